@@ -1,0 +1,8 @@
+"""The one exception a user is meant to read."""
+
+
+class DreError(ValueError):
+    """Bad input or a refused operation: what was found, what was expected, what to do.
+
+    The command line prints its message as one ``error: ...`` line and exits with status 2.
+    """
