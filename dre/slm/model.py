@@ -1,0 +1,201 @@
+"""A trained SLM: scoring (Eq. 17-19), saving, loading."""
+
+import json
+import os
+import shutil
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
+
+from dre.errors import DreError
+from dre.slm import losses
+from dre.slm.encoder import check_text, context_text, load_encoder
+from dre.slm.head import Head
+from dre.slm.recipes import Recipe, Stage
+
+
+class SLM:
+    """Encoder plus head, with the range of distances it saw in training.
+
+    Parameters
+    ----------
+    model : SentenceTransformer
+        Transformer, pooling, :class:`Head`.
+    recipe : Recipe
+    provenance : dict
+        Data hash, seed, encoder, versions, curves; after :meth:`calibrate` also ``d_min`` and ``d_max``.
+    """
+
+    def __init__(self, model, recipe, provenance=None):
+        self.model, self.recipe, self.provenance = model, recipe, dict(provenance or {})
+
+    @property
+    def head(self):
+        """The :class:`Head` behind the encoder."""
+        return self.model[-1]
+
+    def encode(self, texts, batch_size=64, progress=False):
+        """Embed each distinct text once; returns {"sentence_embedding", "anchor", "robust", "non_robust"} of (n, d)
+        float32 tensors in the order of ``texts`` (``non_robust`` is None without sep).
+        """
+        distinct = list(dict.fromkeys(texts))
+        encoder = SentenceTransformer(modules=list(self.model)[:-1], device=self.model.device)
+        was_training = self.model.training
+        self.model.eval()
+        try:
+            whole = encoder.encode(distinct, batch_size=batch_size, convert_to_tensor=True, show_progress_bar=progress)
+            row = {text: i for i, text in enumerate(distinct)}
+            whole = whole.float().to(self.model.device)
+            with torch.no_grad():
+                parts = (whole, *self.head.separate(whole))
+            index = torch.tensor([row[text] for text in texts], device=whole.device)
+            names = ("sentence_embedding", "anchor", "robust", "non_robust")
+            return {name: None if part is None else part[index] for name, part in zip(names, parts)}
+        finally:
+            self.model.train(was_training)
+
+    def distances(self, pairs, batch_size=64, progress=False):
+        """Columns ``pair_id, distance, s_p`` for a table of pairs: what Eq. 18 needs before normalisation."""
+        contexts, responses = self.texts(pairs)
+        n = len(pairs)
+        h = self.encode(contexts + responses, batch_size, progress)
+        h_c, h_r = h["anchor"][:n], h["robust"][n:]
+        with torch.no_grad():
+            d = losses.distance(h_c, h_r)
+            p = torch.softmax(self.head.logits(h_c, h_r), dim=-1)[:, losses.POSITIVE]
+        return pd.DataFrame(
+            {
+                "pair_id": list(pairs["pair_id"]),
+                "distance": d.double().cpu().numpy(),
+                "s_p": p.double().cpu().numpy(),
+            }
+        )
+
+    def score(self, pairs, batch_size=64, progress=False):
+        """Score pairs, Eq. 17-19.
+
+        d_min and d_max are those of the training data, stored with the model, so a pair's score does not depend on
+        which other pairs are in the call (beyond rounding of about 1e-6). A pair farther or nearer than any training
+        pair gets an s_d outside [0, 1].
+
+        Parameters
+        ----------
+        pairs : DataFrame
+            ``pair_id``, ``context`` (sequence of turns, oldest first), ``response``.
+
+        Returns
+        -------
+        DataFrame
+            ``pair_id, distance`` (cosine distance, [0, 2]), ``s_d`` (normalised distance), ``s_p`` (probability of
+            being positive), ``score_slm`` = 1 - s_d + s_p, about [0, 2]; one row a pair, in the order of ``pairs``.
+
+        Raises
+        ------
+        DreError
+            On an empty or non-string text, a missing column, or a model that was never calibrated.
+        """
+        if "d_min" not in self.provenance:
+            raise DreError("this SLM has no d_min and d_max: call calibrate(training contexts) before scoring")
+        low, high = self.provenance["d_min"], self.provenance["d_max"]
+        table = self.distances(pairs, batch_size, progress)
+        table.insert(2, "s_d", (table["distance"] - low) / (high - low))
+        table["score_slm"] = 1 - table["s_d"] + table["s_p"]
+        return table
+
+    def calibrate(self, contexts):
+        """Store d_min and d_max of Eq. 18 from the positive and adversarial pairs of training contexts (reading 6)."""
+        from dre.data import pairs
+
+        d = self.distances(pairs(contexts, kinds="pa"))["distance"].to_numpy()
+        if not np.isfinite(d).all() or d.min() == d.max():
+            raise DreError("the training distances are constant or not finite: the training has diverged")
+        self.provenance |= {"d_min": float(d.min()), "d_max": float(d.max())}
+
+    def texts(self, pairs):
+        """Check a table of pairs and return (context strings, response strings)."""
+        missing = {"pair_id", "context", "response"} - set(pairs.columns)
+        if missing:
+            raise DreError(
+                f"the pairs lack the column(s) {', '.join(sorted(missing))}: expected pair_id, context, response"
+            )
+        separator = self.separator()
+        contexts, responses, long = [], [], 0
+        for pair_id, turns, response in zip(pairs["pair_id"], pairs["context"], pairs["response"]):
+            turns = (turns,) if isinstance(turns, str) else turns
+            if not hasattr(turns, "__iter__"):
+                raise DreError(
+                    f"the context of pair {pair_id} is of type {type(turns).__name__}: expected a list of turns"
+                )
+            for turn in turns:
+                if not isinstance(turn, str):
+                    raise DreError(f"a turn of pair {pair_id} is of type {type(turn).__name__}: expected a string")
+            contexts.append(check_text(context_text(turns, separator), f"the context of pair {pair_id}"))
+            responses.append(check_text(response, f"the response of pair {pair_id}"))
+            long += len(response.split()) > self.model.max_seq_length
+        if long:
+            warnings.warn(
+                f"{long} response(s) have more than {self.model.max_seq_length} words: only the first "
+                f"{self.model.max_seq_length} tokens are read",
+                stacklevel=3,
+            )
+        return contexts, responses
+
+    def separator(self):
+        """Return the token between turns: the encoder's separator, or a line break where it has none."""
+        return getattr(self.model.tokenizer, "sep_token", None) or "\n"
+
+    def save(self, path):
+        """Write the SLM to a folder: the encoder as an ordinary Sentence-Transformers model, ``head.safetensors``
+        and ``slm.json`` beside it. The folder appears only when it is complete; there is no pickle in it.
+        """
+        path = Path(path)
+        if path.exists():
+            raise DreError(f"{path} exists already: name another folder or delete it")
+        partial = path.with_name(path.name + ".partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        SentenceTransformer(modules=list(self.model)[:-1]).save_pretrained(str(partial), create_model_card=False)
+        weights = {name: value.detach().cpu().contiguous() for name, value in self.head.state_dict().items()}
+        save_file(weights, partial / "head.safetensors")
+        about = {"format": 1, "recipe": self.recipe.as_dict(), "provenance": self.provenance}
+        (partial / "slm.json").write_text(json.dumps(about, indent=1, sort_keys=True) + "\n")
+        os.replace(partial, path)
+
+    @classmethod
+    def load(cls, path, device=None):
+        """Read a saved SLM.
+
+        Raises
+        ------
+        DreError
+            When the folder is missing, incomplete or damaged.
+        """
+        path = Path(path)
+        try:
+            about = json.loads((path / "slm.json").read_text())
+            recipe = _recipe(about["recipe"])
+            weights = load_file(path / "head.safetensors")
+        except FileNotFoundError as error:
+            raise DreError(f"{path} is no saved SLM: {Path(error.filename or '').name or error} is missing") from error
+        except (json.JSONDecodeError, KeyError, TypeError, SafetensorError) as error:
+            raise DreError(f"{path} is a damaged SLM ({error}): train or download it again") from error
+        base = load_encoder(str(path), recipe.max_seq_length, device)
+        head = Head(base.get_embedding_dimension(), recipe.sep)
+        try:
+            head.load_state_dict(weights)
+        except RuntimeError as error:
+            raise DreError(f"{path}: head.safetensors does not fit the recipe {recipe.name} ({error})") from error
+        model = SentenceTransformer(modules=[*base, head], device=device)
+        model.eval()
+        return cls(model, recipe, about["provenance"])
+
+
+def _recipe(stored):
+    stages = tuple(Stage(s["name"], tuple(s["terms"]), s["epochs"], tuple(s["trains"])) for s in stored["stages"])
+    return Recipe(**(stored | {"stages": stages}))

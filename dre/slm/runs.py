@@ -1,0 +1,62 @@
+"""The trainings a profile asks for: which contexts, and where the models lie."""
+
+import numpy as np
+
+from dre.data import load, rated
+from dre.data.overlap import disjoint
+from dre.slm import recipes
+
+
+def contexts(entry, rated_names=(), seed=0):
+    """Return (train, dev, test) contexts of one training set of a profile.
+
+    Parameters
+    ----------
+    entry : TrainingSet
+        Of ``profile.sets``. Where train and dev are the same contexts, ``entry.held_out`` of them, drawn with
+        ``seed``, become dev and the rest train.
+    rated_names : sequence of str
+        Rated sets; training contexts that share an utterance with them are left out, so that no later correlation
+        is measured on dialogues an SLM was trained on.
+    """
+    train = load(*entry.train)
+    if entry.train == entry.dev:
+        order = np.random.default_rng(seed).permutation(len(train))
+        n_dev = round(entry.held_out * len(train))
+        train, dev = [train[i] for i in sorted(order[n_dev:])], [train[i] for i in sorted(order[:n_dev])]
+    else:
+        dev = load(*entry.dev)
+    for name in rated_names:
+        train = disjoint(train, rated(name))
+    return train, dev, load(*entry.test)
+
+
+def train_or_load(profile, entry, recipe, seed, disentangled=True, progress=False):
+    """Return the SLM of one (set, recipe, seed) of a profile; train it unless it lies in the profile's build folder.
+
+    The folder's name holds the fingerprint of data, recipe, seed, encoder and precision: change one of them and
+    another model is trained, change nothing and none is.
+
+    Returns
+    -------
+    SLM
+    """
+    train, dev, _ = contexts(entry, profile.rated)
+    return _trained(profile, entry.key, train, dev, recipe, seed, disentangled, progress)
+
+
+def train_or_load_jointly(profile, entries, recipe, seed, progress=False):
+    """Return the SLM trained on several sets of a profile together; as `train_or_load` otherwise."""
+    parts = [contexts(entry, profile.rated) for entry in entries]
+    train, dev = ([context for part in parts for context in part[i]] for i in (0, 1))
+    return _trained(profile, "+".join(entry.key for entry in entries), train, dev, recipe, seed, True, progress)
+
+
+def _trained(profile, key, train, dev, recipe, seed, disentangled, progress):
+    from dre.slm.training import describe, fit
+
+    recipe = recipes.get(recipe, epochs=profile.epochs[recipe], disentangled=disentangled)
+    fingerprint = describe(train, dev, recipe, seed, profile.encoder)["fingerprint"]
+    plain = "" if disentangled else "-plain"
+    out = profile.build / "models" / f"{key}-{recipe.name}{plain}-seed{seed}-{fingerprint[:12]}"
+    return fit(train, dev, out, recipe, seed, profile.encoder, progress=progress)
