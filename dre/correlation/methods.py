@@ -1,0 +1,215 @@
+"""Every score of Table 4 as a row: which published rows it fills, and how it was made."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from dre import baselines, fusion
+from dre.baselines.overlap import METEOR
+
+#: published row -> our column
+REFERENCE_BASED = {
+    **{name: name for name in ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-1", "ROUGE-2", "ROUGE-L")},
+    "METEOR": METEOR,
+    "Extrema": "Embedding Extrema",
+    "Greedy": "Embedding Greedy",
+    "Average": "Embedding Average",
+    "BERTScore": "BERTScore",
+}
+SLM_ROWS = {
+    "SLM (Prob)": "SLM (Prob only)",
+    "SLM (Dis)": "SLM (Dis only)",
+    "SLM (Prob & Dis)": "SLM (Dis and Prob)",
+}
+HOW = {
+    "LLM-only": "the judge's score alone (Non-DRE); the table of judges says how each was asked",
+    "In-DRE": "Eq. 24: the judge's score when its prompt shows the SLM's numbers",
+    "Ex-DRE": "Eq. 25-26: s_c times the judge's score alone",
+    "DRE": "Eq. 24-26: s_c, as printed, times the score of In-DRE",
+    "SLIDE": "Eq. 23 at half of both ranges, the first case that holds",
+}
+STAGES = tuple(HOW)
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One method on one domain.
+
+    Attributes
+    ----------
+    method : str
+    family : str
+        ``reference``, ``trained``, ``slm``, ``none`` (reads neither context nor reference), or a stage of `STAGES`.
+    score : Series
+        By pair_id, NaN where there is none.
+    published : tuple of str
+        Rows of Table 4 it fills, as `dre.correlation.table4.published_rows` names them.
+    how : str
+        What was computed, in a few words.
+    judge : str
+    replies, malformed : int or None
+        Of a judge's replies: how many, and how many without a usable score.
+    incomparable : str
+        Why it cannot be held against the published number, "" if it can.
+    """
+
+    method: str
+    family: str
+    score: pd.Series
+    published: tuple = ()
+    how: str = ""
+    judge: str = ""
+    replies: int | None = None
+    malformed: int | None = None
+    incomparable: str = ""
+
+
+def rows(domain, scored, trained_on, opinions, encoder="minilm"):
+    """Return all rows of a domain.
+
+    Parameters
+    ----------
+    domain : Domain
+    scored : DataFrame
+        The SLM's table for ``domain.pairs``.
+    trained_on : str
+    opinions : list of Opinion
+    encoder : str
+        Of the embedding metrics and of the untrained baseline.
+    """
+    found = reference_rows(domain, encoder) + recorded_metrics(domain)
+    found += [untrained(domain, encoder), length(domain)] + slm_rows(scored, trained_on)
+    for opinion in opinions:
+        found += judge_rows(opinion, scored)
+    return found
+
+
+def reference_scores(domain, encoder="minilm"):
+    """Return the reference-based metrics by pair_id, and whether a response is the reference itself."""
+    items = domain.items
+    metrics = [baselines.bleu, baselines.rouge, baselines.meteor]
+    tables = [metric(items) for metric in metrics]
+    tables += [baselines.embedding(items, encoder), baselines.bertscore(items, encoder)]
+    scores = pd.concat([table.drop(columns="reason").set_index("pair_id") for table in tables], axis=1)
+    return scores, (items["response"] == items["reference"]).to_numpy()
+
+
+def reference_rows(domain, encoder="minilm"):
+    """Return the rows of metrics that compare with a reference; the reference itself is left out of its own test."""
+    if "reference" not in domain.items:
+        return []
+    scores, is_reference = reference_scores(domain, encoder)
+    scores.loc[is_reference] = float("nan")
+    how = baselines.signatures(encoder)
+    why = "" if domain.set.endswith("-usr") else "the set names no reference; its first response stands for it"
+    return [
+        Row(column, "reference", scores[column], (published,), how[column], incomparable=why)
+        for published, column in REFERENCE_BASED.items()
+    ]
+
+
+def recorded_metrics(domain):
+    """Return the rows of trained metrics whose authors released predictions: UniEval on TopicalChat-USR."""
+    if domain.set != "topicalchat-usr":
+        return []
+    from dre.data import thirdparty
+
+    score = thirdparty.judge_scores(thirdparty.UNIEVAL).set_index("pair_id")["score"]
+    return [
+        Row(
+            "UniEval",
+            "trained",
+            score.reindex(domain.items["pair_id"]),
+            ("Unieval",),
+            "overall, its authors' predictions",
+        )
+    ]
+
+
+def length(domain):
+    """Return the row of the number of words."""
+    table = baselines.length(domain.items).set_index("pair_id")
+    return Row("Response length", "none", table["Response length"], how="number of words; reads no context")
+
+
+def untrained(domain, encoder="minilm"):
+    """Return the row of the untrained encoder: cosine of context and response."""
+    from dre.slm.encoder import context_text, load_encoder
+
+    model = load_encoder(encoder)
+    separator = getattr(model.tokenizer, "sep_token", None) or "\n"
+    contexts = [context_text(turns, separator) for turns in domain.items["context"]]
+    texts = list(dict.fromkeys(contexts + list(domain.items["response"])))
+    place = {text: i for i, text in enumerate(texts)}
+    vectors = model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+    left, right = (vectors[[place[text] for text in part]] for part in (contexts, domain.items["response"]))
+    cosine = pd.Series((left * right).sum(axis=1, dtype=float), index=domain.items["pair_id"])
+    return Row("Encoder, untrained", "none", cosine, how=f"cosine of {encoder}, context and response")
+
+
+def slm_rows(scored, trained_on):
+    """Return the SLM's three rows: s_p, 1 - s_d, and their sum (Eq. 19)."""
+    from dre.classification import variants
+
+    table = scored.set_index("pair_id")
+    return [
+        Row(name, "slm", score, (SLM_ROWS[name],), f"trained on {trained_on}")
+        for name, score in variants(table).items()
+    ]
+
+
+def judge_rows(opinion, scored):
+    """Return the rows of a judge: LLM-only, Ex-DRE and SLIDE, and In-DRE and DRE where it was shown the SLM."""
+    table = opinion.scores[["pair_id", "score_llm", "status"]].merge(scored, on="pair_id", how="right")
+    made = {"LLM-only": fusion.non_dre(table), "Ex-DRE": fusion.ex_dre(table), "SLIDE": fusion.slide(table)}
+    if opinion.refined is not None:
+        refined = opinion.refined
+        if "s_d" not in refined:  # not frozen beside the recording: the SLM's own
+            refined = refined.merge(scored[["pair_id", "s_d", "s_p"]], on="pair_id", how="left")
+        made |= {"In-DRE": fusion.in_dre(refined), "DRE": fusion.dre(refined)}
+    return [
+        Row(
+            f"{stage} ({opinion.name})",
+            stage,
+            made[stage].set_index("pair_id")["score"],
+            _published(stage, opinion),
+            opinion.how if stage == "LLM-only" else HOW[stage],
+            opinion.name,
+            opinion.replies,
+            opinion.malformed,
+        )
+        for stage in STAGES
+        if stage in made
+    ]
+
+
+def _published(stage, opinion):
+    rows = opinion.published if stage == "LLM-only" else ()
+    if opinion.paper:
+        names = {"LLM-only": ("LLMs-only", "Non-DRE")}.get(stage, (stage,))
+        rows += tuple(f"{name} ({opinion.paper})" for name in names)
+    return rows
+
+
+def legend(found):
+    """Return how the methods were computed: ``method, domains, how``; a stage stands for all its judges.
+
+    Parameters
+    ----------
+    found : dict of str to list of Row
+        Label of the domain -> its rows.
+    """
+    where, names = {}, {}
+    for label, part in found.items():
+        for row in part:
+            name, how = (row.family, HOW[row.family]) if row.family in HOW else (row.method, row.how)
+            where.setdefault((name, how), []).append(label)
+    for (name, how), labels in where.items():
+        names.setdefault((", ".join(dict.fromkeys(labels)), how), []).append(name)
+    rows = [(", ".join(methods), labels, how) for (labels, how), methods in names.items()]
+    return pd.DataFrame(rows, columns=["method", "domains", "how"])
+
+
+def table(found):
+    """Return the scores of rows as one DataFrame, a column a method."""
+    return pd.DataFrame({row.method: row.score for row in found})
