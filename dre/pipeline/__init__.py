@@ -1,0 +1,1 @@
+"""What stands behind ``make paper``: profiles, the graph of notebooks, fingerprints, execution."""
