@@ -133,9 +133,9 @@ def _sample(contexts, seed, size=200):
 class _Curves(BaseEvaluator):
     """Measure the curves at the end of every epoch; the trainer keeps them in its checkpointed log."""
 
-    def __init__(self, measured, recipe, stage):
+    def __init__(self, measured, recipe):
         super().__init__()
-        self.measured, self.recipe, self.stage = measured, recipe, stage
+        self.measured, self.recipe = measured, recipe
 
     def __call__(self, model, output_path=None, epoch=-1, steps=-1):
         point = {}
@@ -147,10 +147,10 @@ class _Curves(BaseEvaluator):
 
 
 class _Trainer(SentenceTransformerTrainer):
-    """The stock trainer without a model card and with the custom :class:`Head` in its optimiser groups."""
+    """The stock trainer without its model card."""
 
     def add_model_card_callback(self, default_args_dict):
-        """Skip it: the SLM writes its own card, and collecting examples for this one costs minutes."""
+        """Skip it: ``slm.json`` says what the model is, and collecting examples for the card costs time."""
 
 
 def _run_stage(model, rows, measured, folder, recipe, stage, seed, progress):
@@ -162,7 +162,7 @@ def _run_stage(model, rows, measured, folder, recipe, stage, seed, progress):
         args=_arguments(folder, recipe, stage, seed, progress),
         train_dataset=rows,
         loss=Objective(model, recipe, stage),
-        evaluator=_Curves(measured, recipe, stage),
+        evaluator=_Curves(measured, recipe),
         data_collator=Collator(model.preprocess, recipe.pairs),
     )
     trainer.remove_callback(PrinterCallback)

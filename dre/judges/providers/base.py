@@ -195,3 +195,9 @@ def unsent(error):
 def settled(text, outcome):
     """Return the outcome, or ``empty`` where a text was to come and none did."""
     return "empty" if outcome == "ok" and not (text or "").strip() else outcome
+
+
+def alternatives(token):
+    """Return a token of a reply as the store keeps it: [text, log-probability, [[text, log-probability], ...]]."""
+    others = [[one["token"], one["logprob"]] for one in token.get("top_logprobs") or []]
+    return [token["token"], token["logprob"], others]

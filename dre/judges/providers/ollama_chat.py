@@ -2,7 +2,7 @@
 
 import contextvars
 
-from dre.judges.providers.base import Provider, Reply, Transient, failure, lower, missing, settled
+from dre.judges.providers.base import Provider, Reply, Transient, alternatives, failure, lower, missing, settled
 
 # Ollama cuts a prompt to its context window without a word, by default at 4,096 tokens or fewer;
 # the reply has to fit into the window too.
@@ -92,7 +92,7 @@ class Ollama(Provider):
                 body.get("prompt_eval_count"),
                 body.get("eval_count"),
                 body.get("model") or "",
-                [_token(token) for token in tokens] if tokens else None,
+                [alternatives(token) for token in tokens] if tokens else None,
             )
         except (AttributeError, KeyError, TypeError):
             raise Transient("the answer is JSON, but no chat response", billed=True) from None
@@ -100,8 +100,3 @@ class Ollama(Provider):
     async def close(self):
         """Close the client."""
         await self._client.close()
-
-
-def _token(token):
-    alternatives = token.get("top_logprobs") or []
-    return [token["token"], token["logprob"], [[one["token"], one["logprob"]] for one in alternatives]]

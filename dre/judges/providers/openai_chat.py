@@ -1,6 +1,6 @@
 """OpenAI's Chat Completions, and through ``--base-url`` every server that speaks them (vLLM, llama.cpp)."""
 
-from dre.judges.providers.base import Provider, Reply, Transient, failure, lower, missing, settled, unsent
+from dre.judges.providers.base import Provider, Reply, Transient, alternatives, failure, lower, missing, settled, unsent
 
 
 class OpenAI(Provider):
@@ -76,7 +76,7 @@ class OpenAI(Provider):
                 usage.get("prompt_tokens"),
                 usage.get("completion_tokens"),
                 body.get("model") or "",
-                [_token(token) for token in tokens] if tokens else None,
+                [alternatives(token) for token in tokens] if tokens else None,
             )
         except (AttributeError, IndexError, KeyError, TypeError):
             raise Transient("the answer is JSON, but no chat completion", billed=True) from None
@@ -84,11 +84,3 @@ class OpenAI(Provider):
     async def close(self):
         """Close the client."""
         await self._client.close()
-
-
-def _token(token):
-    return [
-        token["token"],
-        token["logprob"],
-        [[t["token"], t["logprob"]] for t in token.get("top_logprobs") or []],
-    ]
