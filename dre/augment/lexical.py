@@ -1,0 +1,224 @@
+"""Adversarial negatives without an LLM: responses of other dialogues that borrow the context's words.
+
+For every context, the responses of the pool are ranked by BM25 (or TF-IDF) with the context as query, and the best
+that pass the guards are taken: none of the same dialogue, none that repeats a positive or a turn of the context
+or another negative of it, and one a source context. Such a response may still fit; `dre.augment.false_negatives`
+estimates how often. Random negatives are drawn beside them.
+"""
+
+import random
+import re
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from dre.augment import retrieval
+from dre.data.overlap import WORDS
+from dre.errors import DreError
+
+BLOCK = 256  # contexts scored at once: a dense block against 40,000 responses takes about 80 MB
+DEPTH = 20  # candidates sorted at first, for each one wanted
+MAX_OVERLAP = 0.6
+TRIES = 50
+
+
+def negatives(contexts, n=5, method="bm25", seed=0, randoms=5, pool=None, max_overlap=MAX_OVERLAP, progress=False):
+    """Fill contexts with lexical adversarial negatives and random negatives.
+
+    Parameters
+    ----------
+    contexts : sequence of Context
+        Of one split, with their positives.
+    n : int
+        Adversarial negatives a context.
+    method : {"bm25", "tfidf"}
+        How responses are ranked.
+    seed : int
+        Of the random negatives; retrieval has nothing random. A draw depends on the seed, the context's id and
+        the pool alone.
+    randoms : int
+        Random negatives a context; 0 leaves those that are there.
+    pool : sequence of Context, optional
+        Whose positives are retrieved; by default `contexts`.
+    max_overlap : float in (0, 1]
+        A response whose set of words has at least this Jaccard overlap with that of a positive or a turn of the
+        context counts as its repetition.
+    progress : bool
+        Show a progress bar.
+
+    Returns
+    -------
+    found : list of Context
+        `contexts` in their order and with their ids, with new ``adversarials`` and ``randoms``. A context that
+        shares content words with fewer than `n` responses has fewer adversarials, one without content words has none.
+    retrieved : DataFrame
+        One row an adversarial: ``pair_id`` (its own), ``context_id, rank`` (from 1), ``source_id`` (pair id of the
+        response it was), ``score`` (BM25 or cosine), ``shared`` (content words in common, by space), ``n_shared``.
+
+    Raises
+    ------
+    DreError
+        If contexts of several splits are mixed, nothing can be retrieved, or the pool is too small for the random
+        negatives.
+    """
+    pool = contexts if pool is None else pool
+    _check(contexts, pool, n, randoms, max_overlap)
+    responses = _Responses(pool)
+    score = retrieval.index(responses.texts, method)
+    keys = sorted(set().union(*responses.keys))
+    known = _incidence(responses.keys, keys).T.tocsr()
+    found, rows = [], []
+    for start in _blocks(len(contexts), progress):
+        block = contexts[start : start + BLOCK]
+        own = (_incidence([_dialogue(c) | {_key(t) for t in c.positives} for c in block], keys) @ known).tocsr()
+        scores = score([" ".join(c.turns) for c in block]).toarray()
+        for i, context in enumerate(block):
+            same = own.indices[own.indptr[i] : own.indptr[i + 1]]
+            scores[i, same] = 0
+            guard = _Guard(context, max_overlap)
+            taken = _best(scores[i], n, responses, guard)
+            rows += [_row(context, rank, j, scores[i, j], responses) for rank, j in enumerate(taken, 1)]
+            drawn = _drawn(context, randoms, seed, set(same.tolist()), responses, guard) if randoms else None
+            found.append(
+                replace(
+                    context,
+                    adversarials=tuple(responses.texts[j] for j in taken),
+                    randoms=context.randoms if drawn is None else drawn,
+                )
+            )
+    columns = ["pair_id", "context_id", "rank", "source_id", "score", "shared", "n_shared"]
+    return found, pd.DataFrame(rows, columns=columns)
+
+
+def _check(contexts, pool, n, randoms, max_overlap):
+    splits = sorted({context.split for context in (*contexts, *pool)})
+    if len(splits) != 1:
+        raise DreError(
+            f"found contexts of {len(splits)} splits ({', '.join(splits) or 'no context at all'}), expected one: a "
+            "response of a test context must not become a negative of a training context; call this once a split"
+        )
+    if n < 1 or randoms < 0 or not 0 < max_overlap <= 1:
+        raise DreError(
+            f"n is {n}, randoms {randoms}, max_overlap {max_overlap}: expected n of at least 1, randoms of at least 0, "
+            "max_overlap in (0, 1]"
+        )
+
+
+class _Responses:
+    """The responses of a pool: texts, ids, numbers of their source contexts, keys of their dialogues, word sets."""
+
+    def __init__(self, pool):
+        entries = [(c.pair_id("p", i), text, k) for k, c in enumerate(pool) for i, text in enumerate(c.positives)]
+        if not entries:
+            raise DreError("no context of the pool has a positive response: there is nothing to retrieve")
+        self.ids, self.texts, self.source = zip(*entries)
+        dialogues = [_dialogue(context) for context in pool]
+        self.keys = [dialogues[k] | {_key(text)} for _, text, k in entries]
+        self.plain = [_plain(text) for text in self.texts]
+        self.words = [frozenset(_words(text)) for text in self.texts]
+
+
+class _Guard:
+    """What a negative of one context must not repeat: its positives, its turns, and negatives taken before."""
+
+    def __init__(self, context, max_overlap):
+        texts = (*context.positives, *context.turns)
+        self.seen = {_plain(text) for text in texts}
+        self.words = [frozenset(_words(text)) for text in texts]
+        self.max_overlap = max_overlap
+
+    def admits(self, plain, words):
+        if plain in self.seen:
+            return False
+        return all(len(words & own) < self.max_overlap * len(words | own) for own in self.words)
+
+    def take(self, plain):
+        self.seen.add(plain)
+
+
+def _best(scores, n, responses, guard):
+    """Return the best `n` responses (numbers) that the guard admits, at most one a source context."""
+    sources, taken = set(), []
+    for depth in (DEPTH * n, len(scores)):
+        for j in _ranked(scores, depth):
+            if len(taken) == n:
+                return taken
+            source, plain = responses.source[j], responses.plain[j]
+            if source not in sources and guard.admits(plain, responses.words[j]):
+                guard.take(plain)
+                sources.add(source)
+                taken.append(int(j))
+        # The second, full pass meets the responses of the first again; sources and guard turn them away.
+    return taken
+
+
+def _ranked(scores, depth):
+    """Return where the best `depth` positive scores stand (more where several tie), best first, ties by place."""
+    least = np.partition(scores, -depth)[-depth] if depth < len(scores) else 0
+    places = np.flatnonzero((scores >= least) & (scores > 0))
+    return places[np.argsort(-scores[places], kind="stable")]
+
+
+def _drawn(context, n, seed, same, responses, guard):
+    """Draw random negatives: of other dialogues, none that repeats anything of the context."""
+    size = len(responses.texts)
+    drawn = []
+    for j in random.Random(f"{seed}/{context.context_id}").sample(range(size), min(size, TRIES * n)):
+        if j not in same and guard.admits(responses.plain[j], responses.words[j]):
+            guard.take(responses.plain[j])
+            drawn.append(responses.texts[j])
+            if len(drawn) == n:
+                return tuple(drawn)
+    raise DreError(f"only {len(drawn)} responses of other dialogues for {context.context_id}, {n} are needed")
+
+
+def _row(context, rank, j, score, responses):
+    shared = Counter(retrieval.content_words(responses.texts[j])) & Counter(
+        retrieval.content_words(" ".join(context.turns))
+    )
+    ids = (context.pair_id("a", rank - 1), context.context_id, rank, responses.ids[j])
+    return (*ids, float(score), " ".join(sorted(shared)), len(shared))
+
+
+def _dialogue(context):
+    """Return the keys by which contexts of one dialogue are known: two that share one are never mixed.
+
+    These are the context itself, its persona, its Topical-Chat conversation, and its longer utterances.
+    """
+    keys = {"context " + context.context_id, *map(_key, context.turns)}
+    if context.facts:
+        keys.add("facts " + context.facts)
+    if context.id.count("/") == 2:  # topicalchat-valid_freq/<conversation>/<turn>
+        keys.add("conversation " + context.id.rpartition("/")[0])
+    return keys - {""}
+
+
+def _key(text):
+    """Return the key of an utterance; empty for a short one, which is no sign of a shared dialogue."""
+    return "text " + _plain(text) if len(text.split()) > WORDS else ""
+
+
+def _plain(text):
+    return re.sub(r"[\W_]", "", text.lower())
+
+
+def _words(text):
+    return re.findall(r"[^\W_]+", text.lower())
+
+
+def _incidence(sets, keys):
+    """Return a sparse 0/1 matrix: which of the known keys each set holds."""
+    place = {key: i for i, key in enumerate(keys) if key}
+    held = [[place[key] for key in own if key in place] for own in sets]
+    indptr = np.cumsum([0, *map(len, held)])
+    indices = np.array([i for row in held for i in row], dtype=np.int64)
+    return sparse.csr_matrix((np.ones(len(indices)), indices, indptr), shape=(len(sets), len(keys)))
+
+
+def _blocks(size, progress):
+    from tqdm import tqdm
+
+    return tqdm(range(0, size, BLOCK), desc="retrieving", unit="block", disable=not progress)
