@@ -14,6 +14,9 @@ from dre.stats.bootstrap import cluster_mean_interval
 #: Table 3's columns, and the kinds of response each is computed from.
 COLUMNS = {"positive": "p", "adversarial": "a", "overall": "pa", "random_rejected": "r"}
 
+#: ends the name of a row whose SLM was trained on the profile's other sets, too
+AUGMENTED = ", + augmented sets"
+
 
 def variants(slm_table):
     """Return the three scores of Table 3: Dis (1 - s_d), Prob (s_p), Prob & Dis (Eq. 19), as a dict of Series."""
@@ -96,6 +99,14 @@ def accuracy_row(model, source, pairs, decisions, resamples=2000, seed=0):
     row["n"] = int((~np.isnan(decisions).any(axis=0)).sum())
     row["seeds"] = len(decisions)
     return row
+
+
+def with_published(rows):
+    """Return Table 3: the published rows, then `rows` of :func:`accuracy_row`; counts are whole numbers."""
+    from dre.published import table3
+
+    table = pd.concat([table3(), pd.DataFrame(rows)], ignore_index=True)
+    return table.astype({"n": "Int64", "seeds": "Int64"})
 
 
 def _with_interval(column, decisions, contexts, resamples, seed):
@@ -197,8 +208,8 @@ def reading(table, label):
     both = ours[ours["model"].str.startswith("SLM (Prob & Dis)")]
     lines = [
         f"- **Best of our SLM rows on {label}:** {best['model']} with {_percent(best, 'overall')} overall "
-        f"({int(best['seeds'])} seed(s)); the paper reports {paper['overall']:.2f} % for SLM (Prob & Dis), trained on "
-        "9,259 contexts.",
+        f"({best['seeds']} seed{'s' * int(best['seeds'] != 1)}); the paper reports {paper['overall']:.2f} % for "
+        "SLM (Prob & Dis), trained on 9,259 contexts.",
         f"- **Without any context:** counting words gives {_percent(length, 'overall')}, and a linear model on the "
         f"response's words {_percent(blind, 'overall')}. That much of the task can be solved without reading what the "
         "response answers.",
@@ -208,14 +219,28 @@ def reading(table, label):
             f"- **Random negatives:** {row['model']} rejects {_percent(row, 'random_rejected')} of them at the "
             f"threshold where it rejects {row['adversarial']:.1f} % of the adversarials."
         )
+    lines += _augmented(ours)
     for _, row in table[table["source"] == "recorded"].iterrows():
         randoms = (
             ""
             if np.isnan(row["random_rejected"])
             else f", random negatives rejected {_percent(row, 'random_rejected')}"
         )
-        lines.append(f"- **{row['model']}** (n = {int(row['n']):,}): {_percent(row, 'overall')} overall{randoms}.")
+        lines.append(f"- **{row['model']}** (n = {row['n']:,}): {_percent(row, 'overall')} overall{randoms}.")
     return "\n".join(lines)
+
+
+def _augmented(rows):
+    """Say what the augmented sets added to the training data change, where a row was trained with them."""
+    by_name = rows.set_index("model")
+    return [
+        f"- **Augmented sets:** added to the training data, {name} goes from {_percent(by_name.loc[name], 'overall')} "
+        f"to {_percent(by_name.loc[name + AUGMENTED], 'overall')} overall, and from "
+        f"{_percent(by_name.loc[name], 'random_rejected')} to "
+        f"{_percent(by_name.loc[name + AUGMENTED], 'random_rejected')} of the random negatives rejected."
+        for name in by_name.index
+        if name + AUGMENTED in by_name.index
+    ]
 
 
 def _percent(row, column):

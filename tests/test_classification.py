@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dre import classification, published
+from dre import classification
 from dre.data import load, pairs
 from dre.errors import DreError
+from dre.report import Table
 
 
 def test_the_threshold_lies_in_the_middle_of_the_best_gap():
@@ -116,5 +117,17 @@ def test_reading_speaks_from_the_numbers():
         {"model": name} | ours | numbers | bounds
         for name in ("SLM (Prob & Dis), paper", "length only", "response only (TF-IDF)")
     ]
-    text = classification.reading(pd.concat([published.table3(), pd.DataFrame(rows)]), "a set")
+    text = classification.reading(classification.with_published(rows), "a set")
     assert "rejects 41.0 % [39.0, 43.0] of them" in text and "91.05 %" in text and "nan" not in text
+    assert "overall (3 seeds)" in text and "Augmented" not in text
+    joint = rows[0] | {"model": rows[0]["model"] + classification.AUGMENTED, "random_rejected": 55.5}
+    text = classification.reading(classification.with_published([*rows, joint]), "a set")
+    assert "paper goes from 66.0 % [64.0, 68.0] to 66.0 %" in text
+    assert "and from 41.0 % [39.0, 43.0] to 55.5 % [39.0, 43.0] of the random negatives" in text
+
+
+def test_counts_in_table_3_are_whole_numbers_beside_published_rows_that_have_none():
+    row = {"model": "m", "source": "ours", "overall": 50.0, "n": 17130, "seeds": 3}
+    table = Table("t", classification.with_published([row]), "c")
+    assert table.markdown().splitlines()[-1].endswith("| 17,130 | 3 |")
+    assert table.csv().splitlines()[-1].endswith(",17130,3")
