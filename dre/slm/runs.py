@@ -1,5 +1,7 @@
 """The trainings a profile asks for: which contexts, and where the models lie."""
 
+import functools
+
 import numpy as np
 
 from dre.data import load, rated
@@ -19,6 +21,11 @@ def contexts(entry, rated_names=(), seed=0):
         Rated sets; training contexts that share an utterance with them are left out, so that no later correlation
         is measured on dialogues an SLM was trained on.
     """
+    return tuple(list(part) for part in _contexts(entry, tuple(rated_names), seed))
+
+
+@functools.lru_cache  # every training of a set asks for the same contexts, and the files are held to their hashes
+def _contexts(entry, rated_names, seed):
     train = load(*entry.train)
     if entry.train == entry.dev:
         order = np.random.default_rng(seed).permutation(len(train))
@@ -46,7 +53,10 @@ def train_or_load(profile, entry, recipe, seed, disentangled=True, progress=Fals
 
 
 def train_or_load_jointly(profile, entries, recipe, seed, progress=False):
-    """Return the SLM trained on several sets of a profile together; as `train_or_load` otherwise."""
+    """Return the SLM trained on several sets of a profile together; as `train_or_load` otherwise.
+
+    Each set keeps its own held-out contexts, so a threshold may be chosen on those of any of them.
+    """
     parts = [contexts(entry, profile.rated) for entry in entries]
     train, dev = ([context for part in parts for context in part[i]] for i in (0, 1))
     return _trained(profile, "+".join(entry.key for entry in entries), train, dev, recipe, seed, True, progress)
