@@ -5,6 +5,7 @@ import torch
 from dre.slm import losses
 from dre.slm.batching import training_rows, triplets
 from dre.slm.objective import class_logits
+from dre.slm.precision import native_bf16
 
 
 def curve_point(slm, contexts):
@@ -29,7 +30,9 @@ def curve_point(slm, contexts):
             (start, start + 1 + p, start + 1 + len(positives) + a)
             for p, a in triplets(len(positives), len(adversarials), "all")
         ]
-    h = slm.encode(texts)
+    # In the precision of the training itself: float32 would double the cost of every epoch's end.
+    with torch.autocast(slm.model.device.type, torch.bfloat16, enabled=native_bf16()):
+        h = {name: part if part is None else part.float() for name, part in slm.encode(texts).items()}
     index = torch.tensor(index, device=h["anchor"].device)
     c, p, a = index.unbind(dim=1)
     h_c, h_p, h_a = h["anchor"][c], h["robust"][p], h["robust"][a]

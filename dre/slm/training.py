@@ -27,6 +27,7 @@ from dre.slm.encoder import load_encoder
 from dre.slm.head import Head
 from dre.slm.model import SLM
 from dre.slm.objective import Objective
+from dre.slm.precision import native_bf16
 from dre.slm.provenance import versions
 
 
@@ -86,14 +87,6 @@ def describe(train, dev, recipe, seed, encoder):
         "contexts": {"train": len(train), "dev": len(dev)},
         "versions": versions(),
     }
-
-
-def native_bf16():
-    """Whether the hardware multiplies bfloat16 itself; elsewhere it is emulated and slower than float32."""
-    if torch.cuda.is_available():
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
-    return any(getattr(torch.cpu, probe, lambda: False)() for probe in probes)
 
 
 def _load_same(out, provenance):
