@@ -19,7 +19,7 @@ from dre.augment import retrieval
 from dre.data.overlap import WORDS
 from dre.errors import DreError
 
-BLOCK = 256  # contexts scored at once: a dense block against 40,000 responses takes about 80 MB
+BLOCK = 256  # contexts scored at once, so that memory does not grow with their number
 DEPTH = 20  # candidates sorted at first, for each one wanted
 MAX_OVERLAP = 0.6
 TRIES = 50
@@ -74,13 +74,12 @@ def negatives(contexts, n=5, method="bm25", seed=0, randoms=5, pool=None, max_ov
     for start in _blocks(len(contexts), progress):
         block = contexts[start : start + BLOCK]
         own = (_incidence([_dialogue(c) | {_key(t) for t in c.positives} for c in block], keys) @ known).tocsr()
-        scores = score([" ".join(c.turns) for c in block]).toarray()
+        scores = score([" ".join(c.turns) for c in block])
         for i, context in enumerate(block):
-            same = own.indices[own.indptr[i] : own.indptr[i + 1]]
-            scores[i, same] = 0
+            same = _columns(own, i)
             guard = _Guard(context, max_overlap)
-            taken = _best(scores[i], n, responses, guard)
-            rows += [_row(context, rank, j, scores[i, j], responses) for rank, j in enumerate(taken, 1)]
+            taken = _best(*_others(scores, i, same), n, responses, guard)
+            rows += [_row(context, rank, j, value, responses) for rank, (j, value) in enumerate(taken.items(), 1)]
             drawn = _drawn(context, randoms, seed, set(same.tolist()), responses, guard) if randoms else None
             found.append(
                 replace(
@@ -139,27 +138,40 @@ class _Guard:
         self.seen.add(plain)
 
 
-def _best(scores, n, responses, guard):
-    """Return the best `n` responses (numbers) that the guard admits, at most one a source context."""
-    sources, taken = set(), []
-    for depth in (DEPTH * n, len(scores)):
-        for j in _ranked(scores, depth):
+def _columns(matrix, i):
+    return matrix.indices[matrix.indptr[i] : matrix.indptr[i + 1]]
+
+
+def _others(scores, i, same):
+    """Return the numbers, ascending, and scores of the responses of other dialogues that row `i` scores."""
+    places, values = _columns(scores, i), scores.data[scores.indptr[i] : scores.indptr[i + 1]]
+    keep = ~np.isin(places, same)
+    order = np.argsort(places[keep])
+    return places[keep][order], values[keep][order]
+
+
+def _best(places, values, n, responses, guard):
+    """Return the best `n` responses that the guard admits, at most one a source context: number -> score."""
+    sources, taken = set(), {}
+    for depth in (DEPTH * n, len(values)):
+        for k in _ranked(values, depth):
             if len(taken) == n:
                 return taken
-            source, plain = responses.source[j], responses.plain[j]
-            if source not in sources and guard.admits(plain, responses.words[j]):
-                guard.take(plain)
-                sources.add(source)
-                taken.append(int(j))
+            j = int(places[k])
+            if responses.source[j] not in sources and guard.admits(responses.plain[j], responses.words[j]):
+                guard.take(responses.plain[j])
+                sources.add(responses.source[j])
+                taken[j] = float(values[k])
         # The second, full pass meets the responses of the first again; sources and guard turn them away.
     return taken
 
 
-def _ranked(scores, depth):
-    """Return where the best `depth` positive scores stand (more where several tie), best first, ties by place."""
-    least = np.partition(scores, -depth)[-depth] if depth < len(scores) else 0
-    places = np.flatnonzero((scores >= least) & (scores > 0))
-    return places[np.argsort(-scores[places], kind="stable")]
+def _ranked(values, depth):
+    """Return where the best `depth` scores stand (more where several tie), best first, ties by place."""
+    best = np.arange(len(values))
+    if depth < len(values):
+        best = np.flatnonzero(values >= np.partition(values, -depth)[-depth])
+    return best[np.argsort(-values[best], kind="stable")]
 
 
 def _drawn(context, n, seed, same, responses, guard):
@@ -180,7 +192,7 @@ def _row(context, rank, j, score, responses):
         retrieval.content_words(" ".join(context.turns))
     )
     ids = (context.pair_id("a", rank - 1), context.context_id, rank, responses.ids[j])
-    return (*ids, float(score), " ".join(sorted(shared)), len(shared))
+    return (*ids, score, " ".join(sorted(shared)), len(shared))
 
 
 def _dialogue(context):
