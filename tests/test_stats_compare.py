@@ -1,9 +1,12 @@
 """Paired tests: published examples, scipy's permutation test, size under the null, edge cases."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from scipy.stats import pearsonr, rankdata, spearmanr
 
 from dre.errors import DreError
 from dre.stats import benjamini_hochberg, compare, holm, permutation_test, steiger_test, williams_test
@@ -22,9 +25,7 @@ def test_steiger_on_the_worked_examples_of_silver_2006_and_steiger_1980_case_a()
 
 
 def test_williams_and_steiger_agree_at_large_n_and_are_antisymmetric():
-    assert williams_test(0.5, 0.45, 0.6, 5000)[0] == pytest.approx(
-        steiger_test(0.5, 0.45, 0.6, 5000)[0], rel=0.01
-    )
+    assert williams_test(0.5, 0.45, 0.6, 5000)[0] == pytest.approx(steiger_test(0.5, 0.45, 0.6, 5000)[0], rel=0.01)
     assert williams_test(0.5, 0.4, 0.6, 50)[0] == -williams_test(0.4, 0.5, 0.6, 50)[0]
     assert williams_test(0.4, 0.4, 0.6, 50) == (0.0, 1.0)
 
@@ -49,9 +50,7 @@ def test_permutation_p_agrees_with_scipys_swapping_within_pairs(statistic):
     a, b = stats.zscore(a), stats.zscore(b)
 
     def difference(x, y, axis):
-        correlation = [
-            stats.pearsonr(v, np.broadcast_to(human, v.shape), axis=axis).statistic for v in (x, y)
-        ]
+        correlation = [stats.pearsonr(v, np.broadcast_to(human, v.shape), axis=axis).statistic for v in (x, y)]
         return correlation[0] - correlation[1]
 
     theirs = stats.permutation_test(
@@ -112,9 +111,7 @@ def test_compare_uses_the_common_items_and_corrects_over_the_family():
     a, b, human = pair_of_methods(n=90, gap=0.8, seed=3)
     scores = pd.DataFrame({"a": a, "b": b, "same": a, "flat": 1.0})
     scores.loc[:9, "b"] = np.nan
-    got = compare(
-        scores, human, np.arange(90) // 3, [("a", "b"), ("a", "same"), ("a", "flat")], resamples=300
-    )
+    got = compare(scores, human, np.arange(90) // 3, [("a", "b"), ("a", "same"), ("a", "flat")], resamples=300)
     first, same, flat = (got.iloc[i] for i in range(3))
     assert first["n"] == 80 and first["n_clusters"] == 27
     assert first["r_a"] == pytest.approx(stats.spearmanr(a[10:], human[10:]).statistic)
@@ -152,3 +149,48 @@ def test_benjamini_hochberg_on_the_example_of_their_1995_paper():
 def test_p_values_outside_zero_to_one_are_refused():
     with pytest.raises(DreError, match="p-values"):
         holm([0.5, 1.5])
+
+
+def seeds(columns):
+    """{method: (n, seeds)} as scores with one column a seed."""
+    return pd.concat({name: pd.DataFrame(values) for name, values in columns.items()}, axis=1)
+
+
+def test_equal_seeds_change_nothing_and_one_column_goes_with_many():
+    rng = np.random.default_rng(0)
+    human, contexts = rng.normal(size=40), np.repeat(np.arange(10), 4)
+    a, b = human + rng.normal(0, 1, 40), human + rng.normal(0, 2, 40)
+    one = compare(pd.DataFrame({"a": a, "b": b}), human, contexts, [("a", "b")], permutations=500, resamples=200)
+    same = seeds({"a": np.column_stack([a] * 3), "b": b[:, None]})
+    three = compare(same, human, contexts, [("a", "b")], permutations=500, resamples=200)
+    columns = ["r_a", "r_b", "difference", "low", "high", "p_permutation", "p_holm", "n"]
+    assert three.loc[0, columns].tolist() == pytest.approx(one.loc[0, columns].tolist())
+    assert np.isnan(three.loc[0, "p_williams"]) and not np.isnan(one.loc[0, "p_williams"])
+
+
+@pytest.mark.parametrize("statistic", ["pearson", "spearman"])
+def test_the_difference_of_seeds_is_the_mean_and_a_swap_exchanges_all_seeds_at_once(statistic):
+    rng = np.random.default_rng(1)
+    human, contexts = rng.normal(size=12), np.repeat(np.arange(4), 3)
+    a, b = rng.normal(size=(12, 2)) + human[:, None], rng.normal(size=(12, 2))
+    table = compare(seeds({"a": a, "b": b}), human, contexts, [("a", "b")], statistic, 16, 50)
+    r = {"pearson": pearsonr, "spearman": spearmanr}[statistic]
+    expected = np.mean([r(a[:, s], human)[0] - r(b[:, s], human)[0] for s in (0, 1)])
+    assert table.loc[0, "difference"] == pytest.approx(expected)
+    if statistic == "spearman":
+        a, b, human = (rankdata(v, axis=0) for v in (a, b, human))
+    a, b = ((v - v.mean(axis=0)) / v.std(axis=0) for v in (a, b))
+    hits = 0
+    for pattern in itertools.product([False, True], repeat=4):
+        swap = np.array(pattern)[contexts][:, None]
+        left, right = np.where(swap, b, a), np.where(swap, a, b)
+        found = np.mean([pearsonr(left[:, s], human)[0] - pearsonr(right[:, s], human)[0] for s in (0, 1)])
+        hits += abs(found) >= abs(expected) - 1e-9
+    assert table.loc[0, "p_permutation"] == pytest.approx(hits / 16)
+
+
+def test_methods_with_other_numbers_of_seeds_cannot_be_paired():
+    rng = np.random.default_rng(2)
+    scores = seeds({"a": rng.normal(size=(8, 2)), "b": rng.normal(size=(8, 3))})
+    with pytest.raises(DreError, match="'a' has 2 seeds and 'b' 3"):
+        compare(scores, np.arange(8.0), np.arange(8), [("a", "b")])

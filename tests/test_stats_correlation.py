@@ -31,9 +31,7 @@ def test_values_equal_scipy_with_and_without_ties(statistic):
     scores, human, clusters = table()
     got = correlate(scores, human, clusters, (statistic,), resamples=50).set_index("method")
     for name in scores:
-        assert got.loc[name, "value"] == pytest.approx(
-            SCIPY[statistic](scores[name], human).statistic, abs=1e-12
-        )
+        assert got.loc[name, "value"] == pytest.approx(SCIPY[statistic](scores[name], human).statistic, abs=1e-12)
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)
@@ -98,9 +96,7 @@ def test_rank_correlations_ignore_monotone_transforms_and_flip_with_the_sign(sta
 
 def test_pearson_does_not_depend_on_the_unit_of_the_score():
     scores, human, clusters = table()
-    scores = pd.DataFrame(
-        {"x": scores["fine"], "tiny": scores["fine"] * 1e-9 + 5, "huge": scores["fine"] * 1e9}
-    )
+    scores = pd.DataFrame({"x": scores["fine"], "tiny": scores["fine"] * 1e-9 + 5, "huge": scores["fine"] * 1e9})
     draws = correlation_draws(scores, human, clusters, "pearson", resamples=50)
     np.testing.assert_allclose(draws["x"], draws["huge"], atol=1e-9)
     np.testing.assert_allclose(draws["x"], draws["tiny"], atol=1e-5)
@@ -205,3 +201,23 @@ def test_bad_input_is_refused_with_a_sentence(change, message):
 def test_an_unknown_statistic_is_refused():
     with pytest.raises(DreError, match="unknown statistic 'gamma'"):
         correlate(*table(), ("gamma",), resamples=10)
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_a_method_with_one_column_a_seed_has_the_mean_of_its_seeds_and_the_interval_of_that_mean(statistic):
+    rng = np.random.default_rng(5)
+    human, contexts = rng.normal(size=30), np.repeat(np.arange(10), 3)
+    columns = human[:, None] + rng.normal(0, 1, (30, 3))
+    alone = pd.DataFrame(columns)
+    scores = pd.concat({"slm": alone, "llm": pd.DataFrame({0: rng.normal(size=30)})}, axis=1)
+    table = correlate(scores, human, contexts, [statistic], resamples=200).set_index("method")
+    single = correlate(alone, human, contexts, [statistic], resamples=200)["value"]
+    draws = correlation_draws(alone, human, contexts, statistic, resamples=200).mean(axis=1)
+    row = table.loc["slm"]
+    assert row["value"] == pytest.approx(single.mean()) and row["sd"] == pytest.approx(single.std())
+    assert [row["low"], row["high"]] == pytest.approx(np.quantile(draws, [0.025, 0.975]).tolist())
+    assert (row["seeds"], row["n"], row["reason"]) == (3, 30, "")
+    assert table.loc["llm", "seeds"] == 1 and np.isnan(table.loc["llm", "sd"])
+    scores[("slm", 1)] = 1.0
+    constant = correlate(scores, human, contexts, [statistic], resamples=50).set_index("method").loc["slm"]
+    assert np.isnan(constant["value"]) and constant["reason"] == "constant score"

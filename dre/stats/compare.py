@@ -13,7 +13,7 @@ from scipy.stats import t as student_t
 from dre.errors import DreError
 from dre.stats.align import align
 from dre.stats.bootstrap import interval, resample_weights
-from dre.stats.correlation import MIN_ITEMS, draws_of
+from dre.stats.correlation import MIN_ITEMS, draws_of, over_seeds, seeds_of
 from dre.stats.multiple import holm
 
 #: permuted differences this close to the observed one count as equal to it
@@ -53,6 +53,8 @@ def compare(
     Parameters
     ----------
     scores, human, clusters : as in :func:`dre.stats.correlate`
+        Where a method has one column a seed, its correlation is the mean over seeds. Both methods of a pair then
+        have the same seeds, in the same order, or one of them has one column only.
     pairs : sequence of (a, b)
         Column names: is a's correlation different from b's? Both are compared on the items both have scored.
     statistic : "pearson" or "spearman"
@@ -61,46 +63,64 @@ def compare(
     -------
     DataFrame, one row a pair: ``a, b, statistic, r_a, r_b, difference, low, high`` (bootstrap over
     contexts, shared resamples), ``p_permutation, p_holm, p_williams, p_steiger`` (two-sided; Steiger and
-    Williams treat items as independent), ``n, n_clusters, reason``.
+    Williams treat items as independent, and are NaN where there are several seeds), ``n, n_clusters, reason``.
     """
     scores, human, codes, _ = align(scores, human, clusters)
-    unknown = {name for pair in pairs for name in pair} - set(scores.columns)
+    methods = seeds_of(scores)
+    unknown = {name for pair in pairs for name in pair} - set(methods)
     if unknown:
-        raise DreError(
-            f"no score column {sorted(unknown)[0]!r}; there are {', '.join(map(str, scores.columns))}"
-        )
+        raise DreError(f"no score column {sorted(unknown)[0]!r}; there are {', '.join(map(str, methods))}")
+    x = scores.to_numpy()
     rows = []
     for a, b in pairs:
-        columns = scores[[a, b]].to_numpy()
-        seen = ~(np.isnan(columns).any(axis=1) | np.isnan(human))
+        sides = x[:, methods[a]], x[:, methods[b]]
+        _same_seeds(a, b, *sides)
+        seen = ~(np.isnan(np.hstack(sides)).any(axis=1) | np.isnan(human))
         groups, inner = np.unique(codes[seen], return_inverse=True)
         row = {"a": a, "b": b, "statistic": statistic, "n": int(seen.sum()), "n_clusters": len(groups)}
-        arguments = (columns[seen], human[seen], inner, len(groups), statistic)
+        arguments = (*(side[seen] for side in sides), human[seen], inner, len(groups), statistic)
         rows.append(row | _compare_two(*arguments, permutations, resamples, level, seed))
     table = pd.DataFrame(rows)
     table["p_holm"] = holm(table["p_permutation"])
     return table[COLUMNS]
 
 
-def _compare_two(x, human, codes, n_clusters, statistic, permutations, resamples, level, seed):
+def _same_seeds(a, b, x_a, x_b):
+    counts = {x_a.shape[1], x_b.shape[1]}
+    if len(counts - {1}) > 1:
+        raise DreError(
+            f"{a!r} has {x_a.shape[1]} seeds and {b!r} {x_b.shape[1]}; expected as many, or one column of either"
+        )
+
+
+def _compare_two(a, b, human, codes, n_clusters, statistic, permutations, resamples, level, seed):
     names = ["r_a", "r_b", "difference", "low", "high", "p_permutation", "p_williams", "p_steiger"]
     empty = dict.fromkeys(names, np.nan)
-    if len(x) < MIN_ITEMS:
-        return empty | {"reason": f"n = {len(x)}: at least {MIN_ITEMS} items needed"}
-    r_a, r_b = draws_of(x, human, codes, np.ones((1, n_clusters)), statistic)[0]
+    if len(a) < MIN_ITEMS:
+        return empty | {"reason": f"n = {len(a)}: at least {MIN_ITEMS} items needed"}
+    x, methods = (
+        np.hstack([a, b]),
+        {"a": list(range(a.shape[1])), "b": list(range(a.shape[1], a.shape[1] + b.shape[1]))},
+    )
+
+    def draws(weights):
+        return over_seeds(draws_of(x, human, codes, weights, statistic), methods)
+
+    r_a, r_b = draws(np.ones((1, n_clusters)))[0]
     if np.isnan(r_a) or np.isnan(r_b):
         return empty | {"r_a": r_a, "r_b": r_b, "reason": "constant score or rating"}
     result = empty | {"r_a": r_a, "r_b": r_b, "difference": r_a - r_b, "reason": ""}
     if n_clusters > 1:
-        draws = draws_of(x, human, codes, resample_weights(n_clusters, resamples, seed), statistic)
-        low, high = interval(draws[:, :1] - draws[:, 1:], level)
+        drawn = draws(resample_weights(n_clusters, resamples, seed))
+        low, high = interval(drawn[:, :1] - drawn[:, 1:], level)
         result |= {"low": low[0], "high": high[0]}
     else:
         result["reason"] = "one context: no interval"
-    result["p_permutation"] = permutation_test(x[:, 0], x[:, 1], human, codes, statistic, permutations, seed)
-    between = draws_of(x[:, :1], x[:, 1], codes, np.ones((1, n_clusters)), statistic)[0, 0]
-    result["p_williams"] = williams_test(r_a, r_b, between, len(x))[1]
-    result["p_steiger"] = steiger_test(r_a, r_b, between, len(x))[1]
+    result["p_permutation"] = permutation_test(a, b, human, codes, statistic, permutations, seed)
+    if x.shape[1] == 2:
+        between = draws_of(a, b[:, 0], codes, np.ones((1, n_clusters)), statistic)[0, 0]
+        result["p_williams"] = williams_test(r_a, r_b, between, len(x))[1]
+        result["p_steiger"] = steiger_test(r_a, r_b, between, len(x))[1]
     return result
 
 
@@ -116,6 +136,8 @@ def permutation_test(a, b, human, clusters=None, statistic="spearman", permutati
     Parameters
     ----------
     a, b, human : array-like of shape (n,), no NaN
+        ``a`` and ``b`` may also be (n, seeds), or one of them (n, 1): then the mean over seeds of the difference is
+        tested, and a swap exchanges the two methods in every seed at once.
     clusters : array-like of shape (n,), optional
         Contexts; None swaps item by item, as if items were independent.
     permutations : int
@@ -129,19 +151,23 @@ def permutation_test(a, b, human, clusters=None, statistic="spearman", permutati
     if statistic not in ("pearson", "spearman"):
         raise DreError(f"the permutation test knows 'pearson' and 'spearman', not {statistic!r}")
     a, b, human = (np.asarray(v, dtype=float) for v in (a, b, human))
-    if np.isnan(np.concatenate([a, b, human])).any():
+    a, b = np.broadcast_arrays(*(v.reshape(len(v), -1) for v in (a, b)))
+    if any(np.isnan(v).any() for v in (a, b, human)):
         raise DreError("a, b and human must hold no NaN; keep the items both methods have scored")
-    if len(a) < MIN_ITEMS or min(np.ptp(a), np.ptp(b), np.ptp(human)) == 0:
+    if len(a) < MIN_ITEMS or min(np.ptp(v, axis=0).min() for v in (a, b, human)) == 0:
         return np.nan
     if statistic == "spearman":
-        a, b, human = rankdata(a), rankdata(b), rankdata(human)
-    a, b, human = ((v - v.mean()) / v.std() for v in (a, b, human))
+        a, b, human = (rankdata(v, axis=0) for v in (a, b, human))
+    a, b, human = ((v - v.mean(axis=0)) / v.std(axis=0) for v in (a, b, human))
     codes = np.arange(len(a)) if clusters is None else pd.factorize(np.asarray(clusters))[0]
     swaps, exact = _swaps(codes.max() + 1, permutations, seed)
     difference = np.concatenate(
-        [_swapped_difference(a, b, human, codes, s) for s in np.array_split(swaps, 20)]
+        [
+            np.mean([_swapped_difference(one, other, human, codes, s) for one, other in zip(a.T, b.T)], axis=0)
+            for s in np.array_split(swaps, 20)
+        ]
     )
-    observed = np.abs(a @ human - b @ human) / len(a)
+    observed = np.abs(((a - b).T @ human).mean()) / len(a)
     with np.errstate(invalid="ignore"):
         hits = int(np.sum(np.abs(difference) >= observed - TIE))
     return hits / len(swaps) if exact else (1 + hits) / (1 + len(swaps))

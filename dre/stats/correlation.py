@@ -42,6 +42,9 @@ def correlate(
     ----------
     scores : DataFrame of shape (n, methods), indexed by pair_id
         NaN is a missing score: left out of its own column only, counted in ``n_missing``, never read as 0.
+        With two levels of columns, (method, seed), a method has one column a training seed: its value is the mean
+        of the seeds' correlations, its interval that of this mean over the same resamples, so it speaks of the
+        items; ``sd`` speaks of the seeds.
     human : Series indexed by pair_id, or array-like of shape (n,)
     clusters : Series indexed by pair_id, or array-like of shape (n,)
         The context of each pair, the unit of resampling. All columns share the same resamples.
@@ -51,10 +54,12 @@ def correlate(
     Returns
     -------
     DataFrame, one row a (method, statistic): ``method, statistic, value, low, high, n, n_missing, n_clusters,
-    reason``. An undefined value or interval is NaN and ``reason`` says why ("" otherwise).
+    reason, sd, seeds``. An undefined value or interval is NaN and ``reason`` says why ("" otherwise); ``sd`` is NaN
+    for a method of one column.
     """
     scores, human, codes, n_clusters = align(scores, human, clusters)
     x = scores.to_numpy()
+    methods = seeds_of(scores)
     weights = resample_weights(n_clusters, resamples, seed)
     # the data as they are, then each cluster left out (for BCa), then the resamples, in one pass
     extra = [np.ones((1, n_clusters))] + [jackknife_weights(n_clusters)] * (interval_method == "bca")
@@ -62,12 +67,14 @@ def correlate(
     frames = []
     for statistic in statistics:
         draws = draws_of(x, human, codes, weights, statistic)
-        value, leave_out, draws = np.split(draws, [1, len(draws) - resamples])
-        value = value[0]
-        low, high = interval(draws, level, interval_method, value, leave_out)
-        frames.append(_rows(scores, human, codes, statistic, value, low, high))
+        single = draws[0]
+        value, leave_out, draws = np.split(over_seeds(draws, methods), [1, len(draws) - resamples])
+        low, high = interval(draws, level, interval_method, value[0], leave_out)
+        sd = [np.std(single[columns], ddof=1) if len(columns) > 1 else np.nan for columns in methods.values()]
+        frames.append(_rows(x, methods, human, codes, statistic, value[0], low, high).assign(sd=sd))
     table = pd.concat(frames, ignore_index=True)
-    order = {m: i for i, m in enumerate(scores.columns)}
+    table["seeds"] = table["method"].map({name: len(columns) for name, columns in methods.items()})
+    order = {m: i for i, m in enumerate(methods)}
     return table.sort_values("method", key=lambda c: c.map(order), kind="stable", ignore_index=True)
 
 
@@ -76,6 +83,19 @@ def correlation_draws(scores, human, clusters, statistic="spearman", resamples=2
     scores, human, codes, n_clusters = align(scores, human, clusters)
     weights = resample_weights(n_clusters, resamples, seed)
     return pd.DataFrame(draws_of(scores.to_numpy(), human, codes, weights, statistic), columns=scores.columns)
+
+
+def seeds_of(scores):
+    """Return the column numbers of each method, {method: [number, ...]}: several where there is one a seed."""
+    found = {}
+    for number, name in enumerate(scores.columns.get_level_values(0)):
+        found.setdefault(name, []).append(number)
+    return found
+
+
+def over_seeds(values, methods):
+    """Return the mean over each method's columns of a (B, columns) array, shape (B, methods)."""
+    return np.stack([values[:, columns].mean(axis=1) for columns in methods.values()], axis=1)
 
 
 def draws_of(x, y, codes, weights, statistic):
@@ -204,12 +224,12 @@ def _pair_form(x, y, starts, weights):
     return np.einsum("bg,bg->b", weights @ form, weights)
 
 
-def _rows(scores, human, codes, statistic, value, low, high):
+def _rows(x, methods, human, codes, statistic, value, low, high):
     rows = []
-    for j, name in enumerate(scores.columns):
-        seen = scores[name].notna().to_numpy() & ~np.isnan(human)
+    for j, (name, columns) in enumerate(methods.items()):
+        seen = ~np.isnan(x[:, columns]).any(axis=1) & ~np.isnan(human)
         n_clusters = len(np.unique(codes[seen]))
-        reason = _reason(scores[name].to_numpy()[seen], human[seen], n_clusters, value[j], low[j])
+        reason = _reason(x[seen][:, columns], human[seen], n_clusters, value[j], low[j])
         known = not np.isnan(value[j])
         bounds = (low[j], high[j]) if known and n_clusters > 1 else (np.nan, np.nan)
         rows.append((name, statistic, value[j], *bounds, seen.sum(), (~seen).sum(), n_clusters, reason))
@@ -222,7 +242,7 @@ def _reason(x, y, n_clusters, value, low):
     if len(x) < MIN_ITEMS:
         return f"n = {len(x)}: at least {MIN_ITEMS} items needed"
     if np.isnan(value):
-        return "constant score" if _constant(x) else "constant human rating"
+        return "constant score" if _constant(x).any() else "constant human rating"
     if n_clusters < 2:
         return "one context: no interval"
     return "no interval: undefined in most resamples" if np.isnan(low) else ""
