@@ -96,7 +96,7 @@ class Judge:
     def __repr__(self):
         return f"Judge({self.spec!r})"
 
-    def plan(self, pairs, prompt="llm_only", retry=()):
+    def plan(self, pairs, prompt="llm_only", retry=(), firsts=()):
         """Return the `dre.judges.plan.Plan` of some pairs: what is stored, and what is to be asked."""
         prompt = prompt if isinstance(prompt, prompts.Prompt) else prompts.load(prompt)
         unknown = set(retry) - set(STATUSES)
@@ -114,7 +114,7 @@ class Judge:
             extra=options.extra,
         )
         rows = pair_rows.rows(pairs)
-        return plans.make(rows, prompt, self.provider, params, options.repeats, self.store, retry)
+        return plans.make(rows, prompt, self.provider, params, options.repeats, self.store, retry, firsts)
 
     def _longest(self, prompt):
         return length.default(prompt.kind, self.provider.name, self.provider.model, self.options.extra)

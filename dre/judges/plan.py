@@ -44,6 +44,8 @@ class Plan:
     Attributes
     ----------
     setting : dre.judges.settings.Setting
+    firsts : list of int
+        The repeat index of each row's first reply; empty where all are 0.
     hashes : list of str
         The sha256 of each row's rendered messages.
     judgements : dict
@@ -57,9 +59,15 @@ class Plan:
     params: dict
     rows: list
     repeats: int
+    firsts: list = field(default_factory=list)
     hashes: list = field(default_factory=list)
     judgements: dict = field(default_factory=dict)
     missing: dict = field(default_factory=dict)
+
+    def keys(self, row):
+        """Return the keys of the replies to the row of an index."""
+        first = self.firsts[row] if self.firsts else 0
+        return [(self.hashes[row], repeat) for repeat in range(first, first + self.repeats)]
 
     def complete(self, judgements):
         """Take over judgements that have been gained."""
@@ -69,13 +77,15 @@ class Plan:
 
 
 @uncollected
-def make(rows, prompt, provider, params, repeats, store, retry=()):
+def make(rows, prompt, provider, params, repeats, store, retry=(), firsts=()):
     """Render all prompts and look them up in the store.
 
     Parameters
     ----------
     retry : collection of str
         Stored judgements of these statuses are to be asked again.
+    firsts : sequence of int
+        The repeat index of each row's first reply: another index asks for another reply to the same prompt.
 
     Returns
     -------
@@ -83,14 +93,12 @@ def make(rows, prompt, provider, params, repeats, store, retry=()):
         Pairs whose rendered prompts are the same share a judgement.
     """
     setting = Setting(provider.name, provider.base_url, provider.model, prompt.name, prompt.sha256, canonical(params))
-    plan = Plan(prompt, setting, params, rows, repeats)
+    plan = Plan(prompt, setting, params, rows, repeats, list(firsts))
     stored = store.judgements(setting)
-    for row in rows:
+    for index, row in enumerate(rows):
         messages = prompt.render(row)
-        hashed = messages_sha256(messages)
-        plan.hashes.append(hashed)
-        for repeat in range(repeats):
-            key = (hashed, repeat)
+        plan.hashes.append(messages_sha256(messages))
+        for key in plan.keys(index):
             if key in plan.judgements or key in plan.missing:
                 continue
             judgement = stored.get(key)

@@ -13,11 +13,13 @@ class Bar:
         False: no price is known, so no spend is shown.
     disable : bool or None
         None: shown on a terminal only.
+    desc : str or None
+        What is asked for.
     """
 
-    def __init__(self, total, priced=True, disable=None):
+    def __init__(self, total, priced=True, disable=None, desc=None):
         self._priced = priced
-        self._bar = tqdm(total=total, unit="call", disable=disable, smoothing=0.1)
+        self._bar = tqdm(total=total, unit="call", disable=disable, smoothing=0.1, desc=desc)
 
     def __call__(self, outcome):
         """Bring the bar up to date."""

@@ -49,9 +49,9 @@ def export(plan, mode, folder, template=None):
     except OSError as error:
         raise DreError(f"{folder}: cannot be created ({error.strerror})") from None
     lines = [
-        json.dumps(_line(plan, row["pair_id"], plan.judgements[hashed, repeat]), ensure_ascii=False)
-        for row, hashed in zip(plan.rows, plan.hashes)
-        for repeat in range(plan.repeats)
+        json.dumps(_line(plan, row["pair_id"], plan.judgements[key]), ensure_ascii=False)
+        for index, row in enumerate(plan.rows)
+        for key in plan.keys(index)
     ]
     write_atomically(folder / "judgements.jsonl", lines)
     digest = hashlib.sha256("".join(line + "\n" for line in lines).encode()).hexdigest()
@@ -99,7 +99,7 @@ def _judgement(line):
 
 def _manifest(plan, mode, template):
     setting = plan.setting
-    judgements = [plan.judgements[hashed, repeat] for hashed in plan.hashes for repeat in range(plan.repeats)]
+    judgements = [plan.judgements[key] for index in range(len(plan.rows)) for key in plan.keys(index)]
     names = ("provider", "base_url", "model", "prompt", "prompt_sha256")
     prompt = {"follows": plan.prompt.follows, "differs": plan.prompt.differs, "sha256": plan.prompt.sha256}
     return {

@@ -20,11 +20,12 @@ def of_plan(plan, mode, errors=None):
     """Return the table of a `dre.judges.plan.Plan`; ``errors`` says why a reply did not come, by key."""
     found, errors = plan.judgements, errors or {}
     if plan.repeats == 1 and not errors:
-        samples = [(found[key],) if (key := (hashed, 0)) in found else () for hashed in plan.hashes]
+        keys = [plan.keys(index)[0] for index in range(len(plan.rows))]
+        samples = [(found[key],) if key in found else () for key in keys]
         return build([row["pair_id"] for row in plan.rows], samples, [_MISSING] * len(samples), mode, plan.prompt)
     samples, absent = [], []
-    for hashed in plan.hashes:
-        keys = [(hashed, repeat) for repeat in range(plan.repeats)]
+    for index in range(len(plan.rows)):
+        keys = plan.keys(index)
         samples.append([found[key] for key in keys if key in found])
         reasons = [errors[key] for key in keys if key in errors] if errors else ()
         absent.append(Judgement(status="error", reason=reasons[0]) if reasons else _MISSING)
