@@ -40,18 +40,19 @@ class SLM:
         """The :class:`Head` behind the encoder."""
         return self.model[-1]
 
-    def encode(self, texts, batch_size=64, progress=False):
+    def encode(self, texts, batch_size=64, progress=False, cache=None):
         """Embed each distinct text once; returns {"sentence_embedding", "anchor", "robust", "non_robust"} of (n, d)
         float32 tensors in the order of ``texts`` (``non_robust`` is None without sep).
+
+        ``cache``, with ``find(texts)`` -> {text: (d,) tensor} and ``keep(texts, (n, d) tensor)``, remembers
+        embeddings from call to call; see :class:`dre.scoring.cache.Embeddings`.
         """
         distinct = list(dict.fromkeys(texts))
-        encoder = SentenceTransformer(modules=list(self.model)[:-1], device=self.model.device)
         was_training = self.model.training
         self.model.eval()
         try:
-            whole = encoder.encode(distinct, batch_size=batch_size, convert_to_tensor=True, show_progress_bar=progress)
+            whole = self._embed(distinct, batch_size, progress, cache)
             row = {text: i for i, text in enumerate(distinct)}
-            whole = whole.float().to(self.model.device)
             with torch.no_grad():
                 parts = (whole, *self.head.separate(whole))
             index = torch.tensor([row[text] for text in texts], device=whole.device)
@@ -60,11 +61,26 @@ class SLM:
         finally:
             self.model.train(was_training)
 
-    def distances(self, pairs, batch_size=64, progress=False):
+    def _embed(self, texts, batch_size, progress, cache):
+        """(n, d) embeddings of distinct texts; those the cache knows are not encoded."""
+        encoder = SentenceTransformer(modules=list(self.model)[:-1], device=self.model.device)
+        known = cache.find(texts) if cache is not None else {}
+        new = [text for text in texts if text not in known]
+        if new:
+            found = encoder.encode(new, batch_size=batch_size, convert_to_tensor=True, show_progress_bar=progress)
+            found = found.float().to(self.model.device)
+            if cache is not None:
+                cache.keep(new, found)
+            if not known:
+                return found
+            known |= dict(zip(new, found))
+        return torch.stack([known[text].to(self.model.device) for text in texts])
+
+    def distances(self, pairs, batch_size=64, progress=False, cache=None):
         """Columns ``pair_id, distance, s_p`` for a table of pairs: what Eq. 18 needs before normalisation."""
         contexts, responses = self.texts(pairs)
         n = len(pairs)
-        h = self.encode(contexts + responses, batch_size, progress)
+        h = self.encode(contexts + responses, batch_size, progress, cache)
         h_c, h_r = h["anchor"][:n], h["robust"][n:]
         with torch.no_grad():
             d = losses.distance(h_c, h_r)
@@ -77,7 +93,7 @@ class SLM:
             }
         )
 
-    def score(self, pairs, batch_size=64, progress=False):
+    def score(self, pairs, batch_size=64, progress=False, cache=None):
         """Score pairs, Eq. 17-19.
 
         d_min and d_max are those of the training data, stored with the model, so a pair's score does not depend on
@@ -88,6 +104,8 @@ class SLM:
         ----------
         pairs : DataFrame
             ``pair_id``, ``context`` (sequence of turns, oldest first), ``response``.
+        cache : optional
+            See :meth:`encode`.
 
         Returns
         -------
@@ -103,7 +121,7 @@ class SLM:
         if "d_min" not in self.provenance:
             raise DreError("this SLM has no d_min and d_max: call calibrate(training contexts) before scoring")
         low, high = self.provenance["d_min"], self.provenance["d_max"]
-        table = self.distances(pairs, batch_size, progress)
+        table = self.distances(pairs, batch_size, progress, cache)
         table.insert(2, "s_d", (table["distance"] - low) / (high - low))
         table["score_slm"] = 1 - table["s_d"] + table["s_p"]
         return table

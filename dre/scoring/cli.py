@@ -1,0 +1,33 @@
+"""``dre score``."""
+
+
+def register(subparsers):
+    """Add the ``score`` command."""
+    score = subparsers.add_parser(
+        "score",
+        help="score the responses of your own dialogue systems",
+        description="Score pairs of context and response: JSON Lines, CSV or Parquet in and out, by the names' endings. "
+        "Run the same command again after an interruption: it goes on where it stopped.",
+    )
+    add = score.add_argument
+    add("input", help="context (turns), response, and if there are any: id, system, reference")
+    add("-o", "--output", required=True, metavar="FILE", help="write the scores there: .csv, .jsonl or .parquet")
+    add("--slm", metavar="NAME", help="a folder, a Hub id, or the beginning of a model trained by `make paper`")
+    add("--judge", metavar="PROVIDER:MODEL", help="openai, anthropic, gemini, ollama, or recorded:NAME")
+    add("--method", default="slm", help="slm (default), slide, ex_dre, in_dre, dre or non_dre")
+    add("--prompt", metavar="NAME|FILE", help="ask the judge with another prompt than the method's own")
+    add("--accuracies", metavar="SLM,LLM", help="in [0, 1]; the prompt of in_dre and dre states them")
+    add("--field", action="append", default=[], metavar="NAME=COLUMN", help="context=history: what a field is called")
+    add("--skip-bad", action="store_true", help="write records that cannot be scored to <output>.bad.jsonl, and go on")
+    add("--base-url", metavar="URL", help="of the judge: another server that speaks the provider's protocol")
+    add("--key-env", metavar="NAME", help="environment variable that holds the judge's key")
+    add("--store", help="file of the judgement store")
+    add("--max-usd", type=float, metavar="X", help="stop before the judge costs more dollars")
+    add("--concurrency", type=int, metavar="N", help="calls to the judge in flight (default: 16)")
+    score.set_defaults(handler=_score)
+
+
+def _score(args):
+    from dre.scoring.commands import score
+
+    return score(args)

@@ -1,0 +1,104 @@
+"""What ``dre score`` does."""
+
+import sys
+
+import pandas as pd
+
+from dre.errors import DreError
+from dre.report import Table
+from dre.scoring.rows import FIELDS
+from dre.scoring.run import score_file
+from dre.scoring.scorer import Settings
+
+
+def score(args):
+    """Score a file, and print signature, means, comparisons and what was left out."""
+    options = {"base_url": args.base_url, "key_env": args.key_env, "store": args.store}
+    options |= {"max_usd": args.max_usd, "concurrency": args.concurrency}
+    settings = Settings(
+        args.slm,
+        args.judge,
+        args.method,
+        args.prompt,
+        _accuracies(args.accuracies),
+        {name: value for name, value in options.items() if value is not None},
+    )
+    summary = score_file(args.input, args.output, settings, _names(args.field), args.skip_bad)
+    show(summary, args.output)
+
+
+def show(summary, output):
+    """Print a summary."""
+    print(f"{summary['signature']}\n")
+    for table in report(summary):
+        print(table.markdown())
+    print(f"{summary['rows']:,} scores written to {output}, this summary to {output}.summary.json")
+    for what, count in left_out(summary, output):
+        print(f"{count:,} {what}", file=sys.stderr)
+
+
+def report(summary):
+    """Return the tables of a summary: the systems, and where there are several their comparisons."""
+    systems = pd.DataFrame(summary["systems"]).drop(columns="statuses")
+    several = len(systems) > 1
+    systems["rank"] = [_rank(row) for row in summary["systems"]]
+    systems["system"] = systems["system"].replace("", "all")
+    first = ["rank", "system"] if several else ["system"]
+    order = [*first, *(name for name in systems if name not in ("rank", "system", "rank_last"))]
+    over = f"{summary['contexts']:,} contexts" if summary["contexts"] else f"{summary['groups']:,} groups of contexts"
+    note = f"Intervals: 95 %, bootstrap over {over}."
+    if several:
+        note += " Systems that no test separates share ranks."
+    tables = [Table("systems", systems[order], "Mean scores", note, digits=3)]
+    if several:
+        pairs = pd.DataFrame(summary["comparisons"])
+        note = "Difference a - b on the contexts of both; paired permutation test by context, Holm-corrected."
+        tables.append(Table("comparisons", pairs, "Comparisons", note, digits=_P_DIGITS, why="reason"))
+    return tables
+
+
+_P_DIGITS = {"difference": 3, "p_permutation": 4, "p_holm": 4}
+
+
+def _rank(row):
+    return str(row["rank"]) if row["rank"] == row["rank_last"] else f"{row['rank']}–{row['rank_last']}"
+
+
+def left_out(summary, output):
+    """Yield what a reader of the means has to know: (what, how many)."""
+    if summary["bad"]:
+        yield (
+            f"bad records are not scored; they are in {output}.bad.jsonl, with their lines and reasons",
+            summary["bad"],
+        )
+    if summary["cut"]:
+        yield "responses are longer than the encoder reads; only their beginning counts", summary["cut"]
+    statuses = {}
+    for row in summary["systems"]:
+        for status, count in row["statuses"].items():
+            statuses[status] = statuses.get(status, 0) + count
+    for status, count in statuses.items():
+        if status != "ok":
+            yield f"pairs have no score: the judge's reply is {status}", count
+
+
+def _names(given):
+    names = {}
+    for text in given:
+        name, equals, column = text.partition("=")
+        if name not in FIELDS or not equals or not column:
+            raise DreError(f"--field {text!r}: expected NAME=COLUMN with one of {', '.join(FIELDS)}")
+        names[name] = column
+    return names
+
+
+def _accuracies(text):
+    if text is None:
+        return None
+    try:
+        slm, llm = map(float, text.split(","))
+    except ValueError:
+        slm = llm = -1.0
+    if not (0 <= slm <= 1 and 0 <= llm <= 1):
+        raise DreError(f"--accuracies {text!r}: expected two numbers in [0, 1], such as 0.88,0.98")
+    return slm, llm

@@ -1,0 +1,36 @@
+"""One line that says where a score comes from, to be printed beside it."""
+
+from dre.scoring.scorer import DIGITS
+
+
+def parts(scorer, data=None):
+    """Return what decides a score: name -> value, in the order of the line.
+
+    Parameters
+    ----------
+    scorer : dre.scoring.scorer.Scorer
+    data : str, optional
+        Sha256 of what was scored.
+    """
+    from dre.slm.provenance import versions
+
+    settings, found = scorer.settings, {"dre": scorer.settings.method}
+    if scorer.slm is not None:
+        about = scorer.slm.provenance
+        found["model"] = about.get("fingerprint", "unknown")[:12]
+        found |= {"recipe": scorer.slm.recipe.name, "seed": about.get("seed", "unknown")}
+        found["encoder"] = str(about.get("encoder", "unknown")).rstrip("/").rsplit("/", 1)[-1]
+    if scorer.judge is not None:
+        found |= {"judge": settings.judge, "prompt": scorer.judge.prompt_sha256[:12]}
+        if settings.accuracies:
+            found["accuracies"] = ",".join(f"{value:.{DIGITS}g}" for value in settings.accuracies)
+    if data:
+        found["data"] = data[:12]
+    names = {"dre": "version", "torch": "torch", "sentence-transformers": "st", "transformers": "tf"}
+    installed = versions()
+    return found | {short: installed[package] for package, short in names.items()}
+
+
+def line(found):
+    """Return the parts as one line: ``dre:slm|model:1f2e…|recipe:paper|…``."""
+    return "|".join(f"{name}:{value}" for name, value in found.items())
