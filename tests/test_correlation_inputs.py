@@ -114,7 +114,7 @@ def test_in_dre_and_dre_appear_with_a_recording_of_the_prompt(tmp_path, items, w
     domain = domains.Domain("label", "Own", "own", items)
     opinion = opinions.opinions(SimpleNamespace(judges=("recorded:own",)), domain)[0]
     now = scores(seed=5)
-    rows = {row.family: row for row in judge_rows(opinion, now)}
+    rows = {row.family: row for row in judge_rows(opinion, {0: now})}
     used = frozen if with_inputs else now
     expected = (1 - used["s_d"] + used["s_p"]) * np.arange(N) / 5
     assert rows["DRE"].score.to_numpy() == pytest.approx(expected.to_numpy())
@@ -130,12 +130,14 @@ def test_table5_sets_seen_and_unseen_side_by_side(items):
     domain = domains.Domain("personachat", "PersonaChat", "own", items)
     good = scores().assign(s_d=1 - items["human"].rank() / N, s_p=items["human"].rank() / N)
     good = good.assign(score_slm=1 - good["s_d"] + good["s_p"])
-    found = transfer.rows({"unseen": scores(), "joint": good, "own": scores(3)}, [])
+    found = transfer.rows({"unseen": {0: scores()}, "joint": {0: good}, "own": {0: scores(3)}}, [])
     table = transfer.assemble(domain, found, resamples=50)
     printed = published("dre_table5")
     shown = transfer.statistic(table, "spearman")
     assert list(shown["published_unseen"].dropna()) == list(printed["personachat_spearman"])
-    assert list(transfer.statistic(table, "pearson")["published_unseen"].dropna()) == list(printed["personachat_pearson"])
+    assert list(transfer.statistic(table, "pearson")["published_unseen"].dropna()) == list(
+        printed["personachat_pearson"]
+    )
     both = shown.set_index("method").loc["SLM (Prob & Dis)"]
     assert both["joint"] == pytest.approx(1) and abs(both["unseen"]) < 0.9
     row = published("dre_table4").set_index("metric").loc["Ours (SLM-Dis and Prob)"]
@@ -150,11 +152,11 @@ def test_table5_sets_seen_and_unseen_side_by_side(items):
 def test_table5_without_data_keeps_every_published_row_and_says_why():
     table = transfer.published_only("no ratings here")
     assert len(table) == 2 * len(published("dre_table5")) and set(table["reason"]) == {"no ratings here"}
-    assert transfer.slms(profile("mini"), SimpleNamespace(key="personachat"), "paper", 0) == {}
+    assert transfer.slms(profile("mini"), SimpleNamespace(key="personachat")) == {}
 
 
 def test_labels_stand_beside_published_numbers_on_dailydialog_only(items):
-    rows = slm_rows(scores(), "own")
+    rows = slm_rows({0: scores()}, "own")
     for name, expected in (("dailydialog++", True), ("mini", False)):
         domain = domains.Domain("label", "Own", name, items)
         table = labels.table(domain, table4.measure(domain, rows, resamples=50), rows)
@@ -169,7 +171,7 @@ def test_the_label_recording_is_a_row_of_the_embedded_corpus():
 
 
 def test_a_legend_names_each_method_once_for_each_way_it_was_made(items):
-    rows = {"One": slm_rows(scores(), "set one"), "Two": slm_rows(scores(), "set two")}
+    rows = {"One": slm_rows({0: scores()}, "set one"), "Two": slm_rows({0: scores()}, "set two")}
     rows["Two"].append(Row("LLM-only (own)", "LLM-only", scores().set_index("pair_id")["s_p"], judge="own"))
     table = legend(rows)
     assert table["how"].tolist()[:2] == ["trained on set one", "trained on set two"]
@@ -211,7 +213,7 @@ def test_figures_are_drawn_with_gaps(items):
     from dre.report import plots_correlation
 
     domain = domains.Domain("personachat", "PersonaChat", "own", items)
-    rows = slm_rows(scores(), "own")
+    rows = slm_rows({0: scores()}, "own")
     panel = panels.forest(domain, rows, table4.measure(domain, rows, resamples=50))
     empty = panel.assign(value=np.nan, low=np.nan, high=np.nan)
     figure = plots_correlation.forest({"PersonaChat": panel, "Nothing": empty})

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dre import fusion
 from dre.correlation import claims, domains, methods, opinions, panels, people, readings, table4
 from dre.correlation.methods import Row
 from dre.correlation.opinions import Opinion
@@ -31,7 +32,12 @@ def domain():
 
 @pytest.fixture
 def scored(domain):
-    rng = np.random.default_rng(1)
+    """The tables of two training seeds."""
+    return {seed: one_seed(domain, seed) for seed in (1, 2)}
+
+
+def one_seed(domain, seed):
+    rng = np.random.default_rng(seed)
     s_d, s_p = rng.uniform(0, 1, N), rng.uniform(0, 1, N)
     table = pd.DataFrame({"pair_id": domain.items["pair_id"], "distance": 0.2 + 0.5 * s_d, "s_d": s_d, "s_p": s_p})
     return table.assign(score_slm=1 - s_d + s_p)
@@ -92,6 +98,21 @@ def test_a_judge_fills_both_names_the_paper_has_for_the_llm_alone(domain, scored
     assert table.loc["In-DRE (Claude3)", "reason"] == table4.NO_DRE
     assert table.loc["Ex-DRE (Gemini)", "reason"] == table4.NO_JUDGE
     assert "not in the paper" not in set(table["reason"])
+
+
+def test_rows_with_an_slm_are_means_over_seeds_and_the_judges_own_row_is_not(domain, scored, judge):
+    rows = methods.slm_rows(scored, "own") + methods.judge_rows(judge, scored)
+    measured = table4.measure(domain, rows, resamples=50).set_index("method")
+    of_seeds = [
+        pd.Series(fusion.ex_dre(judge.scores.merge(table, on="pair_id"))["score"].to_numpy(), index=domain.human.index)
+        for table in scored.values()
+    ]
+    values = [score.corr(domain.human, method="spearman") for score in of_seeds]
+    ex_dre = measured.loc["Ex-DRE (Claude-3-haiku)"]
+    assert ex_dre["spearman"] == pytest.approx(np.mean(values))
+    assert ex_dre["spearman_sd"] == pytest.approx(np.std(values, ddof=1)) and ex_dre["seeds"] == 2
+    assert measured.loc["LLM-only (Claude-3-haiku)", "seeds"] == 1
+    assert np.isnan(measured.loc["LLM-only (Claude-3-haiku)", "spearman_sd"])
 
 
 def test_another_version_of_a_model_does_not_pass_for_the_papers():
@@ -159,16 +180,18 @@ def test_words_turn_with_the_numbers(domain, scored, judge):
 
 
 def test_readings_change_what_they_name_and_nothing_else(domain, scored, judge):
-    assert readings.normalised(scored, "training data") is scored
-    other = readings.normalised(scored, "evaluated set")
-    assert other["s_d"].min() == 0 and other["s_d"].max() == 1 and (other["s_p"] == scored["s_p"]).all()
+    first = scored[1]
+    assert readings.normalised(first, "training data") is first
+    other = readings.normalised(first, "evaluated set")
+    assert other["s_d"].min() == 0 and other["s_d"].max() == 1 and (other["s_p"] == first["s_p"]).all()
     assert other["score_slm"].to_numpy() == pytest.approx((1 - other["s_d"] + other["s_p"]).to_numpy())
     found = readings.gains(domain, scored, [judge])
     default = found.iloc[0]
     rows = {row.method: row.score for row in methods.judge_rows(judge, scored)}
-    expected = rows["SLIDE (Claude-3-haiku)"].corr(domain.human, method="spearman")
+    expected = rows["SLIDE (Claude-3-haiku)"][1].corr(domain.human, method="spearman")
     assert (default["method"], default["d_range"]) == ("SLIDE", "training data")
     assert default["spearman"] == pytest.approx(expected)
+    assert set(found["seed"]) == {1, 2}
     assert found["gain"].to_numpy() == pytest.approx((found["spearman"] - found["alone"]).to_numpy())
 
 

@@ -104,15 +104,17 @@ def entry(profile, domain):
     return next((each for each in profile.sets if each.key == domain.key), profile.sets[0])
 
 
-def slm(profile, domain):
-    """Return the SLM of a domain: first recipe, first seed, trained on the domain's own training set.
+def slms(profile, domain):
+    """Return the SLMs of a domain: first recipe, every seed, trained on the domain's own training set.
 
     Returns
     -------
-    (SLM, str)
-        The model, and what it was trained on in words.
+    (dict of int to SLM, str)
+        Seed -> model, the first seed first, and what they were trained on in words.
     """
     from dre.slm import runs
 
     own, recipe = entry(profile, domain), profile.recipes[0]
-    return runs.train_or_load(profile, own, recipe, profile.seed), f"{own.label}, recipe {recipe}, seed {profile.seed}"
+    models = {seed: runs.train_or_load(profile, own, recipe, seed) for seed in profile.seeds}
+    seeds = "seed" if len(models) == 1 else "seeds"
+    return models, f"{own.label}, recipe {recipe}, {seeds} {', '.join(map(str, models))}"

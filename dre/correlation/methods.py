@@ -40,8 +40,8 @@ class Row:
     method : str
     family : str
         ``reference``, ``trained``, ``slm``, ``none`` (reads neither context nor reference), or a stage of `STAGES`.
-    score : Series
-        By pair_id, NaN where there is none.
+    score : Series or DataFrame
+        By pair_id, NaN where there is none; a DataFrame has one column a training seed of the SLM.
     published : tuple of str
         Rows of Table 4 it fills, as `dre.correlation.table4.published_rows` names them.
     how : str
@@ -55,7 +55,7 @@ class Row:
 
     method: str
     family: str
-    score: pd.Series
+    score: pd.Series | pd.DataFrame
     published: tuple = ()
     how: str = ""
     judge: str = ""
@@ -70,8 +70,8 @@ def rows(domain, scored, trained_on, opinions, encoder="minilm"):
     Parameters
     ----------
     domain : Domain
-    scored : DataFrame
-        The SLM's table for ``domain.pairs``.
+    scored : dict of int to DataFrame
+        Training seed -> that SLM's table for ``domain.pairs``; the first is the one whose numbers a prompt shows.
     trained_on : str
     opinions : list of Opinion
     encoder : str
@@ -151,27 +151,41 @@ def slm_rows(scored, trained_on):
     """Return the SLM's three rows: s_p, 1 - s_d, and their sum (Eq. 19)."""
     from dre.classification import variants
 
-    table = scored.set_index("pair_id")
+    found = {seed: variants(table.set_index("pair_id")) for seed, table in scored.items()}
     return [
-        Row(name, "slm", score, (SLM_ROWS[name],), f"trained on {trained_on}")
-        for name, score in variants(table).items()
+        Row(name, "slm", _by_seed(found, name), (SLM_ROWS[name],), f"trained on {trained_on}")
+        for name in next(iter(found.values()))
     ]
 
 
+def _by_seed(found, name):
+    return pd.DataFrame({seed: scores[name] for seed, scores in found.items()})
+
+
 def judge_rows(opinion, scored):
-    """Return the rows of a judge: LLM-only, Ex-DRE and SLIDE, and In-DRE and DRE where it was shown the SLM."""
-    table = opinion.scores[["pair_id", "score_llm", "status"]].merge(scored, on="pair_id", how="right")
-    made = {"LLM-only": fusion.non_dre(table), "Ex-DRE": fusion.ex_dre(table), "SLIDE": fusion.slide(table)}
+    """Return the rows of a judge: LLM-only, Ex-DRE and SLIDE, and In-DRE and DRE where it was shown the SLM.
+
+    Ex-DRE and SLIDE are made once with each seed's SLM. A prompt shows the numbers of the first seed's, so In-DRE and
+    DRE are of that one.
+    """
+    first, llm = next(iter(scored.values())), opinion.scores[["pair_id", "score_llm", "status"]]
+    tables = {seed: llm.merge(table, on="pair_id", how="right") for seed, table in scored.items()}
+    fused = {
+        seed: {"Ex-DRE": _score(fusion.ex_dre(table)), "SLIDE": _score(fusion.slide(table))}
+        for seed, table in tables.items()
+    }
+    made = {stage: _by_seed(fused, stage) for stage in ("Ex-DRE", "SLIDE")}
+    made["LLM-only"] = _score(fusion.non_dre(llm.merge(first[["pair_id"]], on="pair_id", how="right")))
     if opinion.refined is not None:
         refined = opinion.refined
         if "s_d" not in refined:  # not frozen beside the recording: the SLM's own
-            refined = refined.merge(scored[["pair_id", "s_d", "s_p"]], on="pair_id", how="left")
-        made |= {"In-DRE": fusion.in_dre(refined), "DRE": fusion.dre(refined)}
+            refined = refined.merge(first[["pair_id", "s_d", "s_p"]], on="pair_id", how="left")
+        made |= {"In-DRE": _score(fusion.in_dre(refined)), "DRE": _score(fusion.dre(refined))}
     return [
         Row(
             f"{stage} ({opinion.name})",
             stage,
-            made[stage].set_index("pair_id")["score"],
+            made[stage],
             _published(stage, opinion),
             opinion.how if stage == "LLM-only" else HOW[stage],
             opinion.name,
@@ -181,6 +195,10 @@ def judge_rows(opinion, scored):
         for stage in STAGES
         if stage in made
     ]
+
+
+def _score(table):
+    return table.set_index("pair_id")["score"]
 
 
 def _published(stage, opinion):
@@ -211,5 +229,5 @@ def legend(found):
 
 
 def table(found):
-    """Return the scores of rows as one DataFrame, a column a method."""
-    return pd.DataFrame({row.method: row.score for row in found})
+    """Return the scores of rows as one DataFrame with two levels of columns: method, training seed."""
+    return pd.concat({row.method: pd.DataFrame(row.score) for row in found}, axis=1)

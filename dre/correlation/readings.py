@@ -1,5 +1,7 @@
 """How the fusions depend on what the papers leave open (SPEC section 8), and which reading is nearest to print."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 
@@ -8,8 +10,6 @@ from dre.correlation.table4 import published_rows
 
 #: where d_min and d_max of Eq. 18 come from
 RANGES = ("training data", "evaluated set")
-#: how a judge's scale becomes Score_LLM in [0, 5]
-SCALES = ("0-5, linearly", "as given by the judge")
 PUBLISHED_ALONE = {"SLIDE": "LLMs-only", "Ex-DRE": "Non-DRE", "DRE": "Non-DRE", "In-DRE": "Non-DRE"}
 
 
@@ -56,36 +56,38 @@ def gains(domain, scored, opinions):
     Parameters
     ----------
     domain : Domain
-    scored : DataFrame
-        Of the SLM, with ``distance``.
+    scored : dict of int to DataFrame
+        Training seed -> the SLM's table, with ``distance``.
     opinions : list of Opinion
 
     Returns
     -------
     DataFrame
-        ``domain, judge, method, reading, d_range, alone, spearman, gain``: Spearman with people.
+        ``domain, judge, seed, method, reading, d_range, alone, spearman, gain``: Spearman with people. DRE is there
+        for the first seed only, whose numbers the prompts show.
     """
     out = []
-    for where in RANGES:
-        slm = normalised(scored, where)
+    for where, (seed, by_seed) in itertools.product(RANGES, scored.items()):
+        slm = normalised(by_seed, where)
         for opinion in opinions:
             table = opinion.scores[["pair_id", "score_llm", "status"]].merge(slm, on="pair_id")
             alone = _spearman(fusion.non_dre(table), domain)
-            for method, reading, score in _scores(table, opinion, slm):
+            shown = opinion.refined if seed == next(iter(scored)) else None
+            for method, reading, score in _scores(table, shown, slm):
                 value = _spearman(score, domain)
-                line = {"domain": domain.key, "judge": opinion.name, "method": method, "reading": reading}
+                line = {"domain": domain.key, "judge": opinion.name, "seed": seed, "method": method, "reading": reading}
                 out.append(line | {"d_range": where, "alone": alone, "spearman": value, "gain": value - alone})
-    columns = ["domain", "judge", "method", "reading", "d_range", "alone", "spearman", "gain"]
+    columns = ["domain", "judge", "seed", "method", "reading", "d_range", "alone", "spearman", "gain"]
     return pd.DataFrame(out, columns=columns)
 
 
-def _scores(table, opinion, slm):
+def _scores(table, refined, slm):
     for reading, options in fusion.READINGS["slide"].items():
         yield "SLIDE", reading, fusion.slide(table, **options)
     yield "Ex-DRE", "s_c as printed", fusion.ex_dre(table)
     yield "Ex-DRE", "LLM score shifted to start at 1", _shifted(table)
-    if opinion.refined is not None:
-        refined = opinion.refined.drop(columns=["s_d", "s_p"], errors="ignore").merge(slm, on="pair_id")
+    if refined is not None:
+        refined = refined.drop(columns=["s_d", "s_p"], errors="ignore").merge(slm, on="pair_id")
         for reading, options in fusion.READINGS["dre"].items():
             yield "DRE", f"coefficient {reading}", fusion.dre(refined, **options)
 
@@ -106,8 +108,8 @@ def summary(found):
     """Return one row a reading: its mean gain in each domain, and how far that is from the published pattern.
 
     The measure is the mean, over domains, of the absolute difference between our mean gain over the LLM alone (over
-    our judges) and the published one (over the paper's judges), in Spearman. Readings with a smaller distance come
-    closer to what was printed; no reading is made better by it.
+    our judges and seeds) and the published one (over the paper's judges), in Spearman. Readings with a smaller
+    distance come closer to what was printed; no reading is made better by it.
 
     Parameters
     ----------

@@ -13,9 +13,13 @@ from dre.published import published
 
 STATISTICS = ("pearson", "spearman")
 COLUMNS = [
-    "method", "published_pearson", "pearson", "pearson_low", "pearson_high", "published_spearman", "spearman",
-    "spearman_low", "spearman_high", "n", "malformed", "verdict", "reason",
+    "method", "published_pearson", "pearson", "pearson_sd", "pearson_low", "pearson_high", "published_spearman",
+    "spearman", "spearman_sd", "spearman_low", "spearman_high", "n", "malformed", "verdict", "reason",
 ]  # fmt: skip
+SEEDS = (
+    "A row with an SLM in it is the mean of the correlations of all training seeds, ± their standard deviation; its "
+    "interval is that of this mean in a bootstrap over contexts, so it speaks of the items and not of the seeds."
+)
 SLM_NAMES = {
     "SLM-Prob-only": "SLM (Prob only)",
     "SLM-Dis-only": "SLM (Dis only)",
@@ -51,7 +55,11 @@ def published_rows(table="dre_table4"):
 
 
 def measure(domain, rows, resamples=1000, seed=0):
-    """Return the correlations of rows with people, one row a method, columns as in Table 4 (``published_`` empty)."""
+    """Return the correlations of rows with people, one row a method.
+
+    Columns ``method, how, malformed, n, seeds`` and, for each of `STATISTICS`, the value, ``_low, _high`` and, over the
+    training seeds of the SLM, ``_sd``: see `SEEDS`.
+    """
     scores = score_table(rows)
     found = stats.correlate(scores, domain.human, domain.contexts, STATISTICS, resamples=resamples, seed=seed)
     out = []
@@ -59,8 +67,8 @@ def measure(domain, rows, resamples=1000, seed=0):
         values = {"method": row.method, "how": row.how, "malformed": row.malformed}
         for statistic in STATISTICS:
             one = found[(found["method"] == row.method) & (found["statistic"] == statistic)].iloc[0]
-            values |= {statistic: one["value"], f"{statistic}_low": one["low"], f"{statistic}_high": one["high"]}
-            values["n"] = int(one["n"])
+            ends = {f"{statistic}_{end}": one[end] for end in ("sd", "low", "high")}
+            values |= {statistic: one["value"]} | ends | {"n": int(one["n"]), "seeds": int(one["seeds"])}
         out.append(values)
     return pd.DataFrame(out)
 
@@ -174,7 +182,7 @@ def side_by_side(tables):
     for key, table in tables.items():
         part = table.set_index("method").reindex(order)
         wide[f"{key}_published"] = part["published_spearman"].to_numpy()
-        for end in ("", "_low", "_high"):
+        for end in ("", "_sd", "_low", "_high"):
             wide[f"{key}_ours{end}"] = part[f"spearman{end}"].to_numpy()
     return wide
 

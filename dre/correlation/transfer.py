@@ -1,5 +1,7 @@
 """Table 5: an SLM trained on DailyDialog++ only, on the other two domains, against SLMs that have seen them."""
 
+from functools import partial
+
 import pandas as pd
 
 from dre import stats
@@ -10,14 +12,20 @@ from dre.correlation.methods import SLM_ROWS, judge_rows, slm_rows
 from dre.stats.multiple import holm
 
 #: what the SLM was trained on: column -> words
-TRAINED_ON = {"unseen": "DailyDialog++ only", "joint": "all three sets together", "own": "the domain's own set only"}
+TRAINED_ON = {
+    "unseen": "DailyDialog++ only",
+    "joint": "DailyDialog++ and the augmented sets",
+    "own": "the domain's own set only",
+}
+ENDS = ("", "_sd", "_low", "_high")
 SHORT = {"unseen": "unseen", "joint": "seen (joint)", "own": "seen (own)"}
 
 
-def slms(profile, domain, recipe, seed):
-    """Return the SLMs of Table 5 for a domain, by the keys of `TRAINED_ON`; they are trained unless they are there.
+def slms(profile, domain):
+    """Return the SLMs of Table 5 for a domain: a key of `TRAINED_ON` -> training seed -> SLM, first recipe.
 
-    Raises nothing where a profile has one set only: then there is nothing to transfer to, and the result is empty.
+    They are trained unless they are there. Where a profile has one set only there is nothing to transfer to, and the
+    result is empty.
     """
     from dre.slm import runs
 
@@ -25,11 +33,12 @@ def slms(profile, domain, recipe, seed):
     own = next((entry for entry in others if entry.key == domain.key), None)
     if own is None:
         return {}
-    return {
-        "unseen": runs.train_or_load(profile, first, recipe, seed),
-        "joint": runs.train_or_load_jointly(profile, profile.sets, recipe, seed),
-        "own": runs.train_or_load(profile, own, recipe, seed),
+    asked = {
+        "unseen": partial(runs.train_or_load, profile, first),
+        "joint": partial(runs.train_or_load_jointly, profile, profile.sets),
+        "own": partial(runs.train_or_load, profile, own),
     }
+    return {key: {seed: load(profile.recipes[0], seed) for seed in profile.seeds} for key, load in asked.items()}
 
 
 def rows(scored, opinions):
@@ -37,8 +46,8 @@ def rows(scored, opinions):
 
     Parameters
     ----------
-    scored : dict of str to DataFrame
-        Key of `TRAINED_ON` -> the SLM's table.
+    scored : dict of str to dict of int to DataFrame
+        Key of `TRAINED_ON` -> training seed -> the SLM's table.
     opinions : list of Opinion
 
     Returns
@@ -67,7 +76,8 @@ def assemble(domain, found, resamples=1000, seed=0):
     -------
     DataFrame
         ``domain, method, published_unseen`` (Table 5), ``published_seen`` (Table 4) and, for each SLM, the value
-        with its 95 % interval, for Spearman; the same with ``_pearson`` appended to the names for Pearson.
+        with its 95 % interval and its standard deviation over seeds, for Spearman; the same with ``_pearson`` appended
+        to the names for Pearson.
     """
     measured = {key: table4.measure(domain, part, resamples, seed).set_index("method") for key, part in found.items()}
     names = list(measured["unseen"].index)
@@ -104,7 +114,7 @@ def _line(domain, method, measured, ours, as_printed=None):
             known = name in printed.index
             line[column + suffix] = printed.loc[name, f"{domain.key}_{statistic}"] if known else float("nan")
         for key in TRAINED_ON:
-            for end in ("", "_low", "_high"):
+            for end in ENDS:
                 value = measured[key].loc[ours, f"{statistic}{end}"] if ours else float("nan")
                 line[f"{key}{suffix}{end}"] = value
     line["n"] = measured["unseen"].loc[ours, "n"] if ours else pd.NA
@@ -116,7 +126,7 @@ def statistic(table, name):
     """Return the columns of `assemble` for one statistic, ``spearman`` or ``pearson``, under plain names."""
     suffix = "" if name == "spearman" else "_pearson"
     values = ["published_unseen", "published_seen", *TRAINED_ON]
-    columns = {f"{value}{suffix}{end}": f"{value}{end}" for value in values for end in ("", "_low", "_high")}
+    columns = {f"{value}{suffix}{end}": f"{value}{end}" for value in values for end in ENDS}
     kept = {old: new for old, new in columns.items() if old in table}
     return table[["domain", "method", *kept, "n", "reason"]].rename(columns=kept)
 
@@ -132,7 +142,7 @@ def gains(domain, found, against="unseen", resamples=1000, permutations=10_000, 
     columns, pairs = {}, []
     for key, part in found.items():
         columns |= {(row.method, key): row.score for row in part if row.family != "LLM-only"}
-    scores = pd.DataFrame({f"{method} | {key}": score for (method, key), score in columns.items()})
+    scores = pd.concat({f"{method} | {key}": pd.DataFrame(score) for (method, key), score in columns.items()}, axis=1)
     pairs = [(method, key) for method, key in columns if key != against]
     table = stats.compare(
         scores,
