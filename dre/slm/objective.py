@@ -82,13 +82,28 @@ class Objective(nn.Module):
     def forward(self, features, labels):
         """Features: one dict a chunk of texts; labels: (m, 3) triplets over the concatenated chunks."""
         frozen = "encoder" not in self.stage.trains
-        outputs = [self._encode(chunk, frozen) for chunk in features]
+        outputs = [self._encode(chunk, frozen) for chunk in self._with_word_vectors(features)]
         h = {
             key: _cat([out[key] for out in outputs]) for key in ("sentence_embedding", "anchor", "robust", "non_robust")
         }
         head = _unwrap(self.model)[-1]
         terms = triplet_terms(head, h, labels, self.stage.terms, self.recipe)
         return {name: value.mean() for name, value in terms.items()}
+
+    def _with_word_vectors(self, features):
+        """Look up the word vectors of all chunks at once.
+
+        The gradient of a lookup is as large as the vocabulary, whatever the number of tokens: one lookup a chunk
+        would write it once a chunk, a fifth of a step's time.
+        """
+        words = _unwrap(self.model)[0].model.get_input_embeddings()
+        ids = [chunk["input_ids"] for chunk in features]
+        vectors = words(torch.cat([i.flatten() for i in ids])).split([i.numel() for i in ids])
+        return [
+            {key: value for key, value in chunk.items() if key != "input_ids"}
+            | {"inputs_embeds": v.view(*i.shape, -1)}
+            for chunk, i, v in zip(features, ids, vectors)
+        ]
 
     def _encode(self, chunk, frozen):
         if not frozen:
