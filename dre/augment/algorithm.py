@@ -119,11 +119,12 @@ def load(path, contexts):
         read.append((where, record, replace(known[id], split=parse.field(record, "split", str, where))))
     found = items(context for _, _, context in read)
     for item, (where, record, _) in zip(found, read):
-        _take(item, record, where)
+        take(item, record, where)
     return Result(found)
 
 
-def _take(item, record, where):
+def take(item, record, where):
+    """Give an item the responses and labels of a line, as its round 1."""
     fields = {"positive": "positive_responses", "adversarial": "adversarial_negative_responses"}
     texts = {kind: parse.texts(record, field, where, COUNT) for kind, field in fields.items()}
     check = parse.field(record, "check", dict, where)

@@ -81,6 +81,10 @@ class Walk:
                 item.settle()
         return self.items
 
+    def restart(self):
+        """Put all contexts back at the start; what is stored is found again."""
+        self.items, self.steps = items(item.context for item in self.items), []
+
     def _open(self):
         return [item for item in self.items if not item.accepted and item.waiting is None]
 

@@ -56,24 +56,33 @@ def _asking(parser, optional=False):
         nargs="?" if optional else None,
         help="JSONL: an object a line with pair_id, context, response, ...",
     )
-    add(
-        "--judge",
-        required=not optional,
-        metavar="PROVIDER:MODEL",
-        help="openai, anthropic, gemini, ollama or files",
-    )
+    judge_options(parser, optional)
     prompt = parser.add_mutually_exclusive_group()
     prompt.add_argument("--prompt", default="llm_only", help="a prompt's name (default: llm_only)")
     prompt.add_argument("--prompt-file", metavar="FILE", help="a template of your own")
-    add("--base-url", default="", metavar="URL", help="another server that speaks the provider's protocol")
-    add("--key-env", metavar="NAME", help="environment variable that holds the key")
-    add("--store", help="the store's file")
     add(
         "--mode",
         choices=("single", "mean", "logprob"),
         help="default: mean if --repeats is above 1, else single",
     )
     add("--repeats", type=int, default=1, metavar="N", help="replies a pair (default: 1)")
+    add("--seed", type=int)
+    add("-o", "--output", metavar="FILE", help="write the table there: .csv or .jsonl")
+    return parser
+
+
+def judge_options(parser, optional=False):
+    """Add what says who is asked and how: the arguments that `dre.judges.commands.judge_of` takes."""
+    add = parser.add_argument
+    add(
+        "--judge",
+        required=not optional,
+        metavar="PROVIDER:MODEL",
+        help="openai, anthropic, gemini, ollama or files",
+    )
+    add("--base-url", default="", metavar="URL", help="another server that speaks the provider's protocol")
+    add("--key-env", metavar="NAME", help="environment variable that holds the key")
+    add("--store", help="the store's file")
     add(
         "--max-tokens",
         type=int,
@@ -83,14 +92,11 @@ def _asking(parser, optional=False):
     )
     add("--temperature", type=float, help="default: the provider's own")
     add("--top-p", type=float)
-    add("--seed", type=int)
     add("--plain", action="store_true", help="no structured output")
     add("--param", action="append", default=[], metavar="NAME=JSON", help="a further parameter of the API")
     add("--price", metavar="IN,OUT", help="dollars per million tokens, where the table has no price")
     add("--concurrency", type=int, default=16, metavar="N", help="calls in flight (default: 16)")
     add("--timeout", type=float, default=120.0, metavar="S", help="seconds a call may take (default: 120)")
-    add("-o", "--output", metavar="FILE", help="write the table there: .csv or .jsonl")
-    return parser
 
 
 def _retrying(parser, text):

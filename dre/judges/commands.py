@@ -135,12 +135,19 @@ def show_status(args):
 
 def _plan(args):
     """Return the judge and the plan the arguments name."""
-    if args.concurrency < 1 or args.timeout <= 0:
-        raise DreError("--concurrency and --timeout must be above 0")
     if args.judge.startswith("recorded:"):
         raise DreError(f"{args.judge} can only be replayed: dre judge replay")
     rows = pairs.read(args.pairs)
-    judge = Judge(
+    judge = judge_of(args, mode=args.mode, repeats=args.repeats, seed=args.seed)
+    retry = [status for status in getattr(args, "retry", "").split(",") if status]
+    return judge, judge.plan(rows, args.prompt_file or args.prompt, retry)
+
+
+def judge_of(args, **options):
+    """Return the judge that the arguments of `dre.judges.cli.judge_options` name."""
+    if args.concurrency < 1 or args.timeout <= 0:
+        raise DreError("--concurrency and --timeout must be above 0")
+    return Judge(
         args.judge,
         store=args.store,
         base_url=args.base_url,
@@ -148,17 +155,13 @@ def _plan(args):
         price=prices.given(args.price) if args.price else None,
         max_usd=getattr(args, "max_usd", None),
         policy=Policy(concurrency=args.concurrency, timeout=args.timeout),
-        mode=args.mode,
-        repeats=args.repeats,
         max_tokens=args.max_tokens,
         temperature=args.temperature,
         top_p=args.top_p,
-        seed=args.seed,
         plain=args.plain,
         extra=_extra(args.param),
+        **options,
     )
-    retry = [status for status in getattr(args, "retry", "").split(",") if status]
-    return judge, judge.plan(rows, args.prompt_file or args.prompt, retry)
 
 
 def _extra(params):

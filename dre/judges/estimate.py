@@ -21,6 +21,8 @@ class Estimate:
     input_tokens, output_tokens : int
     reply_tokens : int
         At most, a reply.
+    most_input_tokens : int
+        What the prompts cannot exceed.
     usd, most_usd : float or None
         About, and at most (every reply as long as it may be); None where no price is known.
     seconds : float
@@ -32,6 +34,7 @@ class Estimate:
     input_tokens: int
     output_tokens: int
     reply_tokens: int
+    most_input_tokens: int
     usd: float | None
     most_usd: float | None
     seconds: float
@@ -44,14 +47,18 @@ class Estimate:
         else:
             money = f"${self.usd:.2f}, at most ${self.most_usd:.2f} ({self.price.source})"
         counts = f"{self.calls:,} calls to make, {self.stored:,} judgements stored"
-        return f"{counts}\nabout {tokens}\n{money}\nabout {_duration(self.seconds)}" if self.calls else counts
+        return f"{counts}\nabout {tokens}\n{money}\nabout {duration(self.seconds)}" if self.calls else counts
 
 
-def estimate(plan, price, concurrency):
-    """Estimate what a `dre.judges.plan.Plan` still needs; stored judgements of the setting give the averages."""
+def estimate(plan, price, concurrency, reply=None):
+    """Estimate what a `dre.judges.plan.Plan` still needs; stored judgements of the setting give the averages.
+
+    ``reply``: tokens of a reply, thinking aside, where nothing is stored; None: those of its kind of prompt.
+    """
     stored = list(plan.judgements.values())
     thinks = length.thinks(plan.setting.model, plan.params.get("extra"))
-    output = _mean((one.output_tokens for one in stored), OUTPUT_TOKENS[plan.prompt.kind] + thinks * THOUGHT_TOKENS)
+    reply = OUTPUT_TOKENS[plan.prompt.kind] if reply is None else reply
+    output = _mean((one.output_tokens for one in stored), reply + thinks * THOUGHT_TOKENS)
     seconds = _mean((one.seconds for one in stored), SECONDS + thinks * THOUGHT_SECONDS)
     schema = json.dumps(plan.prompt.schema) if plan.params["structured"] == "json_schema" else ""
     texts = ["".join(message["content"] for message in task.messages) + schema for task in plan.missing.values()]
@@ -64,6 +71,7 @@ def estimate(plan, price, concurrency):
         tokens,
         round(calls * output),
         plan.params["max_tokens"],
+        most,
         price.cost(tokens, calls * output) if price else None,
         price.cost(most, calls * plan.params["max_tokens"]) if price else None,
         seconds * calls / max(1, min(calls, concurrency)),
@@ -71,7 +79,8 @@ def estimate(plan, price, concurrency):
     )
 
 
-def _duration(seconds):
+def duration(seconds):
+    """Return a time in words."""
     for unit, length_s in (("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * length_s:
             return f"{seconds / length_s:.0f} {unit}"

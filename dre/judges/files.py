@@ -3,13 +3,17 @@
 import json
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 from dre.errors import DreError
 from dre.judges import verdicts
+from dre.judges.plan import Plan
+from dre.judges.prices import Price
 from dre.judges.providers.anthropic_messages import Anthropic
 from dre.judges.providers.base import Transient
 from dre.judges.providers.openai_chat import OpenAI
 from dre.judges.providers.outside import Outside
+from dre.judges.store import Store
 
 URL = "/v1/chat/completions"
 
@@ -45,10 +49,13 @@ def requests(plan, keys=None):
 
 
 def export(plan, path):
-    """Write the prompts of what a plan lacks; returns how many."""
+    """Write the prompts of what a plan, or each of several, lacks; returns how many."""
+    bodies = {}
+    for one in plan if isinstance(plan, list) else [plan]:
+        bodies |= {name: body for name, _, body in requests(one)}  # two plans may lack the same reply
     lines = [
         json.dumps({"custom_id": name, "method": "POST", "url": URL, "body": body}, ensure_ascii=False)
-        for name, _, body in requests(plan)
+        for name, body in bodies.items()
     ]
     write_atomically(path, lines)
     return len(lines)
@@ -97,11 +104,29 @@ def _keep_cut(path, number, line):
     return f"{path}:{number}: the last line is cut off and was not read; it is {kept}"
 
 
+class Target(NamedTuple):
+    """Where replies may belong: a plan, the store they go to, and the price they are booked at."""
+
+    plan: Plan
+    store: Store
+    price: Price | None = None
+
+
 def import_replies(plan, store, path, price=None):
-    """Store the replies of a file that belong to a plan, and complete the plan.
+    """Store the replies of a file that belong to a plan, and complete the plan; see `import_among`."""
+    return import_among([Target(plan, store, price)], path)
+
+
+def import_among(targets, path):
+    """Store the replies of a file, each where it belongs among several plans, and complete the plans.
 
     Lines are OpenAI's batch output (``custom_id, response, error``; vLLM's ``run_batch`` writes it too) or
     Anthropic's batch results (``custom_id, result``). A file is taken whole or not at all.
+
+    Parameters
+    ----------
+    targets : list of Target
+    path : path
 
     Returns
     -------
@@ -113,45 +138,59 @@ def import_replies(plan, store, path, price=None):
     DreError
         If a reply does not belong: unknown or repeated id, another prompt, another model.
     """
-    setting = plan.setting
-    known = {setting.custom_id(*key): key for key in [*plan.missing, *plan.judgements]}
+    known = {
+        target.plan.setting.custom_id(*key): (index, key)
+        for index, target in enumerate(targets)
+        for key in [*target.plan.missing, *target.plan.judgements]
+    }
     found, note = read_jsonl(path)
-    seen, gained, failed, before = {}, {}, 0, 0
+    seen, gained, failed, before = {}, [{} for _ in targets], 0, 0
     for number, line in found:
         where = f"{path}:{number}"
-        key = _key(line, known, setting, seen, where)
+        index, key = _place(line, known, targets, seen, where)
+        target = targets[index]
         seen[line["custom_id"]] = number
         reply = _reply(line, where)
         if reply is None:
             failed += 1
             continue
-        _check_model(reply.served_model, setting.model, where)
-        if key in plan.missing:
-            task = plan.missing[key]
-            cost = price.cost(reply.input_tokens, reply.output_tokens) if price else None
-            how = {"cost": cost, "seconds": None, "source": "files"}
-            gained[key] = verdicts.judgement(plan.prompt, key, task.pair_id, task.row, reply, **how)
+        _check_model(reply.served_model, target.plan.setting.model, where)
+        if key in target.plan.missing:
+            gained[index][key] = _judgement(target, key, reply)
         else:
             before += 1
-    store.add(setting, gained.values())
-    plan.complete(gained)
-    return len(gained), before, failed, note
+    for target, judgements in zip(targets, gained):
+        target.store.add(target.plan.setting, judgements.values())
+        target.plan.complete(judgements)
+    return sum(map(len, gained)), before, failed, note
 
 
-def _key(line, known, setting, seen, where):
+def _judgement(target, key, reply):
+    plan, price = target.plan, target.price
+    task = plan.missing[key]
+    cost = price.cost(reply.input_tokens, reply.output_tokens) if price else None
+    how = {"cost": cost, "seconds": None, "source": "files"}
+    return verdicts.judgement(plan.prompt, key, task.pair_id, task.row, reply, **how)
+
+
+def _place(line, known, targets, seen, where):
+    """Return the index of the target of a line, and its key there."""
     name = line.get("custom_id")
     if name in seen:
         raise DreError(f"{where}: custom_id {name} was in line {seen[name]} already: keep one reply a request")
     if name in known:
         return known[name]
+    settings = [target.plan.setting for target in targets]
+    prompts = {setting.prompt_sha256[:16]: setting.prompt for setting in settings}
     prompt = str(name).partition("-")[0]
-    if prompt != setting.prompt_sha256[:16] and len(prompt) == 16:
+    if prompt not in prompts and len(prompt) == 16:
         raise DreError(
-            f"{where}: a reply to another wording of the prompt ({prompt}, not {setting.prompt_sha256[:16]}): "
-            f"export {setting.prompt} again and ask again"
+            f"{where}: a reply to another wording of the prompt ({prompt}, not {', '.join(prompts)}): "
+            f"export {', '.join(prompts.values())} again and ask again"
         )
+    judges = dict.fromkeys(f"{setting.provider}:{setting.model}" for setting in settings)
     raise DreError(
-        f"{where}: custom_id {name!r} is none of these pairs with {setting.provider}:{setting.model} and these "
+        f"{where}: custom_id {name!r} is none of these pairs with {' or '.join(judges)} and these "
         "parameters: give the same pairs, judge and options as for the export"
     )
 

@@ -54,6 +54,12 @@ def find(provider, model, base_url=""):
     return None
 
 
+def named():
+    """Return ``{"provider:model": Price}`` of the models that the table lists by name."""
+    listed = [(provider, row) for provider, entry in table()["providers"].items() for row in entry["models"]]
+    return {f"{provider}:{row['name']}": find(provider, row["name"]) for provider, row in listed if "name" in row}
+
+
 def given(text):
     """Read a price from the command line: ``"0.15,0.60"``, dollars per million tokens in and out."""
     try:
