@@ -8,7 +8,7 @@ from dre.errors import DreError
 
 # Each module offers register(subparsers) and sets defaults(handler=callable(args) -> int | None).
 # They import torch, pandas and the like inside their handlers, so `dre --help` stays instant.
-ROOMS = ("dre.data.cli", "dre.judges.cli", "dre.augment.cli", "dre.scoring.cli")
+ROOMS = ("dre.data.cli", "dre.slm.cli", "dre.judges.cli", "dre.augment.cli", "dre.scoring.cli")
 
 
 def main(argv=None):

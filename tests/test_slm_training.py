@@ -17,7 +17,8 @@ from dre.data import load, pairs
 from dre.errors import DreError
 from dre.slm import recipes
 from dre.slm.model import SLM
-from dre.slm.training import fit, last_checkpoint
+from dre.slm.stages import last_checkpoint
+from dre.slm.training import fit
 
 FIT = """
 import sys
