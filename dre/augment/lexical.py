@@ -8,7 +8,6 @@ estimates how often. Random negatives are drawn beside them.
 
 import random
 import re
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -22,10 +21,21 @@ from dre.errors import DreError
 BLOCK = 256  # contexts scored at once, so that memory does not grow with their number
 DEPTH = 20  # candidates sorted at first, for each one wanted
 MAX_OVERLAP = 0.6
+MAX_SHARE = 0.5
 TRIES = 50
 
 
-def negatives(contexts, n=5, method="bm25", seed=0, randoms=5, pool=None, max_overlap=MAX_OVERLAP, progress=False):
+def negatives(
+    contexts,
+    n=5,
+    method="bm25",
+    seed=0,
+    randoms=5,
+    pool=None,
+    max_share=MAX_SHARE,
+    max_overlap=MAX_OVERLAP,
+    progress=False,
+):
     """Fill contexts with lexical adversarial negatives and random negatives.
 
     Parameters
@@ -43,6 +53,9 @@ def negatives(contexts, n=5, method="bm25", seed=0, randoms=5, pool=None, max_ov
         Random negatives a context; 0 leaves those that are there.
     pool : sequence of Context, optional
         Whose positives are retrieved; by default `contexts`.
+    max_share : float in (0, 1]
+        The largest share of a response's content words that may stand in the context. At 1, the best are responses
+        that say nothing but what the context said, and counting shared words tells negatives from positives.
     max_overlap : float in (0, 1]
         A response whose set of words has at least this Jaccard overlap with that of a positive or a turn of the
         context counts as its repetition.
@@ -65,7 +78,7 @@ def negatives(contexts, n=5, method="bm25", seed=0, randoms=5, pool=None, max_ov
         negatives.
     """
     pool = contexts if pool is None else pool
-    _check(contexts, pool, n, randoms, max_overlap)
+    _check(contexts, pool, n, randoms, (max_share, max_overlap))
     responses = _Responses(pool)
     score = retrieval.index(responses.texts, method)
     keys = sorted(set().union(*responses.keys))
@@ -77,9 +90,11 @@ def negatives(contexts, n=5, method="bm25", seed=0, randoms=5, pool=None, max_ov
         scores = score([" ".join(c.turns) for c in block])
         for i, context in enumerate(block):
             same = _columns(own, i)
-            guard = _Guard(context, max_overlap)
+            guard = _Guard(context, max_share, max_overlap)
             taken = _best(*_others(scores, i, same), n, responses, guard)
-            rows += [_row(context, rank, j, value, responses) for rank, (j, value) in enumerate(taken.items(), 1)]
+            rows += [
+                _row(context, guard, rank, j, value, responses) for rank, (j, value) in enumerate(taken.items(), 1)
+            ]
             drawn = _drawn(context, randoms, seed, set(same.tolist()), responses, guard) if randoms else None
             found.append(
                 replace(
@@ -92,17 +107,17 @@ def negatives(contexts, n=5, method="bm25", seed=0, randoms=5, pool=None, max_ov
     return found, pd.DataFrame(rows, columns=columns)
 
 
-def _check(contexts, pool, n, randoms, max_overlap):
+def _check(contexts, pool, n, randoms, bounds):
     splits = sorted({context.split for context in (*contexts, *pool)})
     if len(splits) != 1:
         raise DreError(
             f"found contexts of {len(splits)} splits ({', '.join(splits) or 'no context at all'}), expected one: a "
             "response of a test context must not become a negative of a training context; call this once a split"
         )
-    if n < 1 or randoms < 0 or not 0 < max_overlap <= 1:
+    if n < 1 or randoms < 0 or not all(0 < bound <= 1 for bound in bounds):
         raise DreError(
-            f"n is {n}, randoms {randoms}, max_overlap {max_overlap}: expected n of at least 1, randoms of at least 0, "
-            "max_overlap in (0, 1]"
+            f"n is {n}, randoms {randoms}, max_share and max_overlap {' and '.join(map(str, bounds))}: expected n of at "
+            "least 1, randoms of at least 0, and shares in (0, 1]"
         )
 
 
@@ -118,24 +133,32 @@ class _Responses:
         self.keys = [dialogues[k] | {_key(text)} for _, text, k in entries]
         self.plain = [_plain(text) for text in self.texts]
         self.words = [frozenset(_words(text)) for text in self.texts]
+        self.content = [frozenset(retrieval.content_words(text)) for text in self.texts]
 
 
 class _Guard:
-    """What a negative of one context must not repeat: its positives, its turns, and negatives taken before."""
+    """What a negative of one context must not be: its positives and turns again, or negatives taken before."""
 
-    def __init__(self, context, max_overlap):
+    def __init__(self, context, max_share, max_overlap):
         texts = (*context.positives, *context.turns)
         self.seen = {_plain(text) for text in texts}
         self.words = [frozenset(_words(text)) for text in texts]
-        self.max_overlap = max_overlap
+        self.content = set(retrieval.content_words(" ".join(context.turns)))
+        self.max_share, self.max_overlap = max_share, max_overlap
 
-    def admits(self, plain, words):
-        if plain in self.seen:
-            return False
-        return all(len(words & own) < self.max_overlap * len(words | own) for own in self.words)
+    def new(self, j, responses):
+        """Whether response `j` repeats nothing."""
+        words = responses.words[j]
+        return responses.plain[j] not in self.seen and all(
+            len(words & own) < self.max_overlap * len(words | own) for own in self.words
+        )
 
-    def take(self, plain):
-        self.seen.add(plain)
+    def borrows(self, j, responses):
+        """Whether the content words that response `j` shares with the context are a small enough part of its own."""
+        return len(self.content & responses.content[j]) <= self.max_share * len(responses.content[j])
+
+    def take(self, j, responses):
+        self.seen.add(responses.plain[j])
 
 
 def _columns(matrix, i):
@@ -158,8 +181,8 @@ def _best(places, values, n, responses, guard):
             if len(taken) == n:
                 return taken
             j = int(places[k])
-            if responses.source[j] not in sources and guard.admits(responses.plain[j], responses.words[j]):
-                guard.take(responses.plain[j])
+            if responses.source[j] not in sources and guard.borrows(j, responses) and guard.new(j, responses):
+                guard.take(j, responses)
                 sources.add(responses.source[j])
                 taken[j] = float(values[k])
         # The second, full pass meets the responses of the first again; sources and guard turn them away.
@@ -179,20 +202,18 @@ def _drawn(context, n, seed, same, responses, guard):
     size = len(responses.texts)
     drawn = []
     for j in random.Random(f"{seed}/{context.context_id}").sample(range(size), min(size, TRIES * n)):
-        if j not in same and guard.admits(responses.plain[j], responses.words[j]):
-            guard.take(responses.plain[j])
+        if j not in same and guard.new(j, responses):
+            guard.take(j, responses)
             drawn.append(responses.texts[j])
             if len(drawn) == n:
                 return tuple(drawn)
     raise DreError(f"only {len(drawn)} responses of other dialogues for {context.context_id}, {n} are needed")
 
 
-def _row(context, rank, j, score, responses):
-    shared = Counter(retrieval.content_words(responses.texts[j])) & Counter(
-        retrieval.content_words(" ".join(context.turns))
-    )
+def _row(context, guard, rank, j, score, responses):
+    shared = sorted(guard.content & responses.content[j])
     ids = (context.pair_id("a", rank - 1), context.context_id, rank, responses.ids[j])
-    return (*ids, score, " ".join(sorted(shared)), len(shared))
+    return (*ids, score, " ".join(shared), len(shared))
 
 
 def _dialogue(context):
