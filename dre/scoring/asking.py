@@ -56,7 +56,7 @@ class Asking:
             self.spent += outcome.spent
             if outcome.stopped == "budget":
                 raise DreError(
-                    f"stopped before ${self.max_usd:g} would be passed (${self.spent:.4f} spent, every reply is stored): "
-                    "raise --max-usd and run the same command again to go on"
+                    f"stopped before ${self.max_usd:g} would be passed (${self.spent:.4f} spent, every reply is "
+                    "stored): raise --max-usd and run the same command again to go on"
                 )
         return table.of_plan(plan, self.judge.mode, outcome.errors if outcome else {})

@@ -6,8 +6,8 @@ def register(subparsers):
     score = subparsers.add_parser(
         "score",
         help="score the responses of your own dialogue systems",
-        description="Score pairs of context and response: JSON Lines, CSV or Parquet in and out, by the names' endings. "
-        "Run the same command again after an interruption: it goes on where it stopped.",
+        description="Score pairs of context and response: JSON Lines, CSV or Parquet in and out, by the names' "
+        "endings. Run the same command again after an interruption: it goes on where it stopped.",
     )
     add = score.add_argument
     add("input", help="context (turns), response, and if there are any: id, system, reference")

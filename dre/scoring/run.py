@@ -91,28 +91,35 @@ def examine(source, output, names, skip_bad, progress=True):
     """
     source, aside = Path(source), Path(f"{output}.bad.jsonl")
     draft = aside.with_name(f"{aside.name}.{os.getpid()}.tmp")
-    counts = {True: 0, False: 0}
     try:
         with open(draft, "w", encoding="utf-8", errors="backslashreplace") as file:
-            with _bar(None, progress, "checking", "pair") as bar:
-                for found in readers.read(source, names):
-                    bad = isinstance(found, Bad)
-                    counts[bad] += 1
-                    bar.update()
-                    if bad and not skip_bad:
-                        where = readers.place(source, found.line)
-                        raise DreError(f"{where}: {found.reason}; --skip-bad leaves such records out, and says so")
-                    if bad:
-                        file.write(json.dumps(found._asdict(), ensure_ascii=False, default=str) + "\n")
-        if not counts[False]:
-            raise DreError(f"{source}: there is no pair to score ({counts[True]} bad records): expected at least one")
-        if counts[True]:
+            rows, bad = _counted(source, names, file if skip_bad else None, progress)
+        if not rows:
+            raise DreError(f"{source}: there is no pair to score ({bad} bad records): expected at least one")
+        if bad:
             os.replace(draft, aside)
-        with open(source, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
     finally:
         draft.unlink(missing_ok=True)
-    return Input(source, names, counts[False], counts[True], digest, source.stat().st_mtime_ns)
+    with open(source, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return Input(source, names, rows, bad, digest, source.stat().st_mtime_ns)
+
+
+def _counted(source, names, aside, progress):
+    """How many rows and bad records there are; these go to ``aside``, or where there is none the first is an error."""
+    rows = bad = 0
+    with _bar(None, progress, "checking", "pair") as bar:
+        for found in readers.read(source, names):
+            bar.update()
+            if not isinstance(found, Bad):
+                rows += 1
+                continue
+            if aside is None:
+                where = readers.place(source, found.line)
+                raise DreError(f"{where}: {found.reason}; --skip-bad leaves such records out, and says so")
+            bad += 1
+            aside.write(json.dumps(found._asdict(), ensure_ascii=False, default=str) + "\n")
+    return rows, bad
 
 
 def _bar(total, progress, what, unit, initial=0):

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import warnings
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,8 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
 from dre.errors import DreError
-from dre.slm import losses
+from dre.slm import hub, losses
+from dre.slm.card import card
 from dre.slm.encoder import check_text, context_text, load_encoder
 from dre.slm.head import Head
 from dre.slm.recipes import Recipe, Stage
@@ -133,7 +135,22 @@ class SLM:
         d = self.distances(pairs(contexts, kinds="pa"))["distance"].to_numpy()
         if not np.isfinite(d).all() or d.min() == d.max():
             raise DreError("the training distances are constant or not finite: the training has diverged")
-        self.provenance |= {"d_min": float(d.min()), "d_max": float(d.max())}
+        sets = Counter(f"{context.set} {context.split}" for context in contexts)
+        self.provenance |= {"d_min": float(d.min()), "d_max": float(d.max()), "sets": dict(sets)}
+
+    def set_threshold(self, threshold, accuracy=None):
+        """Store the score_slm from which on a response counts as accepted; `save` keeps it with the model.
+
+        Parameters
+        ----------
+        threshold : float
+            Chosen on held-out contexts, by :func:`dre.classification.choose_threshold` for one.
+        accuracy : float, optional
+            Share of right decisions at it, in [0, 1]; the model card states it.
+        """
+        if not np.isfinite(threshold) or not (accuracy is None or 0 <= accuracy <= 1):
+            raise DreError(f"threshold {threshold}, accuracy {accuracy}: expected a number, and one in [0, 1] or None")
+        self.provenance |= {"threshold": float(threshold), "accuracy": None if accuracy is None else float(accuracy)}
 
     def texts(self, pairs):
         """Check a table of pairs and return (context strings, response strings)."""
@@ -170,7 +187,7 @@ class SLM:
 
     def save(self, path):
         """Write the SLM to a folder: the encoder as an ordinary Sentence-Transformers model, ``head.safetensors``
-        and ``slm.json`` beside it. The folder appears only when it is complete; there is no pickle in it.
+        ``slm.json`` and a model card beside it. The folder appears only when it is complete; there is no pickle in it.
         """
         path = Path(path)
         if path.exists():
@@ -183,18 +200,24 @@ class SLM:
         save_file(weights, partial / "head.safetensors")
         about = {"format": 1, "recipe": self.recipe.as_dict(), "provenance": self.provenance}
         (partial / "slm.json").write_text(json.dumps(about, indent=1, sort_keys=True) + "\n")
+        (partial / "README.md").write_text(card(self.recipe, self.provenance), encoding="utf-8")
         os.replace(partial, path)
 
     @classmethod
     def load(cls, path, device=None):
         """Read a saved SLM.
 
+        Parameters
+        ----------
+        path : str or path
+            A folder, or the Hub id (``owner/name``) of one that was uploaded.
+
         Raises
         ------
         DreError
-            When the folder is missing, incomplete or damaged.
+            When the folder is missing, incomplete or damaged, or cannot be fetched.
         """
-        path = Path(path)
+        path = Path(path) if Path(path).is_dir() else hub.fetch(str(path))
         try:
             about = json.loads((path / "slm.json").read_text())
             recipe = _recipe(about["recipe"])
