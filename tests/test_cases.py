@@ -257,22 +257,28 @@ def test_patterns_show_both_ends_and_are_said_in_words():
 
 
 def test_the_embedded_corpus_is_compared_with_its_recorded_scores(slm):
-    scores = disagreements.embedded_scores(slm, "test", ["recorded:claude-2026-11", "openai:not-asked"])
+    settings = replace(profile("mini"), judges=("recorded:claude-2026-11", "openai:not-asked"))
+    scores, missing = disagreements.scores(settings, slm)
+    assert missing == []
     assert len(scores) == 320 and set(scores["judge"]) == {"claude-2026-11"} and scores["human"].isna().all()
     known = recorded.load("claude-2026-11").table.query("prompt == 'llm_only'").set_index("pair_id")["score_llm"]
     assert (scores["llm"] == scores["pair_id"].map(known)).all()
     assert disagreements.largest(disagreements.percentiles(scores), 3)["between"].tolist() == ["SLM - LLM"] * 3
 
 
+def rated_in(*names):
+    return replace(profile("mini"), rated=names)
+
+
 def test_rated_pairs_meet_the_scores_recorded_for_them(slm, data_home):
     from dre.data import rated
 
-    scores, missing = disagreements.rated_scores(slm, ["personachat-usr", "fed-turn"], ["recorded:claude-2026-11"])
+    scores, missing = disagreements.scores(rated_in("personachat-usr", "fed-turn"), slm)
     assert not missing
     assert scores.groupby(["set", "judge"]).size().to_dict() == {
         ("personachat-usr", "claude-2026-11"): 300,
-        ("personachat-usr", "claude-3-haiku"): 300,
-        ("fed-turn", "claude-3-haiku"): 375,
+        ("personachat-usr", "Claude-3-haiku"): 300,
+        ("fed-turn", "Claude-3-haiku"): 375,
     }
     human = rated_table(rated("fed-turn")).set_index("pair_id")["human"]
     part = scores[scores["set"] == "fed-turn"].set_index("pair_id")
@@ -284,8 +290,8 @@ def test_what_is_not_there_is_said(slm, data_home, monkeypatch):
         raise DreError("the file is not here")
 
     monkeypatch.setattr(disagreements.thirdparty, "judge_scores", absent)
-    scores, missing = disagreements.rated_scores(slm, ["fed-turn"], ["recorded:claude-2026-11"])
-    assert missing == [("claude-3-haiku on fed-turn", "the file is not here")] and scores.empty
+    scores, missing = disagreements.scores(rated_in("fed-turn"), slm)
+    assert missing == [("Claude-3-haiku on fed-turn", "the file is not here")] and scores.empty
     assert disagreements.largest(disagreements.percentiles(scores)).empty
 
 

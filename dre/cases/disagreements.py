@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pandas as pd
 
-from dre import judges
-from dre.data import load, pairs, rated, rated_table, thirdparty
+from dre.correlation import domains, opinions
+from dre.data import thirdparty
 from dre.errors import DreError
 
 #: who is compared with whom: name -> (first, second); a difference is first minus second
@@ -14,16 +14,16 @@ BETWEEN = {"SLM - people": ("slm", "human"), "LLM - people": ("llm", "human"), "
 TEXTS = ["pair_id", "context", "response"]
 
 
-def rated_scores(slm, names, specs):
-    """Return the rated pairs of some sets with the scores of people, of recorded judges and of an SLM.
+def scores(profile, slm):
+    """Return the rated pairs of a profile with the scores of people, of recorded judges and of an SLM.
+
+    A profile without ratings has the test pairs of its first set instead, which nobody has rated: ``human`` is empty.
 
     Parameters
     ----------
+    profile : Profile
+        Of its judges only recordings are used, with the public recording of Claude-3-haiku.
     slm : dre.slm.SLM
-    names : sequence of str
-        Rated sets.
-    specs : sequence of str
-        Judges; only ``recorded:`` ones are used, and the public recording of Claude-3-haiku.
 
     Returns
     -------
@@ -32,54 +32,27 @@ def rated_scores(slm, names, specs):
         not there, with the reason.
     """
     found, missing = [], []
-    for name in names:
-        table = rated_table(rated(name))
-        table = table.assign(slm=slm.score(table)["score_slm"].to_numpy())[["set", *TEXTS, "human", "slm"]]
-        for judge, read in _readers(table, specs).items():
-            try:
-                scores = read()
-            except DreError as error:
-                missing.append((f"{judge} on {name}", str(error)))
-                continue
-            with_llm = table.assign(judge=judge, llm=table["pair_id"].map(scores)).dropna(subset="llm")
-            found += [with_llm] * (len(with_llm) > 0)
-    return _joined(found), missing
-
-
-def embedded_scores(slm, split, specs):
-    """Return the same table for the embedded corpus, which nobody has rated: ``human`` is empty."""
-    table = pairs(load("mini", split), kinds="pa").assign(human=np.nan)
-    table = table.assign(slm=slm.score(table)["score_slm"].to_numpy())
-    readers = {spec: _recording(table, spec) for spec in specs if spec.startswith("recorded:")}
-    found = [table.assign(judge=_name(spec), llm=table["pair_id"].map(read())) for spec, read in readers.items()]
-    return _joined([part.dropna(subset="llm") for part in found])
-
-
-def _joined(parts):
+    for domain in [domains.read(name) for name in profile.rated] or [domains.labelled(profile)]:
+        human = domain.items["human"] if domain.ratings else np.nan
+        table = domain.items[TEXTS].assign(set=domain.set, human=human)
+        table["slm"] = slm.score(domain.pairs)["score_slm"].to_numpy()
+        for opinion in _opinions(profile, domain, missing):
+            llm = opinion.scores.set_index("pair_id")["score_llm"]
+            part = table.assign(judge=opinion.name, llm=table["pair_id"].map(llm)).dropna(subset="llm")
+            found += [part] * (len(part) > 0)
     columns = ["set", "judge", *TEXTS, "human", "llm", "slm"]
-    parts = [part[columns] for part in parts if len(part)]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+    return (pd.concat(found, ignore_index=True)[columns] if found else pd.DataFrame(columns=columns)), missing
 
 
-def _readers(table, specs):
-    readers = {_name(spec): _recording(table, spec) for spec in specs if spec.startswith("recorded:")}
-    return readers | {thirdparty.HAIKU: _haiku}
-
-
-def _recording(table, spec):
-    def read():
-        scores = judges.open(spec).score(table, "llm_only", missing="keep")
-        return scores.set_index("pair_id")["score_llm"]
-
-    return read
-
-
-def _haiku():
-    return thirdparty.judge_scores(thirdparty.HAIKU).set_index("pair_id")["score"]
-
-
-def _name(spec):
-    return spec.partition(":")[2]
+def _opinions(profile, domain, missing):
+    """The recorded opinions with the LLM-only prompt; what cannot be read is added to `missing`."""
+    found = opinions.own([spec for spec in profile.judges if spec.startswith("recorded:")], domain)
+    if domain.ratings:
+        try:
+            found.append(opinions.released(thirdparty.HAIKU, domain))
+        except DreError as error:
+            missing.append((f"{opinions.NAMES[thirdparty.HAIKU]} on {domain.set}", str(error)))
+    return [each for each in found if each is not None and each.scores is not None]
 
 
 def percentiles(scores):

@@ -7,6 +7,7 @@ import pandas as pd
 
 from dre import fusion, judges, published
 from dre.cases.written import LLM
+from dre.correlation import opinions
 from dre.data.recorded import RECORDED
 from dre.errors import DreError
 
@@ -72,13 +73,8 @@ def metrics(rows, spec):
 
 
 def _ask(rows, spec, prompt):
-    judge, options = judges.open(spec), {}
-    if spec.startswith("recorded:"):
-        if prompt not in judge.recording.readings:
-            return None
-        options = {"missing": "keep"}
-    answer = judge.score(rows, prompt, **options)
-    if not (answer["status"] == "ok").any():
+    answer = opinions.ask(judges.open(spec), rows, prompt)
+    if answer is None or not (answer["status"] == "ok").any():
         return None
     return rows.merge(answer[["pair_id", "score_llm", "s_inf", "status"]], on="pair_id", validate="1:1")
 

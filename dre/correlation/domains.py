@@ -25,7 +25,8 @@ class Domain:
     Attributes
     ----------
     key : str
-        ``dailydialog``, ``personachat``, ``topicalchat``, or ``label`` where ``human`` is a human-made label.
+        ``dailydialog``, ``personachat``, ``topicalchat``, the name of another rated set, or ``label`` where ``human``
+        is a human-made label.
     label, set : str
     items : DataFrame
         ``pair_id, context_id, context, response, human``; rated sets also ``reference, system``.
@@ -62,12 +63,14 @@ class Domain:
 
 def rated(profile):
     """Return the rated domains of a profile, in the order of Table 4; none if it compares with no ratings."""
-    found = []
-    for key, (label, name) in RATED.items():
-        if name in profile.rated:
-            records = data.rated(name)
-            found.append(Domain(key, label, name, rated_table(records), tuple(records)))
-    return found
+    return [read(name) for _, name in RATED.values() if name in profile.rated]
+
+
+def read(name):
+    """Return a set with human ratings as a domain; one that Table 4 does not have goes by the set's name."""
+    key, label = next(((key, label) for key, (label, own) in RATED.items() if own == name), (name, name))
+    records = data.rated(name)
+    return Domain(key, label, name, rated_table(records), tuple(records))
 
 
 def labelled(profile):

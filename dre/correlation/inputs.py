@@ -6,12 +6,14 @@ once to ``dre_prompt_inputs.csv``, and read from there as long as the SLM is the
 """
 
 import json
+from pathlib import Path
 
 import pandas as pd
 
 from dre.errors import DreError
 
 FILE = "dre_prompt_inputs.csv"
+PROMPTS = ("llm_only", "dre")
 DIGITS = 6
 COLUMNS = ["pair_id", "s_d", "s_p", "score_slm", "slm_accuracy", "llm_accuracy", "slm"]
 
@@ -67,12 +69,38 @@ def read(path):
     return table
 
 
-def beside(recording):
-    """Return the inputs frozen beside a recording, or None."""
-    from dre.correlation.opinions import recording_folder
+def beside(judge):
+    """Return the inputs frozen beside the recording of a judge ``recorded:<name or folder>``, or None."""
+    from dre.data.recorded import RECORDED
 
-    path = recording_folder(recording) / FILE
-    return read(path) if path.is_file() else None
+    name = judge.spec.partition(":")[2]
+    found = next((path for path in (RECORDED / name / FILE, Path(name) / FILE) if path.is_file()), None)
+    return None if found is None else read(found)
+
+
+def how_to(profile):
+    """Return, as Markdown, the commands that get the prompts of this profile answered by any model and recorded."""
+    pairs, frozen = (path.relative_to(profile.root).as_posix() for path in (file(profile), profile.results / FILE))
+    whom = f"{pairs} --judge files:<model> --prompt"
+    folder = "data/recorded/<model>"
+    steps = [
+        *(f"dre judge export {whom} {prompt} -o {prompt}.jsonl" for prompt in PROMPTS),
+        "# have any engine answer the requests in the two files, then",
+        *(f"dre judge import {whom} {prompt} --replies <replies to {prompt}.jsonl>" for prompt in PROMPTS),
+        *(f"dre judge export {whom} {prompt} --recorded {folder}-{prompt}" for prompt in PROMPTS),
+        f"cp {frozen} {folder}-dre/",
+    ]
+    names = ", ".join(f'"recorded:<model>-{prompt}"' for prompt in PROMPTS)
+    return (
+        f"A live judge in `profiles/{profile.name}.yaml`, such as `openai:gpt-4o-mini`, is asked by this notebook. "
+        "Any other model can be asked through files:\n\n```\n" + "\n".join(steps) + "\n```\n\n"
+        f"With {names} among the judges of the profile, this notebook replays the recordings."
+    )
+
+
+def file(profile):
+    """Return the path of the pairs in the form that ``dre judge`` reads."""
+    return profile.build / "dre_pairs.jsonl"
 
 
 def write_pairs(domains, inputs, path):

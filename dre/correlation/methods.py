@@ -6,6 +6,7 @@ import pandas as pd
 
 from dre import baselines, fusion
 from dre.baselines.overlap import METEOR
+from dre.correlation.opinions import counts
 
 #: published row -> our column
 REFERENCE_BASED = {
@@ -29,6 +30,8 @@ HOW = {
     "SLIDE": "Eq. 23 at half of both ranges, the first case that holds",
 }
 STAGES = tuple(HOW)
+#: the stages whose prompt shows the SLM
+INTERIOR = ("In-DRE", "DRE")
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,19 +171,11 @@ def judge_rows(opinion, scored):
     Ex-DRE and SLIDE are made once with each seed's SLM. A prompt shows the numbers of the first seed's, so In-DRE and
     DRE are of that one.
     """
-    first, llm = next(iter(scored.values())), opinion.scores[["pair_id", "score_llm", "status"]]
-    tables = {seed: llm.merge(table, on="pair_id", how="right") for seed, table in scored.items()}
-    fused = {
-        seed: {"Ex-DRE": _score(fusion.ex_dre(table)), "SLIDE": _score(fusion.slide(table))}
-        for seed, table in tables.items()
-    }
-    made = {stage: _by_seed(fused, stage) for stage in ("Ex-DRE", "SLIDE")}
-    made["LLM-only"] = _score(fusion.non_dre(llm.merge(first[["pair_id"]], on="pair_id", how="right")))
+    made = {}
+    if opinion.scores is not None:
+        made |= _exterior(opinion.scores[["pair_id", "score_llm", "status"]], scored)
     if opinion.refined is not None:
-        refined = opinion.refined
-        if "s_d" not in refined:  # not frozen beside the recording: the SLM's own
-            refined = refined.merge(first[["pair_id", "s_d", "s_p"]], on="pair_id", how="left")
-        made |= {"In-DRE": _score(fusion.in_dre(refined)), "DRE": _score(fusion.dre(refined))}
+        made |= _interior(opinion.refined, next(iter(scored.values())))
     return [
         Row(
             f"{stage} ({opinion.name})",
@@ -189,12 +184,29 @@ def judge_rows(opinion, scored):
             _published(stage, opinion),
             opinion.how if stage == "LLM-only" else HOW[stage],
             opinion.name,
-            opinion.replies,
-            opinion.malformed,
+            *(counts(opinion.refined) if stage in INTERIOR else (opinion.replies, opinion.malformed)),
         )
         for stage in STAGES
         if stage in made
     ]
+
+
+def _exterior(llm, scored):
+    """What the LLM-only prompt gives: its own score, and the two fusions with each seed's SLM."""
+    tables = {seed: llm.merge(table, on="pair_id", how="right") for seed, table in scored.items()}
+    fused = {
+        seed: {"Ex-DRE": _score(fusion.ex_dre(table)), "SLIDE": _score(fusion.slide(table))}
+        for seed, table in tables.items()
+    }
+    alone = _score(fusion.non_dre(next(iter(tables.values()))))
+    return {"LLM-only": alone} | {stage: _by_seed(fused, stage) for stage in ("Ex-DRE", "SLIDE")}
+
+
+def _interior(refined, scored):
+    """What the prompt that shows the SLM gives; s_d and s_p are the SLM's own where they are not frozen beside it."""
+    if "s_d" not in refined:
+        refined = refined.merge(scored[["pair_id", "s_d", "s_p"]], on="pair_id", how="left")
+    return {"In-DRE": _score(fusion.in_dre(refined)), "DRE": _score(fusion.dre(refined))}
 
 
 def _score(table):

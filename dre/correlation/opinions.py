@@ -2,12 +2,12 @@
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
 
 from dre import fusion, judges
 from dre.data import thirdparty
+from dre.judges.providers import PROVIDERS
 
 #: the paper's judges by the name Table 4 gives them; only the very model counts as one of them
 PAPER = {
@@ -41,8 +41,8 @@ class Opinion:
     ----------
     name, how : str
         The judge, and how it was asked.
-    scores : DataFrame
-        ``pair_id, score_llm`` (0-5), ``status``; for a judge that has the LLM-only prompt or one like it.
+    scores : DataFrame or None
+        ``pair_id, score_llm`` (0-5), ``status``, from the LLM-only prompt or one like it; None if it was not asked.
     refined : DataFrame or None
         ``pair_id, score_llm, s_inf, status`` (and ``s_d, s_p`` as they stood in the prompt, if a recording froze
         them) from the prompt of interior refinement.
@@ -51,12 +51,12 @@ class Opinion:
     published : tuple of str
         Rows of Table 4 that its score alone fills, besides LLMs-only and Non-DRE.
     replies, malformed : int
-        Replies read, and those among them without a usable score.
+        Replies behind `scores`, and those among them without a usable score.
     """
 
     name: str
     how: str
-    scores: pd.DataFrame
+    scores: pd.DataFrame | None
     replies: int
     malformed: int
     refined: pd.DataFrame | None = None
@@ -80,62 +80,124 @@ def opinions(profile, domain, inputs=None):
         What the prompt of interior refinement shows, of `dre.correlation.inputs`; needed by live judges for In-DRE
         and DRE.
     """
-    found = [_of_profile(spec, domain, inputs) for spec in profile.judges]
-    if domain.set in ("personachat-usr", "topicalchat-usr"):
-        found += [_thirdparty(judge, domain) for judge in NAMES]
-    if domain.set == "topicalchat-usr":
-        found += gpt35(domain)
+    found = own(profile.judges, domain, inputs) + [released(judge, domain) for judge in NAMES]
+    return [each for each in found if each is not None] + gpt35(domain)
+
+
+def own(specs, domain, inputs=None):
+    """Return the opinions of judges as a profile names them; recordings of one model with other prompts are one.
+
+    A recording that knows nothing of the domain gives none.
+    """
+    models = {}
+    for spec in specs:
+        judge = judges.open(spec)
+        models.setdefault(model_name(judge), []).append(judge)
+    found = [_of_model(name, of_model, domain, inputs) for name, of_model in models.items()]
     return [each for each in found if each is not None]
 
 
-def _of_profile(spec, domain, inputs):
-    """A judge the profile names, or None if a recording knows nothing of the domain."""
-    judge = judges.open(spec)
-    recorded = spec.startswith("recorded:")
-    model = spec.partition(":")[2]
-    options = {"missing": "keep"} if recorded else {}
-    scores = judge.score(domain.pairs, "llm_only", **options)
-    if (scores["status"] == "missing").all():
+def model_name(judge):
+    """Return the name of a judge's model; a recording that does not say which it is goes by its own name."""
+    if not _recorded(judge):
+        return judge.spec.partition(":")[2]
+    provider, colon, model = str(judge.manifest.get("judge", "")).partition(":")
+    return model if colon and provider in PROVIDERS else judge.recording.name
+
+
+def ask(judge, pairs, prompt):
+    """Return a judge's table for some pairs, or None where a recording holds none of them with this prompt."""
+    if not _recorded(judge):
+        return judge.score(pairs, prompt)
+    if prompt not in judge.recording.readings:
         return None
-    how = "LLM-only prompt, recorded" if recorded else "LLM-only prompt, live"
-    replies, ok = int(scores["n_samples"].sum()), int(scores["n_ok"].sum())
-    refined = _refined(judge, domain, inputs)
-    return Opinion(model, how, scores, replies, replies - ok, refined, paper_name(model))
+    table = judge.score(pairs, prompt, missing="keep")
+    return None if (table["status"] == "missing").all() else table
+
+
+def _recorded(judge):
+    return judge.spec.startswith("recorded:")
+
+
+def _of_model(name, of_model, domain, inputs):
+    """One opinion out of the judges of one model: the first that has the prompt, for each of the two prompts."""
+    scores, how, refined = None, "dre prompt only", None
+    for judge in of_model:
+        if scores is None and (scores := ask(judge, domain.pairs, "llm_only")) is not None:
+            how = f"LLM-only prompt, {'recorded' if _recorded(judge) else 'live'}"
+        refined = _refined(judge, domain, inputs) if refined is None else refined
+    if scores is None and refined is None:
+        return None
+    return Opinion(name, how, scores, *counts(scores), refined, paper_name(name))
+
+
+def counts(table):
+    """Return how many replies stand behind a judge's table, and how many of them have no usable score."""
+    if table is None:
+        return 0, 0
+    replies, ok = int(table["n_samples"].sum()), int(table["n_ok"].sum())
+    return replies, replies - ok
 
 
 def _refined(judge, domain, inputs):
     """The replies to the prompt of interior refinement, where there are any or the judge can be asked."""
-    if not judge.spec.startswith("recorded:"):
-        if inputs is None:
-            return None
+    if _recorded(judge):
+        from dre.correlation.inputs import beside
+
+        replies, known = ask(judge, domain.pairs, "dre"), beside(judge)
+    elif inputs is None:
+        return None
+    else:
         known = inputs.drop(columns="slm")
-        return judge.score(domain.pairs.merge(known, on="pair_id"), "dre").merge(known[["pair_id", "s_d", "s_p"]])
-    if "dre" not in set(judge.recording.table["prompt"]):
-        return None
-    replies = judge.score(domain.pairs, "dre", missing="keep")
-    if (replies["status"] == "missing").all():
-        return None
-    from dre.correlation.inputs import beside
-
-    frozen = beside(judge.recording.name)
-    return replies if frozen is None else replies.merge(frozen[["pair_id", "s_d", "s_p"]], on="pair_id", how="left")
+        replies = ask(judge, domain.pairs.merge(known, on="pair_id"), "dre")
+    if replies is None or known is None:
+        return replies
+    return replies.merge(known[["pair_id", "s_d", "s_p"]], on="pair_id", how="left")
 
 
-def _thirdparty(judge, domain):
+def released(judge, domain):
+    """Return the opinion of a judge (a key of `NAMES`) whose scores others released, or None if not on this domain."""
     rows = thirdparty.judge_scores(judge)
     rows = rows[rows["pair_id"].isin(set(domain.items["pair_id"]))]
+    if rows.empty:
+        return None
     table = rows.rename(columns={"score": "score_llm"})[["pair_id", "score_llm"]]
     scale, how = ((1, 5), "overall 1-5") if judge == thirdparty.HAIKU else ((0, 1), "P(yes) of one question")
     scores = fusion.to_llm_scale(table, *scale).assign(status="ok")
     return Opinion(NAMES[judge], f"{how}, others' prompt", scores, len(scores), 0, paper=paper_name(judge))
 
 
+def overview(found):
+    """Return who was asked, and how many replies have a score: one row a domain and judge.
+
+    Parameters
+    ----------
+    found : dict of str to list of Opinion
+        Label of the domain -> its opinions.
+    """
+    rows = []
+    for label, part in found.items():
+        for each in part:
+            table = each.refined if each.scores is None else each.scores
+            replies, malformed = counts(table) if each.scores is None else (each.replies, each.malformed)
+            row = {
+                "domain": label,
+                "judge": each.name,
+                "asked": each.how,
+                "pairs": int((table["status"] == "ok").sum()),
+            }
+            rows.append(row | {"replies": replies, "malformed": malformed, "the paper's judge": each.paper or ""})
+    return pd.DataFrame(rows)
+
+
 def gpt35(domain):
     """Return the opinions in the released GPT-3.5-turbo-0613 replies: 20 samples, four criteria, three prompts.
 
     A pair's score is the mean over samples of each criterion, brought to 0-1, then the mean over the four criteria;
-    a pair that lacks one of them has no score.
+    a pair that lacks one of them has no score. They are of TopicalChat-USR; another domain has none.
     """
+    if domain.set != "topicalchat-usr":
+        return []
     from dre.judges import gpt35 as replies
     from dre.judges import prompts
 
@@ -155,10 +217,3 @@ def gpt35(domain):
         how = "mean of 4 criteria x 20 samples"
         found.append(Opinion(name, how, scores, len(part), bad, published=(row,) if row else ()))
     return found
-
-
-def recording_folder(name):
-    """Return the folder of a recording of this project."""
-    from dre.data.recorded import RECORDED
-
-    return Path(RECORDED) / name

@@ -69,7 +69,7 @@ def gains(domain, scored, opinions):
     out = []
     for where, (seed, by_seed) in itertools.product(RANGES, scored.items()):
         slm = normalised(by_seed, where)
-        for opinion in opinions:
+        for opinion in (each for each in opinions if each.scores is not None):
             table = opinion.scores[["pair_id", "score_llm", "status"]].merge(slm, on="pair_id")
             alone = _spearman(fusion.non_dre(table), domain)
             shown = opinion.refined if seed == next(iter(scored)) else None

@@ -30,7 +30,8 @@ NOT_RUN = {
     "Unieval": "the weights of unieval-dialog are not at hand; dre.baselines.unieval runs them",
     "CMN": "a conditional VAE to be trained on each domain, with next-sentence prediction and mutual information",
 }
-NO_DRE = "no recording of the dre prompt; `dre judge export` writes the prompts"
+NO_DRE = "no recording of this judge with the dre prompt; name it in the profile, or export the prompts"
+NO_CRITERIA = "no recording of this judge with these prompts, four criteria and 20 samples each; it is not asked live"
 NO_JUDGE = "no recording of this judge with this prompt on this set; name it in the profile to ask it live"
 
 
@@ -117,6 +118,8 @@ def why_not(method):
     name, judge = re.fullmatch(r"(.*?)(?: \((.*)\))?", method).groups()
     if name in ("In-DRE", "DRE"):
         return NO_DRE
+    if name in ("G-EVAL", "LLM-Chiang"):
+        return NO_CRITERIA
     if judge in PAPER:
         return NO_JUDGE
     return "nothing of it is public for this set"
