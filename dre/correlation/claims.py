@@ -124,6 +124,8 @@ def _one(row):
 
 
 def _verdict(part):
+    if part.empty:
+        return "**Answer.** No judge was asked for its score alone, so no fusion can be compared with its own LLM."
     better, worse = int((part["answer"] == "better").sum()), int((part["answer"] == "worse").sum())
     if better and not worse:
         said = "supports the claim that adding the SLM helps"
