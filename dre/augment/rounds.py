@@ -120,7 +120,7 @@ class Item:
         if self.waiting:
             prompt, why = self.waiting
             said.append(f"{prompt} is not answered" + (f": {why}" if why else ""))
-        said += [str(one) for one in self.best if not one.accepted]
+        said += [str(one) for one in self.best if not one.accepted and (one.status or not self.waiting)]
         said += [
             f"round {n}: {prompt} {status} ({why})" for n, prompt, status, why in self.failed if prompt != "classify"
         ]
