@@ -7,15 +7,12 @@ estimates how often. Random negatives are drawn beside them.
 """
 
 import random
-import re
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 
-from dre.augment import retrieval
-from dre.data.overlap import WORDS
+from dre.augment import guards, retrieval
 from dre.errors import DreError
 
 BLOCK = 256  # contexts scored at once, so that memory does not grow with their number
@@ -79,18 +76,18 @@ def negatives(
     """
     pool = contexts if pool is None else pool
     _check(contexts, pool, n, randoms, (max_share, max_overlap))
-    responses = _Responses(pool)
+    responses = guards.Responses(pool)
     score = retrieval.index(responses.texts, method)
     keys = sorted(set().union(*responses.keys))
-    known = _incidence(responses.keys, keys).T.tocsr()
+    known = guards.incidence(responses.keys, keys).T.tocsr()
     found, rows = [], []
     for start in _blocks(len(contexts), progress):
         block = contexts[start : start + BLOCK]
-        own = (_incidence([_dialogue(c) | {_key(t) for t in c.positives} for c in block], keys) @ known).tocsr()
+        banned = guards.incidence([guards.banned(context) for context in block], keys) @ known
         scores = score([" ".join(c.turns) for c in block])
         for i, context in enumerate(block):
-            same = _columns(own, i)
-            guard = _Guard(context, max_share, max_overlap)
+            same = _columns(banned, i)
+            guard = guards.Guard(context, max_share, max_overlap)
             taken = _best(*_others(scores, i, same), n, responses, guard)
             rows += [
                 _row(context, guard, rank, j, value, responses) for rank, (j, value) in enumerate(taken.items(), 1)
@@ -116,49 +113,9 @@ def _check(contexts, pool, n, randoms, bounds):
         )
     if n < 1 or randoms < 0 or not all(0 < bound <= 1 for bound in bounds):
         raise DreError(
-            f"n is {n}, randoms {randoms}, max_share and max_overlap {' and '.join(map(str, bounds))}: expected n of at "
-            "least 1, randoms of at least 0, and shares in (0, 1]"
+            f"n is {n}, randoms {randoms}, max_share and max_overlap {' and '.join(map(str, bounds))}: expected n of "
+            "at least 1, randoms of at least 0, and shares in (0, 1]"
         )
-
-
-class _Responses:
-    """The responses of a pool: texts, ids, numbers of their source contexts, keys of their dialogues, word sets."""
-
-    def __init__(self, pool):
-        entries = [(c.pair_id("p", i), text, k) for k, c in enumerate(pool) for i, text in enumerate(c.positives)]
-        if not entries:
-            raise DreError("no context of the pool has a positive response: there is nothing to retrieve")
-        self.ids, self.texts, self.source = zip(*entries)
-        dialogues = [_dialogue(context) for context in pool]
-        self.keys = [dialogues[k] | {_key(text)} for _, text, k in entries]
-        self.plain = [_plain(text) for text in self.texts]
-        self.words = [frozenset(_words(text)) for text in self.texts]
-        self.content = [frozenset(retrieval.content_words(text)) for text in self.texts]
-
-
-class _Guard:
-    """What a negative of one context must not be: its positives and turns again, or negatives taken before."""
-
-    def __init__(self, context, max_share, max_overlap):
-        texts = (*context.positives, *context.turns)
-        self.seen = {_plain(text) for text in texts}
-        self.words = [frozenset(_words(text)) for text in texts]
-        self.content = set(retrieval.content_words(" ".join(context.turns)))
-        self.max_share, self.max_overlap = max_share, max_overlap
-
-    def new(self, j, responses):
-        """Whether response `j` repeats nothing."""
-        words = responses.words[j]
-        return responses.plain[j] not in self.seen and all(
-            len(words & own) < self.max_overlap * len(words | own) for own in self.words
-        )
-
-    def borrows(self, j, responses):
-        """Whether the content words that response `j` shares with the context are a small enough part of its own."""
-        return len(self.content & responses.content[j]) <= self.max_share * len(responses.content[j])
-
-    def take(self, j, responses):
-        self.seen.add(responses.plain[j])
 
 
 def _columns(matrix, i):
@@ -214,41 +171,6 @@ def _row(context, guard, rank, j, score, responses):
     shared = sorted(guard.content & responses.content[j])
     ids = (context.pair_id("a", rank - 1), context.context_id, rank, responses.ids[j])
     return (*ids, score, " ".join(shared), len(shared))
-
-
-def _dialogue(context):
-    """Return the keys by which contexts of one dialogue are known: two that share one are never mixed.
-
-    These are the context itself, its persona, its Topical-Chat conversation, and its longer utterances.
-    """
-    keys = {"context " + context.context_id, *map(_key, context.turns)}
-    if context.facts:
-        keys.add("facts " + context.facts)
-    if context.id.count("/") == 2:  # topicalchat-valid_freq/<conversation>/<turn>
-        keys.add("conversation " + context.id.rpartition("/")[0])
-    return keys - {""}
-
-
-def _key(text):
-    """Return the key of an utterance; empty for a short one, which is no sign of a shared dialogue."""
-    return "text " + _plain(text) if len(text.split()) > WORDS else ""
-
-
-def _plain(text):
-    return re.sub(r"[\W_]", "", text.lower())
-
-
-def _words(text):
-    return re.findall(r"[^\W_]+", text.lower())
-
-
-def _incidence(sets, keys):
-    """Return a sparse 0/1 matrix: which of the known keys each set holds."""
-    place = {key: i for i, key in enumerate(keys) if key}
-    held = [[place[key] for key in own if key in place] for own in sets]
-    indptr = np.cumsum([0, *map(len, held)])
-    indices = np.array([i for row in held for i in row], dtype=np.int64)
-    return sparse.csr_matrix((np.ones(len(indices)), indices, indptr), shape=(len(sets), len(keys)))
 
 
 def _blocks(size, progress):

@@ -12,18 +12,16 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 
-from dre import classification
-from dre.augment.retrieval import content_words
+from dre.augment.giveaways import GIVE_AWAYS, balanced, give_away, overlap, slm_right
 from dre.data import pairs
 from dre.data.overlap import WORDS, disjoint
 from dre.errors import DreError
 from dre.stats.bootstrap import cluster_mean_interval
 
-FOLDS = 5
 KINDS = {"positive": "p", "adversarial": "a"}
 
 
-def report(sets, held_out=None, slm=None, threshold=None, at_most=1000, resamples=1000, seed=0):
+def report(sets, held_out=None, slm=None, threshold=None, seen=(), at_most=1000, resamples=1000, seed=0):
     """Return the table ``augmentation``: one row a set.
 
     Parameters
@@ -32,7 +30,9 @@ def report(sets, held_out=None, slm=None, threshold=None, at_most=1000, resample
     held_out : dict of str to sequence of Context or Rated, optional
         For a set of that name, the records it must share no utterance with; a set without has no leakage to show.
     slm : SLM, optional
-        Trained elsewhere (the paper: on DailyDialog++); with its `threshold`.
+        Trained elsewhere (the paper: on DailyDialog++), with its `threshold`.
+    seen : sequence of Context
+        Contexts the SLM was trained or tuned on; its accuracy leaves them out.
     at_most : int
         Contexts of a larger set are sampled, so that sets are compared at a similar size and a report takes
         minutes.
@@ -47,14 +47,14 @@ def report(sets, held_out=None, slm=None, threshold=None, at_most=1000, resample
     for name, contexts in sets.items():
         used = sample(contexts, at_most, seed)
         row = {"set": name, "contexts": len(contexts), "measured": len(used)}
-        measures = _measures(used, (held_out or {}).get(name), slm, threshold, seed)
+        measures = _measures(used, (held_out or {}).get(name), (slm, threshold, seen), seed)
         for measure, (values, clusters) in measures.items():
             row |= _with_interval(measure, values, clusters, resamples, seed)
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _measures(contexts, held_out, slm, threshold, seed):
+def _measures(contexts, held_out, judged_by, seed):
     """Return measure -> (values, context of each value), in the order of the table's columns."""
     table = pairs(contexts)
     if set(table["kind"]) != {"p", "a"}:
@@ -69,7 +69,7 @@ def _measures(contexts, held_out, slm, threshold, seed):
     found["distinct_2"] = distinct(contexts)
     found["repeated_within"], found["repeated_across"] = repeated(table)
     found["leaked"] = leaked(contexts, held_out)
-    found["slm_accuracy"] = balanced(slm_right(table, slm, threshold), table) if slm else _nothing(contexts)
+    found["slm_accuracy"] = balanced(slm_right(table, *judged_by), table)
     return found
 
 
@@ -86,72 +86,6 @@ def sample(contexts, n, seed=0):
     if len(whole) <= n:
         return whole
     return [whole[i] for i in sorted(random.Random(seed).sample(range(len(whole)), n))]
-
-
-def overlap(table):
-    """Share of a response's distinct content words that stand in its context; NaN for a response without any."""
-    values = []
-    for turns, response in zip(table["context"], table["response"]):
-        words = set(content_words(response))
-        values.append(len(words & set(content_words(" ".join(turns)))) / len(words) if words else np.nan)
-    return np.array(values), table["context_id"].to_numpy()
-
-
-def overlap_only(train, dev, test):
-    """Score responses by the share of their content words that stand in the context; none shared where there is none.
-
-    The sign is learned on training pairs. Parameters and returns as `dre.classification.length_only`.
-    """
-    shares = [np.nan_to_num(overlap(table)[0]) for table in (train, dev, test)]
-    kinds = train["kind"].to_numpy()
-    sign = 1.0 if shares[0][kinds == "p"].mean() > shares[0][kinds == "a"].mean() else -1.0
-    return sign * shares[1], sign * shares[2]
-
-
-#: What tells positives from adversarials without understanding either.
-GIVE_AWAYS = {
-    "overlap_only": overlap_only,
-    "length_only": classification.length_only,
-    "response_only": classification.response_only,
-}
-
-
-def give_away(table, scorer, seed=0, folds=FOLDS):
-    """Return whether a classifier that understands nothing is right about each pair, cross-validated by context.
-
-    In each of `folds` turns one part of the contexts is judged, the threshold is chosen on another, and the
-    classifier learns from the rest.
-
-    Parameters
-    ----------
-    table : DataFrame of pairs
-    scorer : callable
-        One of `GIVE_AWAYS`.
-    """
-    names = list(dict.fromkeys(table["context_id"]))
-    if len(names) < folds:
-        return np.full(len(table), np.nan)
-    place = np.random.default_rng(seed).permutation(len(names)) % folds
-    fold = table["context_id"].map(dict(zip(names, place))).to_numpy()
-    right = np.empty(len(table))
-    for k in range(folds):
-        dev = (k + 1) % folds
-        parts = [table[(fold != k) & (fold != dev)], table[fold == dev], table[fold == k]]
-        on_dev, on_test = scorer(*parts)
-        threshold = classification.choose_threshold(on_dev, parts[1]["kind"])
-        right[fold == k] = classification.correct(parts[2], on_test, threshold)
-    return right
-
-
-def slm_right(table, slm, threshold):
-    """Return whether an SLM is right about each pair at a threshold of Score_SLM (Eq. 19)."""
-    return classification.correct(table, slm.score(table)["score_slm"], threshold)
-
-
-def balanced(right, table):
-    """Weight decisions so that their mean is the mean of the accuracies on positives and on adversarials."""
-    share = table["kind"].map(table["kind"].value_counts(normalize=True)).to_numpy()
-    return right * 0.5 / share, table["context_id"].to_numpy()
 
 
 def self_bleu(contexts, kind):
@@ -212,3 +146,34 @@ def _with_interval(name, values, clusters, resamples, seed):
         100 * cluster_mean_interval(values, clusters, resamples=resamples, seed=seed).iloc[0][["mean", "low", "high"]]
     )
     return {name: found["mean"], f"{name}_low": found["low"], f"{name}_high": found["high"]}
+
+
+def reading(table):
+    """Say in Markdown what a report shows, from its numbers alone."""
+    lines = []
+    for _, row in table.iterrows():
+        known = {name: row[name] for name in GIVE_AWAYS if np.isfinite(row[name])}
+        worst = max(known, key=known.get) if known else None
+        line = (
+            f"- **{row['set']}:** of an adversarial's content words {_percent(row, 'overlap_adversarial')} stand in "
+            f"the context, of a positive's {_percent(row, 'overlap_positive')}."
+        )
+        if worst:
+            line += f" The largest give-away is {SAID[worst]}: {_percent(row, worst)} (chance is 50 %)."
+        if np.isfinite(row["slm_accuracy"]):
+            line += f" The SLM is right about {_percent(row, 'slm_accuracy')}."
+        if np.isfinite(row["leaked"]):
+            line += f" Contexts that share an utterance with a held-out set: {row['leaked']:.1f} %."
+        lines.append(line)
+    return "\n".join(lines)
+
+
+SAID = {
+    "overlap_only": "the share of words taken from the context",
+    "length_only": "length",
+    "response_only": "the wording of the response alone",
+}
+
+
+def _percent(row, column):
+    return f"{row[column]:.1f} % [{row[column + '_low']:.1f}, {row[column + '_high']:.1f}]"

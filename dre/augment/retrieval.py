@@ -14,12 +14,16 @@ from dre.errors import DreError
 
 K1, B = 1.2, 0.75
 # scikit-learn's list holds nouns and verbs that carry meaning in a dialogue, and lacks what speech is full of.
-_MEANINGFUL = """amount bill bottom call computer cry describe detail empty fill find fire front interest mill move
- part serious show side sincere system thick thin top""".split()
-_SPOKEN = """ah don didn doesn isn wasn aren weren won wouldn couldn shouldn hasn haven hadn ain ll ve re im
- hey hi hello oh ok okay just let like really think thing things um want well yeah yes go going got get know good
- say said sure thank thanks make right""".split()
-STOP = sorted((ENGLISH_STOP_WORDS - set(_MEANINGFUL)) | set(_SPOKEN))
+_MEANINGFUL = (
+    "amount bill bottom call computer cry describe detail empty fill find fire front interest mill move part serious "
+    "show side sincere system thick thin top"
+)
+_SPOKEN = (
+    "ah ain aren couldn didn doesn don get go going good got hadn hasn haven hello hey hi im isn just know let like ll "
+    "make oh ok okay re really right said say shouldn sure thank thanks thing things think um ve want wasn well weren "
+    "won wouldn yeah yes"
+)
+STOP = sorted((ENGLISH_STOP_WORDS - {*_MEANINGFUL.split()}) | {*_SPOKEN.split()})
 _WORD = r"(?u)\b[^\W_]{2,}\b"
 
 #: text -> its content words, lower-cased, with repeats
