@@ -222,6 +222,18 @@ def test_a_check_without_a_label_is_asked_again_and_the_response_is_kept():
     assert (row.status, row.rounds, row.malformed, row.reason) == ("accepted", 2, 1, "")
 
 
+def test_every_step_has_its_own_progress():
+    seen = []
+
+    def progress(number, prompt, calls, judge):
+        return lambda outcome: seen.append((number, prompt, calls, len(outcome.judgements)))
+
+    with servers.Server(Script(["positive one, 0"])) as server:
+        augment.generate(contexts(1), judge(server.url), progress=progress)
+    ends = [(1, "generate", 1, 1), (1, "classify", 10, 10), (2, "refine", 1, 1), (2, "classify", 1, 1)]
+    assert [one for one in seen if one[2] == one[3]] == ends and len(seen) == 13
+
+
 def test_another_model_may_check():
     writer, checker = Script(), Script(["positive one, 0"])
     with servers.Server(writer) as one, servers.Server(checker) as two:

@@ -66,8 +66,9 @@ class Walk:
         for number in range(1, self.max_rounds + 1):
             for item in self._open():
                 item.round = number
-            fresh = [item for item in self._open() if not item.draft or (item.rejected and self.again == "generate")]
-            revised = [item for item in self._open() if item.rejected and item not in fresh]
+            whole = self.again == "generate"
+            fresh = [item for item in self._open() if not item.draft or (whole and item.rejected)]
+            revised = [item for item in self._open() if item.rejected and not whole]
             for prompt, group in (("generate", fresh), ("refine", revised)):
                 tasks = [(item, item.row(), number - 1, _writing(item, prompt)) for item in group]
                 self._step(number, prompt, self.judge, tasks, ask)
