@@ -5,10 +5,14 @@ reported on test contexts. Besides the paper's two accuracies every row carries 
 rejected at the same threshold: a metric that accepts replies to other conversations has not read the context.
 """
 
+import hashlib
+
 import numpy as np
 import pandas as pd
 
 from dre.errors import DreError
+from dre.report.signature import named, signature
+from dre.slm.provenance import versions
 from dre.stats.bootstrap import cluster_mean_interval
 
 #: Table 3's columns, and the kinds of response each is computed from.
@@ -71,7 +75,7 @@ def correct(pairs, scores, threshold):
     return np.where(np.isnan(scores), np.nan, right)
 
 
-def accuracy_row(model, source, pairs, decisions, resamples=2000, seed=0):
+def accuracy_row(model, source, pairs, decisions, resamples=2000, seed=0, slms=(), **parts):
     """Return one row of Table 3, in percent, with 95 % intervals from a bootstrap over contexts.
 
     Parameters
@@ -83,12 +87,14 @@ def accuracy_row(model, source, pairs, decisions, resamples=2000, seed=0):
     decisions : (n,) or (seeds, n) array
         Of :func:`correct`, one row a training seed. The point is the mean over seeds; the interval speaks of the
         sampling of contexts, and the columns ``_sd`` of the spread over seeds (empty for one seed).
+    slms, parts
+        The SLMs behind the decisions, and whatever else the row's signature names, such as ``judge``.
 
     Returns
     -------
     dict
         ``model, source``, for each of ``positive, adversarial, overall, random_rejected`` the value, ``_low``,
-        ``_high`` and ``_sd``, then ``n`` (pairs judged) and ``seeds``.
+        ``_high`` and ``_sd``, then ``n`` (pairs judged), ``seeds`` and ``signature``.
     """
     decisions = np.atleast_2d(np.asarray(decisions, float))
     kinds, contexts = pairs["kind"].to_numpy(), pairs["context_id"].to_numpy()
@@ -98,7 +104,19 @@ def accuracy_row(model, source, pairs, decisions, resamples=2000, seed=0):
         row |= _with_interval(column, decisions[:, keep], contexts[keep], resamples, seed)
     row["n"] = int((~np.isnan(decisions).any(axis=0)).sum())
     row["seeds"] = len(decisions)
+    row["signature"] = _signature(pairs, slms, parts)
     return row
+
+
+def _signature(pairs, slms, parts):
+    """The signature of a row: the pairs, the SLMs, further parts, and versions."""
+    if slms:
+        from dre.slm.runs import identity
+
+        parts = identity(slms) | parts
+    ids = hashlib.sha256("\n".join(f"{one}\t{kind}" for one, kind in zip(pairs["pair_id"], pairs["kind"])).encode())
+    name = pairs["set"].iloc[0] if "set" in pairs else "pairs"
+    return signature(data=named(name, ids.hexdigest()), **parts, versions=versions())
 
 
 def with_published(rows):
@@ -180,7 +198,9 @@ def recorded_rows(pairs, resamples=2000, seed=0):
         for name in ("DEB", "RUBER-Large"):
             known = thirdparty.classifier_scores(name).set_index("pair_id")["score"]
             decisions = correct(pairs, pairs["pair_id"].map(known), threshold=0.5)
-            rows.append(accuracy_row(f"{name}, released scores", "recorded", pairs, decisions, resamples, seed))
+            rows.append(
+                accuracy_row(f"{name}, released scores", "recorded", pairs, decisions, resamples, seed, judge=name)
+            )
     labels = recorded.judgements()
     labels = labels[labels["prompt"] == "classify"].set_index("pair_id")["label"]
     scores = pairs["pair_id"].map(labels).map({"Positive": 1.0, "Negative": 0.0}).astype(float)
@@ -193,6 +213,8 @@ def recorded_rows(pairs, resamples=2000, seed=0):
                 correct(pairs, scores, 0.5),
                 resamples,
                 seed,
+                judge=recorded.NAME,
+                prompt="classify",
             )
         )
     return rows

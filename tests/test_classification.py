@@ -44,7 +44,8 @@ def test_no_other_threshold_is_better(rows):
 
 
 def table():
-    return pd.DataFrame({"context_id": ["c0"] * 4 + ["c1"] * 4, "kind": list("ppaa") + list("paar")})
+    columns = {"pair_id": list("abcdefgh"), "context_id": ["c0"] * 4 + ["c1"] * 4, "kind": list("ppaa") + list("paar")}
+    return pd.DataFrame(columns)
 
 
 def test_correct_and_accuracies_by_hand():
@@ -57,6 +58,9 @@ def test_correct_and_accuracies_by_hand():
     assert row["overall"] == pytest.approx(400 / 6)
     assert row["random_rejected"] == 0
     assert (row["n"], row["seeds"]) == (7, 1)
+    assert row["signature"].startswith("data:pairs@") and "|versions:python=" in row["signature"]
+    other = classification.accuracy_row("m", "ours", table().head(7), right[:7], resamples=200, judge="j")
+    assert other["signature"].split("|")[0] != row["signature"].split("|")[0] and "|judge:j|" in other["signature"]
     assert row["overall_low"] <= row["overall"] <= row["overall_high"]
 
 

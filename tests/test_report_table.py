@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from dre.report import Table
+from dre.report.signature import named, signature
 
 NASTY = r"50% of A_1 & B #2 {x} ~ ^ $5 \end | <b>"
 
@@ -114,3 +115,13 @@ def test_a_notebook_shows_the_html_and_carries_the_hash_of_the_csv(table, tmp_pa
 
 def test_rows_are_marked_with_their_source(table):
     assert '<tr class="published">' in table.html() and table.html().count('<tr class="ours">') == 2
+
+
+def test_a_signature_is_in_the_csv_and_at_the_row_but_not_printed():
+    made = signature(data=named("own", "12345678ffff"), judge="", slm={"a": 1, "b": 2}, prompt="x|y\n z")
+    assert made == "data:own@12345678|slm:a=1 b=2|prompt:x/y z"
+    df = pd.DataFrame({"metric": ["A", "B"], "value": [1.0, 2.0], "signature": [made, None]})
+    table = Table("t", df, "c", signature="signature")
+    assert made in table.csv() and "own@" not in table.markdown() + table.latex()
+    rows = [line for line in table.html().splitlines() if line.startswith("<tr class")]
+    assert f'title="{made}"' in rows[0] and "title" not in rows[1]

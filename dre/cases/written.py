@@ -8,8 +8,10 @@ fits in the first design only:
 ``slide``          SLIDE, Table 3: response 1 is valid and far from the reference, response 2 adversarial.
 """
 
+import hashlib
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from dre import published
@@ -134,7 +136,19 @@ def by_case(long):
     return order.merge(wide.reset_index(), on=["case", "number"]).reset_index(drop=True)
 
 
-def table6(long, missing=None):
+def signature(responses, slm):
+    """Return the signature of our rows: the cases, the SLM, versions; a judge's name is in its row's."""
+    from dre.report.signature import named
+    from dre.report.signature import signature as signed
+    from dre.slm.provenance import versions
+    from dre.slm.runs import identity
+
+    texts = responses[["pair_id", "context", "reference", "response"]].to_csv(index=False)
+    data = named("cases", hashlib.sha256(texts.encode("utf-8")).hexdigest())
+    return signed(data=data, **identity([slm]), versions=versions())
+
+
+def table6(long, missing=None, made=""):
     """Return Table 6: the published scores beside the means of ours, in [0, 5].
 
     Parameters
@@ -143,28 +157,30 @@ def table6(long, missing=None):
         From `scored`.
     missing : dict of str to str
         Metric -> why it was not run.
+    made : str
+        The signature of our rows.
 
     Returns
     -------
     pandas.DataFrame
         Columns ``metric, source, n`` (cases a design), ``creative_1, creative_2, contradiction_1, contradiction_2,
-        why``.
+        why, signature``.
     """
     paper = published.published("dre_table6").rename(
         columns=lambda c: c.replace("case1_response", "creative_").replace("case2_response", "contradiction_")
     )
     paper["metric"] = paper["metric"].replace(_PUBLISHED)
-    return _beside(paper, _means(long, ("creative", "contradiction")), missing)
+    return _beside(paper, _means(long, ("creative", "contradiction")), missing, made)
 
 
-def slide_table(long, missing=None):
-    """Return SLIDE's cases, published beside ours, in [1, 5]: ``metric, source, n, slide_1, slide_2, why``.
+def slide_table(long, missing=None, made=""):
+    """Return SLIDE's cases, published beside ours, in [1, 5]: ``metric, source, n, slide_1, slide_2, why, signature``.
 
     Arguments are those of `table6`.
     """
     paper = published.published("slide_table3").rename(columns={"case1": "slide_1", "case2": "slide_2"})
     paper["metric"] = paper["metric"].replace(_PUBLISHED)
-    return _beside(paper, _means(long, ("slide",)), missing)
+    return _beside(paper, _means(long, ("slide",)), missing, made)
 
 
 def _means(long, designs):
@@ -175,7 +191,7 @@ def _means(long, designs):
     return means.assign(n=counts).reset_index()
 
 
-def _beside(paper, ours, missing):
+def _beside(paper, ours, missing, made):
     missing = missing or {}
     paper = paper.assign(source=published.SOURCE, n=1)
     table = pd.concat([paper, ours.assign(source="ours"), pd.DataFrame({"metric": list(missing), "source": "ours"})])
@@ -187,7 +203,8 @@ def _beside(paper, ours, missing):
     )
     table["why"] = table["metric"].map(missing).where(table["source"] == "ours")
     table["n"] = table["n"].astype("Int64")
-    columns = ["metric", "source", "n", *paper.columns.drop(["metric", "source", "n"]), "why"]
+    table["signature"] = np.where((table["source"] == "ours") & table["n"].notna(), made, "")
+    columns = ["metric", "source", "n", *paper.columns.drop(["metric", "source", "n"]), "why", "signature"]
     # "published" sorts after "ours", and is to stand first.
     return table.assign(by=by).sort_values(["by", "source"], ascending=[True, False], kind="stable")[columns]
 

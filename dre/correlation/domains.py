@@ -1,5 +1,7 @@
 """The rated sets of Table 4: their items, contexts and ratings, and which SLM belongs to each."""
 
+import hashlib
+import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,6 +51,14 @@ class Domain:
     def against(self):
         """What scores are correlated with, in words."""
         return "the label" if self.key == "label" else "people"
+
+    @property
+    def sha256(self):
+        """Hash of the items as they are scored and rated: ids, contexts, responses, references, ratings."""
+        names = ("pair_id", "context_id", "context", "response", "reference", "human")
+        rows = self.items[[name for name in names if name in self.items]].to_dict("records")
+        text = json.dumps(rows, sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
     @property
     def contexts(self):

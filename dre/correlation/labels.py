@@ -35,4 +35,5 @@ def table(domain, measured, rows):
         for statistic in ("pearson", "spearman"):
             column = printed[f"dailydialog_{statistic}"].reindex([names[method] for method in out["method"]])
             out.insert(list(out).index(statistic), f"published_{statistic}", column.to_numpy())
-    return out[["method", *(name for name in out if name not in ("method", "malformed", "seeds", "how")), "how"]]
+    middle = [name for name in out if name not in ("method", "malformed", "seeds", "how", "signature")]
+    return out[["method", *middle, "how", "signature"]]

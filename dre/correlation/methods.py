@@ -49,7 +49,8 @@ class Row:
         Rows of Table 4 it fills, as `dre.correlation.table4.published_rows` names them.
     how : str
         What was computed, in a few words.
-    judge : str
+    judge, prompt : str
+        A judge and what it was asked.
     replies, malformed : int or None
         Of a judge's replies: how many, and how many without a usable score.
     incomparable : str
@@ -62,6 +63,7 @@ class Row:
     published: tuple = ()
     how: str = ""
     judge: str = ""
+    prompt: str = ""
     replies: int | None = None
     malformed: int | None = None
     incomparable: str = ""
@@ -184,6 +186,7 @@ def judge_rows(opinion, scored):
             _published(stage, opinion),
             opinion.how if stage == "LLM-only" else HOW[stage],
             opinion.name,
+            opinion.refined_prompt if stage in INTERIOR else opinion.prompt,
             *(counts(opinion.refined) if stage in INTERIOR else (opinion.replies, opinion.malformed)),
         )
         for stage in STAGES

@@ -7,7 +7,9 @@ import pandas as pd
 
 from dre import fusion, judges
 from dre.data import thirdparty
+from dre.judges import prompts
 from dre.judges.providers import PROVIDERS
+from dre.report.signature import named
 
 #: the paper's judges by the name Table 4 gives them; only the very model counts as one of them
 PAPER = {
@@ -50,6 +52,8 @@ class Opinion:
         Its name in Table 4.
     published : tuple of str
         Rows of Table 4 that its score alone fills, besides LLMs-only and Non-DRE.
+    prompt, refined_prompt : str
+        What was asked for `scores` and for `refined`: the prompt's name and hash, as far as it is known.
     replies, malformed : int
         Replies behind `scores`, and those among them without a usable score.
     """
@@ -62,6 +66,8 @@ class Opinion:
     refined: pd.DataFrame | None = None
     paper: str | None = None
     published: tuple = ()
+    prompt: str = ""
+    refined_prompt: str = ""
 
 
 def paper_name(model):
@@ -121,14 +127,21 @@ def _recorded(judge):
 
 def _of_model(name, of_model, domain, inputs):
     """One opinion out of the judges of one model: the first that has the prompt, for each of the two prompts."""
-    scores, how, refined = None, "dre prompt only", None
+    scores, how, refined, asked = None, "dre prompt only", None, {}
     for judge in of_model:
         if scores is None and (scores := ask(judge, domain.pairs, "llm_only")) is not None:
             how = f"LLM-only prompt, {'recorded' if _recorded(judge) else 'live'}"
-        refined = _refined(judge, domain, inputs) if refined is None else refined
+            asked["prompt"] = _prompt(judge, "llm_only")
+        if refined is None and (refined := _refined(judge, domain, inputs)) is not None:
+            asked["refined_prompt"] = _prompt(judge, "dre")
     if scores is None and refined is None:
         return None
-    return Opinion(name, how, scores, *counts(scores), refined, paper_name(name))
+    return Opinion(name, how, scores, *counts(scores), refined, paper_name(name), **asked)
+
+
+def _prompt(judge, name):
+    """The name and hash of a prompt as this judge was really asked."""
+    return named(name, judge.recording.prompt_sha256(name) if _recorded(judge) else prompts.load(name).sha256)
 
 
 def counts(table):
@@ -163,8 +176,8 @@ def released(judge, domain):
         return None
     table = rows.rename(columns={"score": "score_llm"})[["pair_id", "score_llm"]]
     scale, how = ((1, 5), "overall 1-5") if judge == thirdparty.HAIKU else ((0, 1), "P(yes) of one question")
-    scores = fusion.to_llm_scale(table, *scale).assign(status="ok")
-    return Opinion(NAMES[judge], f"{how}, others' prompt", scores, len(scores), 0, paper=paper_name(judge))
+    scores, how = fusion.to_llm_scale(table, *scale).assign(status="ok"), f"{how}, others' prompt"
+    return Opinion(NAMES[judge], how, scores, len(scores), 0, paper=paper_name(judge), prompt="others' own")
 
 
 def overview(found):
@@ -199,7 +212,6 @@ def gpt35(domain):
     if domain.set != "topicalchat-usr":
         return []
     from dre.judges import gpt35 as replies
-    from dre.judges import prompts
 
     verdicts = replies.verdicts()
     found = []
@@ -215,5 +227,6 @@ def gpt35(domain):
         scores["status"] = scores["score_llm"].notna().map({True: "ok", False: "malformed"})
         bad = int((part["status"] != "ok").sum())
         how = "mean of 4 criteria x 20 samples"
-        found.append(Opinion(name, how, scores, len(part), bad, published=(row,) if row else ()))
+        filled = (row,) if row else ()
+        found.append(Opinion(name, how, scores, len(part), bad, published=filled, prompt=f"others' own ({prompt})"))
     return found

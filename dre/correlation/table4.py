@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from dre import stats
+from dre.correlation import signatures
 from dre.correlation.methods import REFERENCE_BASED
 from dre.correlation.methods import table as score_table
 from dre.correlation.opinions import PAPER
@@ -15,6 +16,7 @@ STATISTICS = ("pearson", "spearman")
 COLUMNS = [
     "method", "published_pearson", "pearson", "pearson_sd", "pearson_low", "pearson_high", "published_spearman",
     "spearman", "spearman_sd", "spearman_low", "spearman_high", "n", "malformed", "verdict", "reason",
+    "signature",
 ]  # fmt: skip
 SEEDS = (
     "A row with an SLM in it is the mean of the correlations of all training seeds, ± their standard deviation; its "
@@ -55,17 +57,18 @@ def published_rows(table="dre_table4"):
     return frame
 
 
-def measure(domain, rows, resamples=1000, seed=0):
+def measure(domain, rows, resamples=1000, seed=0, slms=()):
     """Return the correlations of rows with people, one row a method.
 
-    Columns ``method, how, malformed, n, seeds`` and, for each of `STATISTICS`, the value, ``_low, _high`` and, over the
-    training seeds of the SLM, ``_sd``: see `SEEDS`.
+    Columns ``method, how, malformed, n, seeds, signature`` (see `dre.correlation.signatures`, to which ``slms`` go)
+    and, for each of `STATISTICS`, the value, ``_low, _high`` and, over the SLM's training seeds, ``_sd``: see `SEEDS`.
     """
     scores = score_table(rows)
     found = stats.correlate(scores, domain.human, domain.contexts, STATISTICS, resamples=resamples, seed=seed)
+    made = signatures.of_rows(domain, rows, list(slms))
     out = []
     for row in rows:
-        values = {"method": row.method, "how": row.how, "malformed": row.malformed}
+        values = {"method": row.method, "how": row.how, "malformed": row.malformed, "signature": made[row.method]}
         for statistic in STATISTICS:
             one = found[(found["method"] == row.method) & (found["statistic"] == statistic)].iloc[0]
             ends = {f"{statistic}_{end}": one[end] for end in ("sd", "low", "high")}

@@ -63,7 +63,7 @@ def rows(scored, opinions):
     return found
 
 
-def assemble(domain, found, resamples=1000, seed=0):
+def assemble(domain, found, resamples=1000, seed=0, slms=None):
     """Return Table 5 of a domain: published rows, then ours under each SLM.
 
     Parameters
@@ -71,6 +71,8 @@ def assemble(domain, found, resamples=1000, seed=0):
     domain : Domain
     found : dict
         Of `rows`.
+    slms : dict of str to dict of int to SLM
+        Of `slms`, for the signatures.
 
     Returns
     -------
@@ -79,7 +81,11 @@ def assemble(domain, found, resamples=1000, seed=0):
         with its 95 % interval and its standard deviation over seeds, for Spearman; the same with ``_pearson`` appended
         to the names for Pearson.
     """
-    measured = {key: table4.measure(domain, part, resamples, seed).set_index("method") for key, part in found.items()}
+    made = {key: list(by_seed.values()) for key, by_seed in (slms or {}).items()}
+    measured = {
+        key: table4.measure(domain, part, resamples, seed, made.get(key, ())).set_index("method")
+        for key, part in found.items()
+    }
     names = list(measured["unseen"].index)
     filled = {name: row.method for row in found["unseen"] for name in row.published if name not in SLM_ROWS.values()}
     printed = list(table4.published_rows("dre_table5")["method"])
@@ -119,7 +125,15 @@ def _line(domain, method, measured, ours, as_printed=None):
                 line[f"{key}{suffix}{end}"] = value
     line["n"] = measured["unseen"].loc[ours, "n"] if ours else pd.NA
     line["reason"] = "" if ours else table4.why_not(method)
+    line["signature"] = _signature(measured, ours) if ours else ""
     return line
+
+
+def _signature(measured, ours):
+    """The signature of a row; where it differs by SLM, one for each."""
+    found = {SHORT[key]: table.loc[ours, "signature"] for key, table in measured.items()}
+    same = len(set(found.values())) == 1
+    return next(iter(found.values())) if same else "; ".join(f"{name} = {text}" for name, text in found.items())
 
 
 def statistic(table, name):
@@ -128,7 +142,7 @@ def statistic(table, name):
     values = ["published_unseen", "published_seen", *TRAINED_ON]
     columns = {f"{value}{suffix}{end}": f"{value}{end}" for value in values for end in ENDS}
     kept = {old: new for old, new in columns.items() if old in table}
-    return table[["domain", "method", *kept, "n", "reason"]].rename(columns=kept)
+    return table[["domain", "method", *kept, "n", "reason", "signature"]].rename(columns=kept)
 
 
 def gains(domain, found, against="unseen", resamples=1000, permutations=10_000, seed=0):

@@ -35,9 +35,9 @@ class Grid:
     footnotes: dict
 
 
-def grid(df, digits, headers, empty, why):
+def grid(df, digits, headers, empty, why, signature=None):
     """Return the printed form of `df`; the arguments are those of `dre.report.Table`."""
-    columns = [name for name in df.columns if name != why and not _is_part(name, df.columns)]
+    columns = [name for name in df.columns if name not in (why, signature) and not _is_part(name, df.columns)]
     marks, rows = {}, []
     for i in range(len(df)):
         row = {name: df[name].iloc[i] for name in df.columns}  # df.iloc[i] would turn whole numbers to floats

@@ -44,11 +44,15 @@ class Table:
         first; a row's label is what its first column holds. Each reason becomes a footnote.
     why : str
         A column that says why the cells of its row are empty; it is in the CSV, but not printed.
+    signature : str
+        A column with each row's signature; it is in the CSV, and in HTML it shows when one points at the row.
     """
 
-    def __init__(self, name, df, caption, note="", *, digits=2, headers=None, empty=None, why=None):
+    def __init__(self, name, df, caption, note="", *, digits=2, headers=None, empty=None, why=None,
+                 signature=None):  # fmt: skip
         self.name, self.df, self.caption, self.note = name, df.reset_index(drop=True), caption, note
-        self._grid = grid(self.df, digits, headers or {}, empty or {}, why)
+        self._grid = grid(self.df, digits, headers or {}, empty or {}, why, signature)
+        self._signatures = self.df[signature].fillna("") if signature else [""] * len(self.df)
 
     def csv(self):
         """Return the raw numbers as CSV text, six significant digits."""
@@ -104,8 +108,8 @@ class Table:
         )
         sources = self.df["source"].astype(str) if "source" in self.df else [""] * len(self.df)
         rows = "\n".join(
-            f'<tr class="{html.escape(source)}">{"".join(map(_html, row, self._grid.right))}</tr>'
-            for source, row in zip(sources, self._grid.rows)
+            f'<tr class="{html.escape(source)}"{_title(made)}>{"".join(map(_html, row, self._grid.right))}</tr>'
+            for source, made, row in zip(sources, self._signatures, self._grid.rows)
         )
         notes = [f"<sup>{mark}</sup> {html.escape(why)}" for mark, why in self._grid.footnotes.items()]
         below = "<br>".join(filter(None, [html.escape(self.note), *notes]))
@@ -141,6 +145,10 @@ def _html(cell, right):
     interval = f' <span class="ci">{html.escape(cell.interval)}</span>' if cell.interval else ""
     mark = f"<sup>{cell.mark}</sup>" if cell.mark else ""
     return f"<td {ALIGN[right]}>{html.escape(cell.text)}{interval}{mark}</td>"
+
+
+def _title(signature):
+    return f' title="{html.escape(signature)}"' if signature else ""
 
 
 def _markdown(text):

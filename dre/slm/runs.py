@@ -62,6 +62,20 @@ def train_or_load_jointly(profile, entries, recipe, seed, progress=False):
     return _trained(profile, "+".join(entry.key for entry in entries), train, dev, recipe, seed, True, progress)
 
 
+def identity(slms):
+    """Return what says which SLMs made a score, the seeds of one training: ``{"slm", "recipe", "seeds", "encoder"}``.
+
+    ``slm`` holds the first eight digits of each fingerprint, which covers data, recipe, seed, encoder and precision.
+    """
+    made = [slm.provenance for slm in slms]
+    return {
+        "slm": "+".join(each["fingerprint"][:8] for each in made),
+        "recipe": made[0]["recipe"]["name"],
+        "seeds": ",".join(str(each["seed"]) for each in made),
+        "encoder": made[0]["encoder"],
+    }
+
+
 def _trained(profile, key, train, dev, recipe, seed, disentangled, progress):
     from dre.slm.training import describe, fit
 
