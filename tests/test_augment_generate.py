@@ -50,7 +50,8 @@ def texts(mark=""):
 
 def asked(request):
     """Which prompt a request is, its context's number, and the response it is about."""
-    said = request.body["messages"][-1]["content"]
+    body = request.body
+    said = body["messages"][-1]["content"] if "messages" in body else body["contents"][-1]["parts"][0]["text"]
     number = int(re.search(r"number (\d+)\?", said)[1])
     response = re.search(r"<response-(\w+)>\n(.*)\n</response-\1>", said)
     if response:
@@ -232,6 +233,33 @@ def test_every_step_has_its_own_progress():
         augment.generate(contexts(1), judge(server.url), progress=progress)
     ends = [(1, "generate", 1, 1), (1, "classify", 10, 10), (2, "refine", 1, 1), (2, "classify", 1, 1)]
     assert [one for one in seen if one[2] == one[3]] == ends and len(seen) == 13
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "gemini", "ollama"])
+def test_every_provider_can_write_and_check(provider, monkeypatch):
+    pytest.importorskip({"gemini": "google.generativeai"}.get(provider, provider))
+    monkeypatch.setenv(servers.KEYS[provider], "test-key-0123456789")
+    script = Script(["positive one, 1"])
+
+    def answer(request):
+        text = script(request).body["choices"][0]["message"]["content"]
+        return servers.REPLIES[provider](text, model="m")
+
+    with servers.Server(answer) as server:
+        one = judges.open(f"{provider}:m", store=":memory:", base_url=server.url, policy=Policy(**QUICK))
+        result = augment.generate(contexts(2), one)
+    assert result.report["status"].tolist() == ["accepted"] * 2 and result.report["rounds"].tolist() == [1, 2]
+    assert result.contexts[1].positives[0] == "positive one, 1 anew 1"
+
+
+def test_a_reply_in_prose_is_read_by_its_headings():
+    lists = "**Adversarial negative responses**\n{}\n\n**Positive responses**\n{}\n"
+    drafted = [[f"{i}. {kind} {word}" for i, word in enumerate(WORDS, 1)] for kind in ("adversarial", "positive")]
+    reply = "Here they are.\n\n" + lists.format(*map("\n".join, drafted))
+    with servers.Server(Script(write=lambda *asked: servers.openai(reply))) as server:
+        (context,) = augment.generate(contexts(1), judge(server.url, plain=True)).contexts
+    assert context.positives == tuple(f"positive {word}" for word in WORDS)
+    assert context.adversarials == tuple(f"adversarial {word}" for word in WORDS)
 
 
 def test_another_model_may_check():
