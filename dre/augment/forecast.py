@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dre.augment.experience import experience
 from dre.augment.rounds import COUNT, EXPECTED, Item, drafted, feedback
@@ -101,8 +101,8 @@ def forecast(walk, seen=None):
             row["most_output_tokens"] += one.calls * one.reply_tokens * factor_most
             seconds += one.seconds * factor
         rows.append(row | dollars(row, judge.price))
-    stored = sum(len(step.plan.judgements) for step in walk.steps)
-    return Forecast(rows, seconds, stored, seen.again)
+    stored = {(step.plan.setting, key) for step in walk.steps for key in step.plan.judgements}
+    return Forecast(rows, seconds, len(stored), seen.again)
 
 
 def dollars(counts, price):
@@ -143,10 +143,11 @@ def _to_come(walk, judge, prompt, waiting, seen):
 
 def _estimate(judge, plan, plans, seen):
     """Estimate a plan; what is stored of its prompt gives the averages, the recorded run the length of a reply."""
-    reply = LABEL if plan.prompt.kind == "label" else json.dumps(seen.draft, ensure_ascii=False)
-    for one in plans:
-        plan.judgements = one.judgements | plan.judgements
-    return estimate(plan, judge.price, judge.policy.concurrency, prices.estimated_tokens(reply))
+    reply = prices.estimated_tokens(
+        LABEL if plan.prompt.kind == "label" else json.dumps(seen.draft, ensure_ascii=False)
+    )
+    known = {key: judgement for one in plans for key, judgement in one.judgements.items()}
+    return estimate(replace(plan, judgements=known), judge.price, judge.policy.concurrency, reply)
 
 
 def _longer(walk, prompt):
