@@ -463,6 +463,8 @@ def line(**change):
         ({"positive_responses": list("abcd")}, "f.jsonl:1: .*has 4 texts"),
         ({"check": {"positive": ["Positive"] * 5, "adversarial": ["No"] * 5}}, "f.jsonl:1: expected 5"),
         ({"check": {"positive": [], "adversarial": []}}, "f.jsonl:1: expected 5"),
+        ({"check": {"positive": ["Positive"] * 4, "adversarial": ["Negative"] * 6}}, "f.jsonl:1: expected 5"),
+        ({"check": {"positive": ["Positive"] * 5, "adversarial": [["Negative"]] * 5}}, "f.jsonl:1: expected 5"),
     ],
 )
 def test_a_file_of_responses_that_does_not_fit_is_refused(tmp_path, change, said):

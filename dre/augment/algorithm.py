@@ -128,14 +128,17 @@ def take(item, record, where):
     fields = {"positive": "positive_responses", "adversarial": "adversarial_negative_responses"}
     texts = {kind: parse.texts(record, field, where, COUNT) for kind, field in fields.items()}
     check = parse.field(record, "check", dict, where)
-    labels = [label for kind in EXPECTED for label in parse.field(check, kind, list, where)]
+    labels = {kind: parse.field(check, kind, list, where) for kind in EXPECTED}
+    known = (*EXPECTED.values(), None)
+    if any(
+        len(texts[k]) != COUNT or len(labels[k]) != COUNT or not all(x in known for x in labels[k]) for k in EXPECTED
+    ):
+        raise DreError(f"{where}: expected {COUNT} responses of each kind, each labelled Positive, Negative or null")
     item.round = 1
     item.written(texts, whole=True)
-    if len(item.draft) != 2 * COUNT or len(labels) != 2 * COUNT or {*labels} - {*EXPECTED.values(), None}:
-        raise DreError(f"{where}: expected {COUNT} responses of each kind, each labelled Positive, Negative or null")
-    for one, label in zip(item.draft, labels):
-        if label is not None:
-            one.checked(label)
+    for one in item.draft:
+        if labels[one.kind][one.index] is not None:
+            one.checked(labels[one.kind][one.index])
     item.settle()
 
 
