@@ -30,7 +30,7 @@ SLM_NAMES = {
 NOT_RUN = {
     "BARTSCORE": "the weights of bart-large-cnn are not at hand; dre.baselines.bartscore runs them",
     "Unieval": "the weights of unieval-dialog are not at hand; dre.baselines.unieval runs them",
-    "CMN": "a conditional VAE to be trained on each domain, with next-sentence prediction and mutual information",
+    "CMN": "not built here: a conditional VAE with next-sentence prediction, to be trained on each domain",
 }
 NO_DRE = "no recording of this judge with the dre prompt; name it in the profile, or export the prompts"
 NO_CRITERIA = "no recording of this judge with these prompts, four criteria and 20 samples each; it is not asked live"

@@ -31,7 +31,8 @@ def training_curves(table, loss, accuracy, labels):
         Column and axis label.
     """
     sets = list(dict.fromkeys(table["set"]))
-    fig, axes = plt.subplots(2, len(sets), figsize=(max(3.0 * len(sets), 4.2), 4.6), squeeze=False, sharex="col")
+    size = (max(3.0 * len(sets), 4.2), 4.6)
+    fig, axes = plt.subplots(2, len(sets), figsize=size, squeeze=False, sharex="col", sharey="row")
     for j, name in enumerate(sets):
         part = table[table["set"] == name]
         for i, (column, label) in enumerate((loss, accuracy)):
@@ -78,6 +79,7 @@ def projections(points):
                     label=label,
                     edgecolors="white",
                     linewidths=0.5,
+                    zorder=4 if kind == "c" else 3,
                 )
             ax.set(xticks=[], yticks=[], xlim=(-1.15, 1.15), ylim=(-1.15, 1.15), aspect="equal")
             ax.spines[["top", "right"]].set_visible(True)

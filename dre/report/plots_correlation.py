@@ -16,6 +16,7 @@ FAMILIES = {  # family -> (heading, colour)
     "DRE": ("DRE", COLOURS[6]),
     "SLIDE": ("SLIDE", COLOURS[3]),
 }
+PALE = ("none", "reference", "trained", "In-DRE")  # too light for letters
 MARKERS = "osD^vPX<>*"
 ROW = 0.155  # inches a line of a forest plot
 
@@ -44,7 +45,7 @@ def forest(panels, xlabel="Spearman correlation with people"):
     names = [label if label is not None else FAMILIES[family][0] for family, label in lines]
     axes[0, 0].set_yticks(range(len(lines)), names, fontsize=6.5)
     for tick, (family, label) in zip(axes[0, 0].get_yticklabels(), lines):
-        tick.set_color(FAMILIES[family][1] if family not in ("reference", "none") else "0.25")
+        tick.set_color(FAMILIES[family][1] if label is None and family not in PALE else "0.25")
         tick.set_fontweight("bold" if label is None else "normal")
     axes[0, 0].set_ylim(len(lines) - 0.4, -0.6)
     if any(frame["published"].notna().any() for frame in panels.values()):
@@ -136,7 +137,8 @@ def transfer(panels, labels, xlabel="Spearman correlation with people"):
         Column -> text of the legend.
     """
     height = max(2.4, 0.24 * max(map(len, panels.values())) + 1.2)
-    fig, axes = plt.subplots(1, len(panels), figsize=(1.6 + 3.4 * len(panels), height), squeeze=False)
+    size = (1.6 + 3.4 * len(panels), height)
+    fig, axes = plt.subplots(1, len(panels), figsize=size, squeeze=False, sharex=True)
     for ax, (title, frame) in zip(axes[0], panels.items()):
         for k, (column, text) in enumerate(labels.items()):
             y = np.arange(len(frame)) + (k - (len(labels) - 1) / 2) * 0.24
@@ -146,6 +148,9 @@ def transfer(panels, labels, xlabel="Spearman correlation with people"):
         ax.set_yticks(range(len(frame)), frame["method"], fontsize=6.5)
         ax.set(title=title, xlabel=xlabel, ylim=(len(frame) - 0.4, -0.6))
         ax.grid(axis="y", visible=False)
+        # A faint band under every other method keeps the markers of a method together.
+        for y in range(0, len(frame), 2):
+            ax.axhspan(y - 0.5, y + 0.5, color="0.96", zorder=0)
     handles, texts = axes[0, 0].get_legend_handles_labels()
     fig.legend(handles, texts, loc="outside lower center", ncols=3)
     return fig
