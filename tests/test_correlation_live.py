@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from dre.cli import main
-from dre.correlation import claims, domains, inputs, methods, opinions, readings, table4
+from dre.correlation import claims, cost, domains, inputs, methods, opinions, readings, table4
 from dre.pipeline.profile import profile
 
 pytest.importorskip("openai")
@@ -125,6 +125,11 @@ def test_a_live_judge_of_the_profile_fills_in_dre_and_dre(settings, domain, scor
     assert measured.loc["Ex-DRE (test-model)", "seeds"] == 2 and measured.loc["DRE (test-model)", "seeds"] == 1
     tests = claims.tests([(domain, all_rows)], resamples=50, permutations=100)
     assert {"In-DRE", "DRE"} <= set(tests["method"]) and "was not measured" not in claims.words(tests)
+    asked = cost.as_asked({"TopicalChat": [opinion]})
+    assert asked["prompt"].str.partition("@")[0].tolist() == ["llm_only", "dre"]
+    assert asked["calls"].tolist() == [1000, 1000] and (asked["seconds"] > 0).all()
+    assert asked["seconds"].iloc[0] == pytest.approx(opinion.scores["seconds"].sum() / N * 1000)
+    assert asked["dollars"].isna().all(), "no price is known of this model"
     found = readings.gains(domain, scored, [opinion])
     assert set(found.loc[found["method"] == "DRE", "reading"]) == {"coefficient s_c", "coefficient c"}
 
@@ -151,6 +156,7 @@ def test_the_printed_commands_lead_to_a_recording_that_replays_the_live_judge_ex
 def test_a_recording_of_the_dre_prompt_alone_gives_in_dre_and_dre_only(settings, domain, scored, frozen):
     only = replace(recorded(settings, domain, frozen), judges=("recorded:test-model-dre",))
     (opinion,) = own(only, domain)
+    assert cost.as_asked({"TopicalChat": [opinion]}).empty, "a recording tells no seconds"
     assert opinion.scores is None and opinion.refined is not None
     rows = methods.slm_rows(scored, "own") + methods.judge_rows(opinion, scored)
     assert [row.family for row in rows[3:]] == ["In-DRE", "DRE"] and rows[-1].replies == N

@@ -81,6 +81,40 @@ def _tokens(prompt, rows):
     return sum(map(prices.estimated_tokens, texts))
 
 
+def as_asked(found):
+    """Return what judges that were asked live really took, per 1,000 responses; empty where none was.
+
+    Parameters
+    ----------
+    found : dict of str to list of Opinion
+        Label of the domain -> its opinions.
+
+    Returns
+    -------
+    DataFrame
+        ``domain, judge, prompt, calls, dollars`` (NaN where no price is known), ``seconds`` (waited for replies, one
+        after the other; calls in flight together take less time).
+    """
+    rows = [
+        {"domain": label, "judge": each.name, "prompt": prompt} | _taken(table)
+        for label, part in found.items()
+        for each in part
+        for prompt, table in ((each.prompt, each.scores), (each.refined_prompt, each.refined))
+        if table is not None and "seconds" in table and table["seconds"].notna().any()
+    ]
+    return pd.DataFrame(rows, columns=["domain", "judge", "prompt", "calls", "dollars", "seconds"])
+
+
+def _taken(table):
+    known = table[table["seconds"].notna()]
+    sums = {
+        "calls": known["n_samples"].sum(),
+        "dollars": known["cost"].sum(min_count=len(known)),
+        "seconds": known["seconds"].sum(),
+    }
+    return {name: PER * value / len(known) for name, value in sums.items()}
+
+
 def price_sources():
     """Return one sentence that names where the prices are from and their dates."""
     found = {prices.find(*model).source for model in PRICED.values() if prices.find(*model)}
