@@ -42,7 +42,7 @@ def report(summary):
     systems = pd.DataFrame(summary["systems"]).drop(columns="statuses")
     several = len(systems) > 1
     systems["rank"] = [_rank(row) for row in summary["systems"]]
-    systems["system"] = systems["system"].replace("", "all")
+    systems["system"] = systems["system"].replace("", "(no name)" if several else "all")
     first = ["rank", "system"] if several else ["system"]
     order = [*first, *(name for name in systems if name not in ("rank", "system", "rank_last"))]
     over = f"{summary['contexts']:,} contexts" if summary["contexts"] else f"{summary['groups']:,} groups of contexts"
@@ -51,7 +51,8 @@ def report(summary):
         note += " Systems that no test separates share ranks."
     tables = [Table("systems", systems[order], "Mean scores", note, digits=3)]
     if several:
-        pairs = pd.DataFrame(summary["comparisons"])
+        bounds = {"low": "difference_low", "high": "difference_high"}  # printed as the interval of the difference
+        pairs = pd.DataFrame(summary["comparisons"]).rename(columns=bounds)
         note = "Difference a - b on the contexts of both; paired permutation test by context, Holm-corrected."
         tables.append(Table("comparisons", pairs, "Comparisons", note, digits=_P_DIGITS, why="reason"))
     return tables

@@ -56,7 +56,7 @@ class Journal:
 
     def _check(self):
         there = _read(self.note)
-        if there is None or self.path.stat().st_size < there["bytes"]:
+        if there is None or self.path.stat().st_size < there.get("bytes", float("inf")):
             raise DreError(f"{self.path} cannot be continued ({self.note.name} is missing or damaged): delete both")
         if there["mark"] != self.mark:
             raise DreError(f"{self.path} belongs to another run ({_apart(there['mark'], self.mark)}): {_ADVICE}")

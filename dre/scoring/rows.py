@@ -75,7 +75,7 @@ def row_of(record, line, names=None):
         _label(value["system"], "system"),
         turns_of(value["context"]),
         _text(value["response"], "response"),
-        _text(value["reference"], "reference") if value["reference"] not in (None, "") else None,
+        None if _absent(value["reference"]) else _text(value["reference"], "reference"),
     )
 
 
@@ -94,6 +94,7 @@ def turns_of(value):
     Unfit
     """
     turns = _written_list(value) if isinstance(value, str) else value
+    turns = turns.tolist() if hasattr(turns, "tolist") else turns  # an array, as pandas reads a Parquet file
     if isinstance(turns, str):
         turns = [turn.strip() for turn in turns.replace("\r\n", "\n").split("\n") if turn.strip()]
     if not isinstance(turns, (list, tuple)):
@@ -128,11 +129,16 @@ def _text(value, field):
 
 
 def _label(value, field):
-    if value is None:
+    if _absent(value):
         return ""
     if not isinstance(value, (str, int)):
         raise Unfit(f"{field} is of type {type(value).__name__}: expected a text or a whole number")
     return _encodable(str(value), field)
+
+
+def _absent(value):
+    """Nothing, an empty cell, or the NaN that pandas puts into one."""
+    return value is None or (isinstance(value, str) and not value) or (isinstance(value, float) and value != value)
 
 
 def _encodable(text, field):

@@ -98,6 +98,8 @@ def examine(source, output, names, skip_bad, progress=True):
             raise DreError(f"{source}: there is no pair to score ({bad} bad records): expected at least one")
         if bad:
             os.replace(draft, aside)
+        else:
+            aside.unlink(missing_ok=True)
     finally:
         draft.unlink(missing_ok=True)
     with open(source, "rb") as file:

@@ -12,8 +12,8 @@ from dre.errors import DreError
 from dre.scoring.cache import Embeddings
 
 COLUMNS = (
-    "line", "id", "system", "context_id", "distance", "s_d", "s_p", "score_slm", "score_llm", "s_inf", "s_c", "score",
-    "status", "reason",
+    "line", "id", "system", "context_id", "distance", "s_d", "s_p", "score_slm", "score_llm", "s_inf", "s_c", "case",
+    "score", "status", "reason",
 )  # fmt: skip
 NUMBERS = ("distance", "s_d", "s_p", "score_slm", "score_llm", "s_inf", "s_c", "score")
 #: the SLM's numbers are rounded before they go into a prompt, so that the last bits cannot cost a second reply
@@ -146,8 +146,12 @@ class Scorer:
 
     def _pair_ids(self, rows):
         """A recording knows its pairs by their id; for all else the line tells them apart."""
-        recorded = (self.settings.judge or "").startswith("recorded:")
-        return [row.id if recorded else f"line {row.line}" for row in rows]
+        if self.judge is None or not self.judge.recorded:
+            return [f"line {row.line}" for row in rows]
+        ids = [row.id for row in rows]
+        if len(set(ids)) < len(ids):
+            raise DreError(f"{self.settings.judge} knows a pair by its id: expected another id for every pair")
+        return ids
 
     def _small(self, table):
         limit = self.slm.model.max_seq_length

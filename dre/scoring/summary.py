@@ -34,8 +34,8 @@ class Tally:
             for system, count in table.groupby("system")["accepted"].sum().items():
                 self.accepted[system] = self.accepted.get(system, 0) + int(count)
         grouped = table.groupby(["system", "context_id"], sort=False)[list(MEASURES)]
-        sums = np.hstack([grouped.sum().to_numpy(), grouped.count().to_numpy()])
-        for (system, context), row in zip(grouped.groups, sums):
+        sums, counts = grouped.sum(), grouped.count()
+        for (system, context), row in zip(sums.index, np.hstack([sums, counts])):
             self._add(context, system, row)
         if not self.pooled and len(self.units) > MOST_CONTEXTS:
             self._pool()
