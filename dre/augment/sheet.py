@@ -101,10 +101,10 @@ def read(paths, key, resamples=2000, seed=0):
         neither yes nor no.
     """
     paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
-    answers = _key(key)
     names = [Path(path).stem for path in paths]
     if len(set(names)) != len(names) or not names:
         raise DreError(f"sheets named {', '.join(names) or '(none)'}: give one file an annotator, each of another name")
+    answers = _key(key)
     texts = answers.pop("sha256")
     for name, path in zip(names, paths):
         answers[name] = _answers(path, dict(zip(answers["item"], texts)))
@@ -151,10 +151,14 @@ def _answers(path, texts):
 
 
 def _key(path):
-    rows = [row for _, row in _rows(path, KEY)]
+    rows = []
+    for where, row in _rows(path, KEY):
+        if not row["item"].isdigit():
+            raise DreError(f"{where}: item {row['item']!r}, expected a number: give the key as it was written")
+        rows.append(row | {"item": int(row["item"])})
     if not rows:
         raise DreError(f"{path}: the key is empty: give the file that was written beside the sheet")
-    return pd.DataFrame(rows)[list(KEY)].astype({"item": int})
+    return pd.DataFrame(rows)[list(KEY)]
 
 
 def _rows(path, columns):
