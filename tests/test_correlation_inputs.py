@@ -155,6 +155,20 @@ def test_table5_without_data_keeps_every_published_row_and_says_why():
     assert transfer.slms(profile("mini"), SimpleNamespace(key="personachat")) == {}
 
 
+def test_table5_has_no_row_whose_prompt_shows_another_slm(items):
+    domain = domains.Domain("personachat", "PersonaChat", "own", items)
+    replies = pd.DataFrame({"pair_id": items["pair_id"], "score_llm": np.arange(N) / 5, "status": "ok"})
+    refined = replies.assign(s_inf=0.5, n_samples=1, n_ok=1)
+    opinion = opinions.Opinion("own", "both prompts", replies, N, 0, refined)
+    found = transfer.rows({"unseen": {0: scores()}, "joint": {0: scores(2)}, "own": {0: scores(3)}}, [opinion])
+    assert [row.family for row in found["unseen"][3:]] == ["LLM-only", "Ex-DRE", "SLIDE"]
+    table = transfer.assemble(domain, found, resamples=50).set_index("method")
+    assert table.loc["DRE (llama3.3-70B)", "reason"] == table.loc["In-DRE (llama3.3-70B)", "reason"] == transfer.NO_DRE
+    assert table.loc["Ex-DRE (llama3.3-70B)", "reason"] == table4.NO_JUDGE
+    made = table["signature"]
+    assert made["LLM-only (own)"].startswith("data:own@") and "|judge:own|" in made["LLM-only (own)"]
+
+
 def test_labels_stand_beside_published_numbers_on_dailydialog_only(items):
     rows = slm_rows({0: scores()}, "own")
     for name, expected in (("dailydialog++", True), ("mini", False)):

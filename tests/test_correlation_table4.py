@@ -1,11 +1,13 @@
 """Table 4: every published row is there with a verdict, and ours are those of the methods named."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from dre import fusion
-from dre.correlation import claims, domains, methods, opinions, panels, people, readings, table4
+from dre.correlation import claims, domains, methods, opinions, panels, people, readings, signatures, table4
 from dre.correlation.methods import Row
 from dre.correlation.opinions import Opinion
 from dre.pipeline.profile import profile
@@ -113,6 +115,22 @@ def test_rows_with_an_slm_are_means_over_seeds_and_the_judges_own_row_is_not(dom
     assert ex_dre["spearman_sd"] == pytest.approx(np.std(values, ddof=1)) and ex_dre["seeds"] == 2
     assert measured.loc["LLM-only (Claude-3-haiku)", "seeds"] == 1
     assert np.isnan(measured.loc["LLM-only (Claude-3-haiku)", "spearman_sd"])
+
+
+def test_a_signature_names_items_judge_and_the_slms_behind_a_row(domain, scored, judge):
+    rows = methods.slm_rows(scored, "own") + methods.judge_rows(judge, scored)
+    provenance = {"recipe": {"name": "paper"}, "encoder": "minilm"}
+    slms = [SimpleNamespace(provenance=provenance | {"seed": s, "fingerprint": str(s) * 64}) for s in (1, 2)]
+    made = signatures.of_rows(domain, rows, slms)
+    data = f"data:own@{domain.sha256[:8]}|"
+    assert all(text.startswith(data) and "|versions:python=" in text for text in made.values())
+    assert "|slm:11111111+22222222|recipe:paper|seeds:1,2|encoder:minilm|" in made["SLM (Dis)"]
+    assert "|judge:Claude-3-haiku|slm:11111111+22222222|" in made["Ex-DRE (Claude-3-haiku)"]
+    assert "|slm:" not in made["LLM-only (Claude-3-haiku)"]
+    other = domains.Domain("topicalchat", "TopicalChat", "own", domain.items.assign(human=1.0))
+    assert other.sha256 != domain.sha256
+    table = table4.assemble("topicalchat", rows, table4.measure(domain, rows, resamples=50, slms=slms))
+    assert table.set_index("method").loc["SLM (Dis only)", "signature"] == made["SLM (Dis)"]
 
 
 def test_another_version_of_a_model_does_not_pass_for_the_papers():

@@ -8,7 +8,7 @@ from dre import stats
 from dre.correlation import table4
 from dre.correlation.claims import LEVEL
 from dre.correlation.domains import RATED, Domain
-from dre.correlation.methods import SLM_ROWS, judge_rows, slm_rows
+from dre.correlation.methods import INTERIOR, SLM_ROWS, judge_rows, slm_rows
 from dre.stats.multiple import holm
 
 #: what the SLM was trained on: column -> words
@@ -17,6 +17,7 @@ TRAINED_ON = {
     "joint": "DailyDialog++ and the augmented sets",
     "own": "the domain's own set only",
 }
+NO_DRE = "needs prompts that show the numbers of an SLM trained on DailyDialog++ only; none are recorded"
 ENDS = ("", "_sd", "_low", "_high")
 SHORT = {"unseen": "unseen", "joint": "seen (joint)", "own": "seen (own)"}
 
@@ -53,13 +54,14 @@ def rows(scored, opinions):
     Returns
     -------
     dict of str to list of Row
-        The rows of one SLM; LLM-only rows, which no SLM touches, are the same in all.
+        The rows of one SLM; LLM-only rows, which no SLM touches, are the same in all. There is no In-DRE and no DRE:
+        each would need prompts that show this very SLM's numbers, and those of Table 4 show the domain's own.
     """
     found = {}
     for key, table in scored.items():
         found[key] = slm_rows(table, TRAINED_ON[key])
         for opinion in opinions:
-            found[key] += judge_rows(opinion, table)
+            found[key] += [row for row in judge_rows(opinion, table) if row.family not in INTERIOR]
     return found
 
 
@@ -124,7 +126,7 @@ def _line(domain, method, measured, ours, as_printed=None):
                 value = measured[key].loc[ours, f"{statistic}{end}"] if ours else float("nan")
                 line[f"{key}{suffix}{end}"] = value
     line["n"] = measured["unseen"].loc[ours, "n"] if ours else pd.NA
-    line["reason"] = "" if ours else table4.why_not(method)
+    line["reason"] = "" if ours else NO_DRE if method.startswith(INTERIOR) else table4.why_not(method)
     line["signature"] = _signature(measured, ours) if ours else ""
     return line
 
