@@ -31,14 +31,21 @@ def test_the_lock_covers_all_of_pyproject_at_allowed_versions():
 
 
 def test_what_the_package_imports_is_declared():
-    declared = {canonicalize_name(Requirement(line).name) for line in lock.roots(HERE / "pyproject.toml")}
+    stated = lock.roots(HERE / "pyproject.toml", left_out=())
+    declared = {canonicalize_name(Requirement(line).name) for line in stated}
     owners = packages_distributions()
     for path in (HERE / "dre").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
             for top in {name.split(".")[0] for name in names} - sys.stdlib_module_names - {"dre"}:
-                assert {canonicalize_name(name) for name in owners[top]} & declared, f"{path}: {top}"
+                assert {canonicalize_name(name) for name in owners.get(top, [top])} & declared, f"{path}: {top}"
+
+
+def test_what_few_need_and_not_every_system_has_stays_out_of_the_lock():
+    every, locked = (set(lock.roots(HERE / "pyproject.toml", left_out=out)) for out in ((), lock.LEFT_OUT))
+    assert {canonicalize_name(Requirement(line).name) for line in every - locked} == {"ray"}
+    assert "ray" not in lock.read(HERE / "requirements.lock")
 
 
 def test_the_lock_is_closed_under_requirements():

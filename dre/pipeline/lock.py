@@ -1,7 +1,7 @@
 """Write ``requirements.lock`` and ``environment.yml`` from the packages of this interpreter (``make lock``).
 
-The lock is the transitive closure of what ``pyproject.toml`` asks for, extras included, at the versions
-installed here. Local version tags (``2.13.0+cpu``) are dropped and the GPU libraries that torch brings along
+The lock is the transitive closure of what ``pyproject.toml`` asks for, extras included but for `LEFT_OUT`, at the
+versions installed here. Local version tags (``2.13.0+cpu``) are dropped and the GPU libraries that torch brings along
 are left out, so one lock serves every machine: pip adds the right ones where torch needs them.
 """
 
@@ -15,15 +15,17 @@ from packaging.utils import canonicalize_name
 from dre.errors import DreError
 
 CHOSEN_BY_TORCH = ("nvidia-", "triton", "cuda-", "intel-")
+LEFT_OUT = ("ray",)  # extras without wheels for some Python versions and systems that all the rest runs on
 BUILD = ("setuptools",)  # what the editable install of this project needs, without a build environment
 PYTHON = "3.11"  # of the conda environment
 
 
-def roots(pyproject):
-    """Return the requirements `pyproject` (a path) states: dependencies and every extra, in order."""
+def roots(pyproject, left_out=LEFT_OUT):
+    """Return the requirements `pyproject` (a path) states: dependencies and every extra not `left_out`, in order."""
     project = tomllib.loads(Path(pyproject).read_text(encoding="utf-8"))["project"]
     extras = project.get("optional-dependencies", {})
-    return [*project["dependencies"], *(line for lines in extras.values() for line in lines)]
+    asked = (lines for extra, lines in extras.items() if extra not in left_out)
+    return [*project["dependencies"], *(line for lines in asked for line in lines)]
 
 
 def closure(requirements):
