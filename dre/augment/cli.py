@@ -1,8 +1,8 @@
 """``dre augment generate | estimate | export | import | status``, and what the neighbouring modules add."""
 
 import importlib
-import importlib.util
 
+from dre.augment import lexical_cli
 from dre.judges.cli import judge_options
 
 
@@ -29,8 +29,7 @@ def register(subparsers):
     status = _arguments(actions.add_parser("status", help="where every context is"))
     _outputs(status)
     status.set_defaults(handler=_lazy("show_status"))
-    if importlib.util.find_spec("dre.augment.lexical_cli"):
-        importlib.import_module("dre.augment.lexical_cli").register(actions)
+    lexical_cli.register(actions)
 
 
 def _arguments(parser):
