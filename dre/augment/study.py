@@ -160,7 +160,7 @@ def bill(found, in_table_2):
     below = int((known["usd_table_2"] < PUBLISHED_DOLLARS).sum())
     return (
         f"The paper spent about {PUBLISHED_DOLLARS:,} dollars, most of it on writing responses. For the {in_table_2:,} "
-        f"contexts that its Table 2 counts in the two augmented sets, {below} of {len(known)} models with a known price "
+        f"contexts that its Table 2 counts in the two augmented sets, {below} of {len(known)} models of known price "
         f"would cost less: from {cheap['usd_table_2']:,.0f} dollars ({cheap['model']}) to {dear['usd_table_2']:,.0f} "
         f"({dear['model']})."
     )
