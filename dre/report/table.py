@@ -52,7 +52,8 @@ class Table:
                  signature=None):  # fmt: skip
         self.name, self.df, self.caption, self.note = name, df.reset_index(drop=True), caption, note
         self._grid = grid(self.df, digits, headers or {}, empty or {}, why, signature)
-        self._signatures = self.df[signature].fillna("") if signature else [""] * len(self.df)
+        made = self.df[signature] if signature else [""] * len(self.df)
+        self._signatures = [text if isinstance(text, str) else "" for text in made]
 
     def csv(self):
         """Return the raw numbers as CSV text, six significant digits."""
