@@ -121,15 +121,25 @@ def accepted(table):
 
 
 def sanity(found, slm, threshold, seen, resamples, seed=0):
-    """Return the published accuracies of the sanity check and ours, in the columns of Table 3."""
+    """Return the published accuracies of the sanity check and ours.
+
+    Returns
+    -------
+    DataFrame
+        ``set, source``, then ``positive, adversarial, overall`` in percent with ``_low`` and ``_high`` as in Table 3, and
+        ``n`` pairs. Published are overall accuracies only.
+    """
     rows = [
-        {"model": f"{name} (augmented)", "source": "published", "overall": v} for name, v in PUBLISHED_ACCURACY.items()
+        {"model": f"{name} (augmented)", "source": "published", "overall": value}
+        for name, value in PUBLISHED_ACCURACY.items()
     ]
     for label, own in found.items():
         table = pairs(own)
         right = giveaways.slm_right(table, slm, threshold, seen)
         rows.append(classification.accuracy_row(label, "ours", table, right, resamples, seed))
-    return pd.DataFrame(rows)
+    numbers = [f"{name}{part}" for name in ("positive", "adversarial", "overall") for part in ("", "_low", "_high")]
+    table = pd.DataFrame(rows).astype({"n": "Int64"})
+    return table[["model", "source", *numbers, "n"]].rename(columns={"model": "set"})
 
 
 def costs(table, in_table_2):
