@@ -90,7 +90,10 @@ def sample(contexts, n, seed=0):
 
 def self_bleu(contexts, kind):
     """BLEU of each response with the others of its kind and context as references: high where they are alike."""
-    from sacrebleu.metrics import BLEU
+    try:
+        from sacrebleu.metrics import BLEU
+    except ImportError:
+        raise DreError("package 'sacrebleu' is not installed; install it with: pip install 'dre[baselines]'") from None
 
     bleu = BLEU(effective_order=True, lowercase=True)
     values, clusters = [], []

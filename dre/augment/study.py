@@ -126,8 +126,8 @@ def sanity(found, slm, threshold, seen, resamples, seed=0):
     Returns
     -------
     DataFrame
-        ``set, source``, then ``positive, adversarial, overall`` in percent with ``_low`` and ``_high`` as in Table 3, and
-        ``n`` pairs. Published are overall accuracies only.
+        ``set, source``, then ``positive, adversarial, overall`` in percent with ``_low`` and ``_high`` as in Table 3,
+        and ``n`` pairs. Published are overall accuracies only.
     """
     rows = [
         {"model": f"{name} (augmented)", "source": "published", "overall": value}
