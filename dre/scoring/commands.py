@@ -9,6 +9,7 @@ from dre.report import Table
 from dre.scoring.rows import FIELDS
 from dre.scoring.run import score_file
 from dre.scoring.scorer import Settings
+from dre.scoring.summary import MEASURES
 
 
 def score(args):
@@ -23,7 +24,14 @@ def score(args):
         _accuracies(args.accuracies),
         {name: value for name, value in options.items() if value is not None},
     )
-    summary = score_file(args.input, args.output, settings, _names(args.field), args.skip_bad)
+    engine = None
+    if args.engine == "ray":
+        from dre.scoring import ray_engine
+
+        engine = ray_engine.engine(settings, args.workers)
+    elif args.workers is not None:
+        raise DreError("--workers is for --engine ray")
+    summary = score_file(args.input, args.output, settings, _names(args.field), args.skip_bad, engine)
     show(summary, args.output)
 
 
@@ -39,25 +47,27 @@ def show(summary, output):
 
 def report(summary):
     """Return the tables of a summary: the systems, and where there are several their comparisons."""
-    systems = pd.DataFrame(summary["systems"]).drop(columns="statuses")
+    systems = pd.DataFrame(summary["systems"])
     several = len(systems) > 1
     systems["rank"] = [_rank(row) for row in summary["systems"]]
     systems["system"] = systems["system"].replace("", "(no name)" if several else "all")
-    first = ["rank", "system"] if several else ["system"]
-    order = [*first, *(name for name in systems if name not in ("rank", "system", "rank_last"))]
+    measured = [f"{measure}{ending}" for measure in MEASURES for ending in ("", "_low", "_high")]
+    order = [*(["rank"] if several else []), "system", "n", "n_missing", "accepted", *measured]
     over = f"{summary['contexts']:,} contexts" if summary["contexts"] else f"{summary['groups']:,} groups of contexts"
     note = f"Intervals: 95 %, bootstrap over {over}."
     if several:
         note += " Systems that no test separates share ranks."
-    tables = [Table("systems", systems[order], "Mean scores", note, digits=3)]
+    systems = systems[[name for name in order if name in systems]]
+    tables = [Table("systems", systems, "Mean scores", note, digits=3)]
     if several:
         bounds = {"low": "difference_low", "high": "difference_high"}  # printed as the interval of the difference
-        pairs = pd.DataFrame(summary["comparisons"]).rename(columns=bounds)
+        pairs = pd.DataFrame(summary["comparisons"])[list(COMPARED)].rename(columns=bounds)
         note = "Difference a - b on the contexts of both; paired permutation test by context, Holm-corrected."
         tables.append(Table("comparisons", pairs, "Comparisons", note, digits=_P_DIGITS, why="reason"))
     return tables
 
 
+COMPARED = ("a", "b", "difference", "low", "high", "p_permutation", "p_holm", "n_contexts", "reason")
 _P_DIGITS = {"difference": 3, "p_permutation": 4, "p_holm": 4}
 
 
