@@ -25,8 +25,8 @@ SHORT = {"unseen": "unseen", "joint": "seen (joint)", "own": "seen (own)"}
 def slms(profile, domain):
     """Return the SLMs of Table 5 for a domain: a key of `TRAINED_ON` -> training seed -> SLM, first recipe.
 
-    They are trained unless they are there. Where a profile has one set only there is nothing to transfer to, and the
-    result is empty.
+    They are trained unless they are there; jointly with the profile's first seed only, since that takes longest. Where
+    a profile has one set only there is nothing to transfer to, and the result is empty.
     """
     from dre.slm import runs
 
@@ -35,11 +35,11 @@ def slms(profile, domain):
     if own is None:
         return {}
     asked = {
-        "unseen": partial(runs.train_or_load, profile, first),
-        "joint": partial(runs.train_or_load_jointly, profile, profile.sets),
-        "own": partial(runs.train_or_load, profile, own),
+        "unseen": (partial(runs.train_or_load, profile, first), profile.seeds),
+        "joint": (partial(runs.train_or_load_jointly, profile, profile.sets), [profile.seed]),
+        "own": (partial(runs.train_or_load, profile, own), profile.seeds),
     }
-    return {key: {seed: load(profile.recipes[0], seed) for seed in profile.seeds} for key, load in asked.items()}
+    return {key: {seed: load(profile.recipes[0], seed) for seed in seeds} for key, (load, seeds) in asked.items()}
 
 
 def rows(scored, opinions):
