@@ -4,6 +4,7 @@ import contextlib
 import csv
 import json
 import sqlite3
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -46,6 +47,27 @@ def blocks(found, size, start=0):
     rows = islice((row for row in found if not isinstance(row, Bad)), start, None)
     while block := list(islice(rows, size)):
         yield block
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The blocks of a file, read anew by whoever iterates; unlike a generator, it can be sent to another process.
+
+    Attributes
+    ----------
+    path, names
+        As for `read`.
+    size, start : int
+        As for `blocks`.
+    """
+
+    path: Path
+    names: dict
+    size: int
+    start: int = 0
+
+    def __iter__(self):
+        return blocks(read(self.path, self.names), self.size, self.start)
 
 
 def place(path, line):

@@ -39,8 +39,8 @@ def score_file(source, output, settings, names=None, skip_bad=False, engine=None
     skip_bad : bool
         Write records that cannot be scored to ``<output>.bad.jsonl`` instead of stopping at the first.
     engine : callable, optional
-        From an iterator of blocks (lists of `Row`) to an iterator of their tables, in the same order. None: one
-        after the other in this process.
+        From `dre.scoring.readers.Blocks` (lists of `Row`) to an iterator of their tables, in the same order. None:
+        one after the other in this process.
     block : int
         Rows of a block.
     progress : bool
@@ -66,7 +66,7 @@ def score_file(source, output, settings, names=None, skip_bad=False, engine=None
     if done is not None:
         return done
     with Journal(output, mark) as journal:
-        blocks = readers.blocks(readers.read(given.path, given.names), block, start=journal.rows)
+        blocks = readers.Blocks(given.path, given.names, block, journal.rows)
         tables = engine(blocks) if engine else map(scorer.score_block, blocks)
         with _bar(given.rows, progress, "scoring", "pair", journal.rows) as bar:
             for table in tables:
