@@ -135,7 +135,7 @@ def test_a_killed_run_goes_on_and_loses_and_doubles_nothing(slm, tmp_path):
 
 def test_what_is_there_is_continued_only_for_the_same_input_and_settings(slm, given, tmp_path):
     def breaking(blocks):
-        yield Settings(str(slm)).open().score_block(next(blocks))
+        yield Settings(str(slm)).open().score_block(next(iter(blocks)))
         raise KeyboardInterrupt
 
     output = tmp_path / "o.jsonl"
