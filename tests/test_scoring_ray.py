@@ -58,7 +58,8 @@ def traces(folder):
     return {int(path.name): path.read_text().split() for path in Path(folder).iterdir()}
 
 
-def test_a_killed_actor_loses_nothing_and_blocks_are_streamed_in_order(ray, slm, tmp_path):
+def test_a_killed_actor_loses_nothing_and_blocks_are_streamed_in_order(ray, slm, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # actors import Watched from here
     source = scoring_data.write(scoring_data.records(20), tmp_path / "in.jsonl")
     blocks = Blocks(source, {}, 2)
     here = Settings(slm=str(slm)).open()

@@ -78,6 +78,7 @@ def _tables(settings, workers, blocks):
     ours = not ray.is_initialized()
     if ours:
         ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
     try:
         for row in _dataset(ray, settings, workers, blocks).iter_rows():
             yield pickle.loads(row["block"])
@@ -95,7 +96,7 @@ def _dataset(ray, settings, workers, blocks):
     unit = "GPU" if resources.get("GPU") else "CPU"
     pool = ray.data.ActorPoolStrategy(size=workers or max(int(resources[unit]), 1), max_tasks_in_flight_per_actor=AHEAD)
     with ray.data.DataContext.current(context):
-        rows = ray.data.read_datasource(_source(ray, blocks), override_num_blocks=1, ray_remote_args={"num_cpus": 0})
+        rows = ray.data.read_datasource(_source(ray, blocks), override_num_blocks=1, num_cpus=0)
         return rows.map_batches(
             _Worker,
             fn_constructor_args=(settings,),
