@@ -140,8 +140,8 @@ def in_format(name, slm, limit):
     if name == "bfloat16":
         context = torch.autocast(model.model.device.type, torch.bfloat16)
     elif name == "int8":
-        linear, encoder = {torch.nn.Linear}, model.model[0]
-        encoder.auto_model = torch.ao.quantization.quantize_dynamic(encoder.auto_model, linear, dtype=torch.qint8)
+        linear, encoder = {torch.nn.Linear}, model.model[0].auto_model
+        torch.ao.quantization.quantize_dynamic(encoder, linear, dtype=torch.qint8, inplace=True)
     with context:
         return rate(lambda table: model.score(table)["score_slm"], pairs(limit)[0])
 
