@@ -193,9 +193,7 @@ def _refuse_outside(table, score, low, high, remedy):
     wrong = (score < low) | (score > high)
     if wrong.any():
         first = table.loc[wrong.to_numpy(), "pair_id"].iloc[0]
-        raise DreError(
-            f"score_llm of {first} is {score[wrong].iloc[0]:g}; expected {low:g} to {high:g}; {remedy}"
-        )
+        raise DreError(f"score_llm of {first} is {score[wrong].iloc[0]:g}; expected {low:g} to {high:g}; {remedy}")
 
 
 def _choice(name, value, choices):

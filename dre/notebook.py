@@ -120,9 +120,7 @@ def unmet(pyproject):
         except PackageNotFoundError:
             met = False
         if not met and need.name in HEAVY:
-            raise DreError(
-                f"this notebook needs {need}, which is not here: install it as your platform asks for"
-            )
+            raise DreError(f"this notebook needs {need}, which is not here: install it as your platform asks for")
         if not met:
             lines.append(line)
     return lines

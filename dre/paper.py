@@ -119,9 +119,7 @@ def _only_one(profile):
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DreError(
-                f"another run of profile {profile.name} is under way: wait for it to end"
-            ) from None
+            raise DreError(f"another run of profile {profile.name} is under way: wait for it to end") from None
         yield
 
 
@@ -175,9 +173,7 @@ def _parser():
         metavar=("NAME", "VALUE"),
         help="set a parameter",
     )
-    parser.add_argument(
-        "--anyway", action="store_true", help="run although something the profile needs is missing"
-    )
+    parser.add_argument("--anyway", action="store_true", help="run although something the profile needs is missing")
     return parser
 
 
@@ -196,9 +192,7 @@ def main(argv=None):
         print(f"error: cannot use {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(
-            "\ninterrupted: finished notebooks are kept; the same command goes on from there", file=sys.stderr
-        )
+        print("\ninterrupted: finished notebooks are kept; the same command goes on from there", file=sys.stderr)
         return 130
     return 0
 

@@ -9,7 +9,5 @@ def data_home():
     wanted = [source for source in registry.sources() if source.name != "dailydialog++-train"]
     absent = sum(not fetch.present(source) for source in wanted)
     if absent:
-        pytest.skip(
-            f"{absent} of {len(wanted)} public files absent: set DRE_DATA_HOME or run `dre data fetch`"
-        )
+        pytest.skip(f"{absent} of {len(wanted)} public files absent: set DRE_DATA_HOME or run `dre data fetch`")
     return fetch.home()

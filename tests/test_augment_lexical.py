@@ -68,10 +68,20 @@ def test_function_words_and_what_contractions_leave_are_no_content():
 
 def small():
     return [
-        context("tea", ["Shall I boil the kettle for tea?"], ["Green tea please, in my old mug.", "No kettle is left whole."]),
-        context("copy", ["Where is it?"], ["Green tea please, in my old mug!", "The kettle leaks on the wooden counter."]),
+        context(
+            "tea",
+            ["Shall I boil the kettle for tea?"],
+            ["Green tea please, in my old mug.", "No kettle is left whole."],
+        ),
+        context(
+            "copy", ["Where is it?"], ["Green tea please, in my old mug!", "The kettle leaks on the wooden counter."]
+        ),
         context("shop", ["What did she buy?"], ["A kettle and two wooden spoons.", "Tea kettle boil."]),
-        context("trip", ["When do we leave?"], ["The train leaves from platform nine.", "Grandmother drinks tea at the station."]),
+        context(
+            "trip",
+            ["When do we leave?"],
+            ["The train leaves from platform nine.", "Grandmother drinks tea at the station."],
+        ),
         context("twin", ["Shall I boil the kettle for tea?", "Later."], ["Pour my tea into the flask afterwards."]),
     ]
 
@@ -119,7 +129,9 @@ def test_negatives_of_the_embedded_corpus(method):
         shared = set(retrieval.content_words(text)) & set(retrieval.content_words(" ".join(own.turns)))
         assert row.shared.split() == sorted(shared) and row.n_shared == len(shared) > 0
         assert 2 * len(shared) <= len(set(retrieval.content_words(text)))
-    assert retrieved.groupby("context_id")["source_id"].apply(lambda ids: ids.str.rsplit("/", n=1).str[0].is_unique).all()
+    assert (
+        retrieved.groupby("context_id")["source_id"].apply(lambda ids: ids.str.rsplit("/", n=1).str[0].is_unique).all()
+    )
 
 
 def test_a_run_repeats_itself_and_blocks_do_not_matter(monkeypatch):
@@ -144,7 +156,9 @@ def test_contexts_of_one_dialogue():
     assert dialogue(context("1", ["I have two cats at home now.", "Yes."], [], facts="I like cats.")) & dialogue(
         context("2", ["No.", "i have two cats at home , now"], [])
     )
-    assert dialogue(context("1", ["Yes."], [], facts="I like cats.")) & dialogue(context("2", ["No."], [], facts="I like cats."))
+    assert dialogue(context("1", ["Yes."], [], facts="I like cats.")) & dialogue(
+        context("2", ["No."], [], facts="I like cats.")
+    )
     assert dialogue(context("valid/7/3", ["Yes."], [])) & dialogue(context("valid/7/9", ["No."], []))
     assert not dialogue(context("1", ["Yes."], [])) & dialogue(context("2", ["Yes."], []))
 
@@ -215,7 +229,9 @@ def test_rogan_gladen_finds_a_known_share_and_its_interval_covers():
 
 def test_a_judge_that_cannot_tell_gives_no_rate():
     retrieved = pd.DataFrame({"context_id": ["a", "b"], "accepted": [1.0, 0]})
-    known = pd.DataFrame({"context_id": list("ccdd") * 2, "kind": list("parparpa"), "accepted": [0.0, 1, 1] * 2 + [0, 1]})
+    known = pd.DataFrame(
+        {"context_id": list("ccdd") * 2, "kind": list("parparpa"), "accepted": [0.0, 1, 1] * 2 + [0, 1]}
+    )
     table = false_negatives.rates(retrieved, known, resamples=20)
     assert table["false_negatives"].isna().all()
     said = false_negatives.reading(table.assign(set="A set", judge="a coin"))

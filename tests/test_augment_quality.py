@@ -95,7 +95,9 @@ def test_self_bleu_agrees_with_sacrebleu_on_a_whole_context():
 
 def test_repeats_by_hand():
     long = "the same long answer again here"
-    table = pairs([context(0, ["Yes, please.", "yes please"], [long]), context(1, ["No.", long.title()], ["Yes please!"])])
+    table = pairs(
+        [context(0, ["Yes, please.", "yes please"], [long]), context(1, ["No.", long.title()], ["Yes please!"])]
+    )
     (within, _), (across, _) = quality.repeated(table)
     np.testing.assert_array_equal(within, [1, 1, 0, 0, 0, 0])
     np.testing.assert_array_equal(across, [np.nan, np.nan, 1, np.nan, 1, np.nan])  # short ones say nothing
@@ -120,7 +122,11 @@ def test_a_report_has_a_row_a_set_with_intervals():
     table = quality.report(
         sets, {"one": [sets["one"][0]]}, ByLength(), threshold=5, seen=sets["two"], at_most=20, resamples=100
     )
-    assert list(table["set"]) == ["one", "two"] and list(table["contexts"]) == [30, 12] and list(table["measured"]) == [20, 12]
+    assert (
+        list(table["set"]) == ["one", "two"]
+        and list(table["contexts"]) == [30, 12]
+        and list(table["measured"]) == [20, 12]
+    )
     named = [c for c in table.columns if not c.endswith(("_low", "_high"))]
     assert named == ["set", "contexts", "measured", *quality.MEASURES]
     one, two = table.iloc[0], table.iloc[1]

@@ -24,9 +24,7 @@ def tokenizer():
     words += " sleeps and so much good hello how are likes dogs " + " ".join(DIMENSIONS)
     vocabulary = {word: i for i, word in enumerate(words.split())}
     plain = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    plain.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()]
-    )
+    plain.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation()])
     plain.post_processor = processors.TemplateProcessing("$A </s>", special_tokens=[("</s>", 2)])
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=plain, bos_token="<s>", eos_token="</s>", pad_token="<pad>", unk_token="<unk>"
@@ -91,8 +89,7 @@ def test_bartscore_directions(bart):
     recall = [by_hand(r, ref, *bart) for r, ref in zip(RESPONSES, REFERENCES)]
     rows = table()
     score = {
-        d: baselines.bartscore(rows, bart, direction=d)["BARTScore"]
-        for d in ("f", "precision", "recall", "context")
+        d: baselines.bartscore(rows, bart, direction=d)["BARTScore"] for d in ("f", "precision", "recall", "context")
     }
     np.testing.assert_allclose(score["precision"], precision, atol=1e-5)
     np.testing.assert_allclose(score["recall"], recall, atol=1e-5)
@@ -132,9 +129,7 @@ def test_unieval_dimensions_and_their_mean(t5):
     shown = "question: is it coherence ? </s> response: the dog sleeps </s> dialogue history: the dog is good"
     assert got["coherence"][1] == pytest.approx(probability_of_yes([shown], *t5)[0], abs=1e-5)
     rest = " </s> dialogue history: hello\nhow are you </s> fact: dogs are good"
-    sentences = [
-        f"question: is it engagingness ? </s> response: {s}{rest}" for s in ("I like tea.", "Do you?")
-    ]
+    sentences = [f"question: is it engagingness ? </s> response: {s}{rest}" for s in ("I like tea.", "Do you?")]
     assert got["engagingness"][0] == pytest.approx(probability_of_yes(sentences, *t5).sum(), abs=1e-5)
     assert set(got["reason"]) == {""}
 

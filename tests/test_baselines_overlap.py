@@ -17,9 +17,7 @@ METRICS = [baselines.bleu, baselines.rouge, baselines.meteor]
 
 def table(*pairs):
     ids = [f"own/{i}" for i in range(len(pairs))]
-    return pd.DataFrame(
-        {"pair_id": ids, "response": [p[0] for p in pairs], "reference": [p[1] for p in pairs]}
-    )
+    return pd.DataFrame({"pair_id": ids, "response": [p[0] for p in pairs], "reference": [p[1] for p in pairs]})
 
 
 def test_bleu_worked_by_hand():
@@ -68,9 +66,7 @@ def test_range_identity_and_case(metric):
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_missing_reference_is_missing_with_a_reason_and_never_zero(metric):
     got = metric(
-        table(
-            ("Hello there", None), ("Hello there", np.nan), ("Hello there", "  "), ("", "Hello"), ("Hi", "Hi")
-        )
+        table(("Hello there", None), ("Hello there", np.nan), ("Hello there", "  "), ("", "Hello"), ("Hi", "Hi"))
     )
     values = got.drop(columns=["pair_id", "reason"])
     assert values[:4].isna().all(axis=None) and values[4:].notna().all(axis=None)

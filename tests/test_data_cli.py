@@ -32,9 +32,7 @@ def test_unknown_source():
 
 def test_registry_covers_every_file_at_hand(data_home):
     registered = {str(source.relative) for source in registry.sources()}
-    at_hand = {
-        str(path.relative_to(data_home)) for path in (data_home / "github").rglob("*") if path.is_file()
-    }
+    at_hand = {str(path.relative_to(data_home)) for path in (data_home / "github").rglob("*") if path.is_file()}
     assert at_hand <= registered
     for source in registry.sources():
         if fetch.present(source) and source.size:

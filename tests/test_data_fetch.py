@@ -45,9 +45,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Length", str(len(CONTENT)))
         self.end_headers()
-        body = {"truncated": CONTENT[:-7], "stall": CONTENT[:9000], "wrong": CONTENT[:-1] + b"!"}.get(
-            how, CONTENT
-        )
+        body = {"truncated": CONTENT[:-7], "stall": CONTENT[:9000], "wrong": CONTENT[:-1] + b"!"}.get(how, CONTENT)
         self.wfile.write(body)
         self.wfile.flush()
         if how == "stall":
@@ -152,9 +150,7 @@ def test_a_file_is_hashed_once_a_process(server, monkeypatch):
 
 def test_git_blob_id(server, tmp_path):
     (tmp_path / "file").write_bytes(CONTENT)
-    git = subprocess.run(
-        ["git", "hash-object", "--no-filters", "file"], cwd=tmp_path, capture_output=True, text=True
-    )
+    git = subprocess.run(["git", "hash-object", "--no-filters", "file"], cwd=tmp_path, capture_output=True, text=True)
     assert fetch.git_blob(tmp_path / "file") == git.stdout.strip()
     by_blob = replace(SOURCE, sha256=None, git_blob=git.stdout.strip())
     assert fetch.local(by_blob).read_bytes() == CONTENT

@@ -139,9 +139,7 @@ def test_json_array_counts_lines(tmp_path):
     assert [where for where, _ in parse.read_json_array(path)] == [f"{path}:2", f"{path}:4"]
 
 
-@pytest.mark.parametrize(
-    "text", ['[\n{"a": 1},\n', '[\n{"a": 1}\n', '[\n{"a": 1},\n{"a"', '[\n{"a": 1} {"a": 2}]']
-)
+@pytest.mark.parametrize("text", ['[\n{"a": 1},\n', '[\n{"a": 1}\n', '[\n{"a": 1},\n{"a"', '[\n{"a": 1} {"a": 2}]'])
 def test_truncated_json_array(tmp_path, text):
     path = tmp_path / "array.json"
     path.write_text(text)

@@ -13,9 +13,7 @@ from dre.errors import DreError
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 texts = st.lists(text, max_size=4).map(tuple)
 contexts = st.builds(Context, text, text, text, texts, texts, texts, texts, text, text)
-ratings = st.dictionaries(
-    text, st.lists(st.floats(0, 5) | st.just(math.nan), min_size=1, max_size=5).map(tuple)
-)
+ratings = st.dictionaries(text, st.lists(st.floats(0, 5) | st.just(math.nan), min_size=1, max_size=5).map(tuple))
 rateds = st.builds(Rated, text, text, text, texts, text, text, st.none() | text, text, ratings)
 
 SMALL = Context("mini", "a", "test", ("Hi.", "Hello."), ("Good?",), ("No.", "Never."), ("Blue.",), "daily")

@@ -168,9 +168,7 @@ def test_fed_skips_dialogues_and_groups_turns(tmp_path):
     other = {"context": "User: Oh.", "system": "Bot", "annotations": {"Overall": [4]}}
     scores = {"Overall": [2, 3], "Semantically appropriate": [1, "N/A (who knows)"]}
     path = tmp_path / "fed.json"
-    path.write_text(
-        json.dumps([turn | {"annotations": scores}, later | {"annotations": scores}, whole, other])
-    )
+    path.write_text(json.dumps([turn | {"annotations": scores}, later | {"annotations": scores}, whole, other]))
     first, second = human.read_fed(path)
     assert (first.pair_id, second.pair_id) == ("fed-turn/0", "fed-turn/1")
     assert first.context_id == second.context_id == "fed-turn/dialogue-2"
@@ -245,9 +243,7 @@ def test_mini_needs_enough_other_contexts():
 
 def test_convai2_contexts(tmp_path):
     source, target = tmp_path / "source.txt", tmp_path / "target.txt"
-    source.write_text(
-        "i sail\ti sing\tahoy !\ni sail\ti sing\twhere to ?\ni knit\thello .\ni knit\ta scarf ?\n"
-    )
+    source.write_text("i sail\ti sing\tahoy !\ni sail\ti sing\twhere to ?\ni knit\thello .\ni knit\ta scarf ?\n")
     target.write_text("hi sailor .\nto the sea .\nhi .\nno , socks .\n")
     first, second = public.read_convai2(source, target)
     assert first.id == "convai2-valid/1" and first.context_id == "convai2-valid/1"
@@ -358,9 +354,7 @@ def test_training_scores_refuse_another_text(data_home, monkeypatch, tmp_path):
     for name in ("context_sha256", "response_sha256"):
         changed = json.dumps(json.loads(lines[1]) | {name: "0" * 64})
         (tmp_path / "ours" / "training_scores.jsonl").write_text(f"{lines[0]}\n{changed}\n")
-        with pytest.raises(
-            DreError, match=rf"training_scores.jsonl:2: the text has sha256 .*, but {name} is 0000"
-        ):
+        with pytest.raises(DreError, match=rf"training_scores.jsonl:2: the text has sha256 .*, but {name} is 0000"):
             recorded.training_scores("ours")
 
 

@@ -88,10 +88,7 @@ def test_refinement_rises_with_llm_and_probability_and_falls_with_distance(a, b,
     high = {name: max(a[name], b[name]) for name in a}
     low["s_d"], high["s_d"] = high["s_d"], low["s_d"]
     assert one(fusion.ex_dre, low) <= one(fusion.ex_dre, high) + 1e-12
-    assert (
-        one(fusion.dre, low, coefficient=coefficient)
-        <= one(fusion.dre, high, coefficient=coefficient) + 1e-12
-    )
+    assert one(fusion.dre, low, coefficient=coefficient) <= one(fusion.dre, high, coefficient=coefficient) + 1e-12
     assert one(fusion.non_dre, low) <= one(fusion.non_dre, high)
 
 

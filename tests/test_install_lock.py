@@ -58,9 +58,7 @@ def test_the_lock_is_closed_under_requirements():
 def test_the_lock_names_neither_hosts_nor_gpu_libraries_nor_local_builds():
     text = (HERE / "requirements.lock").read_text()
     assert "://" not in text and "+" not in text and "--" not in text and "@" not in text
-    assert not [
-        name for name in lock.read(HERE / "requirements.lock") if name.startswith(lock.CHOSEN_BY_TORCH)
-    ]
+    assert not [name for name in lock.read(HERE / "requirements.lock") if name.startswith(lock.CHOSEN_BY_TORCH)]
 
 
 def test_conda_installs_the_same_versions():
@@ -101,9 +99,7 @@ def test_every_badge_and_every_setup_cell_has_the_address_of_pyproject():
     for path in (HERE / "README.md", *NOTEBOOKS):
         found = set(re.findall(r"colab\.research\.google\.com/github/([^/]+/[^/]+)/", path.read_text()))
         assert found <= {slug}, path.name
-    assert (
-        yaml.safe_load((HERE / "CITATION.cff").read_text())["repository-code"] == f"https://github.com/{slug}"
-    )
+    assert yaml.safe_load((HERE / "CITATION.cff").read_text())["repository-code"] == f"https://github.com/{slug}"
 
 
 def test_the_address_is_changed_everywhere_by_one_command(tmp_path, capsys):
@@ -125,9 +121,7 @@ def test_the_address_is_changed_everywhere_by_one_command(tmp_path, capsys):
 
 def make(*arguments, cwd=HERE):
     command = ["make", *arguments]
-    return subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60
-    )
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
 
 
 def test_make_installs_the_lock_once_and_passes_profile_and_arguments_on(tmp_path):
@@ -173,9 +167,7 @@ def test_the_interpreter_is_one_the_project_supports():
     assert sys.version_info >= (3, 11)
     found = make("-n", "install", "VENV=/nowhere/venv").stdout
     interpreter = re.search(r"\|\| (\S+) -m venv", found)[1]
-    answer = subprocess.run(
-        [interpreter, "-c", "import sys; print(sys.version_info >= (3, 11))"], capture_output=True
-    )
+    answer = subprocess.run([interpreter, "-c", "import sys; print(sys.version_info >= (3, 11))"], capture_output=True)
     assert answer.stdout.strip() == b"True"
 
 
@@ -196,6 +188,4 @@ def test_notebook_files_are_in_one_normal_form():
     """One way to write them, so that a run changes outputs and nothing else."""
     for path in NOTEBOOKS:
         raw = json.loads(path.read_text())
-        assert path.read_text() == json.dumps(raw, ensure_ascii=False, indent=1, sort_keys=True) + "\n", (
-            path.name
-        )
+        assert path.read_text() == json.dumps(raw, ensure_ascii=False, indent=1, sort_keys=True) + "\n", path.name

@@ -122,7 +122,12 @@ def test_an_unknown_price_is_said_and_no_ceiling_is_promised(work, capsys):
     with servers.Server(servers.graded) as server:
         assert dre("run", work, server.url, "--max-usd", 1) == 2
         said = capsys.readouterr()
-        assert "price unknown" in said.out and "$0" not in said.out + said.err and "give --price IN,OUT" in said.err and server.requests == []
+        assert (
+            "price unknown" in said.out
+            and "$0" not in said.out + said.err
+            and "give --price IN,OUT" in said.err
+            and server.requests == []
+        )
 
 
 def test_status_counts_what_is_stored(work, capsys):

@@ -146,10 +146,10 @@ def test_a_parser_that_has_changed_reads_stored_replies_again(monkeypatch):
 
 HEADERS = [
     ("kind: score\nscale: [0, 5]", "kind: score\nscale: [0, 1]"),
-    ("kind: score\nscale: [0, 5]", "kind: label\nlabels: {\"2\": Positive, \"3\": Negative}"),
+    ("kind: score\nscale: [0, 5]", 'kind: label\nlabels: {"2": Positive, "3": Negative}'),
     ("kind: score\nscale: [0, 5]", "kind: score\nscale: [0, 5]\ninfluence: [0, 1]"),
     ("kind: score\nscale: [0, 5]\ncriterion: wit", "kind: score\nscale: [0, 5]\ncriterion: length"),
-    ("kind: label\nlabels: {\"2\": Positive, b: Negative}", "kind: label\nlabels: {b: Positive, \"2\": Negative}"),
+    ('kind: label\nlabels: {"2": Positive, b: Negative}', 'kind: label\nlabels: {b: Positive, "2": Negative}'),
 ]
 
 

@@ -33,9 +33,7 @@ def test_a_notebook_is_narrative_and_defines_no_functions(book):
         tree = parse(source, book.name)
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
         assert not any(isinstance(node, kinds) for node in ast.walk(tree)), f"cell {number}"
-    assert sum(kind == "markdown" for kind, _, _ in book.cells) * 3 >= len(book.cells), (
-        "prose beside the code"
-    )
+    assert sum(kind == "markdown" for kind, _, _ in book.cells) * 3 >= len(book.cells), "prose beside the code"
 
 
 @each_notebook
@@ -45,9 +43,7 @@ def test_a_notebook_begins_with_title_parameters_and_setup(book):
     assert tags == ("parameters",) and parameters.startswith('profile = "mini"')
     assert f'notebook.setup("{book.name}", profile)' in setup
     assert 'find_spec("dre") is None' in setup and "--no-deps" in setup
-    assert setup.replace(book.name, "") == BOOKS[0].cells[2][1].replace(BOOKS[0].name, ""), (
-        "one setup cell for all"
-    )
+    assert setup.replace(book.name, "") == BOOKS[0].cells[2][1].replace(BOOKS[0].name, ""), "one setup cell for all"
 
 
 @each_notebook
@@ -88,9 +84,7 @@ def test_tables_and_figures_shown_are_those_in_results(book):
         texts.add("".join(data.get("text/markdown", "")).strip())
         if mark := data.get("application/vnd.dre.table+json"):
             path = RESULTS / f"{mark['name']}.csv"
-            assert grid("".join(data["text/html"])) == markdown_grid(path.with_suffix(".md").read_text()), (
-                path.name
-            )
+            assert grid("".join(data["text/html"])) == markdown_grid(path.with_suffix(".md").read_text()), path.name
         elif mark := data.get("application/vnd.dre.figure+json"):
             path = FIGURES / f"{mark['name']}.png"
         else:
@@ -142,8 +136,7 @@ def markdown_grid(text):
     lines = [line for line in text.splitlines() if line.startswith("|")]
     rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines]
     plain = [
-        [" ".join(re.sub(r"</?sup>", "", c).replace("\\|", "|").replace("\\\\", "\\").split()) for c in r]
-        for r in rows
+        [" ".join(re.sub(r"</?sup>", "", c).replace("\\|", "|").replace("\\\\", "\\").split()) for c in r] for r in rows
     ]
     return [plain[0], *plain[2:]]
 
@@ -232,8 +225,6 @@ def test_no_third_party_sentence_is_committed(data_home):
     wanted = third_party()
     assert len(wanted) > 50_000
     some = max(wanted, key=len)
-    assert found_in("Before. " + " ".join(some).upper() + "! After.", wanted), (
-        "the search finds what is there"
-    )
+    assert found_in("Before. " + " ".join(some).upper() + "! After.", wanted), "the search finds what is there"
     for path, text in committed_texts():
         assert not found_in(text, wanted), path

@@ -39,9 +39,7 @@ def test_the_profiles_that_ship_name_data_that_exists(name):
         for data, split in (entry.train, entry.dev, entry.test):
             assert split in SPLITS.get(data, ()) or data in CONTEXTS
         assert entry.test not in (entry.train, entry.dev)
-        assert (entry.held_out > 0) == (entry.train == entry.dev), (
-            "thresholds need contexts training does not see"
-        )
+        assert (entry.held_out > 0) == (entry.train == entry.dev), "thresholds need contexts training does not see"
 
 
 def test_mini_needs_nothing_and_public_has_three_seeds():

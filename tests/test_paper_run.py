@@ -22,10 +22,7 @@ def write_notebook(folder, name, code, needs=(), outputs=(), parameters='profile
     cells = [
         {"cell_type": "markdown", "id": "title", "metadata": {}, "source": f"# Title of {name}"},
         {"cell_type": "code", "id": "par", "metadata": {"tags": ["parameters"]}, "source": parameters},
-        *(
-            {"cell_type": "code", "id": f"c{i}", "metadata": {}, "source": source}
-            for i, source in enumerate(code)
-        ),
+        *({"cell_type": "code", "id": f"c{i}", "metadata": {}, "source": source} for i, source in enumerate(code)),
     ]
     for cell in cells[1:]:
         cell |= {"outputs": [], "execution_count": None}
@@ -69,9 +66,7 @@ def project(tmp_path):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     out = "results/{profile}/"
-    write_notebook(
-        tmp_path, "01_a", [f"from dre.used import VALUE\n{writes('a.txt', 'VALUE')}"], (), [out + "a.txt"]
-    )
+    write_notebook(tmp_path, "01_a", [f"from dre.used import VALUE\n{writes('a.txt', 'VALUE')}"], (), [out + "a.txt"])
     write_notebook(tmp_path, "02_b", [writes("b.txt", "'b'")], ["01_a"], [out + "b.txt"])
     write_notebook(
         tmp_path,
@@ -163,9 +158,7 @@ def test_a_failing_cell_stops_the_run_names_itself_and_keeps_what_succeeded(proj
 
 def test_a_kernel_that_dies_is_reported_with_its_cell(project):
     write_notebook(project, "01_a", ["x = 1", "import os\nos._exit(3)"])
-    with pytest.raises(
-        paper.CellFailed, match=r"01_a.ipynb failed in cell 4 of 4(.|\n)*import os(.|\n)*[Dd]ied"
-    ):
+    with pytest.raises(paper.CellFailed, match=r"01_a.ipynb failed in cell 4 of 4(.|\n)*import os(.|\n)*[Dd]ied"):
         run(project)
 
 
@@ -175,13 +168,9 @@ def test_an_output_that_was_declared_but_not_written_is_an_error(project):
         run(project)
 
 
-def test_parameters_reach_the_notebooks_that_declare_them_and_unknown_ones_run_nothing(
-    project, capsys, monkeypatch
-):
+def test_parameters_reach_the_notebooks_that_declare_them_and_unknown_ones_run_nothing(project, capsys, monkeypatch):
     monkeypatch.setenv("DRE_ROOT", str(project))
-    write_notebook(
-        project, "02_b", [writes("b.txt", "limit * 2")], ["01_a"], parameters='profile = "mini"\nlimit = 1'
-    )
+    write_notebook(project, "02_b", [writes("b.txt", "limit * 2")], ["01_a"], parameters='profile = "mini"\nlimit = 1')
     assert paper.main(["-p", "limt", "3"]) == 2
     assert "unknown parameter 'limt'" in (error := capsys.readouterr().err) and "limit" in error
     assert not (project / "build/mini/notebooks").exists()
@@ -205,9 +194,7 @@ def test_a_killed_run_goes_on_where_it_stopped_and_leaves_no_kernel_behind(proje
     slow = f"import os, time\n{writes('pid.txt', 'os.getpid()')}\ntime.sleep(0 if (folder / 'go').exists() else 600)"
     write_notebook(project, "02_b", [slow, writes("b.txt", "1")], ["01_a"])
     command = [sys.executable, "-m", "dre.paper", "--profile", "mini"]
-    runner = subprocess.Popen(
-        command, cwd=HERE, env=os.environ | {"DRE_ROOT": str(project)}, stdout=subprocess.DEVNULL
-    )
+    runner = subprocess.Popen(command, cwd=HERE, env=os.environ | {"DRE_ROOT": str(project)}, stdout=subprocess.DEVNULL)
     pid_file = project / "results/mini/pid.txt"
     try:
         wait_for(lambda: pid_file.exists() and pid_file.read_text())
@@ -275,9 +262,7 @@ def test_committed_outputs_say_nothing_of_this_machine_and_keep_the_source(proje
     assert "".join(outputs[0]["text"]) == ". mini\n"
     assert str(project) not in path.read_text() and "papermill" not in path.read_text()
     assert after["metadata"]["dre"]["executed"]["profile"] == "mini"
-    assert paper.commit_outputs(discover(project / "notebooks"), profile) == [], (
-        "the same outputs give the same bytes"
-    )
+    assert paper.commit_outputs(discover(project / "notebooks"), profile) == [], "the same outputs give the same bytes"
     assert run(project) == [], "writing outputs makes nothing out of date"
 
 

@@ -17,9 +17,7 @@ DRAW = (
 
 def test_two_processes_write_identical_files(tmp_path):
     for name in ("a", "b"):
-        subprocess.run(
-            [sys.executable, "-c", DRAW, str(tmp_path / name)], check=True, cwd=Path(__file__).parents[1]
-        )
+        subprocess.run([sys.executable, "-c", DRAW, str(tmp_path / name)], check=True, cwd=Path(__file__).parents[1])
     for ending in ("pdf", "png"):
         first, second = ((tmp_path / name / f"f.{ending}").read_bytes() for name in ("a", "b"))
         assert first == second

@@ -28,9 +28,7 @@ def table():
         }
     )
     reasons = {("GPT-4", "n"): "not printed", "length": "not run", "overall": "never shown"}
-    return Table(
-        "table3", df, "Caption", "A note.", digits=1, headers={"overall": "Overall (%)"}, empty=reasons
-    )
+    return Table("table3", df, "Caption", "A note.", digits=1, headers={"overall": "Overall (%)"}, empty=reasons)
 
 
 def test_csv_keeps_raw_columns_and_reads_back(table, tmp_path):
@@ -55,15 +53,9 @@ def test_intervals_stand_beside_their_value_and_gaps_have_their_reason(table):
 
 
 def test_standard_deviations_and_a_column_of_reasons_are_printed_with_the_value():
-    df = pd.DataFrame(
-        {"m": ["a", "b"], "x": [1.25, None], "x_sd": [0.5, None], "note": ["", "b is not here"]}
-    )
+    df = pd.DataFrame({"m": ["a", "b"], "x": [1.25, None], "x_sd": [0.5, None], "note": ["", "b is not here"]})
     text = Table("t", df, "c", why="note").markdown()
-    assert (
-        "| a | 1.25 ± 0.50 |" in text
-        and "<sup>a</sup> b is not here" in text
-        and "note" not in text.splitlines()[2]
-    )
+    assert "| a | 1.25 ± 0.50 |" in text and "<sup>a</sup> b is not here" in text and "note" not in text.splitlines()[2]
     assert "note" in Table("t", df, "c", why="note").csv().splitlines()[0]
 
 
@@ -99,9 +91,7 @@ def test_latex_compiles(table, tmp_path):
         r"\documentclass{article}\usepackage{booktabs,graphicx}\begin{document}" + body + r"\end{document}"
     )
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
-    ended = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60
-    )
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
     assert ended.returncode == 0, ended.stdout[-2000:]
 
 

@@ -75,6 +75,12 @@ def test_the_hub_client_reads_the_card_of_a_saved_model(tmp_path):
     assert found.data.pipeline_tag == "text-classification" and "mini dev (14 contexts)" in found.text
     again = SLM.load(tmp_path / "slm")
     assert again.provenance["threshold"] == 0.9 and again.provenance["accuracy"] == 0.75
+    again.set_threshold(1.1, accuracy=0.8)
+    again.restate()
+    stated = SLM.load(tmp_path / "slm")
+    assert stated.provenance == again.provenance and "0.8000" in (tmp_path / "slm" / "README.md").read_text()
+    with pytest.raises(DreError, match="no folder yet"):
+        SLM(model.model, model.recipe).restate()
     for bad in ((float("nan"), None), (0.9, 75)):
         with pytest.raises(DreError, match="expected a number"):
             model.set_threshold(*bad)

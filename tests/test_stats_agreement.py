@@ -69,9 +69,7 @@ def test_undefined_agreement_is_nan():
 def test_ceiling_equals_scipy_averaged_over_raters():
     rng = np.random.default_rng(2)
     ratings = rng.integers(1, 6, (90, 1)) + rng.integers(-1, 2, (90, 3))
-    each = [
-        stats.spearmanr(ratings[:, r], np.delete(ratings, r, axis=1).mean(axis=1)).statistic for r in range(3)
-    ]
+    each = [stats.spearmanr(ratings[:, r], np.delete(ratings, r, axis=1).mean(axis=1)).statistic for r in range(3)]
     got = human_ceiling(ratings, np.arange(90) // 6, resamples=300)
     assert got["value"] == pytest.approx(np.mean(each), abs=1e-12)
     assert got["low"] < got["value"] < got["high"] and got["raters"] == 3

@@ -61,9 +61,7 @@ def log_likelihood(sources, targets, tokenizer, network, batch_size=8):
 
     out = np.empty(len(sources))
     for batch in batches([s + t for s, t in zip(sources, targets)], batch_size):
-        source, target = (
-            _encode([texts[i] for i in batch], tokenizer, network) for texts in (sources, targets)
-        )
+        source, target = (_encode([texts[i] for i in batch], tokenizer, network) for texts in (sources, targets))
         with torch.inference_mode():
             logits = network(**source, labels=target["input_ids"]).logits
         chosen = torch.log_softmax(logits.float(), dim=-1).gather(-1, target["input_ids"][..., None])[..., 0]
@@ -93,14 +91,10 @@ def unieval(table, questions, model=UNIEVAL_MODEL, batch_size=8, device=None):
     understandability, reason
     """
     if set(questions) != set(DIMENSIONS):
-        raise DreError(
-            f"questions has {sorted(questions)}; UniEval needs one for each of {sorted(DIMENSIONS)}"
-        )
+        raise DreError(f"questions has {sorted(questions)}; UniEval needs one for each of {sorted(DIMENSIONS)}")
     absent = [name for name in ("pair_id", "response", "context") if name not in table]
     if absent:
-        raise DreError(
-            f"UniEval needs the column {absent[0]!r}; the table has {', '.join(map(str, table.columns))}"
-        )
+        raise DreError(f"UniEval needs the column {absent[0]!r}; the table has {', '.join(map(str, table.columns))}")
     tokenizer, network = _seq2seq(model, device, "UniEval")
     facts = table["facts"] if "facts" in table else [None] * len(table)
     rows, prompts = [], []

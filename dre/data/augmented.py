@@ -49,9 +49,7 @@ def join(path, public, name, prefix=""):
             raise DreError(f"{where}: no public context has the id {id!r}")
         expected = parse.field(record, "context_sha256", str, where)
         if context_sha256(context.turns) != expected:
-            raise DreError(
-                f"{where}: context {id} has sha256 {context_sha256(context.turns)}, expected {expected}"
-            )
+            raise DreError(f"{where}: context {id} has sha256 {context_sha256(context.turns)}, expected {expected}")
         found.append(
             Context(
                 set=name,

@@ -85,7 +85,5 @@ def _print_table(header, rows, right=()):
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None  # a pipe takes whole lines
     for row in (header, tuple("-" * width for width in widths), *rows):
-        cells = (
-            cell.rjust(w) if i in right else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths))
-        )
+        cells = (cell.rjust(w) if i in right else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths)))
         print("  ".join(cells).rstrip()[:room])

@@ -65,9 +65,7 @@ def fetch(source, force=False):
         _download(url(source), part)
         wrong = mismatch(source, part)
         if wrong:
-            raise DreError(
-                f"what {url(source)} sent {wrong}: try again; if it stays so, the source has changed"
-            )
+            raise DreError(f"what {url(source)} sent {wrong}: try again; if it stays so, the source has changed")
         os.chmod(part, 0o666 & ~_umask())  # mkstemp made it private; a data directory may be shared
         os.replace(part, path)
     except OSError as error:

@@ -106,25 +106,18 @@ def read_fed(path):
                 turns=tuple(_unspoken(line) for line in context_turns(text, where)),
                 response=_unspoken(parse.field(record, "response", str, where).strip()),
                 system=parse.field(record, "system", str, where),
-                ratings={
-                    c.lower().replace(" ", "_"): _ratings(annotations, c, where, words=True)
-                    for c in annotations
-                },
+                ratings={c.lower().replace(" ", "_"): _ratings(annotations, c, where, words=True) for c in annotations},
             )
         )
     if waiting:
-        raise DreError(
-            f"{path}: {len(waiting)} turns at the end belong to no dialogue: the file is truncated"
-        )
+        raise DreError(f"{path}: {len(waiting)} turns at the end belong to no dialogue: the file is truncated")
     return rated
 
 
 def _conversation(turns, index, dialogue, where):
     for turn in turns:
         if not dialogue.startswith(turn["text"]):
-            raise DreError(
-                f"{where}: the turns before this dialogue are not taken from it: get the file again"
-            )
+            raise DreError(f"{where}: the turns before this dialogue are not taken from it: get the file again")
         if "overall" not in turn["ratings"]:
             raise DreError(f"{where}: record {turn['i']} has no overall rating")
     return [
@@ -171,7 +164,5 @@ def _ratings(record, name, where, words=False):
 
 def non_numeric(rated):
     """Return how many ratings of each criterion are no number, as a dict of the criteria that have any."""
-    counts = Counter(
-        c for record in rated for c, values in record.ratings.items() for v in values if math.isnan(v)
-    )
+    counts = Counter(c for record in rated for c, values in record.ratings.items() for v in values if math.isnan(v))
     return dict(counts)

@@ -57,7 +57,5 @@ def draw_randoms(contexts, n=RANDOMS, seed=SEED):
 def _draw(context, pool, n, seed):
     others = sorted(set(pool) - {*context.positives, *context.adversarials})
     if len(others) < n:
-        raise DreError(
-            f"only {len(others)} responses of other contexts for {context.context_id}, {n} are needed"
-        )
+        raise DreError(f"only {len(others)} responses of other contexts for {context.context_id}, {n} are needed")
     return tuple(random.Random(f"{seed}/{context.context_id}").sample(others, n))

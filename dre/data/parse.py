@@ -65,9 +65,7 @@ def read_json_array(path):
             return
         if separator != ",":
             line = text.count("\n", 0, position) + 1
-            raise DreError(
-                f"{path}:{line}: the JSON array ends or breaks here: the file is truncated, get it again"
-            )
+            raise DreError(f"{path}:{line}: the JSON array ends or breaks here: the file is truncated, get it again")
 
 
 def read_json_object(path):
@@ -106,9 +104,7 @@ def texts(record, name, where, least=1):
 def number(value, what, where):
     """Return `value` (a number or its decimal text) as a finite float."""
     try:
-        result = (
-            float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else None
-        )
+        result = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else None
     except (ValueError, OverflowError):
         result = None
     if result is None or result - result != 0:  # not a number, or an infinite one
@@ -141,9 +137,7 @@ def _json(text, where, path=None):
         return json.loads(text)
     except json.JSONDecodeError as error:
         place = f"{path}:{error.lineno}" if path else where
-        raise DreError(
-            f"{place}: malformed JSON ({error.msg}, column {error.colno}): get the file again"
-        ) from None
+        raise DreError(f"{place}: malformed JSON ({error.msg}, column {error.colno}): get the file again") from None
     except (ValueError, RecursionError):
         raise DreError(f"{where}: malformed JSON (nested too deeply, or a number too long)") from None
 

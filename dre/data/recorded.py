@@ -74,9 +74,7 @@ def _training_texts():
     labelled = sets.load("dailydialog++", "dev") + sets.load("dailydialog++-positives", "train")
     public = sets.contexts("convai2-valid") + sets.contexts("topicalchat-valid_freq")
     known = {context.context_id: context for context in labelled + public}
-    replies = {
-        c.pair_id(k, i): text for c in labelled for k in KINDS for i, text in enumerate(c.responses(k))
-    }
+    replies = {c.pair_id(k, i): text for c in labelled for k in KINDS for i, text in enumerate(c.responses(k))}
     return known, replies | {context.context_id: context.positives[0] for context in public}
 
 

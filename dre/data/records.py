@@ -62,9 +62,7 @@ class Context:
 
     def to_dict(self):
         """Return the record as plain JSON types; `from_dict` reads it back."""
-        return {
-            name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()
-        }
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, record):
@@ -118,8 +116,7 @@ class Rated:
         record = dict(_known(cls, record))
         record["turns"] = tuple(record["turns"])
         record["ratings"] = {
-            c: tuple(math.nan if v is None else float(v) for v in values)
-            for c, values in record["ratings"].items()
+            c: tuple(math.nan if v is None else float(v) for v in values) for c, values in record["ratings"].items()
         }
         return cls(**record)
 
@@ -128,9 +125,7 @@ def _known(cls, record):
     names = {field.name for field in fields(cls)}
     if set(record) != names:
         wrong = ", ".join(sorted(set(record) ^ names))
-        raise DreError(
-            f"not a {cls.__name__} record: missing or unknown fields {wrong}; write it with to_dict()"
-        )
+        raise DreError(f"not a {cls.__name__} record: missing or unknown fields {wrong}; write it with to_dict()")
     return record
 
 

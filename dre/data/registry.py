@@ -72,7 +72,5 @@ def find(name, ending):
     """Return the one file of group `name` whose path ends in `ending`."""
     found = [source for source in group(name) if source.path.endswith(ending)]
     if len(found) != 1:
-        raise DreError(
-            f"{len(found)} files of source {name!r} end in {ending!r}, expected one: see sources.yaml"
-        )
+        raise DreError(f"{len(found)} files of source {name!r} end in {ending!r}, expected one: see sources.yaml")
     return found[0]

@@ -159,9 +159,7 @@ def _aligned(path, name, located, key):
     for response, (where, record) in zip(rated, located):
         index = int(response.pair_id.split("/")[1])
         if record.get(key) != index:
-            raise DreError(
-                f"{where}: {key} is {record.get(key)!r}, expected {index}: the order is not that of {name}"
-            )
+            raise DreError(f"{where}: {key} is {record.get(key)!r}, expected {index}: the order is not that of {name}")
         yield response, (where, record)
 
 
@@ -171,9 +169,7 @@ def _ids_by_text():
 
 
 def _id_by_text(record, ids, where):
-    source, system, output = (
-        parse.field(record, n, str, where) for n in ("source", "system_id", "system_output")
-    )
+    source, system, output = (parse.field(record, n, str, where) for n in ("source", "system_id", "system_output"))
     key = (human.context_turns(source, where), system, output.strip())
     if key not in ids:
         raise DreError(f"{where}: no TopicalChat-USR response has this source, system and output")

@@ -49,9 +49,7 @@ class Blocks:
 def _lines(slot, value, where):
     if slot not in LISTS:
         if not isinstance(value, str):
-            raise DreError(
-                f"{where}: slot {slot} needs a text, but the row has {value!r}: add the column {slot}"
-            )
+            raise DreError(f"{where}: slot {slot} needs a text, but the row has {value!r}: add the column {slot}")
         return [_one_line(value)]
     if isinstance(value, str) or not all(isinstance(text, str) for text in _iterate(value, slot, where)):
         raise DreError(f"{where}: slot {slot} needs a tuple of texts, but the row has {value!r}")

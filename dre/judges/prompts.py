@@ -188,9 +188,7 @@ def load(name_or_path):
     else:
         path = Path(text)
         if not path.is_file():
-            raise DreError(
-                f"no prompt {text!r}: give the path of a template file, or one of {', '.join(names())}"
-            )
+            raise DreError(f"no prompt {text!r}: give the path of a template file, or one of {', '.join(names())}")
     try:
         content = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

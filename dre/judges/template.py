@@ -72,9 +72,7 @@ def _range(value, where):
 
 
 def _labels(header, where):
-    labels = header["labels"] or (
-        {"Positive": "Positive", "Negative": "Negative"} if header["kind"] == "label" else {}
-    )
+    labels = header["labels"] or ({"Positive": "Positive", "Negative": "Negative"} if header["kind"] == "label" else {})
     labels = {{True: "Yes", False: "No"}.get(word, word): meaning for word, meaning in labels.items()}
     if header["kind"] == "label" and set(labels.values()) != {"Positive", "Negative"}:
         raise DreError(f"{where}: labels must map words to both Positive and Negative, found {labels!r}")
@@ -108,9 +106,7 @@ def _check_slots(body, header, where):
         try:
             format(0.5, spec or "")
         except ValueError:
-            raise DreError(
-                f"{where}: slot {name} has the number format {spec!r}, expected e.g. .2f"
-            ) from None
+            raise DreError(f"{where}: slot {name} has the number format {spec!r}, expected e.g. .2f") from None
     used = {name for name, _ in slots}
     if not used & set(TEXT_SLOTS):
         raise DreError(f"{where}: no text slot: write {{{{context}}}} and {{{{response}}}} where they belong")

@@ -48,9 +48,7 @@ def kernel(profile):
     }
     folder = profile.build / "jupyter"
     write_json(folder / "kernels" / KERNEL / "kernel.json", spec)
-    others = [
-        path for path in os.environ.get("JUPYTER_PATH", "").split(os.pathsep) if path and path != str(folder)
-    ]
+    others = [path for path in os.environ.get("JUPYTER_PATH", "").split(os.pathsep) if path and path != str(folder)]
     os.environ["JUPYTER_PATH"] = os.pathsep.join([str(folder), *others])
     return KERNEL
 
@@ -91,9 +89,7 @@ def execute(book, profile, parameters):
         if not target.exists():
             raise
         index = _last_begun(target)
-        raise CellFailed(
-            _message(book, target, profile, index, f"{type(error).__name__}: {error}")
-        ) from error
+        raise CellFailed(_message(book, target, profile, index, f"{type(error).__name__}: {error}")) from error
 
 
 def _cells(target):

@@ -56,9 +56,7 @@ class Notebook:
         for number, (_, source, tags) in enumerate(self.cells, 1):
             if "parameters" in tags:
                 tree = parse(source, f"{self.path.name}, cell {number}")
-                found |= {
-                    n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-                }
+                found |= {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         return found
 
 
@@ -83,8 +81,7 @@ def read(path):
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
         cells = tuple(
-            (c["cell_type"], "".join(c["source"]), tuple(c.get("metadata", {}).get("tags", ())))
-            for c in raw["cells"]
+            (c["cell_type"], "".join(c["source"]), tuple(c.get("metadata", {}).get("tags", ()))) for c in raw["cells"]
         )
     except (ValueError, KeyError, TypeError) as error:
         raise DreError(f"{path.name} is not a notebook file: {type(error).__name__} {error}") from None

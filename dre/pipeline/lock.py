@@ -51,9 +51,7 @@ def closure(requirements):
                 f"{need} is not installed here; install it (.venv/bin/pip install '{need}'), then lock again"
             ) from None
         if not need.specifier.contains(dist.version, prereleases=True):
-            raise DreError(
-                f"{name} {dist.version} is installed, {need} is asked for; install that, then lock again"
-            )
+            raise DreError(f"{name} {dist.version} is installed, {need} is asked for; install that, then lock again")
         found[name] = dist.version.split("+")[0]
         for line in dist.requires or []:
             child = Requirement(line)

@@ -65,9 +65,7 @@ def _merged(notebook, executed, name, profile):
             continue
         count += 1
         cell["execution_count"] = count
-        cell["outputs"] = [
-            _clean(output, count, profile) for output in source["outputs"] if not _noise(output)
-        ]
+        cell["outputs"] = [_clean(output, count, profile) for output in source["outputs"] if not _noise(output)]
         cell["metadata"] = {key: value for key, value in cell["metadata"].items() if key == "tags"}
     metadata = notebook["metadata"]
     metadata["dre"]["executed"] = {"profile": profile.name, "code": code_hash(notebook["cells"])}

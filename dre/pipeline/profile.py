@@ -113,9 +113,7 @@ def profile(name, folder=None):
     folder = root() if folder is None else Path(folder)
     known = names(folder)
     if name not in known:
-        raise DreError(
-            f"unknown profile '{name}': the profiles are {', '.join(known) or 'none'} (files in profiles/)"
-        )
+        raise DreError(f"unknown profile '{name}': the profiles are {', '.join(known) or 'none'} (files in profiles/)")
     path = folder / "profiles" / f"{name}.yaml"
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -125,9 +123,7 @@ def profile(name, folder=None):
     values = _check(raw, Profile, where, given=("root",))
     if values["name"] != name:
         raise DreError(f"{where}: 'name' is '{values['name']}', expected '{name}', as the file is called")
-    values["sets"] = tuple(
-        _training_set(entry, f"{where}, sets[{i}]") for i, entry in enumerate(values["sets"])
-    )
+    values["sets"] = tuple(_training_set(entry, f"{where}, sets[{i}]") for i, entry in enumerate(values["sets"]))
     values["epochs"] = _epochs(values["epochs"], values["recipes"], where)
     for key in ("recipes", "seeds", "rated", "judges"):
         values[key] = tuple(values[key])

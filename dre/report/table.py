@@ -93,10 +93,7 @@ class Table:
             *body,
             r"\bottomrule",
             r"\end{tabular}}",
-            *(
-                [rf"\par\smallskip\begin{{minipage}}{{\linewidth}}\footnotesize {below}\end{{minipage}}"]
-                * bool(below)
-            ),
+            *([rf"\par\smallskip\begin{{minipage}}{{\linewidth}}\footnotesize {below}\end{{minipage}}"] * bool(below)),
             r"\end{table}",
         ]
         return "\n".join(lines) + "\n"
@@ -104,8 +101,7 @@ class Table:
     def html(self):
         """Return the table as an HTML fragment; the report page brings the style, a notebook its own."""
         head = "".join(
-            f"<th {ALIGN[right]}>{html.escape(text)}</th>"
-            for text, right in zip(self._grid.headers, self._grid.right)
+            f"<th {ALIGN[right]}>{html.escape(text)}</th>" for text, right in zip(self._grid.headers, self._grid.right)
         )
         sources = self.df["source"].astype(str) if "source" in self.df else [""] * len(self.df)
         rows = "\n".join(

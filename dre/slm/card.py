@@ -100,7 +100,8 @@ def _measured(provenance):
     rows = [(split, point["epoch"], *(f"{point[name]:.4f}" for name in names)) for split, point in last.items()]
     parts = []
     if provenance.get("accuracy") is not None:
-        parts.append(f"Accuracy at the threshold, on the contexts given with it: {provenance['accuracy']:.4f}.")
+        accuracy = f"{provenance['accuracy']:.4f}"
+        parts.append(f"Accuracy at the threshold, on contexts that took no part in training or choice: {accuracy}.")
     if rows:
         parts.append(_table(("after the last epoch", "epoch", *(name.replace("_", " ") for name in names)), rows))
     return "## Measured\n\n" + "\n\n".join(parts) if parts else ""

@@ -36,6 +36,7 @@ class SLM:
 
     def __init__(self, model, recipe, provenance=None):
         self.model, self.recipe, self.provenance = model, recipe, dict(provenance or {})
+        self.folder = None  # where it was saved, or loaded from
 
     @property
     def head(self):
@@ -146,7 +147,8 @@ class SLM:
         threshold : float
             Chosen on held-out contexts, by :func:`dre.classification.choose_threshold` for one.
         accuracy : float, optional
-            Share of right decisions at it, in [0, 1]; the model card states it.
+            Share of right decisions at it, in [0, 1], on positive and adversarial responses to contexts that took part
+            neither in training nor in its choice; the model card states it.
         """
         if not np.isfinite(threshold) or not (accuracy is None or 0 <= accuracy <= 1):
             raise DreError(f"threshold {threshold}, accuracy {accuracy}: expected a number, and one in [0, 1] or None")
@@ -198,10 +200,26 @@ class SLM:
         SentenceTransformer(modules=list(self.model)[:-1]).save_pretrained(str(partial), create_model_card=False)
         weights = {name: value.detach().cpu().contiguous() for name, value in self.head.state_dict().items()}
         save_file(weights, partial / "head.safetensors")
-        about = {"format": 1, "recipe": self.recipe.as_dict(), "provenance": self.provenance}
-        (partial / "slm.json").write_text(json.dumps(about, indent=1, sort_keys=True) + "\n")
-        (partial / "README.md").write_text(card(self.recipe, self.provenance), encoding="utf-8")
+        self._describe(partial)
         os.replace(partial, path)
+        self.folder = path
+
+    def restate(self):
+        """Write ``slm.json`` and the model card anew where this SLM was saved: with the threshold set since, say."""
+        if self.folder is None:
+            raise DreError("this SLM lies in no folder yet: save(path) first")
+        self._describe(self.folder)
+
+    def _describe(self, folder):
+        about = {"format": 1, "recipe": self.recipe.as_dict(), "provenance": self.provenance}
+        texts = {
+            "slm.json": json.dumps(about, indent=1, sort_keys=True) + "\n",
+            "README.md": card(self.recipe, self.provenance),
+        }
+        for name, text in texts.items():
+            partial = folder / f"{name}.partial"
+            partial.write_text(text, encoding="utf-8")
+            os.replace(partial, folder / name)
 
     @classmethod
     def load(cls, path, device=None):
@@ -234,7 +252,9 @@ class SLM:
             raise DreError(f"{path}: head.safetensors does not fit the recipe {recipe.name} ({error})") from error
         model = SentenceTransformer(modules=[*base, head], device=device)
         model.eval()
-        return cls(model, recipe, about["provenance"])
+        slm = cls(model, recipe, about["provenance"])
+        slm.folder = path
+        return slm
 
 
 def _recipe(stored):

@@ -100,8 +100,7 @@ class Objective(nn.Module):
         ids = [chunk["input_ids"] for chunk in features]
         vectors = words(torch.cat([i.flatten() for i in ids])).split([i.numel() for i in ids])
         return [
-            {key: value for key, value in chunk.items() if key != "input_ids"}
-            | {"inputs_embeds": v.view(*i.shape, -1)}
+            {key: value for key, value in chunk.items() if key != "input_ids"} | {"inputs_embeds": v.view(*i.shape, -1)}
             for chunk, i, v in zip(features, ids, vectors)
         ]
 

@@ -29,9 +29,7 @@ def agreement(ratings, clusters, resamples=2000, level=0.95, seed=0):
     ratings = _ratings(ratings)
     codes, n_clusters = cluster_codes(clusters)
     if len(codes) != len(ratings):
-        raise DreError(
-            f"found {len(ratings)} rated items and {len(codes)} clusters; expected one cluster an item"
-        )
+        raise DreError(f"found {len(ratings)} rated items and {len(codes)} clusters; expected one cluster an item")
     weights = np.vstack([np.ones(n_clusters), resample_weights(n_clusters, resamples, seed)])
     draws = {f"kappa ({w})": _kappa_draws(ratings, codes, weights, w) for w in KAPPA_WEIGHTS}
     draws |= {f"alpha ({m})": _alpha_draws(ratings, codes, weights, m) for m in ALPHA_LEVELS}
@@ -103,9 +101,7 @@ def human_ceiling(ratings, clusters, statistic="spearman", resamples=2000, level
 def _ratings(ratings):
     ratings = np.asarray(ratings, dtype=float)
     if ratings.ndim != 2 or ratings.shape[1] < 2 or len(ratings) == 0:
-        raise DreError(
-            f"ratings have shape {ratings.shape}; expected (items, raters) with at least two raters"
-        )
+        raise DreError(f"ratings have shape {ratings.shape}; expected (items, raters) with at least two raters")
     return ratings
 
 

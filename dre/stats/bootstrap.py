@@ -107,9 +107,7 @@ def cluster_mean_draws(values, clusters, weights):
     values = _columns(values)
     codes, n_clusters = cluster_codes(clusters)
     if len(values) != len(codes):
-        raise DreError(
-            f"found {len(values)} values and {len(codes)} cluster labels; expected one label a value"
-        )
+        raise DreError(f"found {len(values)} values and {len(codes)} cluster labels; expected one label a value")
     seen = ~np.isnan(values)
     sums = np.zeros((n_clusters, values.shape[1]))
     counts = np.zeros_like(sums)

@@ -67,9 +67,7 @@ def _commit(root):
 
 def _git(root, *arguments):
     try:
-        answer = subprocess.run(
-            ["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=30
-        )
+        answer = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return answer.stdout.strip() if answer.returncode == 0 else ""
@@ -77,11 +75,7 @@ def _git(root, *arguments):
 
 def _section(profile, name, title):
     manifest = profile.results / "manifest" / f"{name}.json"
-    record = (
-        json.loads(manifest.read_text(encoding="utf-8"))
-        if manifest.exists()
-        else {"items": [], "not_run": []}
-    )
+    record = json.loads(manifest.read_text(encoding="utf-8")) if manifest.exists() else {"items": [], "not_run": []}
     items = [_item(profile, item) for item in record["items"]]
     return {"name": name, "title": title, "items": items, "not_run": record["not_run"]}
 
@@ -89,9 +83,7 @@ def _section(profile, name, title):
 def _item(profile, item):
     links = [(name.rpartition(".")[2].upper(), _relative(name, profile)) for name in item["files"]]
     # A table may have the name of the figure it belongs to, so anchors say the kind.
-    label = _label(item["name"]) + (
-        " (table)" if item["kind"] == "table" and "figure" in item["name"] else ""
-    )
+    label = _label(item["name"]) + (" (table)" if item["kind"] == "table" and "figure" in item["name"] else "")
     shown = dict(item, links=links, label=label, anchor=f"{item['kind']}-{item['name']}")
     if item["kind"] == "figure":
         png = next(name for name in item["files"] if name.endswith(".png"))
