@@ -103,7 +103,9 @@ class Book:
 
 
 def unmet(pyproject):
-    """Return the dependencies stated in `pyproject` that are not met here, as lines pip understands.
+    """Return what the notebooks need of the dependencies in `pyproject` and is not met here, as lines pip understands.
+
+    That is the package's own dependencies and its extra ``baselines``.
 
     Raises
     ------
@@ -113,7 +115,8 @@ def unmet(pyproject):
     from packaging.requirements import Requirement
 
     lines = []
-    for line in tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]["dependencies"]:
+    project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
+    for line in project["dependencies"] + project.get("optional-dependencies", {}).get("baselines", []):
         need = Requirement(line)
         try:
             met = need.specifier.contains(version(need.name), prereleases=True)

@@ -107,6 +107,10 @@ def test_what_is_missing_is_named_and_torch_and_numpy_are_left_alone(tmp_path):
     path = tmp_path / "pyproject.toml"
     path.write_text('[project]\ndependencies = ["numpy>=1", "no-such-package>=2", "pandas>=999", "scipy>=1"]\n')
     assert unmet(path) == ["no-such-package>=2", "pandas>=999"]
+    path.write_text(
+        '[project]\ndependencies = []\n[project.optional-dependencies]\nbaselines = ["no-such-package>=2"]\nother = ["none"]\n'
+    )
+    assert unmet(path) == ["no-such-package>=2"]
     path.write_text('[project]\ndependencies = ["torch>=999"]\n')
     with pytest.raises(DreError, match="needs torch>=999"):
         unmet(path)
