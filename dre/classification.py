@@ -232,6 +232,7 @@ def reading(table, label):
         f"- **Best of our SLM rows on {label}:** {best['model']} with {_percent(best, 'overall')} overall "
         f"({best['seeds']} seed{'s' * int(best['seeds'] != 1)}); the paper reports {paper['overall']:.2f} % for "
         "SLM (Prob & Dis), trained on 9,259 contexts.",
+        *_order(table[table["source"] == "published"], ours),
         f"- **Without any context:** counting words gives {_percent(length, 'overall')}, and a linear model on the "
         f"response's words {_percent(blind, 'overall')}. That much of the task can be solved without reading what the "
         "response answers.",
@@ -250,6 +251,28 @@ def reading(table, label):
         )
         lines.append(f"- **{row['model']}** (n = {row['n']:,}): {_percent(row, 'overall')} overall{randoms}.")
     return "\n".join(lines)
+
+
+def _order(published, ours):
+    """Say whether the three scores of the first recipe come in the order in which the paper has them."""
+    printed = published[published["model"].str.startswith("SLM")].set_index("model")["overall"]
+    recipe = ours["model"].iloc[0].partition(", ")[2]
+    found = ours.set_index("model")["overall"].reindex([f"{name}, {recipe}" for name in printed.index])
+    if found.isna().any():
+        return []
+    found.index = printed.index
+    there, here = (values.sort_values(ascending=False) for values in (printed, found))
+    order = "the same order" if list(there.index) == list(here.index) else "another order"
+    both = "SLM (Prob & Dis)"
+    gains = [values[both] - values.drop(both).max() for values in (printed, found)]
+    return [
+        f"- **The three scores, recipe {recipe}:** {_listed(here)} here, {_listed(there)} in the paper: {order}. Adding "
+        f"s_p and distance changes the better of the two by {gains[1]:+.1f} points here, by {gains[0]:+.1f} there."
+    ]
+
+
+def _listed(values):
+    return ", ".join(f"{name.removeprefix('SLM ').strip('()')} {value:.1f} %" for name, value in values.items())
 
 
 def _augmented(rows):

@@ -135,3 +135,17 @@ def test_counts_in_table_3_are_whole_numbers_beside_published_rows_that_have_non
     table = Table("t", classification.with_published([row]), "c")
     assert table.markdown().splitlines()[-1].endswith("| 17,130 | 3 |")
     assert table.csv().splitlines()[-1].endswith(",17130,3")
+
+
+def test_reading_sets_the_order_of_the_three_scores_beside_the_printed_one():
+    def text(dis, prob, both):
+        given = {"SLM (Dis), paper": dis, "SLM (Prob), paper": prob, "SLM (Prob & Dis), paper": both}
+        given |= {"length only": 50.0, "response only (TF-IDF)": 50.0}
+        rest = {"source": "ours", "n": 10, "seeds": 1, "adversarial": 50.0, "random_rejected": 1.0}
+        rest |= {f"{column}_{end}": 1.0 for column in ("overall", "random_rejected") for end in ("low", "high")}
+        rows = [{"model": model, "overall": value} | rest for model, value in given.items()]
+        return classification.reading(classification.with_published(rows), "a set")
+
+    assert "Prob & Dis 90.0 %, Prob 85.0 %, Dis 80.0 % here" in text(80.0, 85.0, 90.0)
+    assert "the same order" in text(80.0, 85.0, 90.0) and "by +5.0 points here, by +2.8 there" in text(80.0, 85.0, 90.0)
+    assert "another order" in text(90.0, 85.0, 88.0) and "by -2.0 points here" in text(90.0, 85.0, 88.0)

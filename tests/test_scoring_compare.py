@@ -123,3 +123,18 @@ def test_missing_scores_are_counted_and_left_out():
 def test_a_single_context_has_no_interval():
     row = tally(frame([1.0, 2.0], [1, 1]))["systems"][0]
     assert row["score"] == 1.5 and row["score_low"] is None
+
+
+def test_few_contexts_and_contexts_of_one_system_only_are_said():
+    from dre.scoring.commands import report
+
+    rng = np.random.default_rng(4)
+    same = tally(frame(rng.normal(size=8), np.arange(8), "a"), frame(rng.normal(size=8), np.arange(8), "b"))
+    assert "Some contexts" not in report(same)[1].note and "or fewer" not in report(same)[1].note
+    fewer = tally(frame(rng.normal(size=8), np.arange(8), "a"), frame(rng.normal(size=5), np.arange(5), "b"))
+    assert "Some contexts" in report(fewer)[1].note and "5 contexts or fewer" in report(fewer)[1].note
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5])
+def test_with_so_few_contexts_no_difference_can_be_found(n):
+    assert compare.sign_flip_test(np.ones(n)) == 2 / 2**n > compare.ALPHA

@@ -198,7 +198,7 @@ def test_a_bad_line_stops_the_run_before_anything_is_scored(slm, holed, tmp_path
 def test_bad_lines_can_be_set_aside_and_are_counted(slm, holed, tmp_path, capsys):
     output = tmp_path / "o.csv"
     assert dre(holed, output, "--slm", slm, "--skip-bad") == 0
-    assert "3 bad records are not scored" in capsys.readouterr().err
+    assert "3 bad record(s) not scored" in capsys.readouterr().err
     aside = [json.loads(line) for line in Path(f"{output}.bad.jsonl").read_text().splitlines()]
     assert [one["line"] for one in aside] == [2, 3, 4] and aside[0]["content"] == "{torn"
     assert "id 'c0' of system 'alpha' was in line 1 already" in aside[2]["reason"]

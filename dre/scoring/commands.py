@@ -58,15 +58,34 @@ def report(summary):
     if several:
         note += " Systems that no test separates share ranks."
     systems = systems[[name for name in order if name in systems]]
-    tables = [Table("systems", systems, "Mean scores", note, digits=3)]
+    if "score_slm" in systems and systems["score_slm"].equals(systems["score"]):  # method slm: once is enough
+        systems = systems.drop(columns=[name for name in systems if name.startswith("score_slm")])
+    headers = {name: name for name in (*MEASURES, "n_missing")}
+    tables = [Table("systems", systems, "Mean scores", note, digits=3, headers=headers)]
     if several:
         bounds = {"low": "difference_low", "high": "difference_high"}  # printed as the interval of the difference
         pairs = pd.DataFrame(summary["comparisons"])[list(COMPARED)].rename(columns=bounds)
         note = "Difference a - b on the contexts of both; paired permutation test by context, Holm-corrected."
-        tables.append(Table("comparisons", pairs, "Comparisons", note, digits=_P_DIGITS, why="reason"))
+        note = " ".join([note, *_caveats(summary)])
+        headers = {"p_permutation": "p", "p_holm": "p (Holm)", "n_contexts": "contexts of both"}
+        tables.append(Table("comparisons", pairs, "Comparisons", note, digits=_P_DIGITS, headers=headers, why="reason"))
     return tables
 
 
+def _caveats(summary):
+    """What a reader of the comparisons might be misled by."""
+    shared = [row["n_contexts"] for row in summary["comparisons"]]
+    if min(shared) < summary["groups"]:
+        yield (
+            "Some contexts were not answered by both: a difference need not be that of the means above, which are over "
+            "each system's own contexts."
+        )
+    # Of 2^n sign patterns two are as extreme as the most extreme one, so p is at least 2 / 2^n.
+    if 0 < min(shared) <= FEW:
+        yield f"With {FEW} contexts or fewer no such test can find a difference, and an interval says little."
+
+
+FEW = 5
 COMPARED = ("a", "b", "difference", "low", "high", "p_permutation", "p_holm", "n_contexts", "reason")
 _P_DIGITS = {"difference": 3, "p_permutation": 4, "p_holm": 4}
 
@@ -79,7 +98,7 @@ def left_out(summary, output):
     """Yield what a reader of the means has to know: (what, how many)."""
     if summary["bad"]:
         yield (
-            f"bad records are not scored; they are in {output}.bad.jsonl, with their lines and reasons",
+            f"bad record(s) not scored; they are in {output}.bad.jsonl, with their lines and reasons",
             summary["bad"],
         )
     if summary["cut"]:

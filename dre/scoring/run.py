@@ -95,7 +95,7 @@ def examine(source, output, names, skip_bad, progress=True):
         with open(draft, "w", encoding="utf-8", errors="backslashreplace") as file:
             rows, bad = _counted(source, names, file if skip_bad else None, progress)
         if not rows:
-            raise DreError(f"{source}: there is no pair to score ({bad} bad records): expected at least one")
+            raise DreError(f"{source}: there is no pair to score ({bad} bad record(s)): expected at least one")
         if bad:
             os.replace(draft, aside)
         else:
