@@ -266,8 +266,8 @@ def _order(published, ours):
     both = "SLM (Prob & Dis)"
     gains = [values[both] - values.drop(both).max() for values in (printed, found)]
     return [
-        f"- **The three scores, recipe {recipe}:** {_listed(here)} here, {_listed(there)} in the paper: {order}. Adding "
-        f"s_p and distance changes the better of the two by {gains[1]:+.1f} points here, by {gains[0]:+.1f} there."
+        f"- **The three scores, recipe {recipe}:** {_listed(here)} here, {_listed(there)} in the paper: {order}. "
+        f"Adding up the two changes the better of them by {gains[1]:+.1f} points here, by {gains[0]:+.1f} there."
     ]
 
 
