@@ -107,7 +107,7 @@ def test_estimate_asks_nothing(work, capsys):
 
 
 def test_times_are_said_in_words():
-    said = [estimate._duration(seconds) for seconds in (0.2, 61, 150, 7100, 9000)]
+    said = [estimate.duration(seconds) for seconds in (0.2, 61, 150, 7100, 9000)]
     assert said == ["1 seconds", "61 seconds", "2 minutes", "118 minutes", "2 hours"]
 
 
