@@ -22,6 +22,7 @@ from dre.judges.judge import Judge  # noqa: E402
 from dre.judges.policy import Policy  # noqa: E402
 from dre.judges.providers.base import Reply  # noqa: E402
 from dre.judges.store import Store  # noqa: E402
+from dre.pipeline.preflight import cpu  # noqa: E402
 
 CALLS, FLYING, LATENCY, STORED = 1000, 50, 0.2, 100_000
 IDEAL = CALLS / FLYING * LATENCY
@@ -85,12 +86,7 @@ def replay(folder):
 
 
 def hardware():
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
-        model = names[0] if names else model
-    return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}, {platform.system()}"
+    return f"{cpu()}, {os.cpu_count()} cores, Python {platform.python_version()}, {platform.system()}"
 
 
 def main():

@@ -206,6 +206,8 @@ def main():
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # kB on Linux
         print(json.dumps(result | {"peak_mib": round(peak)}))
         return
+    from dre.pipeline.preflight import cpu
+
     with tempfile.TemporaryDirectory() as folder:
         report = measure(args.slm or train(Path(folder) / "slm"), args.lines, args.pairs)
     hardware = {"cpu": cpu(), "cores": os.cpu_count(), "python": platform.python_version()}
@@ -214,14 +216,6 @@ def main():
     show(report)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(json.dumps(report, indent=1) + "\n")
-
-
-def cpu():
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor()
 
 
 def show(report):

@@ -193,6 +193,8 @@ def main():
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(json.dumps(result | {"peak_mib": round(peak)}))
         return
+    from dre.pipeline.preflight import cpu
+
     limit = -1 if args.pairs is None else args.pairs
     found = {name: alone(name, args.steps if name.startswith("train") else limit) for name in PARTS}
     apart = max(abs(a - b) for a, b in zip(found["score_ours"].pop("scores"), found["score_plain"].pop("scores")))
@@ -213,14 +215,6 @@ def main():
 
 def speedup(fast, slow):
     return (fast["pairs"] / fast["seconds"]) / (slow["pairs"] / slow["seconds"])
-
-
-def cpu():
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor()
 
 
 def show(report):

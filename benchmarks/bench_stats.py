@@ -16,6 +16,7 @@ import pandas as pd
 import scipy
 from scipy import stats
 
+from dre.pipeline.preflight import cpu
 from dre.stats import correlate
 
 ITEMS, CONTEXTS, ROWS = 900, 100, 60
@@ -70,15 +71,6 @@ def timed(function, *arguments, repeats=1):
         result = function(*arguments)
         times.append(time.perf_counter() - start)
     return min(times), result
-
-
-def cpu():
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
 
 
 def main():

@@ -1,7 +1,7 @@
 """What Algorithm 1 costs with every model whose price is known."""
 
 from dre.augment.experience import experience
-from dre.augment.forecast import COLUMNS, SAMPLE, dollars, forecast
+from dre.augment.forecast import COLUMNS, SAMPLE, dollars, every, forecast
 from dre.augment.walk import Walk
 from dre.judges import length, prices
 from dre.judges.judge import Judge
@@ -31,7 +31,7 @@ def table(contexts, n=None, max_rounds=3, again="refine", seen=None):
     import pandas as pd
 
     contexts, seen = list(contexts), seen or experience()
-    chosen = contexts[:: -(-len(contexts) // SAMPLE)]
+    chosen = every(contexts, SAMPLE)
     factor = (len(contexts) if n is None else n) / len(chosen)
     rows, totals = [], {}
     with Store(":memory:") as store:

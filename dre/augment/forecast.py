@@ -133,7 +133,7 @@ def _counts(walk, waiting, seen):
 def _to_come(walk, judge, prompt, waiting, seen):
     """A plan of a prompt with a recorded draft in place of the one to come."""
     rows = []
-    for item in waiting[:: -(-len(waiting) // SAMPLE)]:
+    for item in every(waiting, SAMPLE):
         stand_in = Item(item.context)
         stand_in.draft = drafted(seen.draft, 1)
         stand_in.draft[-1].label = "Positive"
@@ -161,3 +161,8 @@ def _longer(walk, prompt):
     for one in draft:
         one.label = EXPECTED["adversarial" if one.kind == "positive" else "positive"]
     return longest + prices.most_tokens(feedback(draft))
+
+
+def every(found, n):
+    """Return at most `n` of a sequence, evenly spaced."""
+    return list(found)[:: -(-len(found) // n)]

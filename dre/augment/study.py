@@ -4,6 +4,7 @@ import pandas as pd
 
 from dre import augment, classification
 from dre.augment import giveaways, lexical
+from dre.augment.forecast import every  # noqa: F401  notebook 01 asks for it here
 from dre.data import contexts, load, pairs, rated, recorded
 from dre.data.augmented import CONTEXTS as POOLS
 from dre.data.sets import splits
@@ -174,11 +175,6 @@ def bill(found, in_table_2):
         f"would cost less: from {cheap['usd_table_2']:,.0f} dollars ({cheap['model']}) to {dear['usd_table_2']:,.0f} "
         f"({dear['model']})."
     )
-
-
-def every(found, n):
-    """Return about `n` of the contexts, evenly spaced."""
-    return list(found)[:: -(-len(found) // n)]
 
 
 def _whole(name):

@@ -6,7 +6,6 @@ its own; `measured` calls it.
 
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
@@ -131,14 +130,9 @@ MEASURED = {
 
 def hardware():
     """Return GPU, processor and number of cores in words."""
-    from dre.pipeline.preflight import gpu
+    from dre.pipeline.preflight import cpu, gpu
 
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            name = next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
-    except (OSError, StopIteration):
-        name = platform.processor() or platform.machine()
-    return f"{gpu() or 'no GPU'}; {name}, {os.cpu_count()} cores"
+    return f"{gpu() or 'no GPU'}; {cpu()}, {os.cpu_count()} cores"
 
 
 def measured(profile):

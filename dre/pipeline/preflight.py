@@ -1,6 +1,7 @@
 """What a profile needs and this machine lacks, said before anything runs."""
 
 import os
+import platform
 import re
 import shutil
 import socket
@@ -42,6 +43,15 @@ def lacks(profile):
         found += [*data(profile), *encoder(profile)]
     found += [lack for lack in map(judge, profile.judges) if lack]
     return found
+
+
+def cpu():
+    """Return the name of the processor, as far as the system tells it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
 
 
 def gpu():

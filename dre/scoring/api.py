@@ -6,6 +6,7 @@ import json
 import pandas as pd
 
 from dre.errors import DreError
+from dre.report.signature import signature as line
 from dre.scoring import readers, signature
 from dre.scoring.rows import Unfit, row_of
 from dre.scoring.run import BLOCK
@@ -103,7 +104,7 @@ class DRE:
 
     def signature(self, rows=None):
         """Return the line to print beside a score; with ``rows``, it names what was scored, too."""
-        return signature.line(signature.parts(self.scorer, _sha256(rows) if rows else None))
+        return line(**signature.parts(self.scorer, _sha256(rows) if rows else None))
 
 
 def _rows(contexts, responses, references=None, ids=None, systems=None):

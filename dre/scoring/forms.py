@@ -37,13 +37,14 @@ def writer(path, ending, columns):
         return
     with open(path, "w", encoding="utf-8", newline="") as file:
         if ending == ".jsonl":
-            yield lambda table: file.write(_jsonl(table))
+            yield lambda table: file.write(jsonl(table))
         else:
             pd.DataFrame(columns=list(columns)).to_csv(file, index=False, lineterminator="\n")
             yield lambda table: table.to_csv(file, index=False, header=False, lineterminator="\n")
 
 
-def _jsonl(table):
+def jsonl(table):
+    """Return a table as JSON Lines, a row a line."""
     return table.to_json(orient="records", lines=True, force_ascii=False, double_precision=15)
 
 

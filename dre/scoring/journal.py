@@ -64,7 +64,7 @@ class Journal:
 
     def add(self, table):
         """Append the rows of a table; they are on the disk when this returns."""
-        data = table.to_json(orient="records", lines=True, force_ascii=False, double_precision=15).encode()
+        data = forms.jsonl(table).encode()
         try:
             self._file.write(data)
             self._file.flush()

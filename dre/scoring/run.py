@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dre.errors import DreError
+from dre.report.signature import signature as line
 from dre.scoring import forms, readers, signature
 from dre.scoring.journal import Journal, finished
 from dre.scoring.rows import Bad
@@ -61,7 +62,7 @@ def score_file(source, output, settings, names=None, skip_bad=False, engine=None
     given = examine(source, output, names or {}, skip_bad, progress)
     scorer = settings.open()
     found = signature.parts(scorer, given.sha256)
-    mark = {"signature": signature.line(found), "names": given.names, "skip_bad": bool(skip_bad)}
+    mark = {"signature": line(**found), "names": given.names, "skip_bad": bool(skip_bad)}
     done = finished(output, mark)
     if done is not None:
         return done

@@ -29,8 +29,3 @@ def parts(scorer, data=None):
     names = {"dre": "version", "torch": "torch", "sentence-transformers": "st", "transformers": "tf"}
     installed = versions()
     return found | {short: installed[package] for package, short in names.items()}
-
-
-def line(found):
-    """Return the parts as one line: ``dre:slm|model:1f2e…|recipe:paper|…``."""
-    return "|".join(f"{name}:{value}" for name, value in found.items())
