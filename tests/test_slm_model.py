@@ -14,7 +14,7 @@ from dre.data import load, pairs
 from dre.errors import DreError
 from dre.slm import losses, recipes
 from dre.slm.batching import Collator, training_rows, triplets
-from dre.slm.encoder import context_text, load_encoder
+from dre.slm.encoder import context_text, keep_end, load_encoder
 from dre.slm.head import Head
 from dre.slm.model import SLM
 from dre.slm.objective import Objective, triplet_terms
@@ -194,6 +194,32 @@ def test_an_uncalibrated_model_does_not_score(slm):
 
 def test_the_end_of_a_long_context_is_kept():
     assert context_text(("one two", "three four"), "|", max_words=3) == "| three four"
+
+
+def test_of_a_context_longer_than_the_encoder_reads_the_last_turn_counts(slm):
+    turns = ["do you like the tea " * 30, "it is my train"]
+    table = pd.DataFrame(
+        {
+            "pair_id": ["mine/1", "mine/2", "mine/3"],
+            "context": [turns, [turns[0], "no we did"], ["was it " * 30, *turns]],
+            "response": "yes i do",
+        }
+    )
+    first, other_end, other_beginning = slm.score(table)["distance"]
+    assert first != pytest.approx(other_end, abs=1e-4)
+    assert first == pytest.approx(other_beginning, abs=1e-5)
+
+
+@pytest.mark.parametrize("text", ["a b " * 200, "x" * 1000, "tea " * 126 + "no", "tea " * 200 + "z" * 90])
+def test_the_end_that_is_kept_is_read_whole(slm, text):
+    kept = keep_end(text, slm.model)
+    assert text.strip().endswith(kept)
+    n = len(slm.model.tokenizer(kept)["input_ids"])
+    assert n <= slm.model.max_seq_length
+    if len(slm.model.tokenizer(text)["input_ids"]) > n:  # no room was given away: another word would not fit
+        before = text.strip()[: -len(kept)].split()
+        longer = f"{before[-1]} {kept}" if before else text
+        assert len(slm.model.tokenizer(longer)["input_ids"]) > slm.model.max_seq_length
 
 
 @pytest.mark.parametrize(("recipe", "disentangled"), [("paper", True), ("released", True), ("paper", False)])

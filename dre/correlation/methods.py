@@ -139,11 +139,11 @@ def length(domain):
 
 def untrained(domain, encoder="minilm"):
     """Return the row of the untrained encoder: cosine of context and response."""
-    from dre.slm.encoder import context_text, load_encoder
+    from dre.slm.encoder import context_text, keep_end, load_encoder
 
     model = load_encoder(encoder)
     separator = getattr(model.tokenizer, "sep_token", None) or "\n"
-    contexts = [context_text(turns, separator) for turns in domain.items["context"]]
+    contexts = [keep_end(context_text(turns, separator), model) for turns in domain.items["context"]]
     texts = list(dict.fromkeys(contexts + list(domain.items["response"])))
     place = {text: i for i, text in enumerate(texts)}
     vectors = model.encode(texts, normalize_embeddings=True, show_progress_bar=False)

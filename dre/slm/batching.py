@@ -18,6 +18,8 @@ CHUNKS = 8
 def training_rows(contexts, separator):
     """One row a context: its text, its positives, its adversarials.
 
+    A text longer than the encoder reads is cut at its end when it is tokenised, as the stock trainer does.
+
     Raises
     ------
     DreError

@@ -79,13 +79,27 @@ def _first_line(error):
 
 
 def context_text(turns, separator="[SEP]", max_words=200):
-    """Join turns, oldest first, by the encoder's separator token; keep the last ``max_words`` words.
-
-    The end of a dialogue matters most for what fits next, and an encoder truncates at the end: so the beginning
-    is dropped here.
-    """
+    """Join turns, oldest first, by the encoder's separator token; keep the last ``max_words`` words."""
     words = f" {separator} ".join(turn.strip() for turn in turns).split()
     return " ".join(words[-max_words:])
+
+
+def keep_end(text, model):
+    """Return the end of a text that an encoder reads whole: at most ``model.max_seq_length`` tokens, whole words.
+
+    The end of a dialogue matters most for what fits next, and an encoder cuts at the end: so the beginning is dropped
+    before it reads.
+    """
+    tokenizer, limit = model.tokenizer, model.max_seq_length
+    if len(text) <= limit:  # a token has at least one character, so nothing has to be counted
+        return text
+    room = limit - tokenizer.num_special_tokens_to_add()
+    places = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
+    if len(places) <= room:
+        return text
+    cut = places[-room][0]
+    word = text.find(" ", max(cut - 1, 0))
+    return text[cut if word < 0 else word :].strip()
 
 
 def check_text(value, what):

@@ -17,7 +17,7 @@ from sentence_transformers import SentenceTransformer
 from dre.errors import DreError
 from dre.slm import hub, losses
 from dre.slm.card import card
-from dre.slm.encoder import check_text, context_text, load_encoder
+from dre.slm.encoder import check_text, context_text, keep_end, load_encoder
 from dre.slm.head import Head
 from dre.slm.recipes import Recipe, Stage
 
@@ -161,7 +161,6 @@ class SLM:
             raise DreError(
                 f"the pairs lack the column(s) {', '.join(sorted(missing))}: expected pair_id, context, response"
             )
-        separator = self.separator()
         contexts, responses, long = [], [], 0
         for pair_id, turns, response in zip(pairs["pair_id"], pairs["context"], pairs["response"]):
             turns = (turns,) if isinstance(turns, str) else turns
@@ -172,7 +171,7 @@ class SLM:
             for turn in turns:
                 if not isinstance(turn, str):
                     raise DreError(f"a turn of pair {pair_id} is of type {type(turn).__name__}: expected a string")
-            contexts.append(check_text(context_text(turns, separator), f"the context of pair {pair_id}"))
+            contexts.append(check_text(self.context(turns), f"the context of pair {pair_id}"))
             responses.append(check_text(response, f"the response of pair {pair_id}"))
             long += len(response.split()) > self.model.max_seq_length
         if long:
@@ -182,6 +181,10 @@ class SLM:
                 stacklevel=3,
             )
         return contexts, responses
+
+    def context(self, turns):
+        """Return the turns of a dialogue as the one text that is encoded; of a long one the end."""
+        return keep_end(context_text(turns, self.separator()), self.model)
 
     def separator(self):
         """Return the token between turns: the encoder's separator, or a line break where it has none."""

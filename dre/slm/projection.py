@@ -4,8 +4,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from dre.slm.encoder import context_text
-
 
 def project(slm, contexts, seed=0):
     """t-SNE of each context with its positives and adversarials, one projection a context and view.
@@ -25,8 +23,7 @@ def project(slm, contexts, seed=0):
     rows = []
     for context in contexts:
         kinds = ["c", *"p" * len(context.positives), *"a" * len(context.adversarials)]
-        text = context_text(context.turns, slm.separator())
-        h = slm.encode([text, *context.positives, *context.adversarials])
+        h = slm.encode([slm.context(context.turns), *context.positives, *context.adversarials])
         after = torch.cat([h["anchor"][:1], h["robust"][1:]])
         for view, points in (("Normal", h["sentence_embedding"]), ("Disentangled", after)):
             plane, distance = _plane(points.cpu().numpy(), seed)
