@@ -1,0 +1,122 @@
+"""The audit in one table, a row a model, and in words made of its numbers."""
+
+import numpy as np
+import pandas as pd
+
+from dre.audit.alter import OTHER
+from dre.audit.logits import NONE
+
+ENDS = ("", "_low", "_high", "_sd")
+#: where each column of the table comes from: part -> {its column: our column}
+PARTS = {
+    "accuracies": {"overall": "overall", "random_rejected": "random_rejected"},
+    "agreement": {"same": "same"},
+    "swaps": {"falls": "falls", "fall": "fall", "other": "swapped_accepted"},
+    "altered": {"overall": "other_context"},
+    "variance": {"interaction": "interaction"},
+}
+
+
+def table(accuracies, agreement, swaps, altered, variance, ratings=None):
+    """Return one row a model, by its main score.
+
+    Parameters
+    ----------
+    accuracies, agreement, swaps, altered, variance, ratings : DataFrame
+        Of `dre.audit.blind`, `swap`, `alter`, `variance` and `ratings`; None without ratings.
+
+    Returns
+    -------
+    DataFrame
+        ``model, family, score``, the columns of `PARTS`, ``spearman_<domain>``, each with ``_low, _high, _sd``;
+        ``seeds, signature``.
+    """
+    altered = altered[altered["shown"] == OTHER]
+    parts = {"accuracies": accuracies, "agreement": agreement, "swaps": swaps, "altered": altered, "variance": variance}
+    rows = []
+    for _, first in accuracies.iterrows():
+        row = {name: first[name] for name in ("model", "family", "score")}
+        for part, columns in PARTS.items():
+            found = _row(parts[part], row)
+            for theirs, ours in columns.items():
+                row |= {ours + end: found.get(theirs + end, np.nan) for end in ENDS}
+        for key in [] if ratings is None else dict.fromkeys(ratings["key"]):
+            found = _row(ratings[ratings["key"] == key], row)
+            row |= {f"spearman_{key}{end}": found.get(f"spearman{end}", np.nan) for end in ENDS}
+        rows.append(row | {"seeds": first["seeds"], "signature": first["signature"]})
+    return pd.DataFrame(rows)
+
+
+def _row(part, wanted):
+    """The row of a model's main score in one of the tables, {} where it has none."""
+    same = part["model"] == wanted["model"]
+    if "score" in part:
+        same &= part["score"] == wanted["score"]
+    return part[same].iloc[0] if same.any() else {}
+
+
+def reading(audit, swaps, variance, logits, ratings=None):
+    """Say in Markdown what the audit found, from its numbers alone."""
+    slms = audit[audit["family"] == "slm"]
+    lines = [_without_context(audit[audit["family"] == "blind"], slms)]
+    lines += [_swapped(swaps[swaps["model"] == row["model"]], row) for _, row in slms.iterrows()]
+    lines += _interaction(variance, logits)
+    lines += [] if ratings is None else [_rated(ratings, model) for model in slms["model"]]
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _without_context(blind, slms):
+    best = blind.loc[blind["overall"].idxmax()]
+    told = "; ".join(
+        f"{row['model']} {_value(row, 'overall')} % overall, {row['same']:.0f} % of its decisions being those of the "
+        f"response alone, {row['random_rejected']:.0f} % of random negatives rejected"
+        for _, row in slms.iterrows()
+    )
+    return (
+        f"**Without any context**, {best['model']} is right in {_value(best, 'overall')} % of cases. The SLMs: {told}."
+    )
+
+
+def _swapped(rows, row):
+    told = ", ".join(f"{one['score']} {_value(one, 'falls')} %" for _, one in rows.iterrows())
+    main = rows[rows["score"] == row["score"]].iloc[0]
+    if main["falls_low"] > 50:
+        verdict = "the score reads the context"
+    elif main["falls_high"] < 50:
+        verdict = "the score prefers another context"
+    else:
+        verdict = "no sign that the score reads the context"
+    return (
+        f"**Another conversation's context, {row['model']}:** the share of scores that fall is {told}; 50 % would mean "
+        f"that the context is not read. By its main score: {verdict}, and {main['other']:.0f} % of the positives are "
+        f"still accepted in the wrong conversation, {main['own']:.0f} % in their own. With all contexts exchanged, its "
+        f"accuracy against the labels is {row['other_context']:.1f} %, with the true ones {row['overall']:.1f} %."
+    )
+
+
+def _interaction(variance, logits):
+    told = ", ".join(
+        f"{row['model']} ({row['score']}) {_value(row, 'interaction')} %"
+        for _, row in variance[variance["family"] != "blind"].iterrows()
+    )
+    lines = [f"**Fit is interaction.** Its share of the score's variance on a grid of responses and contexts: {told}."]
+    additive = list(logits.loc[logits["interaction"] == NONE, "model"])
+    if additive:
+        lines.append(
+            f"**The logits of Eq. 15** have no interaction beyond rounding ({', '.join(additive)}): in another "
+            "conversation the logits of all responses move by the same amount, so their order is the same in each."
+        )
+    return lines
+
+
+def _rated(ratings, model):
+    told = "; ".join(
+        f"{row['domain']} {row['spearman']:.2f} ({row['difference']:+.2f} [{row['difference_low']:+.2f}, "
+        f"{row['difference_high']:+.2f}], {row['answer']})"
+        for _, row in ratings[ratings["model"] == model].drop_duplicates("key").iterrows()
+    )
+    return f"**With people, {model}** (Spearman; in brackets the difference to the untrained encoder): {told}."
+
+
+def _value(row, column):
+    return f"{row[column]:.1f} [{row[column + '_low']:.1f}, {row[column + '_high']:.1f}]"

@@ -1,0 +1,77 @@
+"""Figures of notebook 07: contexts exchanged, and the parts of a score's variance."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from dre.report.figure import COLOURS
+
+FAMILIES = {"blind": "0.45", "untrained": COLOURS[4], "slm": COLOURS[2]}
+PARTS = {  # column -> (words, colour, hatch)
+    "response": ("the response alone", COLOURS[1], ""),
+    "context": ("the context alone", COLOURS[5], "///"),
+    "interaction": ("the two together", COLOURS[0], ""),
+}
+ROW = 0.27  # inches a line
+
+
+def _lines(ax, table):
+    """Name the lines from top to bottom by model and score."""
+    ax.set_yticks(range(len(table)), [f"{model}: {score}" for model, score in zip(table["model"], table["score"])])
+    ax.set_ylim(len(table) - 0.4, -0.6)
+    ax.grid(axis="y", visible=False)
+
+
+def swaps(table):
+    """Draw the swap test, a line a score: how often it falls, and what is accepted before and after.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``model, family`` (a key of `FAMILIES`), ``score``; ``falls, own, other`` in percent, each with ``_low, _high``.
+    """
+    fig, (left, right) = plt.subplots(1, 2, figsize=(8.2, ROW * len(table) + 1.4), sharey=True)
+    at, colours = np.arange(len(table)), [FAMILIES[family] for family in table["family"]]
+    left.axvline(50, color="0.2", linewidth=1, linestyle="--")
+    left.hlines(at, table["falls_low"], table["falls_high"], colors=colours)
+    left.scatter(table["falls"], at, c=colours, s=22, zorder=3)
+    left.set(title="Does the score fall?", xlabel="pairs whose score falls in another\nconversation (%)")
+    left.set_xlim(min(40, table["falls_low"].min() - 2), 101)
+    left.text(50, -0.62, "not read ", ha="right", va="bottom", fontsize=7, color="0.2")
+    for shift, column, face in ((-0.12, "own", None), (0.12, "other", "white")):
+        right.hlines(at + shift, table[f"{column}_low"], table[f"{column}_high"], colors=colours, linewidth=1)
+        right.scatter(
+            table[column], at + shift, s=22, zorder=3, edgecolors=colours, facecolors=face or colours, linewidths=1.1
+        )
+    right.set(title="Is the response accepted?", xlabel="positive responses accepted (%)", xlim=(-2, 102))
+    _lines(left, table)
+    right.grid(axis="y", visible=False)
+    marks = [
+        plt.Line2D([], [], marker="o", linestyle="", color="0.3", markersize=4.5, label="in its own conversation"),
+        plt.Line2D(
+            [], [], marker="o", linestyle="", color="0.3", markerfacecolor="white", markersize=4.5, label="in another"
+        ),
+    ]
+    right.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, -0.9 / (ROW * len(table) + 0.2)), ncols=2)
+    return fig
+
+
+def variance(table):
+    """Draw the shares of variance, a bar a score.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``model, score``; ``response, context, interaction`` in percent.
+    """
+    fig, ax = plt.subplots(figsize=(7.2, ROW * len(table) + 1.2))
+    left = np.zeros(len(table))
+    for column, (label, colour, hatch) in PARTS.items():
+        ax.barh(
+            range(len(table)), table[column], left=left, height=0.68, color=colour, hatch=hatch, edgecolor="white",
+            linewidth=0.5, label=label,
+        )  # fmt: skip
+        left += table[column].fillna(0).to_numpy()
+    _lines(ax, table)
+    ax.set(xlabel="share of the variance of the score (%)", xlim=(0, 100))
+    fig.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return fig
