@@ -95,5 +95,6 @@ def over_seeds(column, values, contexts, resamples=1000, seed=0):
     """
     values = np.atleast_2d(np.asarray(values, float))
     found = cluster_mean_interval(values.mean(axis=0), contexts, resamples=resamples, seed=seed).iloc[0]
-    sd = np.nanmean(values, axis=1).std(ddof=1) if len(values) > 1 else np.nan
+    known = len(values) > 1 and found["n"] > 0
+    sd = np.nanmean(values, axis=1).std(ddof=1) if known else np.nan
     return {column: found["mean"], f"{column}_low": found["low"], f"{column}_high": found["high"], f"{column}_sd": sd}
