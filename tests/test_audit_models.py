@@ -175,10 +175,11 @@ def test_one_row_a_model_with_the_numbers_of_its_main_score(examined):
     assert row["spearman_toy"] == rated[rated["model"] == "SLM, paper"]["spearman"].iloc[0]
     assert np.isnan(audit.set_index("model").loc["length only", "same"])
     assert "spearman_toy" not in summary.table(*found)
-    text = summary.reading(audit, swaps, variances, logits.table(examined, 6), rated)
+    text = summary.reading(audit, swaps, altered, variances, logits.table(examined, 6), rated)
     for number in (row["overall"], row["falls"], row["interaction"]):
         assert f"{number:.1f} [" in text
     assert "no interaction beyond rounding (SLM, paper)" in text and "Toy" in text
+    assert f"another context {elsewhere['change'].item():.2f}." in text and alter.OWN not in text
 
 
 def test_the_words_follow_the_numbers():
@@ -189,7 +190,7 @@ def test_the_words_follow_the_numbers():
             subject(function, "SLM, x"),
         ]
         every, _ = parts(found)
-        return summary.reading(summary.table(*every), every[2], every[4], logits.table([]))
+        return summary.reading(summary.table(*every), *every[2:], logits.table([]))
 
     assert "no sign that the score reads the context, and 100 % of the positives" in words(length)
     assert "the score reads the context, and 0 % of the positives" in words(overlap)

@@ -68,7 +68,7 @@ def table(subjects, resamples=1000, seed=0):
     Returns
     -------
     DataFrame
-        ``model, shown`` (`OWN`, a key of `ALTERED`, or `OTHER`, which is the yardstick); ``change``: mean absolute
+        ``model, family, shown`` (`OWN`, a key of `ALTERED`, or `OTHER`, the yardstick); ``change``: mean absolute
         change of the score in its standard deviations, over pairs whose context was changed; then the accuracies in
         percent at the thresholds from dev, by the labels of the true contexts. Means over seeds with ``_low, _high,
         _sd``; ``changed``: contexts that the alteration changed.
@@ -82,7 +82,7 @@ def table(subjects, resamples=1000, seed=0):
             scores = subject.scorer(altered)[subject.main]
             differs = (altered["context"] != pairs["context"]).to_numpy()
             change = np.where(differs, np.abs(scores - subject.scores[subject.main]) / subject.sd(subject.main), np.nan)
-            row = {"model": subject.model, "shown": how}
+            row = {"model": subject.model, "family": subject.scorer.family, "shown": how}
             row |= over_seeds("change", change, pairs["context_id"], resamples, seed)
             right = accuracy_row(subject.model, "ours", pairs, decisions(subject, scores), resamples, seed)
             row |= {key: value for key, value in right.items() if key not in ("model", "source", "signature", "seeds")}

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from dre.audit.alter import OTHER
+from dre.audit.alter import OTHER, OWN
 from dre.audit.logits import NONE
 
 ENDS = ("", "_low", "_high", "_sd")
@@ -55,11 +55,12 @@ def _row(part, wanted):
     return part[same].iloc[0] if same.any() else {}
 
 
-def reading(audit, swaps, variance, logits, ratings=None):
+def reading(audit, swaps, altered, variance, logits, ratings=None):
     """Say in Markdown what the audit found, from its numbers alone."""
     slms = audit[audit["family"] == "slm"]
     lines = [_without_context(audit[audit["family"] == "blind"], slms)]
     lines += [_swapped(swaps[swaps["model"] == row["model"]], row) for _, row in slms.iterrows()]
+    lines += [_disorder(altered[altered["model"] == model]) for model in slms["model"]]
     lines += _interaction(variance, logits)
     lines += [] if ratings is None else [_rated(ratings, model) for model in slms["model"]]
     return "\n".join(f"- {line}" for line in lines)
@@ -92,6 +93,11 @@ def _swapped(rows, row):
         f"still accepted in the wrong conversation, {main['own']:.0f} % in their own. With all contexts exchanged, its "
         f"accuracy against the labels is {row['other_context']:.1f} %, with the true ones {row['overall']:.1f} %."
     )
+
+
+def _disorder(rows):
+    told = ", ".join(f"{row['shown']} {row['change']:.2f}" for _, row in rows[rows["shown"] != OWN].iterrows())
+    return f"**Disorder, {rows['model'].iloc[0]}:** mean change of the score, in its standard deviations: {told}."
 
 
 def _interaction(variance, logits):

@@ -5,7 +5,7 @@ import pandas as pd
 
 from dre.audit.subjects import sample
 from dre.errors import DreError
-from dre.stats.bootstrap import interval, resample_weights
+from dre.stats.bootstrap import interval, jackknife_weights, resample_weights
 
 SHARES = ("response", "context", "interaction")
 #: a variance, or an interaction as its share, below this is rounding
@@ -82,8 +82,8 @@ def table(subjects, size=60, resamples=1000, seed=0):
     Returns
     -------
     DataFrame
-        ``model, family, score, response, context, interaction`` with ``_low, _high`` (bootstrap over contexts, each
-        with its response) and ``_sd`` over seeds; ``contexts``: rows and columns of the grid.
+        ``model, family, score, response, context, interaction`` with ``_low, _high`` (BCa bootstrap over contexts,
+        each with its response) and ``_sd`` over seeds; ``contexts``: rows and columns of the grid.
     """
     rows = []
     for subject in subjects:
@@ -97,8 +97,11 @@ def table(subjects, size=60, resamples=1000, seed=0):
 
 def _over_seeds(matrices, resamples, seed):
     single = np.concatenate([shares(matrix) for matrix in matrices])
-    weights = resample_weights(matrices.shape[1], resamples, seed)
-    low, high = interval(np.mean([shares(matrix, weights) for matrix in matrices], axis=0))
+    n = matrices.shape[1]
+    weights = np.vstack([jackknife_weights(n), resample_weights(n, resamples, seed)])
+    # A resample repeats contexts, which makes the main effects look larger than they are: BCa corrects for it.
+    draws = np.mean([shares(matrix, weights) for matrix in matrices], axis=0).round(12)
+    low, high = interval(draws[n:], method="bca", estimate=single.mean(axis=0).round(12), jackknife=draws[:n])
     sd = single.std(axis=0, ddof=1) if len(single) > 1 else np.full(3, np.nan)
     row = {}
     for i, name in enumerate(SHARES):

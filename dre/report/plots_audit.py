@@ -51,7 +51,7 @@ def swaps(table):
             [], [], marker="o", linestyle="", color="0.3", markerfacecolor="white", markersize=4.5, label="in another"
         ),
     ]
-    right.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, -0.9 / (ROW * len(table) + 0.2)), ncols=2)
+    fig.legend(handles=marks, loc="outside lower center", ncols=2)
     return fig
 
 
