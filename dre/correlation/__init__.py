@@ -10,5 +10,8 @@
 ``inputs``      the frozen SLM scores that go into the prompts of interior refinement;
 ``people``      agreement of annotators;
 ``transfer``    Table 5;
+``calibration`` every judge on every rated set, fused with a weight learned on the other sets;
+``harm``        does a fusion hurt: paired tests, and in words;
+``frontier``    correlation against cost: SLM, judge, fusion, cascade; ``frontier_cost`` what a judge takes;
 ``cost``        calls, tokens, money, seconds, memory.
 """

@@ -4,7 +4,7 @@ from dre.correlation.methods import INTERIOR
 from dre.report.signature import named, signature
 from dre.slm.provenance import versions
 
-WITH_SLM = ("slm", "Ex-DRE", "SLIDE", *INTERIOR)
+WITH_SLM = ("slm", "SLM", "Ex-DRE", "SLIDE", "Rank average", "Calibrated", *INTERIOR)
 METRICS = ("reference", "trained", "none")
 
 
