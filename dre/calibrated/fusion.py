@@ -130,8 +130,8 @@ class Calibrated:
         """Read a fusion that `save` wrote."""
         try:
             found = json.loads(Path(path).read_text(encoding="utf-8"))
-            scales = {name: Scale(*(tuple(found.pop(name)[side]) for side in ("at", "z"))) for name in ("slm", "llm")}
-            return cls(**found, **scales)
+            scales = {name: Scale(tuple(found[name]["at"]), tuple(found[name]["z"])) for name in ("slm", "llm")}
+            return cls(**found | scales)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DreError(
                 f"{path} is no saved fusion ({type(error).__name__}: {error}); write one with save"

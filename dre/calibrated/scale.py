@@ -33,7 +33,9 @@ class Scale:
         if len(values) < 2:
             raise DreError(f"found {len(values)} distinct scores; a scale needs at least two")
         z = norm.ppf((np.cumsum(counts) - counts / 2) / counts.sum())
-        kept = np.unique(np.linspace(0, len(values) - 1, min(len(values), KNOTS)).round().astype(int))
+        kept = np.arange(len(z))
+        if len(z) > KNOTS:  # evenly in z, so that the tails are kept as well as the middle
+            kept = np.unique(np.searchsorted(z, np.linspace(z[0], z[-1], KNOTS)))
         return cls(tuple(values[kept].tolist()), tuple(z[kept].tolist()))
 
     def __call__(self, scores):

@@ -58,6 +58,10 @@ def _dollars(judge, counted, live):
         provider, row = VERSION_UNKNOWN[judge]
         tokens = counted.loc[row, ["input_tokens", "output_tokens"]]
         found = [price.cost(*tokens) for name, price in prices.named().items() if name.startswith(f"{provider}:")]
-        why = f"the version was not recorded: ${min(found):.2f} to ${max(found):.2f} if all are asked, by what {provider} lists"
-        return line | {"dollars_low": min(found), "dollars_high": max(found), "why": f"{why}; {NO_SECONDS}"}
+        bounds = f"${min(found):.2f} to ${max(found):.2f} if all are asked, by what {provider} lists"
+        return line | {
+            "dollars_low": min(found),
+            "dollars_high": max(found),
+            "why": f"the version was not recorded: {bounds}; {NO_SECONDS}",
+        }
     return line | {"why": NO_PRICE}
