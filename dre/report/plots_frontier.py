@@ -2,6 +2,7 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 
 from dre.report.figure import COLOURS
 
@@ -57,7 +58,7 @@ def frontier(choices, sweeps, ylabel):
     style = {name: _style(k) for k, name in enumerate(judges)}
     size = (1.0 + 2.9 * len(sets), 5.8 + 0.15 * (len(judges) // 5))
     fig, axes = plt.subplots(2, len(sets), figsize=size, sharey="col", squeeze=False)
-    limits = _limits(choices)
+    limits = _limits(choices[choices["choice"].isin(CHOICES)], sweeps.loc[sweeps["share"] > 0, "share"].min())
     for (above, below), name in zip(axes.T, sets):
         part, swept = (table[table["domain"] == name] for table in (choices, sweeps))
         _against_dollars(above, part, swept, style, limits)
@@ -66,7 +67,7 @@ def frontier(choices, sweeps, ylabel):
         below.set(xlabel="share of responses the judge sees")
     for ax in axes[:, 0]:
         ax.set_ylabel(ylabel)
-    fig.legend(handles=_legend(style), loc="outside lower center", ncols=5, fontsize=7)
+    fig.legend(handles=_legend(style), loc="outside lower center", ncols=5 if len(sets) > 2 else 3, fontsize=7)
     return fig
 
 
@@ -78,11 +79,12 @@ def _style(k):
     }
 
 
-def _limits(choices):
-    """Lowest and highest dollars of all panels as powers of ten; 0.01 to 10 where nothing has a price."""
-    known = choices[["dollars", "dollars_low", "dollars_high"]].to_numpy(float).ravel()
+def _limits(choices, least):
+    """Lowest dollars (where the judge sees the least share) and highest, as powers of ten; 0.01 and 10 without any."""
+    known = [choices["dollars"], choices["dollars"] * least, choices["dollars_low"], choices["dollars_high"]]
+    known = pd.concat(known).dropna()
     known = known[known > 0]
-    if not len(known):
+    if known.empty:
         return -2.0, 1.0
     return float(np.floor(np.log10(known.min()))), float(np.ceil(np.log10(known.max())))
 
