@@ -192,9 +192,11 @@ def test_the_words_follow_the_numbers():
         every, _ = parts(found)
         return summary.reading(summary.table(*every), *every[2:], logits.table([]))
 
-    assert "no sign that the score reads the context, and 100 % of the positives" in words(length)
-    assert "the score reads the context, and 0 % of the positives" in words(overlap)
-    assert "the score prefers another context" in words(lambda c, r: -overlap(c, r) - 2.0 * (len(r) > 25))
+    assert "no sign that it notices the exchange, with a mean fall of 0.00" in words(length)
+    assert "main score: it notices the exchange" in words(overlap) and "own conversation, 0 % in the wrong" in words(
+        overlap
+    )
+    assert "it prefers the other context" in words(lambda c, r: -overlap(c, r) - 2.0 * (len(r) > 25))
     assert "Eq. 15" not in words(length)
 
 

@@ -6,6 +6,7 @@
 ``swap``      the context exchanged for another conversation's;
 ``alter``     the context with its turns or words in another order, or cut to its last turn;
 ``variance``  how much of a score is the response's, the context's, and their interaction's;
+``logits``    that the logits of Eq. 15 have no interaction;
 ``ratings``   correlation with people before and after training;
 ``summary``   one row a model, and the same in words.
 """

@@ -59,7 +59,8 @@ def reading(audit, swaps, altered, variance, logits, ratings=None):
     """Say in Markdown what the audit found, from its numbers alone."""
     slms = audit[audit["family"] == "slm"]
     lines = [_without_context(audit[audit["family"] == "blind"], slms)]
-    lines += [_swapped(swaps[swaps["model"] == row["model"]], row) for _, row in slms.iterrows()]
+    untrained = swaps[swaps["family"] == "untrained"].iloc[0]
+    lines += [_swapped(swaps[swaps["model"] == row["model"]], row, untrained) for _, row in slms.iterrows()]
     lines += [_disorder(altered[altered["model"] == model]) for model in slms["model"]]
     lines += _interaction(variance, logits)
     lines += [] if ratings is None else [_rated(ratings, model) for model in slms["model"]]
@@ -78,20 +79,21 @@ def _without_context(blind, slms):
     )
 
 
-def _swapped(rows, row):
+def _swapped(rows, row, untrained):
     told = ", ".join(f"{one['score']} {_value(one, 'falls')} %" for _, one in rows.iterrows())
     main = rows[rows["score"] == row["score"]].iloc[0]
     if main["falls_low"] > 50:
-        verdict = "the score reads the context"
+        verdict = "it notices the exchange"
     elif main["falls_high"] < 50:
-        verdict = "the score prefers another context"
+        verdict = "it prefers the other context"
     else:
-        verdict = "no sign that the score reads the context"
+        verdict = "no sign that it notices the exchange"
     return (
         f"**Another conversation's context, {row['model']}:** the share of scores that fall is {told}; 50 % would mean "
-        f"that the context is not read. By its main score: {verdict}, and {main['other']:.0f} % of the positives are "
-        f"still accepted in the wrong conversation, {main['own']:.0f} % in their own. With all contexts exchanged, its "
-        f"accuracy against the labels is {row['other_context']:.1f} %, with the true ones {row['overall']:.1f} %."
+        f"that the context is not read. Of the main score: {verdict}, with a mean fall of {main['fall']:.2f} standard "
+        f"deviations (untrained encoder: {untrained['fall']:.2f}); {main['own']:.0f} % of the positives are accepted "
+        f"in their own conversation, {main['other']:.0f} % in the wrong one. With all contexts exchanged, its accuracy "
+        f"against the labels is {row['other_context']:.1f} %, with the true ones {row['overall']:.1f} %."
     )
 
 
