@@ -31,8 +31,8 @@ def variants(slm_table):
     }
 
 
-def choose_threshold(scores, kinds):
-    """Return the threshold with the best mean of positive and adversarial accuracy.
+def choose_threshold(scores, kinds, negatives="a"):
+    """Return the threshold with the best mean of positive and negative accuracy.
 
     Candidates lie halfway between neighbouring scores; of equally good ones the middle one is taken, so that the
     choice does not sit on the edge of a plateau.
@@ -41,25 +41,27 @@ def choose_threshold(scores, kinds):
     ----------
     scores : (n,) array
         Higher is better.
-    kinds : (n,) array of "p", "a" (others are ignored)
+    kinds : (n,) array of "p", "a", "r"
+    negatives : "a" or "ar"
+        Adversarial negatives alone, as in Table 3, or random ones, too, each kind with equal weight.
 
     Raises
     ------
     DreError
-        If either kind is missing or a score is not finite.
+        If a kind is missing or a score is not finite.
     """
     scores, kinds = np.asarray(scores, float), np.asarray(kinds)
-    positive, adversarial = np.sort(scores[kinds == "p"]), np.sort(scores[kinds == "a"])
-    if not len(positive) or not len(adversarial):
-        raise DreError(
-            f"found {len(positive)} positive and {len(adversarial)} adversarial scores: a threshold needs both"
-        )
-    if not np.isfinite(positive).all() or not np.isfinite(adversarial).all():
+    by_kind = {kind: np.sort(scores[kinds == kind]) for kind in f"p{negatives}"}
+    if not all(len(values) for values in by_kind.values()):
+        names = {"p": "positive", "a": "adversarial", "r": "random"}
+        found = " and ".join(f"{len(values)} {names[kind]}" for kind, values in by_kind.items())
+        raise DreError(f"found {found} scores: a threshold needs all of them")
+    if not all(np.isfinite(values).all() for values in by_kind.values()):
         raise DreError("some scores are missing or infinite: leave those pairs out before choosing a threshold")
-    levels = np.unique(np.concatenate([positive, adversarial]))
+    levels = np.unique(np.concatenate(list(by_kind.values())))
     candidates = np.concatenate([[levels[0]], (levels[1:] + levels[:-1]) / 2])
-    accepted = 1 - np.searchsorted(positive, candidates, side="left") / len(positive)
-    rejected = np.searchsorted(adversarial, candidates, side="left") / len(adversarial)
+    below = {kind: np.searchsorted(v, candidates, side="left") / len(v) for kind, v in by_kind.items()}
+    accepted, rejected = 1 - below["p"], np.mean([below[kind] for kind in negatives], axis=0)
     best = np.flatnonzero(np.isclose(accepted + rejected, (accepted + rejected).max(), rtol=0, atol=1e-12))
     return float(candidates[best[len(best) // 2]])
 

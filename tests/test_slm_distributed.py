@@ -28,9 +28,10 @@ import dre.slm.precision
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 dre.slm.precision.native_bf16 = lambda: False
 from dre.data import load
-from dre.slm import distributed, recipes
+from dre.slm import distributed, head, recipes
 from dre.slm.training import fit
 
+head.DROPOUT = 0.0
 out, encoder, *cases = sys.argv[1:]
 steps = []
 def keep(optimizer, args, kwargs):
@@ -47,7 +48,7 @@ for case in cases:
         torch.save(steps, f"{out}/{case}.pt")
 """
 #: recipe and number of contexts, in batches of four; nine end with a batch of one
-CASES = {"paper-4": 1, "paper-9": 3, "released-4": 3, "released-plain-4": 2}
+CASES = {"paper-4": 1, "paper-9": 3, "released-4": 3, "released-plain-4": 2, "context-4": 1}
 REPOSITORY = Path(__file__).parents[1]
 
 

@@ -29,7 +29,7 @@ def untrained(path, recipe="paper", disentangled=True):
     torch.manual_seed(1)
     recipe = recipes.get(recipe, disentangled=disentangled)
     base = load_encoder(path)
-    model = SentenceTransformer(modules=[*base, Head(32, recipe.sep)])
+    model = SentenceTransformer(modules=[*base, Head(32, recipe.sep, recipe.head)])
     slm = SLM(model, recipe)
     slm.calibrate(load("mini", "dev"))
     return slm
@@ -222,7 +222,9 @@ def test_the_end_that_is_kept_is_read_whole(slm, text):
         assert len(slm.model.tokenizer(longer)["input_ids"]) > slm.model.max_seq_length
 
 
-@pytest.mark.parametrize(("recipe", "disentangled"), [("paper", True), ("released", True), ("paper", False)])
+@pytest.mark.parametrize(
+    ("recipe", "disentangled"), [("paper", True), ("released", True), ("paper", False), ("context", True)]
+)
 def test_saved_and_loaded_models_score_alike(encoder_path, tmp_path, recipe, disentangled):
     slm = untrained(encoder_path, recipe, disentangled)
     slm.save(tmp_path / "slm")

@@ -116,10 +116,10 @@ def child(out, recipe, encoder, epochs):
     return subprocess.Popen([sys.executable, "-c", FIT, str(out), recipe, encoder, str(epochs)], env=env)
 
 
-@pytest.mark.parametrize(("recipe", "at"), [("paper", 2), ("released", 3)])
+@pytest.mark.parametrize(("recipe", "at"), [("paper", 2), ("released", 3), ("context", 2)])
 def test_a_killed_training_resumes_and_ends_with_the_same_curve(encoder, tmp_path, recipe, at):
     """kill -9 once `at` epochs (over all stages) are checkpointed; then the same call again."""
-    epochs = 5 if recipe == "paper" else 2
+    epochs = 2 if recipe == "released" else 5
     out = tmp_path / "killed"
     process = child(out, recipe, encoder, epochs)
     finished = set()
@@ -149,7 +149,7 @@ def test_a_checkpoint_cut_short_is_not_resumed_from(tmp_path):
 
 
 def test_unknown_recipe_and_epochs_are_named(tmp_path):
-    with pytest.raises(DreError, match="unknown recipe 'papre': expected one of paper, released"):
+    with pytest.raises(DreError, match="unknown recipe 'papre': expected one of paper, released, context"):
         fit([], [], tmp_path / "x", recipe="papre")
     with pytest.raises(DreError, match="epochs is 0"):
         recipes.get("paper", epochs=0)

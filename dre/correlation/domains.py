@@ -117,8 +117,10 @@ def entry(profile, domain):
     return next((each for each in profile.sets if each.key == domain.key), profile.sets[0])
 
 
-def slms(profile, domain):
-    """Return the SLMs of a domain: first recipe, every seed, trained on the domain's own training set.
+def slms(profile, domain, recipe=None):
+    """Return the SLMs of a domain: every seed of a recipe.
+
+    The first recipe, which is the default, is trained on the domain's own training set; the others on the first set.
 
     Returns
     -------
@@ -127,7 +129,8 @@ def slms(profile, domain):
     """
     from dre.slm import runs
 
-    own, recipe = entry(profile, domain), profile.recipes[0]
+    first = recipe is None or recipe == profile.recipes[0]
+    own, recipe = (entry(profile, domain), profile.recipes[0]) if first else (profile.sets[0], recipe)
     models = {seed: runs.train_or_load(profile, own, recipe, seed) for seed in profile.seeds}
     seeds = "seed" if len(models) == 1 else "seeds"
     return models, f"{own.label}, recipe {recipe}, {seeds} {', '.join(map(str, models))}"

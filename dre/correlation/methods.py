@@ -55,6 +55,8 @@ class Row:
         Of a judge's replies: how many, and how many without a usable score.
     incomparable : str
         Why it cannot be held against the published number, "" if it can.
+    slms : tuple of SLM
+        Those behind it, one a seed, where they are not those of the other rows.
     """
 
     method: str
@@ -67,6 +69,7 @@ class Row:
     replies: int | None = None
     malformed: int | None = None
     incomparable: str = ""
+    slms: tuple = ()
 
 
 def rows(domain, scored, trained_on, opinions, encoder="minilm"):
@@ -152,13 +155,19 @@ def untrained(domain, encoder="minilm"):
     return Row("Encoder, untrained", "none", cosine, how=f"cosine of {encoder}, context and response")
 
 
-def slm_rows(scored, trained_on):
-    """Return the SLM's three rows: s_p, 1 - s_d, and their sum (Eq. 19)."""
+def slm_rows(scored, trained_on, recipe="", slms=()):
+    """Return the SLM's three rows: s_p, 1 - s_d, and their sum (Eq. 19).
+
+    With a ``recipe`` that is not the paper's the rows are named for it and fill no published one; ``slms`` made them.
+    """
     from dre.classification import variants
 
     found = {seed: variants(table.set_index("pair_id")) for seed, table in scored.items()}
+    how = f"trained on {trained_on}"
     return [
-        Row(name, "slm", _by_seed(found, name), (SLM_ROWS[name],), f"trained on {trained_on}")
+        Row(f"{name}, {recipe}", "slm", _by_seed(found, name), (), how, slms=tuple(slms))
+        if recipe
+        else Row(name, "slm", _by_seed(found, name), (SLM_ROWS[name],), how)
         for name in next(iter(found.values()))
     ]
 

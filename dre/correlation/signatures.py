@@ -24,6 +24,7 @@ def of_rows(domain, rows, slms=()):
 
 def _parts(row, slms):
     parts = {"metric": row.how if row.family in METRICS else "", "judge": row.judge, "prompt": row.prompt}
+    slms = list(row.slms) or slms
     if slms and row.family in WITH_SLM:
         from dre.slm.runs import identity
 

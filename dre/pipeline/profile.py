@@ -63,6 +63,7 @@ class Profile:
     recipes: tuple
     seeds: tuple
     epochs: Mapping
+    beside: Mapping
     sets: tuple
     rated: tuple
     judges: tuple
@@ -125,6 +126,7 @@ def profile(name, folder=None):
         raise DreError(f"{where}: 'name' is '{values['name']}', expected '{name}', as the file is called")
     values["sets"] = tuple(_training_set(entry, f"{where}, sets[{i}]") for i, entry in enumerate(values["sets"]))
     values["epochs"] = _epochs(values["epochs"], values["recipes"], where)
+    values["beside"] = _beside(values["beside"], where)
     for key in ("recipes", "seeds", "rated", "judges"):
         values[key] = tuple(values[key])
     if not values["seeds"] or not all(type(seed) is int for seed in values["seeds"]):
@@ -162,7 +164,7 @@ def overview(folder=None):
 
 TYPES = {
     "name": str, "title": str, "needs": str, "encoder": str, "network": bool, "gpu": bool, "resamples": int,
-    "recipes": list, "seeds": list, "sets": list, "rated": list, "judges": list, "epochs": (int, dict),
+    "recipes": list, "seeds": list, "sets": list, "rated": list, "judges": list, "epochs": (int, dict), "beside": dict,
     "key": str, "label": str, "train": list, "dev": list, "test": list, "held_out": (int, float),
 }  # fmt: skip
 
@@ -205,3 +207,10 @@ def _epochs(value, recipes, where):
             f"{where}: 'epochs' is {value!r}, expected a number > 0, or one for each of {', '.join(recipes)}"
         )
     return epochs
+
+
+def _beside(value, where):
+    """Return the names of what a recipe with a mixture learns from beside labelled contexts."""
+    if set(value) != {"dialogues", "graded"} or not all(isinstance(names, list) for names in value.values()):
+        raise DreError(f"{where}: 'beside' is {value!r}, expected two lists of names, dialogues and graded")
+    return {key: tuple(names) for key, names in value.items()}

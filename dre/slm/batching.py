@@ -68,22 +68,34 @@ class Collator:
 
     def __call__(self, rows):
         """Collate a list of rows."""
-        texts = sorted(
-            {t for row in rows for t in (row["context"], *row["positives"], *row["adversarials"])},
-            key=_length,
-        )
-        position = {text: i for i, text in enumerate(texts)}
+        texts = {t for row in rows for t in (row["context"], *row["positives"], *row["adversarials"])}
+        position, batch = chunked(texts, self.preprocess)
         label = [
             (position[row["context"]], position[row["positives"][p]], position[row["adversarials"][a]])
             for row in rows
             for p, a in triplets(len(row["positives"]), len(row["adversarials"]), self.pairs)
         ]
-        batch = {"return_loss": True, "label": torch.tensor(label)}
-        size = -(-len(texts) // CHUNKS)
-        for i, start in enumerate(range(0, len(texts), size)):
-            for key, value in self.preprocess(texts[start : start + size]).items():
-                batch[f"chunk{i}_{key}"] = value
-        return batch
+        return batch | {"return_loss": True, "label": torch.tensor(label)}
+
+
+def chunked(texts, preprocess):
+    """Return where each of a set of texts stands, and their tokens in at most eight chunks of similar length.
+
+    Returns
+    -------
+    position : dict of str to int
+        Place in the concatenated chunks.
+    batch : dict
+        ``chunk<i>_<key>``, for every key of ``preprocess(list of texts)``.
+    """
+    texts = sorted(texts, key=_length)
+    size = -(-len(texts) // CHUNKS)
+    batch = {
+        f"chunk{i}_{key}": value
+        for i, start in enumerate(range(0, len(texts), size))
+        for key, value in preprocess(texts[start : start + size]).items()
+    }
+    return {text: i for i, text in enumerate(texts)}, batch
 
 
 def _length(text):

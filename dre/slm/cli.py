@@ -22,7 +22,7 @@ def register(subparsers):
     add("--out", metavar="FOLDER", help="with --train: where the model goes")
     add("--encoder", help="with --train: minilm (default), distilbert, a Hub id or a folder")
     add("--epochs", type=int, metavar="N", help="with --train: of every stage, instead of the recipe's own")
-    add("--recipe", default="paper", help="paper (default) or released")
+    add("--recipe", default="paper", help="paper (default), released or context")
     add("--seed", type=int, default=0, metavar="N", help="default: 0")
     add("--plain", action="store_true", help="without disentanglement, the control of Figures 3 and 4")
     train.set_defaults(handler=_train)

@@ -5,6 +5,10 @@ import torch.nn.functional as F
 from sentence_transformers.base.modules import Module
 from torch import nn
 
+#: of embeddings before they are multiplied: about what brings their entries near those a linear layer is made for
+LENGTH = 4.0
+DROPOUT = 0.1
+
 
 class Head(Module):
     """Separate embeddings into robust and non-robust parts and classify (context, response) pairs.
@@ -17,14 +21,15 @@ class Head(Module):
     dimension : int
         d, the encoder's width.
     sep : {"maps", "halves", "none"}
-        See :class:`dre.slm.recipes.Recipe`.
+    kind : {"linear", "interaction"}
+        See :class:`dre.slm.recipes.Recipe`, ``sep`` and ``head``.
     """
 
-    config_keys = ["dimension", "sep"]
+    config_keys = ["dimension", "sep", "kind"]
 
-    def __init__(self, dimension, sep="maps"):
+    def __init__(self, dimension, sep="maps", kind="linear"):
         super().__init__()
-        self.dimension, self.sep = dimension, sep
+        self.dimension, self.sep, self.kind = dimension, sep, kind
         if sep == "maps":
             self.robust, self.non_robust = nn.Linear(dimension, dimension), nn.Linear(dimension, dimension)
             # Starting from the identity keeps delta(h_c, h_robust) the encoder's own distance at step 0.
@@ -32,7 +37,11 @@ class Head(Module):
             nn.init.zeros_(self.robust.bias)
         elif sep == "halves":
             self.project = nn.Linear(dimension, dimension)
-        self.classifier = nn.Linear(2 * dimension, 2 if sep == "none" else 3)
+        if kind == "linear":
+            self.classifier = nn.Linear(2 * dimension, 2 if sep == "none" else 3)
+        else:  # adversarial, positive, grade
+            layers = (nn.Linear(4 * dimension, dimension), nn.GELU(), nn.Dropout(DROPOUT), nn.Linear(dimension, 3))
+            self.classifier = nn.Sequential(*layers)
 
     def forward(self, features):
         """Add ``anchor`` (h_c), ``robust`` and ``non_robust`` to the features; h itself is left as it is."""
@@ -52,8 +61,19 @@ class Head(Module):
         return h, h, None
 
     def logits(self, h_c, h_res):
-        """Linear(concat(h_c, h_res)) of Eq. 15: (n, d), (n, d) -> (n, classes)."""
-        return self.classifier(torch.cat([h_c, h_res], dim=-1))
+        """Linear(concat(h_c, h_res)) of Eq. 15, or what stands for it: (n, d), (n, d) -> (n, classes)."""
+        if self.kind == "linear":
+            return self.classifier(torch.cat([h_c, h_res], dim=-1))
+        return self._interaction(h_c, h_res)[:, :2]
+
+    def grades(self, h_c, h_res):
+        """Return what a judge would give, 0 to 2 as Eq. 19 has it: (n, d), (n, d) -> (n,); only with interaction."""
+        return 2 * torch.sigmoid(self._interaction(h_c, h_res)[:, 2])
+
+    def _interaction(self, h_c, h_res):
+        """Unlike a linear function of the two, products and differences can say that they belong together."""
+        h_c, h_res = (LENGTH * F.normalize(h, dim=-1) for h in (h_c, h_res))
+        return self.classifier(torch.cat([h_c, h_res, (h_c - h_res).abs(), h_c * h_res], dim=-1))
 
     def get_embedding_dimension(self):
         """Return d; the embedding passes through unchanged."""

@@ -19,7 +19,7 @@ from dre.slm import hub, losses
 from dre.slm.card import card
 from dre.slm.encoder import check_text, context_text, keep_end, load_encoder
 from dre.slm.head import Head
-from dre.slm.recipes import Recipe, Stage
+from dre.slm.recipes import Recipe
 
 
 class SLM:
@@ -241,14 +241,14 @@ class SLM:
         path = Path(path) if Path(path).is_dir() else hub.fetch(str(path))
         try:
             about = json.loads((path / "slm.json").read_text())
-            recipe = _recipe(about["recipe"])
+            recipe = Recipe.from_dict(about["recipe"])
             weights = load_file(path / "head.safetensors")
         except FileNotFoundError as error:
             raise DreError(f"{path} is no saved SLM: {Path(error.filename or '').name or error} is missing") from error
         except (json.JSONDecodeError, KeyError, TypeError, SafetensorError) as error:
             raise DreError(f"{path} is a damaged SLM ({error}): train or download it again") from error
         base = load_encoder(str(path), recipe.max_seq_length, device)
-        head = Head(base.get_embedding_dimension(), recipe.sep)
+        head = Head(base.get_embedding_dimension(), recipe.sep, recipe.head)
         try:
             head.load_state_dict(weights)
         except RuntimeError as error:
@@ -258,8 +258,3 @@ class SLM:
         slm = cls(model, recipe, about["provenance"])
         slm.folder = path
         return slm
-
-
-def _recipe(stored):
-    stages = tuple(Stage(s["name"], tuple(s["terms"]), s["epochs"], tuple(s["trains"])) for s in stored["stages"])
-    return Recipe(**(stored | {"stages": stages}))

@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from dre.slm import losses
+from dre.slm.mixed_terms import mixture_terms
 
 
 def triplet_terms(head, h, triplets, names, recipe):
@@ -66,7 +67,9 @@ def _in_batch(whole, c, p, a):
 
 
 class Objective(nn.Module):
-    """Eq. 16 as a Sentence-Transformers loss; a dict of scalars, so the trainer logs every term.
+    """Eq. 16, or the terms of recipe ``context``, as a Sentence-Transformers loss.
+
+    It returns a dict of scalars, so the trainer logs every term.
 
     Parameters
     ----------
@@ -80,13 +83,16 @@ class Objective(nn.Module):
         self.model, self.recipe, self.stage = model, recipe, stage
 
     def forward(self, features, labels):
-        """Features: one dict a chunk of texts; labels: (m, 3) triplets over the concatenated chunks."""
+        """Features: one dict a chunk of texts; labels: (m, 3) triplets over the concatenated chunks, or, for a mixture,
+        the rows of :class:`dre.slm.mixing.Mixed`."""
         frozen = "encoder" not in self.stage.trains
         outputs = [self._encode(chunk, frozen) for chunk in self._with_word_vectors(features)]
         h = {
             key: _cat([out[key] for out in outputs]) for key in ("sentence_embedding", "anchor", "robust", "non_robust")
         }
         head = _unwrap(self.model)[-1]
+        if self.recipe.mixture is not None:
+            return mixture_terms(head, h, labels, self.stage.terms)
         terms = triplet_terms(head, h, labels, self.stage.terms, self.recipe)
         return {name: value.mean() for name, value in terms.items()}
 

@@ -7,13 +7,18 @@ Eq. 16 are minimised together or one after another. A recipe fixes all of it und
               and Eq. 12 acts on the robust parts, since they are what Eq. 18 measures when scoring.
 ``released``  what the authors' released notebook does: one linear layer whose output is cut in halves, all 25
               triplets, three stages (contrastive with in-batch negatives; disentangling; classifier).
+``context``   ours, an SLM that reads the context: responses are contrasted with those to other contexts and contexts
+              with those of other responses (so that no property of the response alone helps), the classifier sees
+              products and differences of the two embeddings instead of a sum of two linear functions, right responses
+              to wrong contexts count as negatives, and a judge's graded pairs are soft targets.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 
 from dre.errors import DreError
 
 TERMS = ("L_out", "L_in_batch", "L_ins_same_pos", "L_ins_same_neg", "L_out_robust", "L_cls")
+MIXTURE_TERMS = ("L_fit", "L_reads", "L_grade")
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,22 @@ class Stage:
     terms: tuple[str, ...]
     epochs: int
     trains: tuple[str, ...] = ("encoder", "head")
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """What comes into a batch with each labelled context.
+
+    Attributes
+    ----------
+    dialogues : contexts with one positive response.
+    graded : pairs with a judge's score.
+    last_turns : how many last turns of a dialogue are shown, drawn each time.
+    """
+
+    dialogues: int = 4
+    graded: int = 1
+    last_turns: tuple[int, ...] = (1, 2, 3, 4, 99)
 
 
 @dataclass(frozen=True)
@@ -40,7 +61,10 @@ class Recipe:
     learning_rate, head_learning_rate : peak rates of AdamW for the encoder and for the head.
     contrast : Eq. 12 on the whole embeddings, as printed (``"whole"``), or on the robust parts, which Eq. 18
         measures (``"robust"``).
-    max_seq_length : tokens kept of a text (of a context: its last ones).
+    max_seq_length : tokens kept of a text (when scoring, of a context its last ones).
+    head : ``"linear"``, the classifier of Eq. 15; ``"interaction"``, two layers on [h_c; h_r; |h_c - h_r|; h_c * h_r].
+    mixture : what is learned from beside labelled contexts; None for those alone.
+    frozen_words : leave the encoder's word vectors as they are.
     """
 
     name: str
@@ -55,6 +79,9 @@ class Recipe:
     weight_decay: float = 0.01
     max_seq_length: int = 128
     contrast: str = "whole"
+    head: str = "linear"
+    mixture: Mixture | None = None
+    frozen_words: bool = False
 
     @property
     def disentangled(self):
@@ -62,9 +89,22 @@ class Recipe:
         return self.sep != "none"
 
     def as_dict(self):
-        """Return the recipe as plain JSON types, for provenance and fingerprints."""
-        return asdict(self)
+        """Return the recipe as plain JSON types, for provenance and fingerprints; defaults of `LATER` are left out."""
+        defaults = {field.name: field.default for field in fields(self) if field.default is not MISSING}
+        return {key: value for key, value in asdict(self).items() if key not in LATER or value != defaults[key]}
 
+    @classmethod
+    def from_dict(cls, stored):
+        """Return the recipe that `as_dict` described."""
+        stages = tuple(Stage(s["name"], tuple(s["terms"]), s["epochs"], tuple(s["trains"])) for s in stored["stages"])
+        mixture = stored.get("mixture")
+        if mixture is not None:
+            mixture = Mixture(mixture["dialogues"], mixture["graded"], tuple(mixture["last_turns"]))
+        return cls(**(stored | {"stages": stages, "mixture": mixture}))
+
+
+#: Not part of a fingerprint at their defaults, so that one made before they existed still names the same training.
+LATER = ("head", "mixture", "frozen_words")
 
 _JOINT = ("L_out", "L_ins_same_pos", "L_ins_same_neg", "L_out_robust", "L_cls")
 
@@ -82,6 +122,16 @@ RECIPES = {
                 Stage("disentangle", ("L_out", "L_ins_same_pos", "L_ins_same_neg", "L_out_robust"), 2, ("head",)),
                 Stage("classifier", ("L_cls",), epochs=2, trains=("head",)),
             ),
+        ),
+        Recipe(
+            "context",
+            sep="none",
+            pairs="all",
+            head="interaction",
+            mixture=Mixture(),
+            frozen_words=True,
+            learning_rate=1e-4,
+            stages=(Stage("joint", MIXTURE_TERMS, epochs=4),),
         ),
     )
 }
@@ -115,6 +165,8 @@ def get(name, epochs=None, disentangled=True):
             raise DreError(f"epochs is {epochs!r}: expected an integer of at least 1")
         recipe = replace(recipe, stages=tuple(replace(stage, epochs=epochs) for stage in recipe.stages))
     if not disentangled:
+        if recipe.mixture is not None:
+            raise DreError(f"recipe {recipe.name} has nothing to disentangle: ask for it without --plain")
         recipe = _without_disentanglement(recipe)
     return recipe
 

@@ -4,8 +4,10 @@ import functools
 
 import numpy as np
 
-from dre.data import load, rated
+from dre.data import Context, load, rated
+from dre.data import contexts as dialogues_of
 from dre.data.overlap import disjoint
+from dre.data.sets import SPLITS
 from dre.slm import recipes
 
 
@@ -36,6 +38,39 @@ def _contexts(entry, rated_names, seed):
     for name in rated_names:
         train = disjoint(train, rated(name))
     return train, dev, load(*entry.test)
+
+
+def beside(profile, dev):
+    """Return what a recipe with a mixture learns from beside labelled contexts, as ``profile.beside`` names it.
+
+    Dialogues that share an utterance with a rated set, with the held-out contexts `dev` or with a test set of the
+    profile are left out, and so are graded pairs of such contexts.
+
+    Returns
+    -------
+    dre.slm.mixing.Beside
+    """
+    tests = tuple(entry.test for entry in profile.sets)
+    return _beside(*(tuple(profile.beside[key]) for key in ("dialogues", "graded")), tuple(dev), tests, profile.rated)
+
+
+@functools.lru_cache  # every seed asks for the same
+def _beside(dialogues, graded, dev, tests, rated_names):
+    import pandas as pd
+
+    from dre.data import recorded
+    from dre.slm.mixing import Beside
+
+    kept = [*dev, *(context for test in tests for context in load(*test))]
+    kept += [record for name in rated_names for record in rated(name)]
+    pool = [one for name in dialogues for one in (load(name, "train") if name in SPLITS else dialogues_of(name))]
+    tables = []
+    for name in graded:
+        table = recorded.training_scores(name)
+        asked = [Context(one.set, one.context_id, "train", one.context) for one in table.itertuples()]
+        free = {context.id for context in disjoint(asked, kept)}
+        tables.append(table[table["context_id"].isin(free)])
+    return Beside(disjoint(pool, kept), pd.concat(tables, ignore_index=True) if tables else None)
 
 
 def train_or_load(profile, entry, recipe, seed, disentangled=True, progress=False):
@@ -80,7 +115,8 @@ def _trained(profile, key, train, dev, recipe, seed, disentangled, progress):
     from dre.slm.training import describe, fit
 
     recipe = recipes.get(recipe, epochs=profile.epochs[recipe], disentangled=disentangled)
-    fingerprint = describe(train, dev, recipe, seed, profile.encoder)["fingerprint"]
+    extra = None if recipe.mixture is None else beside(profile, dev)
+    fingerprint = describe(train, dev, recipe, seed, profile.encoder, extra)["fingerprint"]
     plain = "" if disentangled else "-plain"
     out = profile.build / "models" / f"{key}-{recipe.name}{plain}-seed{seed}-{fingerprint[:12]}"
-    return fit(train, dev, out, recipe, seed, profile.encoder, progress=progress)
+    return fit(train, dev, out, recipe, seed, profile.encoder, progress=progress, beside=extra)

@@ -19,13 +19,14 @@ from dre.slm.batching import Collator, training_rows
 from dre.slm.curves import curve_point
 from dre.slm.encoder import load_encoder
 from dre.slm.head import Head
+from dre.slm.mixing import Beside, EpochOf, Mixed, bundles
 from dre.slm.model import SLM
 from dre.slm.objective import Objective
 from dre.slm.precision import native_bf16
 from dre.slm.sharing import SameBatches, SharedObjective, SharedTrainer
 
 
-def run_stages(train, dev, work, recipe, seed, encoder, fingerprint, progress):
+def run_stages(train, dev, work, recipe, seed, encoder, fingerprint, progress, beside=None):
     """Train a fresh model through the stages of a recipe, each from its last checkpoint in the folder ``work``.
 
     Returns
@@ -36,16 +37,25 @@ def run_stages(train, dev, work, recipe, seed, encoder, fingerprint, progress):
     """
     set_seed(seed)
     base = load_encoder(encoder, recipe.max_seq_length)
-    head = Head(base.get_embedding_dimension(), recipe.sep)
+    head = Head(base.get_embedding_dimension(), recipe.sep, recipe.head)
     model = SentenceTransformer(modules=[*base, head])
     model.to(base.device)
-    rows = Dataset.from_list(training_rows(train, SLM(model, recipe).separator()))
     measured = {"train": _sample(train, seed), "dev": dev}
     curves = []
     for index, stage in enumerate(recipe.stages):
         folder = work / f"{fingerprint[:12]}-{index}-{stage.name}"
-        curves += _run_stage(model, rows, measured, folder, recipe, stage, seed + index, progress)
+        data = _data(train, beside or Beside(), model, recipe, stage, seed + index)
+        curves += _run_stage(model, data, measured, folder, recipe, stage, seed + index, progress)
     return model, curves
+
+
+def _data(train, beside, model, recipe, stage, seed):
+    """The rows of a stage, and what makes batches of them."""
+    if recipe.mixture is None:
+        rows, collator = training_rows(train, SLM(model, recipe).separator()), Collator(model.preprocess, recipe.pairs)
+    else:
+        rows, collator = bundles(train, beside, model, recipe.mixture, stage.epochs, seed), Mixed(model.preprocess)
+    return Dataset.from_list(rows), collator
 
 
 def _sample(contexts, seed, size=200):
@@ -83,10 +93,13 @@ class _TrainerOfSeveral(SharedTrainer, _Trainer):
     """The same, as one of several processes."""
 
 
-def _run_stage(model, rows, measured, folder, recipe, stage, seed, progress):
+def _run_stage(model, data, measured, folder, recipe, stage, seed, progress):
+    rows, collator = data
     for name, module in (("encoder", list(model)[:-1]), ("head", [model[-1]])):
         for part in module:
             part.requires_grad_(name in stage.trains)
+    if recipe.frozen_words:
+        model[0].model.get_input_embeddings().requires_grad_(False)
     several = distributed.active()
     trainer = (_TrainerOfSeveral if several else _Trainer)(
         model=model,
@@ -94,7 +107,8 @@ def _run_stage(model, rows, measured, folder, recipe, stage, seed, progress):
         train_dataset=rows,
         loss=(SharedObjective if several else Objective)(model, recipe, stage),
         evaluator=_Curves(measured, recipe),
-        data_collator=Collator(model.preprocess, recipe.pairs),
+        data_collator=collator,
+        callbacks=[EpochOf(collator)] if recipe.mixture is not None else None,
     )
     trainer.remove_callback(PrinterCallback)
     if several:

@@ -15,7 +15,18 @@ from dre.slm.provenance import versions
 from dre.slm.stages import run_stages
 
 
-def fit(train, dev, out, recipe="paper", seed=0, encoder="minilm", epochs=None, disentangled=True, progress=True):
+def fit(
+    train,
+    dev,
+    out,
+    recipe="paper",
+    seed=0,
+    encoder="minilm",
+    epochs=None,
+    disentangled=True,
+    progress=True,
+    beside=None,
+):
     """Train an SLM, or load it when ``out`` already holds the result of exactly this call.
 
     Processes started by ``torchrun`` train one model together when each makes the same call: process 0 writes, and
@@ -33,6 +44,8 @@ def fit(train, dev, out, recipe="paper", seed=0, encoder="minilm", epochs=None, 
     seed : int
     encoder : str
         See :func:`dre.slm.encoder.load_encoder`.
+    beside : dre.slm.mixing.Beside, optional
+        For a recipe with a mixture: dialogues and graded pairs; it learns from labelled contexts alone without.
 
     Returns
     -------
@@ -46,13 +59,13 @@ def fit(train, dev, out, recipe="paper", seed=0, encoder="minilm", epochs=None, 
     recipe = recipes.get(recipe, epochs=epochs, disentangled=disentangled)
     out, work = Path(out), Path(f"{out}.work")
     distributed.join()
-    provenance = describe(train, dev, recipe, seed, encoder)
+    provenance = describe(train, dev, recipe, seed, encoder, beside)
     if distributed.on_first((out / "slm.json").exists):
         return _load_same(out, provenance)
     with disk_errors(out):
         distributed.on_first(lambda: work.mkdir(parents=True, exist_ok=True))
         distributed.require_shared(work)
-        model, curves = run_stages(train, dev, work, recipe, seed, encoder, provenance["fingerprint"], progress)
+        model, curves = run_stages(train, dev, work, recipe, seed, encoder, provenance["fingerprint"], progress, beside)
         slm = SLM(model, recipe, provenance | {"curves": curves})
         slm.provenance = distributed.on_first(lambda: _finish(slm, train, out, work))
     return slm
@@ -65,8 +78,10 @@ def _finish(slm, train, out, work):
     return slm.provenance
 
 
-def describe(train, dev, recipe, seed, encoder):
+def describe(train, dev, recipe, seed, encoder, beside=None):
     """Everything that decides the trained weights, as JSON types; its ``fingerprint`` identifies a training."""
+    if beside is not None and recipe.mixture is None:
+        raise DreError(f"recipe {recipe.name} learns from labelled contexts alone: leave the rest out")
     decisive = {
         "train_hash": data_hash(train),
         "dev_hash": data_hash(dev),
@@ -74,7 +89,7 @@ def describe(train, dev, recipe, seed, encoder):
         "seed": seed,
         "encoder": encoder,
         "bf16": native_bf16(),
-    }
+    } | ({} if beside is None else {"beside": beside.describe()})
     text = json.dumps(decisive, sort_keys=True)
     return decisive | {
         "fingerprint": hashlib.sha256(text.encode()).hexdigest(),
