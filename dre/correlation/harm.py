@@ -119,13 +119,14 @@ def words(table, weak_gains, against="people"):
     weak = table["llm"] < WEAK
     lines = []
     for method, part in table.groupby("method", sort=False):
-        below = ((part["difference"] < 0) & (part["p"] < LEVEL)).sum()
+        below, above = (part["difference_high"] < 0).sum(), (part["difference_low"] > 0).sum()
         helped, n_weak = part.loc[weak, "answer"].eq("better").sum(), int(weak[part.index].sum())
+        than_judge = part.loc[weak, "answer_llm"].eq("better").sum()
         lines.append(
             f"- **{method}**, against the better of its two parts, in {len(part)} pairs of set and judge: "
-            f"{_count(part['answer'])}; worse in {below} without Holm's correction. Against its judge alone: "
-            f"{_count(part['answer_llm'])}. Weak judges (below {WEAK:g} alone): better than both parts in {helped} of "
-            f"{n_weak}, better than the judge in {part.loc[weak, 'answer_llm'].eq('better').sum()}. {_extreme(part)}"
+            f"{_count(part['answer'])}; by the interval alone, without Holm's correction, better in {above} and worse "
+            f"in {below}. Against its judge alone: {_count(part['answer_llm'])}. Weak judges (below {WEAK:g} alone): "
+            f"better than both parts in {helped} of {n_weak}, better than the judge in {than_judge}. {_extreme(part)}"
         )
     own = weak_gains[weak_gains["method"] == CALIBRATED]
     return "\n".join([*lines, "", _verdict(table[table["method"] == CALIBRATED]), *_on_average(own, against)])
@@ -150,15 +151,9 @@ def _one(row):
 
 def _verdict(part):
     worse, weak = part[part["answer"] == "worse"], part[part["llm"] < WEAK]
-    lost = part[(part["difference"] < 0) & (part["p"] < LEVEL)]
+    lost = part[(part["difference_high"] < 0) | (part["answer"] == "worse")]
     helped = weak[weak["answer"] == "better"]
-    first = (
-        "is met"
-        if worse.empty and lost.empty
-        else "is met only with Holm's correction"
-        if worse.empty
-        else "is not met"
-    )
+    first = "is not met" if len(worse) else "is met only with Holm's correction" if len(lost) else "is met"
     text = f"**Never significantly worse than the better part** {first} by the calibrated fusion"
     if len(lost):
         text += ": it loses with " + "; ".join(map(_one, lost.to_dict("records")))
@@ -166,7 +161,9 @@ def _verdict(part):
     if weak.empty:
         return text + f"No judge here is weak (below {WEAK:g} alone), so the second half of the aim cannot be tested."
     met = "is met" if len(helped) == len(weak) else "is met in part" if len(helped) else "is not met"
-    text += f"**Significantly better for weak judges** {met}: than both parts in {len(helped)} of {len(weak)}"
+    above = (weak["difference_low"] > 0).sum()
+    text += f"**Significantly better for weak judges** {met}: than both parts in {len(helped)} of {len(weak)} "
+    text += f"(by the interval alone in {above})"
     rest = weak[weak["answer"] != "better"]
     return text + (f"; not shown with {', '.join(rest['judge'] + ' on ' + rest['domain'])}." if len(rest) else ".")
 
