@@ -14,7 +14,7 @@ from dre.audit import alter, blind, logits, ratings, scorers, subjects, summary,
 from dre.correlation.domains import Domain
 from dre.data import pairs
 from dre.errors import DreError
-from dre.report import Table, plots_audit, plots_correlation
+from dre.report import Table, plots_audit
 from dre.slm import recipes
 from dre.slm.encoder import load_encoder
 from dre.slm.head import Head
@@ -143,8 +143,6 @@ def test_ratings_before_and_after_by_hand():
     assert found.loc["untrained", "answer"] == "" and np.isnan(found.loc["untrained", "p_holm"])
     assert (found.loc[["good", "bad"], "p_holm"] >= found.loc[["good", "bad"], "p"]).all()
     assert list(found["n"]) == [12] * 3
-    drawn = ratings.panels(found.reset_index())
-    assert list(drawn) == ["Toy"] and list(drawn["Toy"]["family"]) == ["none", "slm", "slm"]
 
 
 def parts(examined):
@@ -212,6 +210,8 @@ def test_figures_have_a_line_a_score(examined, tmp_path):
         ]
         fig.savefig(tmp_path / "figure.png")
         plt.close(fig)
-    fig = plots_correlation.forest(ratings.panels(rated))
-    assert "untrained: cosine" in [text.get_text() for text in fig.axes[0].get_yticklabels()]
+    twice = pd.concat([rated, rated.assign(domain="Other")])
+    fig = plots_audit.ratings(twice)
+    assert [ax.get_title() for ax in fig.axes] == ["Toy", "Other"]
+    assert [text.get_text() for text in fig.axes[0].get_yticklabels()] == names
     plt.close(fig)

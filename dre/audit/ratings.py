@@ -57,16 +57,3 @@ def _one(scorers, domain, resamples, seed, permutations):
         row |= {"difference": other["difference"], "difference_low": other["low"], "difference_high": other["high"]}
         rows.append(row | {"p": other["p_permutation"], "p_holm": np.nan, "n": one["n"]})
     return pd.DataFrame(rows)
-
-
-def panels(found):
-    """Return what :func:`dre.report.plots_correlation.forest` draws: label of the domain -> its rows of `table`."""
-    drawn = found.assign(
-        label=found["model"] + ": " + found["score"],
-        family=np.where(found["family"] == "slm", "slm", "none"),
-        value=found["spearman"],
-        low=found["spearman_low"],
-        high=found["spearman_high"],
-        published=np.nan,
-    )
-    return dict(iter(drawn.groupby("domain", sort=False)))

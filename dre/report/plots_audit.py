@@ -1,4 +1,4 @@
-"""Figures of notebook 07: contexts exchanged, and the parts of a score's variance."""
+"""Figures of notebook 07: contexts exchanged, the parts of a score's variance, before and after training."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -74,4 +74,29 @@ def variance(table):
     _lines(ax, table)
     ax.set(xlabel="share of the variance of the score (%)", xlim=(0, 100))
     fig.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return fig
+
+
+def ratings(table):
+    """Draw the correlation with people, a panel a domain; the dashed line is the untrained encoder's.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``domain, model, family`` (a key of `FAMILIES`), ``score``; ``spearman`` with ``_low, _high``; every domain has
+        the same lines.
+    """
+    panels = list(table.groupby("domain", sort=False))
+    size = (2.6 + 2.3 * len(panels), ROW * len(panels[0][1]) + 1.1)
+    fig, axes = plt.subplots(1, len(panels), figsize=size, sharex=True, sharey=True, squeeze=False)
+    for ax, (domain, rows) in zip(axes[0], panels):
+        at, colours = np.arange(len(rows)), [FAMILIES[family] for family in rows["family"]]
+        ax.axvline(0, color="0.4", linewidth=0.8)
+        for value in rows.loc[rows["family"] == "untrained", "spearman"]:
+            ax.axvline(value, color=FAMILIES["untrained"], linewidth=1, linestyle="--")
+        ax.hlines(at, rows["spearman_low"], rows["spearman_high"], colors=colours)
+        ax.scatter(rows["spearman"], at, c=colours, s=20, zorder=3)
+        ax.set(title=domain, xlabel="Spearman correlation\nwith people")
+        ax.grid(axis="y", visible=False)
+    _lines(axes[0, 0], panels[0][1])
     return fig
