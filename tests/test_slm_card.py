@@ -188,3 +188,12 @@ def test_a_model_is_fetched_from_the_hub_without_what_is_not_needed_and_then_loa
         said.startswith("error: own/other is no saved SLM here and could not be fetched")
         and "HF_HUB_OFFLINE is set" in said
     )
+
+
+def test_a_recipe_with_a_mixture_says_what_it_learned_from_and_what_it_tells_apart():
+    beside = {"dialogues": 33173, "dialogues_hash": "d" * 64, "graded": 1847, "graded_hash": "e" * 64}
+    body = card(recipes.get("context"), PROVENANCE | {"beside": beside})
+    assert "33,173 dialogues, 1,847 pairs with a judge's score" in body
+    assert "from replies to other conversations" in body and "were no part of the training" not in body
+    assert "products and differences" in body and "robust" not in body
+    assert "learned from beside" not in card(recipes.get("paper"), PROVENANCE)

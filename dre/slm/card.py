@@ -4,9 +4,14 @@ import re
 
 from dre.slm.encoder import HUB_NAMES
 
-LIMITS = (
+#: what a model was trained to tell apart, without a mixture and with one
+TOLD_APART = (
     "It was trained to tell fitting replies from replies that borrow the context's words; replies that have nothing to "
     "do with the context were no part of the training, and many of them are not rejected.",
+    "It was trained to tell fitting replies from replies that borrow the context's words and from replies to other "
+    "conversations; what makes a fitting reply a good one it knows only from a judge's scores of a few pairs.",
+)
+LIMITS = (
     "It reads at most {tokens} tokens of a text: of a context the last ones, of a response the first.",
     "Scores of two models, or of two recipes, are not on one scale: d_min and d_max are those of each one's training "
     "data, and a pair outside that range gets an s_d outside [0, 1].",
@@ -29,7 +34,7 @@ def card(recipe, provenance):
     str
         YAML front matter and Markdown.
     """
-    parts = [_front(provenance), _use(), _training(recipe, provenance), _measured(provenance), _limits(recipe)]
+    parts = [_front(provenance), _use(recipe), _training(recipe, provenance), _measured(provenance), _limits(recipe)]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
@@ -48,12 +53,15 @@ def _front(provenance):
     return f"---\n{data.to_yaml()}\n---"
 
 
-def _use():
-    return """# A small model (SLM) that scores responses in a dialogue
+def _use(recipe):
+    head = "separates robust from non-robust features" if recipe.disentangled else "classifies pairs"
+    if recipe.head == "interaction":
+        head = "reads products and differences of the two embeddings, trained so that the context counts"
+    return f"""# A small model (SLM) that scores responses in a dialogue
 
-It is the SLM of *DRE: An Effective Dual-Refined Method for Integrating Small and Large Language Models in Open-Domain
-Dialogue Evaluation*: an encoder with a head that separates robust from non-robust features (Eq. 9-19). For a context
-and a response it gives `s_d` (normalised cosine distance), `s_p` (probability that the response fits) and
+An SLM after *DRE: An Effective Dual-Refined Method for Integrating Small and Large Language Models in Open-Domain
+Dialogue Evaluation*: an encoder with a head that {head}.
+For a context and a response it gives `s_d` (normalised cosine distance), `s_p` (probability that the response fits) and
 `score_slm` = 1 - s_d + s_p, about 0 to 2; higher is better.
 
 ```python
@@ -76,6 +84,7 @@ def _training(recipe, provenance):
         "training data": sets or f"{counts.get('train', 'an unknown number of')} contexts",
         "sha256 of the training data": provenance.get("train_hash"),
         "sha256 of the held-out data": provenance.get("dev_hash"),
+        "learned from beside them": _beside(provenance.get("beside")),
         "recipe": f"`{recipe.name}` (sep: {recipe.sep}; epochs: {epochs}; learning rate {recipe.learning_rate:g})",
         "encoder": str(provenance.get("encoder", "unknown")).rstrip("/").rsplit("/", 1)[-1],
         "seed": provenance.get("seed"),
@@ -90,6 +99,10 @@ def _training(recipe, provenance):
     return "## Training\n\n" + _table(
         ("", ""), [(name, value) for name, value in rows.items() if value not in (None, "")]
     )
+
+
+def _beside(found):
+    return found and f"{found['dialogues']:,} dialogues, {found['graded']:,} pairs with a judge's score"
 
 
 def _measured(provenance):
@@ -108,7 +121,8 @@ def _measured(provenance):
 
 
 def _limits(recipe):
-    return "## Limits\n\n" + "\n".join(f"- {limit.format(tokens=recipe.max_seq_length)}" for limit in LIMITS)
+    limits = [TOLD_APART[recipe.mixture is not None], *LIMITS]
+    return "## Limits\n\n" + "\n".join(f"- {limit.format(tokens=recipe.max_seq_length)}" for limit in limits)
 
 
 def _table(head, rows):
