@@ -30,8 +30,9 @@ def slm(encoder, seed, recipe="paper"):
     """An SLM with a random head, as good as any for algebra."""
     torch.manual_seed(seed)
     base = load_encoder(encoder)
-    head = Head(base.get_embedding_dimension(), recipes.get(recipe).sep)
-    head.robust.weight.data += 0.3 * torch.randn_like(head.robust.weight)
+    head = Head(base.get_embedding_dimension(), recipes.get(recipe).sep, recipes.get(recipe).head)
+    if head.sep == "maps":
+        head.robust.weight.data += 0.3 * torch.randn_like(head.robust.weight)
     made = SLM(SentenceTransformer(modules=[*base, head]), recipes.get(recipe))
     made.provenance |= {
         "d_min": 0.0, "d_max": 1.0, "fingerprint": f"{seed:08d}", "recipe": {"name": recipe}, "seed": seed, "encoder": "tiny",
@@ -102,20 +103,15 @@ def test_the_logits_of_equation_15_have_no_interaction_and_s_p_next_to_none(exam
 
 
 def test_a_head_that_multiplies_is_left_out_with_its_reason_and_would_be_found_out(encoder, table):
-    class Product(Head):
-        def logits(self, h_c, h_res):
-            return self.classifier(torch.cat([h_c * h_res, h_res], dim=-1))
-
-    model = slm(encoder, 0)
-    other = Product(model.head.dimension)
-    model.model[-1] = other
-    assert logits._logit_shares(model, variance.grid(table, 6))[0] > 1e-3
-    wide = slm(encoder, 1)
-    wide.head.classifier = torch.nn.Linear(4 * wide.head.dimension, 3)
-    kept = subjects.Subject(scorers.Scorer("SLM, wide", "slm", None, (wide,)), table, {}, {})
-    found = logits.table([kept], size=6)
+    cells, model = variance.grid(table, 6), slm(encoder, 0, "context")
+    assert logits._logit_shares(slm(encoder, 0), cells)[0] < variance.ROUNDING
+    assert logits._logit_shares(model, cells)[0] > 1e-3
+    one = subjects.examine(scorers.trained("SLM, context", [model]), table, table)
+    found = logits.table([one], size=6)
     assert found.loc[0, "reason"] == logits.NOT_ADDITIVE and found.loc[0, "interaction"] == ""
     assert "Eq. 15" in Table("t", found, "c", why="reason").markdown()
+    parts = variance.table([one], size=6, resamples=20).set_index("score")
+    assert parts.loc["Prob", "interaction"] > 1, "products of the two can say that they belong together"
 
 
 def domain(n=12):
