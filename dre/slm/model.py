@@ -5,6 +5,7 @@ import os
 import shutil
 import warnings
 from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -51,16 +52,20 @@ class SLM:
         embeddings from call to call; see :class:`dre.scoring.cache.Embeddings`.
         """
         distinct = list(dict.fromkeys(texts))
-        was_training = self.model.training
-        self.model.eval()
-        try:
+        with self._without_dropout(), torch.no_grad():
             whole = self._embed(distinct, batch_size, progress, cache)
             row = {text: i for i, text in enumerate(distinct)}
-            with torch.no_grad():
-                parts = (whole, *self.head.separate(whole))
+            parts = (whole, *self.head.separate(whole))
             index = torch.tensor([row[text] for text in texts], device=whole.device)
             names = ("sentence_embedding", "anchor", "robust", "non_robust")
             return {name: None if part is None else part[index] for name, part in zip(names, parts)}
+
+    @contextmanager
+    def _without_dropout(self):
+        was_training = self.model.training
+        self.model.eval()
+        try:
+            yield
         finally:
             self.model.train(was_training)
 
@@ -85,7 +90,7 @@ class SLM:
         n = len(pairs)
         h = self.encode(contexts + responses, batch_size, progress, cache)
         h_c, h_r = h["anchor"][:n], h["robust"][n:]
-        with torch.no_grad():
+        with self._without_dropout(), torch.no_grad():
             d = losses.distance(h_c, h_r)
             p = torch.softmax(self.head.logits(h_c, h_r), dim=-1)[:, losses.POSITIVE]
         return pd.DataFrame(
