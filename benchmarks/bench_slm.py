@@ -95,11 +95,12 @@ def train_ours(steps):
     from datasets import Dataset
 
     from dre.slm.batching import Collator, training_rows
+    from dre.slm.encoder import context_text
     from dre.slm.objective import Objective
 
     model, recipe, stage = parts()
     contexts = corpus()[0][: steps * CONTEXTS]
-    rows = Dataset.from_list(training_rows(contexts, "[SEP]"))
+    rows = Dataset.from_list(training_rows(contexts, context_text))
     collate = Collator(model.preprocess, recipe.pairs)
     seconds = train(Objective(model, recipe, stage), rows, CONTEXTS, collate)
     return {"pairs": 2 * len(plain_rows(contexts)), "seconds": seconds}
@@ -122,12 +123,13 @@ def loss_difference(_):
     from sentence_transformers import SentenceTransformer
 
     from dre.slm.batching import Collator, training_rows
+    from dre.slm.encoder import context_text
     from dre.slm.objective import Objective
 
     model, recipe, stage = parts()
     model.eval()
     contexts = corpus()[0][:CONTEXTS]
-    batch = Collator(model.preprocess, recipe.pairs)(training_rows(contexts, "[SEP]"))
+    batch = Collator(model.preprocess, recipe.pairs)(training_rows(contexts, context_text))
     chunks = {}
     for key, value in batch.items():
         if key.startswith("chunk"):

@@ -13,7 +13,7 @@ from dre.data import Context, load
 from dre.errors import DreError
 from dre.pipeline.profile import profile
 from dre.slm import losses, mixing, recipes, runs
-from dre.slm.encoder import load_encoder
+from dre.slm.encoder import context_text, load_encoder
 from dre.slm.head import Head
 from dre.slm.mixed_terms import mixture_terms, swapped
 from dre.slm.training import describe, fit
@@ -40,23 +40,23 @@ def beside(n=7):
 
 def test_every_dialogue_comes_once_before_any_comes_twice_and_the_seed_decides_which(model):
     contexts = load("mini", "train")[:7]
-    rows = mixing.bundles(contexts, beside(14), model, FEW, passes=2, seed=0)
+    rows = mixing.bundles(contexts, beside(14), context_text, FEW, passes=2, seed=0)
     answers = [[pair[1] for row in rows for pair in row["dialogues"][epoch]] for epoch in (0, 1)]
     assert all(sorted(found) == sorted(f"it is {i}" for i in range(14)) for found in answers)
     assert answers[0] != answers[1]
-    assert rows == mixing.bundles(contexts, beside(14), model, FEW, passes=2, seed=0)
-    assert rows != mixing.bundles(contexts, beside(14), model, FEW, passes=2, seed=1)
+    assert rows == mixing.bundles(contexts, beside(14), context_text, FEW, passes=2, seed=0)
+    assert rows != mixing.bundles(contexts, beside(14), context_text, FEW, passes=2, seed=1)
 
 
 def test_only_last_turns_of_a_dialogue_are_shown(model):
-    rows = mixing.bundles(load("mini", "train")[:20], beside(), model, FEW, passes=1, seed=0)
+    rows = mixing.bundles(load("mini", "train")[:20], beside(), context_text, FEW, passes=1, seed=0)
     shown = {text for row in rows for text, _ in row["dialogues"][0]}
     assert all("is it" in text for text in shown)
     assert any("do you" in text for text in shown) and any("do you" not in text for text in shown)
 
 
 def test_a_batch_holds_what_the_epoch_brings(model):
-    rows = mixing.bundles(load("mini", "train")[:2], beside(), model, FEW, passes=2, seed=0)
+    rows = mixing.bundles(load("mini", "train")[:2], beside(), context_text, FEW, passes=2, seed=0)
     collate = mixing.Mixed(model.preprocess)
     labels = []
     for epoch in (0, 1):

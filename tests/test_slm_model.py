@@ -10,7 +10,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import losses as stock
 
-from dre.data import load, pairs
+from dre.data import Context, load, pairs
 from dre.errors import DreError
 from dre.slm import losses, recipes
 from dre.slm.batching import Collator, training_rows, triplets
@@ -28,9 +28,7 @@ def encoder_path(tmp_path_factory):
 def untrained(path, recipe="paper", disentangled=True):
     torch.manual_seed(1)
     recipe = recipes.get(recipe, disentangled=disentangled)
-    base = load_encoder(path)
-    model = SentenceTransformer(modules=[*base, Head(32, recipe.sep, recipe.head)])
-    slm = SLM(model, recipe)
+    slm = SLM.untrained(path, recipe)
     slm.calibrate(load("mini", "dev"))
     return slm
 
@@ -42,7 +40,7 @@ def slm(encoder_path):
 
 def batch_of(slm, contexts, pairs_reading="all"):
     collate = Collator(slm.model.preprocess, pairs_reading)
-    batch = collate(training_rows(contexts, slm.separator()))
+    batch = collate(training_rows(contexts, slm.context))
     chunks = {}
     for key, value in batch.items():
         if key.startswith("chunk"):
@@ -208,6 +206,13 @@ def test_of_a_context_longer_than_the_encoder_reads_the_last_turn_counts(slm):
     first, other_end, other_beginning = slm.score(table)["distance"]
     assert first != pytest.approx(other_end, abs=1e-4)
     assert first == pytest.approx(other_beginning, abs=1e-5)
+
+
+def test_training_reads_of_a_long_context_what_scoring_reads(slm):
+    turns = ("do you like the tea " * 30, "it is my train")
+    (row,) = training_rows([Context("mine", "1", "train", turns, ("yes",), ("no",))], slm.context)
+    assert row == {"context": slm.context(turns), "positives": ["yes"], "adversarials": ["no"]}
+    assert row["context"].endswith("[SEP] it is my train") and len(row["context"]) < len(turns[0])
 
 
 @pytest.mark.parametrize("text", ["a b " * 200, "x" * 1000, "tea " * 126 + "no", "tea " * 200 + "z" * 90])

@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.stats import pearsonr, rankdata, spearmanr
 
 from dre.errors import DreError
-from dre.stats import benjamini_hochberg, compare, holm, permutation_test, steiger_test, williams_test
+from dre.stats import benjamini_hochberg, compare, holm, permutation_test, steiger_test, verdicts, williams_test
 
 
 def test_williams_on_the_worked_example_of_silver_hittner_and_may_2006():
@@ -136,6 +136,12 @@ def test_holm_on_a_hand_computed_example_and_with_a_test_not_run():
     np.testing.assert_allclose(holm([0.01, 0.04, 0.03, 0.005]), [0.03, 0.06, 0.06, 0.02])
     np.testing.assert_allclose(holm([0.6, np.nan, 0.5]), [1.0, np.nan, 1.0])
     assert len(holm([])) == 0
+
+
+def test_a_verdict_is_given_below_the_level_only_and_none_for_a_test_not_run():
+    found = verdicts([0.2, -0.2, 0.2, -0.2, np.nan], [0.049, 0.049, 0.05, 1.0, np.nan])
+    assert list(found) == ["better", "worse", "not shown", "not shown", ""]
+    assert list(verdicts([1, -1], [0, 0], "up", "down")) == ["up", "down"]
 
 
 def test_benjamini_hochberg_on_the_example_of_their_1995_paper():

@@ -5,8 +5,6 @@ import pandas as pd
 
 from dre import stats
 
-LEVEL = 0.05
-
 
 def table(scorers, domains, resamples=1000, seed=0, permutations=10_000):
     """Correlate every score of every scorer with people, and compare each with the untrained encoder.
@@ -27,11 +25,8 @@ def table(scorers, domains, resamples=1000, seed=0, permutations=10_000):
     """
     frames = [_one(scorers, domain, resamples, seed, permutations) for domain in domains]
     found = pd.concat(frames, ignore_index=True)
-    tested = found["p"].notna()
-    found.loc[tested, "p_holm"] = stats.holm(found.loc[tested, "p"].to_numpy())
-    found["answer"] = np.where(found["difference"] > 0, "better", "worse")
-    found["answer"] = found["answer"].where(found["p_holm"] < LEVEL, "not shown").where(tested, "")
-    return found
+    found["p_holm"] = stats.holm(found["p"])
+    return found.assign(answer=stats.verdicts(found["difference"], found["p_holm"]))
 
 
 def _one(scorers, domain, resamples, seed, permutations):

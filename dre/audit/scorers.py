@@ -75,24 +75,14 @@ def trained(model, slms):
     return Scorer(model, "slm", score, slms)
 
 
-def untrained(model, encoder="minilm", max_seq_length=128):
+def untrained(model, encoder="minilm"):
     """Return the encoder before any training as a scorer: the cosine of context and response.
 
     Context and response are made into the strings an SLM reads.
     """
-    from sentence_transformers import SentenceTransformer
-
-    from dre.slm import recipes
-    from dre.slm.encoder import load_encoder
-    from dre.slm.head import Head
     from dre.slm.model import SLM
 
-    base = load_encoder(encoder, max_seq_length)
-    plain = SLM(
-        SentenceTransformer(modules=[*base, Head(base.get_embedding_dimension(), "none")], device=base.device),
-        recipes.get("paper", disentangled=False),
-    )
-    cache = Embeddings()
+    plain, cache = SLM.untrained(encoder), Embeddings()
     return Scorer(
         model, "untrained", lambda pairs: {"cosine": 1 - plain.distances(pairs, cache=cache)["distance"].to_numpy()}
     )

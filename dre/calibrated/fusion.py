@@ -1,8 +1,9 @@
 """The fitted fusion, and the plain average of ranks that it is compared with."""
 
+import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,8 @@ class Calibrated:
     slope_slm, slope_fused : float
         Expected normal score of people for each unit of z_SLM, and of the fused score; 0 or more. They bring a pair
         whose judge was not asked, and one whose judge was, to one scale.
+    made_with : dict
+        ``model, judge, prompt`` that gave the scores it was learned from, as a signature names them; empty if unknown.
     """
 
     weight: float
@@ -37,6 +40,7 @@ class Calibrated:
     llm: Scale
     slope_slm: float
     slope_fused: float
+    made_with: dict = field(default_factory=dict)
 
     @classmethod
     def fit(cls, tables, llm_scores=None, level=LEVEL, resamples=1000, seed=0):
@@ -124,6 +128,11 @@ class Calibrated:
         part = path.with_name(path.name + ".part")
         part.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
         os.replace(part, path)
+
+    @property
+    def sha256(self):
+        """Hash of all its numbers."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
     @classmethod
     def load(cls, path):

@@ -129,7 +129,7 @@ def rows(domain, said, scored, fitted):
     fitted : dict
         Of `fits`.
     """
-    found = [Row("SLM", "SLM", _by_seed({n: t.set_index("pair_id")["score_slm"] for n, t in scored.items()}))]
+    found = [Row("SLM", "SLM", pd.DataFrame({n: t.set_index("pair_id")["score_slm"] for n, t in scored.items()}))]
     for opinion in said:
         tables = {number: evidence(domain, opinion, table) for number, table in scored.items()}
         by_seed, _ = fitted[domain.label, opinion.name]
@@ -139,13 +139,9 @@ def rows(domain, said, scored, fitted):
         }
         found += judge_rows(opinion, scored)
         for name, fused in made.items():
-            scores = _by_seed({number: table.set_index("pair_id")["score"] for number, table in fused.items()})
+            scores = pd.DataFrame({number: table.set_index("pair_id")["score"] for number, table in fused.items()})
             found.append(Row(f"{name} ({opinion.name})", name, scores, (), HOW[name], opinion.name, opinion.prompt))
     return found
-
-
-def _by_seed(series):
-    return pd.DataFrame(series)
 
 
 def measure(domain, found, fitted, resamples=1000, seed=0, slms=()):

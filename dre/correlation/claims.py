@@ -5,11 +5,10 @@ import pandas as pd
 from dre import stats
 from dre.correlation.methods import STAGES
 from dre.correlation.methods import table as score_table
-from dre.stats.multiple import holm
+from dre.stats.multiple import LEVEL, holm, verdicts
 
 SLM = "SLM (Prob & Dis)"
 FUSIONS = tuple(stage for stage in STAGES if stage != "LLM-only")
-LEVEL = 0.05
 COLUMNS = [
     "domain", "judge", "method", "against", "spearman", "spearman_against", "difference", "difference_low",
     "difference_high", "p", "p_holm", "n", "answer",
@@ -53,7 +52,7 @@ def tests(found, resamples=1000, permutations=10_000, seed=0):
     names = {"r_a": "spearman", "r_b": "spearman_against", "low": "difference_low", "high": "difference_high"}
     table = table.rename(columns=names | {"p_permutation": "p"})
     table["p_holm"] = holm(table["p"])
-    table["answer"] = [_answer(row) for row in table.to_dict("records")]
+    table["answer"] = verdicts(table["difference"], table["p_holm"])
     return table[COLUMNS]
 
 
@@ -67,12 +66,6 @@ def _comparisons(rows):
             asked += [(row, "LLM", alone)] if alone in names else []
             asked += [(row, "SLM", SLM)] if SLM in names and row.family != "In-DRE" else []
     return asked
-
-
-def _answer(row):
-    if not row["p_holm"] < LEVEL:
-        return "not shown"
-    return "better" if row["difference"] > 0 else "worse"
 
 
 def words(table):

@@ -4,11 +4,10 @@ import pandas as pd
 
 from dre import stats
 from dre.correlation.calibration import CALIBRATED, RANK
-from dre.correlation.claims import LEVEL
 from dre.correlation.methods import STAGES
 from dre.correlation.methods import table as score_table
 from dre.stats.bootstrap import interval
-from dre.stats.multiple import holm
+from dre.stats.multiple import holm, verdicts
 
 FUSIONS = tuple(stage for stage in STAGES if stage != "LLM-only") + (RANK, CALIBRATED)
 #: a judge counts as weak on a set where its own Spearman correlation with people is below this
@@ -35,8 +34,7 @@ def tests(found, resamples=1000, permutations=10_000, seed=0):
     for suffix in ("", "_llm"):
         corrected = table[f"p{suffix}"].groupby(table["method"]).transform(holm)
         table.insert(list(table).index(f"p{suffix}") + 1, f"p_holm{suffix}", corrected)
-        sign = table[f"difference{suffix}"].gt(0).map({True: "better", False: "worse"})
-        table[f"answer{suffix}"] = sign.where(corrected < LEVEL, "not shown")
+        table[f"answer{suffix}"] = verdicts(table[f"difference{suffix}"], corrected)
     return _without_noise(table)
 
 

@@ -142,16 +142,9 @@ def length(domain):
 
 def untrained(domain, encoder="minilm"):
     """Return the row of the untrained encoder: cosine of context and response."""
-    from dre.slm.encoder import context_text, keep_end, load_encoder
+    from dre.slm.model import SLM
 
-    model = load_encoder(encoder)
-    separator = getattr(model.tokenizer, "sep_token", None) or "\n"
-    contexts = [keep_end(context_text(turns, separator), model) for turns in domain.items["context"]]
-    texts = list(dict.fromkeys(contexts + list(domain.items["response"])))
-    place = {text: i for i, text in enumerate(texts)}
-    vectors = model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
-    left, right = (vectors[[place[text] for text in part]] for part in (contexts, domain.items["response"]))
-    cosine = pd.Series((left * right).sum(axis=1, dtype=float), index=domain.items["pair_id"])
+    cosine = 1 - SLM.untrained(encoder).distances(domain.pairs).set_index("pair_id")["distance"]
     return Row("Encoder, untrained", "none", cosine, how=f"cosine of {encoder}, context and response")
 
 

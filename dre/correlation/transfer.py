@@ -6,10 +6,9 @@ import pandas as pd
 
 from dre import stats
 from dre.correlation import table4
-from dre.correlation.claims import LEVEL
 from dre.correlation.domains import RATED, Domain
 from dre.correlation.methods import INTERIOR, SLM_ROWS, judge_rows, slm_rows
-from dre.stats.multiple import holm
+from dre.stats.multiple import holm, verdicts
 
 #: what the SLM was trained on: column -> words
 TRAINED_ON = {
@@ -193,8 +192,7 @@ def with_holm(tables):
     table = pd.concat(tables, ignore_index=True)
     corrected = table["p"].groupby(table["method"].str.startswith("SLM")).transform(holm)
     table.insert(list(table).index("p") + 1, "p_holm", corrected)
-    sign = table["difference"].gt(0).map({True: "seen is better", False: "seen is worse"})
-    return table.assign(answer=sign.where(table["p_holm"] < LEVEL, "not shown"))
+    return table.assign(answer=verdicts(table["difference"], table["p_holm"], "seen is better", "seen is worse"))
 
 
 def words(table):

@@ -15,6 +15,11 @@ def signature(**parts):
     return "|".join(f"{name}:{' '.join(text.replace('|', '/').split())}" for name, text in texts.items() if text)
 
 
+def parts(line):
+    """Return the parts of a signature as texts by name."""
+    return {name: text for name, _, text in (part.partition(":") for part in line.split("|"))}
+
+
 def named(name, sha256):
     """Return ``name@<first eight digits of its sha256>``."""
     return f"{name}@{sha256[:SHORT]}"

@@ -30,7 +30,7 @@ class DRE:
         self.scorer = scorer
 
     @classmethod
-    def load(cls, slm=None, judge=None, method="slm", prompt=None, accuracies=None, **judge_options):
+    def load(cls, slm=None, judge=None, method="slm", prompt=None, accuracies=None, fusion=None, **judge_options):
         """Load the metric.
 
         Parameters
@@ -39,18 +39,21 @@ class DRE:
             A folder, a Hub id, or the beginning of a model trained by ``make paper``; not needed for ``non_dre``.
         judge : str
             As `dre.judges.open` takes it; with ``judge_options`` for it.
-        method : {"slm", "slide", "ex_dre", "in_dre", "dre", "non_dre"}
+        method : {"slm", "slide", "ex_dre", "in_dre", "dre", "calibrated", "non_dre"}
         prompt : str
             Name or file of another prompt than the method's own.
         accuracies : (float, float)
             Of SLM and LLM in [0, 1]; the prompt of ``in_dre`` and ``dre`` states them.
+        fusion : str or path
+            Of ``calibrated``: a file that ``dre calibrate`` wrote.
 
         Raises
         ------
         DreError
             If something needed is not given, not there or damaged.
         """
-        return cls(Settings(str(slm) if slm else None, judge, method, prompt, accuracies, judge_options).open())
+        slm, fusion = (str(path) if path else None for path in (slm, fusion))
+        return cls(Settings(slm, judge, method, prompt, accuracies, judge_options, fusion).open())
 
     def score(self, contexts, responses, references=None, ids=None, systems=None):
         """Score pairs.

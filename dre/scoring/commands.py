@@ -1,6 +1,7 @@
-"""What ``dre score`` does."""
+"""What ``dre score`` and ``dre calibrate`` do."""
 
 import sys
+from pathlib import Path
 
 import pandas as pd
 
@@ -23,6 +24,7 @@ def score(args):
         args.prompt,
         _accuracies(args.accuracies),
         {name: value for name, value in options.items() if value is not None},
+        args.fusion,
     )
     engine = None
     if args.engine == "ray":
@@ -33,6 +35,29 @@ def score(args):
         raise DreError("--workers is for --engine ray")
     summary = score_file(args.input, args.output, settings, _names(args.field), args.skip_bad, engine)
     show(summary, args.output)
+
+
+def calibrate(args):
+    """Learn a fusion, write it, and print its weight and what it does to each set when learned on the others."""
+    from dre.calibrated.learning import learn
+
+    output = Path(args.output)
+    if output.exists():
+        raise DreError(f"{output} exists already: name another file or delete it")
+    if not output.resolve().parent.is_dir():
+        raise DreError(f"{output}: its folder is not there: create it first")
+    fusion, measured = learn(args.sets, args.human, _names(args.field))
+    fusion.save(output)
+    note = "Intervals: 95 %, bootstrap over contexts. The fused score of a set comes from the other sets alone."
+    why = {"*": "one set alone: nothing is left to measure the fusion on"}
+    headers = {"slm": "SLM", "fused": "fused", "weight": "weight"}
+    print(
+        Table(
+            "sets", measured, "Spearman correlation with people", note, digits=3, headers=headers, empty=why
+        ).markdown()
+    )
+    weight = f"weight {fusion.weight:.2f} (0: the judge alone, 1: the SLM alone)"
+    print(f"{weight}, learned from {measured['pairs'].sum():,} rated pairs; written to {output}")
 
 
 def show(summary, output):

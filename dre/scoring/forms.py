@@ -7,7 +7,7 @@ from itertools import islice
 import pandas as pd
 
 from dre.errors import DreError
-from dre.scoring.scorer import NUMBERS
+from dre.scoring.scorer import COLUMNS, NUMBERS
 
 ENDINGS = (".csv", ".jsonl", ".parquet")
 
@@ -26,6 +26,34 @@ def tables(path, columns, size=4096):
         while lines := list(islice(file, size)):
             table = pd.DataFrame(map(json.loads, lines), columns=list(columns))
             yield table.astype(dict.fromkeys(NUMBERS, float))
+
+
+def read(path):
+    """Return a finished file of scores as one table.
+
+    Raises
+    ------
+    DreError
+        If it cannot be read, or is none.
+    """
+    import pyarrow as pa
+
+    texts = dict.fromkeys(("id", "system", "context_id"), str)  # sixteen digits need not be a number
+    readers = {
+        ".csv": lambda path: pd.read_csv(path, dtype=texts),
+        ".jsonl": lambda path: pd.read_json(path, lines=True, dtype=texts),
+        ".parquet": pd.read_parquet,
+    }
+    if path.suffix not in ENDINGS:
+        raise DreError(f"{path}: expected a name that ends in {', '.join(ENDINGS)}")
+    try:
+        table = readers[path.suffix](path)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise DreError(f"{path}: cannot be read as a file of scores ({str(error).splitlines()[0]})") from None
+    absent = [name for name in COLUMNS if name not in table]
+    if absent:
+        raise DreError(f"{path}: there is no column {absent[0]!r}: expected a file that dre score wrote")
+    return table
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ import logging
 import os
 import pickle
 from dataclasses import replace
+from pathlib import Path
 
 from dre.errors import DreError
 
@@ -49,7 +50,8 @@ def engine(settings, workers=None):
         raise DreError(f"method {settings.method} has no small model to share out: leave --engine ray out")
     if workers is not None and workers < 1:
         raise DreError(f"workers is {workers}: expected at least 1")
-    settings = replace(settings, slm=_everywhere(settings.slm))
+    fusion = str(Path(settings.fusion).resolve()) if settings.fusion else None
+    settings = replace(settings, slm=_everywhere(settings.slm), fusion=fusion)
     _ray()
     return lambda blocks: _tables(settings, workers, blocks)
 

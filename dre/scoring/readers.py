@@ -35,7 +35,7 @@ def read(path, names=None):
     """
     path = Path(path)
     with contextlib.closing(_Seen()) as seen:
-        for line, record in _records(path, names or {}):
+        for line, record in records(path, names or {}):
             found = record if isinstance(record, Bad) else _row(record, line, names)
             if not isinstance(found, Bad):
                 found = seen.check(found, record)
@@ -82,7 +82,8 @@ def _row(record, line, names):
         return Bad(line, str(error), record)
 
 
-def _records(path, names):
+def records(path, names):
+    """Yield (line, record) of a file: a mapping as it stands there, or `Bad`; raises as `read` does."""
     forms = {".jsonl": _jsonl, ".csv": _csv, ".parquet": _parquet}
     if path.suffix not in forms:
         raise DreError(f"{path}: expected a file whose name ends in {', '.join(forms)}")

@@ -13,15 +13,15 @@ from dre.scoring.cache import Embeddings
 
 COLUMNS = (
     "line", "id", "system", "context_id", "distance", "s_d", "s_p", "score_slm", "score_llm", "s_inf", "s_c", "case",
-    "score", "status", "reason",
+    "z_slm", "z_llm", "score", "status", "reason",
 )  # fmt: skip
-NUMBERS = ("distance", "s_d", "s_p", "score_slm", "score_llm", "s_inf", "s_c", "score")
+NUMBERS = ("distance", "s_d", "s_p", "score_slm", "score_llm", "s_inf", "s_c", "z_slm", "z_llm", "score")
 #: the SLM's numbers are rounded before they go into a prompt, so that the last bits cannot cost a second reply
 DIGITS = 6
 
 
 class Method(NamedTuple):
-    """What a method needs, and how it makes a score of it."""
+    """What a method needs, and how it makes a score of it; None: as a fusion that was learned does."""
 
     slm: bool
     prompt: str | None
@@ -34,6 +34,7 @@ METHODS = {
     "ex_dre": Method(True, "llm_only", fusion.ex_dre),
     "in_dre": Method(True, "dre", fusion.in_dre),
     "dre": Method(True, "dre", fusion.dre),
+    "calibrated": Method(True, "llm_only", None),
     "non_dre": Method(False, "llm_only", fusion.non_dre),
 }
 
@@ -56,6 +57,8 @@ class Settings:
         Of SLM and LLM in [0, 1], which the prompt of ``in_dre`` and ``dre`` states.
     judge_options : dict
         Further arguments of `dre.judges.open`.
+    fusion : str or None
+        File that ``dre calibrate`` wrote, for ``calibrated``.
     """
 
     slm: str | None = None
@@ -64,6 +67,7 @@ class Settings:
     prompt: str | None = None
     accuracies: tuple[float, float] | None = None
     judge_options: dict = field(default_factory=dict)
+    fusion: str | None = None
 
     def __post_init__(self):
         if self.method not in METHODS:
@@ -81,15 +85,39 @@ class Settings:
                 f"the prompt of {self.method} states how accurate SLM and LLM are: give --accuracies SLM,LLM, such as "
                 "0.88,0.98, measured on labelled data (Table 3)"
             )
+        if method.fuse is None and not self.fusion:
+            raise DreError(
+                f"method {self.method} needs a fusion: learn one with dre calibrate and name it with --fusion"
+            )
+        if self.fusion and method.fuse is not None:
+            raise DreError(f"method {self.method} learns no fusion: leave --fusion out, or choose method calibrated")
 
     def open(self):
         """Load the model, open the judge, and return the `Scorer`."""
+        from dre.calibrated import Calibrated
         from dre.scoring.asking import Asking
         from dre.scoring.models import load
 
         method = METHODS[self.method]
+        fusion = Calibrated.load(self.fusion) if self.fusion else None
         judge = Asking(self.judge, self.prompt or method.prompt, **self.judge_options) if method.prompt else None
-        return Scorer(self, load(self.slm) if method.slm else None, judge)
+        scorer = Scorer(self, load(self.slm) if method.slm else None, judge, fusion)
+        if fusion is not None:
+            _check_made_with(fusion, scorer)
+        return scorer
+
+
+def _check_made_with(fusion, scorer):
+    """A fusion's scales are those of one model and one judge."""
+    from dre.scoring.signature import parts
+
+    here = parts(scorer)
+    for part, there in fusion.made_with.items():
+        if here[part] != there:
+            raise DreError(
+                f"{scorer.settings.fusion} was learned with {part} {there}, these scores are made with {here[part]}: "
+                "use the same, or learn another with dre calibrate"
+            )
 
 
 class Scorer:
@@ -100,11 +128,12 @@ class Scorer:
     settings : Settings
     slm : SLM or None
     judge : dre.scoring.asking.Asking or None
+    fusion : dre.calibrated.Calibrated or None
     """
 
-    def __init__(self, settings, slm=None, judge=None):
-        self.settings, self.slm, self.judge = settings, slm, judge
-        self.method = METHODS[settings.method]
+    def __init__(self, settings, slm=None, judge=None, fusion=None):
+        self.settings, self.slm, self.judge, self.fusion = settings, slm, judge, fusion
+        self.fuse = fusion.fuse if fusion is not None else METHODS[settings.method].fuse
         self.cache = Embeddings()
         self.threshold = slm.provenance.get("threshold") if slm is not None else None
 
@@ -137,7 +166,7 @@ class Scorer:
             table = table.merge(self._small(table), on="pair_id", how="left", validate="1:1")
         if self.judge is not None:
             table = self._large(table)
-        table = self.method.fuse(table)
+        table = self.fuse(table)
         table = table.reindex(columns=list(COLUMNS))
         table[list(NUMBERS)] = table[list(NUMBERS)].astype(float)
         if self.threshold is not None:

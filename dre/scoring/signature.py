@@ -24,6 +24,8 @@ def parts(scorer, data=None):
         found |= {"judge": settings.judge, "prompt": scorer.judge.prompt_sha256[:12]}
         if settings.accuracies:
             found["accuracies"] = ",".join(f"{value:.{DIGITS}g}" for value in settings.accuracies)
+    if scorer.fusion is not None:
+        found["fusion"] = scorer.fusion.sha256[:12]
     if data:
         found["data"] = data[:12]
     names = {"dre": "version", "torch": "torch", "sentence-transformers": "st", "transformers": "tf"}

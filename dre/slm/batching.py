@@ -10,15 +10,19 @@ from itertools import product
 import torch
 
 from dre.errors import DreError
-from dre.slm.encoder import check_text, context_text
+from dre.slm.encoder import check_text
 
 CHUNKS = 8
 
 
-def training_rows(contexts, separator):
+def training_rows(contexts, text):
     """One row a context: its text, its positives, its adversarials.
 
-    A text longer than the encoder reads is cut at its end when it is tokenised, as the stock trainer does.
+    Parameters
+    ----------
+    contexts : list of Context
+    text : callable
+        From turns to the one text that is encoded: :meth:`dre.slm.model.SLM.context`.
 
     Raises
     ------
@@ -36,10 +40,9 @@ def training_rows(contexts, separator):
         for kind in ("positives", "adversarials"):
             for i, response in enumerate(getattr(context, kind)):
                 check_text(response, f"{name}, {kind[:-1]} response {i}")
-        text = check_text(context_text(context.turns, separator), name)
         rows.append(
             {
-                "context": text,
+                "context": check_text(text(context.turns), name),
                 "positives": list(context.positives),
                 "adversarials": list(context.adversarials),
             }

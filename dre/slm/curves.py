@@ -20,7 +20,7 @@ def curve_point(slm, contexts):
         ``classification_accuracy``: share of positives and adversarials whose own class among these two has the
         higher probability.
     """
-    rows = training_rows(contexts, slm.separator())
+    rows = training_rows(contexts, slm.context)
     texts, index = [], []
     for row in rows:
         start = len(texts)

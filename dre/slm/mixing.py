@@ -11,7 +11,6 @@ from transformers import TrainerCallback
 
 from dre.data import data_hash
 from dre.slm.batching import chunked, training_rows
-from dre.slm.encoder import context_text, keep_end
 
 #: what a row of a batch's ``label`` speaks of: a positive response, an adversarial one, a graded pair
 FITS, ADVERSARIAL, GRADED = 0, 1, 2
@@ -53,7 +52,7 @@ class Beside:
         ]
 
 
-def bundles(contexts, beside, model, mixture, passes, seed):
+def bundles(contexts, beside, text, mixture, passes, seed):
     """Return one row a labelled context, with the dialogues and graded pairs that come with it in each pass.
 
     Parameters
@@ -61,8 +60,8 @@ def bundles(contexts, beside, model, mixture, passes, seed):
     contexts : list of Context
         With positives and adversarials.
     beside : Beside
-    model : SentenceTransformer
-        Says how long a context may be; of a longer one the end is kept.
+    text : callable
+        From turns to the one text that is encoded: :meth:`dre.slm.model.SLM.context`.
     mixture : dre.slm.recipes.Mixture
     passes : int
         How often each labelled context comes: the epochs.
@@ -76,11 +75,7 @@ def bundles(contexts, beside, model, mixture, passes, seed):
         list of [context, response, score as text] a pass).
     """
     draw = random.Random(seed)
-    separator = getattr(model.tokenizer, "sep_token", None) or "\n"
     dialogues, graded = _endless(beside.dialogues, draw), _endless(beside.pairs(), draw)
-
-    def text(turns):
-        return keep_end(context_text(turns, separator), model)
 
     def dialogue():
         one = next(dialogues)
@@ -92,9 +87,7 @@ def bundles(contexts, beside, model, mixture, passes, seed):
 
     n_dialogues = mixture.dialogues if beside.dialogues else 0
     n_graded = mixture.graded if beside.pairs() else 0
-    rows = training_rows(contexts, separator)
-    for row, context in zip(rows, contexts):
-        row |= {"context": text(context.turns), "dialogues": [], "graded": []}
+    rows = [row | {"dialogues": [], "graded": []} for row in training_rows(contexts, text)]
     for _ in range(passes):  # pass by pass, so that every dialogue comes once before any comes twice
         for row in rows:
             row["dialogues"].append([dialogue() for _ in range(n_dialogues)])

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
 from dre.errors import DreError
-from dre.slm import hub, losses
+from dre.slm import hub, losses, recipes
 from dre.slm.card import card
 from dre.slm.encoder import check_text, context_text, keep_end, load_encoder
 from dre.slm.head import Head
@@ -38,6 +38,22 @@ class SLM:
     def __init__(self, model, recipe, provenance=None):
         self.model, self.recipe, self.provenance = model, recipe, dict(provenance or {})
         self.folder = None  # where it was saved, or loaded from
+
+    @classmethod
+    def untrained(cls, encoder="minilm", recipe=None, device=None):
+        """Return an encoder before any training as an SLM, with a fresh head.
+
+        Parameters
+        ----------
+        encoder : str
+            See :func:`dre.slm.encoder.load_encoder`.
+        recipe : Recipe, optional
+            Default: one without disentanglement, so that :meth:`distances` are those of the encoder itself.
+        """
+        recipe = recipe or recipes.get("paper", disentangled=False)
+        base = load_encoder(encoder, recipe.max_seq_length, device)
+        head = Head(base.get_embedding_dimension(), recipe.sep, recipe.head)
+        return cls(SentenceTransformer(modules=[*base, head], device=base.device), recipe)
 
     @property
     def head(self):

@@ -111,7 +111,14 @@ _JOINT = ("L_out", "L_ins_same_pos", "L_ins_same_neg", "L_out_robust", "L_cls")
 RECIPES = {
     recipe.name: recipe
     for recipe in (
-        Recipe("paper", sep="maps", pairs="all", contrast="robust", stages=(Stage("joint", _JOINT, epochs=3),)),
+        Recipe(
+            "paper",
+            sep="maps",
+            pairs="all",
+            contrast="robust",
+            learning_rate=1e-4,  # chosen by cross-validation: experiments/choose_paper_recipe.py
+            stages=(Stage("joint", _JOINT, epochs=3),),
+        ),
         Recipe(
             "released",
             sep="halves",

@@ -7,7 +7,6 @@ from pathlib import Path
 import torch
 from datasets import Dataset
 from sentence_transformers import (
-    SentenceTransformer,
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
 )
@@ -17,8 +16,6 @@ from transformers import PrinterCallback, set_seed
 from dre.slm import distributed
 from dre.slm.batching import Collator, training_rows
 from dre.slm.curves import curve_point
-from dre.slm.encoder import load_encoder
-from dre.slm.head import Head
 from dre.slm.mixing import Beside, EpochOf, Mixed, bundles
 from dre.slm.model import SLM
 from dre.slm.objective import Objective
@@ -36,10 +33,7 @@ def run_stages(train, dev, work, recipe, seed, encoder, fingerprint, progress, b
         One row a stage, epoch and split.
     """
     set_seed(seed)
-    base = load_encoder(encoder, recipe.max_seq_length)
-    head = Head(base.get_embedding_dimension(), recipe.sep, recipe.head)
-    model = SentenceTransformer(modules=[*base, head])
-    model.to(base.device)
+    model = SLM.untrained(encoder, recipe).model
     measured = {"train": _sample(train, seed), "dev": dev}
     curves = []
     for index, stage in enumerate(recipe.stages):
@@ -51,10 +45,11 @@ def run_stages(train, dev, work, recipe, seed, encoder, fingerprint, progress, b
 
 def _data(train, beside, model, recipe, stage, seed):
     """The rows of a stage, and what makes batches of them."""
+    text = SLM(model, recipe).context
     if recipe.mixture is None:
-        rows, collator = training_rows(train, SLM(model, recipe).separator()), Collator(model.preprocess, recipe.pairs)
+        rows, collator = training_rows(train, text), Collator(model.preprocess, recipe.pairs)
     else:
-        rows, collator = bundles(train, beside, model, recipe.mixture, stage.epochs, seed), Mixed(model.preprocess)
+        rows, collator = bundles(train, beside, text, recipe.mixture, stage.epochs, seed), Mixed(model.preprocess)
     return Dataset.from_list(rows), collator
 
 

@@ -90,6 +90,8 @@ def describe(train, dev, recipe, seed, encoder, beside=None):
         "encoder": encoder,
         "bf16": native_bf16(),
     } | ({} if beside is None else {"beside": beside.describe()})
+    if recipe.mixture is None:
+        decisive["long_contexts"] = "end kept"  # sets these models apart from older ones, which read the beginning
     text = json.dumps(decisive, sort_keys=True)
     return decisive | {
         "fingerprint": hashlib.sha256(text.encode()).hexdigest(),

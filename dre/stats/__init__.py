@@ -4,7 +4,7 @@ from dre.stats.agreement import agreement, cohen_kappa, human_ceiling, krippendo
 from dre.stats.bootstrap import cluster_mean_interval
 from dre.stats.compare import compare, permutation_test, steiger_test, williams_test
 from dre.stats.correlation import correlate, correlation_draws
-from dre.stats.multiple import benjamini_hochberg, holm
+from dre.stats.multiple import benjamini_hochberg, holm, verdicts
 
 __all__ = [
     "agreement",
@@ -19,5 +19,6 @@ __all__ = [
     "krippendorff_alpha",
     "permutation_test",
     "steiger_test",
+    "verdicts",
     "williams_test",
 ]

@@ -5,6 +5,9 @@ from scipy.stats import false_discovery_control
 
 from dre.errors import DreError
 
+#: an adjusted p below it counts as shown
+LEVEL = 0.05
+
 
 def holm(p_values):
     """Holm's step-down adjusted p-values (Holm 1979): controls the family-wise error rate.
@@ -35,6 +38,26 @@ def benjamini_hochberg(p_values):
     if run.any():
         out[run] = false_discovery_control(p[run], method="bh")
     return out
+
+
+def verdicts(difference, p_adjusted, better="better", worse="worse"):
+    """Say what each comparison shows at :data:`LEVEL`.
+
+    Parameters
+    ----------
+    difference : array-like of shape (m,)
+    p_adjusted : array-like of shape (m,)
+        Of a test that the difference is 0, after a correction.
+
+    Returns
+    -------
+    ndarray of str, shape (m,) : `better` or `worse` where p is below the level, else ``not shown``; empty where p is
+    NaN, a test that was not run.
+    """
+    difference, p = np.asarray(difference, dtype=float), _checked(p_adjusted)
+    found = np.where(p < LEVEL, np.where(difference > 0, better, worse), "not shown").astype(object)
+    found[np.isnan(p)] = ""
+    return found
 
 
 def _checked(p_values):
