@@ -62,7 +62,6 @@ def test_an_unknown_profile_names_those_there_are():
         ("^seeds: .*", "seeds: [one]", "'seeds' is .*whole number"),
         ("^epochs: .*", "epochs: 0", "'epochs' is 0"),
         ("^epochs: .*", "epochs: {other: 2}", "'epochs' is"),
-        ("^once: .*", "once: [papre]", "'once' names papre, expected recipes"),
         ("^beside: .*", "beside: {dialogues: []}", "'beside' is .*two lists of names"),
         ("^network: .*", "network: 1", "'network' is 1, expected bool"),
         ("^resamples: .*", "resamples: many", "'resamples' is 'many', expected int"),
@@ -79,9 +78,8 @@ def test_a_wrong_file_is_an_error_that_names_the_key(write, old, new, message):
 
 
 def test_epochs_can_differ_by_recipe(write):
-    profile = write("(?s)^recipes:.*^epochs: [^\n]*", "recipes: [a, b]\nseeds: [0, 1]\nonce: [b]\nepochs: {a: 1, b: 3}")
+    profile = write("(?s)^recipes:.*^epochs: [^\n]*", "recipes: [a, b]\nseeds: [0, 1]\nepochs: {a: 1, b: 3}")
     assert profile.epochs == {"a": 1, "b": 3}
-    assert profile.seeds_of("a") == (0, 1) and profile.seeds_of("b") == (0,)
 
 
 def test_the_overview_has_a_row_a_profile_with_what_it_needs():

@@ -4,7 +4,6 @@ import pandas as pd
 
 from dre import augment, classification
 from dre.augment import giveaways, lexical
-from dre.augment.forecast import every  # noqa: F401  notebook 01 asks for it here
 from dre.data import contexts, load, pairs, rated, recorded
 from dre.data.augmented import CONTEXTS as POOLS
 from dre.data.sets import splits

@@ -131,6 +131,6 @@ def slms(profile, domain, recipe=None):
 
     first = recipe is None or recipe == profile.recipes[0]
     own, recipe = (entry(profile, domain), profile.recipes[0]) if first else (profile.sets[0], recipe)
-    models = {seed: runs.train_or_load(profile, own, recipe, seed) for seed in profile.seeds_of(recipe)}
+    models = {seed: runs.train_or_load(profile, own, recipe, seed) for seed in profile.seeds}
     seeds = "seed" if len(models) == 1 else "seeds"
     return models, f"{own.label}, recipe {recipe}, {seeds} {', '.join(map(str, models))}"

@@ -62,7 +62,6 @@ class Profile:
     encoder: str
     recipes: tuple
     seeds: tuple
-    once: tuple
     epochs: Mapping
     beside: Mapping
     sets: tuple
@@ -85,10 +84,6 @@ class Profile:
     def build(self):
         """Folder of what can be rebuilt and is never committed: models, executed notebooks, state."""
         return self.root / "build" / self.name
-
-    def seeds_of(self, recipe):
-        """Return the seeds a recipe is trained with: the first alone where the profile says ``once``."""
-        return self.seeds[:1] if recipe in self.once else self.seeds
 
     @property
     def seed(self):
@@ -132,12 +127,10 @@ def profile(name, folder=None):
     values["sets"] = tuple(_training_set(entry, f"{where}, sets[{i}]") for i, entry in enumerate(values["sets"]))
     values["epochs"] = _epochs(values["epochs"], values["recipes"], where)
     values["beside"] = _beside(values["beside"], where)
-    for key in ("recipes", "seeds", "once", "rated", "judges"):
+    for key in ("recipes", "seeds", "rated", "judges"):
         values[key] = tuple(values[key])
     if not values["seeds"] or not all(type(seed) is int for seed in values["seeds"]):
         raise DreError(f"{where}: 'seeds' is {list(values['seeds'])}, expected at least one whole number")
-    if unknown := set(values["once"]) - set(values["recipes"]):
-        raise DreError(f"{where}: 'once' names {', '.join(sorted(unknown))}, expected recipes of the profile")
     return Profile(root=folder, **values)
 
 
@@ -171,7 +164,7 @@ def overview(folder=None):
 
 TYPES = {
     "name": str, "title": str, "needs": str, "encoder": str, "network": bool, "gpu": bool, "resamples": int,
-    "recipes": list, "seeds": list, "once": list,
+    "recipes": list, "seeds": list,
     "sets": list, "rated": list, "judges": list, "epochs": (int, dict), "beside": dict,
     "key": str, "label": str, "train": list, "dev": list, "test": list, "held_out": (int, float),
 }  # fmt: skip
