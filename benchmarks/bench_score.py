@@ -129,21 +129,17 @@ def bertscore(slm, limit):
 
 def in_format(name, slm, limit):
     """Score with the encoder in another number format."""
-    import contextlib
-
     import torch
 
     from dre.slm.model import SLM
 
     model = SLM.load(slm)
-    context = contextlib.nullcontext()
     if name == "bfloat16":
-        context = torch.autocast(model.model.device.type, torch.bfloat16)
+        model.bf16 = True
     elif name == "int8":
         linear, encoder = {torch.nn.Linear}, model.model[0].auto_model
         torch.ao.quantization.quantize_dynamic(encoder, linear, dtype=torch.qint8, inplace=True)
-    with context:
-        return rate(lambda table: model.score(table)["score_slm"], pairs(limit)[0])
+    return rate(lambda table: model.score(table)["score_slm"], pairs(limit)[0])
 
 
 def part_of(name, slm, size):
@@ -216,6 +212,45 @@ def main():
     show(report)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(json.dumps(report, indent=1) + "\n")
+    args.out.with_suffix(".md").write_text(markdown(report))
+
+
+WORDS = {
+    "ours": "`dre score`, all pairs in one call",
+    "pair_by_pair": "the same model, one pair after the other",
+    "encode_all": "Sentence-Transformers alone, every text of every pair",
+    "bertscore": "BERTScore with the same encoder, response and reference",
+    "float32": "the model in float32",
+    "bfloat16": "in bfloat16 (`--bf16`)",
+    "int8": "in 8-bit integers (PyTorch, dynamic)",
+}
+
+
+def markdown(report):
+    """Return the report as Markdown tables."""
+    import pandas as pd
+
+    from dre.report import Table
+
+    streamed = pd.DataFrame(report["stream"])[["pairs", "seconds", "pairs_per_second", "peak_mib"]]
+    hardware = f"{report['hardware']['cpu']}, {report['hardware']['cores']} cores"
+    tables = [
+        Table("stream", streamed, f"A file of so many lines, about 5,000 of them different ({hardware})", digits=0)
+    ]
+    first = {"rates": "ours", "formats": "float32"}
+    for group, caption in (
+        ("rates", f"{report['data']}, pairs of context and response"),
+        ("formats", "Number formats"),
+    ):
+        parts = report[group]
+        rows = pd.DataFrame(parts).T.assign(way=[WORDS[name] for name in parts])
+        rows["times"] = rows["pairs_per_second"] / rows.loc[first[group], "pairs_per_second"]
+        names = ["way", "pairs", "pairs_per_second", "times", "peak_mib", "largest_difference", "spearman"]
+        rows = rows[[name for name in names if name in rows]].astype({"pairs": int, "peak_mib": int})
+        digits = {"pairs_per_second": 1, "largest_difference": 4, "spearman": 4}
+        headers = {"times": "times the first", "peak_mib": "peak MiB", "largest_difference": "scores move by at most"}
+        tables.append(Table(group, rows, caption, digits=digits, headers=headers))
+    return "\n".join(table.markdown() for table in tables)
 
 
 def show(report):

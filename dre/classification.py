@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from dre.errors import DreError
+from dre.report.cells import number
 from dre.report.signature import named, signature
 from dre.slm.provenance import versions
 from dre.stats.bootstrap import cluster_mean_interval
@@ -274,7 +275,7 @@ def _order(published, ours):
 
 
 def _listed(values):
-    return ", ".join(f"{name.removeprefix('SLM ').strip('()')} {value:.1f} %" for name, value in values.items())
+    return ", ".join(f"{name.removeprefix('SLM ').strip('()')} {number(value, 1)} %" for name, value in values.items())
 
 
 def _augmented(rows):

@@ -59,8 +59,8 @@ def run(profile, parameters=None, anyway=False):
         if profile.name == COMMITTED and not parameters:
             for path in commit_outputs(books, profile):
                 print(f"outputs written into {path.relative_to(profile.root)}")
-            if fill(profile.root):
-                print("tables written into README.md")
+            for path in fill(profile.root):
+                print(f"tables written into {path.relative_to(profile.root)}")
     _summary(books, profile, page, done)
     return done
 
@@ -140,7 +140,7 @@ def _page(books, profile, ran):
     if ran or not known:
         from dre.report.page import page
 
-        page(profile, [(book.name, book.title) for book in books])
+        page(profile, sorted((book.name, book.title) for book in books))
         mark.parent.mkdir(parents=True, exist_ok=True)
         mark.write_text(key + sha256(path))
     return path

@@ -353,3 +353,20 @@ def test_a_model_with_a_threshold_says_what_it_accepts(tmp_path, given):
     assert table["accepted"].equals(table["score_slm"] >= 0.8)
     shares = table.groupby("system")["accepted"].mean().to_dict()
     assert {row["system"]: row["accepted"] for row in summary["systems"]} == shares
+
+
+def test_bfloat16_moves_scores_a_little_and_is_said(slm, given, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("dre.slm.model.native_bf16", lambda: True)
+    exact = score_file(given, tmp_path / "exact.csv", Settings(str(slm)))
+    assert dre(given, tmp_path / "half.csv", "--slm", slm, "--bf16") == 0
+    assert "|encoder:tiny|precision:bf16|data:" in capsys.readouterr().out and "precision" not in exact["signature"]
+    half, whole = (scoring_data.read(tmp_path / f"{name}.csv")["score"].to_numpy() for name in ("half", "exact"))
+    assert 1e-6 < np.abs(half - whole).max() < 0.1
+
+
+def test_bfloat16_is_refused_where_it_would_be_slower_or_change_nothing(slm, given, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("dre.slm.model.native_bf16", lambda: False)
+    assert dre(given, tmp_path / "o.csv", "--slm", slm, "--bf16") == 2
+    assert "does not multiply bfloat16 itself" in capsys.readouterr().err
+    assert dre(given, tmp_path / "o.csv", "--method", "non_dre", *("--judge", "recorded:claude-2026-11"), "--bf16") == 2
+    assert "method non_dre embeds nothing: leave --bf16 out" in capsys.readouterr().err

@@ -30,7 +30,9 @@ class DRE:
         self.scorer = scorer
 
     @classmethod
-    def load(cls, slm=None, judge=None, method="slm", prompt=None, accuracies=None, fusion=None, **judge_options):
+    def load(
+        cls, slm=None, judge=None, method="slm", prompt=None, accuracies=None, fusion=None, bf16=False, **judge_options
+    ):
         """Load the metric.
 
         Parameters
@@ -46,6 +48,8 @@ class DRE:
             Of SLM and LLM in [0, 1]; the prompt of ``in_dre`` and ``dre`` states them.
         fusion : str or path
             Of ``calibrated``: a file that ``dre calibrate`` wrote.
+        bf16 : bool
+            Embed in bfloat16: faster where the hardware multiplies it itself, and less exact.
 
         Raises
         ------
@@ -53,7 +57,7 @@ class DRE:
             If something needed is not given, not there or damaged.
         """
         slm, fusion = (str(path) if path else None for path in (slm, fusion))
-        return cls(Settings(slm, judge, method, prompt, accuracies, judge_options, fusion).open())
+        return cls(Settings(slm, judge, method, prompt, accuracies, judge_options, fusion, bf16).open())
 
     def score(self, contexts, responses, references=None, ids=None, systems=None):
         """Score pairs.

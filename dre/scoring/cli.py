@@ -25,6 +25,7 @@ def register(subparsers):
     add("--store", help="file of the judgement store")
     add("--max-usd", type=float, metavar="X", help="stop before the judge costs more dollars")
     add("--concurrency", type=int, metavar="N", help="calls to the judge in flight (default: 16)")
+    add("--bf16", action="store_true", help="embed in bfloat16: faster where the hardware has it, and less exact")
     add("--engine", choices=("local", "ray"), default="local", help="ray: every core or GPU of a machine or cluster")
     add("--workers", type=int, metavar="N", help="of Ray (default: one a GPU, else one a core)")
     score.set_defaults(handler=_score)

@@ -25,6 +25,7 @@ def score(args):
         _accuracies(args.accuracies),
         {name: value for name, value in options.items() if value is not None},
         args.fusion,
+        args.bf16,
     )
     engine = None
     if args.engine == "ray":

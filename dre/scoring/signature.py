@@ -20,6 +20,8 @@ def parts(scorer, data=None):
         found["model"] = about.get("fingerprint", "unknown")[:12]
         found |= {"recipe": scorer.slm.recipe.name, "seed": about.get("seed", "unknown")}
         found["encoder"] = str(about.get("encoder", "unknown")).rstrip("/").rsplit("/", 1)[-1]
+        if settings.bf16:
+            found["precision"] = "bf16"
     if scorer.judge is not None:
         found |= {"judge": settings.judge, "prompt": scorer.judge.prompt_sha256[:12]}
         if settings.accuracies:
