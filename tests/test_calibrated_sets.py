@@ -146,11 +146,9 @@ def test_harm_and_help_are_found_and_said():
     assert (
         "**Ex-DRE**, against the better of its two parts, in 1 pairs of set and judge: better in 0, worse in 1" in text
     )
-    assert "**Never significantly worse than the better part** is met by the calibrated" in text
+    assert "**Never significantly worse than the better of its parts:** kept." in text
     swapped = table.reset_index().replace({"method": {"Ex-DRE": "Calibrated", "Calibrated": "Ex-DRE"}})
-    assert "is not met by the calibrated fusion: it loses with -" in harm._verdict(
-        swapped[swapped["method"] == "Calibrated"]
-    )
+    assert "parts:** broken; it loses with -" in harm._verdict(swapped[swapped["method"] == "Calibrated"])
 
 
 def test_the_better_part_may_be_the_slm():

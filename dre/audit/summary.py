@@ -5,8 +5,11 @@ import pandas as pd
 
 from dre.audit.alter import OTHER, OWN
 from dre.audit.logits import NONE
+from dre.report.cells import number
 
 ENDS = ("", "_low", "_high", "_sd")
+#: a mean fall of fewer standard deviations is less than what Cohen calls a small effect
+SMALL = 0.2
 #: where each column of the table comes from: part -> {its column: our column}
 PARTS = {
     "accuracies": {"overall": "overall", "random_rejected": "random_rejected"},
@@ -70,8 +73,8 @@ def reading(audit, swaps, altered, variance, logits, ratings=None):
 def _without_context(blind, slms):
     best = blind.loc[blind["overall"].idxmax()]
     told = "; ".join(
-        f"{row['model']} {_value(row, 'overall')} % overall, {row['same']:.0f} % of its decisions being those of the "
-        f"response alone, {row['random_rejected']:.0f} % of random negatives rejected"
+        f"{row['model']} {_value(row, 'overall')} % overall, {number(row['same'], 1)} % of its decisions being "
+        f"those of the response alone, {number(row['random_rejected'], 1)} % of random negatives rejected"
         for _, row in slms.iterrows()
     )
     return (
@@ -83,17 +86,18 @@ def _swapped(rows, row, untrained):
     told = ", ".join(f"{one['score']} {_value(one, 'falls')} %" for _, one in rows.iterrows())
     main = rows[rows["score"] == row["score"]].iloc[0]
     if main["falls_low"] > 50:
-        verdict = "it notices the exchange"
+        verdict = "it notices the exchange" + (", but barely" if main["fall"] < SMALL else "")
     elif main["falls_high"] < 50:
         verdict = "it prefers the other context"
     else:
         verdict = "no sign that it notices the exchange"
     return (
         f"**Another conversation's context, {row['model']}:** the share of scores that fall is {told}; 50 % would mean "
-        f"that the context is not read. Of the main score: {verdict}, with a mean fall of {main['fall']:.2f} standard "
-        f"deviations (untrained encoder: {untrained['fall']:.2f}); {main['own']:.0f} % of the positives are accepted "
-        f"in their own conversation, {main['other']:.0f} % in the wrong one. With all contexts exchanged, its accuracy "
-        f"against the labels is {row['other_context']:.1f} %, with the true ones {row['overall']:.1f} %."
+        f"that the context is not read. {row['score']}: {verdict}, with a mean fall of {number(main['fall'], 2)} "
+        f"standard deviations (untrained encoder: {number(untrained['fall'], 2)}); {number(main['own'], 1)} % of the "
+        f"positives are accepted in their own conversation, {number(main['other'], 1)} % in the wrong one. With all "
+        f"contexts exchanged, its accuracy against the labels is {number(row['other_context'], 1)} %, with the true "
+        f"ones {number(row['overall'], 1)} %."
     )
 
 
@@ -123,8 +127,12 @@ def _rated(ratings, model):
         f"{row['difference_high']:+.2f}], {row['answer']})"
         for _, row in ratings[ratings["model"] == model].drop_duplicates("key").iterrows()
     )
-    return f"**With people, {model}** (Spearman; in brackets the difference to the untrained encoder): {told}."
+    return (
+        f"**With people, {model}** (Spearman; in brackets the difference to the untrained encoder, and whether it is "
+        f"shown after Holm's correction, which an interval does not have): {told}."
+    )
 
 
 def _value(row, column):
-    return f"{row[column]:.1f} [{row[column + '_low']:.1f}, {row[column + '_high']:.1f}]"
+    value, low, high = (number(row[column + end], 1) for end in ("", "_low", "_high"))
+    return f"{value} [{low}, {high}]"

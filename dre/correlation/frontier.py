@@ -125,7 +125,7 @@ def words(choices, sweeps):
         best = part.loc[part["spearman"].idxmax()]
         known = part[part["dollars"].notna()]
         free, paid = known[known["dollars"] == 0].iloc[0], known[known["dollars"] > 0]
-        line = f"- **{domain}:** highest is {_choice(best)}; for nothing, the SLM alone gives {free['spearman']:.3f}"
+        line = f"- **{domain}:** highest is {_choice(best)}; free of charge, the SLM alone gives {free['spearman']:.3f}"
         if len(paid):
             cheap = paid.loc[paid["spearman"].idxmax()]
             line += (

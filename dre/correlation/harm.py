@@ -151,19 +151,21 @@ def _verdict(part):
     worse, weak = part[part["answer"] == "worse"], part[part["llm"] < WEAK]
     lost = part[(part["difference_high"] < 0) | (part["answer"] == "worse")]
     helped = weak[weak["answer"] == "better"]
-    first = "is not met" if len(worse) else "is met only with Holm's correction" if len(lost) else "is met"
-    text = f"**Never significantly worse than the better part** {first} by the calibrated fusion"
+    first = "broken" if len(worse) else "kept with Holm's correction only" if len(lost) else "kept"
+    text = (
+        "Two things were asked of the calibrated fusion. **Never significantly worse than the better of its parts:** "
+        f"{first}"
+    )
     if len(lost):
-        text += ": it loses with " + "; ".join(map(_one, lost.to_dict("records")))
+        text += "; it loses with " + "; ".join(map(_one, lost.to_dict("records")))
     text += ". "
     if weak.empty:
-        return text + f"No judge here is weak (below {WEAK:g} alone), so the second half of the aim cannot be tested."
-    met = "is met" if len(helped) == len(weak) else "is met in part" if len(helped) else "is not met"
+        return text + f"**Significantly better with weak judges:** none here is weak (below {WEAK:g} alone)."
     above = (weak["difference_low"] > 0).sum()
-    text += f"**Significantly better for weak judges** {met}: than both parts in {len(helped)} of {len(weak)} "
-    text += f"(by the interval alone in {above})"
-    rest = weak[weak["answer"] != "better"]
-    return text + (f"; not shown with {', '.join(rest['judge'] + ' on ' + rest['domain'])}." if len(rest) else ".")
+    return text + (
+        f"**Significantly better with weak judges:** than both parts in {len(helped)} of {len(weak)} pairs of set and "
+        f"judge (by the interval alone in {above}), not shown in the others."
+    )
 
 
 def _on_average(part, against):

@@ -4,6 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
+from dre.correlation.harm import WEAK
 from dre.report.figure import COLOURS
 
 MARKERS = "osD^vPX<>*"
@@ -22,10 +23,12 @@ def gains(table, xlabel, ylabel):
         ``method, domain, llm`` (the judge alone), ``difference, difference_low, difference_high``.
     """
     methods, sets = list(dict.fromkeys(table["method"])), list(dict.fromkeys(table["domain"]))
-    fig, axes = plt.subplots(
-        1, len(methods), figsize=(1.0 + 2.3 * len(methods), 2.9), sharex=True, sharey=True, squeeze=False
-    )
-    for ax, method in zip(axes[0], methods):
+    rows = -(-len(methods) // 2)
+    # A row has its own range: a fusion that loses much must not hide what happens near 0.
+    fig, axes = plt.subplots(rows, 2, figsize=(7.2, 0.7 + 2.5 * rows), sharex=True, sharey="row", squeeze=False)
+    for ax in axes.flat[len(methods) :]:
+        ax.set_visible(False)
+    for ax, method in zip(axes.flat, methods):
         for k, name in enumerate(sets):
             part = table[(table["method"] == method) & (table["domain"] == name)]
             ends = part["difference"] - part["difference_low"], part["difference_high"] - part["difference"]
@@ -34,8 +37,14 @@ def gains(table, xlabel, ylabel):
                 elinewidth=0.9, label=name,
             )  # fmt: skip
         ax.axhline(0, color="0.3", linewidth=0.9)
-        ax.set(title=method, xlabel=xlabel)
-    axes[0, 0].set_ylabel(ylabel)
+        ax.axvline(WEAK, color="0.7", linewidth=0.9, linestyle="--")
+        ax.set(title=method)
+    for ax in axes[-1]:
+        ax.set_xlabel(xlabel)
+    for ax in axes[:, 0]:
+        ax.set_ylabel(ylabel)
+    axes[0, 0].annotate("weak | strong judges", (WEAK, 0.03), xycoords=("data", "axes fraction"), ha="center",
+                        fontsize=7, color="0.35")  # fmt: skip
     handles, labels = axes[0, 0].get_legend_handles_labels()
     fig.legend(handles, labels, loc="outside lower center", ncols=len(sets))
     return fig
