@@ -33,8 +33,9 @@ def register(subparsers):
     calibrate = subparsers.add_parser(
         "calibrate",
         help="learn a fusion of your SLM and judge from people's ratings",
-        description="Learn how much SLM and judge count from pairs that people have rated, so that the fusion is not "
-        "worse than the better of the two; use it with dre score --method calibrated --fusion FILE.",
+        description="Learn how much SLM and judge count from pairs that people have rated, so that in a bad case the "
+        "fusion loses as little as possible against the better of the two; use it with dre score --method calibrated "
+        "--fusion FILE.",
     )
     add = calibrate.add_argument
     add(
