@@ -233,7 +233,7 @@ def reading(table, label):
     both = ours[ours["model"].str.startswith("SLM (Prob & Dis)")]
     lines = [
         f"- **Best of our SLM rows on {label}:** {best['model']} with {_percent(best, 'overall')} overall "
-        f"({best['seeds']} seed{'s' * int(best['seeds'] != 1)}); the paper reports {number(paper['overall'], 1)} % for "
+        f"({best['seeds']} seed{'s' * int(best['seeds'] != 1)}); the paper reports {paper['overall']:.2f} % for "
         "SLM (Prob & Dis), trained on 9,259 contexts.",
         *_order(table[table["source"] == "published"], ours),
         f"- **Without any context:** counting words gives {_percent(length, 'overall')}, and a linear model on the "

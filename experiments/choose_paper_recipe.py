@@ -19,7 +19,7 @@ from dre.classification import choose_threshold, correct, variants
 from dre.data import pairs
 from dre.pipeline.profile import profile
 from dre.slm import recipes, runs
-from dre.slm.training import fit
+from dre.slm.training import describe, fit
 from dre.stats.bootstrap import cluster_mean_interval
 
 BASE = recipes.get("paper")
@@ -49,11 +49,12 @@ def main():
     order = np.random.default_rng(SEED).permutation(len(train))
     halves = [[train[i] for i in sorted(order[fold::2])] for fold in (0, 1)]
     rows = []
-    for number, (candidate, recipe) in enumerate(CANDIDATES.items()):
+    for candidate, recipe in CANDIDATES.items():
         parts = []
         for fold in (0, 1):
-            out = ROOT / "build" / "choices" / f"paper-{number}-fold{fold}"
-            slm = fit(halves[fold], [], out, recipe, SEED, settings.encoder, epochs=settings.epochs["paper"])
+            recipe = recipes.get(recipe, epochs=settings.epochs["paper"])
+            name = describe(halves[fold], [], recipe, SEED, settings.encoder)["fingerprint"][:12]
+            slm = fit(halves[fold], [], ROOT / "build" / "choices" / f"paper-{name}", recipe, SEED, settings.encoder)
             parts.append(decisions(slm, halves[1 - fold]))
         found = pd.concat(parts)
         row = {"candidate": candidate, "contexts": len(train), "folds": 2, "seed": SEED}

@@ -222,7 +222,7 @@ def test_a_saved_fusion_is_the_same_fusion(tmp_path):
     [
         ([], "no rated table"),
         ([rated().drop(columns="human")], "lacks 'human'"),
-        ([rated().assign(score_slm=1.0)], "'score_slm' varies too little"),
+        ([rated().assign(score_slm=1.0)], "'score_slm' is the same for all 80"),
         ([rated().assign(human=np.nan)], "has 0 complete pairs"),
         ([rated().assign(score_llm=9.0)], "expected 0 to 5"),
     ],

@@ -7,9 +7,10 @@ import pytest
 import scoring_data
 
 from dre.calibrated import Calibrated
-from dre.calibrated.learning import learn
+from dre.calibrated.learning import learn, ratings
 from dre.cli import main
 from dre.data import load
+from dre.errors import DreError
 from dre.scoring.scorer import COLUMNS
 
 JUDGE = ("--judge", "recorded:claude-2026-11")
@@ -89,11 +90,35 @@ def test_ratings_may_be_missing_or_have_another_name(sets, slm, tmp_path):
     found = rows(load("mini", "test")[:4])
     records = [{name: value for name, value in row.items() if name != "human"} for row in found]
     for record, row in zip(records, found):
-        record["stars"] = sum(row["human"]) / 2 if row["id"] != found[3]["id"] else None
+        record["stars"] = sum(row["human"]) / 2
+    records[3]["stars"] = None
+    records[4]["stars"] = "[4, 5]"  # several raters in a cell
     rated = scoring_data.write(records, tmp_path / "stars.csv")
     assert dre("score", rated, "-o", tmp_path / "s.csv", "--slm", slm, "--method", "slide", *JUDGE) == 0
     fusion, measured = learn([(rated, tmp_path / "s.csv")], human="stars")
     assert measured.loc[0, "pairs"] == 39
+
+
+def test_a_rating_is_a_number_a_list_of_them_or_nothing(tmp_path):
+    given = [3, "4", [4, 5], "[1, 2]", [4, None], None, "", [], float("nan"), "[]"]
+    records = [{"context": ["a"], "response": "b", "human": value} for value in given]
+    source = tmp_path / "r.jsonl"
+    source.write_text("".join(json.dumps(record) + "\n" for record in records))
+    assert ratings(source) == {1: 3, 2: 4, 3: 4.5, 4: 1.5, 5: 4}
+    for bad in ("good", "[4, good]", [4, "x"], {"a": 1}, float("inf")):
+        source.write_text(json.dumps(records[0] | {"human": bad}))
+        with pytest.raises(DreError, match=r"r.jsonl:1: human is .*: expected a number, a list of numbers, or nothing"):
+            ratings(source)
+
+
+def test_a_set_that_cannot_be_learned_from_is_named(sets, slm, tmp_path):
+    few = rows(load("mini", "test")[:1])
+    for number, row in enumerate(few):
+        row["human"] = row["human"] if number < 2 else None
+    rated = scoring_data.write(few, tmp_path / "few.jsonl")
+    assert dre("score", rated, "-o", tmp_path / "few.csv", "--slm", slm, "--method", "ex_dre", *JUDGE) == 0
+    with pytest.raises(DreError, match=r"few.jsonl: a rated table has 2 complete pairs; expected at least 3"):
+        learn([*sets, (rated, tmp_path / "few.csv")])
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])

@@ -168,5 +168,5 @@ def test_the_figure_of_gains_has_a_panel_a_method():
         for m in ("SLIDE", "Calibrated")
         for d in ("one", "two")
     ]
-    fig = plots_frontier.gains(pd.DataFrame(lines), "x", "y")
+    fig = plots_frontier.gains(pd.DataFrame(lines), "x", "y", 0.5)
     assert [ax.get_title() for ax in fig.axes] == ["SLIDE", "Calibrated"]

@@ -226,7 +226,7 @@ def test_emoji_and_ten_thousand_words_are_scored_and_said(slm, tmp_path, capsys)
     [
         (
             ["--method", "best", "--slm", "x"],
-            "method is 'best': expected one of slm, slide, ex_dre, in_dre, dre, non_dre",
+            "method is 'best': expected one of slm, slide, ex_dre, in_dre, dre, calibrated, non_dre",
         ),
         ([], "method slm needs a small model"),
         (["--method", "ex_dre", "--slm", "x"], "method ex_dre needs a judge"),
@@ -370,3 +370,6 @@ def test_bfloat16_is_refused_where_it_would_be_slower_or_change_nothing(slm, giv
     assert "does not multiply bfloat16 itself" in capsys.readouterr().err
     assert dre(given, tmp_path / "o.csv", "--method", "non_dre", *("--judge", "recorded:claude-2026-11"), "--bf16") == 2
     assert "method non_dre embeds nothing: leave --bf16 out" in capsys.readouterr().err
+    more = ("--slm", slm, "--method", "in_dre", "--judge", "recorded:claude-2026-11", "--accuracies", "0.9,0.9")
+    assert dre(given, tmp_path / "o.csv", *more, "--bf16") == 2
+    assert "replies might be paid for twice: leave --bf16 out" in capsys.readouterr().err

@@ -14,6 +14,7 @@ from dre.data import Context, load, pairs
 from dre.errors import DreError
 from dre.slm import losses, recipes
 from dre.slm.batching import Collator, training_rows, triplets
+from dre.slm.curves import curve_point
 from dre.slm.encoder import context_text, keep_end, load_encoder
 from dre.slm.head import Head
 from dre.slm.model import SLM
@@ -270,3 +271,14 @@ def test_minilm_comes_from_its_package_without_a_network():
     assert model.get_embedding_dimension() == 384
     near, far = model.similarity(model.encode(["A dog barks."]), model.encode(["A puppy is barking.", "Tax law."]))[0]
     assert near > 0.6 > 0.3 > far
+
+
+def test_the_curves_are_measured_in_the_precision_of_the_training(slm, monkeypatch):
+    seen = []
+    monkeypatch.setattr("dre.slm.curves.native_bf16", lambda: True)
+    hook = slm.model[0].register_forward_pre_hook(lambda *_: seen.append(torch.is_autocast_enabled("cpu")))
+    try:
+        curve_point(slm, load("mini", "dev")[:2])
+    finally:
+        hook.remove()
+    assert seen and all(seen)

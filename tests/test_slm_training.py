@@ -18,7 +18,7 @@ from dre.errors import DreError
 from dre.slm import recipes
 from dre.slm.model import SLM
 from dre.slm.stages import last_checkpoint
-from dre.slm.training import fit
+from dre.slm.training import describe, fit
 
 FIT = """
 import sys
@@ -180,3 +180,9 @@ def test_a_full_disk_is_named_and_leaves_no_half_model(encoder, tmp_path):
     assert done.returncode == 1
     assert "DreError: cannot write the model to" in done.stderr
     assert not out.exists()
+
+
+def test_models_that_read_the_beginning_of_long_contexts_are_not_taken_for_ours():
+    contexts = load("mini", "train")[:3]
+    for name, expected in (("paper", "end kept"), ("released", "end kept"), ("context", None)):
+        assert describe(contexts, [], recipes.get(name), 0, "minilm").get("long_contexts") == expected

@@ -21,7 +21,7 @@ def table(scorers, domains, resamples=1000, seed=0, permutations=10_000):
         ``domain, key, model, family, score``; ``spearman``: mean over seeds, with ``_low, _high`` by bootstrap over
         contexts and ``_sd`` over seeds; ``difference`` to the untrained encoder with its paired interval; ``p`` of the
         permutation test, ``p_holm`` over the whole table; ``n``; ``answer``: ``better`` or ``worse`` where p_holm is
-        below 0.05, else ``not shown``.
+        below 0.05, else ``not shown``, and empty for the untrained encoder itself.
     """
     frames = [_one(scorers, domain, resamples, seed, permutations) for domain in domains]
     found = pd.concat(frames, ignore_index=True)

@@ -131,7 +131,7 @@ class Calibrated:
 
     @property
     def sha256(self):
-        """Hash of all its numbers."""
+        """Hash of all that it holds."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
     @classmethod
@@ -165,7 +165,9 @@ def complete(table):
         raise DreError(f"a rated table lacks {absent[0]!r}; expected {', '.join(COLUMNS)}")
     table = table.assign(score_llm=fusion.non_dre(table)["score"])
     table = table[table[["score_slm", "score_llm", "human"]].notna().all(axis=1)]
+    if len(table) < 3:
+        raise DreError(f"a rated table has {len(table)} complete pairs; expected at least 3")
     for name in ("score_slm", "score_llm", "human"):
-        if len(table) < 3 or table[name].nunique() < 2:
-            raise DreError(f"a rated table has {len(table)} complete pairs whose {name!r} varies too little to fit")
+        if table[name].nunique() < 2:
+            raise DreError(f"{name!r} is the same for all {len(table)} complete pairs of a rated table: nothing to fit")
     return table

@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 
 from dre import stats
-from dre.calibrated.fusion import Calibrated
+from dre.calibrated.fusion import Calibrated, complete
 from dre.errors import DreError
 from dre.report import signature
 from dre.scoring import forms, readers
+from dre.scoring.rows import absent
 
 #: methods of ``dre score`` whose scores hold an SLM's and a judge's, neither of which saw the other
 METHODS = ("ex_dre", "slide", "calibrated")
@@ -43,7 +44,8 @@ def learn(sets, human="human", names=None, resamples=1000, seed=0):
     Raises
     ------
     DreError
-        If a file is no such file, or the sets were scored with different models, judges or prompts.
+        If a file is no such file, a set cannot be learned from, or the sets were scored with different models, judges
+        or prompts.
     """
     made = [made_with(rated, scores) for rated, scores in sets]
     for (_, scores), found in zip(sets, made):
@@ -92,11 +94,14 @@ def made_with(rated, scores):
 
 def evidence(rated, scores, human="human", names=None):
     """Return what a fusion is fitted on: ``pair_id, context_id, human, score_slm, score_llm, status``."""
-    table = forms.read(Path(scores))
+    table = forms.read(Path(scores), ("line", "context_id", "score_slm", "score_llm", "status"))
     table["human"] = table["line"].map(ratings(rated, human, names))
     if table["human"].isna().all():
         raise DreError(f"{rated}: no pair has a rating in {human!r}; say what the ratings are called with --human")
-    return table.assign(pair_id=table["line"])
+    try:
+        return complete(table.assign(pair_id=table["line"]))
+    except DreError as error:
+        raise DreError(f"{rated}: {error}") from None
 
 
 def ratings(rated, human="human", names=None):
@@ -104,19 +109,32 @@ def ratings(rated, human="human", names=None):
     found = {}
     for line, record in readers.records(Path(rated), names or {}):
         value = record.get(human) if isinstance(record, dict) else None
-        if value is not None and value != "":
-            found[line] = _number(value, readers.place(rated, line), human)
+        number = _mean(value, readers.place(rated, line), human)
+        if number is not None:
+            found[line] = number
     return found
 
 
-def _number(value, where, human):
+def _mean(value, where, human):
+    """The mean of the numbers a rating holds, None where it holds none."""
+    given = _written_list(value) if isinstance(value, str) else value
+    given = [one for one in (given if isinstance(given, list) else [given]) if not absent(one)]
     try:
-        number = float(np.mean(np.asarray(value, dtype=float)))
+        numbers = [float(one) for one in given]
     except (ValueError, TypeError):
-        number = float("nan")
-    if not np.isfinite(number):
+        numbers = [float("nan")]
+    if not np.isfinite(numbers).all():
         raise DreError(f"{where}: {human} is {value!r}: expected a number, a list of numbers, or nothing")
-    return number
+    return float(np.mean(numbers)) if numbers else None
+
+
+def _written_list(text):
+    """The list that a CSV cell such as ``[4, 5]`` was written from, or the text itself."""
+    try:
+        found = json.loads(text) if text.startswith("[") else text
+    except ValueError:
+        return text
+    return found
 
 
 def _measured(i, tables, resamples, seed):

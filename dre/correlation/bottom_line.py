@@ -7,11 +7,9 @@ from dre.correlation.harm import WEAK
 from dre.report.cells import number
 
 MAIN = "SLM (Prob & Dis)"
-#: the tables that are read
-NEEDED = (
-    "table3", "audit", "audit_ratings", "table4_tests", "fusion_tests", "fusion_weak", "cascade", "fusion_spearman",
-)  # fmt: skip
 ENDS = ("_low", "_high", "_sd")
+#: a mean weight of the SLM below it is next to none
+LITTLE = 0.1
 
 
 def words(results, against="people"):
@@ -25,23 +23,25 @@ def words(results, against="people"):
         What scores were correlated with.
     """
     tables = {path.stem: pd.read_csv(path) for path in results.glob("*.csv") if path.stem in NEEDED}
-    bullets = [make(tables, against) for make in (_classified, _context, _alone, _fused, _learned, _advice)]
-    return "\n".join(f"- {bullet}" for bullet in bullets if bullet)
+    found = (make(tables, against) for make, needs in QUESTIONS.items() if all(name in tables for name in needs))
+    return "\n".join(f"- {bullet}" for bullet in found if bullet)
 
 
 def _percent(row, column):
-    return f"{number(row[column], 1)} % [{number(row[f'{column}_low'], 1)}, {number(row[f'{column}_high'], 1)}]"
+    value, low, high = (number(float(row[f"{column}{end}"]), 1) for end in ("", "_low", "_high"))
+    return f"{value} % [{low}, {high}]"
 
 
 def _classified(tables, _):
     """Table 3: can the SLM tell positive from adversarial, and how far does one get without a context?"""
     table = tables["table3"].set_index(["source", "model"])
-    ours, printed = table.loc[("ours", f"{MAIN}, paper")], table.loc[("published", MAIN)]
+    name = next(model for source, model in table.index if source == "ours" and model.startswith(f"{MAIN}, "))
+    ours, printed = table.loc[("ours", name)], table.loc[("published", MAIN)]
     blind = table.loc[("ours", "response only (TF-IDF)")]
     return (
-        f"**Telling positive from adversarial responses (Table 3).** {MAIN} of recipe `paper` is right in "
-        f"{_percent(ours, 'overall')} of cases; the paper prints {number(printed['overall'], 1)} %. A linear model "
-        f"that sees the words of the response and no context gets {_percent(blind, 'overall')}."
+        f"**Telling positive from adversarial responses (Table 3).** {MAIN} of recipe `{name.removeprefix(MAIN)[2:]}` "
+        f"is right in {_percent(ours, 'overall')} of cases; the paper prints {printed['overall']:.2f} %. A linear "
+        f"model that sees the words of the response and no context gets {_percent(blind, 'overall')}."
     )
 
 
@@ -49,9 +49,11 @@ def _context(tables, _):
     """Notebook 07: is it the context that decides?"""
     audit = tables["audit"].set_index("model")
     told = [
-        f"recipe `{model.removeprefix('SLM, ')}` {number(row['overall'], 1)} % with the true context and "
-        f"{number(row['other_context'], 1)} % with another conversation's, {number(row['random_rejected'], 1)} % of "
-        "replies to other conversations rejected"
+        "recipe `{}` {} % with the true context and {} % with another conversation's, {} % of replies to other "
+        "conversations rejected".format(
+            model.removeprefix("SLM, "),
+            *(number(float(row[name]), 1) for name in ("overall", "other_context", "random_rejected")),
+        )
         for model, row in audit.iterrows()
         if model.startswith("SLM, ")
     ]
@@ -60,8 +62,6 @@ def _context(tables, _):
 
 def _alone(tables, against):
     """Notebook 07: correlation of the SLM alone, before and after training."""
-    if "audit_ratings" not in tables:
-        return None
     table = tables["audit_ratings"].drop_duplicates(["domain", "model"])
     told = []
     for model, part in table.groupby("model", sort=False):
@@ -80,8 +80,8 @@ def _alone(tables, against):
 
 def _fused(tables, _):
     """Table 4: does adding the SLM help an LLM?"""
-    table = tables.get("table4_tests")
-    if table is None or table.empty:
+    table = tables["table4_tests"]
+    if table.empty:
         return None
     part, measured = table[table["against"] == "LLM"], set(table["method"])
     better, worse = (int((part["answer"] == answer).sum()) for answer in ("better", "worse"))
@@ -104,15 +104,20 @@ def _learned(tables, _):
         "**A fusion that is learned on other data (ours).** Against the better of its two parts it is significantly "
         f"{_counts(tables, CALIBRATED)} pairs of judge and set."
     )
-    weak = tables.get("fusion_weak")
-    if weak is None or weak.empty:
+    gains = [_gain_with_weak(tables, method) for method in (CALIBRATED, RANK)]
+    if pd.isna(gains).any():
         return text
-    means = weak.groupby("method")["gain"].mean()
     return text + (
-        f" With weak judges (below {WEAK:g} alone) it gains {number(means[CALIBRATED], 3)} over the better part on "
-        f"average. A plain average of ranks gains {number(means[RANK], 3)} there, but over all judges it is "
+        f" With weak judges (below {WEAK:g} alone) it gains {number(gains[0], 3)} over the better part on average. A "
+        f"plain average of ranks gains {number(gains[1], 3)} there, and over all judges it is "
         f"{_counts(tables, RANK)}."
     )
+
+
+def _gain_with_weak(tables, method=CALIBRATED):
+    """Mean gain over the better part with weak judges, NaN where there are none."""
+    weak = tables.get("fusion_weak", pd.DataFrame(columns=["method", "gain"]))
+    return weak.loc[weak["method"] == method, "gain"].mean()
 
 
 def _counts(tables, method):
@@ -123,18 +128,19 @@ def _counts(tables, method):
 def _advice(tables, against):
     """What follows for somebody who has responses to score."""
     fused = tables["fusion_spearman"]
-    strong, weak = (fused[part] for part in (fused["LLM-only"] >= WEAK, fused["LLM-only"] < WEAK))
-    told = []
-    if len(strong):
-        weight = number(strong["weight"].mean(), 2)
-        told.append(f"With a strong judge, the judge alone: the learned weight of the SLM is {weight} on average.")
-    if len(weak):
+    told, weight = [], fused.loc[fused["LLM-only"] >= WEAK, "weight"].mean()
+    if weight < LITTLE:
+        told.append(
+            f"With a strong judge, the judge alone: the learned weight of the SLM is {number(weight, 2)} on average."
+        )
+    if _gain_with_weak(tables) > 0:
         told.append("With a weak judge and some rated pairs of your own, `dre calibrate`.")
-    domains = [name for name in tables["audit"] if name.startswith("spearman_") and not name.endswith(ENDS)]
+    audit = tables["audit"]
+    domains = [name for name in audit if name.startswith("spearman_") and not name.endswith(ENDS)]
     if domains:
-        slms = tables["audit"][tables["audit"]["model"].str.startswith("SLM, ")]
-        best = slms.loc[slms[domains].mean(axis=1).idxmax(), "model"].removeprefix("SLM, ")
-        told.append(f"Without a judge, recipe `{best}`.")
+        best = audit.loc[audit[domains].mean(axis=1).idxmax(), "model"]
+        best = f"recipe `{best.removeprefix('SLM, ')}`" if best.startswith("SLM, ") else f"the baseline *{best}*"
+        told.append(f"Without a judge, {best}.")
     inner = tables["cascade"].dropna(subset="above")
     gain = number((inner["cascade"] - inner["random"]).mean(), 3)
     told.append(
@@ -142,3 +148,16 @@ def _advice(tables, against):
         "against asking as many at random."
     )
     return f"**What to use.** {' '.join(told)}"
+
+
+#: what is asked, and the tables that it takes to answer
+QUESTIONS = {
+    _classified: ("table3",),
+    _context: ("audit",),
+    _alone: ("audit_ratings",),
+    _fused: ("table4_tests",),
+    _learned: ("fusion_tests",),
+    _advice: ("fusion_spearman", "audit", "cascade"),
+}
+#: and what is read where it is there
+NEEDED = {name for needs in QUESTIONS.values() for name in needs} | {"fusion_weak"}

@@ -164,7 +164,7 @@ def _verdict(part):
     above = (weak["difference_low"] > 0).sum()
     return text + (
         f"**Significantly better with weak judges:** than both parts in {len(helped)} of {len(weak)} pairs of set and "
-        f"judge (by the interval alone in {above}), not shown in the others."
+        f"judge (by the interval alone in {above})."
     )
 
 

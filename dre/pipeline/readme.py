@@ -6,6 +6,7 @@ A block looks like this, with the file's text between the two comments::
     <!-- end -->
 """
 
+import os
 import re
 
 from dre.errors import DreError
@@ -38,11 +39,11 @@ def pages(folder):
 
 def fill(folder):
     """Fill the pages of the project in ``folder`` and return those that changed."""
-    changed = []
-    for path in pages(folder):
-        before = path.read_text(encoding="utf-8")
-        after = filled(before, folder, path.name)
-        if after != before:
-            path.write_text(after, encoding="utf-8")
-            changed.append(path)
+    before = {path: path.read_text(encoding="utf-8") for path in pages(folder)}
+    after = {path: filled(text, folder, path.name) for path, text in before.items()}
+    changed = [path for path in before if after[path] != before[path]]
+    for path in changed:
+        part = path.with_name(path.name + ".part")
+        part.write_text(after[path], encoding="utf-8")
+        os.replace(part, path)
     return changed

@@ -101,7 +101,7 @@ def ratings(table):
     Parameters
     ----------
     table : DataFrame
-        ``domain, model, family`` (a key of `FAMILIES`), ``score``; ``spearman`` with ``_low, _high``; every domain has
+        ``domain, model, family`` (as for `swaps`), ``score``; ``spearman`` with ``_low, _high``; every domain has
         the same lines.
     """
     panels = list(table.groupby("domain", sort=False))

@@ -4,7 +4,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from dre.correlation.harm import WEAK
 from dre.report.figure import COLOURS
 
 MARKERS = "osD^vPX<>*"
@@ -14,13 +13,15 @@ CHOICES = {"judge alone": False, "fusion": True}
 ASIDE = 1.1
 
 
-def gains(table, xlabel, ylabel):
+def gains(table, xlabel, ylabel, weak):
     """Draw each fusion's difference from the better of its parts over the strength of the judge, one panel a fusion.
 
     Parameters
     ----------
     table : DataFrame
         ``method, domain, llm`` (the judge alone), ``difference, difference_low, difference_high``.
+    weak : float
+        Below it a judge counts as weak.
     """
     methods, sets = list(dict.fromkeys(table["method"])), list(dict.fromkeys(table["domain"]))
     rows = -(-len(methods) // 2)
@@ -37,13 +38,13 @@ def gains(table, xlabel, ylabel):
                 elinewidth=0.9, label=name,
             )  # fmt: skip
         ax.axhline(0, color="0.3", linewidth=0.9)
-        ax.axvline(WEAK, color="0.7", linewidth=0.9, linestyle="--")
+        ax.axvline(weak, color="0.7", linewidth=0.9, linestyle="--")
         ax.set(title=method)
     for ax in axes[-1]:
         ax.set_xlabel(xlabel)
     for ax in axes[:, 0]:
         ax.set_ylabel(ylabel)
-    axes[0, 0].annotate("weak | strong judges", (WEAK, 0.03), xycoords=("data", "axes fraction"), ha="center",
+    axes[0, 0].annotate("weak | strong judges", (weak, 0.03), xycoords=("data", "axes fraction"), ha="center",
                         fontsize=7, color="0.35")  # fmt: skip
     handles, labels = axes[0, 0].get_legend_handles_labels()
     fig.legend(handles, labels, loc="outside lower center", ncols=len(sets))

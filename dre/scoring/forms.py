@@ -7,7 +7,7 @@ from itertools import islice
 import pandas as pd
 
 from dre.errors import DreError
-from dre.scoring.scorer import COLUMNS, NUMBERS
+from dre.scoring.scorer import NUMBERS
 
 ENDINGS = (".csv", ".jsonl", ".parquet")
 
@@ -28,8 +28,8 @@ def tables(path, columns, size=4096):
             yield table.astype(dict.fromkeys(NUMBERS, float))
 
 
-def read(path):
-    """Return a finished file of scores as one table.
+def read(path, columns):
+    """Return a finished file of scores as one table that has certain columns.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def read(path):
         table = readers[path.suffix](path)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise DreError(f"{path}: cannot be read as a file of scores ({str(error).splitlines()[0]})") from None
-    absent = [name for name in COLUMNS if name not in table]
+    absent = [name for name in columns if name not in table]
     if absent:
         raise DreError(f"{path}: there is no column {absent[0]!r}: expected a file that dre score wrote")
     return table

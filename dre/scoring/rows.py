@@ -75,7 +75,7 @@ def row_of(record, line, names=None):
         _label(value["system"], "system"),
         turns_of(value["context"]),
         _text(value["response"], "response"),
-        None if _absent(value["reference"]) else _text(value["reference"], "reference"),
+        None if absent(value["reference"]) else _text(value["reference"], "reference"),
     )
 
 
@@ -129,14 +129,14 @@ def _text(value, field):
 
 
 def _label(value, field):
-    if _absent(value):
+    if absent(value):
         return ""
     if not isinstance(value, (str, int)):
         raise Unfit(f"{field} is of type {type(value).__name__}: expected a text or a whole number")
     return _encodable(str(value), field)
 
 
-def _absent(value):
+def absent(value):
     """Nothing, an empty cell, or the NaN that pandas puts into one."""
     return value is None or (isinstance(value, str) and not value) or (isinstance(value, float) and value != value)
 

@@ -90,6 +90,11 @@ class Settings:
             )
         if self.bf16 and not method.slm:
             raise DreError(f"method {self.method} embeds nothing: leave --bf16 out")
+        if self.bf16 and method.prompt == "dre":
+            raise DreError(
+                f"the prompt of {self.method} shows the SLM's numbers, and in bfloat16 they depend on what else is "
+                "embedded with a text, so that replies might be paid for twice: leave --bf16 out"
+            )
         if method.fuse is None and not self.fusion:
             raise DreError(
                 f"method {self.method} needs a fusion: learn one with dre calibrate and name it with --fusion"
@@ -153,7 +158,8 @@ class Scorer:
     def score_block(self, rows):
         """Score some rows.
 
-        A row's numbers do not depend on the other rows of the block (beyond rounding of about 1e-6).
+        A row's numbers do not depend on the other rows of the block (beyond rounding of about 1e-6, in
+        bfloat16 1e-3).
 
         Parameters
         ----------

@@ -5,7 +5,7 @@ import os
 import shutil
 import warnings
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +51,17 @@ class SLM:
             See :func:`dre.slm.encoder.load_encoder`.
         recipe : Recipe, optional
             Default: one without disentanglement, so that :meth:`distances` are those of the encoder itself.
+        device : str, optional
+            As PyTorch names it; default: a GPU if there is one.
+
+        Returns
+        -------
+        SLM
+
+        Raises
+        ------
+        DreError
+            If there is no such encoder.
         """
         recipe = recipe or recipes.get("paper", disentangled=False)
         base = load_encoder(encoder, recipe.max_seq_length, device)
@@ -93,7 +104,8 @@ class SLM:
         known = cache.find(texts) if cache is not None else {}
         new = [text for text in texts if text not in known]
         if new:
-            with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.bf16):
+            # not enabled=self.bf16: False would end an autocast that the caller has begun
+            with torch.autocast(self.model.device.type, torch.bfloat16) if self.bf16 else nullcontext():
                 found = encoder.encode(new, batch_size=batch_size, convert_to_tensor=True, show_progress_bar=progress)
             found = found.float().to(self.model.device)
             if cache is not None:
