@@ -232,10 +232,13 @@ def markdown(report):
 
     from dre.report import Table
 
-    streamed = pd.DataFrame(report["stream"])[["pairs", "seconds", "pairs_per_second", "peak_mib"]]
+    streamed = pd.DataFrame(report["stream"])[["pairs", "seconds", "pairs_per_second", "peak_mib"]].round().astype(int)
+    headers = {"times": "Times the first", "peak_mib": "Peak MiB", "largest_difference": "Scores move by at most"}
     hardware = f"{report['hardware']['cpu']}, {report['hardware']['cores']} cores"
     tables = [
-        Table("stream", streamed, f"A file of so many lines, about 5,000 of them different ({hardware})", digits=0)
+        Table(
+            "stream", streamed, f"A file of so many lines, about 5,000 of them different ({hardware})", headers=headers
+        )
     ]
     first = {"rates": "ours", "formats": "float32"}
     for group, caption in (
@@ -248,7 +251,6 @@ def markdown(report):
         names = ["way", "pairs", "pairs_per_second", "times", "peak_mib", "largest_difference", "spearman"]
         rows = rows[[name for name in names if name in rows]].astype({"pairs": int, "peak_mib": int})
         digits = {"pairs_per_second": 1, "largest_difference": 4, "spearman": 4}
-        headers = {"times": "times the first", "peak_mib": "peak MiB", "largest_difference": "scores move by at most"}
         tables.append(Table(group, rows, caption, digits=digits, headers=headers))
     return "\n".join(table.markdown() for table in tables)
 

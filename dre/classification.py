@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from dre.errors import DreError
-from dre.report.cells import number
+from dre.report.cells import number, percent
 from dre.report.signature import named, signature
 from dre.slm.provenance import versions
 from dre.stats.bootstrap import cluster_mean_interval
@@ -232,27 +232,25 @@ def reading(table, label):
     length = table[table["model"] == "length only"].iloc[0]
     both = ours[ours["model"].str.startswith("SLM (Prob & Dis)")]
     lines = [
-        f"- **Best of our SLM rows on {label}:** {best['model']} with {_percent(best, 'overall')} overall "
+        f"- **Best of our SLM rows on {label}:** {best['model']} with {percent(best, 'overall')} overall "
         f"({best['seeds']} seed{'s' * int(best['seeds'] != 1)}); the paper reports {paper['overall']:.2f} % for "
         "SLM (Prob & Dis), trained on 9,259 contexts.",
         *_order(table[table["source"] == "published"], ours),
-        f"- **Without any context:** counting words gives {_percent(length, 'overall')}, and a linear model on the "
-        f"response's words {_percent(blind, 'overall')}. That much of the task can be solved without reading what the "
+        f"- **Without any context:** counting words gives {percent(length, 'overall')}, and a linear model on the "
+        f"response's words {percent(blind, 'overall')}. That much of the task can be solved without reading what the "
         "response answers.",
     ]
     for _, row in both.iterrows():
         lines.append(
-            f"- **Random negatives:** {row['model']} rejects {_percent(row, 'random_rejected')} of them at the "
-            f"threshold where it rejects {row['adversarial']:.1f} % of the adversarials."
+            f"- **Random negatives:** {row['model']} rejects {percent(row, 'random_rejected')} of them at the "
+            f"threshold where it rejects {number(row['adversarial'], 1)} % of the adversarials."
         )
     lines += _augmented(ours)
     for _, row in table[table["source"] == "recorded"].iterrows():
         randoms = (
-            ""
-            if np.isnan(row["random_rejected"])
-            else f", random negatives rejected {_percent(row, 'random_rejected')}"
+            "" if np.isnan(row["random_rejected"]) else f", random negatives rejected {percent(row, 'random_rejected')}"
         )
-        lines.append(f"- **{row['model']}** (n = {row['n']:,}): {_percent(row, 'overall')} overall{randoms}.")
+        lines.append(f"- **{row['model']}** (n = {row['n']:,}): {percent(row, 'overall')} overall{randoms}.")
     return "\n".join(lines)
 
 
@@ -282,14 +280,10 @@ def _augmented(rows):
     """Say what the augmented sets added to the training data change, where a row was trained with them."""
     by_name = rows.set_index("model")
     return [
-        f"- **Augmented sets:** added to the training data, {name} goes from {_percent(by_name.loc[name], 'overall')} "
-        f"to {_percent(by_name.loc[name + AUGMENTED], 'overall')} overall, and from "
-        f"{_percent(by_name.loc[name], 'random_rejected')} to "
-        f"{_percent(by_name.loc[name + AUGMENTED], 'random_rejected')} of the random negatives rejected."
+        f"- **Augmented sets:** added to the training data, {name} goes from {percent(by_name.loc[name], 'overall')} "
+        f"to {percent(by_name.loc[name + AUGMENTED], 'overall')} overall, and from "
+        f"{percent(by_name.loc[name], 'random_rejected')} to "
+        f"{percent(by_name.loc[name + AUGMENTED], 'random_rejected')} of the random negatives rejected."
         for name in by_name.index
         if name + AUGMENTED in by_name.index
     ]
-
-
-def _percent(row, column):
-    return f"{row[column]:.1f} % [{row[column + '_low']:.1f}, {row[column + '_high']:.1f}]"

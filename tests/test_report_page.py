@@ -17,7 +17,7 @@ from dre.report.page import page, provenance
 def profile(tmp_path):
     return Profile(
         name="mini", title="a <small> one", needs="nothing", network=False, gpu=False, encoder="minilm", recipes=("paper",),
-        seeds=(0,), once=(), epochs={"paper": 1}, beside={"dialogues": (), "graded": ()}, sets=(), rated=(), judges=(), resamples=10, root=tmp_path,
+        seeds=(0,), epochs={"paper": 1}, beside={"dialogues": (), "graded": ()}, sets=(), rated=(), judges=(), resamples=10, root=tmp_path,
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from dre.augment.giveaways import GIVE_AWAYS, balanced, give_away, overlap, slm_
 from dre.data import pairs
 from dre.data.overlap import WORDS, disjoint
 from dre.errors import DreError
+from dre.report.cells import percent
 from dre.stats.bootstrap import cluster_mean_interval
 
 KINDS = {"positive": "p", "adversarial": "a"}
@@ -158,13 +159,13 @@ def reading(table):
         known = {name: row[name] for name in GIVE_AWAYS if np.isfinite(row[name])}
         worst = max(known, key=known.get) if known else None
         line = (
-            f"- **{row['set']}:** of an adversarial's content words {_percent(row, 'overlap_adversarial')} stand in "
-            f"the context, of a positive's {_percent(row, 'overlap_positive')}."
+            f"- **{row['set']}:** of an adversarial's content words {percent(row, 'overlap_adversarial')} stand in "
+            f"the context, of a positive's {percent(row, 'overlap_positive')}."
         )
         if worst:
-            line += f" The largest give-away is {SAID[worst]}: {_percent(row, worst)} (chance is 50 %)."
+            line += f" The largest give-away is {SAID[worst]}: {percent(row, worst)} (chance is 50 %)."
         if np.isfinite(row["slm_accuracy"]):
-            line += f" The SLM is right about {_percent(row, 'slm_accuracy')}."
+            line += f" The SLM is right about {percent(row, 'slm_accuracy')}."
         if np.isfinite(row["leaked"]):
             line += f" Contexts that share an utterance with a held-out set: {row['leaked']:.1f} %."
         lines.append(line)
@@ -176,7 +177,3 @@ SAID = {
     "length_only": "length",
     "response_only": "the wording of the response alone",
 }
-
-
-def _percent(row, column):
-    return f"{row[column]:.1f} % [{row[column + '_low']:.1f}, {row[column + '_high']:.1f}]"

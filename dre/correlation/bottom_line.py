@@ -4,7 +4,7 @@ import pandas as pd
 
 from dre.correlation.calibration import CALIBRATED, RANK
 from dre.correlation.harm import WEAK
-from dre.report.cells import number
+from dre.report.cells import number, percent
 
 MAIN = "SLM (Prob & Dis)"
 ENDS = ("_low", "_high", "_sd")
@@ -27,11 +27,6 @@ def words(results, against="people"):
     return "\n".join(f"- {bullet}" for bullet in found if bullet)
 
 
-def _percent(row, column):
-    value, low, high = (number(float(row[f"{column}{end}"]), 1) for end in ("", "_low", "_high"))
-    return f"{value} % [{low}, {high}]"
-
-
 def _classified(tables, _):
     """Table 3: can the SLM tell positive from adversarial, and how far does one get without a context?"""
     table = tables["table3"].set_index(["source", "model"])
@@ -40,8 +35,8 @@ def _classified(tables, _):
     blind = table.loc[("ours", "response only (TF-IDF)")]
     return (
         f"**Telling positive from adversarial responses (Table 3).** {MAIN} of recipe `{name.removeprefix(MAIN)[2:]}` "
-        f"is right in {_percent(ours, 'overall')} of cases; the paper prints {printed['overall']:.2f} %. A linear "
-        f"model that sees the words of the response and no context gets {_percent(blind, 'overall')}."
+        f"is right in {percent(ours, 'overall')} of cases; the paper prints {printed['overall']:.2f} %. A linear "
+        f"model that sees the words of the response and no context gets {percent(blind, 'overall')}."
     )
 
 

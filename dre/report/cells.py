@@ -92,12 +92,19 @@ def _cell(row, name, digits, reasons):
 def number(value, digits):
     """Return a number as text: whole numbers with thousands separated, others with `digits` decimals.
 
-    Halves are rounded up as they read (79.35 to 79.4), not as binary fractions happen to fall.
+    Halves are rounded up as they read (79.35 to 79.4), not as binary fractions happen to fall: a mean that should be
+    85.65 and is 85.649999999999991 reads 85.7, as it does once it has been through a file.
     """
     if isinstance(value, Integral):
         return f"{int(value):,}"
-    text = f"{Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP):f}"
+    text = f"{Decimal(f'{float(value):.10g}').quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP):f}"
     return text.removeprefix("-") if float(text) == 0 else text.replace("-", "−")
+
+
+def percent(row, column):
+    """Return a row's percentage with its interval as words: ``88.0 % [87.3, 88.7]``."""
+    value, low, high = (number(float(row[f"{column}{end}"]), 1) for end in ("", "_low", "_high"))
+    return f"{value} % [{low}, {high}]"
 
 
 def _digits(digits, name):
