@@ -25,25 +25,13 @@ def dre(*arguments):
     return main([str(each) for each in arguments])
 
 
-def rows(contexts):
-    """Responses with a rating each: high for positives, by two raters."""
-    found = []
-    for number, context in enumerate(contexts):
-        for kind, rating in (("p", 4), ("a", 2)):
-            for i, response in enumerate(context.responses(kind)):
-                both = [rating, rating + (number + i) % 2]
-                record = {"id": context.pair_id(kind, i), "context": list(context.turns), "response": response}
-                found.append(record | {"human": both})
-    return found
-
-
 @pytest.fixture(scope="module")
 def sets(slm, tmp_path_factory):
     """Two rated files with the scores that dre score made of them."""
     folder, contexts = tmp_path_factory.mktemp("sets"), load("mini", "test")[:8]
     made = []
     for name, part in (("one", contexts[:4]), ("two", contexts[4:])):
-        rated = scoring_data.write(rows(part), folder / f"{name}.jsonl")
+        rated = scoring_data.write(scoring_data.rated(part), folder / f"{name}.jsonl")
         scores = folder / f"{name}-scores.csv"
         assert dre("score", rated, "-o", scores, "--slm", slm, "--method", "ex_dre", *JUDGE) == 0
         made.append((rated, scores))
@@ -87,7 +75,7 @@ def test_what_a_fusion_does_to_a_set_is_measured_with_one_learned_on_the_others(
 
 
 def test_ratings_may_be_missing_or_have_another_name(sets, slm, tmp_path):
-    found = rows(load("mini", "test")[:4])
+    found = scoring_data.rated(load("mini", "test")[:4])
     records = [{name: value for name, value in row.items() if name != "human"} for row in found]
     for record, row in zip(records, found):
         record["stars"] = sum(row["human"]) / 2
@@ -112,7 +100,7 @@ def test_a_rating_is_a_number_a_list_of_them_or_nothing(tmp_path):
 
 
 def test_a_set_that_cannot_be_learned_from_is_named(sets, slm, tmp_path):
-    few = rows(load("mini", "test")[:1])
+    few = scoring_data.rated(load("mini", "test")[:1])
     for number, row in enumerate(few):
         row["human"] = row["human"] if number < 2 else None
     rated = scoring_data.write(few, tmp_path / "few.jsonl")
@@ -144,7 +132,7 @@ def test_what_cannot_be_learned_from_is_one_sentence(sets, slm, tmp_path, capsys
     assert dre("score", rated, "-o", tmp_path / "slm.csv", "--slm", slm) == 0
     capsys.readouterr()
     assert "was made with method slm: expected one of ex_dre" in refused("--set", rated, tmp_path / "slm.csv")
-    bad = rows(load("mini", "test")[:2])
+    bad = scoring_data.rated(load("mini", "test")[:2])
     bad[5]["human"] = "good"
     bad = scoring_data.write(bad, tmp_path / "bad.jsonl")
     assert dre("score", bad, "-o", tmp_path / "bad.csv", "--slm", slm, "--method", "ex_dre", *JUDGE) == 0

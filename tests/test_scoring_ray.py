@@ -13,6 +13,7 @@ import pytest
 import scoring_data
 
 from dre.cli import main
+from dre.data import load
 from dre.errors import DreError
 from dre.scoring import ray_engine
 from dre.scoring.readers import Blocks
@@ -93,6 +94,21 @@ def test_the_command_writes_what_one_process_writes(ray, slm, tmp_path, capsys):
         assert "24 scores written" in capsys.readouterr().out
     one, other = (pd.read_csv(tmp_path / f"{engine}.csv") for engine in ("local", "ray"))
     pd.testing.assert_frame_equal(one, other, atol=1e-6)
+
+
+def test_a_recorded_judge_and_a_fusion_named_from_here_reach_the_actors(ray, slm, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    scoring_data.write(scoring_data.rated(load("mini", "test")[:4]), tmp_path / "rated.jsonl")
+    with_judge = ["--slm", str(slm), "--judge", "recorded:claude-2026-11"]
+    assert main(["score", "rated.jsonl", "-o", "parts.csv", *with_judge, "--method", "ex_dre"]) == 0
+    assert main(["calibrate", "--set", "rated.jsonl", "parts.csv", "-o", "fusion.json"]) == 0
+    tables = []
+    for engine, more in (("local", []), ("ray", ["--workers", "1"])):
+        fused = ["--method", "calibrated", "--fusion", "fusion.json", "--engine", engine, *more]
+        assert main(["score", "rated.jsonl", "-o", f"{engine}.csv", *with_judge, *fused]) == 0
+        tables.append(pd.read_csv(f"{engine}.csv"))
+    assert "40 scores written" in capsys.readouterr().out and tables[0]["score"].nunique() > 10
+    pd.testing.assert_frame_equal(*tables, atol=1e-6)
 
 
 @pytest.mark.parametrize(
