@@ -171,7 +171,7 @@ def test_one_row_a_model_with_the_numbers_of_its_main_score(examined):
     assert "spearman_toy" not in summary.table(*found)
     text = summary.reading(audit, swaps, altered, variances, logits.table(examined, 6), rated)
     for number in (row["overall"], row["falls"], row["interaction"]):
-        assert f"{number:.1f} [" in text
+        assert f"{number:.1f} % [" in text
     assert "no interaction beyond rounding (SLM, paper)" in text and "Toy" in text
     assert f"another context {elsewhere['change'].item():.2f}." in text and alter.OWN not in text
 

@@ -148,7 +148,7 @@ def test_harm_and_help_are_found_and_said():
     )
     assert "**Never significantly worse than the better of its parts:** kept." in text
     swapped = table.reset_index().replace({"method": {"Ex-DRE": "Calibrated", "Calibrated": "Ex-DRE"}})
-    assert "parts:** broken; it loses with -" in harm._verdict(swapped[swapped["method"] == "Calibrated"])
+    assert "parts:** broken; it loses with −" in harm._verdict(swapped[swapped["method"] == "Calibrated"])
 
 
 def test_the_better_part_may_be_the_slm():

@@ -148,4 +148,16 @@ def test_reading_sets_the_order_of_the_three_scores_beside_the_printed_one():
 
     assert "Prob & Dis 90.0 %, Prob 85.0 %, Dis 80.0 % here" in text(80.0, 85.0, 90.0)
     assert "the same order" in text(80.0, 85.0, 90.0) and "by +5.0 points here" in text(80.0, 85.0, 90.0)
-    assert "another order" in text(90.0, 85.0, 88.0) and "by -2.0 points here" in text(90.0, 85.0, 88.0)
+    assert "another order" in text(90.0, 85.0, 88.0) and "by −2.0 points here" in text(90.0, 85.0, 88.0)
+
+
+def test_what_disentangling_changes_is_counted_by_its_intervals():
+    bounds = {"SLM (Dis)": (0.4, 0.1, 0.7), "SLM (Prob)": (-1.25, -2.0, -0.5), "SLM (Prob & Dis)": (0.04, -0.3, 0.5)}
+    rows = [
+        {"score": name} | {f"{column}{end}": value for column in ("overall", "random_rejected")
+                           for end, value in zip(("", "_low", "_high"), values)}
+        for name, values in bounds.items()
+    ]  # fmt: skip
+    first, second = classification.disentangling(pd.DataFrame(rows)).splitlines()
+    assert "Dis +0.4 [+0.1, +0.7], Prob −1.3 [−2.0, −0.5], Prob & Dis 0.0 [−0.3, +0.5] points" in first
+    assert "higher with it for 1 and lower for 1 of the 3 scores" in first and "Random negatives" in second

@@ -5,7 +5,7 @@ import pandas as pd
 
 from dre.audit.alter import OTHER, OWN
 from dre.audit.logits import NONE
-from dre.report.cells import number
+from dre.report.cells import number, percent, signed, with_interval
 
 ENDS = ("", "_low", "_high", "_sd")
 #: a mean fall of fewer standard deviations is less than what Cohen calls a small effect
@@ -73,17 +73,17 @@ def reading(audit, swaps, altered, variance, logits, ratings=None):
 def _without_context(blind, slms):
     best = blind.loc[blind["overall"].idxmax()]
     told = "; ".join(
-        f"{row['model']} {_value(row, 'overall')} % overall, {number(row['same'], 1)} % of its decisions being "
+        f"{row['model']} {percent(row, 'overall')} overall, {number(row['same'], 1)} % of its decisions being "
         f"those of the response alone, {number(row['random_rejected'], 1)} % of random negatives rejected"
         for _, row in slms.iterrows()
     )
     return (
-        f"**Without any context**, {best['model']} is right in {_value(best, 'overall')} % of cases. The SLMs: {told}."
+        f"**Without any context**, {best['model']} is right in {percent(best, 'overall')} of cases. The SLMs: {told}."
     )
 
 
 def _swapped(rows, row, untrained):
-    told = ", ".join(f"{one['score']} {_value(one, 'falls')} %" for _, one in rows.iterrows())
+    told = ", ".join(f"{one['score']} {percent(one, 'falls')}" for _, one in rows.iterrows())
     main = rows[rows["score"] == row["score"]].iloc[0]
     if main["falls_low"] > 50:
         verdict = "it notices the exchange" + (", but barely" if main["fall"] < SMALL else "")
@@ -102,13 +102,13 @@ def _swapped(rows, row, untrained):
 
 
 def _disorder(rows):
-    told = ", ".join(f"{row['shown']} {row['change']:.2f}" for _, row in rows[rows["shown"] != OWN].iterrows())
+    told = ", ".join(f"{row['shown']} {number(row['change'], 2)}" for _, row in rows[rows["shown"] != OWN].iterrows())
     return f"**Disorder, {rows['model'].iloc[0]}:** mean change of the score, in its standard deviations: {told}."
 
 
 def _interaction(variance, logits):
     told = ", ".join(
-        f"{row['model']} ({row['score']}) {_value(row, 'interaction')} %"
+        f"{row['model']} ({row['score']}) {percent(row, 'interaction')}"
         for _, row in variance[variance["family"] != "blind"].iterrows()
     )
     lines = [f"**Fit is interaction.** Its share of the score's variance on a grid of responses and contexts: {told}."]
@@ -123,16 +123,10 @@ def _interaction(variance, logits):
 
 def _rated(ratings, model):
     told = "; ".join(
-        f"{row['domain']} {row['spearman']:.2f} ({row['difference']:+.2f} [{row['difference_low']:+.2f}, "
-        f"{row['difference_high']:+.2f}], {row['answer']})"
+        f"{row['domain']} {number(row['spearman'], 2)} ({with_interval(row, 'difference', 2, signed)}, {row['answer']})"
         for _, row in ratings[ratings["model"] == model].drop_duplicates("key").iterrows()
     )
     return (
         f"**With people, {model}** (Spearman; in brackets the difference to the untrained encoder, and whether it is "
         f"shown after Holm's correction, which an interval does not have): {told}."
     )
-
-
-def _value(row, column):
-    value, low, high = (number(row[column + end], 1) for end in ("", "_low", "_high"))
-    return f"{value} [{low}, {high}]"

@@ -4,7 +4,7 @@ import pandas as pd
 
 from dre.correlation.calibration import CALIBRATED, RANK
 from dre.correlation.harm import WEAK
-from dre.report.cells import number, percent
+from dre.report.cells import number, percent, signed, with_interval
 
 MAIN = "SLM (Prob & Dis)"
 ENDS = ("_low", "_high", "_sd")
@@ -37,6 +37,15 @@ def _classified(tables, _):
         f"**Telling positive from adversarial responses (Table 3).** {MAIN} of recipe `{name.removeprefix(MAIN)[2:]}` "
         f"is right in {percent(ours, 'overall')} of cases; the paper prints {printed['overall']:.2f} %. A linear "
         f"model that sees the words of the response and no context gets {percent(blind, 'overall')}."
+    )
+
+
+def _disentangling(tables, _):
+    """Notebook 03: is the paper's central idea what makes the SLM right?"""
+    row = tables["disentangling"].set_index("score").loc[MAIN]
+    return (
+        "**Disentangling, the heart of the paper's SLM (Figures 3 and 4).** Trained with it instead of without it, the "
+        f"accuracy of {MAIN} changes by {with_interval(row, 'overall', 1, signed)} percentage points."
     )
 
 
@@ -148,6 +157,7 @@ def _advice(tables, against):
 #: what is asked, and the tables that it takes to answer
 QUESTIONS = {
     _classified: ("table3",),
+    _disentangling: ("disentangling",),
     _context: ("audit",),
     _alone: ("audit_ratings",),
     _fused: ("table4_tests",),

@@ -5,6 +5,7 @@ import pandas as pd
 from dre import stats
 from dre.correlation.methods import STAGES
 from dre.correlation.methods import table as score_table
+from dre.report.cells import number, signed, with_interval
 from dre.stats.multiple import LEVEL, holm, verdicts
 
 SLM = "SLM (Prob & Dis)"
@@ -93,7 +94,7 @@ def _count(part):
     n = part["answer"].value_counts()
     return (
         f"better in {n.get('better', 0)} of {len(part)} comparisons, worse in {n.get('worse', 0)}, no difference "
-        f"shown in {n.get('not shown', 0)}; median difference {part['difference'].median():+.3f}"
+        f"shown in {n.get('not shown', 0)}; median difference {signed(part['difference'].median(), 3)}"
     )
 
 
@@ -104,15 +105,15 @@ def _extremes(method, part):
     strength = part["difference"].corr(part["spearman_against"], method="spearman")
     return (
         f"- **{method}** is, against its LLM alone, best with {_one(best)} and worst with {_one(worst)}. Over the "
-        f"{len(part)} judges and domains, difference and strength of the LLM alone correlate by {strength:+.2f} "
+        f"{len(part)} judges and domains, difference and strength of the LLM alone correlate by {signed(strength, 2)} "
         "(Spearman)."
     )
 
 
 def _one(row):
     return (
-        f"{row['judge']} on {row['domain']} ({row['spearman_against']:.3f} to {row['spearman']:.3f}, "
-        f"{row['difference']:+.3f} [{row['difference_low']:+.3f}, {row['difference_high']:+.3f}])"
+        f"{row['judge']} on {row['domain']} ({number(row['spearman_against'], 3)} to {number(row['spearman'], 3)}, "
+        f"{with_interval(row, 'difference', 3, signed)})"
     )
 
 

@@ -6,6 +6,7 @@ from scipy.stats import rankdata
 
 from dre import stats
 from dre.correlation.calibration import CALIBRATED, evidence
+from dre.report.cells import number, signed, with_interval
 
 SHARES = tuple(np.linspace(0, 1, 11).round(1).tolist())
 #: shares whose correlation gets an interval
@@ -98,9 +99,9 @@ def points(domain, found, said, scored, fitted, prices_of, slm_seconds, resample
 
 def _cascades(domain, opinion, scored, fitted, share):
     out = {}
-    for number, table in scored.items():
+    for seed, table in scored.items():
         rated = evidence(domain, opinion, table)
-        out[number] = fitted[number].cascade(rated, fitted[number].unsure(rated, share)).set_index("pair_id")["score"]
+        out[seed] = fitted[seed].cascade(rated, fitted[seed].unsure(rated, share)).set_index("pair_id")["score"]
     return pd.DataFrame(out)
 
 
@@ -125,7 +126,8 @@ def words(choices, sweeps):
         best = part.loc[part["spearman"].idxmax()]
         known = part[part["dollars"].notna()]
         free, paid = known[known["dollars"] == 0].iloc[0], known[known["dollars"] > 0]
-        line = f"- **{domain}:** highest is {_choice(best)}; free of charge, the SLM alone gives {free['spearman']:.3f}"
+        line = f"- **{domain}:** highest is {_choice(best)}; free of charge, the SLM alone gives "
+        line += number(free["spearman"], 3)
         if len(paid):
             cheap = paid.loc[paid["spearman"].idxmax()]
             line += (
@@ -138,10 +140,10 @@ def words(choices, sweeps):
     lines += [
         "",
         "Asking the judge where the SLM is unsure rather than at random changes the correlation by "
-        f"{gain.mean():+.3f} on average over {len(inner)} (set, judge, share) triples, from {gain.min():+.3f} to "
-        f"{gain.max():+.3f}; it is higher in {(gain > 0).sum()}. At half of the calls it beats at least 95 % of random "
-        f"choices for {(half['above'] >= 0.95).sum()} of {len(half)} pairs of set and judge, and at most 5 % for "
-        f"{(half['above'] <= 0.05).sum()}.",
+        f"{signed(gain.mean(), 3)} on average over {len(inner)} (set, judge, share) triples, from "
+        f"{signed(gain.min(), 3)} to {signed(gain.max(), 3)}; it is higher in {(gain > 0).sum()}. At half of the calls "
+        f"it beats at least 95 % of random choices for {(half['above'] >= 0.95).sum()} of {len(half)} pairs of "
+        f"set and judge, and at most 5 % for {(half['above'] <= 0.05).sum()}.",
     ]
     kept = _kept(sweeps)
     lines.append(
@@ -155,7 +157,7 @@ def words(choices, sweeps):
 
 def _choice(row):
     who = f" ({row['judge']})" if row["judge"] else ""
-    return f"{row['choice']}{who}, {row['spearman']:.3f} [{row['spearman_low']:.3f}, {row['spearman_high']:.3f}]"
+    return f"{row['choice']}{who}, {with_interval(row, 'spearman', 3)}"
 
 
 def _kept(sweeps):

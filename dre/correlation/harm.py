@@ -6,6 +6,7 @@ from dre import stats
 from dre.correlation.calibration import CALIBRATED, RANK
 from dre.correlation.methods import STAGES
 from dre.correlation.methods import table as score_table
+from dre.report.cells import signed, with_interval
 from dre.stats.bootstrap import interval
 from dre.stats.multiple import holm, verdicts
 
@@ -143,8 +144,7 @@ def _extreme(part):
 
 
 def _one(row):
-    low, high = row["difference_low"], row["difference_high"]
-    return f"{row['difference']:+.3f} [{low:+.3f}, {high:+.3f}] ({row['judge']}, {row['domain']})"
+    return f"{with_interval(row, 'difference', 3, signed)} ({row['judge']}, {row['domain']})"
 
 
 def _verdict(part):
@@ -173,7 +173,7 @@ def _on_average(part, against):
     if part.empty:
         return []
     told = "; ".join(
-        f"{row['domain']} {row['gain']:+.3f} [{row['gain_low']:+.3f}, {row['gain_high']:+.3f}] ({row['judges']} judges)"
+        f"{row['domain']} {with_interval(row, 'gain', 3, signed)} ({row['judges']} judges)"
         for row in part.to_dict("records")
     )
     shown = (part["gain_low"] > 0).sum()

@@ -7,6 +7,7 @@ import pandas as pd
 
 from dre import fusion
 from dre.correlation.table4 import published_rows
+from dre.report.cells import number, signed
 
 #: where d_min and d_max of Eq. 18 come from
 RANGES = ("training data", "evaluated set")
@@ -159,11 +160,11 @@ def words(table, labels):
         ours = part[part["distance"].notna()]
         best, default = ours.loc[ours["distance"].idxmin()], ours.iloc[0]
         known = {key: label for key, label in labels.items() if f"gain_{key}" in part}
-        gain = ", ".join(f"{label} {best[f'gain_{key}']:+.3f}" for key, label in known.items())
+        gain = ", ".join(f"{label} {signed(best[f'gain_{key}'], 3)}" for key, label in known.items())
         lines.append(
             f"- **{method}:** of {len(ours)} readings, *{best['reading']}* with d_min and d_max from the "
-            f"{best['d_range']} comes closest to print (distance {best['distance']:.3f}; the default reading "
-            f"{default['distance']:.3f}); its mean gains are {gain}. Readings with a gain in every domain: "
+            f"{best['d_range']} comes closest to print (distance {number(best['distance'], 3)}; the default reading "
+            f"{number(default['distance'], 3)}); its mean gains are {gain}. Readings with a gain in every domain: "
             f"{int((ours.filter(like='gain_') > 0).all(axis=1).sum())}."
         )
     return "\n".join(lines)

@@ -11,6 +11,7 @@ from dre.correlation.methods import REFERENCE_BASED
 from dre.correlation.methods import table as score_table
 from dre.correlation.opinions import PAPER
 from dre.published import published
+from dre.report.cells import number
 
 STATISTICS = ("pearson", "spearman")
 COLUMNS = [
@@ -226,9 +227,10 @@ def references_in_words(table):
         nearer = min(away, key=away.get)
         lines.append(
             f"- **{domain}:** with the reference among the rated responses the mean Spearman correlation of these "
-            f"{len(part)} metrics is {part['spearman_with'].mean():.3f}, without it "
-            f"{part['spearman_without'].mean():.3f} (published: {part['published_spearman'].mean():.3f}). The mean "
-            f"distance from print is {away['with']:.3f} with and {away['without']:.3f} without: *{nearer}* the "
-            "reference is nearer."
+            f"{len(part)} metrics is {number(part['spearman_with'].mean(), 3)}, without it "
+            f"{number(part['spearman_without'].mean(), 3)} (published: "
+            f"{number(part['published_spearman'].mean(), 3)}). The mean distance from print is "
+            f"{number(away['with'], 3)} with and {number(away['without'], 3)} without: *{nearer}* the reference is "
+            "nearer."
         )
     return "\n".join(lines)

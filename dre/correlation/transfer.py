@@ -8,6 +8,7 @@ from dre import stats
 from dre.correlation import table4
 from dre.correlation.domains import RATED, Domain
 from dre.correlation.methods import INTERIOR, SLM_ROWS, judge_rows, slm_rows
+from dre.report.cells import number, signed, with_interval
 from dre.stats.multiple import holm, verdicts
 
 #: what the SLM was trained on: column -> words
@@ -202,17 +203,17 @@ def words(table):
         both = part[part["method"] == "SLM (Prob & Dis)"].iloc[0]
         answers = part["answer"].value_counts()
         lines.append(
-            f"- **{domain}, SLM trained on {trained_on}:** the SLM alone goes from {both['spearman_unseen']:.3f} "
-            f"unseen to {both['spearman_seen']:.3f} ({both['difference']:+.3f} [{both['difference_low']:+.3f}, "
-            f"{both['difference_high']:+.3f}], {both['answer']}). Of {len(part)} rows, seen is better in "
-            f"{answers.get('seen is better', 0)} and worse in {answers.get('seen is worse', 0)}; "
-            f"median difference {part['difference'].median():+.3f}."
+            f"- **{domain}, SLM trained on {trained_on}:** the SLM alone goes from "
+            f"{number(both['spearman_unseen'], 3)} unseen to {number(both['spearman_seen'], 3)} "
+            f"({with_interval(both, 'difference', 3, signed)}, {both['answer']}). Of {len(part)} rows, seen is "
+            f"better in {answers.get('seen is better', 0)} and worse in {answers.get('seen is worse', 0)}; "
+            f"median difference {signed(part['difference'].median(), 3)}."
         )
     printed = published_change()
     lines.append(
         f"- **Published:** from Table 5 (unseen) to Table 4 (seen) the rows with an SLM in them change by "
-        f"{printed['Spearman'].median():+.3f} in median Spearman, between {printed['Spearman'].min():+.3f} and "
-        f"{printed['Spearman'].max():+.3f}."
+        f"{signed(printed['Spearman'].median(), 3)} in median Spearman, between "
+        f"{signed(printed['Spearman'].min(), 3)} and {signed(printed['Spearman'].max(), 3)}."
     )
     return "\n".join(lines)
 

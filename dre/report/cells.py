@@ -101,10 +101,21 @@ def number(value, digits):
     return text.removeprefix("-") if float(text) == 0 else text.replace("-", "−")
 
 
+def signed(value, digits):
+    """Return a difference as :func:`number` does, with its sign; none for what is rounded to zero."""
+    text = number(float(value), digits)
+    return text if text.startswith("−") or float(text) == 0 else f"+{text}"
+
+
+def with_interval(row, column, digits, form=number, unit=""):
+    """Return a row's value with its interval as words, ``+0.18 [+0.11, +0.24]``; ``form`` is `number` or `signed`."""
+    value, low, high = (form(float(row[f"{column}{end}"]), digits) for end in ("", "_low", "_high"))
+    return f"{value}{unit} [{low}, {high}]"
+
+
 def percent(row, column):
     """Return a row's percentage with its interval as words: ``88.0 % [87.3, 88.7]``."""
-    value, low, high = (number(float(row[f"{column}{end}"]), 1) for end in ("", "_low", "_high"))
-    return f"{value} % [{low}, {high}]"
+    return with_interval(row, column, 1, unit=" %")
 
 
 def _digits(digits, name):
