@@ -54,7 +54,7 @@ def run_lexical(args):
         labelled.named(args.contexts), args.n, args.method, args.seed, args.randoms, progress=True
     )
     if args.retrieved:
-        retrieved.to_csv(args.retrieved, index=False, lineterminator="\n")
+        _write(args.retrieved, retrieved)
     print(f"{labelled.write(args.output, found):,} contexts written to {args.output}")
     short = sum(len(context.adversarials) < args.n for context in found)
     print(
@@ -76,7 +76,7 @@ def run_report(args):
     sets = {name: labelled.named(name) for name in args.contexts}
     table = quality.report(sets, slm=slm, threshold=args.threshold, at_most=args.at_most)
     if args.output:
-        table.to_csv(args.output, index=False, lineterminator="\n")
+        _write(args.output, table)
     for _, row in table.iterrows():
         print(f"{row['set']}: {row['contexts']:,} contexts, {row['measured']:,} measured")
         for measure in quality.MEASURES:
@@ -100,3 +100,9 @@ def read_sheets(args):
     _, summary = sheet.read(args.sheets, args.key)
     for row in summary.itertuples():
         print(f"{row.annotator}: {row.measure} {row.value:.2f} [{row.low:.2f}, {row.high:.2f}] (n = {row.n})")
+
+
+def _write(path, table):
+    from dre.judges.files import write_atomically
+
+    write_atomically(path, table.to_csv(index=False, lineterminator="\n").removesuffix("\n").split("\n"))
