@@ -280,8 +280,7 @@ def disentangling(gains):
     lines = []
     for column, words in {"overall": "Accuracy", "random_rejected": "Random negatives rejected"}.items():
         told = ", ".join(
-            f"{row['score'].removeprefix('SLM ').strip('()')} {with_interval(row, column, 1, signed)}"
-            for _, row in gains.iterrows()
+            f"{_short(row['score'])} {with_interval(row, column, 1, signed)}" for _, row in gains.iterrows()
         )
         better = int((gains[f"{column}_low"] > 0).sum())
         worse = int((gains[f"{column}_high"] < 0).sum())
@@ -293,7 +292,12 @@ def disentangling(gains):
 
 
 def _listed(values):
-    return ", ".join(f"{name.removeprefix('SLM ').strip('()')} {number(value, 1)} %" for name, value in values.items())
+    return ", ".join(f"{_short(name)} {number(value, 1)} %" for name, value in values.items())
+
+
+def _short(name):
+    """A score's name without the model's: ``SLM (Dis)`` is ``Dis``."""
+    return name.removeprefix("SLM ").strip("()")
 
 
 def _augmented(rows):

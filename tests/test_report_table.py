@@ -60,8 +60,8 @@ def test_standard_deviations_and_a_column_of_reasons_are_printed_with_the_value(
 
 
 def test_halves_are_rounded_up_as_they_read():
-    text = Table("t", pd.DataFrame({"x": [79.35, 85.649999999999991, 0.25, -0.05]}), "c", digits=1).markdown()
-    assert [line.strip("| ") for line in text.splitlines()[4:]] == ["79.4", "85.7", "0.3", "−0.1"]
+    text = Table("t", pd.DataFrame({"x": [79.35, 91.05, 85.649999999999991, 0.25, -0.05]}), "c", digits=1).markdown()
+    assert [line.strip("| ") for line in text.splitlines()[4:]] == ["79.4", "91.1", "85.7", "0.3", "−0.1"]
 
 
 def test_whole_numbers_stay_whole_and_minus_zero_is_zero():
