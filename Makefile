@@ -1,6 +1,7 @@
 # make paper                 set up .venv and rebuild the paper on the embedded corpus (profile mini)
-# make paper PROFILE=public  the same on public data; PROFILE=full as in the paper
-# make test | lab | bench | clean | lock | badges REPO=owner/name
+# make paper PROFILE=public  the same on public data with recorded SLM scores (RETRAIN=1 trains them anew)
+# make paper PROFILE=full    as in the paper
+# make test | lab | bench | lock | clean
 # ARGS="..." is passed on to the command behind the target.
 PROFILE ?= mini
 ARGS ?=
@@ -12,7 +13,7 @@ STAMP := $(VENV)/.installed
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; exit; }; done)
 
-.PHONY: paper test lab bench clean lock badges install
+.PHONY: paper test lab bench lock clean install
 .DEFAULT_GOAL := paper
 .DELETE_ON_ERROR:
 
@@ -40,11 +41,7 @@ bench: $(STAMP)
 
 # Takes the versions installed in .venv: install what you want to try there first, run the tests, then lock.
 lock: $(STAMP)
-	@$(PY) -m dre.pipeline.lock
-	@touch $(STAMP)
-
-badges: $(STAMP)
-	@$(PY) -m dre.pipeline.badges $(if $(REPO),--repo $(REPO))
+	$(PY) -m pip freeze --all --exclude-editable | grep -vE '^(pip|nvidia-|triton|cuda-|intel-)' | sed 's/+cpu$$//' > requirements.lock
 
 # Everything that can be rebuilt; results/ and figures/ of the committed profile stay.
 clean:

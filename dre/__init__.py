@@ -1,16 +1,14 @@
-"""dre: a reproducible companion to the dialogue evaluation papers DRE and SLIDE.
+"""A reproducible companion to the dialogue evaluation papers DRE and SLIDE."""
 
-Rooms, in the direction data flows (a room imports only from rooms to its left):
-``data -> slm -> judges -> fusion -> stats -> report``.
-"""
+import importlib
 
 __version__ = "0.1.0"
 
+_LAZY = {"DRE": "dre.score.api", "SLM": "dre.slm.model"}
+
 
 def __getattr__(name):
-    # torch and pandas load only when the metric is asked for.
-    if name == "DRE":
-        from dre.scoring.api import DRE
-
-        return DRE
+    # Loaded by name only when asked for: torch and pandas stay out of `import dre`.
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'dre' has no attribute {name!r}")

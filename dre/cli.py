@@ -1,4 +1,4 @@
-"""The ``dre`` command: a thin parser; each room registers its own subcommands."""
+"""The ``dre`` command: each room adds its own words, and is imported only when one of them is given."""
 
 import argparse
 import importlib
@@ -6,20 +6,32 @@ import sys
 
 from dre.errors import DreError
 
-# Each module offers register(subparsers) and sets defaults(handler=callable(args) -> int | None).
-# They import torch, pandas and the like inside their handlers, so `dre --help` stays instant.
-ROOMS = ("dre.data.cli", "dre.slm.cli", "dre.judges.cli", "dre.augment.cli", "dre.scoring.cli")
+ROOMS = {  # word -> (module whose add(subparsers) defines it, help)
+    "data": ("dre.fetch", "list, fetch and verify the public data"),
+    "slm": ("dre.slm.train", "train the small model"),
+    "judge": ("dre.judges.cli", "score pairs with a language model"),
+    "augment": ("dre.augment.cli", "write labelled responses for contexts (Algorithm 1) and examine them"),
+    "score": ("dre.score.cli", "score the responses of one's own dialogue systems, and compare systems"),
+    "calibrate": ("dre.score.cli", "learn a fusion's weight from one's own ratings"),
+}
+GENERATE = "use `dre augment generate`, which goes on where it stopped and holds the cost with --max-usd"
+GONE = {
+    "judge batch": "use `dre judge export`, hand the file to the provider's batch API, then `dre judge import`",
+    **{f"augment {word}": GENERATE for word in ("estimate", "export", "import", "status", "lexical")},
+}
 
 
 def main(argv=None):
-    """Run the ``dre`` command line and return its exit status."""
-    parser = argparse.ArgumentParser(prog="dre", description="Score dialogue responses, with data and judges at hand.")
-    rooms = parser.add_subparsers(dest="room", required=True, metavar="command")
-    for room in ROOMS:
-        importlib.import_module(room).register(rooms)
-    args = parser.parse_args(argv)
+    """Run the command line `argv` (default: that of the process) and return its exit status.
+
+    0: done. 1: as the command says. 2: bad input or a refused operation, named on standard error. 130: interrupted.
+    """
+    words = sys.argv[1:] if argv is None else list(argv)
     try:
-        return args.handler(args) or 0
+        if instead := GONE.get(" ".join(words[:2])):
+            raise DreError(f"`dre {' '.join(words[:2])}` is no more: {instead}")
+        args = _parser(words[0] if words else None).parse_args(words)
+        return args.run(args) or 0
     except DreError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -28,5 +40,14 @@ def main(argv=None):
         return 130
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _parser(word):
+    """Return the parser with the options of `word`; the other words are only named."""
+    parser = argparse.ArgumentParser(prog="dre", description="Score dialogue responses, with data and judges at hand.")
+    subparsers = parser.add_subparsers(dest="word", required=True, metavar="command")
+    chosen = ROOMS[word][0] if word in ROOMS else None
+    if chosen:
+        importlib.import_module(chosen).add(subparsers)
+    for other, (module, text) in ROOMS.items():
+        if module != chosen:
+            subparsers.add_parser(other, help=text)
+    return parser

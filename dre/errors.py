@@ -1,7 +1,7 @@
-"""The one exception a user is meant to read."""
+"""The one exception that a user is meant to read."""
 
 
-class DreError(ValueError):
+class DreError(Exception):
     """Bad input or a refused operation: what was found, what was expected, what to do.
 
     The command line prints its message as one ``error: ...`` line and exits with status 2.

@@ -1,54 +1,46 @@
-"""What every notebook begins with: `setup` checks the machine and returns the `Book` of its results.
+"""What every notebook begins with: `setup` returns the `Book` of its results.
 
-`progress` shows how far a long loop is.
+The second cell of every notebook, after the parameters, is this one::
+
+    import importlib.util, os, sys
+
+    if importlib.util.find_spec("dre") is None:  # a clone that is not installed, or Colab
+        if not os.path.isdir("../dre"):
+            !git clone --quiet --depth 1 https://github.com/dre-companion/dre dre-companion
+            os.chdir("dre-companion/notebooks")
+        %pip install --quiet --editable ..
+        sys.path.insert(0, os.path.abspath(".."))
+
+    from dre import notebook
+
+    book = notebook.setup("03_classification", profile)
 """
 
-import subprocess
+import hashlib
+import json
 import sys
-import tomllib
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 
-from dre.errors import DreError
-from dre.pipeline.profile import profile as read_profile
-from dre.pipeline.profile import root
-from dre.pipeline.progress import progress
-from dre.pipeline.state import write_json
-
-__all__ = ["Book", "progress", "setup", "unmet"]
-HEAVY = ("torch", "numpy")  # never installed or changed from a notebook: Colab's own fit its driver
+from dre.profile import profile as read_profile
+from dre.report import Table, replace
 
 
 def setup(notebook, profile):
-    """Check versions, find the GPU, set the figure style, and print one line.
+    """Set the figure style, print profile and versions, and return the `Book` of the notebook with this name."""
+    from dre.plots import style
 
-    What is missing (on Colab, say) is installed, with torch and numpy held at the versions that are there.
-
-    Parameters
-    ----------
-    notebook : str
-        Name of the notebook, such as ``03_classification``.
-    profile : str
-        The notebook's parameter.
-
-    Returns
-    -------
-    Book
-        Where the notebook puts its tables and figures, and its profile.
-
-    Raises
-    ------
-    DreError
-        Unknown profile; Python too old; torch or numpy missing or too old; or an installation that failed.
-    """
     book = Book(notebook, read_profile(profile))
-    _install(unmet(root() / "pyproject.toml"))
-    from dre.pipeline.preflight import gpu
-    from dre.report.figure import style
-
     style()
-    found = " · ".join(f"{name} {version(name)}" for name in HEAVY)
-    print(f"profile {profile} · Python {sys.version.split()[0]} · {found} · {gpu() or 'no GPU'}")
+    found = " · ".join(f"{name} {version(name)}" for name in ("torch", "numpy"))
+    print(f"profile {profile} · Python {sys.version.split()[0]} · {found}")
     return book
+
+
+class Ended(Exception):
+    """Ends a notebook before its last cell, without being an error: headless, the runner goes on with the next."""
+
+    def _render_traceback_(self):
+        return ["The notebook ends here."]  # what IPython shows in place of a traceback
 
 
 class Book:
@@ -57,84 +49,78 @@ class Book:
     def __init__(self, name, profile):
         self.name, self.profile = name, profile
         self._manifest = {"notebook": name, "items": [], "not_run": []}
+        self._write()  # of an earlier run nothing stays
 
-    def table(self, table):
-        """Save a `dre.report.Table` into ``results/<profile>/``, register it, and return it for display."""
-        files = table.save(self.profile.results)
-        self._register("table", table.name, table.caption, files, html=table.html())
+    def table(self, df, name, caption, note="", *, digits=2, headers=None, rows=None, columns=None):
+        """Save a table, register it, and return it (a `dre.report.Table`) for display.
+
+        ``results/<profile>/<name>.csv`` holds all of `df` but its index, with six significant digits. The notebook, the
+        report page and ``<name>.md`` show a part of it, with ``x_low``, ``x_high`` and ``x_sd`` joined to column ``x``:
+        ``88.1 ± 0.3 [87.2, 89.0]``. NaN, None and "" are printed as an em dash.
+
+        Parameters
+        ----------
+        digits : int or dict
+            Decimals of all columns, or by column (others 2).
+        headers : dict
+            Printed names by column; by default the name with spaces for underscores.
+        rows : int, list of int, or array of bool
+            Which rows are shown: the first n (15 unless told), positions, or a mask.
+        columns : list of str
+            Which columns are shown, in this order; by default the first 7.
+        """
+        table = Table(df, name, caption, note, digits=digits, headers=headers, rows=rows, columns=columns)
+        self._register("table", name, caption, table.save(self.profile.results))
         return table
 
     def figure(self, fig, name, caption):
-        """Save a matplotlib figure as PDF and PNG, register it, and return what displays it."""
-        from dre.report.figure import save_figure
+        """Save a matplotlib figure as ``figures/<profile>/<name>.pdf`` and ``.png``, close it, and return its picture.
 
-        saved = save_figure(fig, name, self.profile.figures)
-        self._register("figure", name, caption, [saved.pdf, saved.png])
-        return saved
+        No date and no version goes into the files: the same figure gives the same bytes.
+        """
+        import matplotlib.pyplot as plt
 
-    def text(self, markdown, name, caption):
-        """Save prose made from numbers as ``results/<profile>/<name>.md``, register it, and return it for display."""
-        from IPython.display import Markdown
-        from nbconvert.filters import markdown2html
-
-        path = self.profile.results / f"{name}.md"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(markdown.strip() + "\n", encoding="utf-8")
-        self._register("text", name, caption, [path], html=markdown2html(markdown))
-        return Markdown(markdown)
+        self.profile.figures.mkdir(parents=True, exist_ok=True)
+        png, pdf = (self.profile.figures / f"{name}.{ending}" for ending in ("png", "pdf"))
+        fig.savefig(png, bbox_inches="tight", dpi=160, metadata={"Software": None})
+        fig.savefig(pdf, bbox_inches="tight", metadata={"CreationDate": None, "Producer": None, "Creator": None})
+        plt.close(fig)
+        self._register("figure", name, caption, [png, pdf])
+        return _Picture(name, png.read_bytes())
 
     def not_run(self, what, why):
-        """Say on the report page that `what` was not run, and why; prints it, too."""
+        """Say here and on the report page that `what` was not run, and why."""
         self._manifest["not_run"].append({"what": what, "why": why})
         self._write()
         print(f"not run: {what} ({why})")
 
-    def _register(self, kind, name, caption, files, **more):
-        names = [path.relative_to(self.profile.root).as_posix() for path in files]
-        items = [item for item in self._manifest["items"] if (item["kind"], item["name"]) != (kind, name)]
-        self._manifest["items"] = [
-            *items,
-            {"kind": kind, "name": name, "caption": caption, "files": names, **more},
-        ]
+    def needs_public(self, why):
+        """End the notebook here, with one line that says `why`, if the profile has no sets with human ratings."""
+        if not self.profile.rated:
+            self.not_run("the rest of this notebook", f"{why}: make paper PROFILE=public")
+            raise Ended(why)
+
+    def _register(self, kind, name, caption, files):
+        # The hashes let a test hold files to the run that made them.
+        names = {path: path.relative_to(self.profile.root).as_posix() for path in files}
+        hashes = {name: hashlib.sha256(path.read_bytes()).hexdigest() for path, name in names.items()}
+        kept = [item for item in self._manifest["items"] if (item["kind"], item["name"]) != (kind, name)]
+        self._manifest["items"] = [*kept, {"kind": kind, "name": name, "caption": caption, "files": hashes}]
         self._write()
 
     def _write(self):
-        write_json(self.profile.results / "manifest" / f"{self.name}.json", self._manifest)
+        path = self.profile.results / "manifest" / f"{self.name}.json"
+        replace(path, json.dumps(self._manifest, indent=1, ensure_ascii=False) + "\n")
 
 
-def unmet(pyproject):
-    """Return what the notebooks need of the dependencies in `pyproject` and is not met here, as lines pip understands.
+class _Picture:
+    """A saved figure as a notebook shows it."""
 
-    That is the package's own dependencies and its extra ``baselines``.
+    def __init__(self, name, content):
+        self.name, self.content = name, content
 
-    Raises
-    ------
-    DreError
-        If torch or numpy are among them.
-    """
-    from packaging.requirements import Requirement
+    def __repr__(self):
+        return self.name
 
-    lines = []
-    project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
-    for line in project["dependencies"] + project.get("optional-dependencies", {}).get("baselines", []):
-        need = Requirement(line)
-        try:
-            met = need.specifier.contains(version(need.name), prereleases=True)
-        except PackageNotFoundError:
-            met = False
-        if not met and need.name in HEAVY:
-            raise DreError(f"this notebook needs {need}, which is not here: install it as your platform asks for")
-        if not met:
-            lines.append(line)
-    return lines
-
-
-def _install(lines):
-    if not lines:
-        return
-    pins = [f"{name}=={version(name)}" for name in HEAVY]
-    print(f"installing {', '.join(lines)}; {' and '.join(pins)} stay")
-    # Naming the pins beside the rest keeps them: pip fails rather than change them.
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", *lines, *pins]
-    if subprocess.run(command, stdin=subprocess.DEVNULL).returncode:
-        raise DreError(f"pip could not install {', '.join(lines)}; its messages are above")
+    def _repr_png_(self):
+        return self.content

@@ -1,196 +1,199 @@
-"""``make paper``: run the notebooks that need to run, in order, and make the report page.
+"""``make paper``: run the notebooks whose inputs have changed, in order, stop at the first that fails, make the page.
 
-``python -m dre.paper --profile mini`` is what the Makefile calls. A notebook reruns when something its result
-depends on has changed (see `dre.pipeline.fingerprint`), or a file it wrote is missing or was altered.
+A notebook reruns when its code, a module of the package that it really uses, the profile, the data of this repository,
+the locked versions or a notebook it needs has changed, or a file that it wrote is missing.
 """
 
 import argparse
-import contextlib
-import fcntl
+import ast
+import hashlib
 import json
+import os
+import re
 import sys
-from pathlib import Path
+import time
+from functools import cache
 
+import mistune
 import yaml
+from filelock import FileLock, Timeout
 
+from dre import words
 from dre.errors import DreError
-from dre.pipeline.execute import PROGRESS, CellFailed, execute
-from dre.pipeline.fingerprint import digest, fingerprints, sha256
-from dre.pipeline.graph import discover
-from dre.pipeline.line import Line
-from dre.pipeline.outputs import COMMITTED, commit_outputs
-from dre.pipeline.preflight import lacks
-from dre.pipeline.profile import Profile, profile, root
-from dre.pipeline.readme import fill
-from dre.pipeline.state import State
+from dre.headless import commit, execute, notebooks, source
+from dre.profile import profile, root
+from dre.report import replace
 
-__all__ = ["Profile", "commit_outputs", "lacks", "main", "profile", "run"]
+COMMITTED = "public"  # the profile whose outputs the committed notebooks carry
+SCORES = "scores"  # recorded SLM scores in results/: read and, with RETRAIN=1, written by notebooks
+MADE = (".csv", ".md", ".tex", ".html", ".json", ".png", ".pdf")
+PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>DRE and SLIDE: results</title>
+<style>
+body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }}
+table {{ border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums }} img {{ max-width: 100% }}
+th, td {{ padding: .2rem .7rem; border-bottom: 1px solid #d8dee4 }}
+</style>
+{body}</html>
+"""
 
 
-def run(profile, parameters=None, anyway=False):
-    """Bring results and figures of `profile` up to date and print one line a notebook.
+def run(profile, parameters=None):
+    """Bring results, figures and page of a profile up to date; return the names of the notebooks that ran.
 
-    Parameters
-    ----------
-    profile : Profile
-    parameters : dict, optional
-        Papermill parameters (JSON types); each goes to the notebooks that declare it.
-    anyway : bool
-        Run although something the profile needs is not here.
-
-    Returns
-    -------
-    list of str
-        Names of the notebooks that ran.
-
-    Raises
-    ------
-    DreError
-        Before anything runs: an unknown parameter, or something missing. While running: `CellFailed`.
+    `parameters` go to the notebooks that declare them. Only a run without any ends by deleting what no notebook wrote,
+    and by bringing committed notebooks and numbers in words up to date.
     """
-    parameters = parameters or {}
-    books = discover(profile.root / "notebooks")
-    _check_parameters(books, parameters)
-    print(f"profile {profile.name}: {profile.title}", flush=True)
-    with _only_one(profile):
-        done = _run(books, profile, {"profile": profile.name, **parameters}, anyway)
-        _drop_stale_manifests(books, profile)
-        page = _page(books, profile, bool(done))
-        if profile.name == COMMITTED and not parameters:
-            for path in commit_outputs(books, profile):
-                print(f"outputs written into {path.relative_to(profile.root)}")
-            for path in fill(profile.root):
-                print(f"tables written into {path.relative_to(profile.root)}")
-    _summary(books, profile, page, done)
-    return done
-
-
-def _run(books, profile, parameters, anyway):
-    state, marks = State(profile), fingerprints(books, profile, parameters, profile.root)
-    reasons = {book.name: state.reason(book, marks[book.name]) for book in books}
-    if any(reasons.values()):
-        _refuse_lacks(profile, anyway)
-    done = []
-    for number, book in enumerate(books, 1):
-        head = f"[{number}/{len(books)}] {book.name:<28} "
-        if reasons[book.name] is None:
-            print(f"{head}up to date", flush=True)
-            continue
-        with Line(head, reasons[book.name], profile.build / PROGRESS) as line:
-            state.forget(book)
-            execute(book, profile, parameters)
-            state.finish(book, marks[book.name])
-            line.done()
-        done.append(book.name)
-    return done
-
-
-def _check_parameters(books, parameters):
-    known = set().union(*(book.parameters for book in books)) - {"profile"}
-    if "profile" in parameters:
-        raise DreError("the profile is no parameter here: say PROFILE=name to make, or --profile name")
-    unknown = sorted(set(parameters) - known)
-    if unknown:
-        raise DreError(
-            f"unknown parameter '{unknown[0]}': the notebooks declare {', '.join(sorted(known)) or 'none'} "
-            "besides profile (cells tagged 'parameters')"
-        )
-
-
-def _refuse_lacks(profile, anyway):
-    found = lacks(profile)
-    if not found:
-        return
-    print(f"{profile.name} needs {profile.needs}\nmissing here:")
-    for lack in found:
-        print(f"  - {lack}")
-    if not anyway:
-        raise DreError(
-            f"profile {profile.name} cannot run in full here ({len(found)} missing, see above): provide it, "
-            "take another profile, or run what can be run with ARGS=--anyway"
-        )
-
-
-@contextlib.contextmanager
-def _only_one(profile):
-    """Hold the profile's lock: two runs at once would write the same files."""
+    parameters, books = parameters or {}, notebooks(profile.root)
+    known = set().union(*(book.parameters() for book in books)) - {"profile"}
+    if unknown := sorted(set(parameters) - known):
+        raise DreError(f"unknown parameter {unknown[0]!r}: the notebooks declare {', '.join(sorted(known)) or 'none'}")
+    print(f"profile {profile.name}: {profile.title}; needs {profile.needs}", flush=True)
     profile.build.mkdir(parents=True, exist_ok=True)
-    with open(profile.build / ".lock", "w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DreError(f"another run of profile {profile.name} is under way: wait for it to end") from None
-        yield
+    try:
+        with FileLock(profile.root / "build" / "paper.lock", timeout=0):
+            ran, changed = _run(books, profile, parameters), []
+            if not parameters:
+                drop_stale(books, profile)
+                if profile.name == COMMITTED:
+                    changed = [book.path for book in books if commit(book.path, profile)] + words.fill(profile.root)
+            for path in (*dict.fromkeys(changed), page(profile)):
+                print(f"brought up to date: {path.relative_to(profile.root)}")
+    except Timeout as error:
+        raise DreError("another make paper is under way in this folder: wait for it to end") from error
+    return ran
 
 
-def _drop_stale_manifests(books, profile):
-    names = {book.name for book in books}
-    for path in (profile.results / "manifest").glob("*.json"):
-        if path.stem not in names:
+def _run(books, profile, parameters):
+    ran, marks = [], {}
+    _sha256.cache_clear(), _tree.cache_clear()
+    for number, book in enumerate(books, 1):
+        given = {k: v for k, v in {**parameters, "profile": profile.name}.items() if k in book.parameters()}
+        marks[book.name] = fingerprint(profile, book, given, marks)
+        head, state = f"[{number}/{len(books)}] {book.name:<28}", profile.build / "state" / book.name
+        before, *files = state.read_text(encoding="utf-8").splitlines() if state.is_file() else [""]
+        if before == marks[book.name] and all((profile.root / name).exists() for name in files):
+            print(f"{head} up to date", flush=True)
+            continue
+        print(f"{head} running", flush=True)
+        state.unlink(missing_ok=True)
+        started = time.monotonic()
+        execute(book, profile, given)
+        marks[book.name] = fingerprint(profile, book, given, marks)  # a notebook that trains records scores
+        replace(state, "\n".join([marks[book.name], *written(book, profile)]))
+        ran.append(book.name)
+        print(f"{head} done in {time.monotonic() - started:.0f} s", flush=True)
+    return ran
+
+
+def manifest(book, profile):
+    """Return what a notebook registered when it last ran; see `dre.notebook.Book`."""
+    path = profile.results / "manifest" / f"{book.name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"items": [], "not_run": []}
+
+
+def written(book, profile):
+    """Return the names of the files that a notebook registered when it last ran."""
+    return [name for item in manifest(book, profile)["items"] for name in item["files"]]
+
+
+def drop_stale(books, profile):
+    """Delete what lies in results and figures of a profile and no notebook writes; recorded scores stay."""
+    own = {profile.root / name for book in books for name in written(book, profile)}
+    own |= {profile.results / "index.html", *(profile.results / "manifest" / f"{book.name}.json" for book in books)}
+    for path in sorted([*profile.results.rglob("*"), *profile.figures.rglob("*")]):
+        if path.suffix in MADE and path not in own and path.parent.name != SCORES:
+            print(f"deleted, no notebook writes it: {path.relative_to(profile.root)}")
             path.unlink()
 
 
-def _page(books, profile, ran):
-    """Make the report page unless nothing that it shows has changed; return its path."""
-    path, mark = profile.results / "index.html", profile.build / "state" / "page"
-    template = (p for p in (Path(__file__).parent / "report" / "page").iterdir() if p.is_file())
-    shown = [*sorted((profile.results / "manifest").glob("*.json")), *sorted(template)]
-    key = digest([[sha256(p) for p in shown], profile.title, profile.needs, [b.title for b in books]])
-    known = path.exists() and mark.exists() and mark.read_text() == key + sha256(path)
-    if ran or not known:
-        from dre.report.page import page
+def fingerprint(profile, book, given, marks):
+    """Hash what a notebook's result depends on (`marks`: these hashes of others); comments and prose do not count."""
+    used = modules(profile.root, book.tree)
+    files = [*used, *sorted(path for path in (profile.root / "data").rglob("*") if path.is_file())]
+    files += [profile.root / "profiles" / f"{profile.name}.yaml", profile.root / "requirements.lock"]
+    digests = [_sha256(path) for path in files]
+    if profile.root / "dre/slm/scores.py" in used:  # a run may add to recorded scores: read anew
+        digests += map(_sha256.__wrapped__, sorted((profile.results / SCORES).glob("*")))
+    needed, retrain = [marks[name] for name in book.needs], os.environ.get("RETRAIN", "")
+    mark = [sys.version, ast.dump(book.tree), given, needed, digests, retrain]
+    return hashlib.sha256(json.dumps(mark).encode()).hexdigest()
 
-        page(profile, sorted((book.name, book.title) for book in books))
-        mark.parent.mkdir(parents=True, exist_ok=True)
-        mark.write_text(key + sha256(path))
+
+# Code and data as they were when the run began.
+_sha256 = cache(lambda path: hashlib.sha256(path.name.encode() + path.read_bytes()).hexdigest())
+_tree = cache(lambda path: ast.parse(path.read_text(encoding="utf-8")))
+
+
+def modules(root, tree):
+    """Return the files of the package that code uses, directly or not, found without importing any.
+
+    ``dre/__init__.py`` leads nowhere, but who asks `dre` itself for a name is taken to use all of the package.
+    """
+    files = {str(path.relative_to(root).with_suffix("")): path for path in (root / "dre").rglob("*.py")}
+    files = {name.replace(os.sep, ".").removesuffix(".__init__"): path for name, path in files.items()}
+    names, todo = set(), _imported(tree)
+    while todo:
+        name = todo.pop()
+        names.add(name)
+        if name in files:
+            package = name if files[name].stem == "__init__" and name != "dre" else None
+            todo |= _imported(_tree(files[name]), package) - names
+        elif name.count(".") == 1:
+            todo |= files.keys() - names
+    found = {files[name] for name in names & files.keys()}
+    beside = {folder for path in found for folder in (path.parent, path.with_suffix(""))}
+    return sorted(found | {path for folder in beside for path in folder.glob("*") if path.suffix in (".txt", ".yaml")})
+
+
+def _imported(tree, package=None):
+    """Return what code imports, and what lies above (a.b.c runs a and a.b); of a `package` texts, too: lazy modules."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            base = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            names |= {f"{base}{alias.name}" for alias in node.names}
+        elif package and isinstance(node, ast.Constant):
+            names.add(f"{package}.{node.value}")
+    return {
+        name[: dot.start()] for name in names if f"{name}.".startswith("dre.") for dot in re.finditer(r"\.|$", name)
+    }
+
+
+def page(profile):
+    """Write ``results/<profile>/index.html`` and return its path: of each notebook its first cell and what it made.
+
+    Figures are linked, not embedded. Numbers in first cells are of the committed profile: for another one, titles do.
+    """
+    parts = [f"# DRE and SLIDE: results\n\nProfile **{profile.name}**: {profile.title}"]
+    for book in notebooks(profile.root):
+        texts = [source(cell) for cell in book.content["cells"] if cell["cell_type"] == "markdown"]
+        first = re.sub(r"<!--.*?-->|\[!\[.*", "", f"#{(texts or [f'# {book.name}'])[0]}")  # no places, no badge
+        parts.append(first if profile.name == COMMITTED else first.partition("\n")[0])
+        made = manifest(book, profile)
+        for item in made["items"]:
+            one, two = (os.path.relpath(profile.root / name, profile.results) for name in item["files"])
+            if item["kind"] == "table":
+                parts.append(f"{(profile.results / two).read_text(encoding='utf-8')}\n[CSV]({one})")
+            else:
+                parts.append(f"![{item['name']}]({one})\n\n{item['caption']} ([PDF]({two}))")
+        parts += [f"Not run: {one['what']} ({one['why']})" for one in made["not_run"]]
+    path = profile.results / "index.html"
+    replace(path, PAGE.format(body=mistune.html("\n\n".join(parts))))
     return path
 
 
-def _summary(books, profile, page, done):
-    files = {"table": [], "figure": [], "text": []}
-    for book in books:
-        manifest = profile.results / "manifest" / f"{book.name}.json"
-        for item in json.loads(manifest.read_text(encoding="utf-8"))["items"] if manifest.exists() else ():
-            files[item["kind"]].append(item["files"][0])
-    if not done:
-        print("nothing to do")
-    print(f"\nreport page  {page.relative_to(profile.root)}")
-    for kind, names in files.items():
-        for i, name in enumerate(names):
-            print(f"{kind + 's' if not i else '':<12} {name}")
-    print(f"notebooks    {(profile.build / 'notebooks').relative_to(profile.root)}/")
-
-
-def _parser():
+def main(argv=None):
+    """Run the command line and return its exit status: 0, 1 with an error in words, or 130 if interrupted."""
     parser = argparse.ArgumentParser(prog="make paper", description=__doc__.splitlines()[0])
     parser.add_argument("--profile", default="mini", help="a file in profiles/, by its name (default: mini)")
-    parser.add_argument(
-        "-p",
-        dest="parameters",
-        nargs=2,
-        action="append",
-        default=[],
-        metavar=("NAME", "VALUE"),
-        help="set a parameter",
-    )
-    parser.add_argument("--anyway", action="store_true", help="run although something the profile needs is missing")
-    return parser
-
-
-def main(argv=None):
-    """Run the command line and return its exit status: 0, 1 if a cell failed, 2 for bad input."""
-    args = _parser().parse_args(argv)
+    parser.add_argument("-p", dest="parameters", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"))
+    args = parser.parse_args(argv)
     try:
-        run(profile(args.profile, root()), {k: yaml.safe_load(v) for k, v in args.parameters}, args.anyway)
-    except CellFailed as error:
+        run(profile(args.profile, root()), {k: yaml.safe_load(v) for k, v in args.parameters})
+    except (DreError, OSError, RuntimeError, yaml.YAMLError) as error:  # RuntimeError: a kernel died
         print(f"error: {error}", file=sys.stderr)
         return 1
-    except DreError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"error: cannot use {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         print("\ninterrupted: finished notebooks are kept; the same command goes on from there", file=sys.stderr)
         return 130

@@ -15,26 +15,33 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dre.classification import choose_threshold, correct, variants
-from dre.data import pairs
-from dre.pipeline.profile import profile
-from dre.slm import recipes, runs
-from dre.slm.training import describe, fit
-from dre.stats.bootstrap import cluster_mean_interval
+from dre import stats
+from dre.classification import choose_threshold, correct
+from dre.dialogues import pairs
+from dre.profile import profile
+from dre.slm import fit, recipes
+from dre.slm.data import contexts, describe
 
 BASE = recipes.get("paper")
 CANDIDATES = {f"learning rate {rate:g}": replace(BASE, learning_rate=rate) for rate in (5e-5, 1e-4)}
 SEED = 0
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "results" / "choices" / "paper.csv"
+SCORES = {
+    "SLM (Dis)": lambda table: 1 - table["s_d"],
+    "SLM (Prob)": lambda table: table["s_p"],
+    "SLM (Prob & Dis)": lambda table: table["score_slm"],
+}
 
 
 def decisions(slm, contexts):
-    """Right (1) or wrong (0) for each pair (columns: the variants); thresholds come from the other half."""
+    """Right (1) or wrong (0) for each pair (columns: the scores); thresholds come from the other half."""
     table = pairs(contexts, kinds="pa")
     half = table["context_id"].map({c.context_id: i % 2 for i, c in enumerate(contexts)}).to_numpy()
     found = {"context_id": table["context_id"].to_numpy()}
-    for name, scores in variants(slm.score(table)).items():
+    scored = slm.score(table)
+    for name, of in SCORES.items():
+        scores = of(scored).to_numpy()
         found[name] = np.full(len(table), np.nan)
         for this in (0, 1):
             threshold = choose_threshold(scores[half != this], table["kind"][half != this])
@@ -42,10 +49,15 @@ def decisions(slm, contexts):
     return pd.DataFrame(found)
 
 
+def _interval(found, name):
+    mean = stats.mean(100 * found[name].to_numpy(), found["context_id"].to_numpy())
+    return {"": mean["mean"], "_low": mean["low"], "_high": mean["high"]}
+
+
 def main():
     """Train, measure, write."""
     settings = profile("public")
-    train, _, _ = runs.contexts(settings.sets[0], settings.rated)
+    train, _, _ = contexts(settings.sets[0], settings.rated)
     order = np.random.default_rng(SEED).permutation(len(train))
     halves = [[train[i] for i in sorted(order[fold::2])] for fold in (0, 1)]
     rows = []
@@ -58,13 +70,8 @@ def main():
             parts.append(decisions(slm, halves[1 - fold]))
         found = pd.concat(parts)
         row = {"candidate": candidate, "contexts": len(train), "folds": 2, "seed": SEED}
-        for name in found.columns.drop("context_id"):
-            interval = cluster_mean_interval(found[name].to_numpy(), found["context_id"].to_numpy()).iloc[0]
-            row |= {
-                name: 100 * interval["mean"],
-                f"{name}_low": 100 * interval["low"],
-                f"{name}_high": 100 * interval["high"],
-            }
+        for name in SCORES:
+            row |= {f"{name}{part}": value for part, value in _interval(found, name).items()}
         rows.append(row)
         print(row, flush=True)
     OUT.parent.mkdir(parents=True, exist_ok=True)

@@ -1,19 +1,23 @@
 """Local servers that speak the providers' wire formats, for the real SDKs to talk to.
 
-A server answers each request with what its ``script`` returns for it. Run as a program
+A server answers each request with what its ``script`` returns for it, ``slots`` of them at a time. Run as a program
 (``python tests/judge_servers.py openai 0.2``) it serves good replies after a delay and prints its port.
 """
 
-import asyncio
 import json
 import sys
 import threading
+import time
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import NamedTuple
+
+KEYS = {name: f"{name.upper()}_API_KEY" for name in ("openai", "anthropic", "gemini", "ollama")}
 
 
 @dataclass
 class Answer:
-    """What the server sends; ``body`` may be a dict (sent as JSON) or raw bytes; ``drop`` cuts the line."""
+    """What the server sends; ``body`` is a dict (sent as JSON) or raw bytes; ``drop`` cuts the line."""
 
     body: object
     status: int = 200
@@ -22,123 +26,78 @@ class Answer:
     drop: bool = False
 
 
-@dataclass
-class Request:
-    method: str
-    path: str
+class Request(NamedTuple):
     headers: dict
     raw: bytes
+    body = property(lambda self: json.loads(self.raw))
 
-    @property
-    def body(self):
-        return json.loads(self.raw)
+
+class _HTTP(ThreadingHTTPServer):
+    daemon_threads, request_queue_size = True, 500
 
 
 class Server:
     """Serve ``script(request) -> Answer`` on 127.0.0.1, recording every request; use as a context manager."""
 
-    def __init__(self, script, delay=0.0):
-        self.script, self.delay = script, delay
-        self.requests, self.flying, self.most_flying, self.connections = [], 0, 0, 0
-        self.lock = threading.Lock()
+    def __init__(self, script, delay=0.0, slots=1000):
+        self.script, self.delay, self.slots, self.lock = script, delay, threading.Semaphore(slots), threading.Lock()
+        self.requests, self.flying, self.most_flying, outer = [], 0, 0, self
 
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.port}"
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version, wbufsize = "HTTP/1.1", -1
+
+            def do_POST(self):
+                outer.answer(self)
+
+            def log_message(self, *args):
+                pass
+
+        self.http = _HTTP(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}"
 
     def __enter__(self):
-        self.loop = asyncio.new_event_loop()
-        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
-        self.thread.start()
-        asyncio.run_coroutine_threadsafe(self.start(), self.loop).result(10)
+        threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True).start()
         return self
 
     def __exit__(self, *exc):
-        async def stop():
-            self.server.close()
-            tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        self.http.shutdown()
+        self.http.server_close()
 
-        asyncio.run_coroutine_threadsafe(stop(), self.loop).result(10)
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(10)
-        self.loop.close()
-
-    async def start(self):
-        self.server = await asyncio.start_server(self._connection, "127.0.0.1", 0)
-        self.port = self.server.sockets[0].getsockname()[1]
-
-    async def _connection(self, reader, writer):
-        self.connections += 1
-        try:
-            while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-                method, path, _ = head[0].split(" ")
-                headers = dict(line.lower().split(": ", 1) for line in head[1:] if ": " in line)
-                exact = dict(line.split(": ", 1) for line in head[1:] if ": " in line)
-                raw = await self._payload(reader, headers)
-                await self._answer(Request(method, path, {k.lower(): v for k, v in exact.items()}, raw), writer)
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass
-        finally:
-            self.connections -= 1
-            writer.close()
-
-    async def _payload(self, reader, headers):
-        if headers.get("transfer-encoding") == "chunked":
-            raw = b""
-            while size := int((await reader.readline()).strip(), 16):
-                raw += await reader.readexactly(size)
-                await reader.readline()
-            await reader.readline()
-            return raw
-        return await reader.readexactly(int(headers.get("content-length", 0)))
-
-    async def _answer(self, request, writer):
-        with self.lock:
-            self.requests.append(request)
-            self.flying += 1
-            self.most_flying = max(self.most_flying, self.flying)
-        try:
+    def answer(self, line):
+        raw = line.rfile.read(int(line.headers.get("content-length", 0)))
+        request = Request({name.lower(): value for name, value in line.headers.items()}, raw)
+        self.requests.append(request)
+        with self.slots:
+            with self.lock:
+                self.flying += 1
+                self.most_flying = max(self.most_flying, self.flying)
             answer = self.script(request)
-            await asyncio.sleep(answer.delay or self.delay)
-        finally:
+            time.sleep(answer.delay or self.delay)
             with self.lock:
                 self.flying -= 1
-        if answer.drop:
-            writer.close()
-            return
-        body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
-        headers = {"content-type": "application/json", "content-length": str(len(body))} | answer.headers
-        lines = [f"HTTP/1.1 {answer.status} Status", *(f"{name}: {value}" for name, value in headers.items())]
-        writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
-        await writer.drain()
+        line.close_connection = answer.drop
+        if not answer.drop:
+            body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
+            line.send_response(answer.status)
+            headers = {"content-type": "application/json", "content-length": str(len(body))} | answer.headers
+            for name, value in headers.items():
+                line.send_header(name, value)
+            line.end_headers()
+            line.wfile.write(body)
 
 
-def openai(text, finish="stop", refusal=None, model=None, tokens=(50, 10), logprobs=None, **more):
-    """A chat completion; ``model`` None repeats the request's."""
-    message = {"role": "assistant", "content": text, "refusal": refusal}
-    choice = {"index": 0, "message": message, "finish_reason": finish, "logprobs": logprobs}
+def openai(text, finish="stop", refusal=None, tokens=(50, 10), model="test-model", **more):
+    choice = {"index": 0, "message": {"role": "assistant", "content": text, "refusal": refusal}}
     usage = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)}
-    body = {"id": "c-1", "object": "chat.completion", "created": 1, "model": model or "test-model"}
-    return Answer(body | {"choices": [choice], "usage": usage}, **more)
+    body = {"id": "c-1", "object": "chat.completion", "created": 1, "model": model, "usage": usage}
+    return Answer(body | {"choices": [choice | {"finish_reason": finish}]}, **more)
 
 
-def openai_error(status, message="no", code=None, **more):
-    return Answer({"error": {"message": message, "type": "error", "code": code, "param": None}}, status, **more)
-
-
-def anthropic(text, stop="end_turn", tokens=(50, 10), model="test-model", **more):
+def anthropic(text, finish="end_turn", tokens=(50, 10), model="test-model", **more):
     content = [{"type": "text", "text": text}] if text is not None else []
     usage = {"input_tokens": tokens[0], "output_tokens": tokens[1]}
     body = {"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": content}
-    return Answer(body | {"stop_reason": stop, "stop_sequence": None, "usage": usage}, **more)
-
-
-def anthropic_error(status, message="no", kind="error", **more):
-    return Answer({"type": "error", "error": {"type": kind, "message": message}}, status, **more)
+    return Answer(body | {"stop_reason": finish, "stop_sequence": None, "usage": usage}, **more)
 
 
 def gemini(text, finish="STOP", tokens=(50, 10), model="test-model", **more):
@@ -148,37 +107,24 @@ def gemini(text, finish="STOP", tokens=(50, 10), model="test-model", **more):
     return Answer({"candidates": [candidate], "usageMetadata": usage, "modelVersion": model}, **more)
 
 
-def gemini_error(status, message="no", kind="UNKNOWN", details=(), **more):
-    error = {"code": status, "message": message, "status": kind, "details": list(details)}
-    return Answer({"error": error}, status, **more)
-
-
-def ollama(text, done="stop", tokens=(50, 10), model="test-model", logprobs=None, **more):
-    message = {"role": "assistant", "content": text}
-    body = {"model": model, "created_at": "2026-01-01T00:00:00Z", "message": message, "done": True}
-    body |= {"done_reason": done, "prompt_eval_count": tokens[0], "eval_count": tokens[1]}
-    return Answer(body | ({"logprobs": logprobs} if logprobs else {}), **more)
-
-
-def ollama_error(status, message="no", **more):
-    return Answer({"error": message}, status, **more)
+def ollama(text, finish="stop", tokens=(50, 10), model="test-model", **more):
+    body = {"model": model, "created_at": "2026-01-01T00:00:00Z", "message": {"role": "assistant", "content": text}}
+    counts = {"done": True, "done_reason": finish, "prompt_eval_count": tokens[0], "eval_count": tokens[1]}
+    return Answer(body | counts, **more)
 
 
 REPLIES = {"openai": openai, "anthropic": anthropic, "gemini": gemini, "ollama": ollama}
-ERRORS = {
-    "openai": openai_error,
-    "anthropic": anthropic_error,
-    "gemini": gemini_error,
-    "ollama": ollama_error,
-}
 
 
-KEYS = {
-    "openai": "OPENAI_API_KEY",
-    "anthropic": "ANTHROPIC_API_KEY",
-    "gemini": "GEMINI_API_KEY",
-    "ollama": "OLLAMA_API_KEY",
-}
+def error(provider, status, message="no", **more):
+    """An error as the provider words it."""
+    forms = {
+        "openai": {"error": {"message": message, "type": "error", "code": None, "param": None}},
+        "anthropic": {"type": "error", "error": {"type": "error", "message": message}},
+        "gemini": {"error": {"code": status, "message": message, "status": "UNKNOWN", "details": []}},
+        "ollama": {"error": message},
+    }
+    return Answer(forms[provider], status, **more)
 
 
 def pairs(n, start=0):
@@ -197,16 +143,10 @@ def write_pairs(path, n):
 
 def graded(request):
     """A score that depends on the prompt, so that a mix-up of replies cannot pass."""
-    total = sum(request.raw) % 51
-    return openai(json.dumps({"score": total / 10}))
-
-
-async def _serve(provider, delay):
-    server = Server(lambda request: REPLIES[provider]('{"score": 3.5}'), delay)
-    await server.start()
-    print(server.port, flush=True)
-    await asyncio.Event().wait()
+    return openai(json.dumps({"score": sum(request.raw) % 51 / 10}))
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(sys.argv[1], float(sys.argv[2])))
+    server = Server(lambda request: REPLIES[sys.argv[1]]('{"score": 3.5}'), float(sys.argv[2]))
+    print(server.http.server_port, flush=True)
+    server.http.serve_forever()

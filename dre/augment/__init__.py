@@ -1,18 +1,5 @@
-"""Augmentation: negative responses for contexts that have none, written by an LLM or retrieved, and their quality."""
+"""Augmentation: an LLM writes responses for contexts that have none (Algorithm 1), and how good such a set is."""
 
-import importlib
+from dre.augment.algorithm import generate, recorded
 
-# Looked up when first used, so that `dre --help` loads none of it.
-_WHERE = {
-    "generate": "dre.augment.algorithm",
-    "load": "dre.augment.algorithm",
-    "recorded": "dre.augment.algorithm",
-    "Result": "dre.augment.result",
-}
-__all__ = list(_WHERE)
-
-
-def __getattr__(name):
-    if name in _WHERE:
-        return getattr(importlib.import_module(_WHERE[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__ = ["generate", "recorded"]

@@ -1,154 +1,231 @@
-"""Algorithm 1 with a live judge, and what a file of its responses says."""
+"""Algorithm 1 (DRE section 4.1): an LLM writes five positive and five adversarial responses; what fails is revised."""
 
-import copy
-import math
-from dataclasses import replace
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from dre.augment.result import Result
-from dre.augment.rounds import COUNT, EXPECTED
-from dre.augment.walk import Walk, items
-from dre.data import parse
-from dre.data.augmented import context_sha256
+import pandas as pd
+
+from dre import dialogues
 from dre.errors import DreError
+from dre.fetch import read_jsonl, repository_file
+from dre.report import replace
+from dre.score import io
+
+EXPECTED = {"positive": "Positive", "adversarial": "Negative"}  # kind of response -> the label it has to get
+#: lists of responses, as DailyDialog++ calls them
+FIELDS = {
+    "positives": "positive_responses",
+    "adversarials": "adversarial_negative_responses",
+    "randoms": "random_negative_responses",
+}
 
 
-def generate(contexts, judge, max_rounds=3, checker=None, max_usd=None, again="refine", wording=None, progress=None):
+@dataclass
+class Item:
+    """A context, its draft, the labels that the check gave, and what became of the replies it needed."""
+
+    context: dialogues.Context
+    draft: dict = field(default_factory=dict)  # (kind, place) -> text
+    labels: dict = field(default_factory=dict)  # (kind, place) -> label, of what has one
+    rounds: int = 0
+    costs: list = field(default_factory=list)  # dollars of each reply that was used
+    useless: list = field(default_factory=list)  # (status, what happened) of the others
+    status: str = "rejected"
+
+    @property
+    def wrong(self):
+        """Places of the draft that have not got their label."""
+        return [place for place in self.draft if self.labels.get(place) != EXPECTED[place[0]]]
+
+    @property
+    def rejected(self):
+        """Those of them that have got the other label."""
+        return [place for place in self.wrong if place in self.labels]
+
+    @property
+    def responses(self):
+        """The draft's positives and adversarials, as `dre.dialogues.Context` has them."""
+        return {f"{kind}s": tuple(text for at, text in self.draft.items() if at[0] == kind) for kind in EXPECTED}
+
+    def said(self, places):
+        """Say of some places what the check found."""
+        found = [(kind, i + 1, self.labels.get((kind, i), "nothing")) for kind, i in places]
+        return " ".join(f"{k.capitalize()} response {n} was labelled {x}, expected {EXPECTED[k]}." for k, n, x in found)
+
+    def revise(self, texts, anew=False):
+        """Replace rejected responses by new texts of their kind, as far as there are any; or all ten.
+
+        What was accepted, or has no label yet, stays. New is what the draft has not, case and spacing aside.
+        """
+        given = {(kind, i): text for kind in EXPECTED for i, text in enumerate(texts[kind])}
+        if anew:
+            self.draft, self.labels = given, {}
+        held = {" ".join(text.casefold().split()) for text in self.draft.values()}
+        new = {place: text for place, text in given.items() if " ".join(text.casefold().split()) not in held}
+        for place in sorted(self.rejected, key=lambda place: place not in new):  # first those with one at their place
+            source = place if place in new else min((other for other in new if other[0] == place[0]), default=None)
+            if source:
+                self.draft[place] = new.pop(source)
+                del self.labels[place]
+
+
+def generate(contexts, judge, checker=None, max_rounds=3, again="refine"):
     """Write five positive and five adversarial negative responses to each context (Algorithm 1).
 
-    A round is LLM-Generate (prompt ``generate``) and LLM-Check (prompt ``classify``, one call a response, which sees
-    the context and that response only). A context is accepted when the check calls all five positives ``Positive`` and
-    all five adversarials ``Negative``; otherwise another round follows, up to ``max_rounds``.
+    A round is LLM-Generate (prompt ``generate``) and LLM-Check (prompt ``classify``, one call per response). A context
+    is accepted when the check calls all ten by their kind; otherwise another round follows. As printed, it writes all
+    ten anew (``again="generate"``). The text beside it names self-refine, and so does the default: the prompt
+    ``refine`` is given the draft with what the check found, and only rejected responses are replaced. A reply of no use
+    takes up its round. Every reply is in the judge's store: the same call, run again, asks only for what is missing.
 
-    Algorithm 1 as printed calls LLM-Generate(d) anew in each round, which drops the responses that passed. The text
-    beside it (DRE section 4.1) names self-refine, and so does the default here: from round 2 on the prompt ``refine``
-    is given the draft with what the check found, and only rejected responses are replaced; accepted ones are kept and
-    not checked again. ``again="generate"`` is Algorithm 1 to the letter.
-
-    A reply that is malformed, refused, truncated or empty uses up its round and is counted; a response whose check gave
-    no label is checked again in the next round. Everything is kept in the judge's store: run the same call again after
-    a kill, and only what is missing is asked.
-
-    Parameters
-    ----------
-    contexts : iterable of dre.data.records.Context
-        Their ``id`` must be unique. Responses they have are not looked at.
-    judge : dre.judges.judge.Judge
-        Writes, and checks unless there is a ``checker``.
-    max_rounds : int
-    checker : dre.judges.judge.Judge, optional
-        Another model for the check.
-    max_usd : float, optional
-        The most dollars this call may spend, over all rounds and prompts. None: that of ``judge``.
-    again : {"refine", "generate"}
-    wording : dict, optional
-        ``generate``, ``refine`` or ``classify`` -> a template file to use instead of the built-in prompt.
-    progress : callable, optional
-        Given (round, prompt, calls, judge), returns what is called with the runner's `Outcome` after every change.
-        None: a bar on a terminal.
-
-    Returns
-    -------
-    dre.augment.result.Result
-
-    Raises
-    ------
-    DreError
-        If the judge cannot be asked at all, or a ceiling cannot be kept because no price is known.
+    ``judge`` writes and ``checker`` (None: the judge) checks; the judge's ``max_usd`` holds over all rounds and both.
+    Returns a `Result`. DreError if one cannot be asked, or has no known price for the ceiling: nothing was asked then.
     """
-    walk = Walk(contexts, judge, checker, max_rounds, again, wording)
-    asking = Asking(judge.max_usd if max_usd is None else max_usd, progress or bar)
-    return Result(walk.go(asking), asking.stopped, asking.spent)
+    result, checker = Result([Item(context) for context in contexts], judge.max_usd), checker or judge
+    ids = {item.context.id for item in result.items}
+    if not ids or len(ids) < len(result.items) or max_rounds < 1 or again not in ("refine", "generate"):
+        what = f"{len(result.items)} contexts, {len(ids)} ids, max_rounds={max_rounds!r}, again={again!r}"
+        raise DreError(f"{what}: expected one context at least, no id twice, 1 round or more, refine or generate")
+    for one in (judge, checker):
+        if one.spec.startswith("recorded:") or one.repeats != 1:
+            raise DreError(f"judge {one.spec}: expected one that can be asked, with one reply per prompt")
+        if judge.max_usd is not None and one.price is None:
+            raise DreError(f"no price of {one.spec} is known, so the ceiling cannot be kept: give its price")
+    for number in range(max_rounds):
+        left = [item for item in result.items if item.status == "rejected"]
+        for item in left:
+            item.rounds += 1
+        for prompt in ("generate", "refine"):
+            first = prompt == "generate"
+            group = [item for item in left if (first and not item.draft) or (prompt == again and item.rejected)]
+            rows = [_row(item, feedback=item.said(item.rejected), **item.responses) for item in group]
+            for item, reply in zip(group, result.ask(judge, prompt, number, group, rows)):
+                if reply:
+                    item.revise(reply.responses, anew=first)
+        left = [item for item in left if item.status == "rejected"]
+        places = [(item, place) for item in left for place in item.draft if place not in item.labels]
+        rows = [_row(item, place, response=item.draft[place]) for item, place in places]
+        replies = result.ask(checker, "classify", number, [item for item, _ in places], rows)
+        for (item, place), reply in zip(places, replies):
+            if reply:
+                item.labels[place] = reply.label
+        for item in left:
+            item.status = "accepted" if item.draft and not item.wrong else item.status
+    return result
 
 
-class Asking:
-    """Asks for what a step lacks, under one ceiling for all steps."""
-
-    def __init__(self, max_usd=None, progress=None):
-        self.max_usd, self.progress = math.inf if max_usd is None else max_usd, progress
-        self.spent, self.stopped = 0.0, ""
-        self.calls = self.retries = 0
-
-    def __call__(self, step):
-        """Run a step; returns why calls failed, by key."""
-        if self.stopped:
-            return {}
-        judge = copy.copy(step.judge)
-        judge.max_usd = None if self.max_usd == math.inf else self.max_usd - self.spent
-        shown = self.progress(step.round, step.prompt, len(step.plan.missing), judge)
-        outcome = judge.run(step.plan, shown)
-        self.spent, self.stopped = self.spent + outcome.spent, outcome.stopped
-        self.calls, self.retries = self.calls + outcome.calls, self.retries + outcome.retries
-        return outcome.errors
+def _row(item, place=None, **fields):
+    own = item.context
+    return {"pair_id": own.pair_id(place[0][0], place[1]) if place else own.context_id, "context": own.turns} | fields
 
 
-def bar(number, prompt, calls, judge, disable=None):
-    """Return the progress bar of a step."""
-    from dre.judges.progress import Bar
+@dataclass
+class Result:
+    """What `generate` gave: why it ``stopped`` early (or ""), the dollars ``spent``, and the tables below."""
 
-    return Bar(calls, judge.price is not None, disable, f"round {number}, {prompt}")
+    items: list
+    ceiling: float | None = None
+    stopped: str = ""
+    spent: float = 0.0
 
+    def ask(self, judge, prompt, number, items, rows):
+        """Return the reply to each item's row, or None if it is of no use; what is left of the ceiling holds."""
+        if not rows:
+            return []
+        own, judge.max_usd = judge.max_usd, None if self.ceiling is None else max(0.0, self.ceiling - self.spent)
+        try:
+            table = judge.score(pd.DataFrame(rows), prompt, first=number, ask=not self.stopped)
+        finally:
+            judge.max_usd = own
+        self.spent, self.stopped = self.spent + judge.last.spent, self.stopped or judge.last.stopped
+        replies = list(table.itertuples())
+        for item, reply in zip(items, replies):
+            if reply.status in ("error", "missing"):  # no reply is no outcome: the same call, run again, asks for it
+                item.status = reply.status
+            else:
+                item.costs.append(reply.cost)
+            if reply.status != "ok":
+                item.useless.append((reply.status, f"Round {number + 1}, {prompt}: {reply.status} ({reply.reason})."))
+        return [reply if reply.status == "ok" else None for reply in replies]
 
-def load(path, contexts):
-    """Read responses that `Result.save` wrote, or recorded ones of the same form, with the labels they got.
+    @property
+    def contexts(self):
+        """The accepted contexts as `dre.dialogues.Context`, with their five positives and five adversarials."""
+        done = [(item.context, item) for item in self.items if item.status == "accepted"]
+        return [dataclasses.replace(own, randoms=(), **item.responses) for own, item in done]
 
-    Parameters
-    ----------
-    path : path
-        ``id, split, context_sha256, positive_responses, adversarial_negative_responses, check`` a line.
-    contexts : iterable of dre.data.records.Context
-        Those the ids name, and more if you like.
+    @property
+    def report(self):
+        """One row per context: ``id, split, status, rounds, responses_accepted, calls, cost, reason``.
 
-    Returns
-    -------
-    Result
-        A round as any other: a context is accepted if all its labels are right, else rejected.
+        ``status`` is ``accepted``; ``rejected`` (a response has the wrong label, or none); ``malformed, refused,
+        truncated, empty`` (no reply gave a draft); ``missing, error`` (a reply is not there: run again).
+        """
+        rows = []
+        for item in self.items:
+            status = item.useless[-1][0] if item.useless and not item.draft else item.status
+            reason = " ".join([*(said for _, said in item.useless), item.said(item.wrong)]).strip()
+            row = [item.context.id, item.context.split, status, item.rounds, len(item.draft) - len(item.wrong)]
+            rows.append([*row, len(item.costs), sum(item.costs), "" if status == "accepted" else reason])
+        columns = ["id", "split", "status", "rounds", "responses_accepted", "calls", "cost", "reason"]
+        return pd.DataFrame(rows, columns=columns)
 
-    Raises
-    ------
-    DreError
-        An unknown id, another text of a context, or a line without five and five responses and labels.
-    """
-    known = {context.id: context for context in contexts}
-    read = []
-    for where, record in parse.read_jsonl(path):
-        id = parse.field(record, "id", str, where)
-        if id not in known:
-            raise DreError(f"{where}: none of the contexts given has the id {id!r}")
-        if context_sha256(known[id].turns) != parse.field(record, "context_sha256", str, where):
-            raise DreError(f"{where}: context {id} has another text than these responses were written for")
-        read.append((where, record, replace(known[id], split=parse.field(record, "split", str, where))))
-    found = items(context for _, _, context in read)
-    for item, (where, record, _) in zip(found, read):
-        take(item, record, where)
-    return Result(found)
+    def save(self, path, rejected=False, turns=True):
+        """Write the accepted contexts (or the last drafts of the others) as JSON Lines for `read`; returns how many.
 
-
-def take(item, record, where):
-    """Give an item the responses and labels of a line, as its round 1."""
-    fields = {"positive": "positive_responses", "adversarial": "adversarial_negative_responses"}
-    texts = {kind: parse.texts(record, field, where, COUNT) for kind, field in fields.items()}
-    check = parse.field(record, "check", dict, where)
-    labels = {kind: parse.field(check, kind, list, where) for kind in EXPECTED}
-    known = (*EXPECTED.values(), None)
-    if any(
-        len(texts[k]) != COUNT or len(labels[k]) != COUNT or not all(x in known for x in labels[k]) for k in EXPECTED
-    ):
-        raise DreError(f"{where}: expected {COUNT} responses of each kind, each labelled Positive, Negative or null")
-    item.round = 1
-    item.written(texts, whole=True)
-    for one in item.draft:
-        if labels[one.kind][one.index] is not None:
-            one.checked(labels[one.kind][one.index])
-    item.settle()
+        ``turns=False`` names a context by id and sha256 only: other people's text stays out of what is passed on.
+        """
+        lines = []
+        for item in (item for item in self.items if item.draft and (item.status == "accepted") != rejected):
+            own = item.context
+            record = {"id": own.id, "split": own.split, "context_sha256": dialogues.context_sha256(own.turns)}
+            record |= {"set": own.set, "domain": own.domain, "context": own.turns} if turns else {}
+            record |= {FIELDS[name]: texts for name, texts in item.responses.items()}
+            record["check"] = {kind: [item.labels.get((kind, i)) for i in range(5)] for kind in EXPECTED}
+            lines.append(json.dumps(record, ensure_ascii=False) + "\n")
+        replace(Path(path), "".join(lines))
+        return len(lines)
 
 
 def recorded(name="claude-2026-11"):
-    """Return the recorded responses of a run as a `Result`: round 1 of Algorithm 1, with the labels of a blind check.
+    """Return the responses of a recorded run with a blind check's labels, one row per response.
 
-    Needs ConvAI2 and Topical-Chat (`dre data fetch`).
+    Columns ``id`` (the context's), ``pair_id, kind`` (``positive`` or ``adversarial``), ``response, label, accepted``.
     """
-    from dre.data import sets
-    from dre.data.augmented import CONTEXTS
-    from dre.data.recorded import RECORDED
+    rows = []
+    for record in read_jsonl(repository_file("recorded", name, "augmented.jsonl")):
+        for kind, right in EXPECTED.items():
+            for i, (text, label) in enumerate(zip(record[FIELDS[f"{kind}s"]], record["check"][kind], strict=True)):
+                rows.append((record["id"], f"{record['id']}/{kind[0]}{i}", kind, text, label, label == right))
+    return pd.DataFrame(rows, columns=["id", "pair_id", "kind", "response", "label", "accepted"])
 
-    return load(RECORDED / name / "augmented.jsonl", [one for pool in CONTEXTS.values() for one in sets.contexts(pool)])
+
+def named(name):
+    """Return contexts by name: a public pool, ``<data set>:<split>``, or the path of a file that `read` reads."""
+    if name in dialogues.CONTEXTS:
+        return dialogues.contexts(name)
+    data_set, _, split = str(name).partition(":")
+    return dialogues.load(data_set, split) if split and data_set in dialogues.SPLITS else read(name)
+
+
+def read(path):
+    """Read contexts from JSON Lines; DreError names file and line of a faulty one.
+
+    A line holds ``id``, ``context`` (a list of turns, oldest first, or one text with one turn per line) and, as far as
+    there are any, the lists of `FIELDS`, ``split`` (``train``), ``domain`` (``daily``), ``set`` (the file's name).
+    """
+    found, default = {}, {"set": Path(path).stem, "split": "train", "domain": "daily"}
+    for line, record in io.records(path):
+        try:
+            own = {name: str(value) for name, value in (default | record).items() if name in (*default, "id")}
+            texts = {kind: tuple(record[name]) for kind, name in FIELDS.items() if record.get(name)}
+            texts["turns"] = io.turns_of(record["context"])
+            if own["id"] in found or not all(map(str.strip, ["".join(texts["turns"]), *sum(texts.values(), ())])):
+                raise ValueError("a text is empty, or the id stands there twice")
+        except (ValueError, TypeError, KeyError) as error:
+            expected = "an object with an id of its own, context (turns) and lists of responses"
+            raise DreError(f"{path}:{line}: {error!r}: expected {expected}") from None
+        found[own["id"]] = dialogues.Context(**own, **texts)
+    return list(found.values())

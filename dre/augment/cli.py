@@ -1,72 +1,112 @@
-"""``dre augment generate | estimate | export | import | status``, and what the neighbouring modules add."""
+"""``dre augment generate | report | sheet``: responses for contexts that have none, and checks of such a set."""
 
-import importlib
+import random
+from pathlib import Path
 
-from dre.augment import lexical_cli
-from dre.judges.cli import judge_options
+from dre import dialogues, ratings
+from dre.augment import algorithm, quality, sheet
+from dre.errors import DreError
+from dre.judges import cli as judging
+from dre.report import replace
+
+CONTEXTS = (
+    "JSONL with id, context (turns) and, if there are any, positive_responses, adversarial_negative_responses; or "
+    "NAME:SPLIT such as convai2-augmented:train; or a public pool: " + ", ".join(dialogues.CONTEXTS)
+)
 
 
-def register(subparsers):
+def add(subparsers):
     """Add the ``augment`` command."""
-    augment = subparsers.add_parser("augment", help="write or retrieve negative responses for contexts that have none")
+    augment = subparsers.add_parser("augment", help="have responses written for contexts that have none (Algorithm 1)")
     actions = augment.add_subparsers(dest="action", required=True, metavar="action")
-    generate = _arguments(actions.add_parser("generate", help="write 5 + 5 responses a context and check them"))
-    generate.add_argument("--max-usd", type=float, metavar="X", help="stop before so many dollars are spent")
-    _outputs(generate)
-    generate.set_defaults(handler=_lazy("run_generate"))
-    estimate = _arguments(actions.add_parser("estimate", help="calls, tokens, money and time a run would take"))
-    estimate.set_defaults(handler=_lazy("show_estimate"))
-    export = _arguments(actions.add_parser("export", help="write the prompts that each context needs next"))
-    export.add_argument("-o", "--output", required=True, metavar="FILE", help="prompts in the form of a batch API")
-    export.add_argument(
-        "--checker-output", metavar="FILE", help="those of the checker, since a batch is for one model only"
-    )
-    export.set_defaults(handler=_lazy("export_prompts"))
-    read = _arguments(actions.add_parser("import", help="read the replies to exported prompts"))
-    read.add_argument("--replies", required=True, nargs="+", metavar="FILE", help="replies, by their custom_id")
-    _outputs(read)
-    read.set_defaults(handler=_lazy("import_replies"))
-    status = _arguments(actions.add_parser("status", help="where every context is"))
-    _outputs(status)
-    status.set_defaults(handler=_lazy("show_status"))
-    lexical_cli.register(actions)
+    parser = actions.add_parser("generate", help="write 5 + 5 responses per context and check them")
+    option = parser.add_argument
+    option("contexts", help=CONTEXTS)
+    option("--sample", type=int, metavar="N", help="so many of the contexts, drawn with --seed")
+    option("--seed", type=int, default=0, metavar="S", help="of the sample (default: 0)")
+    judging.add_options(parser)
+    option("--checker", metavar="SPEC", help="who checks, with the same options (default: the judge itself)")
+    for name, what in (("base-url", "URL"), ("key-env", "NAME"), ("price", "IN,OUT")):
+        option(f"--checker-{name}", metavar=what, help=f"as --{name}, for the checker")
+    option("--rounds", type=int, default=3, metavar="N", help="rounds at most (default: 3)")
+    option("--again", choices=("refine", "generate"), default="refine", help="revise what was rejected, or write anew")
+    option("-o", "--output", required=True, metavar="FILE", help="the accepted contexts' responses: .jsonl")
+    option("--rejected", metavar="FILE", help="the last drafts of the other contexts: .jsonl")
+    parser.set_defaults(run=generate)
+    parser = actions.add_parser("report", help="overlap, give-aways, diversity and leakage of sets")
+    option = parser.add_argument
+    option("contexts", nargs="+", help=CONTEXTS)
+    option("--held-out", nargs="+", default=[], metavar="NAME", help="contexts or rated sets to be apart from")
+    option("--at-most", type=int, default=1000, metavar="N", help="contexts of a set (default: 1000)")
+    option("-o", "--output", metavar="FILE", help="write the table there: .csv")
+    parser.set_defaults(run=report)
+    steps = actions.add_parser("sheet", help="a sheet on which people check a set, and what they answered")
+    steps = steps.add_subparsers(dest="step", required=True, metavar="step")
+    parser = steps.add_parser("write", help="draw pairs and write the sheet and its key")
+    parser.add_argument("contexts", help=CONTEXTS)
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the sheet: .csv")
+    parser.add_argument("-n", type=int, default=100, metavar="N", help="pairs (default: 100)")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the sample and its order (default: 0)")
+    parser.set_defaults(run=write_sheet)
+    parser = steps.add_parser("read", help="compare filled sheets with the design and with each other")
+    parser.add_argument("sheets", nargs="+", help="one file per annotator")
+    parser.add_argument("--key", required=True, metavar="FILE", help="the key that was written with the sheet")
+    parser.set_defaults(run=read_sheets)
 
 
-def _arguments(parser):
-    """Add what says which contexts are meant, who writes and who checks."""
-    add = parser.add_argument
-    add(
-        "contexts",
-        help="JSONL: an object a line with id, context (turns) and perhaps split; or convai2-valid, "
-        "topicalchat-valid_freq, topicalchat-test_freq",
-    )
-    add("--sample", type=int, metavar="N", help="so many contexts of the public pool")
-    add("--seed", type=int, default=0, metavar="S", help="of the sample (default: 0)")
-    judge_options(parser)
-    add("--checker", metavar="PROVIDER:MODEL", help="who checks (default: the judge itself)")
-    add("--checker-base-url", default="", metavar="URL", help="as --base-url, for the checker")
-    add("--checker-key-env", metavar="NAME", help="as --key-env, for the checker")
-    add("--checker-price", metavar="IN,OUT", help="as --price, for the checker")
-    add("--rounds", type=int, default=3, metavar="N", help="rounds at most (default: 3)")
-    add(
-        "--again",
-        choices=("refine", "generate"),
-        default="refine",
-        help="after a rejection, have what was rejected revised (default), or all ten written anew",
-    )
-    for name in ("generate", "refine", "classify"):
-        add(f"--{name}-prompt", metavar="FILE", help=f"a template of your own instead of the prompt {name}")
-    return parser
+def generate(args):
+    """Ask, write what was accepted; 1 if a context was not."""
+    for path in filter(None, (args.output, args.rejected)):  # before money is spent on it
+        if not Path(path).resolve().parent.is_dir():
+            raise DreError(f"{path}: its folder is not there: create it first")
+    contexts, public = algorithm.named(args.contexts), args.contexts in dialogues.CONTEXTS
+    if public:  # a set to train on is held apart from what models are tested on
+        contexts = dialogues.apart(contexts, ratings.held_out())
+    if args.sample is not None:
+        contexts = random.Random(args.seed).sample(contexts, min(args.sample, len(contexts)))
+    judge, checker = judging.open_from(args), None
+    own = {"base_url": args.checker_base_url or "", "key_env": args.checker_key_env, "price": args.checker_price}
+    if args.checker or any(own.values()):
+        checker = judging.open_from(args, args.checker or args.judge, store=judge.store, **own)
+    result = algorithm.generate(contexts, judge, checker, args.rounds, args.again)
+    table = result.report
+    print(f"{result.save(args.output, turns=not public):,} contexts written to {args.output}")
+    if args.rejected:
+        print(f"{result.save(args.rejected, rejected=True, turns=not public):,} written to {args.rejected}")
+    counts = ", ".join(f"{n:,} {status}" for status, n in table["status"].value_counts().items())
+    print(f"{len(table):,} contexts: {counts}" + (f"; ${result.spent:.4f} spent" if judge.price else ""))
+    if result.stopped:
+        print(f"stopped early ({result.stopped}): what was answered is stored, run the same command to go on")
+    left = table[table["status"] != "accepted"]
+    for row in left.head(10).itertuples():
+        print(f"  {row.id}: {row.status} after round {row.rounds}. {row.reason}")
+    return int(len(left) > 0)
 
 
-def _outputs(parser):
-    add = parser.add_argument
-    add("-o", "--output", metavar="FILE", help="write the accepted contexts' responses there: .jsonl")
-    add("--rejected", metavar="FILE", help="write the best drafts of the other contexts there: .jsonl")
-    add("--report", metavar="FILE", help="write a row a context there: .csv")
-    add("--responses", metavar="FILE", help="write a row a response that was tried there: .csv")
+def report(args):
+    """Print the quality report, one line per measure, and write it if asked."""
+    held_out = []
+    for name in args.held_out:
+        held_out += [ratings.rated(name)] if name in ratings.RATED else algorithm.named(name)
+    sets = {name: algorithm.named(name) for name in args.contexts}
+    table = quality.report(sets, dict.fromkeys(sets, held_out) if held_out else None, at_most=args.at_most)
+    if args.output:
+        replace(Path(args.output), table.to_csv(index=False))
+    for row in table.to_dict("records"):
+        print(f"{row['set']}: {row['contexts']:,} contexts, {row['measured']:,} measured")
+        for name in quality.MEASURES:
+            low, high = row[f"{name}_low"], row[f"{name}_high"]
+            print(f"  {name.replace('_', ' '):<22} {row[name]:6.1f} %  [{low:.1f}, {high:.1f}]")
 
 
-def _lazy(name):
-    """Return a handler that is imported when it is called: `dre --help` stays instant."""
-    return lambda args: getattr(importlib.import_module("dre.augment.commands"), name)(args)
+def write_sheet(args):
+    """Write a sheet and its key."""
+    key = sheet.write(algorithm.named(args.contexts), args.output, args.n, args.seed)
+    print(f"{args.n} pairs to answer with yes or no in column fits: {args.output}; keep the key apart: {key}")
+
+
+def read_sheets(args):
+    """Print accuracy against the design and agreement between annotators."""
+    for row in sheet.read(args.sheets, args.key)[1].itertuples():
+        interval = "" if row.low != row.low else f" [{row.low:.2f}, {row.high:.2f}]"
+        print(f"{row.annotator}: {row.measure} {row.value:.2f}{interval}")

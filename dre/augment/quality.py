@@ -1,179 +1,133 @@
-"""How good a set of positives and adversarial negatives is: overlap, give-aways, diversity, repeats, leakage.
-
-Every measure is a mean over responses (or contexts) with a 95 % interval from a bootstrap over contexts. The
-accuracies are means of the accuracy on positives and that on adversarials, so sets with one positive and five
-adversarials a context compare with those of five and five; 50 % is chance.
-"""
+"""How good a set of positives and adversarial negatives is: overlap, give-aways, diversity, leakage."""
 
 import random
-import re
-from collections import Counter
 
 import numpy as np
 import pandas as pd
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 
-from dre.augment.giveaways import GIVE_AWAYS, balanced, give_away, overlap, slm_right
-from dre.data import pairs
-from dre.data.overlap import WORDS, disjoint
+from dre import classification, stats
+from dre.dialogues import disjoint, pairs
 from dre.errors import DreError
-from dre.report.cells import percent
-from dre.stats.bootstrap import cluster_mean_interval
 
-KINDS = {"positive": "p", "adversarial": "a"}
+FOLDS = 5
+# scikit-learn's list holds nouns and verbs that carry meaning in a dialogue, and lacks what speech is full of.
+_MEANINGFUL = (
+    "amount bill bottom call computer cry describe detail empty fill find fire front interest mill move part serious "
+    "show side sincere system thick thin top"
+)
+_SPOKEN = (
+    "ah ain aren couldn didn doesn don get go going good got hadn hasn haven hello hey hi im isn just know let like ll "
+    "make oh ok okay re really right said say shouldn sure thank thanks thing things think um ve want wasn well weren "
+    "won wouldn yeah yes"
+)
+_STOP = sorted((ENGLISH_STOP_WORDS - {*_MEANINGFUL.split()}) | {*_SPOKEN.split()})
+#: text -> its content words, lower-cased, with repeats
+content_words = CountVectorizer(token_pattern=r"(?u)\b[^\W_]{2,}\b", stop_words=_STOP).build_analyzer()
 
 
-def report(sets, held_out=None, slm=None, threshold=None, seen=(), at_most=1000, resamples=1000, seed=0):
-    """Return the table ``augmentation``: one row a set.
+def overlap(table):
+    """Share of each response's distinct content words that stand in its context; NaN for a response without any."""
+    found = [set(content_words(response)) for response in table["response"]]
+    seen = [set(content_words(" ".join(turns))) for turns in table["context"]]
+    return np.array([len(words & there) / len(words) if words else np.nan for words, there in zip(found, seen)])
 
-    Parameters
-    ----------
-    sets : dict of str to sequence of Context
-    held_out : dict of str to sequence of Context or Rated, optional
-        For a set of that name, the records it must share no utterance with; a set without has no leakage to show.
-    slm : SLM, optional
-        Trained elsewhere (the paper: on DailyDialog++), with its `threshold`.
-    seen : sequence of Context
-        Contexts the SLM was trained or tuned on; its accuracy leaves them out.
-    at_most : int
-        Contexts of a larger set are sampled, so that sets are compared at a similar size and a report takes
-        minutes.
+
+def overlap_only(train, dev, test):
+    """Score responses by their `overlap`, 0 where there is none; as `dre.classification.length_only`."""
+    shares, positive = [np.nan_to_num(overlap(table)) for table in (train, dev, test)], train["kind"].to_numpy() == "p"
+    sign = 1.0 if shares[0][positive].mean() > shares[0][~positive].mean() else -1.0
+    return sign * shares[1], sign * shares[2]
+
+
+#: What tells positives from adversarials without understanding either: (train, dev, test) -> scores of dev and test.
+GIVE_AWAYS = {
+    "overlap_only": overlap_only,
+    "length_only": classification.length_only,
+    "response_only": classification.response_only,
+}
+#: The measures of a report, in the order of its columns.
+MEASURES = ("overlap_positive", "overlap_adversarial", *GIVE_AWAYS, "self_bleu_positive", "self_bleu_adversarial",
+            "distinct_2", "leaked")  # fmt: skip
+
+
+def report(sets, held_out=None, at_most=1000, n=1000, seed=0):
+    """Return the measures of sets (name -> contexts), one row per set; of more than `at_most` contexts a sample.
+
+    ``held_out`` (name -> records) is what the set of that name must share no utterance with, as `disjoint` takes it.
 
     Returns
     -------
     DataFrame
-        ``set, contexts`` (in the set), ``measured`` (of those), and, all but the first in percent with ``_low`` and
-        ``_high``: `MEASURES`. What cannot be measured is NaN.
+        ``set, contexts`` (in the set), ``measured`` (of those), and, in percent with ``_low`` and ``_high``, NaN where
+        nothing can be measured: ``overlap``, the share of a response's content words that stand in its context;
+        ``overlap_only, length_only, response_only``, the accuracy (50 is chance) of classifiers that see only that
+        share, the length, the wording; ``self_bleu`` with the others of its kind and context as references;
+        ``distinct_2``, distinct over all pairs of words in a context's responses; ``leaked``, the share of contexts of
+        which an utterance of more than four words stands in a held-out record.
     """
     rows = []
     for name, contexts in sets.items():
-        used = sample(contexts, at_most, seed)
+        used = [context for context in contexts if context.positives and context.adversarials]
+        if not used:
+            raise DreError(f"{name}: no context has positives and adversarials: a quality report needs both")
+        if len(used) > at_most:
+            used = [used[i] for i in sorted(random.Random(seed).sample(range(len(used)), at_most))]
         row = {"set": name, "contexts": len(contexts), "measured": len(used)}
-        measures = _measures(used, (held_out or {}).get(name), (slm, threshold, seen), seed)
-        for measure, (values, clusters) in measures.items():
-            row |= _with_interval(measure, values, clusters, resamples, seed)
+        for measure, (owners, values) in _measured(used, (held_out or {}).get(name), seed).items():
+            found = stats.mean(100 * values, owners, n=n, seed=seed)
+            row |= {measure: found["mean"], f"{measure}_low": found["low"], f"{measure}_high": found["high"]}
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _measures(contexts, held_out, judged_by, seed):
-    """Return measure -> (values, context of each value), in the order of the table's columns."""
-    table = pairs(contexts)
-    if set(table["kind"]) != {"p", "a"}:
-        raise DreError("these contexts have no positives or no adversarials at all: a quality report needs both")
-    found = {}
-    for kind, letter in KINDS.items():
-        found[f"overlap_{kind}"] = overlap(table[table["kind"] == letter])
-    for name, scorer in GIVE_AWAYS.items():
-        found[name] = balanced(give_away(table, scorer, seed), table)
-    for kind, letter in KINDS.items():
-        found[f"self_bleu_{kind}"] = self_bleu(contexts, letter)
-    found["distinct_2"] = distinct(contexts)
-    found["repeated_within"], found["repeated_across"] = repeated(table)
-    found["leaked"] = leaked(contexts, held_out)
-    found["slm_accuracy"] = balanced(slm_right(table, *judged_by), table)
-    return found
+def _measured(contexts, held_out, seed):
+    """Each of `MEASURES` -> (ids of contexts, values between 0 and 1)."""
+    table, ids = pairs(contexts), [context.context_id for context in contexts]
+    owners, kind = table["context_id"].to_numpy(), table["kind"]
+    balance = (0.5 / kind.map(kind.value_counts(normalize=True))).to_numpy()  # the mean is that over both kinds
+    found = {name: (owners, give_away(table, scorer, seed) * balance) for name, scorer in GIVE_AWAYS.items()}
+    for name, values in {"overlap": overlap(table), "self_bleu": self_bleu(table)}.items():
+        found[f"{name}_positive"] = owners, np.where(kind == "p", values, np.nan)
+        found[f"{name}_adversarial"] = owners, np.where(kind == "a", values, np.nan)
+    found["distinct_2"] = ids, np.array([distinct(context) for context in contexts])
+    clean = {context.context_id for context in disjoint(contexts, held_out or [])}
+    found["leaked"] = ids, np.array([np.nan if held_out is None else float(id not in clean) for id in ids])
+    return {name: found[name] for name in MEASURES}
 
 
-#: The measures of a report, in the order of its columns.
-MEASURES = (
-    "overlap_positive", "overlap_adversarial", "overlap_only", "length_only", "response_only", "self_bleu_positive",
-    "self_bleu_adversarial", "distinct_2", "repeated_within", "repeated_across", "leaked", "slm_accuracy",
-)  # fmt: skip
+def give_away(table, scorer, seed=0):
+    """Return whether one of `GIVE_AWAYS` is right about each pair; NaN where there are fewer contexts than `FOLDS`.
 
-
-def sample(contexts, n, seed=0):
-    """Return `n` of the contexts that have positives and adversarials, in their order, or all if there are fewer."""
-    whole = [context for context in contexts if context.positives and context.adversarials]
-    if len(whole) <= n:
-        return whole
-    return [whole[i] for i in sorted(random.Random(seed).sample(range(len(whole)), n))]
-
-
-def self_bleu(contexts, kind):
-    """BLEU of each response with the others of its kind and context as references: high where they are alike."""
-    try:
-        from sacrebleu.metrics import BLEU
-    except ImportError:
-        raise DreError("package 'sacrebleu' is not installed; install it with: pip install 'dre[baselines]'") from None
-
-    bleu = BLEU(effective_order=True, lowercase=True)
-    values, clusters = [], []
-    for context in contexts:
-        texts = context.responses(kind)
-        for i, text in enumerate(texts):
-            others = [*texts[:i], *texts[i + 1 :]]
-            values.append(bleu.sentence_score(text, others).score / 100 if others else np.nan)
-            clusters.append(context.context_id)
-    return np.array(values), clusters
-
-
-def distinct(contexts, n=2):
-    """Distinct-n of a context's responses: distinct n-grams of words over all n-grams, positives and adversarials."""
-    values = []
-    for context in contexts:
-        words = [text.lower().split() for text in (*context.positives, *context.adversarials)]
-        grams = [gram for text in words for gram in zip(*(text[i:] for i in range(n)))]
-        values.append(len(set(grams)) / len(grams) if grams else np.nan)
-    return np.array(values), [context.context_id for context in contexts]
-
-
-def repeated(table):
-    """Return whether each response stands in its context again, and whether it stands in another context.
-
-    Case, punctuation and spacing are ignored. Across contexts only responses of more than four words count: "Yes,
-    please." is no sign of anything.
+    Each part of the contexts is judged with the threshold of the next and what was learned from the rest.
     """
-    plain = [re.sub(r"[\W_]", "", text.lower()) for text in table["response"]]
-    owners = table["context_id"].to_numpy()
-    here = Counter(zip(owners, plain))
-    places = Counter(text for _, text in here)
-    long = table["response"].str.split().str.len().to_numpy() > WORDS
-    within = np.array([here[owner, text] > 1 for owner, text in zip(owners, plain)], float)
-    across = np.array([places[text] > 1 for text in plain], float)
-    return (within, owners), (np.where(long, across, np.nan), owners)
+    names, right = table["context_id"].unique(), np.full(len(table), np.nan)
+    if len(names) < FOLDS:
+        return right
+    fold = table["context_id"].map(dict(zip(names, np.random.default_rng(seed).permutation(len(names)) % FOLDS)))
+    for k in range(FOLDS):
+        dev = (k + 1) % FOLDS
+        parts = [table[~fold.isin([k, dev])], table[fold == dev], table[fold == k]]
+        on_dev, on_test = scorer(*parts)
+        threshold = classification.choose_threshold(on_dev, parts[1]["kind"])
+        right[fold == k] = classification.correct(parts[2], on_test, threshold)
+    return right
 
 
-def leaked(contexts, held_out):
-    """Return whether each context shares an utterance of more than four words with a held-out record."""
-    if held_out is None:
-        return _nothing(contexts)
-    clean = {context.context_id for context in disjoint(contexts, held_out)}
-    return np.array([c.context_id not in clean for c in contexts], float), [c.context_id for c in contexts]
+def self_bleu(table):
+    """BLEU (0-1) of each response with the others of its kind and context as references; NaN where it stands alone."""
+    from sacrebleu.metrics import BLEU
+
+    bleu, values = BLEU(effective_order=True, lowercase=True), np.full(len(table), np.nan)
+    for places in table.groupby(["context_id", "kind"]).indices.values():
+        for at in places if len(places) > 1 else ():
+            others = table["response"].iloc[[other for other in places if other != at]].tolist()
+            values[at] = bleu.sentence_score(table["response"].iloc[at], others).score / 100
+    return values
 
 
-def _nothing(contexts):
-    return np.full(len(contexts), np.nan), [context.context_id for context in contexts]
-
-
-def _with_interval(name, values, clusters, resamples, seed):
-    found = (
-        100 * cluster_mean_interval(values, clusters, resamples=resamples, seed=seed).iloc[0][["mean", "low", "high"]]
-    )
-    return {name: found["mean"], f"{name}_low": found["low"], f"{name}_high": found["high"]}
-
-
-def reading(table):
-    """Say in Markdown what a report shows, from its numbers alone."""
-    lines = []
-    for _, row in table.iterrows():
-        known = {name: row[name] for name in GIVE_AWAYS if np.isfinite(row[name])}
-        worst = max(known, key=known.get) if known else None
-        line = (
-            f"- **{row['set']}:** of an adversarial's content words {percent(row, 'overlap_adversarial')} stand in "
-            f"the context, of a positive's {percent(row, 'overlap_positive')}."
-        )
-        if worst:
-            line += f" The largest give-away is {SAID[worst]}: {percent(row, worst)} (chance is 50 %)."
-        if np.isfinite(row["slm_accuracy"]):
-            line += f" The SLM is right about {percent(row, 'slm_accuracy')}."
-        if np.isfinite(row["leaked"]):
-            line += f" Contexts that share an utterance with a held-out set: {row['leaked']:.1f} %."
-        lines.append(line)
-    return "\n".join(lines)
-
-
-SAID = {
-    "overlap_only": "the share of words taken from the context",
-    "length_only": "length",
-    "response_only": "the wording of the response alone",
-}
+def distinct(context):
+    """Distinct pairs of words over all pairs in a context's positives and adversarials; NaN if there are none."""
+    words = [text.lower().split() for text in (*context.positives, *context.adversarials)]
+    grams = [gram for text in words for gram in zip(text, text[1:])]
+    return len(set(grams)) / len(grams) if grams else np.nan

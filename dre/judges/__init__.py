@@ -1,28 +1,22 @@
-"""Judges: score pairs with any language model, lose no reply, replay for free."""
+"""Judges: score pairs with any language model, pay for no reply twice, replay what was recorded.
+
+A pair goes through `prompts` (messages), `providers` (a call), `store` (the reply, committed), `parse` (its verdict)
+and `judge` (the table); `recorded` gives the same table without a call.
+"""
 
 
 def open(spec, **options):
-    """Return a judge.
+    """Return a judge: anything with ``score(pairs, prompt="llm_only", retry=(), first=0, ask=True) -> table``.
 
-    Parameters
-    ----------
-    spec : str
-        ``openai:<model>``, ``anthropic:<model>``, ``gemini:<model>``, ``ollama:<model>``, ``files:<model>``
-        (asked through files), or ``recorded:<name>`` (answers from a recording only).
-    **options
-        Of `dre.judges.judge.Judge`: ``store``, ``base_url``, ``mode``, ``repeats``, ``max_usd``, ``concurrency``, ...
-        What only says how to ask is of no use to a recording, and ignored.
-
-    Returns
-    -------
-    judge
-        ``judge.score(pairs, prompt="llm_only")`` gives one table for all of them.
+    `spec` is ``openai:<model>``, ``anthropic:<model>``, ``gemini:<model>``, ``ollama:<model>``, or ``recorded:<name>``
+    (a folder of ``data/recorded``, or the path of one). Options are those of `dre.judges.judge.Judge`; a recording
+    takes ``repeat`` and ``repeats`` of them. DreError if there is no such judge, or no price for a ceiling.
     """
     if spec.startswith("recorded:"):
-        from dre.judges.replay import Recorded
+        from dre.judges.recorded import Recorded
 
-        asking = {"store", "base_url", "key_env", "price", "max_usd", "policy", "concurrency"}
-        return Recorded(spec.removeprefix("recorded:"), **{k: v for k, v in options.items() if k not in asking})
+        taken = {name: options[name] for name in ("repeat", "repeats") if name in options}
+        return Recorded(spec.removeprefix("recorded:"), **taken)
     from dre.judges.judge import Judge
 
     return Judge(spec, **options)

@@ -1,108 +1,144 @@
-"""``dre judge run | estimate | status | export | import | replay | batch``."""
+"""``dre judge run | estimate | status | replay | export | import``, and the options that say who judges, and how."""
 
-import importlib
+import json
+import sys
+from pathlib import Path
+
+from dre import judges
+from dre.errors import DreError
+from dre.judges import files
+from dre.judges.store import Store
 
 
-def register(subparsers):
-    """Add the ``judge`` command."""
+def add(subparsers):
+    """Add the command ``dre judge``."""
     judge = subparsers.add_parser("judge", help="score pairs with a language model")
     actions = judge.add_subparsers(dest="action", required=True, metavar="action")
-    run = _asking(actions.add_parser("run", help="ask for what is not stored yet, and write the scores"))
-    run.add_argument("--max-usd", type=float, metavar="X", help="stop before so many dollars are spent")
-    _retrying(run, "ask again what was malformed, refused, truncated or empty")
-    run.set_defaults(handler=_lazy("run_judge"))
-    estimate = _asking(actions.add_parser("estimate", help="calls, tokens, money and time a run would take"))
-    _retrying(estimate, "as for run")
-    estimate.set_defaults(handler=_lazy("estimate_run"))
     status = actions.add_parser("status", help="what is stored")
-    status.add_argument("--store", help="the store's file")
-    status.set_defaults(handler=_lazy("show_status"))
-    replay = _asking(actions.add_parser("replay", help="write the scores from what is stored; ask nothing"))
-    replay.set_defaults(handler=_lazy("replay_run"))
-    export = _asking(actions.add_parser("export", help="write the missing prompts, or a recording, to files"))
-    export.add_argument("--recorded", metavar="FOLDER", help="write what is stored of these pairs, with a manifest")
-    _retrying(export, "write also what was malformed, refused, truncated or empty")
-    export.set_defaults(handler=_lazy("export_files"))
-    read = _asking(actions.add_parser("import", help="read replies, or a recording, from files"), optional=True)
-    read.add_argument("--replies", metavar="FILE", help="replies to exported prompts")
-    read.add_argument("--recorded", metavar="FOLDER", help="a recording: everything in it goes into the store")
-    _retrying(read, "as for the export: replace such replies by those of the file")
-    read.set_defaults(handler=_lazy("import_files"))
-    batch = actions.add_parser("batch", help="the provider's batch API, at half the price")
-    steps = batch.add_subparsers(dest="step", required=True, metavar="step")
-    for name, text in _STEPS.items():
-        step = _asking(steps.add_parser(name, help=text))
-        if name == "submit":
-            step.add_argument("--max-usd", type=float, metavar="X", help="submit nothing that may cost more dollars")
-        if name == "adopt":
-            step.add_argument("--id", required=True, help="the provider's id of the batch")
-        step.set_defaults(handler=_lazy("run_batch"))
+    status.add_argument("--store", metavar="FILE")
+    status.set_defaults(run=_status)
+    for name, run, text in (
+        ("run", _score, "ask for what is not stored yet, and write the scores"),
+        ("estimate", _score, "calls, tokens and money that a run would take"),
+        ("replay", _score, "write the scores from a store or a recording; ask nothing"),
+        ("export", _score, "write the missing prompts as a batch file"),
+        ("import", _import, "take in replies to exported prompts, or a store of an earlier version"),
+    ):
+        action, optional = actions.add_parser(name, help=text), name == "import"
+        if optional:
+            action.add_argument("source", help="replies as JSONL, or the SQLite file of an earlier version")
+        pairs = "JSONL: one object per line with pair_id, context, response"
+        action.add_argument("pairs", help=pairs, nargs="?" if optional else None)
+        action.add_argument("--prompt", default="llm_only", help="a prompt's name, or a template file of your own")
+        action.add_argument("-o", "--output", metavar="FILE", help=".csv or .jsonl (export: .jsonl)")
+        action.add_argument("--retry", default="", metavar="STATUS,...", help="ask malformed, refused, ... again")
+        add_options(action, required=not optional)
+        action.set_defaults(run=run)
 
 
-_STEPS = {
-    "submit": "submit what is missing",
-    "poll": "what the provider says",
-    "collect": "store the replies of batches that have ended, and write the scores",
-    "forget": "give up a submission that was cut short",
-    "adopt": "say which of the provider's batches a submission that was cut short is",
-}
-
-
-def _asking(parser, optional=False):
-    """Add what says which judgements are meant, and how they are asked for."""
-    add = parser.add_argument
-    add(
-        "pairs",
-        nargs="?" if optional else None,
-        help="JSONL: an object a line with pair_id, context, response, ...",
-    )
-    judge_options(parser, optional)
-    prompt = parser.add_mutually_exclusive_group()
-    prompt.add_argument("--prompt", default="llm_only", help="a prompt's name (default: llm_only)")
-    prompt.add_argument("--prompt-file", metavar="FILE", help="a template of your own")
-    add(
-        "--mode",
-        choices=("single", "mean", "logprob"),
-        help="default: mean if --repeats is above 1, else single",
-    )
-    add("--repeats", type=int, default=1, metavar="N", help="replies a pair (default: 1)")
-    add("--seed", type=int)
-    add("-o", "--output", metavar="FILE", help="write the table there: .csv or .jsonl")
-    return parser
-
-
-def judge_options(parser, optional=False):
-    """Add what says who is asked and how: the arguments that `dre.judges.commands.judge_of` takes."""
-    add = parser.add_argument
-    add(
-        "--judge",
-        required=not optional,
-        metavar="PROVIDER:MODEL",
-        help="openai, anthropic, gemini, ollama or files",
-    )
+def add_options(parser, required=True):
+    """Add the options that say who judges and how: the same for every command that asks a judge."""
+    group = parser.add_argument_group("judge")
+    add = group.add_argument
+    specs = "openai:, anthropic:, gemini: or ollama:<model>, or recorded:<name>"
+    add("--judge", required=required, metavar="SPEC", help=specs)
+    add("--store", metavar="FILE", help="where replies are kept (default: DRE_STORE, or the user's data folder)")
     add("--base-url", default="", metavar="URL", help="another server that speaks the provider's protocol")
-    add("--key-env", metavar="NAME", help="environment variable that holds the key")
-    add("--store", help="the store's file")
-    add(
-        "--max-tokens",
-        type=int,
-        metavar="N",
-        help="longest reply, thinking included (default: 1024, or 4096 to generate; 8192 or 12288 where the model "
-        "thinks, and for ollama)",
-    )
-    add("--temperature", type=float, help="default: the provider's own")
-    add("--top-p", type=float)
-    add("--plain", action="store_true", help="no structured output")
+    add("--key-env", metavar="NAME", help="environment variable that holds the key (default: the provider's own)")
+    add("--max-usd", type=float, metavar="X", help="stop before so many dollars are spent")
+    add("--price", metavar="IN,OUT", help="dollars per million tokens, where the price is not known")
+    add("--plain", action="store_true", help="no structured output, for models that have none")
+    add("--max-tokens", type=int, metavar="N", help="longest reply, thinking included (default: by prompt and model)")
+    add("--temperature", type=float, metavar="T", help="default: the provider's own")
+    add("--timeout", type=float, metavar="S", help="seconds a call may take (default: 120; 600 on your own servers)")
+    add("--concurrency", type=int, metavar="N", help="calls in flight (default: 16; 4 on your own servers)")
+    add("--repeats", type=int, metavar="N", help="replies per pair; a score is their mean (default: 1)")
     add("--param", action="append", default=[], metavar="NAME=JSON", help="a further parameter of the API")
-    add("--price", metavar="IN,OUT", help="dollars per million tokens, where the table has no price")
-    add("--concurrency", type=int, default=16, metavar="N", help="calls in flight (default: 16)")
-    add("--timeout", type=float, default=120.0, metavar="S", help="seconds a call may take (default: 120)")
 
 
-def _retrying(parser, text):
-    parser.add_argument("--retry", default="", metavar="STATUS,...", help=text)
+def open_from(args, spec=None, **options):
+    """Return the judge that the options of `add_options` name; `spec` and `options` go before them."""
+    names = "store base_url key_env max_usd price plain max_tokens temperature timeout concurrency repeats"
+    given = {name: getattr(args, name) for name in names.split()}
+    for text in args.param:
+        name, _, value = text.partition("=")
+        try:
+            given[name] = json.loads(value)
+        except ValueError:
+            raise DreError(f"--param {text!r}: expected NAME=JSON, such as seed=1 or effort='\"low\"'") from None
+    given = {name: value for name, value in (given | options).items() if value is not None}
+    return judges.open(spec or args.judge, **given)
 
 
-def _lazy(name):
-    """Return a handler that is imported when it is called: `dre --help` stays instant."""
-    return lambda args: getattr(importlib.import_module("dre.judges.commands"), name)(args)
+def _asked(args):
+    """The judge, the pairs, and the statuses to ask again, once it is clear that the output can be written."""
+    path = args.output
+    if path and (Path(path).suffix not in (".csv", ".jsonl") or not Path(path).resolve().parent.is_dir()):
+        raise DreError(f"{path}: expected a name that ends in .csv or .jsonl, in a folder that is there")
+    pairs = [row for _, row in files.read_jsonl(args.pairs)]
+    return open_from(args), pairs, [status for status in args.retry.split(",") if status]
+
+
+def _score(args):
+    """Run, replay, estimate or export; 1 if the table is not complete."""
+    judge, pairs, retry = _asked(args)
+    if args.action == "export":
+        if not (args.output or "").endswith(".jsonl"):
+            raise DreError("give -o FILE.jsonl for the prompts")
+        print(f"{files.export_prompts(judge, pairs, args.prompt, args.output, retry):,} prompts are in {args.output}")
+    elif args.action != "replay":
+        print(judge.estimate(pairs, args.prompt, retry))
+    if args.action in ("export", "estimate"):
+        return 0
+    ask = args.action == "run" and not args.judge.startswith("recorded:")
+    frame = judge.score(pairs, args.prompt, retry, ask=ask)
+    lacking = frame.loc[frame["n_samples"] < judge.repeats, "pair_id"]
+    if len(lacking) and not ask:
+        raise DreError(
+            f"replies to {len(lacking)} pairs are not stored, first {lacking.iloc[0]}: check judge, prompt and options "
+            "(`dre judge status` lists what is stored), or ask for them with `dre judge run`"
+        )
+    done = _finish(frame, args.output)
+    if ask:
+        spent = f", ${judge.last.spent:.4f} spent" if judge.price else ""
+        print(f"{judge.last.calls:,} calls{spent}; store: {judge.store.path}")
+    if judge.last.stopped == "budget":
+        print(f"stopped before ${args.max_usd:g} would be passed: raise --max-usd to go on")
+    return done
+
+
+def _import(args):
+    if Path(args.source).is_file() and Path(args.source).read_bytes().startswith(b"SQLite format 3\0"):
+        new, before = files.import_store(args.source, Store(args.store))
+        print(f"{new:,} replies brought over, {before:,} were stored before")
+        return 0
+    if not (args.pairs and args.judge):
+        raise DreError("give the pairs and --judge as for the export")
+    judge, pairs, _ = _asked(args)
+    stored, before, failed = files.import_replies(judge, pairs, args.prompt, args.source)
+    print(f"{stored:,} replies stored, {before:,} were stored before, {failed:,} requests failed")
+    return _finish(judge.score(pairs, args.prompt, ask=False), args.output)
+
+
+def _status(args):
+    store = Store(args.store)
+    print(f"store: {store.path}" if (rows := store.summary()) else f"store: {store.path}: nothing is stored yet")
+    for judge, base_url, prompt, params, outcome, source, count, cost, read, written in rows:
+        money = "cost unknown" if cost is None else f"${cost:.4f}"
+        print(f"{judge}{f' at {base_url}' if base_url else ''}, prompt {prompt}, {params}")
+        print(f"  {outcome}: {count:,} ({source}; {money}; {read or 0:,} tokens in, {written or 0:,} out)")
+    return 0
+
+
+def _finish(frame, path):
+    """Write the table and print what became of the pairs; 1 if replies are missing."""
+    if path:
+        text = frame.to_csv(index=False) if path.endswith(".csv") else frame.to_json(orient="records", lines=True)
+        files.write_lines(path, text.splitlines())
+    counts = frame["status"].value_counts()
+    print(f"{len(frame):,} pairs: " + ", ".join(f"{count:,} {status}" for status, count in counts.items()))
+    for status in counts.index.difference(["ok"]):
+        first = frame[frame["status"] == status].iloc[0]
+        more = "; give a larger --max-tokens (all pairs are then asked anew)" if status == "truncated" else ""
+        print(f"  {status}, e.g. {first['pair_id']}: {first['reason']}{more}", file=sys.stderr)
+    return int(bool({"missing", "error"} & set(counts.index)))

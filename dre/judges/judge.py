@@ -1,60 +1,21 @@
-"""A judge: who is asked and how; scores pairs through the store."""
+"""A judge: scores pairs through the store; asks only for what is missing, within a budget, many calls in flight."""
 
-import math
-from dataclasses import dataclass, replace
+import json
+import re
+import statistics
+
+import numpy as np
+import pandas as pd
 
 from dre.errors import DreError
-from dre.judges import length, prices, prompts, providers, table
-from dre.judges import pairs as pair_rows
-from dre.judges import plan as plans
-from dre.judges.policy import Policy
-from dre.judges.settings import clean_base_url
-from dre.judges.store import Store
+from dre.judges import asking, parse, prices, prompts, providers
+from dre.judges.store import Asked, Store, key_of, messages_sha256, setting_sha256
 
-STATUSES = ("malformed", "refused", "truncated", "empty")
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a judge is asked; what changes an answer is part of the key of its judgements.
-
-    Attributes
-    ----------
-    mode : {"single", "mean", "logprob"}
-        One reply a pair; the mean of ``repeats`` replies; the mean weighted by log-probabilities. None: ``mean``
-        where there are repeats, else ``single``.
-    repeats : int
-        Replies a pair.
-    max_tokens : int or None
-        None: that of `dre.judges.length`: 1,024, or 4,096 for prompts that generate; 8,192 or 12,288 for models that
-        think, and for Ollama.
-    temperature, top_p, seed
-        None: the provider's own default, and nothing is sent.
-    plain : bool
-        Ask for no structured output even where the provider has it.
-    extra : dict
-        Further parameters of the provider's API.
-    """
-
-    mode: str | None = None
-    repeats: int = 1
-    max_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    seed: int | None = None
-    plain: bool = False
-    extra: dict | None = None
-
-    def __post_init__(self):
-        if self.mode not in (None, *table.MODES):
-            raise DreError(f"mode is {self.mode!r}, expected {', '.join(table.MODES)}")
-        if self.repeats < 1 or (self.repeats > 1 and self.mode == "single"):
-            raise DreError(f"{self.repeats} repeats do not go with mode {self.mode}: give --mode mean")
-
-    @property
-    def sampling(self):
-        """The mode that goes into the table."""
-        return self.mode or ("mean" if self.repeats > 1 else "single")
+# What --param may not set: the bound on the cost of a call hangs on it, or the request is ours to make.
+_OURS = {"max_completion_tokens", "max_output_tokens", "num_predict", "n", "candidate_count"}
+_OURS |= {"messages", "model", "stream", "response_format", "output_config"}
+AGAIN = ("malformed", "refused", "truncated", "empty")  # statuses that may be asked again
+COLUMNS = ["pair_id", "score_llm", "s_inf", "label", "responses", "status", "reason", "cost", "n_samples", "n_ok"]
 
 
 class Judge:
@@ -63,125 +24,169 @@ class Judge:
     Parameters
     ----------
     spec : str
-        ``provider:model``.
+        ``openai:<model>``, ``anthropic:<model>``, ``gemini:<model>`` or ``ollama:<model>``.
     store : Store, path or None
-        None: the default store.
+        None: the default store (``DRE_STORE``, or a file in the user's data folder).
     base_url, key_env : str
-        Another address; the environment variable with its key.
-    price : dre.judges.prices.Price or None
-        None: that of the price table.
-    max_usd : float or None
-        The most a call of `score` may spend.
-    policy : dre.judges.policy.Policy
-    concurrency : int or None
-        Calls in flight at most; None: that of the policy.
-    **options
-        See `Options`.
+        Another server that speaks the provider's protocol; the environment variable with its key.
+    price, max_usd : Price or str, float, or None
+        ``"IN,OUT"``, dollars per million tokens (default: as listed); the most that one call of `score` may spend.
+    concurrency, timeout : int and float, or None
+        Calls in flight at most (default 16) and seconds that one may take, without those it waits behind others (120);
+        4 and 600 at servers of one's own, which often answer one at a time.
+    attempts, repeats : int
+        Calls for one reply at most, where a failure may pass; replies for each pair, whose mean is the score.
+    plain, **params
+        Ask for no structured output; what the provider's API takes (``max_tokens, temperature, ...``).
+
+    ``last`` says what the last call of `score` did: a `dre.judges.asking.Run`.
     """
 
-    def __init__(self, spec, store=None, base_url="", key_env=None, price=None, max_usd=None, policy=None,
-                 concurrency=None, **options):  # fmt: skip
-        name, _, model = spec.partition(":")
-        if not model:
-            raise DreError(f"judge {spec!r}: expected provider:model, such as openai:gpt-4o-mini")
+    def __init__(self, spec, store=None, base_url="", key_env=None, price=None, max_usd=None, concurrency=None,
+                 timeout=None, attempts=8, repeats=1, plain=False, **params):  # fmt: skip
         self.spec = spec
-        self.provider = providers.make(name, model, clean_base_url(base_url), key_env)
+        self.provider, _, self.model = spec.partition(":")
+        if not self.model or self.provider not in providers.KEYS:
+            known = ", ".join(f"{name}:<model>" for name in (*providers.KEYS, "recorded"))
+            raise DreError(f"judge {spec!r}: expected one of {known}")
+        # It is stored, so no key may be in it.
+        if base_url and not re.fullmatch(r"https?://[^/@?#]+(/[^@?#]*)?", base_url):
+            raise DreError("the base URL must look like http://host:port/path, without user name, password or query")
+        self.base_url, self.key_env = base_url.rstrip("/"), key_env
+        self.price = prices.given(price) if isinstance(price, str) else price
+        self.price = self.price or prices.find(self.provider, self.model, self.base_url)
+        slow = self.provider == "ollama" or (self.base_url and not providers.known(self.base_url))
+        self.concurrency = (4 if slow else 16) if concurrency is None else concurrency
+        self.timeout = (600.0 if slow else 120.0) if timeout is None else timeout
+        self.max_usd, self.attempts, self.repeats, self.plain = max_usd, attempts, repeats, plain
+        self.params = {name: value for name, value in params.items() if value is not None}
+        if not min(self.concurrency, self.timeout, attempts, repeats) > 0:
+            raise DreError("concurrency, timeout, attempts and repeats must be more than 0")
+        if spoilt := sorted(_OURS & self.params.keys()):
+            raise DreError(f"parameter {spoilt[0]}: has an option of its own, or would break the count of money")
+        if max_usd is not None and not (max_usd >= 0 and self.price):
+            why = f"no price is known for {spec}" if max_usd >= 0 else f"max_usd is {max_usd}"
+            raise DreError(f"{why}, so --max-usd cannot be kept: give dollars, and --price IN,OUT per million tokens")
         self.store = store if isinstance(store, Store) else Store(store)
-        self.price = price or prices.find(name, model, self.provider.base_url)
-        policy = policy or Policy()
-        self.policy = replace(policy, concurrency=concurrency) if concurrency else policy
-        self.max_usd, self.options = max_usd, Options(**options)
-        self.mode = self.options.sampling
+        self.last = asking.Run()
 
-    def __repr__(self):
-        return f"Judge({self.spec!r})"
+    @property
+    def signature(self):
+        """All that can change a reply besides the prompt and the pair, as one line of text."""
+        how = {"base_url": self.base_url, "repeats": self.repeats, "plain": self.plain} | self.params
+        told = [f"{name}={value}" for name, value in sorted(how.items()) if value is not False and value != ""]
+        return " ".join([self.spec, *told])
 
-    def plan(self, pairs, prompt="llm_only", retry=(), firsts=()):
-        """Return the `dre.judges.plan.Plan` of some pairs: what is stored, and what is to be asked."""
-        prompt = prompt if isinstance(prompt, prompts.Prompt) else prompts.load(prompt)
-        unknown = set(retry) - set(STATUSES)
-        if unknown:
-            raise DreError(f"retry {', '.join(sorted(unknown))}: expected some of {', '.join(STATUSES)}")
-        options = self.options
-        params = self.provider.params(
-            prompt,
-            max_tokens=options.max_tokens or self._longest(prompt),
-            temperature=options.temperature,
-            top_p=options.top_p,
-            seed=options.seed,
-            plain=options.plain,
-            logprobs=self.mode == "logprob",
-            extra=options.extra,
-        )
-        rows = pair_rows.rows(pairs)
-        return plans.make(rows, prompt, self.provider, params, options.repeats, self.store, retry, firsts)
-
-    def _longest(self, prompt):
-        return length.default(prompt.kind, self.provider.name, self.provider.model, self.options.extra)
-
-    def score(self, pairs, prompt="llm_only", retry=(), progress=None):
-        """Score pairs; only what is missing in the store is asked.
+    def score(self, pairs, prompt="llm_only", retry=(), first=0, ask=True):
+        """Score pairs; only what is not stored yet is asked, and each reply is committed when it comes.
 
         Parameters
         ----------
         pairs : pandas.DataFrame or list of mapping
-            ``pair_id, context, response`` and whatever else the prompt asks for.
-        prompt : str or Prompt
-            A name, the path of a template, or a loaded prompt.
-        retry : collection of str
-            Statuses to ask again: ``malformed, refused, truncated, empty``.
-        progress : callable, optional
-            See `Runner`. None shows a bar on a terminal.
+            ``pair_id, context, response`` and whatever else the prompt (a name, path or `Prompt`) has slots for.
+        retry, first, ask : collection of str, int, bool
+            Statuses to ask again (``malformed, refused, truncated, empty``); repeat index of the first reply, another
+            one of which asks for another reply to the same prompt; False: only what is stored.
 
-        Returns
-        -------
-        pandas.DataFrame
-            See `dre.judges.table.build`.
-
-        Raises
-        ------
-        DreError
-            If the judge cannot be asked at all.
+        Returns the table of `frame`. Raises `DreError` if the judge cannot be asked, or the store is being written.
         """
-        plan = self.plan(pairs, prompt, retry)
-        outcome = self.run(plan, progress)
-        return table.of_plan(plan, self.mode, outcome.errors if outcome else {})
+        prompt, rows, self.last = prompts.load(prompt), rows_of(pairs), asking.Run()
+        found = self.replies(rows, prompt, first)
+        if ask and (retry or any(reply is None for *_, reply in found)):
+            with self.store.held():  # and others may have asked in the meantime
+                if missing := self.missing(rows, prompt, retry, first):
+                    asking.ask_all(self, missing, prompt, self.last)
+            found = self.replies(rows, prompt, first)
+        said = {row["pair_id"]: ([], [], []) for row in rows}
+        for asked, row, reply in found:
+            verdicts, costs, errors = said[row["pair_id"]]
+            if reply:
+                verdicts.append(verdict(reply, prompt, row))
+                costs.append(reply.cost)
+            errors += [self.last.errors[asked.key]] if asked.key in self.last.errors else []
+        return frame(said)
 
-    def most(self, plan, task, price):
-        """Return the dollars that a task can cost at most."""
-        body = self.provider.request(task.messages, plan.params, plan.prompt.schema)
-        return price.cost(prices.most_tokens(str(body)), plan.params["max_tokens"])
+    def missing(self, pairs, prompt="llm_only", retry=(), first=0):
+        """Return ``(Asked, row)`` of each reply that is not stored, or is of a status in `retry`."""
+        if isinstance(retry, str) or not set(retry) <= set(AGAIN):
+            raise DreError(f"retry is {retry!r}: expected a list of {', '.join(AGAIN)}")
+        prompt, lacking = prompts.load(prompt), {}
+        for asked, row, reply in self.replies(pairs, prompt, first):
+            if reply is None or (retry and verdict(reply, prompt, row).status in retry):
+                lacking.setdefault(asked.key, (asked, row))  # pairs whose prompts are the same share a reply
+        return list(lacking.values())
 
-    def run(self, plan, progress=None):
-        """Ask for what a plan lacks and complete it; returns the runner's `Outcome`, or None if nothing lacked."""
-        if not plan.missing:
-            return None
-        if self.max_usd is not None and self.price is None:
-            raise DreError(
-                f"no price is known for {self.spec}, so --max-usd cannot be kept: give --price IN,OUT "
-                "(dollars per million tokens)"
-            )
-        if self.max_usd is not None and not (math.isfinite(self.max_usd) and self.max_usd >= 0):
-            raise DreError(f"max_usd is {self.max_usd}, expected a number of dollars")
-        number = self.store.setting_id(plan.setting, create=False)
-        asked = self.store.open_keys(number) & plan.missing.keys()
-        if asked:
-            raise DreError(
-                f"{len(asked)} of the missing judgements are in a batch that is not collected: "
-                "`dre judge batch collect` first, or you pay for them twice"
-            )
-        if progress is None:
-            from dre.judges.progress import Bar
+    def replies(self, pairs, prompt="llm_only", first=0):
+        """Return ``(Asked, row, Reply or None)`` of each reply that belongs to some pairs, in their order."""
+        prompt = prompts.load(prompt)
+        how = self.params | {"max_tokens": self.max_tokens(prompt)}
+        how["structured"] = prompt.schema is not None and not self.plain
+        setting = setting_sha256(self.spec, self.base_url, prompt.sha256, how)
+        about, wanted = (self.spec, self.base_url, prompt.name, json.dumps(how, sort_keys=True)), []
+        for row in rows_of(pairs):
+            digest = messages_sha256(prompt.render(row))
+            for n in range(first, first + self.repeats):
+                wanted.append((Asked(key_of(setting, digest, n), *about, row["pair_id"], n), row))
+        found = self.store.get({asked.key for asked, _ in wanted})
+        return [(asked, row, found.get(asked.key)) for asked, row in wanted]
 
-            progress = Bar(len(plan.missing), self.price is not None)
-        from dre.judges.runner import Runner
+    def estimate(self, pairs, prompt="llm_only", retry=()):
+        """Say in words what scoring would take: calls, tokens and dollars, about and at most."""
+        prompt = prompts.load(prompt)
+        missing = self.missing(pairs, prompt, retry)
+        if not missing:
+            return "0 calls to make: all is stored"
+        limit, thoughts = self.max_tokens(prompt), 1000 * prices.thinks(self.model, self.params)
+        most = sum(prices.most_tokens(prompt.render(row), prompt.schema) for _, row in missing)
+        read, written = most // 4, len(missing) * min(limit, prices.REPLY[prompt.kind] + thoughts)
+        money = "price unknown (give --price IN,OUT)"
+        if self.price:
+            about, ceiling = self.price.cost(read, written), self.price.cost(most, len(missing) * limit)
+            money = f"about ${about:.2f}, at most ${ceiling:.2f} ({self.price.source})"
+        tokens = f"about {read:,} tokens in, {written:,} out (at most {limit:,} per reply)"
+        return f"{len(missing):,} calls to make\n{tokens}\n{money}"
 
-        runner = Runner(plan, self.provider, self.store, self.price, self.max_usd, self.policy, progress)
-        try:
-            outcome = runner.run()
-        finally:
-            plan.complete(runner.outcome.judgements)
-            getattr(progress, "close", lambda: None)()
-        if outcome.stopped == "interrupted":
-            raise KeyboardInterrupt
-        return outcome
+    def max_tokens(self, prompt):
+        """Return the longest reply to a prompt, in tokens."""
+        return self.params.get("max_tokens") or prices.longest(prompt.kind, self.provider, self.model, self.params)
+
+
+def verdict(reply, prompt, row):
+    """Return the `Verdict` of a stored reply; the provider's own word for it goes before the parser's."""
+    if reply.outcome != "ok":
+        return parse.Verdict(reply.outcome, reason=f"the provider says {reply.outcome}")
+    return prompt.parse(reply.text, row)
+
+
+def frame(said):
+    """Return the table of ``{pair_id: (verdicts, costs, errors)}``.
+
+    Of ``n_samples`` replies ``n_ok`` are scores; ``score_llm`` and ``s_inf`` are their means, ``label`` what most say.
+    ``status`` is ok if there is one, else what most replies were, missing (not asked) or error (none came).
+    """
+    rows = []
+    for pair_id, (verdicts, costs, errors) in said.items():
+        good = [one for one in verdicts if one.status == "ok"]
+        one = parse.Verdict("error", reason=errors[0]) if errors else parse.Verdict("missing", reason="not asked yet")
+        if verdicts:
+            most = statistics.mode(one.status for one in good or verdicts)
+            one = next(one for one in verdicts if one.status == most)
+        scores = np.array([(one.score_llm, one.s_inf) for one in good] or [(None, None)], float).mean(axis=0)
+        label = statistics.mode(one.label for one in good) if good else None
+        counts = np.array(costs or [None], float).sum(), len(verdicts), len(good)
+        rows.append((pair_id, *scores, label, one.responses, one.status, one.reason, *counts))
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def rows_of(pairs):
+    """Return the rows of a table or a list of mappings, ``context`` as a tuple of turns; each with its own pair_id."""
+    rows = pairs.to_dict("records") if hasattr(pairs, "columns") else [dict(row) for row in pairs]
+    seen = set()
+    for number, row in enumerate(rows):
+        pair_id = row.get("pair_id")
+        if not isinstance(pair_id, str) or pair_id in seen:
+            raise DreError(f"row {number}: pair_id is {pair_id!r}, expected a text that no other row has")
+        seen.add(pair_id)
+        if isinstance(row.get("context"), str):  # turns on lines of their own
+            row["context"] = tuple(line for line in row["context"].split("\n") if line.strip())
+    return rows

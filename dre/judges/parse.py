@@ -1,182 +1,200 @@
 """Read a verdict from a reply. A reply is read or it is malformed: nothing is guessed, clipped or set to 0.
 
-Order of reading, for scores and labels alike:
-
-1. Thinking blocks are dropped; one left open means ``truncated``. Words the reply repeats from the dialogue
-   are masked (`dre.judges.replies.without_quotations`), so a "Score: 5" in the response under judgement is
-   not read. A verdict that the dialogue holds word for word counts only where the reply has no other.
-2. JSON objects that hold the expected keys, alone, fenced or in prose. All of them must agree.
-3. Otherwise the text: a verdict labelled final or overall wins over one labelled score, rating or by the
-   criterion, that over "a score of 3", that over "3 out of 5", that over a number alone on the first or last
-   line. Within the first of these kinds that is present, all must agree.
-
-Two verdicts that differ, a number off the scale, a range, a percentage, another denominator than the scale's
-end, and a negated label are ``malformed``. A refusal is ``refused`` unless a labelled verdict stands in it.
+The JSON object that was asked for counts as it is. In any other reply thinking is dropped (left open, the reply is
+``truncated``); then JSON objects with the fields asked for count; then a final or overall label with a value (``Final
+score: 3``), then any label that opens a line or sentence, then a value alone on the first or last line. Texts inside
+JSON objects are not read, and what stands in the dialogue is never the verdict: a labelled value that the dialogue
+holds, whatever signs stand between its words or around it, counts only as the whole reply, and if it is no whole turn.
 """
 
+import functools
+import json
 import re
-from dataclasses import dataclass
+import unicodedata
+from typing import NamedTuple
 
-from dre.judges import labels, replies, scores
-from dre.judges.generated import LIST_KEYS, read_lists
-from dre.judges.replies import NoVerdict, Truncated, Unclear
-
-STATUSES = ("ok", "malformed", "refused", "truncated", "empty")
-_UNWILLING = (
-    r"can(?:'t|not| not)|could(?:n't| not)|won't|will not|decline(?: to)?|refuse(?: to)?"
-    r"|unable to|not able to|not comfortable|not possible (?:for me )?to"
+STATUSES = ("ok", "malformed", "refused", "truncated", "empty", "error")
+regex = functools.partial(re.compile, flags=re.IGNORECASE | re.MULTILINE)
+THINK = "think|thinking|thought|reasoning|scratchpad"
+THOUGHT = regex(rf"(?s:<\s*({THINK})\s*>.*?<\s*/\s*\1\s*>|\A.*<\s*/\s*(?:{THINK})\s*>)")
+TAG = regex(rf"<\s*/?\s*(?:{THINK})\s*>")
+REFUSAL = regex(
+    r"\b(?:can(?:['\u2019]t|not)|could(?:n['\u2019]t| not)|won['\u2019]t|will not|(?:decline|refuse|unable) to)"
+    r"\s+(?:\w+\s+){0,3}?(?:rat|scor|judg|evaluat|assess|assign|classify|label|assist|help(?! but)|comply|provid)"
+    r"|\b(?:sorry|apologi[sz]e),?\s+but\b|\bas an ai\b"
 )
-_TASK = (
-    r"rate|rating|score|scoring|judg(?:e|ing)|evaluat(?:e|ing)|assess(?:ing)?|classify(?:ing)?|label(?:ling)?"
-    r"|assist|help(?! but)|comply|provide|providing|fulfil|engage with|generate|create|write|do (?:this|that)"
-)
-_REFUSAL = re.compile(
-    rf"\b(?:{_UNWILLING})\s+(?:\w+\s+){{0,3}}?(?:{_TASK})\b|\b(?:sorry|apologi[sz]e),?\s+but\b|\bas an ai\b",
-    re.IGNORECASE,
-)
+SIGNS = r"[\s*_`\"\u201c'(\[$]*"  # what may stand before a value
+IS = rf"[*_`\"')\]]*\s*(?:\([^()\n]{{0,40}}\)\s*)?[*_`\"']*\s*[:=|]+{SIGNS}"
+START = r"(?:^|(?<=[.,;!?])\s)[ \t*_#-]*(?:[0-9]+[.)]\s+)?(?:(?P<final>final|overall)\s+|(?:the|its|my|llm)\s+)*"
+LABELS = {  # what is asked for, and what may stand before it in words
+    "score": r"score|rating|grade|verdict|answer|score_llm",
+    "influence": r"s_inf|(?:degree\s+of\s+)?influence(?:\s+(?:degree|score))?",
+    "label": r"label|prediction|classification|class|answer|verdict|response",
+}
+# What makes a number another one: more digits, letters, a percentage, a range, another denominator.
+MORE = r"\w|[.,]\d|[ \t]*(?:%|percent|(?:[-\u2013\u2014~+/*^\u00b1,]|to|or|and|out of|of)\s*[0-9])"
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What a reply says.
-
-    Attributes
-    ----------
-    status : {"ok", "malformed", "refused", "truncated", "empty"}
-    score_llm : float or None
-        On the prompt's scale.
-    s_inf : float or None
-        Influence degree, on the prompt's range.
-    label : {"Positive", "Negative"} or None
-    responses : dict or None
-        ``positive`` and ``adversarial``: five texts each (kind ``generate``).
-    reason : str
-        Why the status is not ok; empty otherwise.
-    """
+class Verdict(NamedTuple):
+    """What a reply says: one of `STATUSES` and why, scores on the prompt's scales, a label, or responses by kind."""
 
     status: str
     score_llm: float | None = None
     s_inf: float | None = None
     label: str | None = None
-    responses: dict[str, tuple[str, ...]] | None = None
+    responses: dict | None = None
     reason: str = ""
 
 
-def read(reply, prompt, row):
-    """Read a reply to a prompt.
+class Unclear(ValueError):
+    """A reply without one clear verdict."""
 
-    Parameters
-    ----------
-    reply : str or None
-    prompt : dre.judges.prompts.Prompt
-        Its ``kind, scale, influence, criterion, labels`` say what is expected.
-    row : mapping
-        The row the prompt was rendered with (may be empty).
 
-    Returns
-    -------
-    Verdict
-        Never raises on any text.
-    """
-    if not isinstance(reply, str) or not reply.translate(replies.INVISIBLE).strip():
-        return Verdict("empty", reason="the reply is empty")
-    text, open_thought = replies.without_thinking(reply)
-    if open_thought:
-        return Verdict("truncated", reason="the reply breaks off while thinking")
-    if not text.translate(replies.INVISIBLE).strip():
-        return Verdict("empty", reason="the reply is nothing but thinking")
+def read(reply, prompt, row=None):
+    """Return the `Verdict` of a reply to a `dre.judges.prompts.Prompt` that was rendered with `row`; never raises."""
+    text, row = (reply or "").strip(), row or {}
+    turns = row.get("context") or ()
+    said = [*([turns] if isinstance(turns, str) else turns), *map(row.get, ("response", "reference", "facts"))]
+    texts = tuple(one.strip() for one in said if isinstance(one, str))
     try:
-        values = replies.sole_object(text, row)
-        if values or prompt.kind == "generate":
-            return _read(text, prompt, values)
-        text = replies.without_quotations(replies.plain(text), row).strip()
-        return _read_own(text, prompt, row)
+        value, end = _object(text, 0)
+        if value and end == len(text) and value.keys() == set(prompt.fields) and text not in texts:
+            return _of_values(value, prompt)
+        if TAG.search(text) and not TAG.search("\n".join(texts)):
+            text = THOUGHT.sub("\n", text).strip()
+            if TAG.search(text):
+                return Verdict("truncated", reason="the reply breaks off while thinking")
+        if not text:
+            return Verdict("empty", reason="the reply is empty, or nothing but thinking")
+        return _of_text(text, prompt, _dialogue(texts))
     except Unclear as error:
-        status = "refused" if error.status == "malformed" and _refuses(text) else error.status
-        return Verdict(status, reason=str(error))
+        return Verdict("refused" if REFUSAL.search(text[:400]) else "malformed", reason=str(error))
 
 
-def from_values(values, prompt):
-    """A verdict from the named values of a reply (a JSON object, or a row of a recording).
-
-    Raises
-    ------
-    dre.judges.replies.Unclear
-        If a value is absent, no number or off the scale, or no label.
-    """
-    keys = {_key(key): value for key, value in values.items()}
-    if prompt.kind == "label":
-        return Verdict("ok", label=labels.one(_value(keys, _LABEL_KEYS, "label"), prompt.labels))
-    own = (_key(prompt.criterion),) if prompt.criterion else ()
-    score = scores.checked(_value(keys, _SCORE_KEYS + own, "score"), prompt.scale, "the score")
-    s_inf = None
-    if prompt.influence:
-        s_inf = scores.checked(_value(keys, _INFLUENCE_KEYS, "influence"), prompt.influence, "the influence")
-    return Verdict("ok", score_llm=score, s_inf=s_inf)
+def _words(text):
+    """The words and numbers of a text in one form, which no kind of quotation changes."""
+    text = unicodedata.normalize("NFKC", re.sub(r"\\[nrt]", " ", text)).casefold()
+    words = re.findall(r"\d+(?:[.,]\d+)*|[^\W\d_]+", text)
+    return [re.sub(r"\.0+$", "", word.replace(",", ".")) if word[0].isdigit() else word for word in words]
 
 
-_SCORE_KEYS = (
-    "score",
-    "score_llm",
-    "llm_score",
-    "llm_overall_score",
-    "overall_score",
-    "final_score",
-    "overall",
-    "rating",
-)
-_INFLUENCE_KEYS = ("influence", "s_inf", "influence_degree", "influence_score", "degree_of_influence")
-_LABEL_KEYS = ("label", "prediction", "classification", "class", "answer", "verdict")
+@functools.lru_cache(maxsize=1024)
+def _dialogue(texts):
+    """What a reply may quote: all words in order, and those of each text and line."""
+    lines = "\n".join(texts).splitlines()
+    return f" {' '.join(_words(' '.join(lines)))} ", {tuple(_words(part)) for part in (*texts, *lines)}
 
 
-def _key(key):
-    return re.sub(r"[\W_]+", "_", str(key).casefold()).strip("_")
+def _holds(said, text):
+    """Whether the words of a text stand in the dialogue one after the other."""
+    return f" {' '.join(_words(text))} " in said[0]
 
 
-def _value(keys, names, what):
-    found = [keys[name] for name in names if name in keys]
-    if not found:
-        raise Unclear(f"no {what} in the JSON object")
-    if any(value != found[0] for value in found[1:]):
-        raise Unclear(f"two values for {what} in one JSON object")
-    return found[0]
+def _object(text, at):
+    """The JSON object that starts at a place, and its end; None, and the next place, if there is none."""
+    if not text.startswith("{", at):
+        return None, at + 1
+    try:
+        return json.JSONDecoder().raw_decode(text, at)
+    except (ValueError, RecursionError):  # also an integer of thousands of digits, or nesting as deep
+        return None, at + 1
 
 
-def _read_own(text, prompt, row):
-    """Read a text; a verdict that stands in the dialogue word for word counts only where there is no other."""
-    own = replies.without_borrowed(text, row)
-    if own is not None:
-        try:
-            return _read(own, prompt)
-        except NoVerdict:
-            pass
-    return _read(text, prompt)
-
-
-def _read(text, prompt, values=None):
-    objects, broken = ([values], False) if values else replies.json_objects(text)
-    own = (_key(prompt.criterion),) if prompt.criterion else ()
-    expected = {"score": _SCORE_KEYS + own, "label": _LABEL_KEYS, "generate": LIST_KEYS}[prompt.kind]
-    verdicts = [value for value in objects if {_key(key) for key in value} & set(expected)]
-    if broken and not verdicts:
-        raise Truncated("the JSON object breaks off")
+def _of_text(text, prompt, said):
+    """The verdict of a reply that is not just the object asked for."""
+    rest, found, at = text, [], text.find("{")
+    while at >= 0:  # every outermost JSON object
+        value, end = _object(text, at)
+        if value is not None:
+            rest = rest[:at] + "\u2592" * (end - at) + rest[end:]
+            if set(prompt.fields) <= value.keys() and not _borrowed(value, text[at:end], prompt, said):
+                found.append(_of_values(value, prompt))
+        at = text.find("{", end)
+    if found:
+        return _only(found)
+    if re.search(r'\{\s*(?:"[^}]*)?\Z', rest):
+        return Verdict("truncated", reason="the JSON object breaks off")
     if prompt.kind == "generate":
-        return Verdict("ok", responses=read_lists(text, verdicts))
-    if verdicts:
-        return _agreeing([from_values(value, prompt) for value in verdicts])
-    refused = _refuses(text)
-    if prompt.kind == "label":
-        return Verdict("ok", label=labels.find(text, prompt.labels, strict=refused))
-    score = scores.find(text, prompt.scale, prompt.criterion, strict=refused, alone=not prompt.influence)
-    s_inf = scores.find_influence(text, prompt.influence) if prompt.influence else None
-    return Verdict("ok", score_llm=score, s_inf=s_inf)
+        raise Unclear("no JSON object with positive and adversarial responses")
+    return _of_values({field: _only(_stated(field, prompt, rest, said)) for field in prompt.fields}, prompt)
 
 
-def _agreeing(verdicts):
-    if any(verdict != verdicts[0] for verdict in verdicts[1:]):
-        raise Unclear("two JSON verdicts that differ")
-    return verdicts[0]
+def _borrowed(value, text, prompt, said):
+    """Whether an object, one of its fields, or all responses of a kind stand in the dialogue."""
+    if prompt.kind == "generate":
+        lists = [value[kind] for kind in prompt.fields if isinstance(value[kind], list)]
+        return _holds(said, text) or any(all(_holds(said, str(one)) for one in texts) for texts in lists)
+    return _holds(said, text) or any(_holds(said, f"{field} {value[field]}") for field in prompt.fields)
 
 
-def _refuses(text):
-    return bool(_REFUSAL.search(text[:400].replace("\u2019", "'")))
+def _stated(field, prompt, text, said):
+    """What words give for a field: final or overall values, else labelled ones, else those alone on a line."""
+    _, labelled, lone = _patterns(field, prompt)
+    matches = [match for match in labelled.finditer(text) if _own(text[match.start("name") : match.end()], text, said)]
+    matches = [match for match in matches if match["final"] or match["name"].lower() == "overall"] or matches
+    if not matches and len(prompt.fields) == 1 and not REFUSAL.search(text[:400]):
+        lines = [line.strip() for line in text.splitlines() if line.strip(" `")] or [""]
+        opening = re.split(r"(?<=[^\W\d_])[.,:;!]\s", lines[0])[0]  # "Positive. It answers."
+        for match in filter(None, map(lone.fullmatch, dict.fromkeys((opening, lines[-1])))):
+            line, value = match.string, match["value"]
+            marked = re.search("[\"'\u201c\u201d\u2018\u2019\u00ab\u00bb]", line) or re.search("[`>]", text)
+            if not _holds(said, value) or (
+                not marked and (line == opening == text[: len(line)] or _own(value, text, said))
+            ):
+                matches.append(match)
+    if not matches:
+        raise Unclear(f"no {field} in the reply that is one value and its own")
+    return [match["value"].casefold() for match in matches]
+
+
+@functools.lru_cache
+def _patterns(field, prompt):
+    """Patterns of a value, of one with a name before it, and of one alone on a line."""
+    if field == "label":
+        value = rf"(?:adversarial\s+)?(?P<value>{'|'.join(map(re.escape, prompt.labels))})\b(?:\s+response\b)?"
+    else:
+        high = (prompt.scale if field == "score" else prompt.influence)[1]
+        value = rf"(?P<value>[0-9]++(?:\.[0-9]++)?+)(?:\s*(?:/|out of)\s*{high:g}(?:\.0+)?)?+(?!{MORE})"
+    names = f"{LABELS[field]}|{(prompt.criterion or 'overall') if field == 'score' else field}"
+    before, after = rf"(?:[-*\u2022#]\s+)?(?:(?:response|output|reply)\s*:)?{SIGNS}", r"[\s*_`\"\u201d')\]$.!]*"
+    lone = rf"{before}{value}{after}(?:\([^()\d]*\))?[.\s]*"
+    return regex(value), regex(rf"{START}(?P<name>{names}){IS}{value}"), regex(lone)
+
+
+def _own(words, text, said):
+    """Whether words are the judge's own: no line of the dialogue, and not in it unless they are the whole reply."""
+    parts = tuple(_words(words))
+    return parts not in said[1] and (len(parts) == 1 or words == text or not _holds(said, words))
+
+
+def _only(values):
+    """The one value that all are."""
+    if any(value != values[0] for value in values):
+        raise Unclear("several verdicts that differ")
+    return values[0]
+
+
+def _of_values(values, prompt):
+    """The verdict of the values of all fields: a number on its scale, a known label, five different texts of a kind."""
+    found = {}
+    for field in prompt.fields:
+        value = values[field]
+        if prompt.kind == "generate":
+            texts = [text.strip() for text in value if isinstance(text, str)] if isinstance(value, list) else []
+            if len({" ".join(text.casefold().split()) for text in texts} - {""}) != 5 or len(texts) != 5:
+                raise Unclear(f"{len(texts)} {field} responses, expected 5, none of them twice")
+            found[field] = tuple(texts)
+            continue
+        match = _patterns(field, prompt)[0].fullmatch(str(value).strip())
+        if not match:
+            raise Unclear(f"the {field} is {str(value)[:40]!r}")
+        if field == "label":
+            found[field] = {word.casefold(): label for word, label in prompt.labels.items()}[match["value"].casefold()]
+            continue
+        low, high = prompt.scale if field == "score" else prompt.influence
+        found[field] = float(match["value"])
+        if not low <= found[field] <= high:
+            raise Unclear(f"the {field} is {found[field]:g}, off the scale {low:g}-{high:g}")
+    if prompt.kind == "generate":
+        return Verdict("ok", responses=found)
+    return Verdict("ok", found.get("score"), found.get("influence"), found.get("label"))

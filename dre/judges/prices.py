@@ -1,81 +1,62 @@
-"""What a call costs: the dated price table ``prices.yaml``, and bounds on tokens."""
+"""What calls cost, by the price table ``prices.txt``, and the longest reply that is paid for."""
 
-import functools
-import math
 import re
-from dataclasses import dataclass
-from importlib.resources import files
-
-import yaml
+from pathlib import Path
+from typing import NamedTuple
 
 from dre.errors import DreError
 
+REPLY = {"score": 20, "label": 10, "generate": 400}  # tokens of a reply, about
+LONGEST = {"score": (1024, 8192), "label": (1024, 8192), "generate": (4096, 12288)}  # at most; where the model thinks
+_THINKS = re.compile(
+    r"(?:^|[/:])(?:o\d|gpt-(?:[5-9]|oss)|claude-(?:[a-z]+-[5-9]|fable|mythos)|gemini-(?:2\.5|[3-9]))"
+    r"|deepseek-?(?:r\d|v[4-9])|qwq|qwen-?3|magistral|glm-?[4-9]|kimi-k2|minimax-m|nemotron|think|reason|\br1\b",
+    re.IGNORECASE,
+)
+_THINKING = {"think", "thinking", "thinking_config", "reasoning", "reasoning_effort"}
 
-@dataclass(frozen=True)
-class Price:
-    """US dollars per million tokens, and where the numbers are from."""
+
+class Price(NamedTuple):
+    """US dollars per million tokens, where the numbers are from, and the share of them that a batch costs."""
 
     input: float
     output: float
-    source: str
-    batch_factor: float = 1.0
+    source: str = "given"
+    batch_share: float = 1.0
 
-    def cost(self, input_tokens, output_tokens):
-        """Return the dollars of so many tokens; None if either count is unknown."""
+    def cost(self, input_tokens, output_tokens, batch=False):
+        """Return the dollars of so many tokens, through the batch API or not; None if either count is unknown."""
         if input_tokens is None or output_tokens is None:
             return None
-        return (input_tokens * self.input + output_tokens * self.output) / 1e6
-
-    def batch(self):
-        """Return the price through the provider's batch API."""
-        factor = self.batch_factor
-        return Price(self.input * factor, self.output * factor, f"{self.source}, batch", 1.0)
-
-
-@functools.cache
-def table():
-    """Return the price table: ``date``, and per provider ``source`` and ``models``."""
-    return yaml.safe_load(files("dre.judges").joinpath("prices.yaml").read_text(encoding="utf-8"))
+        return (input_tokens * self.input + output_tokens * self.output) / 1e6 * (self.batch_share if batch else 1.0)
 
 
 def find(provider, model, base_url=""):
-    """Return the `Price` of a model, or None where it is not known.
-
-    A provider's prices hold at its own address only; a model matches a whole pattern, so that a newer model never
-    passes for an older one.
-    """
-    entry = table()["providers"].get(provider)
-    if entry is None or (base_url and not entry.get("any_address")):
-        return None
-    for row in entry["models"]:
-        if re.fullmatch(row["pattern"], model):
-            source = f"{row.get('source', entry['source'])}, {row.get('date', table()['date'])}"
-            return Price(row["input"], row["output"], source, entry.get("batch_factor", 1.0))
+    """Return the `Price` of a model at the provider's own address (one's own machine: anywhere), or None: not known."""
+    for line in (Path(__file__).parent / "prices.txt").read_text().splitlines():
+        pattern, read, written, source = line.split(maxsplit=3)
+        if re.fullmatch(pattern, f"{provider}:{model}") and (provider == "ollama" or not base_url):
+            return Price(float(read), float(written), source, 1.0 if provider == "ollama" else 0.5)
     return None
 
 
-def named():
-    """Return ``{"provider:model": Price}`` of the models that the table lists by name."""
-    listed = [(provider, row) for provider, entry in table()["providers"].items() for row in entry["models"]]
-    return {f"{provider}:{row['name']}": find(provider, row["name"]) for provider, row in listed if "name" in row}
-
-
 def given(text):
-    """Read a price from the command line: ``"0.15,0.60"``, dollars per million tokens in and out."""
-    try:
-        numbers = [float(part) for part in text.split(",")]
-        if len(numbers) == 2 and all(math.isfinite(number) and number >= 0 for number in numbers):
-            return Price(*numbers, "given")
-    except ValueError:
-        pass
-    raise DreError(f"the price is {text!r}, expected IN,OUT in dollars per million tokens, such as 0.15,0.60")
+    """Read a price such as ``"0.15,0.60"``: dollars per million tokens in and out."""
+    if not re.fullmatch(r"\d*\.?\d+,\d*\.?\d+", text):
+        raise DreError(f"the price is {text!r}, expected IN,OUT in dollars per million tokens, such as 0.15,0.60")
+    return Price(*map(float, text.split(",")))
 
 
-def estimated_tokens(text):
-    """Return roughly how many tokens a text has: four bytes each, as in English."""
-    return -(-len(text.encode("utf-8", "replace")) // 4)
+def longest(kind, provider, model, params=()):
+    """Return the longest reply to a kind of prompt, in tokens, thinking (any model of Ollama's may) included."""
+    return LONGEST[kind][provider == "ollama" or thinks(model, params)]
 
 
-def most_tokens(text):
-    """Return a number of tokens that a text cannot exceed: every token is at least one byte."""
-    return len(text.encode("utf-8", "replace"))
+def thinks(model, params=()):
+    """Whether a model is likely to think before it answers, by its name or the parameters it is given."""
+    return bool(_THINKS.search(model) or _THINKING & set(params))
+
+
+def most_tokens(messages, schema):
+    """Return a number of tokens that a request cannot exceed: every token is at least one byte."""
+    return len(f"{messages}{schema}".encode("utf-8", "replace")) + 200

@@ -1,16 +1,15 @@
-"""The small language model: encoder, disentangling head, losses, training and scoring (Eq. 9-19)."""
+"""The small language model (SLM): encoder, disentangling head, losses, training and recorded scores (Eq. 9-19)."""
 
-__all__ = ["SLM", "fit"]
+import importlib
+
+#: where each public name stands; torch loads only when one of them is asked for
+_HOME = {"SLM": "model", "fit": "train", "contexts": "data", "beside": "data"}
+_HOME |= dict.fromkeys(("Scores", "trained", "untrained", "seeds"), "scores")
+
+__all__ = list(_HOME)
 
 
 def __getattr__(name):
-    # torch and Sentence-Transformers load only when one of these is asked for.
-    if name == "SLM":
-        from dre.slm.model import SLM
-
-        return SLM
-    if name == "fit":
-        from dre.slm.training import fit
-
-        return fit
-    raise AttributeError(f"module 'dre.slm' has no attribute {name!r}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'dre.slm' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"dre.slm.{_HOME[name]}"), name)

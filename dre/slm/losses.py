@@ -1,14 +1,14 @@
-"""Eq. 12-16 as functions of tensors, one per equation.
+"""Eq. 12-16 as functions of tensors, one per equation, and the loss terms of a batch.
 
-All distances are cosine distances, delta(x, y) = 1 - cos(x, y), in [0, 2] (the paper's ||x - y|| "refers to the
-cosine distance"). Functions return one value a row; the mean over rows is taken in :func:`total`.
+The paper's ||x - y|| "refers to the cosine distance". The equations return one value per row, :func:`total` a mean.
 """
 
 import torch
 import torch.nn.functional as F
 
-#: The classes of Eq. 15.
-ADVERSARIAL, POSITIVE, NON_ROBUST = 0, 1, 2
+from dre.slm.recipes import FITS, FOOLS, GRADED
+
+ADVERSARIAL, POSITIVE, NON_ROBUST = 0, 1, 2  # the classes of Eq. 15
 
 
 def distance(x, y):
@@ -37,29 +37,104 @@ def classification(logits, labels):
 
 
 def in_batch(h_c, candidates, target, excluded, scale=20.0):
-    """Softmax over cosines with in-batch negatives: the first stage of the released notebook.
+    """Softmax over cosines with in-batch negatives, the first stage of the released notebook; -> (n,).
 
-    Parameters
-    ----------
-    h_c : (n, d) Tensor
-        Contexts.
-    candidates : (k, d) Tensor
-        All responses of the batch.
-    target : (n,) int Tensor
-        Which candidate is the right one.
-    excluded : (n, k) bool Tensor
-        Candidates that are no negatives of that context (its other positives).
-    scale : float
-        Inverse temperature, the value usual in Sentence-Transformers.
-
-    Returns
-    -------
-    (n,) Tensor
+    ``target`` (n,) says which of the ``candidates`` (k, d) is the right one for each of the contexts ``h_c`` (n, d);
+    those ``excluded`` (n, k) are no negatives of it. ``scale`` is an inverse temperature.
     """
     logits = scale * F.normalize(h_c, dim=-1) @ F.normalize(candidates, dim=-1).T
     return F.cross_entropy(logits.masked_fill(excluded, float("-inf")), target, reduction="none")
 
 
 def total(terms):
-    """L, Eq. 16: the sum of the means of the terms; a mapping name -> (n,) tensor -> scalar tensor."""
+    """L, Eq. 16: the sum of the means of the terms; a mapping name -> tensor -> scalar tensor."""
     return torch.stack([value.mean() for value in terms.values()]).sum()
+
+
+def triplet_terms(head, h, triplets, names, recipe):
+    """Compute the named terms, unreduced; a row of ``triplets`` (m, 3): context, positive, adversarial among ``h``."""
+    c, p, a = triplets.unbind(dim=1)
+    whole, h_pr, h_ar, m = h["sentence_embedding"], h["robust"][p], h["robust"][a], recipe.margin
+    contrasted = (whole[c], whole[p], whole[a]) if recipe.contrast == "whole" else (h["anchor"][c], h_pr, h_ar)
+    compute = {
+        "L_out": lambda: contrastive(*contrasted, m),
+        "L_in_batch": lambda: _in_batch_of(whole, c, p, a),
+        "L_ins_same_pos": lambda: separation(distance(h_pr, h["non_robust"][p]), margin=m),
+        "L_ins_same_neg": lambda: separation(distance(h_ar, h["non_robust"][a]), margin=m),
+        "L_out_robust": lambda: separation(distance(h_pr, h_ar), margin=m),
+        "L_cls": lambda: classification(*class_logits(head, h, triplets)),
+    }
+    return {name: compute[name]() for name in names}
+
+
+def class_logits(head, h, triplets):
+    """Logits and labels of Eq. 15 for triplets: robust positives 1, robust adversarials 0, non-robust parts 2."""
+    c, p, a = triplets.unbind(dim=1)
+    parts = [(h["robust"][p], POSITIVE), (h["robust"][a], ADVERSARIAL)]
+    if h["non_robust"] is not None:
+        parts += [(h["non_robust"][p], NON_ROBUST), (h["non_robust"][a], NON_ROBUST)]
+    h_c = h["anchor"][c]
+    logits = torch.cat([head.logits(h_c, part) for part, _ in parts])
+    labels = torch.cat([torch.full((len(c),), label, device=logits.device) for _, label in parts])
+    return logits, labels
+
+
+def _in_batch_of(whole, c, p, a):
+    """Every positive of the batch against all its responses, without other positives of the same context."""
+    c, p_of_c = torch.unique(torch.stack([c, p], dim=1), dim=0).unbind(dim=1)
+    candidates = torch.unique(torch.cat([p, a]))
+    itself = p_of_c[:, None] == candidates
+    siblings = (c[:, None] == c).double() @ itself.double() > 0
+    return in_batch(whole[c], whole[candidates], itself.int().argmax(dim=1), siblings & ~itself)
+
+
+def mixture_terms(head, h, index, names):
+    """Compute the named terms of recipe ``context`` for a `dre.slm.train.pair_batch`; name -> scalar.
+
+    ``L_fit`` contrasts right pairs with all others of the batch; ``L_reads`` classifies them against adversarial
+    responses and right responses to another context; ``L_grade`` is the squared error against a judge's score, 0 to 2.
+    """
+    kind, c, r = index[:, :3].long().unbind(dim=1)
+    right, wrong, graded = ((c[kind == each], r[kind == each]) for each in (FITS, FOOLS, GRADED))
+    compute = {
+        "L_fit": lambda: _fit(h, *right),
+        "L_reads": lambda: _reads(head, h, right, wrong),
+        "L_grade": lambda: _grade(head, h, *graded, index[kind == GRADED, 3]),
+    }
+    return {name: compute[name]() for name in names}
+
+
+def _fit(h, c, r):
+    """InfoNCE in both directions; every context counts alike, however many right responses it has."""
+    contexts, owner, counts = c.unique(return_inverse=True, return_counts=True)
+    share = 1 / (counts[owner] * len(contexts))
+    siblings = owner[:, None] == owner[None, :]  # another right response of the same context is no negative
+    siblings.fill_diagonal_(False)
+    h_c, h_r = h["anchor"][contexts], h["robust"][r]
+    to_response = in_batch(h_c[owner], h_r, torch.arange(len(r), device=r.device), siblings)
+    none = torch.zeros(len(r), len(contexts), dtype=torch.bool, device=r.device)
+    to_context = in_batch(h_r, h_c, owner, none)
+    return ((to_response + to_context) / 2 * share).sum()
+
+
+def _reads(head, h, right, wrong):
+    parts = ((right, POSITIVE, 0.5), (wrong, ADVERSARIAL, 0.25), (swapped(*right), ADVERSARIAL, 0.25))
+    loss = 0
+    for (c, r), label, weight in parts:
+        logits = head.logits(h["anchor"][c], h["robust"][r])
+        loss = loss + weight * F.cross_entropy(logits, torch.full_like(c, label), reduction="sum") / max(len(c), 1)
+    return loss
+
+
+def swapped(c, r):
+    """Return every right response with another context of the batch, in turn; no pairs where there is but one."""
+    contexts, owner = c.unique(return_inverse=True)
+    n = len(contexts)
+    if n < 2:
+        return c[:0], r[:0]
+    step = 1 + torch.arange(len(c), device=c.device) % (n - 1)
+    return contexts[(owner + step) % n], r
+
+
+def _grade(head, h, c, r, score):
+    return F.mse_loss(head.grades(h["anchor"][c], h["robust"][r]), score / 5 * 2, reduction="sum") / max(len(c), 1)

@@ -1,0 +1,228 @@
+"""Dialogue contexts with labelled responses: what an SLM is trained and tested on, and public dialogues."""
+
+import hashlib
+import json
+import random
+import re
+from bisect import bisect
+from collections import defaultdict
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from dre.errors import DreError
+from dre.fetch import fetch, read_jsonl, read_lines, repository_file
+
+KINDS = {"p": "positives", "a": "adversarials", "r": "randoms"}
+SPLITS = {
+    "mini": ("train", "dev", "test"),
+    "dailydialog++": ("train", "dev", "test"),
+    "dailydialog++-positives": ("train",),
+    "convai2-augmented": ("train", "test"),
+    "topicalchat-augmented": ("train", "test"),
+}
+CONTEXTS = ("convai2-valid", "topicalchat-valid_freq", "topicalchat-test_freq")
+POOLS = {"convai2-augmented": "convai2-valid", "topicalchat-augmented": "topicalchat-valid_freq"}
+TURNS = 3  # of a public context: the last utterance before it, the reply to that, the utterance to answer
+WORDS = 4  # shorter utterances ("Yes, please.") are no sign of a shared dialogue
+
+
+@dataclass(frozen=True)
+class Context:
+    """A dialogue context (turns, oldest first) and its labelled responses.
+
+    ``positives`` fit; ``adversarials`` share words but do not fit; ``randoms`` come from other contexts. ``id`` is that
+    of the source, ``split`` train, dev or test, ``domain`` daily, persona or topical; ``facts`` is the persona or
+    knowledge that the speaker was given, empty where there is none.
+    """
+
+    set: str
+    id: str
+    split: str
+    turns: tuple[str, ...]
+    positives: tuple[str, ...] = ()
+    adversarials: tuple[str, ...] = ()
+    randoms: tuple[str, ...] = ()
+    domain: str = "daily"
+    facts: str = ""
+
+    @property
+    def context_id(self):
+        """Id unique over all sets: ``dailydialog++-test/7``, ``mini/mini-daily-000``, ``convai2-valid/1``."""
+        if "/" in self.id:  # which names its source
+            return self.id
+        if self.set == "dailydialog++":  # ids restart at 0 in every split
+            return f"{self.set}-{self.split}/{self.id}"
+        return f"{self.set}/{self.id}"
+
+    def pair_id(self, kind, i):
+        """Return the id of response `i` (from 0) of `kind` (``p``, ``a``, ``r``), as judgements record it."""
+        separator = "" if self.set.startswith("dailydialog++") else "/"
+        return f"{self.context_id}{separator}{kind}{i}"
+
+    def responses(self, kind):
+        """Return the responses of `kind` (``p``, ``a`` or ``r``)."""
+        return getattr(self, KINDS[kind])
+
+
+def pairs(contexts, kinds="pa"):
+    """Return a table with one row per (context, response) pair, of the responses of `kinds` (any of ``par``).
+
+    Its columns are ``pair_id, context_id, set, context`` (tuple of turns), ``response, kind``.
+    """
+    rows = [
+        (context.pair_id(kind, i), context.context_id, context.set, context.turns, response, kind)
+        for context in contexts
+        for kind in kinds
+        for i, response in enumerate(context.responses(kind))
+    ]
+    return pd.DataFrame(rows, columns=["pair_id", "context_id", "set", "context", "response", "kind"])
+
+
+def data_hash(contexts):
+    """Return the sha256 (64 hex digits) of the records as canonical JSON, in the order given."""
+    options = {"sort_keys": True, "ensure_ascii": False, "separators": (",", ":")}
+    lines = (json.dumps(vars(context), **options) + "\n" for context in contexts)
+    return hashlib.sha256("".join(lines).encode("utf-8")).hexdigest()
+
+
+def text_sha256(text):
+    """Return the sha256 of a text, whitespace-stripped, in UTF-8."""
+    return hashlib.sha256(text.strip().encode("utf-8")).hexdigest()
+
+
+def context_sha256(turns):
+    """Return the sha256 of the turns, stripped and joined by newline: how recorded files name a context."""
+    return text_sha256("\n".join(turn.strip() for turn in turns))
+
+
+def load(name, split):
+    """Return the list of the contexts of a split (train, dev, test) of a data set; `SPLITS` says which set has which.
+
+    The embedded corpus (74, 14, 32 contexts); DailyDialog++ (dev 1,028, test 1,142; five responses of each kind); its
+    further contexts with positives only (7,641); ConvAI2's and Topical-Chat's with those of Algorithm 1 (150, 50 each).
+    """
+    if split not in SPLITS.get(name, ()):
+        raise DreError(f"no split {split!r} of a data set {name!r}: use one of {SPLITS}")
+    if name.startswith("dailydialog++"):
+        file, key = (f"dataset/{split}.json", "id") if name == "dailydialog++" else ("data_positives.json", "dialog_id")
+        return [_context(record, name, str(record[key]), split) for record in read_jsonl(fetch(file))]
+    found = _mini() if name == "mini" else _augmented(name)
+    return [context for context in found if context.split == split]
+
+
+def contexts(name):
+    """Return the public contexts `name` (one of `CONTEXTS`): three turns, their original reply as the one positive."""
+    return _convai2() if name == "convai2-valid" else _topical_chat(name)
+
+
+def disjoint(contexts, held_out):
+    """Return the contexts none of whose turns is an utterance of `held_out` with more than four words.
+
+    `held_out` is a table of rated responses (turns and responses count), an iterable of Context (turns count), or an
+    iterable of both. Case, punctuation and spacing are ignored, because the sets were tokenised differently.
+    """
+    seen = set(_long(_utterances(held_out)))
+    return [context for context in contexts if seen.isdisjoint(_long(context.turns))]
+
+
+def apart(chosen, rated):
+    """Return the chosen contexts whose whole conversation shares no utterance with the rated records.
+
+    Stricter than `disjoint`: turns **and replies** (of every kind) are compared, and one shared utterance leaves out
+    the whole conversation, also where only another part of it was chosen: in ``convai2-valid/<line>`` the consecutive
+    lines with one persona, in ``topicalchat-.../<conversation>/<turn>`` the conversation, elsewhere the context.
+    """
+    sources = {context.context_id.split("/")[0] for context in chosen}
+    public = [context for name in CONTEXTS if name in sources for context in contexts(name)]
+    lines = {int(context.id.split("/")[1]) for context in public if context.set == "convai2"}
+    starts = sorted(lines - {line + 1 for line in lines})  # the line before a conversation has no context
+
+    def conversation(context):
+        source, _, rest = context.context_id.partition("/")
+        if source == "convai2-valid":
+            return source, bisect(starts, int(rest))
+        return source, rest.rpartition("/")[0] if source in CONTEXTS else rest
+
+    seen, shared = set(_long(_utterances(rated))), set()
+    for context in [*public, *chosen]:
+        said = (*context.turns, *context.positives, *context.adversarials, *context.randoms)
+        if not seen.isdisjoint(_long(said)):
+            shared.add(conversation(context))
+    return [context for context in chosen if conversation(context) not in shared]
+
+
+def _utterances(records):
+    """Yield every utterance of contexts and of tables (``context`` or, of whole dialogues, ``turns``; ``response``)."""
+    for record in [records] if isinstance(records, pd.DataFrame) else records:
+        if isinstance(record, Context):
+            yield from record.turns
+        else:
+            yield from (turn for turns in record.get("turns", record.get("context")) for turn in turns)
+            yield from record.get("response", ())
+
+
+def _long(texts):
+    return [re.sub(r"[\W_]", "", text.lower()) for text in texts if len(text.split()) > WORDS]
+
+
+def _context(record, set, id, split, domain="daily"):
+    return Context(set, id, split, tuple(record["context"]), **_responses(record), domain=domain)
+
+
+def _responses(record):
+    keys = ("positive_responses", "adversarial_negative_responses", "random_negative_responses")
+    return {kind: tuple(record.get(key, ())) for kind, key in zip(KINDS.values(), keys)}
+
+
+def _mini():
+    """Read the embedded corpus; random negatives of a context are replies to others of its split and domain."""
+    records = read_jsonl(repository_file("mini", "corpus.jsonl"))
+    found = [_context(record, "mini", record["id"], record["split"], record["domain"]) for record in records]
+    replies = defaultdict(set)
+    for context in found:
+        replies[context.split, context.domain].update(context.positives)
+    for i, context in enumerate(found):
+        others = sorted(replies[context.split, context.domain] - {*context.positives, *context.adversarials})
+        drawn = random.Random(f"0/{context.context_id}").sample(others, 5)  # no draw depends on another
+        found[i] = replace(context, randoms=tuple(drawn))
+    return found
+
+
+def _augmented(name):
+    """Join the recorded responses of Algorithm 1 with the public contexts that their ids name."""
+    public = {context.id: context for context in contexts(POOLS[name])}
+    recorded = read_jsonl(repository_file("recorded", "claude-2026-11", "augmented.jsonl"))
+    return [
+        replace(public[record["id"]], set=name, split=record["split"], **_responses(record))
+        for record in recorded
+        if record["id"] in public
+    ]
+
+
+def _convai2():  # ids: convai2-valid/<line of the reply, from 0>
+    """Read ConvAI2 validation: the persona and the last utterance, separated by tabs; the replies in a second file.
+
+    Consecutive lines with one persona are one conversation; its first line has no utterance before it and is left out.
+    """
+    sources = [line.rstrip("\r").split("\t") for line in read_lines(fetch("no_cands_source.txt"))]
+    replies = [line.strip() for line in read_lines(fetch("no_cands_target.txt"))]
+    found = []
+    for i in range(1, len(sources)):
+        (*earlier, before), (*persona, last) = sources[i - 1], sources[i]
+        if earlier == persona:
+            turns = (before.strip(), replies[i - 1], last.strip())
+            about = {"domain": "persona", "facts": "\n".join(fact.strip() for fact in persona)}
+            found.append(Context("convai2", f"convai2-valid/{i}", "train", turns, (replies[i],), **about))
+    return found
+
+
+def _topical_chat(name):  # ids: <name>/<conversation>/<turn of the reply>
+    conversations = json.loads(fetch(f"conversations/{name.removeprefix('topicalchat-')}.json").read_bytes())
+    found = []
+    for conversation, record in conversations.items():
+        messages = [turn["message"].strip() for turn in record["content"]]
+        for k in range(TURNS, len(messages)):
+            turns, reply = tuple(messages[k - TURNS : k]), (messages[k],)
+            found.append(Context("topicalchat", f"{name}/{conversation}/{k}", "train", turns, reply, domain="topical"))
+    return found

@@ -1,0 +1,114 @@
+"""What judges said of the rated sets: our own recording, and what others released, all on one scale of 0-5.
+
+What was released is joined to our pair ids, and checked against what its files repeat of their items: no row can slip.
+"""
+
+import functools
+import json
+
+import numpy as np
+import pandas as pd
+
+from dre import ratings
+from dre.errors import DreError
+from dre.fetch import fetch
+from dre.judges import prompts
+from dre.judges.recorded import Recorded
+
+CLAUDE, HAIKU = "claude-2026-11", "Claude-3-haiku"
+P_YES = ["Llama2-13B", "Qwen-14B", "Vicuna-13B", "Baichuan2-13B", "ChatGLM3-6B"]
+FOLDERS = {"Qwen-14B": "Qwen14B", "Vicuna-13B": "Vicuna13B", "ChatGLM3-6B": "Chatglm3-6B"}  # where named otherwise
+GPT35 = {  # judge -> prompt of the released replies, and the family of our prompts that reads them
+    "GPT-3.5-0613 G-Eval": ("geval", "geval"),
+    "GPT-3.5-0613 analyse-rate": ("analyze_rate", "analyse_rate"),
+    "GPT-3.5-0613 rate-explain": ("rate_explain", "analyse_rate"),
+}
+CRITERIA = {"coh": "coherence", "eng": "engagingness", "gro": "groundedness", "nat": "naturalness"}
+FILES = {  # set -> files of Claude-3-haiku and of the five models asked for P(yes)
+    "topicalchat-usr": ("TC/tc_usr_results.json", "tc_usr_data"),
+    "personachat-usr": ("PC/pc_usr_results.json", "pc_usr_data"),
+    "fed-turn": ("FED/turn_results.json", "fed_data"),
+}
+SAMPLED = ("1-3, groundedness 0-1", "one item, 20 samples", "mean of the criteria, each brought to 0-1")
+ASKED = {  # judge -> prompt, scale, batch, caveat
+    CLAUDE: ("LLM-only, ours", "0-5", "60 shuffled items", "it saw many items at once; exact version not recorded"),
+    HAIKU: ("overall, others'", "1-5", "one item", "the wording is its authors', not the paper's"),
+    **dict.fromkeys(P_YES, ("one yes-no question, others'", "P(yes)", "one item", "a probability, not a rating")),
+    "GPT-3.5-0613 G-Eval": ("four criteria, score only", *SAMPLED),
+    "GPT-3.5-0613 analyse-rate": ("four criteria, analysis first", *SAMPLED),
+    "GPT-3.5-0613 rate-explain": ("four criteria, rating first", *SAMPLED),
+}
+
+
+@functools.cache
+def scores(name):
+    """Return what every judge that scored a rated set (one of `dre.ratings.RATED`) said of it, 0-5 or NaN.
+
+    One row per pair, in the order of `dre.ratings.rated`: ``pair_id``, and one column per judge that knows the set.
+    """
+    rated = ratings.rated(name)
+    table = rated[["pair_id"]].copy()
+    recorded = Recorded(CLAUDE, repeats=1).score(rated, "llm_only", ask=False)
+    if recorded["score_llm"].notna().any():
+        table[CLAUDE] = recorded["score_llm"].to_numpy()
+    if name in FILES:
+        haiku, p_yes = FILES[name]
+        records = json.loads(fetch(haiku).read_bytes())
+        if not np.allclose(_aligned(records, rated, "dialog_id", "human_score", haiku), rated["human"], atol=1e-6):
+            raise DreError(f"{haiku}: its human scores are not those of {name}: get the file again")
+        table[HAIKU] = (_aligned(records, rated, "dialog_id", "predicted_score", haiku) - 1) / 4 * 5
+        for judge in P_YES:
+            records = json.loads(fetch(f"{FOLDERS.get(judge, judge)}/{p_yes}/turn_level/*").read_bytes())["dialogues"]
+            table[judge] = _aligned(records, rated, "id_dialogue", "yes", judge) * 5
+    if name == "topicalchat-usr":  # the mean over samples, brought to 0-1, then over the four criteria
+        means = gpt35().groupby(["pair_id", "judge", "criterion"], sort=False)["score_llm"].mean().unstack("criterion")
+        for criterion in CRITERIA.values():
+            low, high = prompts.load(f"geval_{criterion}").scale
+            means[criterion] = (means[criterion] - low) / (high - low)
+        of_judge = means.mean(axis=1, skipna=False).unstack("judge") * 5  # without one criterion there is no score
+        table = table.merge(of_judge[list(GPT35)].reset_index(), on="pair_id", how="left")
+    return table
+
+
+def how(name):
+    """Return how each judge of `scores` was asked: ``judge, prompt, scale, batch, caveat, replies, unreadable``."""
+    rows = []
+    for judge, column in scores(name).drop(columns="pair_id").items():
+        replies, unreadable = len(column), int(column.isna().sum())
+        if judge in GPT35:
+            part = gpt35().query("judge == @judge")
+            replies, unreadable = len(part), int((part["status"] != "ok").sum())
+        rows.append((judge, *ASKED[judge], replies, unreadable))
+    return pd.DataFrame(rows, columns=["judge", "prompt", "scale", "batch", "caveat", "replies", "unreadable"])
+
+
+@functools.cache
+def gpt35():
+    """Return GPT-3.5-turbo-0613's released replies on TopicalChat-USR (Chiang and Lee, 2023), read by our parser.
+
+    ``pair_id, judge, criterion, repeat, score_llm`` (1-3; groundedness 0-1), ``status, reason``: 20 replies for each of
+    356-360 items, four criteria and three prompts.
+    """
+    ids, rows = ratings.ids_by_text("topicalchat-usr"), []
+    for judge, (asked, family) in GPT35.items():
+        for short, criterion in CRITERIA.items():
+            prompt = prompts.load(f"{family}_{criterion}")
+            for record in json.loads(fetch(f"gpt3.5_{short}_{asked}.json").read_bytes()):
+                turns, response = ratings.turns_of(record["source"]), record["system_output"].strip()
+                key = (turns, record["system_id"], response)
+                if key not in ids:
+                    raise DreError(f"gpt3.5_{short}_{asked}.json: an item is no TopicalChat-USR response: get it again")
+                row = {"context": turns, "response": response, "facts": record["context"]}
+                for repeat, reply in enumerate(record["all_responses"]):
+                    said = prompt.parse(reply, row)
+                    rows.append((ids[key], judge, criterion, repeat, said.score_llm, said.status, said.reason))
+    columns = ["pair_id", "judge", "criterion", "repeat", "score_llm", "status", "reason"]
+    return pd.DataFrame(rows, columns=columns).astype({"score_llm": float})
+
+
+def _aligned(records, rated, key, value, where):
+    """A value of the records of a file that keeps the order and the dialogue index of a rated set."""
+    ours = [int(pair_id.split("/")[1]) for pair_id in rated["pair_id"]]
+    if [record[key] for record in records] != ours:
+        raise DreError(f"{where}: its {len(records)} items are not the {len(ours)} rated ones in order: get it again")
+    return pd.Series([float(record[value]) for record in records])

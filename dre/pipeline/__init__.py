@@ -1,1 +1,0 @@
-"""What stands behind ``make paper``: profiles, the graph of notebooks, fingerprints, execution."""

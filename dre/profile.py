@@ -1,0 +1,93 @@
+"""Profiles: what ``make paper`` trains on, with which encoder and judges; ``profiles/mini.yaml`` explains every key."""
+
+import os
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, Field, PositiveInt, StrictInt, StrictStr, ValidationError, model_validator
+
+from dre.errors import DreError
+
+Split = tuple[StrictStr, StrictStr]  # name and split, as `dre.dialogues.load` takes them
+
+
+class TrainingSet(BaseModel, extra="forbid", frozen=True):
+    """One set an SLM is trained, tuned and tested on.
+
+    Where train and dev are the same contexts, the share ``held_out`` of them is kept from training for thresholds.
+    """
+
+    key: StrictStr
+    label: StrictStr
+    train: Split
+    dev: Split
+    test: Split
+    held_out: float = Field(0.0, ge=0, lt=1)
+
+
+class Beside(BaseModel, extra="forbid", frozen=True):
+    """What a recipe with a mixture learns from beside labelled contexts: dialogues, and recordings of graded pairs."""
+
+    dialogues: tuple[StrictStr, ...]
+    graded: tuple[StrictStr, ...]
+
+
+class Profile(BaseModel, extra="forbid", frozen=True):
+    """One profile: the keys of its file, and the project's folder as ``root``."""
+
+    name: StrictStr
+    title: StrictStr
+    needs: StrictStr
+    network: bool
+    gpu: bool
+    encoder: StrictStr
+    recipes: tuple[StrictStr, ...] = Field(min_length=1)
+    seeds: tuple[StrictInt, ...] = Field(min_length=1)
+    epochs: dict[str, PositiveInt]
+    beside: Beside
+    sets: tuple[TrainingSet, ...] = Field(min_length=1)
+    rated: tuple[StrictStr, ...]
+    judges: tuple[StrictStr, ...]
+    resamples: PositiveInt
+    root: Path
+
+    @model_validator(mode="after")
+    def _epochs_of_each(self):
+        if set(self.epochs) != set(self.recipes):
+            raise ValueError(f"'epochs' is for {', '.join(self.epochs)}, expected for {', '.join(self.recipes)}")
+        return self
+
+    results = property(lambda self: self.root / "results" / self.name, doc="Tables, report page, recorded SLM scores.")
+    figures = property(lambda self: self.root / "figures" / self.name, doc="Figures.")
+    build = property(lambda self: self.root / "build" / self.name, doc="Models, executed notebooks: never committed.")
+    seed = property(lambda self: self.seeds[0], doc="The first seed: of everything that is done once.")
+
+
+def root():
+    """Return the folder of the project, the one with ``profiles/``: ``DRE_ROOT``, or where this package lies."""
+    folder = Path(os.environ.get("DRE_ROOT") or Path(__file__).parents[1])
+    if not (folder / "profiles").is_dir():
+        raise DreError(f"no profiles/ in {folder}: clone the whole project, and set DRE_ROOT to the clone")
+    return folder
+
+
+def profile(name, folder=None):
+    """Return the `Profile` of a name (a file in ``profiles/``); a fault in the file is a DreError that names the key.
+
+    `folder` is the project's, by default `root()`.
+    """
+    folder, where = Path(folder or root()), f"profiles/{name}.yaml"
+    known = sorted(path.stem for path in folder.glob("profiles/*.yaml"))
+    if name not in known:
+        raise DreError(f"unknown profile '{name}': the profiles are {', '.join(known) or 'none'} (files in profiles/)")
+    try:
+        values = yaml.safe_load((folder / where).read_text(encoding="utf-8"))
+        made = Profile.model_validate({**values, "root": folder})
+    except (yaml.YAMLError, TypeError) as error:
+        raise DreError(f"{where} is not valid YAML with keys and values: {' '.join(str(error).split())}") from error
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, each['loc'])) or 'profile'}: {each['msg']}" for each in error.errors()]
+        raise DreError(f"{where}: {'; '.join(faults)}; profiles/mini.yaml explains every key") from error
+    if made.name != name:
+        raise DreError(f"{where}: 'name' is '{made.name}', expected '{name}', as the file is called")
+    return made

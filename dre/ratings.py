@@ -1,0 +1,173 @@
+"""Responses that people rated, and scores of them that were recorded for or before this project."""
+
+import json
+import math
+import re
+
+import pandas as pd
+
+from dre.dialogues import KINDS, contexts, load
+from dre.fetch import fetch, read_jsonl, repository_file
+
+RATED = {
+    "dailydialog-zhao": "DailyDialog",
+    "personachat-usr": "PersonaChat",
+    "topicalchat-usr": "TopicalChat",
+    "fed-turn": "FED turns",
+    "dailydialog-gupta": "DailyDialog-Gupta",
+    "dailydialog-grade": "DailyDialog-GRADE",
+    "empathetic-grade": "Empathetic-GRADE",
+}
+CLASSIFIERS = ("DEB", "RUBER-Large")
+NAME = "claude-2026-11"
+_USR = {"personachat-usr": "usr_percona_chat.json", "topicalchat-usr": "usr_topical_chat.json"}
+_CRITERIA = ("Understandable", "Natural", "Maintains Context", "Engaging", "Uses Knowledge")
+_SPEAKER = re.compile("^(User|System):", re.MULTILINE)  # before each turn of FED; turns are text only in every set
+_IDS = ["pair_id", "context_id", "set", "system"]
+_COLUMNS = [*_IDS, "context", "response", "reference", "ratings"]
+
+
+def rated(name):
+    """Return the responses of a set (one of `RATED`) with their human ratings, a DataFrame with one row each.
+
+    Columns ``pair_id, context_id`` (the unit of resampling), ``set, system`` (empty where the source does not say),
+    ``context`` (tuple of turns), ``response, reference, ratings`` (the raters' overall values), ``human`` (their mean),
+    and the mean of every other criterion; what a rater wrote instead of a number is NaN and in no mean. PersonaChat-USR
+    and TopicalChat-USR have three raters, overall 1-5; FED turns five, 0-4; the others the mean overall only, 1-5.
+
+    The reference of the USR sets is the response of the system "Original Ground Truth", that of DailyDialog-Zhao the
+    first of the nine responses (wherever DailyDialog++ shows how one of these dialogues went on, it is what followed).
+    Both are rated themselves, so a metric that compares with the reference should leave them out. The other sets have
+    none (None).
+    """
+    if name in _USR:
+        return _usr(name)
+    return _fed()[0] if name == "fed-turn" else _xdial(name)
+
+
+def fed_dialogues():
+    """Return the table of FED's 125 whole dialogues, rated by five people; as `rated`, with ``turns`` (tuple) alone.
+
+    ``pair_id`` is ``fed-dialog/<index in fed_data.json>``, ``context_id`` that of the dialogue's rated turns.
+    """
+    return _fed()[1]
+
+
+def held_out(names=tuple(RATED)):
+    """Return the tables that training must be apart from (`dre.dialogues.apart`): of FED its whole dialogues, too."""
+    return [*map(rated, names), *([fed_dialogues()] if "fed-turn" in names else [])]
+
+
+def classifier(name):
+    """Return the released scores (0-1, positive from 0.5) of one of `CLASSIFIERS` on DailyDialog++ test, by pair_id."""
+    scores = pd.Series(_json(f"{name} (random + adversarial negatives)*.json"), dtype=float, name=name)
+    return scores.add_prefix("dailydialog++-test/").rename_axis("pair_id")
+
+
+def unieval():
+    """Return the overall scores that UniEval predicted on TopicalChat-USR: a Series by pair_id."""
+    ids = ids_by_text("topicalchat-usr")
+    found = {
+        ids[turns_of(one["source"]), one["system_id"], one["system_output"].strip()]: one["predict_scores"]["overall"]
+        for one in _json("topical_chat_result.json")
+    }
+    return pd.Series(found, dtype=float, name="UniEval").rename_axis("pair_id")
+
+
+def labels(name=NAME):
+    """Return the recorded class labels (``Positive`` or ``Negative``): a Series by pair_id."""
+    table = pd.DataFrame(read_jsonl(repository_file("recorded", name, "judgements.jsonl")))
+    return table[table["prompt"] == "classify"].set_index("pair_id")["label"]
+
+
+def training_scores(name=NAME):
+    """Return the recorded LLM-only scores of pairs on training contexts, joined with their texts (for distillation).
+
+    Columns ``pair_id`` (``<context id> <- <response id>``), ``context_id, set, context`` (tuple of turns), ``response,
+    response_id, score`` (0-5), ``domain``. A response id is that of the record the text comes from (a pair id, or a
+    context id whose reply it is), or ``generic-<number>``.
+    """
+    labelled = load("dailydialog++", "dev") + load("dailydialog++-positives", "train")
+    public = contexts("convai2-valid") + contexts("topicalchat-valid_freq")
+    known = {context.context_id: context for context in labelled + public}
+    replies = {c.pair_id(k, i): text for c in labelled for k in KINDS for i, text in enumerate(c.responses(k))}
+    replies |= {context.context_id: context.positives[0] for context in public}
+    generic, rows = {}, []
+    for record in read_jsonl(repository_file("recorded", name, "training_scores.jsonl")):
+        context, response_id = known[record["context"]], record["response"]
+        response = record["text"] if response_id == "generic" else replies[response_id]
+        if response_id == "generic":
+            response_id = f"generic-{generic.setdefault(response, len(generic))}"
+        ids = (f"{context.context_id} <- {response_id}", context.context_id, context.set)
+        rows.append((*ids, context.turns, response, response_id, float(record["score"]), context.domain))
+    columns = ["pair_id", "context_id", "set", "context", "response", "response_id", "score", "domain"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def ids_by_text(name):
+    """Return the pair id of every response of a rated set by (context, system, response): systems may agree in text."""
+    table = rated(name)
+    return dict(zip(zip(table["context"], table["system"], table["response"]), table["pair_id"]))
+
+
+def turns_of(text):
+    """Return the turns of a context written with one turn on each line, stripped, without empty lines."""
+    return tuple(line.strip() for line in text.split("\n") if line.strip())
+
+
+def _json(ending):
+    return json.loads(fetch(ending).read_bytes())
+
+
+def _usr(name):
+    rows = []
+    for i, one in enumerate(_json(_USR[name])):
+        spoken = {response["model"]: response["response"].strip() for response in one["responses"]}
+        for k, response in enumerate(one["responses"]):
+            ids = (f"{name}/{i}/{k}", f"{name}/{i}", name, response["model"])
+            texts = (turns_of(one["context"]), response["response"].strip(), spoken["Original Ground Truth"])
+            rows.append((*ids, *texts, response["Overall"], {c: response[c] for c in _CRITERIA}))
+    return _table(rows, _COLUMNS)
+
+
+def _xdial(name):
+    """Read a set of xDial-Eval, which has the mean rating of each response; distinct contexts are numbered."""
+    file = pd.read_csv(fetch(f"{name}.csv"), keep_default_na=False, usecols=["english_ctx", "english_res", "ratings"])
+    numbers, references, rows = {}, {}, []
+    for row, (text, response, rating) in enumerate(zip(file["english_ctx"], file["english_res"], file["ratings"])):
+        turns, response = turns_of(text), response.strip()
+        number = numbers.setdefault(turns, len(numbers))
+        reference = references.setdefault(turns, response) if name == "dailydialog-zhao" else None
+        ids = (f"{name}/{row}", f"{name}/context-{number}", name, "")
+        rows.append((*ids, turns, response, reference, [rating], {}))
+    return _table(rows, _COLUMNS)
+
+
+def _fed():
+    """Return FED's turns and its dialogues. A dialogue follows its turns, so they share its index as context id."""
+    turns, dialogues, dialogue = [], [], None
+    for i, one in reversed(list(enumerate(_json("data/fed_data.json")))):
+        said = turns_of(_SPEAKER.sub("", one["context"]))
+        annotations = one["annotations"].items()
+        qualities = {c: [math.nan if isinstance(v, str) else float(v) for v in vs] for c, vs in annotations}
+        overall = qualities.pop("Overall")
+        if "response" not in one:
+            dialogue = f"fed-turn/dialogue-{i}"
+            dialogues.append((f"fed-dialog/{i}", dialogue, "fed-dialog", one["system"], said, overall, qualities))
+        else:
+            ids = (f"fed-turn/{i}", dialogue, "fed-turn", one["system"])
+            turns.append((*ids, said, _SPEAKER.sub("", one["response"]).strip(), None, overall, qualities))
+    return _table(turns[::-1], _COLUMNS), _table(dialogues[::-1], [*_IDS, "turns", "ratings"])
+
+
+def _table(rows, columns):
+    """Return the table of rows whose last element holds the ratings of the other criteria."""
+    table = pd.DataFrame([row[:-1] for row in rows], columns=columns)
+    others = pd.DataFrame([{criterion: _mean(values) for criterion, values in row[-1].items()} for row in rows])
+    others.columns = [str(criterion).lower().replace(" ", "_") for criterion in others]
+    return pd.concat([table.assign(human=table["ratings"].map(_mean)), others], axis=1)
+
+
+def _mean(values):
+    numbers = [value for value in values if not math.isnan(value)]
+    return math.fsum(numbers) / len(numbers) if numbers else math.nan

@@ -1,0 +1,122 @@
+"""What an SLM is trained on, and what identifies a training."""
+
+import functools
+import hashlib
+import json
+import platform
+import random
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import islice, product
+
+import numpy as np
+
+import dre
+from dre import dialogues, ratings
+from dre.dialogues import Context, data_hash, disjoint
+from dre.slm.recipes import FITS, FOOLS, GRADED
+
+#: what decides a training's weights, apart from the machine: recorded scores are held to it
+DECISIVE = ("train_hash", "dev_hash", "recipe", "seed", "encoder", "beside", "long_contexts")
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """What a recipe with a mixture learns from beside labelled contexts."""
+
+    dialogues: list = ()  # contexts with positives alone, those of all others being their negatives
+    graded: list = ()  # soft targets: (turns, response, score 0-5 of a judge)
+
+    def describe(self):
+        """Return counts and hashes, as JSON types."""
+        graded_hash = hashlib.sha256(json.dumps(self.graded, ensure_ascii=False).encode()).hexdigest()
+        found = {"dialogues": len(self.dialogues), "dialogues_hash": data_hash(self.dialogues)}
+        return found | {"graded": len(self.graded), "graded_hash": graded_hash}
+
+
+@functools.lru_cache  # every training of a set asks for the same contexts
+def contexts(entry, rated_names=(), seed=0):
+    """Return (train, dev, test) contexts of ``entry``, one of ``profile.sets``, as tuples.
+
+    Where train and dev are the same contexts, ``entry.held_out`` of them, drawn with ``seed``, become dev. Training
+    contexts that share an utterance with a rated set are left out: no correlation is measured on what was learned.
+    """
+    train, dev, test = (dialogues.load(*part) for part in (entry.train, entry.dev, entry.test))
+    if entry.train == entry.dev:
+        order = np.random.default_rng(seed).permutation(len(train))
+        n_dev = round(entry.held_out * len(train))
+        train, dev = [train[i] for i in sorted(order[n_dev:])], [train[i] for i in sorted(order[:n_dev])]
+    return tuple(disjoint(train, [ratings.rated(name) for name in rated_names])), tuple(dev), tuple(test)
+
+
+def beside(profile, dev):
+    """Return the `Beside` that ``profile.beside`` names.
+
+    What shares an utterance with a rated set, the held-out contexts `dev` or a test set of the profile is left out.
+    """
+    return _beside(profile.beside, tuple(dev), tuple(entry.test for entry in profile.sets), profile.rated)
+
+
+@functools.lru_cache  # every seed asks for the same
+def _beside(names, dev, tests, rated_names):
+    kept = [*dev, *(context for test in tests for context in dialogues.load(*test))]
+    kept += [ratings.rated(name) for name in rated_names]
+    pool = []
+    for name in names.dialogues:
+        pool += dialogues.load(name, "train") if name in dialogues.SPLITS else dialogues.contexts(name)
+    graded = []
+    for name in names.graded:
+        table = ratings.training_scores(name)
+        asked = [Context(one.set, one.context_id, "train", one.context) for one in table.itertuples()]
+        table = table[table["context_id"].isin({context.id for context in disjoint(asked, kept)})]
+        graded += [(tuple(one.context), one.response, float(one.score)) for one in table.itertuples()]
+    return Beside(disjoint(pool, kept), graded)
+
+
+def mixed(rows, beside, text, mixture, passes, seed):
+    """Return for each pass over the rows what recipe ``context`` learns from: lists of pairs, one per labelled context.
+
+    A pair is (kind, context, response, score 0-5); ``text`` makes the one text of a dialogue's turns. ``seed`` draws
+    order, positives, how many last turns are shown; every dialogue comes once before any comes twice.
+    """
+    draw, found = random.Random(seed), [[] for _ in range(passes)]
+    dialogues, graded = _endless(beside.dialogues, draw), _endless(beside.graded, draw)
+    for one_pass, (context, positives, adversarials) in product(found, rows):
+        pairs = [(FITS, context, response, 0.0) for response in positives]
+        pairs += [(FOOLS, context, response, 0.0) for response in adversarials]
+        for one in islice(dialogues, mixture.dialogues):
+            turns = one.turns[-draw.choice(mixture.last_turns) :]
+            pairs.append((FITS, text(turns), draw.choice(one.positives), 0.0))
+        for turns, response, score in islice(graded, mixture.graded):
+            pairs.append((GRADED, text(turns), response, score))
+        one_pass.append(pairs)
+    return found
+
+
+def _endless(items, draw):
+    """Yield items for ever, in a new order each time all have come."""
+    while items:
+        yield from draw.sample(items, len(items))
+
+
+def describe(train, dev, recipe, seed, encoder, beside=None):
+    """Return everything that decides a training; its ``fingerprint`` (sha256) identifies it on this kind of machine."""
+    from dre.slm.encoder import native_bf16
+
+    found = decisive(train, dev, recipe, seed, encoder, beside) | {"bf16": native_bf16()}
+    versions = {"python": platform.python_version(), "dre": dre.__version__}
+    versions |= {name: version(name) for name in ("torch", "transformers", "sentence-transformers", "numpy")}
+    fingerprint = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+    sizes = {"train": len(train), "dev": len(dev)}
+    return found | {"fingerprint": fingerprint, "contexts": sizes, "versions": versions}
+
+
+def decisive(train, dev, recipe, seed, encoder, beside=None):
+    """Return what decides the trained weights on any machine, as JSON types; `DECISIVE` names its possible keys."""
+    found = {"train_hash": data_hash(train), "dev_hash": data_hash(dev), "seed": seed, "encoder": encoder}
+    found["recipe"] = json.loads(json.dumps(recipe.as_dict()))
+    if beside is not None:
+        found["beside"] = beside.describe()
+    if recipe.mixture is None:
+        found["long_contexts"] = "end kept"
+    return found

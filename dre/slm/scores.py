@@ -1,0 +1,161 @@
+"""Recorded SLM scores: what a trained model says of every pair that the notebooks show, kept by pair id.
+
+``results/<profile>/scores/<key>-<recipe>[-plain]-seed<k>.csv.gz`` holds ``pair_id, s_d, s_p``, the ``.json`` beside it
+what made the model. So the notebooks of profile ``public`` need no training.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from dre.errors import DreError
+from dre.slm import recipes
+from dre.slm.data import DECISIVE, beside, contexts, decisive, describe
+
+
+class Scores:
+    """The recorded scores of one SLM, which answers for the pairs it knows as the model would.
+
+    Given the model itself (``slm``), whatever is asked is scored and recorded: a replay gives the same digits.
+    """
+
+    def __init__(self, file, slm=None):
+        self.file, self.slm = Path(file), slm
+        self.name = self.file.name.removesuffix(".csv.gz")
+        self._json = self.file.with_name(f"{self.name}.json")
+        recorded = json.loads(self._json.read_text(encoding="utf-8")) if self._json.exists() else {}
+        self.provenance = recorded if slm is None else slm.provenance
+        table = pd.DataFrame({"pair_id": []})
+        # Two trainings of one recipe end with ranges of their own: d_min and d_max tell which model scored.
+        if recorded and all(recorded.get(key) == self.provenance.get(key) for key in (*DECISIVE, "d_min", "d_max")):
+            table = pd.read_csv(self.file, dtype={"pair_id": str}, keep_default_na=False)
+        self._table = table.set_index("pair_id")
+
+    def score(self, pairs):
+        """Return ``pair_id, distance, s_d, s_p, score_slm`` as `dre.slm.SLM.score`; DreError if a pair is not known."""
+        found = self._look_up(pairs)
+        low, high = self.provenance["d_min"], self.provenance["d_max"]
+        found.insert(1, "distance", low + (high - low) * found["s_d"])
+        return found.assign(score_slm=1 - found["s_d"] + found["s_p"])
+
+    def distances(self, pairs):
+        """Return ``pair_id, distance`` and, of a trained model, ``s_p``, as `dre.slm.SLM.distances` does."""
+        return self.score(pairs)[["pair_id", "distance", "s_p"]] if "d_min" in self.provenance else self._look_up(pairs)
+
+    def _look_up(self, pairs):
+        if self.slm is not None:
+            self._record(pairs)
+        ids = pairs["pair_id"].astype(str)
+        unknown = ids[~ids.isin(self._table.index)]
+        if len(unknown):
+            said = f"{len(unknown)} of {len(ids)} pairs (such as {unknown.iloc[0]}) have no score of {self.name}"
+            raise DreError(f"{said}: RETRAIN=1 trains the model and records them")
+        return self._table.loc[ids].reset_index()
+
+    def _record(self, pairs):
+        pairs = pairs[~pairs["pair_id"].isin(self._table.index)].drop_duplicates("pair_id")
+        if not len(pairs):  # what is recorded stays: another batch would round it otherwise
+            return
+        trained = "d_min" in self.provenance
+        new = self.slm.score(pairs)[["pair_id", "s_d", "s_p"]] if trained else self.slm.distances(pairs).iloc[:, :2]
+        new = new.set_index("pair_id").map(lambda value: float(f"{value:.6g}"))
+        self._table = pd.concat([self._table, new])
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        partial = self.file.with_name(self.file.name + ".partial")  # renamed when complete: no half file is ever read
+        # Without a time stamp, so that the same scores are the same bytes.
+        self._table.to_csv(partial, float_format="%.6g", compression={"method": "gzip", "mtime": 0})
+        self._json.unlink(missing_ok=True)  # scores and provenance of two models never lie side by side
+        os.replace(partial, self.file)
+        partial.write_text(json.dumps(self.provenance, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        os.replace(partial, self._json)
+
+
+def trained(profile, key, recipe, seed, disentangled=True, progress=False):
+    """Return the SLM of one training of a profile, or what was recorded of it.
+
+    For profile ``public`` these are the recorded `Scores`, DreError if they are another model's; with ``RETRAIN=1`` the
+    model, found in or trained into the build folder, whose scores are recorded. For others it is the SLM itself.
+    ``key`` is that of one of ``profile.sets``, or several joined by ``+``; for the rest see `dre.slm.fit`.
+    """
+    recipe = recipes.get(recipe, epochs=profile.epochs.get(recipe), disentangled=disentangled)
+    entries = {entry.key: entry for entry in profile.sets}
+    parts = [contexts(entries[one], profile.rated) for one in key.split("+")]
+    train, dev = ([context for part in parts for context in part[i]] for i in (0, 1))
+    extra = None if recipe.mixture is None else beside(profile, dev)
+    made_of = (train, dev, recipe, seed, profile.encoder, extra)
+    file = _file(profile, key, recipe, seed, disentangled)
+    if _recorded(profile):
+        return _read(file, decisive(*made_of))
+    from dre.slm.train import fit
+
+    fingerprint = describe(*made_of)["fingerprint"]
+    out = profile.build / "models" / f"{file.name.removesuffix('.csv.gz')}-{fingerprint[:12]}"
+    slm = fit(train, dev, out, recipe, seed, profile.encoder, progress=progress, beside=extra)
+    return Scores(file, slm) if profile.name == "public" else slm
+
+
+def seeds(profile, key, recipe, disentangled=True):
+    """Return the seeds that `trained` has an answer for: those of a profile, of ``public`` the recorded ones."""
+    files = {seed: _file(profile, key, recipes.get(recipe), seed, disentangled) for seed in profile.seeds}
+    return [seed for seed, file in files.items() if file.exists() or not _recorded(profile)]
+
+
+def untrained(profile):
+    """Return the encoder before any training, or its recorded cosine distances; ask it for ``distances(pairs)``."""
+    file, made_of = profile.results / "scores" / "encoder-untrained.csv.gz", {"encoder": profile.encoder}
+    if _recorded(profile):
+        return _read(file, made_of)
+    from dre.slm.model import SLM
+
+    slm = SLM.untrained(profile.encoder)
+    slm.provenance = made_of
+    return Scores(file, slm) if profile.name == "public" else slm
+
+
+def figure5(profile, shown):
+    """Return the embeddings of Figure 5: of recipe ``paper`` on the profile's first set, with and without sep().
+
+    Arrays ``context_id``, ``kind`` ("c", "p", "a": each context ``shown``, its positives, its adversarials), and (n, d)
+    ``whole`` and ``robust`` (of a context h_c) of the model, ``plain`` of its control.
+    """
+    file = profile.results / "scores" / "figure5.npz"
+    if _recorded(profile):
+        with np.load(file) as kept:
+            return dict(kept)
+    models = [trained(profile, profile.sets[0].key, "paper", profile.seed, sep) for sep in (True, False)]
+    slm, control = (getattr(model, "slm", model) for model in models)
+    rows = [
+        (one.context_id, kind, text)
+        for one in shown
+        for kind, texts in (("c", [slm.context(one.turns)]), ("p", one.positives), ("a", one.adversarials))
+        for text in texts
+    ]
+    ids, kinds, texts = zip(*rows)
+    h = {part: value.cpu().numpy() for part, value in slm.encode(texts).items()}
+    found = {"context_id": np.array(ids), "kind": np.array(kinds), "whole": h["sentence_embedding"]}
+    found["robust"] = np.where(found["kind"][:, None] == "c", h["anchor"], h["robust"])
+    found["plain"] = control.encode(texts)["sentence_embedding"].cpu().numpy()
+    if profile.name == "public":
+        np.savez_compressed(file, **found)
+    return found
+
+
+def _recorded(profile):
+    """Whether a profile lives on recorded scores."""
+    return profile.name == "public" and os.environ.get("RETRAIN", "0") in ("", "0")
+
+
+def _file(profile, key, recipe, seed, disentangled):
+    return profile.results / "scores" / f"{key}-{recipe.name}{'' if disentangled else '-plain'}-seed{seed}.csv.gz"
+
+
+def _read(file, made_of):
+    """Return recorded scores if their model was made of what is asked for."""
+    found = Scores(file)
+    if differ := [key for key in DECISIVE if found.provenance.get(key) != made_of.get(key)]:
+        wrong = f"are those of another model, with other {', '.join(differ)}" if found.provenance else "are missing"
+        raise DreError(f"recorded scores of {found.name} {wrong}: RETRAIN=1 trains the one asked for and records them")
+    return found

@@ -1,0 +1,254 @@
+"""Training an SLM: the loop, the curves of Figures 3 and 4, going on after an interruption, and ``dre slm train``."""
+
+import math
+import os
+import random
+import shutil
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import torch
+from tqdm.auto import tqdm
+from transformers import get_linear_schedule_with_warmup
+
+from dre.classification import choose_threshold
+from dre.dialogues import load, pairs
+from dre.errors import DreError
+from dre.slm import losses, recipes
+from dre.slm.data import Beside, describe, mixed
+from dre.slm.encoder import native_bf16
+from dre.slm.model import SLM
+
+CHUNK = 12  # texts of similar length that are encoded together: little of a chunk is padding
+MAX_NORM = 1.0  # of the gradient of a step
+SAMPLE = 200  # training contexts on which the curves are measured: all would cost as much as an epoch
+
+
+def fit(
+    train,
+    dev,
+    out,
+    recipe="paper",
+    seed=0,
+    encoder="minilm",
+    epochs=None,
+    disentangled=True,
+    progress=True,
+    beside=None,
+):
+    """Train an SLM, or load it when ``out`` already holds the result of exactly this call.
+
+    Parameters
+    ----------
+    train, dev : list of Context
+        ``dev``, which may be empty, is measured (curves), and the threshold is chosen on it.
+    out : path
+        Folder of the model. From ``<out>.work`` an interrupted training goes on after its last complete epoch.
+    recipe, epochs, disentangled, encoder
+        See `dre.slm.recipes.get` and `dre.slm.encoder.load_encoder`.
+    beside : dre.slm.data.Beside, optional
+        What a recipe with a mixture learns from as well.
+    """
+    recipe = recipes.get(recipe, epochs=epochs, disentangled=disentangled)
+    out, work = Path(out), Path(f"{out}.work")
+    provenance = describe(train, dev, recipe, seed, encoder, beside)
+    if out.exists():
+        slm = SLM.load(out)
+        if slm.provenance.get("fingerprint") != provenance["fingerprint"]:
+            raise DreError(f"{out} holds another model: train into another folder or delete this one")
+        return slm
+    work.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(seed)
+    slm = SLM.untrained(encoder, recipe)
+    slm.provenance = provenance
+    slm.provenance["curves"] = _train(slm, train, dev, seed, beside or Beside(), work / "epoch.pt", progress)
+    slm.calibrate(train)
+    if dev:
+        negatives = "ar" if any(context.randoms for context in dev) else "a"
+        table = pairs(dev, kinds="p" + negatives)
+        slm.set_threshold(choose_threshold(slm.score(table)["score_slm"], table["kind"], negatives))
+    slm.save(out)
+    shutil.rmtree(work)
+    return slm
+
+
+def _train(slm, train, dev, seed, beside, checkpoint, progress):
+    """Take a fresh SLM through the stages of its recipe; return the curves, one row per stage, epoch and split."""
+    recipe, encoder, head = slm.recipe, slm.encoder, slm.head
+    rows = training_rows(train, slm.context)
+    measured = {"train": random.Random(seed).sample(train, min(SAMPLE, len(train)))} | ({"dev": dev} if dev else {})
+    steps = math.ceil(len(rows) / recipe.batch_contexts)
+    kept = _last_epoch(checkpoint, slm)
+    curves, done = kept.get("curves", []), kept.get("done", 0)  # done: epochs, of all stages
+    for number, stage in enumerate(recipe.stages):
+        encoder.requires_grad_("encoder" in stage.trains)
+        head.requires_grad_("head" in stage.trains)
+        if recipe.frozen_words:
+            encoder[0].model.get_input_embeddings().requires_grad_(False)
+        passes = [rows] * stage.epochs
+        if recipe.mixture:
+            passes = mixed(rows, beside, slm.context, recipe.mixture, stage.epochs, seed + number)
+        optimizer = torch.optim.AdamW(_groups(slm))
+        total = steps * stage.epochs
+        schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(recipe.warmup * total), total)
+        before = sum(earlier.epochs for earlier in recipe.stages[:number])
+        if done <= before:
+            curves += _measure(slm, measured, stage.name, 0)
+        elif done < before + stage.epochs:
+            optimizer.load_state_dict(kept["optimizer"])
+            schedule.load_state_dict(kept["schedule"])
+        for epoch in range(max(done - before, 0), stage.epochs):
+            # Every epoch has random numbers of its own, so a training that goes on draws what it would have drawn.
+            torch.manual_seed(int(np.random.SeedSequence([seed, number, epoch]).generate_state(1)[0]))
+            order = torch.randperm(len(rows)).tolist()
+            encoder.train("encoder" in stage.trains)  # no dropout in an encoder that does not learn
+            head.train()
+            name = f"{recipe.name}, {stage.name} {epoch + 1}/{stage.epochs}"
+            for start in tqdm(range(0, len(order), recipe.batch_contexts), name, disable=not progress, unit="step"):
+                batch = [passes[epoch][i] for i in order[start : start + recipe.batch_contexts]]
+                _loss(slm, batch, stage.terms).backward()
+                torch.nn.utils.clip_grad_norm_([*encoder.parameters(), *head.parameters()], MAX_NORM)
+                optimizer.step()
+                schedule.step()
+                optimizer.zero_grad()
+            curves += _measure(slm, measured, stage.name, epoch + 1)
+            parts = {"encoder": encoder, "head": head, "optimizer": optimizer, "schedule": schedule}
+            state = {name: part.state_dict() for name, part in parts.items()} | {"curves": curves}
+            state |= {"done": before + epoch + 1, "fingerprint": slm.provenance["fingerprint"]}
+            torch.save(state, partial := checkpoint.with_suffix(".partial"))
+            os.replace(partial, checkpoint)  # no half checkpoint is ever read
+    for part in (encoder, head):
+        part.requires_grad_(True).eval()
+    return curves
+
+
+def _loss(slm, rows, terms):
+    """Eq. 16 on a batch of rows, of which every distinct text is encoded once."""
+    recipe, head, device = slm.recipe, slm.head, slm.encoder.device
+    texts, index = pair_batch(rows) if recipe.mixture else triplet_batch(rows, recipe.pairs)
+    with torch.autocast(device.type, torch.bfloat16, enabled=native_bf16()):
+        h, index = head(_embed(slm.encoder, texts)), index.to(device)
+        if recipe.mixture:
+            return losses.total(losses.mixture_terms(head, h, index, terms))
+        return losses.total(losses.triplet_terms(head, h, index, terms, recipe))
+
+
+def training_rows(contexts, text):
+    """Return one row per context: ``text`` of its turns (as encoded), its positives, its adversarials; or DreError."""
+    lacking = [context.context_id for context in contexts if not (context.positives and context.adversarials)]
+    if lacking or not contexts:
+        what = f"{len(lacking)} of {len(contexts)} contexts lack positive or adversarial responses"
+        raise DreError(f"{what} {lacking[:3]}: training needs at least one context, and one response of each kind")
+    return [(text(context.turns), context.positives, context.adversarials) for context in contexts]
+
+
+def triplet_batch(rows, pairs="all"):
+    """Return the distinct texts of some rows, shortest first, and (m, 3) triplets of places among them.
+
+    Five positives and five adversarials of a context make 25 triplets, but only 11 texts; encoded one by one, 75.
+    """
+    texts, place = _distinct(text for c, positives, adversarials in rows for text in (c, *positives, *adversarials))
+    combine = zip if pairs == "zip" else product
+    triplets = [(c, p, a) for c, positives, adversarials in rows for p, a in combine(positives, adversarials)]
+    return texts, torch.tensor([[place[text] for text in triplet] for triplet in triplets])
+
+
+def pair_batch(rows):
+    """Return the distinct texts of rows of a mixture, as above, and (m, 4): kind, two places among them, score."""
+    some = [pair for row in rows for pair in row]
+    texts, place = _distinct(text for _, c, r, _ in some for text in (c, r))
+    return texts, torch.tensor([(kind, place[c], place[r], score) for kind, c, r, score in some], dtype=torch.float32)
+
+
+def _distinct(texts):
+    """The distinct texts, shortest first, and the place of each among them."""
+    texts = sorted(set(texts), key=lambda text: (len(text), text))
+    return texts, {text: i for i, text in enumerate(texts)}
+
+
+def _embed(encoder, texts):
+    """(n, d) embeddings that a gradient can flow through, encoded in chunks."""
+    # Word vectors are looked up at once: the gradient of a lookup is as large as the vocabulary, one per chunk is slow.
+    chunks = [encoder.preprocess(texts[i : i + CHUNK]) for i in range(0, len(texts), CHUNK)]
+    ids = [chunk.pop("input_ids").to(encoder.device) for chunk in chunks]
+    words = encoder[0].model.get_input_embeddings()(torch.cat([i.flatten() for i in ids]))
+    h = []
+    for chunk, i, vectors in zip(chunks, ids, words.split([i.numel() for i in ids])):
+        features = {key: value.to(encoder.device) for key, value in chunk.items() if torch.is_tensor(value)}
+        h.append(encoder(features | {"inputs_embeds": vectors.view(*i.shape, -1)})["sentence_embedding"])
+    return torch.cat(h)
+
+
+def _groups(slm):
+    """The parameters that learn: the head at a rate of its own, biases and norms without decay."""
+    groups = []
+    for part, rate in ((slm.encoder, slm.recipe.learning_rate), (slm.head, slm.recipe.head_learning_rate)):
+        decayed, plain = [], []
+        for name, parameter in part.named_parameters():
+            if parameter.requires_grad:
+                (plain if name.endswith("bias") or "norm" in name.lower() else decayed).append(parameter)
+        groups.append({"params": decayed, "lr": rate, "weight_decay": slm.recipe.weight_decay})
+        groups.append({"params": plain, "lr": rate, "weight_decay": 0.0})
+    return groups
+
+
+@torch.no_grad()
+def _measure(slm, measured, stage, epoch):
+    """One point of Figures 3 and 4 per split, over all triplets: the losses of Eq. 12 and 15, and the shares right."""
+    points = []
+    for split, contexts in measured.items():
+        texts, index = triplet_batch(training_rows(contexts, slm.context))
+        # In the precision of the training itself: float32 would double the cost of every epoch's end.
+        with torch.autocast(slm.encoder.device.type, torch.bfloat16, enabled=native_bf16()):
+            h = {name: part if part is None else part.float() for name, part in slm.encode(texts).items()}
+        c, p, a = index.unbind(dim=1)
+        h_c, h_p, h_a = h["anchor"][c], h["robust"][p], h["robust"][a]
+        logits, labels = losses.class_logits(slm.head, h, index.to(h_c.device))
+        two = labels != losses.NON_ROBUST
+        point = {
+            "contrastive_loss": losses.contrastive(h_c, h_p, h_a, slm.recipe.margin),
+            "triplet_accuracy": losses.distance(h_c, h_p) < losses.distance(h_c, h_a),
+            "classification_loss": losses.classification(logits, labels),
+            "classification_accuracy": logits[two][:, :2].argmax(-1) == labels[two],
+        }
+        point = {name: values.float().mean().item() for name, values in point.items()}
+        points.append({"stage": stage, "epoch": epoch, "split": split} | point)
+    return points
+
+
+def _last_epoch(checkpoint, slm):
+    """Take the model to where this training was interrupted and return the rest of its state; {} at the beginning."""
+    kept = torch.load(checkpoint, slm.encoder.device, weights_only=True) if checkpoint.exists() else {}
+    if kept.get("fingerprint") != slm.provenance["fingerprint"]:
+        return {}
+    slm.encoder.load_state_dict(kept["encoder"])
+    slm.head.load_state_dict(kept["head"])
+    return kept
+
+
+def add(subparsers):
+    """Add the command ``slm``."""
+    actions = subparsers.add_parser("slm", help="train the small model").add_subparsers(metavar="action", required=True)
+    parser = actions.add_parser("train", help="train one, or go on with a training that was interrupted")
+    option = parser.add_argument
+    option("--train", type=_named, metavar="NAME:SPLIT", required=True, help="such as dailydialog++:train")
+    option("--dev", type=_named, metavar="NAME:SPLIT", default=[], help="data for the curves and the threshold")
+    option("--out", metavar="FOLDER", required=True, help="where the model goes")
+    option("--encoder", default="minilm", help="minilm (default), distilbert, a Hub id or a folder")
+    option("--epochs", type=int, metavar="N", help="of every stage, instead of the recipe's own")
+    option("--recipe", default="paper", help="paper (default), released or context")
+    option("--seed", type=int, default=0, metavar="N", help="default: 0")
+    option("--plain", action="store_true", help="without disentanglement, the control of Figures 3 and 4")
+    parser.set_defaults(run=_run)
+
+
+def _named(name_and_split):
+    name, _, split = name_and_split.partition(":")
+    return load(name, split)
+
+
+def _run(args):
+    slm = fit(args.train, args.dev, args.out, args.recipe, args.seed, args.encoder, args.epochs, not args.plain)
+    n, fingerprint, low, high = (slm.provenance[name] for name in ("contexts", "fingerprint", "d_min", "d_max"))
+    print(f"{args.out}: {n['train']:,} contexts, fingerprint {fingerprint[:12]}, d in [{low:.4f}, {high:.4f}]")

@@ -1,0 +1,197 @@
+"""Correlation with people: bootstrap intervals, paired permutation tests, Holm's correction. NaN is a missing score.
+
+Resampled are contexts, never single responses, since several share one. The number of a method trained with several
+seeds is the mean over them, and seeds are resampled, too (``over_seeds=True``): the interval then speaks of other
+dialogues and of another training, otherwise of other dialogues for these very models. With k seeds the resampled mean
+varies by (k - 1) / k of the variance that new trainings would have: of few seeds the interval is rather too narrow.
+"""
+
+import numpy as np
+import pandas as pd
+from scipy.stats import rankdata
+
+from dre.errors import DreError
+
+LEVEL = 0.05  # two-sided: intervals of 95 %, adjusted p-values below it count as shown
+BLOCK = 256  # resamples handled at once, so that the work stays in the cache
+
+
+def context_weights(contexts, n=1000, seed=0):
+    """How often each row is in each resample of whole contexts, (1 + n, rows), in the first line once."""
+    code, drawn = _resamples(contexts, n, seed)
+    return drawn[:, code]
+
+
+def draws(scores, human, contexts, method="spearman", n=1000, seed=0):
+    """Correlation of each column of ``scores`` (rows, columns), no NaN, with ``human`` (rows,): (1 + n, columns).
+
+    The first line is of the data, the others of resamples of contexts, exact with ties: the midranks are anew those of
+    each resample. ``method`` is "spearman" or "pearson". NaN where a score or the rating does not vary.
+    """
+    y, x = np.asarray(human, float), np.atleast_2d(np.asarray(scores, float).T).T
+    if len(y) < 3:  # two points always correlate by 1 or -1
+        return np.full((1 + n, x.shape[1]), np.nan)
+    code, drawn = _resamples(contexts, n, seed)
+    order = np.argsort(code, kind="stable")  # rows of one context stand together
+    x, y, code = x[order], y[order], code[order]
+    starts = np.searchsorted(code, np.arange(drawn.shape[1]))
+    return _spearman(x, y, code, starts, drawn) if method == "spearman" else _pearson(x, y, starts, drawn)
+
+
+def correlate(scores, human, contexts, method="spearman", n=1000, seed=0, over_seeds=True):
+    """Correlation of each method with people. Resampled: contexts, and with ``over_seeds`` a method's training seeds.
+
+    ``scores``: one column per method; with two levels of columns (method, seed), or as a dict of method to DataFrame,
+    one column per training seed. A column ``pair_id`` is left out. A row that lacks a score counts for the other
+    methods only. ``human, contexts`` (rows,): ratings in any unit, NaN where unrated; ``context_id``. ``method``:
+    "spearman" or "pearson". ``n, seed``: number of resamples, and the seed of their generator.
+
+    Returns a DataFrame by ``method``: ``r`` (mean over seeds), ``low, high`` (95 %; NaN for a single context), ``sd``
+    over seeds (NaN for one), ``n`` rows used.
+    """
+    scores, human, contexts = _aligned(scores, human, contexts)
+    rows = {}
+    for name in scores.columns.unique(0):
+        seen = scores[name].notna().all(axis=1).to_numpy() & ~np.isnan(human)
+        r = draws(scores.loc[seen, name], human[seen], contexts[seen], method, n, seed)
+        rows[name] = {"r": r[0].mean(), **_interval(r, contexts[seen], seed, over_seeds), "n": int(seen.sum())}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
+
+
+def compare(a, b, human, contexts, n=1000, permutations=10_000, seed=0, over_seeds=True):
+    """Does a correlate (Spearman) with people otherwise than b, on the rows that both have scored?
+
+    Resampled for the interval: contexts, and with ``over_seeds`` the seeds, the same ones for a and b. The p-value
+    swaps a and b in whole contexts, in all seeds at once; it speaks of these models, not of other trainings.
+
+    ``a, b``: a Series, or a DataFrame with one column per training seed; as many seeds on both sides, in one order, or
+    one column on one side. ``human, contexts`` as in `correlate`.
+
+    Returns a dict: ``difference`` (a less b, mean over seeds), ``low, high`` (95 %), ``sd`` over seeds, ``p``
+    (two-sided, (1 + hits) / (1 + permutations)), ``n`` rows used.
+    """
+    both, human, contexts = _aligned({"a": a, "b": b}, human, contexts)
+    seen = both.notna().all(axis=1).to_numpy() & ~np.isnan(human)
+    a, b, human, contexts = both.loc[seen, "a"], both.loc[seen, "b"], human[seen], contexts[seen]
+    r = draws(both[seen], human, contexts, n=n, seed=seed)
+    gain = r[:, : a.shape[1]] - r[:, a.shape[1] :]
+    p = np.nan if np.isnan(gain[0]).any() else _permuted(a, b, human, contexts, permutations, seed)
+    found = {"difference": gain[0].mean(), **_interval(gain, contexts, seed, over_seeds)}
+    return found | {"p": p, "n": int(seen.sum())}
+
+
+def mean(values, contexts, n=1000, seed=0, over_seeds=True):
+    """Mean of values (rows,) or (rows, seeds). Resampled: contexts, and with ``over_seeds`` the seeds.
+
+    Returns a dict: ``mean, low, high`` (95 %; NaN for a single context), ``sd`` over seeds, ``n`` rows without NaN.
+    """
+    values, contexts = np.atleast_2d(np.asarray(values, float).T).T, np.asarray(contexts)
+    seen = ~np.isnan(values).any(axis=1)
+    values, contexts = values[seen], contexts[seen]
+    if not len(values):
+        return dict.fromkeys(("mean", "low", "high", "sd"), np.nan) | {"n": 0}
+    code, drawn = _resamples(contexts, n, seed)
+    sums = np.zeros((drawn.shape[1], values.shape[1] + 1))
+    np.add.at(sums, code, np.column_stack([values, np.ones(len(values))]))
+    total = drawn @ sums
+    means = total[:, :-1] / total[:, -1:]
+    return {"mean": means[0].mean(), **_interval(means, contexts, seed, over_seeds), "n": len(values)}
+
+
+def holm(p):
+    """Holm's step-down adjusted p-values (Holm 1979) of a family, all tests (tests,) of a table; NaN is one not run."""
+    p = np.asarray(p, float)
+    run = np.flatnonzero(~np.isnan(p))
+    order, adjusted = run[np.argsort(p[run], kind="stable")], np.full_like(p, np.nan)
+    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)), 1)
+    return adjusted
+
+
+def _resamples(contexts, n, seed):
+    """The number of each row's context, and how often each context is in the data and in each resample (1 + n, G)."""
+    code, names = pd.factorize(np.asarray(contexts))
+    drawn = np.random.default_rng(seed).multinomial(len(names), np.full(len(names), 1 / len(names)), size=n)
+    return code, np.vstack([np.ones(len(names)), drawn])
+
+
+def _interval(found, contexts, seed, over_seeds):
+    """Interval and sd over seeds of (1 + n, seeds) numbers, the first line of the data, the others of resamples."""
+    k, n = found.shape[1], len(found) - 1
+    share = np.full((n, k), 1 / k)
+    if over_seeds and k > 1:  # a generator of its own: the resamples of contexts are the same with and without seeds
+        share = np.random.default_rng([seed, 1]).multinomial(k, share[0], size=n) / k
+    drawn = (share * found[1:]).sum(axis=1)
+    drawn = drawn[~np.isnan(drawn)]
+    known = len(drawn) >= max(n / 2, 1) and len(set(contexts)) > 1
+    low, high = np.quantile(drawn, [LEVEL / 2, 1 - LEVEL / 2]) if known else (np.nan, np.nan)
+    return {"low": low, "high": high, "sd": found[0].std(ddof=1) if k > 1 else np.nan}
+
+
+def _aligned(scores, human, contexts):
+    """Scores as a table with two levels of columns, (method, seed); people's ratings and contexts as arrays."""
+    if not isinstance(scores, dict):
+        scores = pd.DataFrame(scores).drop(columns="pair_id", errors="ignore")
+        scores = {name: scores[[name]] for name in scores.columns.unique(0)}
+    scores = {name: pd.DataFrame(one) for name, one in scores.items()}
+    scores = {name: one.set_axis(range(one.shape[1]), axis=1) for name, one in scores.items()}
+    first = next(iter(scores.values())).index
+    for name, one in (scores | {"human": human, "contexts": contexts}).items():
+        if len(one) != len(first) or (hasattr(one, "index") and not first.equals(one.index)):
+            raise DreError(f"{name} has other rows than the scores; expected the same {len(first)} rows in one order")
+    return pd.concat(scores, axis=1).astype(float), np.asarray(human, float), np.asarray(contexts)
+
+
+def _spearman(x, y, code, starts, drawn):
+    # Twice the centred midrank of row i in a resample is the sum over contexts g of drawn[g] * signs[g, i]: one matrix
+    # product, of sums of at most n integers, which single precision holds exactly.
+    signs, out = [_signs(v, starts) for v in (y, *x.T)], np.empty((len(drawn), x.shape[1]))
+    for b in range(0, len(drawn), BLOCK):
+        w = drawn[b : b + BLOCK].astype(np.float32)
+        rows, rank_y = w[:, code].astype(float), (w @ signs[0]).astype(float)
+        spread_y = np.vecdot(rows * rank_y, rank_y)
+        for j, sign_x in enumerate(signs[1:]):
+            rank_x = (w @ sign_x).astype(float)
+            weighted = rows * rank_x
+            out[b : b + BLOCK, j] = _ratio(np.vecdot(weighted, rank_y), np.vecdot(weighted, rank_x) * spread_y, 0.0)
+    return out
+
+
+def _signs(v, starts):
+    """For each context g and row i: how many rows of g lie below v_i, less how many lie above, (G, n)."""
+    step = max(1, 4_000_000 // len(v))
+    parts = [np.sign(v[i : i + step, None] - v).astype(np.float32) for i in range(0, len(v), step)]
+    return np.concatenate([np.add.reduceat(part, starts, axis=1) for part in parts]).T
+
+
+def _pearson(x, y, starts, drawn):
+    x, y = ((v - v.mean(axis=0)) / np.maximum(np.ptp(v, axis=0), 1e-300) for v in (x, y[:, None]))
+    moments = [np.ones_like(y), x, y, x * x, y * y, x * y]
+    n, sx, sy, sxx, syy, sxy = (drawn @ np.add.reduceat(v, starts, axis=0) for v in moments)
+    return _ratio(n * sxy - sx * sy, (n * sxx - sx**2) * (n * syy - sy**2), 1e-12 * n**2 * sxx * syy)
+
+
+def _ratio(covariance, variances, least):
+    """Correlation, NaN where nothing varies (beyond rounding)."""
+    return np.divide(covariance, np.sqrt(variances), out=np.full_like(covariance, np.nan), where=variances > least)
+
+
+def _permuted(a, b, human, contexts, permutations, seed):
+    """Two-sided p of the difference when a and b are swapped in whole contexts; midranks are not ranked again."""
+    code, names = pd.factorize(contexts)
+    swaps = np.random.default_rng(seed).integers(0, 2, (permutations, len(names)), dtype=np.int8)
+    swaps = np.vstack([np.zeros(len(names)), swaps])  # in the first line nothing is swapped
+    y, one, other = ((v - v.mean(axis=0)) / v.std(axis=0) for v in (rankdata(v, axis=0) for v in (human, a, b)))
+    one, other = np.broadcast_arrays(one, other)
+    gain = np.mean([_swapped(x, z, y, code, swaps) for x, z in zip(one.T, other.T)], axis=0)
+    return (1 + (np.abs(gain[1:]) >= abs(gain[0]) - 1e-10).sum()) / (1 + permutations)
+
+
+def _swapped(x, z, y, code, swaps):
+    """Difference of the correlations with y after each swap (P, G); every sum is linear in the 0/1 swaps."""
+    by_context, found = np.zeros((swaps.shape[1], 3)), []
+    np.add.at(by_context, code, np.stack([z - x, z**2 - x**2, (z - x) * y], axis=1))
+    total, square, cross = (swaps @ by_context).T
+    for v, sign in ((x, 1), (z, -1)):
+        variance = (v @ v + sign * square) / len(y) - ((sign * total) / len(y)) ** 2
+        found.append(_ratio((v @ y + sign * cross) / len(y), variance, 1e-10))
+    return found[0] - found[1]

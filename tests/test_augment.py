@@ -1,0 +1,273 @@
+"""Algorithm 1 against a local model, the quality report by hand, the sheet for people, the command."""
+
+import json
+import re
+
+import judge_servers as servers
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import needs_data
+
+from dre import augment, dialogues, judges
+from dre.augment import algorithm, quality, sheet
+from dre.cli import main
+from dre.dialogues import Context, pairs
+from dre.errors import DreError
+
+WORDS = ("one", "two", "three", "four", "five")
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key-0123456789")
+
+
+def contexts(n=2):
+    return [Context("own", f"c{i}", "train", ("Is the kettle on?", f"Which one, number {i}?")) for i in range(n)]
+
+
+def judge(server, **options):
+    return judges.open("openai:m", store=":memory:", base_url=server.url, attempts=1, **options)
+
+
+class Model:
+    """Writes ten responses that name their round, and labels by the first word, other than that what is `wrong`."""
+
+    def __init__(self, wrong=(), replies=(), tokens=(50, 10)):
+        self.wrong, self.replies, self.tokens, self.seen = set(wrong), dict(replies), tokens, []
+
+    def __call__(self, request):
+        said = request.body["messages"][-1]["content"]
+        number = int(re.search(r"number (\d+)\?", said)[1])
+        response = re.search(r"<response-(\w+)>\n(.*)\n</response-\1>", said)
+        prompt = "classify" if response else "refine" if "What the check found" in said else "generate"
+        what = response[2] if response else prompt
+        self.seen.append((prompt, number, said))
+        if self.replies.get(what):
+            reply = self.replies[what].pop(0)
+            return servers.openai(*reply) if isinstance(reply, tuple) else reply
+        if response:
+            positive = what.startswith("positive") != (what in self.wrong)
+            return servers.openai(json.dumps({"label": "Positive" if positive else "Negative"}), tokens=self.tokens)
+        times = sum(one[:2] == (prompt, number) for one in self.seen) if prompt == "refine" else 0
+        texts = {kind: [f"{kind} {word}, {number}" + " anew" * times for word in WORDS] for kind in algorithm.EXPECTED}
+        return servers.openai(json.dumps(texts), tokens=self.tokens)
+
+    @property
+    def counts(self):
+        return tuple(sum(one[0] == prompt for one in self.seen) for prompt in ("generate", "refine", "classify"))
+
+
+def test_what_passes_is_accepted_in_one_round_saved_and_asked_once(tmp_path):
+    with servers.Server(model := Model()) as server:
+        one = judge(server, price="1,2")
+        result, again = augment.generate(contexts(3), one), augment.generate(contexts(3), one)
+    assert model.counts == (3, 0, 30) and again.contexts == result.contexts and again.spent == 0
+    assert [c.positives for c in result.contexts] == [tuple(f"positive {w}, {i}" for w in WORDS) for i in range(3)]
+    report = result.report
+    assert report[["status", "rounds", "calls"]].drop_duplicates().to_numpy().tolist() == [["accepted", 1, 11]]
+    assert result.spent == pytest.approx(report["cost"].sum()) == pytest.approx(33 * (50 * 1 + 10 * 2) / 1e6)
+    assert result.save(tmp_path / "a.jsonl") == 3 and result.save(tmp_path / "r.jsonl", rejected=True) == 0
+    assert algorithm.read(tmp_path / "a.jsonl") == result.contexts
+    result.save(tmp_path / "named.jsonl", turns=False)
+    line = (tmp_path / "named.jsonl").read_text().splitlines()[1]
+    assert "kettle" not in line and json.loads(line)["context_sha256"] == dialogues.context_sha256(contexts()[1].turns)
+
+
+def test_only_what_was_rejected_is_replaced_and_checked_again_or_to_the_letter_all_ten():
+    with servers.Server(model := Model(wrong=["adversarial two, 1"])) as server:
+        result = augment.generate(contexts(2), judge(server))
+        assert model.counts == (2, 1, 21) and result.report["rounds"].tolist() == [1, 2]
+        (said,) = [said for prompt, _, said in model.seen if prompt == "refine"]
+        assert said.count("was labelled") == 1
+        assert "Adversarial response 2 was labelled Positive, expected Negative." in said
+        expected = [f"adversarial {word}, 1" for word in WORDS]
+        expected[1] += " anew"
+        assert list(result.contexts[1].adversarials) == expected
+        model.seen.clear()
+        result = augment.generate(contexts(2)[1:], judge(server), max_rounds=2, again="generate")
+    assert model.counts == (2, 0, 20) and result.report["responses_accepted"].tolist() == [9]
+
+
+def test_what_never_passes_is_reported_and_its_draft_kept(tmp_path):
+    wrong = ["adversarial two, 0", "adversarial two, 0 anew", "adversarial two, 0 anew anew"]
+    with servers.Server(model := Model(wrong)) as server:
+        result = augment.generate(contexts(1), judge(server))
+    assert model.counts == (1, 2, 12) and not result.contexts
+    (row,) = result.report.itertuples()
+    assert (row.status, row.rounds, row.calls, row.responses_accepted) == ("rejected", 3, 15, 9)
+    assert row.reason == "Adversarial response 2 was labelled Positive, expected Negative."
+    assert result.save(tmp_path / "r.jsonl", rejected=True) == 1 and result.save(tmp_path / "a.jsonl") == 0
+
+
+def test_a_revision_puts_new_texts_where_something_was_rejected_and_nowhere_else():
+    item = algorithm.Item(contexts(1)[0])
+    first = {kind: [f"{kind} {word}" for word in WORDS] for kind in algorithm.EXPECTED}
+    item.revise(first, anew=True)
+    item.labels = {place: algorithm.EXPECTED[place[0]] for place in item.draft}
+    item.labels |= {("positive", 1): "Negative", ("positive", 3): "Negative", ("adversarial", 0): "Positive"}
+    item.revise({"positive": ["new", *first["positive"][:2], "third", "POSITIVE  one"], "adversarial": []})
+    changed = {
+        place: text for place, text in item.draft.items() if text not in (*first["positive"], *first["adversarial"])
+    }
+    assert changed == {("positive", 1): "new", ("positive", 3): "third"}
+    assert len(item.labels) == 8 and item.rejected == [("adversarial", 0)]
+
+
+@pytest.mark.parametrize(
+    ("reply", "status"),
+    [(("I would rather talk.",), "malformed"), (("", "stop", "No."), "refused"), (("{", "length"), "truncated")],
+)
+def test_useless_drafts_use_up_their_round_and_are_counted(reply, status):
+    with servers.Server(model := Model(replies={"generate": [reply, reply]})) as server:
+        asked = judge(server)
+        one = augment.generate(contexts(1), asked, max_rounds=2).report.iloc[0]
+        assert (one["status"], one["rounds"], model.counts) == (status, 2, (2, 0, 0))
+        assert f"Round 1, generate: {status} (" in one["reason"]
+        more = augment.generate(contexts(1), asked, max_rounds=3).report.iloc[0]
+    assert (more["status"], more["rounds"], model.counts) == ("accepted", 3, (3, 0, 10))
+
+
+def test_a_check_without_a_label_is_asked_again_in_the_next_round():
+    with servers.Server(model := Model(replies={"positive one, 0": [("Hard to say.",)]})) as server:
+        result = augment.generate(contexts(1), judge(server))
+    assert model.counts == (1, 0, 11) and result.report["status"].tolist() == ["accepted"]
+
+
+@pytest.mark.parametrize(
+    ("failing", "first", "then"), [("positive three, 0", (2, 0, 20), (0, 0, 1)), ("generate", (2, 0, 10), (1, 0, 10))]
+)
+def test_a_failed_call_waits_for_another_run_which_asks_for_that_alone(failing, first, then):
+    with servers.Server(model := Model(replies={failing: [servers.error("openai", 500)]})) as server:
+        asked = judge(server)
+        report = augment.generate(contexts(2), asked).report
+        assert sorted(report["status"]) == ["accepted", "error"]
+        assert report["reason"].str.contains(": error (", regex=False).sum() == 1
+        assert model.counts == first
+        model.seen.clear()
+        assert augment.generate(contexts(2), asked).report["status"].tolist() == ["accepted"] * 2
+    assert model.counts == then
+
+
+def test_the_ceiling_holds_over_all_prompts_and_the_rest_is_asked_later():
+    with servers.Server(model := Model(tokens=(3000, 100))) as server:
+        how = {"price": "10,10", "max_tokens": 100, "concurrency": 1}
+        whole = augment.generate(contexts(3), judge(server, **how)).spent
+        for share in (0, 0.5, 0.9):
+            model.seen.clear()
+            one = judge(server, max_usd=share * whole, **how)
+            result = augment.generate(contexts(3), one)
+            assert share * whole - 0.1 <= result.spent <= share * whole and one.max_usd == share * whole
+            assert result.stopped == "budget" and set(result.report["status"]) <= {"accepted", "missing"}
+            before, one.max_usd = sum(model.counts), None
+            assert len(augment.generate(contexts(3), one).contexts) == 3
+            assert before < 33 == sum(model.counts)
+
+
+def test_another_model_checks_and_what_cannot_be_asked_is_refused_before_anything_is_paid():
+    with servers.Server(writer := Model()) as one, servers.Server(other := Model()) as two:
+        writes = judge(one, price="1,1", max_usd=5.0)
+        checks = judges.open("openai:other", store=writes.store, base_url=two.url)
+        with pytest.raises(DreError, match="no price of openai:other"):
+            augment.generate(contexts(1), writes, checks)
+        for bad in (judge(one, repeats=2), judges.open("recorded:claude-2026-11")):
+            with pytest.raises(DreError, match="can be asked"):
+                augment.generate(contexts(1), bad)
+        for given, options in (([], {}), (contexts(1) * 2, {}), (contexts(1), {"max_rounds": 0})):
+            with pytest.raises(DreError, match="expected"):
+                augment.generate(given, writes, **options)
+        assert writer.counts == other.counts == (0, 0, 0)
+        writes.max_usd = None
+        assert len(augment.generate(contexts(1), writes, checks).contexts) == 1
+    assert writer.counts == (1, 0, 0) and other.counts == (0, 0, 10)
+
+
+def test_measures_by_hand():
+    one = Context("own", "0", "train", ("Is the kettle on the stove?",), ("The kettle boils.",), ("Kettle!", "It is."))
+    table = pairs([one])
+    np.testing.assert_array_equal(quality.overlap(table), [0.5, 1.0, np.nan])  # kettle of {kettle, boils}; all; none
+    same = Context("own", "1", "train", ("Hm?",), ("a b c d e",) * 2, ("a b x y",))
+    np.testing.assert_allclose(quality.self_bleu(pairs([same])), [1, 1, np.nan])
+    assert quality.distinct(same) == 6 / 11
+    with pytest.raises(DreError, match="three: no context"):
+        quality.report({"three": contexts(2)})
+
+
+def test_the_embedded_corpus_measures_as_before_and_a_leak_is_seen():
+    whole = [one for split in dialogues.SPLITS["mini"] for one in dialogues.load("mini", split)]
+    (row,) = quality.report({"mini": whole}, {"mini": whole[:60]}, at_most=500, n=100).to_dict("records")
+    expected = {"overlap_positive": 6.61299, "overlap_adversarial": 22.1043, "overlap_only": 73.25, "length_only": 51.75,
+                "response_only": 61.9167, "self_bleu_positive": 3.8634, "distinct_2": 95.1507}  # fmt: skip
+    assert {name: row[name] for name in expected} == pytest.approx(expected, abs=1e-4)
+    assert row["leaked"] == 50 and row["overlap_only_low"] < 73.25 < row["overlap_only_high"]
+
+
+@needs_data
+def test_recorded_responses_name_the_pairs_of_the_augmented_sets_and_one_was_labelled_otherwise():
+    loaded = pairs([one for split in ("train", "test") for one in dialogues.load("convai2-augmented", split)])
+    table = augment.recorded()
+    assert loaded["pair_id"].map(table.set_index("pair_id")["response"]).equals(loaded["response"])
+    assert len(table) == 4000 and table.loc[~table["accepted"], "pair_id"].tolist() == ["convai2-valid/3892/a4"]
+
+
+def fill(path, key, out, wrong=(), separator=",", **change):
+    design = pd.read_csv(key)["kind"].map({"p": "Yes", "a": "no "})
+    filled = pd.read_csv(path, keep_default_na=False).assign(fits=design)
+    filled.loc[filled["item"].isin(wrong), "fits"] = design.map({"Yes": "no", "no ": "y"})
+    for column, value in change.items():
+        filled.loc[0, column] = value
+    filled.to_csv(out, sep=separator, index=False)
+    return out
+
+
+def test_a_sheet_is_blind_and_its_answers_are_compared_with_the_design_and_each_other(tmp_path):
+    path, corpus = tmp_path / "sheet.csv", dialogues.load("mini", "test")
+    key = sheet.write(corpus, path, n=20, seed=2)
+    shown, kept = pd.read_csv(path, keep_default_na=False), pd.read_csv(key)
+    assert shown.columns.tolist() == sheet.SHEET and set(shown["fits"]) == {""}
+    assert (kept["kind"] == "p").sum() == 10 and not kept["kind"].is_monotonic_increasing
+    assert shown["response"].tolist() == pairs(corpus).set_index("pair_id").loc[kept["pair_id"], "response"].tolist()
+    with pytest.raises(DreError, match="new"):
+        sheet.write(corpus, path)
+    one = fill(path, key, tmp_path / "one.csv")
+    # Two positives called wrong: 18 of 20 right, 8 yes of 20, so kappa = (.9 - .5) / .5 = .8 with the design.
+    two = fill(path, key, tmp_path / "two.csv", kept.query("kind == 'p'")["item"].tolist()[:2], ";")
+    answers, summary = sheet.read([one, two], key)
+    assert (answers["one"] != answers["two"]).sum() == 2
+    value = summary.set_index(["annotator", "measure"])["value"]
+    assert value["one", "overall"] == 100 and value["one", "kappa with the design"] == pytest.approx(1)
+    assert [value["two", name] for name in ("positive", "adversarial", "overall")] == [80, 100, 90]
+    assert value["two", "kappa with the design"] == pytest.approx(0.8) == value["one, two", "kappa"]
+    for change in ({"fits": "maybe"}, {"item": 2}):
+        with pytest.raises(DreError, match="one.csv: 20 rows for 20 items, without yes or no: 1:"):
+            sheet.read(fill(path, key, one, **change), key)
+
+
+def test_a_faulty_line_is_named(tmp_path):
+    path, good = tmp_path / "own.jsonl", '{"id": "x", "context": "Hello.\\nHi."}\n\n'
+    for line in ("{", "[]", '{"id": "a"}', '{"id": 1, "context": [""]}', '{"id": "x", "context": "a"}'):
+        path.write_text(good + line)
+        with pytest.raises(DreError, match="own.jsonl:3: "):
+            algorithm.read(path)
+    path.write_text(good)
+    assert algorithm.read(path) == [Context("own", "x", "train", ("Hello.", "Hi."))]
+
+
+def test_the_command_generates_reports_and_makes_a_sheet(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [json.dumps({"id": one.id, "context": one.turns}) for one in contexts(6)]
+    (tmp_path / "own.jsonl").write_text("\n".join(lines))
+    with servers.Server(Model(wrong=["adversarial two, 1"])) as server:
+        how = ["--judge", "openai:m", "--base-url", server.url, "--store", "s.sqlite", "--rejected", "r.jsonl"]
+        run = ["augment", "generate", "own.jsonl", "-o", "a.jsonl", *how]
+        assert main([*run, "--rounds", "1"]) == 1 and "5 accepted, 1 rejected" in capsys.readouterr().out
+        assert main([*run, "--checker", "openai:m", "--checker-base-url", server.url]) == 0
+    assert len(algorithm.read("a.jsonl")) == 6
+    assert main(["augment", "report", "a.jsonl", "--held-out", "own.jsonl", "-o", "q.csv"]) == 0
+    assert pd.read_csv("q.csv")["measured"].tolist() == [6] and "response only" in capsys.readouterr().out
+    assert main(["augment", "sheet", "write", "a.jsonl", "-o", "sheet.csv", "-n", "10"]) == 0
+    fill("sheet.csv", "sheet.key.csv", "anna.csv")
+    assert main(["augment", "sheet", "read", "anna.csv", "--key", "sheet.key.csv"]) == 0
+    assert "anna: overall 100.00 [100.00, 100.00]" in capsys.readouterr().out
+    assert main([*run[:4], "nowhere/a.jsonl", *how]) == 2

@@ -1,0 +1,132 @@
+import functools
+import hashlib
+import http.server
+import subprocess
+import sys
+import threading
+import types
+
+import pytest
+import yaml
+
+import dre
+from dre import cli, fetch
+from dre.errors import DreError
+
+TEXT, BLOB = b"hello\n", "ce013625030ba8dba906f756967f9e9ca394464a"  # as git names this content
+
+
+@pytest.fixture
+def registry(tmp_path, monkeypatch):
+    """Two registered files, an empty data directory, and a local server that has both."""
+    served = tmp_path / "served" / "owner" / "repo" / "c0ffee"
+    served.mkdir(parents=True)
+    files = [
+        {"path": "a (1).txt", "size": 6, "sha256": hashlib.sha256(TEXT).hexdigest()},
+        {"path": "b.txt", "git_blob": BLOB},
+    ]
+    for file in files:
+        (served / file["path"]).write_bytes(TEXT)
+    source = {"name": "greetings", "owner": "owner", "repository": "repo", "commit": "c0ffee", "licence": "MIT"}
+    path = tmp_path / "sources.yaml"
+    path.write_text(yaml.safe_dump([source | {"what": "two files", "files": files}]))
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args):
+            pass
+
+    handler = functools.partial(Quiet, directory=tmp_path / "served")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setattr(fetch, "REGISTRY", path)
+        monkeypatch.setattr(fetch, "RAW", f"http://127.0.0.1:{server.server_port}/")
+        monkeypatch.setenv("DRE_DATA_HOME", str(tmp_path / "home"))
+        fetch.sources.cache_clear()
+        yield served
+        server.shutdown()
+    fetch.sources.cache_clear()
+
+
+def test_help_names_every_command_and_loads_nothing_heavy():
+    code = (
+        "import sys; from dre.cli import main\n"
+        "try: main(['--help'])\n"
+        "finally: print({'torch', 'pandas', 'transformers', 'pooch'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert all(f"    {word}" in done.stdout for word in cli.ROOMS)
+    assert done.stdout.endswith("set()\n")
+
+
+def test_outcomes_become_exit_codes(monkeypatch, capsys):
+    def run(args):
+        if args.what == "bad":
+            raise DreError("found 3 columns, expected 4: add a column")
+        if args.what == "stop":
+            raise KeyboardInterrupt
+        return {"failed": 1}.get(args.what)
+
+    def add(subparsers):
+        parser = subparsers.add_parser("data")
+        parser.add_argument("what")
+        parser.set_defaults(run=run)
+
+    monkeypatch.setitem(sys.modules, "dre.fetch", types.SimpleNamespace(add=add))
+    codes = [cli.main(["data", what]) for what in ("fine", "failed", "bad", "stop")]
+    assert codes == [0, 1, 2, 130]
+    assert capsys.readouterr().err.startswith("error: found 3 columns, expected 4: add a column\ninterrupted")
+    for words in ([], ["nonsense"], ["data"]):
+        with pytest.raises(SystemExit) as stopped:
+            cli.main(words)
+        assert stopped.value.code == 2
+
+
+@pytest.mark.parametrize("words", cli.GONE)
+def test_a_removed_word_says_what_to_use_instead(words, capsys):
+    assert cli.main([*words.split(), "pairs.jsonl"]) == 2
+    assert capsys.readouterr().err.startswith(f"error: `dre {words}` is no more: use `dre ")
+
+
+def test_the_package_names_what_it_has():
+    with pytest.raises(AttributeError, match="module 'dre' has no attribute 'nothing'"):
+        _ = dre.nothing
+    done = subprocess.run([sys.executable, "-m", "dre", "judge", "batch"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr[:6]) == (2, "error:")
+
+
+def test_files_are_fetched_once_and_held_to_their_hash(registry, capsys):
+    assert cli.main(["data", "verify", "greetings"]) == 1
+    assert cli.main(["data", "fetch"]) == 0
+    for file in registry.iterdir():
+        file.unlink()  # what is here is not asked for again
+    assert cli.main(["data", "fetch", "greetings"]) == 0
+    assert fetch.fetch("a (1).txt").read_bytes() == fetch.fetch("/b.*").read_bytes() == TEXT
+    assert cli.main(["data", "verify"]) == 0
+    for ending in ("b.txt", "a (1).txt"):
+        fetch.fetch(ending).write_bytes(b"hello!\n")
+        with pytest.raises(DreError, match="has (sha256|git_blob) .*, expected .*: delete the file"):
+            fetch.fetch(ending)
+    capsys.readouterr()
+    assert cli.main(["data", "verify"]) == 1
+    assert capsys.readouterr().out.endswith("0 right, 0 absent, 2 wrong\n")
+    assert cli.main(["data", "list"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[:7] == ["greetings", "2", "of", "2", "0.0", "MB", "MIT"]
+
+
+def test_what_cannot_be_fetched_is_one_clear_sentence(registry, monkeypatch, tmp_path):
+    (registry / "a (1).txt").write_bytes(b"something else")
+    with pytest.raises(DreError, match=r"/home/.*a \(1\).txt from http.*a%20%281%29.txt: .*DRE_DATA_HOME.*known hash"):
+        fetch.fetch("a (1).txt")
+    (registry / "b.txt").unlink()
+    with pytest.raises(DreError, match=r"DRE_DATA_HOME.*404"):
+        fetch.fetch("b.txt")
+    monkeypatch.setattr(fetch, "RAW", "http://127.0.0.1:9/")
+    with pytest.raises(DreError, match=r"b.txt from http://127.0.0.1:9/.*DRE_DATA_HOME.*ConnectionError"):
+        fetch.fetch("b.txt")
+    assert not [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
+    for ending, n in (("c.txt", 0), (".txt", 2)):
+        with pytest.raises(DreError, match=f"{n} registered files end in '{ending}', expected one"):
+            fetch.fetch(ending)
+    with pytest.raises(DreError, match="unknown data source 'bye': use one of greetings"):
+        fetch._groups(["bye"])

@@ -1,0 +1,71 @@
+"""Means, paired tests and ranks of systems, against scipy and by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats as scipy_stats
+
+from dre import stats
+from dre.score import compare
+
+
+def frame(scores, context, system="a", **columns):
+    table = pd.DataFrame({"score": np.asarray(scores, float), "context_id": [f"{c:016x}" for c in context]})
+    table = table.assign(**{"system": system, "status": "ok"} | columns)
+    return table.assign(**dict.fromkeys(compare.MEASURES[1:], np.nan))
+
+
+def summary(*frames):
+    return compare.summarise(pd.concat(frames, ignore_index=True))
+
+
+@pytest.mark.parametrize("n", [6, 40])
+def test_the_permutation_test_is_scipys(n):
+    d = np.random.default_rng(n).normal(0.35, 1, n)
+    theirs = scipy_stats.permutation_test((d,), np.mean, permutation_type="samples", n_resamples=20_000, rng=0).pvalue
+    assert compare.sign_flip_test(d) == pytest.approx(theirs, abs=0.01)
+    assert compare.sign_flip_test(np.ones(5)) > stats.LEVEL  # so few cannot show a difference
+
+
+def test_the_difference_is_taken_on_the_contexts_of_both():
+    (pair,) = compare.compare(pd.DataFrame({"a": [1, 2, 3, np.nan], "b": [0, 2, np.nan, 9]}))
+    assert pair["difference"] == 0.5 and pair["n_contexts"] == 2 and pair["p_permutation"] == 1.0
+    (pair,) = summary(frame([1], [1]), frame([1], [2], "b"))["comparisons"]
+    assert pair["p_holm"] is pair["difference"] is None and pair["n_contexts"] == 0
+
+
+def test_systems_that_no_test_separates_share_ranks():
+    def ranks(tests, **means):
+        tests = [dict(zip(("a", "b", "difference", "p_holm"), test)) for test in tests]
+        found = compare.rank([{"system": name, "score": score} for name, score in means.items()], tests)
+        return [(row["system"], row["rank"], row["rank_last"]) for row in found]
+
+    tests = [("c", "a", -2, 0.01), ("c", "b", -1.9, 0.01), ("a", "b", 0.1, 0.5)]
+    assert ranks(tests, c=1.0, a=3.0, b=2.9) == [("a", 1, 2), ("b", 1, 2), ("c", 3, 3)]
+    between = [("a", "b", 0.5, 0.2), ("a", "c", 1, 0.01), ("b", "c", 0.5, np.nan)]
+    assert ranks(between, a=3.0, b=2.5, c=2.0) == [("a", 1, 2), ("b", 1, 3), ("c", 2, 3)]
+
+
+@pytest.mark.parametrize("groups", [4000, 100])
+def test_a_clear_difference_is_found_and_none_is_not(groups, monkeypatch):
+    monkeypatch.setattr(compare, "GROUPS", groups)
+    rng = np.random.default_rng(1)
+    context, base = rng.integers(0, 2**63, 300), rng.normal(size=300)
+    shifted, other = base + 0.3 + rng.normal(0, 0.3, 300), rng.permutation(base)
+    found = summary(frame(base, context, "b"), frame(shifted, context, "a"), frame(other, context, "c"))
+    best, *others = found["systems"]
+    assert (best["system"], best["rank"], best["rank_last"]) == ("a", 1, 1) and {row["rank"] for row in others} == {2}
+    assert best["score"] == pytest.approx(shifted.mean()) and found["contexts"] == 300 and best["n"] == 300
+    expected = stats.mean(shifted, context, n=4000, seed=1)
+    assert [best["score_low"], best["score_high"]] == pytest.approx([expected["low"], expected["high"]], abs=0.03)
+    p = {(row["a"], row["b"]): row["p_holm"] for row in found["comparisons"]}
+    assert p["a", "b"] < 0.01 and p["a", "c"] < 0.01 and p["b", "c"] > 0.05
+
+
+def test_missing_scores_are_counted_and_left_out_and_one_context_has_no_interval():
+    found = summary(frame([1.0, np.nan, 3.0], [1, 2, 3], status=["ok", "malformed", "ok"]))["systems"][0]
+    assert (found["score"], found["n"], found["n_missing"]) == (2.0, 2, 1)
+    assert found["statuses"] == {"ok": 2, "malformed": 1}
+    found = summary(frame([1.0, 2.0], [1, 1], accepted=[True, False]))
+    assert found["comparisons"] == [] and found["systems"][0]["score_low"] is None
+    assert found["systems"][0]["score"] == 1.5 and found["systems"][0]["accepted"] == 0.5

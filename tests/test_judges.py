@@ -1,0 +1,211 @@
+"""The judge: resumption after kills, ceiling, interruption, slow servers, and the table."""
+
+import asyncio
+import contextlib
+import multiprocessing
+import os
+import random
+import signal
+import threading
+import time
+from collections import Counter
+
+import judge_servers as servers
+import pandas as pd
+import pytest
+from judge_servers import Server, pairs
+
+import dre.judges
+from dre.errors import DreError
+from dre.judges import asking
+from dre.judges.store import Store
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(asking, "BACKOFF", 0.001)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+
+def judge(url, store=":memory:", **options):
+    return dre.judges.open("openai:test-model", store=store, base_url=url, **options)
+
+
+def stored(path):
+    with contextlib.closing(Store(path)) as store:  # an open SQLite file must not be carried into a forked process
+        return sum(row[6] for row in store.summary())
+
+
+def wait_for(condition):
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.002)
+
+
+def score_in_child(url, path, n, concurrency, key):
+    os.environ["OPENAI_API_KEY"] = key  # tells the server whose request it is
+    judge(url, path, concurrency=concurrency).score(pairs(n))
+
+
+def test_twenty_kills_lose_no_more_than_what_was_in_flight(tmp_path):
+    n, concurrency, rng = 160, 5, random.Random(20261120)
+    path, processes, gained = tmp_path / "store.sqlite", multiprocessing.get_context("fork"), []
+    with Server(servers.graded, delay=0.02) as server:
+        whole = judge(server.url, concurrency=50).score(pairs(n))  # and the children find the SDK imported
+        for kill in range(20):
+            before, kept = len(server.requests), stored(path)
+            child = processes.Process(target=score_in_child, args=(server.url, path, n, concurrency, f"key-{kill}"))
+            child.start()
+            more = rng.randint(0, 9)
+            wait_for(lambda: len(server.requests) >= before + more or not child.is_alive())  # noqa: B023
+            time.sleep(rng.random() * 0.03)
+            os.kill(child.pid, signal.SIGKILL)
+            child.join()
+            gained.append(stored(path) - kept)
+        assert 0 < stored(path) < n
+        left = n - stored(path)
+        resumed = judge(server.url, path, concurrency=concurrency).score(pairs(n))
+        asked = Counter(request.headers["authorization"].removeprefix("Bearer ") for request in server.requests)
+    for kill in range(20):
+        assert 0 <= asked[f"key-{kill}"] - gained[kill] <= concurrency, f"{asked}, kept {gained}"
+    assert asked["no-key"] == n + left
+    columns = ["pair_id", "score_llm", "status", "n_samples", "n_ok"]
+    pd.testing.assert_frame_equal(resumed[columns], whole[columns])
+    assert whole["score_llm"].nunique() > 5
+
+
+def test_a_second_run_asks_nothing_and_new_pairs_only_are_asked():
+    with Server(servers.graded) as server:
+        one = judge(server.url)
+        first, again = one.score(pairs(4)), one.score(pd.DataFrame(pairs(6)))
+        assert len(server.requests) == 6 and one.last.calls == 2
+        pd.testing.assert_frame_equal(first, again.head(4))
+        twin = pairs(1)[0] | {"pair_id": "twin"}  # the same texts under another name
+        assert one.score([*pairs(1), twin])["score_llm"].nunique() == 1 and len(server.requests) == 6
+        assert list(one.score(pairs(7), ask=False)["status"]) == ["ok"] * 6 + ["missing"]
+
+
+def test_what_is_no_score_is_kept_and_asked_again_on_demand():
+    answers = iter(['{"score": 9}', "no", '{"score": 2}'])
+    with Server(lambda request: servers.openai(next(answers))) as server:
+        one = judge(server.url)
+        for retry in ([], [], ["refused"], ["malformed"]):
+            assert list(one.score(pairs(1), retry=retry)["status"]) == ["malformed"]
+        assert len(server.requests) == 2 and one.score(pairs(1), retry=["malformed"])["score_llm"][0] == 2
+        with pytest.raises(DreError, match="expected a list of malformed"):
+            one.score(pairs(1), retry=["bad"])
+
+
+def test_repeats_are_averaged_and_first_asks_for_another_reply():
+    answers = iter(['{"score": 1}', "what?", '{"score": 4}', '{"score": 5}'])
+    with Server(lambda request: servers.openai(next(answers))) as server:
+        row = judge(server.url, repeats=3, concurrency=1, price="1,1").score(pairs(1)).iloc[0]
+        assert (row["score_llm"], row["n_samples"], row["n_ok"], row["status"]) == (2.5, 3, 2, "ok")
+        assert row["cost"] == pytest.approx(3 * 60e-6)
+        assert judge(server.url).score(pairs(1), first=3)["score_llm"][0] == 5
+
+
+def test_a_run_in_which_every_call_fails_ends_early():
+    with Server(lambda request: servers.error("openai", 400, "bad form")) as server:
+        said = "8 calls in a row failed, the last with HTTP 400: .*bad form"
+        pytest.raises(DreError, judge(server.url, concurrency=2).score, pairs(100)).match(said)
+    assert len(server.requests) <= 10
+
+
+def test_no_more_calls_are_in_flight_than_allowed():
+    with Server(servers.graded, delay=0.02) as server:
+        judge(server.url, concurrency=7).score(pairs(40))
+        assert server.most_flying == 7 and judge(server.url).concurrency == 4
+
+
+@pytest.mark.parametrize("concurrency", [None, 40])
+def test_a_slow_server_is_not_asked_twice(concurrency):
+    with Server(servers.graded, delay=0.05, slots=1) as server:
+        table = judge(server.url, timeout=1, concurrency=concurrency).score(pairs(40))
+    assert (table["status"] == "ok").all()
+    assert len(server.requests) <= 1.1 * 40
+
+
+def test_a_lost_call_is_given_up_while_others_are_answered():
+    lost = []
+
+    def script(request):
+        lose = b"number 3?" in request.raw and not lost
+        lost.extend([1] if lose else [])
+        return servers.openai('{"score": 3}', delay=30 if lose else 0.02)
+
+    with Server(script) as server:
+        one, start = judge(server.url, timeout=0.3, concurrency=4, price="1,1"), time.monotonic()
+        table = one.score(pairs(200))
+    assert (table["status"] == "ok").all() and one.last.calls == 201
+    assert time.monotonic() - start < 10
+    assert one.last.spent > table["cost"].sum() + 0.001  # the lost call may be billed, at the most it can cost
+
+
+def test_inside_a_running_event_loop():
+    async def notebook(url):
+        return judge(url).score(pairs(3))
+
+    with Server(servers.graded) as server:
+        assert (asyncio.run(notebook(server.url))["status"] == "ok").all()
+
+
+def test_an_interrupt_lets_the_calls_in_flight_finish(tmp_path):
+    with Server(servers.graded, delay=0.1) as server:
+        one = judge(server.url, tmp_path / "s.sqlite", concurrency=4)
+
+        def interrupt():
+            wait_for(lambda: len(server.requests) >= 6)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        threading.Thread(target=interrupt).start()
+        with pytest.raises(KeyboardInterrupt):
+            one.score(pairs(100))
+        assert stored(one.store.path) == len(server.requests) == one.last.calls < 100
+
+
+@pytest.mark.parametrize("concurrency", [1, 20])
+@pytest.mark.parametrize("tokens", [(50, 10), (2000, 1024)])
+def test_the_ceiling_holds_under_concurrency(concurrency, tokens):
+    with Server(lambda request: servers.openai('{"score": 3}', tokens=tokens), delay=0.01) as server:
+        one = judge(server.url, price="1,10", max_usd=0.05, concurrency=concurrency)
+        table = one.score(pairs(60))
+        calls, spent = len(server.requests), one.last.spent
+    assert spent <= 0.05 and table["cost"].sum() == pytest.approx(spent) and calls == (table["status"] == "ok").sum()
+    if calls < 60:
+        assert one.last.stopped == "budget" and set(table["status"]) == {"ok", "missing"}
+        assert spent + 2 * (3500 + 10 * 1024) / 1e6 > 0.05  # what was left would not have been enough for another call
+
+
+def test_the_ceiling_holds_when_calls_are_billed_without_an_answer():
+    with Server(lambda request: servers.Answer(b"{"), delay=0.005) as server:
+        one = judge(server.url, price="1,10", max_usd=0.03, concurrency=3)
+        one.score(pairs(20))
+    assert 0 < one.last.spent <= 0.03 and one.last.stopped == "budget"
+
+
+def test_a_ceiling_needs_a_price_before_anything_is_asked():
+    free, unknown = {"store": ":memory:", "max_usd": 1}, "no price is known for openai:unheard-of.*--price"
+    pytest.raises(DreError, dre.judges.open, "openai:unheard-of", **free).match(unknown)
+    assert dre.judges.open("openai:unheard-of", **free, price="1,2").price.output == 2
+    assert dre.judges.open("ollama:any", **free).price.cost(10, 10) == 0
+    for wrong in ({"max_usd": -1}, {"price": "1"}, {"price": "a,b"}, {"concurrency": 0}, {"n": 3}, {"repeats": 0}):
+        pytest.raises(DreError, dre.judges.open, "openai:gpt-4o-mini", store=":memory:", **wrong)
+
+
+def test_what_is_estimated_is_what_is_asked():
+    with Server(lambda request: servers.openai('{"score": 3}', tokens=(600, 20))) as server:
+        one = judge(server.url, price="1,10")
+        text = one.estimate(pairs(10))
+        assert text.startswith("10 calls to make") and "1,024 per reply" in text and "at most $0.1" in text
+        one.score(pairs(10))
+        assert one.estimate(pairs(10)) == "0 calls to make: all is stored" and len(server.requests) == 10
+    assert "8,192 per reply" in dre.judges.open("openai:gpt-5-mini", store=":memory:").estimate(pairs(1))
+
+
+def test_faults_of_pairs_specs_and_addresses_are_named():
+    for bad, said in (([*pairs(1), *pairs(1)], "own/0"), ([{"pair_id": "x"}], "context")):
+        pytest.raises(DreError, judge("http://a").score, bad).match(said)
+    pytest.raises(DreError, dre.judges.open, "cohere:x").match("expected one of openai:<model>")
+    pytest.raises(DreError, judge, "http://user:pass@host").match("base URL")

@@ -1,0 +1,92 @@
+"""Eq. 12-16 and the terms of recipe `context` against values worked out by hand."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from dre.slm import losses, recipes
+from dre.slm.head import Head
+
+# Unit vectors in the plane, so cosine distances are 1 - cos(angle).
+EAST, NORTH, WEST = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 2.0]]), torch.tensor([[-3.0, 0.0]])
+NORTH_EAST = torch.tensor([[1.0, 1.0]])
+
+
+def test_equations_12_to_16_by_hand():
+    found = [losses.distance(EAST, other).item() for other in (EAST, NORTH, WEST, NORTH_EAST)]
+    assert found == pytest.approx([0, 1, 2, 1 - math.sqrt(0.5)])
+    # Eq. 12: d(c, p) = 1, d(c, a) = 1 - sqrt(1/2): 1 - 0.2929 + 0.5; then nearer by more than the margin
+    assert losses.contrastive(EAST, NORTH, NORTH_EAST, 0.5).item() == pytest.approx(0.5 + math.sqrt(0.5))
+    assert losses.contrastive(EAST, NORTH_EAST, WEST, 0.5).item() == 0
+    d = torch.tensor([0.0, 0.2, 0.5, 1.5])
+    assert losses.separation(d).tolist() == pytest.approx([0.25, 0.09, 0, 0])
+    assert losses.separation(d, z=1).tolist() == pytest.approx([0, 0.04, 0.25, 2.25])
+    found = losses.robust_distances(EAST, NORTH, WEST, NORTH_EAST)
+    assert [d.item() for d in found] == pytest.approx([1, 1 + math.sqrt(0.5), 2])
+    value = losses.classification(torch.tensor([[0.0, 0.0, 0.0], [math.log(2), 0.0, 0.0]]), torch.tensor([1, 0]))
+    assert value.tolist() == pytest.approx([math.log(3), math.log(2)])
+    assert losses.total({"a": torch.tensor([1.0, 3.0]), "b": torch.tensor([0.5])}).item() == pytest.approx(2.5)
+
+
+def embeddings(*rows):
+    h = torch.tensor(rows, dtype=torch.float32)
+    return {"sentence_embedding": h, "anchor": h, "robust": h, "non_robust": None}
+
+
+@pytest.mark.parametrize("sep", ["maps", "halves"])
+def test_every_term_of_triplets_equals_the_equations_on_each(sep):
+    head = Head(8, sep)
+    with torch.no_grad():
+        h = head(torch.randn(5, 8))
+        triplets = torch.tensor([(0, p, a) for p in (1, 2) for a in (3, 4)])
+        got = losses.triplet_terms(head, h, triplets, recipes.JOINT, recipes.PAPER)
+        for row, (c, p, a) in enumerate(triplets.tolist()):
+            parts = (("anchor", c), ("robust", p), ("robust", a), ("non_robust", p), ("non_robust", a))
+            h_c, pr, ar, pn, an = (h[part][i : i + 1] for part, i in parts)
+            d1, d2, d3 = losses.robust_distances(pr, pn, ar, an)
+            expected = [losses.contrastive(h_c, pr, ar), *map(losses.separation, (d1, d2, d3))]
+            for name, value in zip(recipes.JOINT, expected):
+                assert got[name][row].item() == pytest.approx(value.item(), abs=1e-6), name
+            logits, labels = head.logits(h_c.expand(4, -1), torch.cat([pr, ar, pn, an])), torch.tensor([1, 0, 2, 2])
+            assert torch.allclose(got["L_cls"][row :: len(triplets)], losses.classification(logits, labels), atol=1e-5)
+
+
+def test_in_batch_negatives_never_include_another_positive_of_the_same_context():
+    h = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
+    triplets = torch.tensor([(0, 2, 4), (0, 3, 4), (1, 5, 4)])
+    got = losses.triplet_terms(None, embeddings(*h.tolist()), triplets, ("L_in_batch",), recipes.get("released"))
+    cos = F.normalize(h, dim=-1) @ F.normalize(h, dim=-1).T * 20
+    allowed = {(0, 2): [2, 4, 5], (0, 3): [3, 4, 5], (1, 5): [2, 3, 4, 5]}
+    for value, ((c, p), candidates) in zip(got["L_in_batch"], allowed.items()):
+        expected = torch.logsumexp(cos[c, candidates], 0) - cos[c, p]
+        assert value.item() == pytest.approx(expected.item(), abs=1e-4)
+
+
+def test_contrast_in_both_directions_by_hand():
+    """Two contexts, the first with two right responses; cosines of 1 and 0, scale 20."""
+    h = embeddings([1, 0], [0, 1], [1, 0], [1, 0], [0, 1])
+    index = torch.tensor([[0, 0, 2, 0], [0, 0, 3, 0], [0, 1, 4, 0]], dtype=torch.float32)
+    near = math.log(1 + math.exp(-20))  # each right response against the one of the other context
+    far = math.log(1 + 2 * math.exp(-20))  # the second context meets both responses of the first
+    found = losses.mixture_terms(None, h, index, ("L_fit",))["L_fit"].item()
+    assert found == pytest.approx(((near + far) / 2 + (near + near) / 2) / 2, abs=1e-7)
+
+
+def test_classification_and_grades_of_a_mixture_by_hand():
+    """With a head that answers by place: logits (0, first entry of the response), grade 2 x second entry."""
+    head = SimpleNamespace(
+        logits=lambda h_c, h_r: torch.stack([torch.zeros(len(h_r)), h_r[:, 0]], dim=1),
+        grades=lambda h_c, h_r: 2 * h_r[:, 1],
+    )
+    h = embeddings([1, 0], [0, 1], [2.0, 0], [-1.0, 0], [3.0, 0.5])
+    index = torch.tensor([[0, 0, 2, 0], [0, 1, 2, 0], [1, 0, 3, 0], [2, 1, 4, 5.0]], dtype=torch.float32)
+    found = losses.mixture_terms(head, h, index, recipes.MIXTURE_TERMS)
+    right, wrong = math.log(1 + math.exp(-2)), math.log(1 + math.exp(-1))
+    other = math.log(1 + math.exp(2))  # the same response with the other context, which this head cannot tell
+    assert found["L_reads"].item() == pytest.approx(0.5 * right + 0.25 * wrong + 0.25 * other)
+    assert losses.swapped(index[:2, 1].long(), torch.arange(2))[0].tolist() == [1, 0]
+    assert found["L_grade"].item() == pytest.approx((1 - 2) ** 2)
+    assert losses.mixture_terms(head, h, index[:3], ("L_grade",))["L_grade"].item() == 0

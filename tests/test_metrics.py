@@ -1,0 +1,83 @@
+import numpy as np
+import pandas as pd
+import pytest
+import tiny
+from conftest import needs_data
+
+from dre import metrics, stats
+
+ROWS = [
+    ("the train is late", "the train was late"),
+    ("The train is late !", "the train is late!"),
+    ("tea", "no tea"),
+    ("it is late", None),
+    ("  ", "it is late"),
+    ("we can do it", " we can do it "),
+]
+ITEMS = pd.DataFrame(ROWS, columns=["response", "reference"]).assign(pair_id=[f"made/{i}" for i in range(6)])
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    return tiny.encoder(tmp_path_factory.mktemp("tiny"))
+
+
+def test_shared_words_by_hand():
+    pair = [("the train is late", "the train was late")]
+    bleu = metrics.bleu(pair)[0]
+    assert bleu[0] == pytest.approx(3 / 4)
+    assert bleu[1] == pytest.approx((3 / 4 * 1 / 3) ** 0.5)
+    rouge = metrics.rouge(pair)[0]
+    assert rouge.tolist() == pytest.approx([3 / 4, 1 / 3, 3 / 4])
+    # three of four words match, in two chunks: harmonic mean 3/4, penalty 0.5 (2/3)^3
+    assert metrics.meteor(pair)[0] == pytest.approx(3 / 4 * (1 - 0.5 * (2 / 3) ** 3))
+    assert metrics.meteor([("she walked", "she walks")])[0] == pytest.approx(1 - 0.5 * (1 / 2) ** 3)  # by their stems
+
+
+def test_embedding_metrics_by_hand():
+    x, y = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[1.0, 0.0]])
+    extrema, greedy, average = metrics.embedding(x, y)
+    assert extrema == pytest.approx(0.5**0.5)  # the extremes of x are (1, 1)
+    assert average == pytest.approx(0.5**0.5)
+    assert greedy == pytest.approx(((1 + 0) / 2 + 1) / 2)
+    assert np.isnan(metrics.embedding(x, y[:0])).all()
+
+
+def test_bertscore_by_hand_special_tokens_match_but_do_not_count():
+    x = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]), np.array([True, True, False])
+    y = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([True, False])
+    precision, recall = (1 + 0.8) / 2, 1.0
+    assert metrics.bertscore(x, y) == pytest.approx(2 * precision * recall / (precision + recall))
+
+
+def test_a_table_has_every_metric_and_says_nothing_where_nothing_can_be_compared(encoder):
+    table = metrics.reference_based(ITEMS, encoder)
+    assert table.columns.tolist() == ["pair_id", *metrics.COLUMNS]
+    scores = table.drop(columns="pair_id")
+    assert scores.isna().all(axis=1).tolist() == [False, False, False, True, True, True]
+    assert scores[:3].notna().all(axis=None) and (scores[:3] <= 1 + 1e-6).all(axis=None)
+    assert scores.loc[1, metrics.COLUMNS[:7]].tolist() == pytest.approx([1] * 7)  # case, marks
+    alone = metrics.reference_based(ITEMS[2:3], encoder).drop(columns="pair_id")
+    assert alone.iloc[0].tolist() == pytest.approx(scores.loc[2].tolist(), abs=1e-6)  # depends on no other pair
+    perfect = metrics.reference_based(ITEMS, encoder, itself=True).drop(columns=["pair_id", "METEOR"]).loc[5]
+    assert perfect.tolist() == pytest.approx([1.0] * len(perfect), abs=1e-6)  # METEOR's penalty counts one chunk, too
+
+
+def test_length_is_counted_in_words_between_white_space():
+    assert metrics.length(pd.Series(["Well, no!", " a  b\nc ", ""])).tolist() == [2, 3, 0]
+
+
+@needs_data
+def test_personachat_correlations_are_those_computed_independently():
+    from dre import ratings
+
+    items = ratings.rated("personachat-usr")
+    found = stats.correlate(metrics.reference_based(items), items["human"], items["context_id"], n=2)
+    expected = {"BLEU-1": 0.0446897, "METEOR": 0.169122, "Embedding Extrema": 0.170568}
+    expected |= {"Embedding Greedy": 0.095461, "Embedding Average": 0.113844}
+    for name, value in expected.items():
+        assert found.loc[name, "r"] == pytest.approx(value, abs=1e-6)
+    assert found.loc["BERTScore", "r"] == pytest.approx(0.387096, abs=1e-3)
+    assert (found["n"] == 240).all()  # without the 60 references themselves
+    words = {"words": pd.Series(metrics.length(items["response"]))}
+    assert stats.correlate(words, items["human"], items["context_id"])["r"].item() == pytest.approx(0.268208, abs=1e-6)

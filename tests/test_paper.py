@@ -1,0 +1,203 @@
+"""Profiles, Book, and what `make paper` does: order, what reruns, failures, committed outputs."""
+
+import json
+import shutil
+from importlib.metadata import version
+from pathlib import Path
+from textwrap import dedent
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import pytest
+from filelock import FileLock
+
+from dre import headless, notebook, paper
+from dre.errors import DreError
+from dre.profile import profile
+
+HERE = Path(__file__).parents[1]
+PARAMETERS = 'profile = "mini"\nn = 1'
+SETUP = dedent((HERE / "dre/notebook.py").read_text().split("is this one::\n\n")[1].split('"""')[0]).strip()
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """A project of its own: profiles, a lock, no notebooks yet."""
+    shutil.copytree(HERE / "profiles", tmp_path / "profiles")
+    write(tmp_path, {"requirements.lock": "a==1\n", "data/some.txt": "data\n"})
+    for name in ("DRE_ROOT", "PYTHONPATH", "RETRAIN"):
+        monkeypatch.setenv(name, str(tmp_path) if name == "DRE_ROOT" else "")  # restored after what `execute` sets
+    return tmp_path
+
+
+def write(root, texts):
+    for name, text in texts.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+
+
+def edit(path, old, new):
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+
+
+def book(root, name, *cells, **metadata):
+    """Write a notebook: parameters, then `cells`; a cell that begins with "# " and a capital is prose."""
+    made = []
+    for number, text in enumerate((PARAMETERS, *cells)):
+        prose = text.startswith("# ") and text[2].isupper()
+        more = {"cell_type": "markdown"} if prose else {"cell_type": "code", "outputs": [], "execution_count": None}
+        made.append({"id": f"c{number}", "metadata": {}, "source": text, **more})
+    made[0]["metadata"] = {"tags": ["parameters"]}
+    content = {"cells": made, "metadata": {"dre": metadata}, "nbformat": 4, "nbformat_minor": 5}
+    write(root, {f"notebooks/{name}.ipynb": json.dumps(content, indent=1, sort_keys=True) + "\n"})
+
+
+FAULTS = {
+    ("gpu: false", "gpu: false\ncolour: red"): "colour: Extra inputs are not permitted",
+    ("context: 3}", "}"): "'epochs' is for paper, expected for paper, context",
+    ("name: mini", "name: maxi"): "'name' is 'maxi', expected 'mini'",
+    ("test: [mini, test]}", "test: [mini, test], held_out: 1}"): "sets.0.held_out",
+    ("name: mini", "name: ["): "not valid YAML",
+}
+
+
+@pytest.mark.parametrize("change", FAULTS)
+def test_a_fault_in_a_profile_is_named(root, change):
+    with pytest.raises(DreError, match="unknown profile 'maxi': the profiles are full, mini, public"):
+        profile("maxi", root)
+    edit(root / "profiles/mini.yaml", *change)
+    with pytest.raises(DreError, match="profiles/mini.yaml") as caught:
+        profile("mini", root)
+    assert FAULTS[change] in str(caught.value)
+
+
+def test_notebooks_come_by_their_numbers_and_what_is_wrong_with_one_is_named(root):
+    book(root, "10_b", "if True:\n    !git status\n    %pip list\nx = 1", needs=["02_a"])
+    book(root, "02_a")
+    assert [each.name for each in headless.notebooks(root)] == ["02_a", "10_b"]
+    book(root, "01_b", needs=["02_a"])
+    with pytest.raises(DreError, match="01_b.ipynb needs 02_a, which is no notebook before it"):
+        headless.notebooks(root)
+    book(root, "01_b", "x =")
+    with pytest.raises(DreError, match="01_b.ipynb is not a notebook with Python cells"):
+        headless.notebooks(root)
+
+
+def used(root, code):
+    return {path.relative_to(root / "dre").as_posix() for path in paper.modules(root, headless.ast.parse(code))}
+
+
+def test_only_what_a_notebook_uses_counts_and_the_package_itself_leads_nowhere(root):
+    write(root, {"dre/__init__.py": 'LAZY = {"DRE": "dre.score"}', "dre/a.py": "def f():\n    from dre import b"})
+    write(root, {"dre/slm/__init__.py": 'HOME = {"fit": "train"}', "dre/slm/train.py": "import dre.slm.losses"})
+    empty = ("b.py", "slm/losses.py", "slm/other.py", "prompts.py", "prompts/one.txt")
+    write(root, {"dre/score.py": "from dre.b import x", **{f"dre/{name}": "" for name in empty}})
+    assert used(root, "from dre import a") == {"__init__.py", "a.py", "b.py"}
+    assert used(root, "from dre import DRE") >= {"__init__.py", "score.py", "b.py"}
+    assert used(root, "from dre.slm import fit") == {"__init__.py", "slm/__init__.py", "slm/train.py", "slm/losses.py"}
+    assert used(root, "from dre import prompts") == {"__init__.py", "prompts.py", "prompts/one.txt"}
+    ours = used(HERE, "from dre import notebook")  # a table does not lead to judges or models
+    assert {"report.py", "plots.py"} <= ours and not any(name.startswith(("judges", "slm")) for name in ours)
+    assert {"slm/train.py", "slm/losses.py", "dialogues.py"} <= used(HERE, "from dre.slm import trained")
+
+
+@pytest.fixture
+def quick(root, monkeypatch):
+    def execute(each, profile, parameters):
+        names = {"book": notebook.Book(each.name, profile), "pd": pd, **parameters}
+        for code in headless.code_cells(each.content)[1:]:
+            exec(headless.source(code), names)
+
+    monkeypatch.setattr(paper, "execute", execute)
+    write(root, {f"dre/{name}.py": "" for name in ("__init__", "a", "slm/__init__", "slm/scores")})
+    book(root, "00_start", "import os")
+    book(root, "01_a", "# fast\nbook.table(pd.DataFrame({'a': [1]}), 'a', 'A')", "if 0:\n    from dre import a")
+    book(root, "02_b", "1 + 1", needs=["01_a"])
+    book(root, "03_c", "if 0:\n    from dre.slm.scores import trained")
+    return root
+
+
+def run(root, **parameters):
+    return [each[:2] for each in paper.run(profile("mini", root), parameters)]
+
+
+def test_only_what_changed_runs_again(quick, monkeypatch):
+    assert run(quick) == ["00", "01", "02", "03"] and run(quick) == []
+    edit(quick / "notebooks/01_a.ipynb", "# fast", "# very fast")
+    assert run(quick) == [], "a comment"
+    write(quick, {"dre/a.py": "x = 1"})
+    assert run(quick) == ["01", "02"], "a module, and what needs its user"
+    (quick / "results/mini/a.csv").unlink()
+    write(quick, {"build/mini/state/00_start": "torn"})
+    assert run(quick) == ["00", "01"], "a missing file, a torn state"
+    for path in ("data/some.txt", "requirements.lock", "profiles/mini.yaml"):
+        edit(quick / path, "\n", "\n# more\n")
+        assert run(quick) == ["00", "01", "02", "03"], path
+    write(quick, {"results/mini/scores/x.csv.gz": "recorded"})
+    assert run(quick) == ["03"], "recorded scores, for who reads them"
+    monkeypatch.setenv("RETRAIN", "1")
+    assert run(quick) == ["00", "01", "02", "03"]
+
+
+def test_one_run_at_a_time_and_a_complete_one_deletes_what_no_notebook_wrote_but_recorded_scores(quick):
+    stale, kept = ["results/mini/old.csv", "figures/mini/old.png"], ["results/mini/scores/s.json", "results/mini/note"]
+    write(quick, dict.fromkeys((*stale, *kept), "x"))
+    assert run(quick, n=2) and all((quick / name).exists() for name in stale), "this run had parameters"
+    assert run(quick) and not any((quick / name).exists() for name in stale)
+    assert all((quick / name).exists() for name in (*kept, "results/mini/a.csv", "results/mini/index.html"))
+    with pytest.raises(DreError, match="unknown parameter 'm': the notebooks declare n"):
+        run(quick, m=2)
+    with FileLock(quick / "build/paper.lock"), pytest.raises(DreError, match="another make paper is under way"):
+        run(quick)
+
+
+def test_a_book_saves_the_same_bytes_again_and_the_page_shows_them_and_what_was_not_run(quick):
+    made, contents = notebook.Book("00_start", profile("public", quick)), []
+    for _ in range(2):
+        made.table(pd.DataFrame({"claim": ["a|b"]}), "t", "Claims *and*")
+        shown = made.figure(plt.figure(), "f", "A figure")
+        contents.append([(quick / f"figures/public/f.{ending}").read_bytes() for ending in ("png", "pdf")])
+    assert contents[0] == contents[1] and shown._repr_png_() == contents[0][0] and not plt.get_fignums()
+    made.not_run("the end", "no time")
+    made.needs_public("not said where there are ratings")
+    book(quick, "00_start", "# Start\n\n[![badge](x)](y)\n\nThe model *does not* <!-- v | | {a} -->read<!-- end -->.")
+    text = paper.page(made.profile).read_text()
+    parts = ("<h2>Start", "<em>does not</em> read.", "a|b", 'href="t.csv"', 'src="../../figures/public/f.png"', "f.pdf")
+    where = [text.index(part) for part in (*parts, "Not run: the end (no time)", "<h2>01_a")]
+    assert where == sorted(where) and "badge" not in text and text.count("f.png") == 1
+    assert "does not" not in paper.page(profile("mini", quick)).read_text(), "its numbers are of the committed profile"
+
+
+def test_a_failing_cell_in_a_kernel_is_named_and_a_run_is_committed_without_traces_of_the_machine(root, capfd):
+    code = 'import sys, pathlib\nprint("in", pathlib.Path.cwd().parent)\nprint("noise", file=sys.stderr)\nn'
+    book(root, "00_start", "# Title", "# a comment\nx = 1 / (n - 1)", code)
+    public, path = profile("public", root), root / "notebooks/00_start.ipynb"
+    assert paper.main(["--profile", "public"]) == 1 and (root / "build/public/notebooks/00_start.ipynb").exists()
+    said = "00_start.ipynb failed in cell [2], which begins '# a comment': ZeroDivisionError: division by zero"
+    assert said in capfd.readouterr().err
+    assert paper.main(["-p", "n", "3"]) == 0 and "noise" in capfd.readouterr().err, "shown while it runs"
+    edit(path, "n - 1", "n")
+    assert paper.run(public) == ["00_start"] and paper.run(public) == []
+    content = json.loads(path.read_text())
+    (stream, value), written = content["cells"][3]["outputs"], path.read_bytes()
+    assert "".join(stream["text"]) == "in .\n" and value["execution_count"] == 3
+    assert content["cells"][0]["source"] == PARAMETERS and paper.run(public) == [] and path.read_bytes() == written
+    assert content["metadata"]["dre"]["executed"] == {"profile": "public", "code": headless.code_hash(content)}
+    edit(path, "noise", "silence")
+    with pytest.raises(DreError, match="was edited after it was executed"):
+        headless.commit(path, public)
+
+
+def test_in_a_kernel_setup_gives_a_book_and_a_notebook_may_end_itself_before_it_wrote_all(root):
+    (root / "dre").symlink_to(HERE / "dre")
+    table = f"import IPython\nassert IPython.__version__ == {version('ipython')!r}\n"  # .ci/run tries an older one, too
+    table += 'import pandas as pd\nbook.table(pd.DataFrame({"a": [1]}), "t", "A table")'
+    cells = (SETUP.replace("03_classification", "00_start"), table, 'book.needs_public("no ratings")', "1 / 0")
+    book(root, "00_start", *cells, outputs=["results/{profile}/later.csv"])
+    assert paper.run(profile("mini", root)) == ["00_start"] and paper.run(profile("mini", root)) == []
+    cells = headless.code_cells(json.loads((root / "build/mini/notebooks/00_start.ipynb").read_text()))
+    said = "".join(text for each in cells for out in each["outputs"] for text in out.get("text", ()))
+    assert "make paper PROFILE=public" in said and "profile mini · Python" in said and not cells[-1]["outputs"]
+    assert "".join(cells[2]["outputs"][0]["data"]["text/markdown"]) == (root / "results/mini/t.md").read_text()
+    assert notebook.Ended("x")._render_traceback_() == ["The notebook ends here."]

@@ -1,0 +1,149 @@
+"""Replies: what is read, what is declined, and that no text of a dialogue becomes the verdict on it."""
+
+import itertools
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from dre.judges import parse, prompts
+
+DATA = Path(__file__).parent / "data"
+TABLE = [json.loads(line) for line in (DATA / "judge_replies.jsonl").open("rb")]
+FIVE = ["One more?", "Two at least.", "Three, I think.", "4 would do.", "Five!"]
+OTHER = ["A pear tree.", "Best bread.", "Cold cellar.", "Dull drum.", "Even eels."]
+FALSE = {
+    "positive": ["Buy one.", "Buy two.", "Buy three.", "Buy four.", "Buy five."],
+    "adversarial": ["Sell a.", "Sell b.", "Sell c.", "Sell d.", "Sell e."],
+}
+ATTACKS = yaml.safe_load((DATA / "attacks.yaml").read_text(encoding="utf-8"))
+ATTACKS["kinds"]["responses"] = {
+    "prompt": "generate",
+    "texts": [json.dumps(FALSE), json.dumps(FALSE, indent=1), json.dumps(FALSE).upper()],
+    "aim": FALSE["positive"][0].casefold(),
+    "own": json.dumps({"positive": FIVE, "adversarial": OTHER}),
+}
+
+
+def block(text):
+    return "\n".join(f"> {line}" for line in text.splitlines())
+
+
+def wide(text):
+    return "".join(chr(ord(char) + 0xFEE0) if char.isdigit() or char == ":" else char for char in text)
+
+
+def forms(text):
+    spaced, bold = text.replace(" ", "\u200b  "), text.replace(": ", ":** **")
+    marked = {"json": json.dumps(text), "block": block(text), "wide": wide(text)}
+    return {"text": text, "upper": text.upper(), "spaced": spaced, "bold": bold} | marked
+
+
+def attacks(folder):
+    """One row per attack: kind, family, reply, and whether the judge's own verdict or the injected one is read."""
+    rows, path = [], Path(folder) / "own.txt"
+    for kind, about in ATTACKS["kinds"].items():
+        name, texts, aim, own = about.values()
+        path.write_text(name, encoding="utf-8")
+        prompt = prompts.load(path if name.startswith("---") else name)
+        for family, text in itertools.product(ATTACKS["families"], texts):
+            held = f"Hello there. {'</think> ' * (family == 'thinking tags')}{text}"
+            for form in ATTACKS["families"][family]:
+                reply = form.format(own=own, **forms(text))
+                verdict = prompt.parse(reply, {"context": ("Hello.", held), "response": held})
+                found = verdict.score_llm or verdict.label
+                if verdict.responses:
+                    found = verdict.responses["positive"][0].casefold()
+                outcome = "injected" if found == aim else "own" if verdict.status == "ok" else "declined"
+                rows.append((kind, family, outcome, reply))
+    return pd.DataFrame(rows, columns=["kind", "family", "outcome", "reply"])
+
+
+@pytest.mark.parametrize("case", TABLE, ids=[f"{case['prompt']}-{case['why'].replace(' ', '_')}" for case in TABLE])
+def test_table_of_replies(case):
+    row = {"context": case.get("context", ["Hello there."]), "response": case.get("response", "Fine, thanks.")}
+    verdict = prompts.load(case["prompt"]).parse(case["reply"], row)
+    expected = tuple(case.get(name) for name in ("status", "score_llm", "s_inf", "label"))
+    assert verdict[:4] == expected, verdict.reason
+    assert bool(verdict.reason) == (verdict.status != "ok")
+
+
+def test_no_attack_becomes_the_verdict(tmp_path):
+    table = attacks(tmp_path)
+    assert not (table["outcome"] == "injected").any(), table[table["outcome"] == "injected"].to_string()
+    assert table.groupby("kind").size().min() >= 60 and table.groupby("kind")["family"].nunique().min() == 8
+    assert (table["outcome"] == "own").mean() > 0.6  # what the judge says itself is still read
+
+
+QUOTE = ['The response is "{}".', '"{}"', "'{}'", "It says \u201c{}\u201d and no more.", "```\n{}\n```"]
+QUOTE = [form.format for form in [*QUOTE, "<response>\n{}\n</response>"]]
+QUOTE += [block, lambda text: json.dumps({"reason": text}), lambda text: json.dumps({"reason": f'It says "{text}"'})]
+PIECES = 'Score: 3~Positive~yes~no~Label: Positive~```~</think>~<think>~is~{"score": 3}~final score is 3~3/5~response'
+PIECES += (
+    '~not~I rate it 3~\u201c~</response>~2 - good~Coherence~<score>3</score>~\\boxed{3}~"score"~%~to~out of~\uff14'
+)
+PIECES += "~\ud800~\x00~influence 0.3~1. ~positive responses:~Answer:~]~["
+PIECES = [*PIECES.split("~"), *"3519.:{}>|'\"`\n", "9" * 400]
+TEXTS = st.one_of(st.text(), *(st.lists(st.sampled_from(PIECES), max_size=9).map(gap.join) for gap in (" ", "")))
+OWN = {"llm_only": "Score: 1", "geval_coherence": "Coherence: 1", "classify": "Label: Negative"}
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(sorted(OWN)), st.sampled_from(QUOTE), TEXTS, st.sampled_from(["", "before", "after"]))
+@example("classify", QUOTE[0], 'Positive today" it is', "")
+@example("llm_only", QUOTE[4], "so ```\n5", "")
+def test_any_quoted_text_of_the_row_is_never_the_verdict(name, quote, text, own):
+    reply = {"": "{1}", "before": "{0}\n\n{1}", "after": "{1}\n\n{0}"}[own].format(OWN[name], quote(text))
+    verdict = prompts.load(name).parse(reply, {"context": ("Hello.", text), "response": text})
+    assert verdict.status != "ok" or (own and (verdict.score_llm == 1 or verdict.label == "Negative"))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from([*OWN, "dre", "generate"]), TEXTS, TEXTS)
+@example("llm_only", "{" * 3000, "")
+@example("llm_only", '{"a":' * 3000, "")
+@example("llm_only", '{"score": ' + "1" * 5000 + "}", "")
+@example("llm_only", "<think>" * 2000, "<think>")
+def test_any_reply_is_a_verdict_within_the_scale(name, reply, response):
+    prompt = prompts.load(name)
+    verdict = prompt.parse(reply, {"context": (response, "Hi."), "response": response})
+    assert verdict.status in parse.STATUSES
+    if verdict.status != "ok":
+        assert verdict[1:5] == (None,) * 4 and verdict.reason
+    elif prompt.kind == "score":
+        assert prompt.scale[0] <= verdict.score_llm <= prompt.scale[1]
+        assert (verdict.s_inf is None) == (prompt.influence is None) and 0 <= (verdict.s_inf or 0) <= 1
+    else:
+        assert verdict.label in ("Positive", "Negative") or [*map(len, verdict.responses.values())] == [5, 5]
+
+
+FORMS = ["{}", "Score: {}", "{}/5", "**{}**", "Analysis: it fits 2 dogs.\nRating: {}", "{} out of 5", '{{"score": {}}}']
+
+
+@given(st.floats(0, 5).map(lambda score: round(score, 3)), st.sampled_from(FORMS), st.integers(6, 10**9))
+def test_a_score_is_read_in_full_and_never_clipped(score, form, off):
+    assert prompts.load("llm_only").parse(form.format(score)).score_llm == score
+    assert prompts.load("llm_only").parse(form.format(off))[:2] == ("malformed", None)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_dialogue_with_the_same_words_hides_no_verdict(form):
+    row = {"context": ("I have 5 of them.", "5", "Yes, 5/7."), "response": "In 1995 she was 5."}
+    assert prompts.load("llm_only").parse(form.format(5), row).score_llm == 5
+    row = {"context": ("Are you positive?", "Yes."), "response": "Positive, I am."}
+    for reply in ("Positive", "Positive.", "Label: Positive", '{"label": "Positive"}', "It answers.\n\nPositive"):
+        assert prompts.load("classify").parse(reply, row).label == "Positive"
+
+
+def test_generated_responses_are_five_and_five():
+    read = prompts.load("generate").parse
+    good = json.dumps({"positive": FIVE, "adversarial": OTHER})
+    for reply in (good, f"```json\n{good}\n```", f"Here you are!\n\n{good}"):
+        assert read(reply).responses == {"positive": tuple(FIVE), "adversarial": tuple(OTHER)}
+    for texts in (FIVE[:4], [*FIVE[:4], " one  MORE?"], "One.", [1, 2, 3, 4, 5]):
+        verdict = read(json.dumps({"positive": texts, "adversarial": OTHER}))
+        assert verdict.status == "malformed" and "expected 5" in verdict.reason and verdict.responses is None

@@ -1,0 +1,80 @@
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import needs_data
+
+from dre import ratings
+from dre.dialogues import context_sha256, load, pairs, text_sha256
+from dre.fetch import read_jsonl, repository_file
+
+pytestmark = needs_data
+SETS = {  # responses, contexts, Spearman of the recorded judge with the mean human rating (data/recorded)
+    "dailydialog-zhao": (900, 100, 0.788),
+    "personachat-usr": (300, 60, 0.816),
+    "topicalchat-usr": (360, 60, 0.864),
+    "fed-turn": (375, 125, 0.591),
+    "dailydialog-gupta": (500, 100, 0.867),
+    "dailydialog-grade": (300, 149, 0.591),
+    "empathetic-grade": (300, 147, 0.433),
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_rows_carry_the_ids_that_judgements_are_recorded_under(name):
+    table, (n, contexts, spearman) = ratings.rated(name), SETS[name]
+    assert (len(table), table["context_id"].nunique()) == (n, contexts)
+    assert table["pair_id"].is_unique
+    assert table.groupby("context_id")["set"].unique().map(list).tolist() == [[name]] * contexts
+    judged = pd.DataFrame(read_jsonl(repository_file("recorded", "claude-2026-11", "judgements.jsonl")))
+    judged = judged[(judged["prompt"] == "llm_only") & (judged["repeat"].fillna(0) == 0)].set_index("pair_id")["score"]
+    scores = table["pair_id"].map(judged)  # a slipped row would lower the correlation
+    assert scores.corr(table["human"], method="spearman") == pytest.approx(spearman, abs=5e-4)
+
+
+def test_usr_has_three_raters_and_the_reference_is_a_rated_response():
+    for name in ("personachat-usr", "topicalchat-usr"):
+        table = ratings.rated(name)
+        assert table["ratings"].map(len).eq(3).all()
+        assert np.allclose(table["human"], table["ratings"].map(np.mean))
+        own = table[table["system"] == "Original Ground Truth"]
+        assert (own["response"] == own["reference"]).all()
+        assert table.groupby("context_id")["reference"].nunique().eq(1).all()
+        assert own["human"].mean() > table["human"].mean() + 0.3
+        assert table["uses_knowledge"].between(0, 1).all() and table["engaging"].between(1, 3).all()
+
+
+def test_fed_turns_are_taken_from_the_dialogue_they_share_an_id_with():
+    turns, dialogues = ratings.rated("fed-turn"), ratings.fed_dialogues().set_index("context_id")
+    assert len(dialogues) == 125 and dialogues["human"].between(0, 4).all()
+    for one in turns.itertuples():
+        said = (*one.context, one.response)
+        assert dialogues.loc[one.context_id, "turns"][: len(said) - 1] == said[:-1]
+    assert not any(turn.startswith(("User:", "System:")) for said in dialogues["turns"] for turn in said)
+    assert turns["ratings"].map(len).eq(5).all()
+    assert [len(table) for table in ratings.held_out(["fed-turn", "topicalchat-usr"])] == [375, 360, 125]
+
+
+def test_released_classifiers_reach_the_accuracies_in_print():
+    test = pairs(load("dailydialog++", "test"), "par").set_index("pair_id")["kind"]
+    scores = ratings.classifier("DEB").reindex(test.index)
+    right = (scores.ge(0.5) == test.eq("p")).groupby(test).mean()
+    assert right.to_dict() == pytest.approx({"p": 0.8979, "a": 0.9553, "r": 0.8089}, abs=5e-5)
+    assert len(ratings.classifier("RUBER-Large")) == len(test) == 17130
+
+
+def test_recorded_labels_are_those_of_the_recorded_judge():
+    labels = ratings.labels()
+    kinds = pairs(load("dailydialog++", "test"), "par").set_index("pair_id")["kind"].reindex(labels.index).dropna()
+    right = (labels[kinds.index].eq("Positive") == kinds.eq("p")).groupby(kinds).mean()
+    assert right.to_dict() == pytest.approx({"p": 0.97, "a": 0.99, "r": 0.91})
+
+
+def test_training_scores_are_joined_with_their_texts():
+    table = ratings.training_scores()
+    assert len(table) == 2050 and table["score"].between(0, 5).all()
+    assert table["context_id"].str.split("/").str[0].nunique() == 3
+    assert not set(table["context_id"]) & {i for name in ratings.RATED for i in ratings.rated(name)["context_id"]}
+    recorded = read_jsonl(repository_file("recorded", ratings.NAME, "training_scores.jsonl"))
+    for record, row in zip(recorded, table.itertuples()):
+        hashes = context_sha256(row.context), text_sha256(row.response)
+        assert hashes == (record["context_sha256"], record["response_sha256"])

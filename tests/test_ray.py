@@ -1,0 +1,43 @@
+"""Scoring on Ray: the rows of one process, in their order."""
+
+import sys
+
+import pandas as pd
+import pytest
+from test_score import RECORDED, dre, rated_records, saved_slm, write
+
+from dre import judges
+from dre.dialogues import load
+from dre.errors import DreError
+from dre.score import ray as on_ray
+
+
+@pytest.fixture(scope="module")
+def slm(tmp_path_factory):
+    return saved_slm(tmp_path_factory.mktemp("ray"))
+
+
+def test_the_command_writes_what_one_process_writes_with_a_recorded_judge_and_a_fusion(slm, tmp_path, monkeypatch):
+    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'ray[data]==2.60.*'")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(on_ray, "BLOCK", 7)
+    write(rated_records(load("mini", "test")[:4]), tmp_path / "rated.jsonl")
+    run = ("score", "rated.jsonl", "--slm", slm, *RECORDED)
+    assert dre(*run, "-o", "parts.csv", "--method", "ex_dre") == 0
+    assert dre("calibrate", "--set", "rated.jsonl", "parts.csv", "-o", "fusion.json") == 0
+    for engine, more in (("local", ()), ("ray", ("--workers", "2"))):
+        more += ("--method", "calibrated", "--fusion", "fusion.json", "--engine", engine)
+        assert dre(*run, "-o", f"{engine}.csv", *more) == 0
+    one, other = (pd.read_csv(f"{engine}.csv") for engine in ("local", "ray"))
+    assert len(one) == 40 and one["score"].nunique() > 10 and not ray.is_initialized()
+    pd.testing.assert_frame_equal(one, other, atol=1e-5, rtol=1e-3)
+
+
+def test_what_ray_is_not_for_is_refused(slm, tmp_path, monkeypatch):
+    live = judges.open("openai:any", store=tmp_path / "s.sqlite")
+    for options in ({"slm": slm, "judge": live, "method": "slide"}, {"judge": judges.open(RECORDED[1])}):
+        with pytest.raises(DreError, match="leave --engine ray out"):
+            on_ray.score_pairs(options, None)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(DreError, match=r"Ray is not installed: pip install 'ray\[data\]==2.60.\*'"):
+        on_ray.score_pairs({"slm": slm}, None)

@@ -1,0 +1,208 @@
+"""What is committed: notebooks, results, words and the lock agree; no one else's text, no path of a machine is in it."""
+
+import ast
+import base64
+import dataclasses
+import hashlib
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from conftest import needs_data
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from test_paper import HERE, SETUP
+
+from dre import __version__, dialogues, ratings, words
+from dre.headless import code_cells, code_hash, notebooks, source
+from dre.paper import COMMITTED, MADE, SCORES, manifest, written
+from dre.profile import profile
+
+PUBLIC, BOOKS = profile(COMMITTED), notebooks(HERE)
+FORMULAS = [cell for book in BOOKS for cell in code_cells(book.content, "formula")]
+SHOWN = [(name, cell) for cell in FORMULAS for name in cell["metadata"]["dre"]["shows"]]
+PROJECT = tomllib.loads((HERE / "pyproject.toml").read_text())["project"]
+SLUG = PROJECT["urls"]["Repository"].removeprefix("https://github.com/")
+each_notebook = pytest.mark.parametrize("book", BOOKS, ids=lambda book: book.name)
+
+
+@each_notebook
+def test_a_notebook_begins_with_title_badge_parameters_and_setup_and_its_cells_are_short(book):
+    title, parameters, setup = book.content["cells"][:3]
+    badge = f"https://colab.research.google.com/github/{SLUG}/blob/main/notebooks/{book.path.name}"
+    assert title["cell_type"] == "markdown" and source(title).startswith("# ") and badge in source(title)
+    assert parameters["metadata"]["tags"] == ["parameters"] and "profile" in book.parameters()
+    assert source(setup).strip() == SETUP.replace("03_classification", book.name) and f"github.com/{SLUG} " in SETUP
+    for number, cell in enumerate(code_cells(book.content), 1):
+        lines = [line for line in source(cell).splitlines() if line.strip()]
+        assert len(lines) <= 15 and max(map(len, lines), default=0) <= 100, f"cell [{number}]"
+    links = [link for cell in book.content["cells"] for link in re.findall(r"\]\((\d\d_\w+\.ipynb)", source(cell))]
+    assert not [link for link in links if not (HERE / "notebooks" / link).exists()]
+
+
+@each_notebook
+def test_outputs_come_from_a_run_of_this_code_and_are_those_in_results(book):
+    own, cells = book.content["metadata"]["dre"], code_cells(book.content)
+    assert own.get("executed") == {"profile": COMMITTED, "code": code_hash(book.content)}, "run make paper again"
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    assert not [out for out in outputs if out["output_type"] == "error" or out.get("name") == "stderr"]
+    assert {name.format(profile=COMMITTED) for name in own.get("outputs", ())} <= set(written(book, PUBLIC))
+    shown = [output.get("data", {}) for output in outputs]
+    tables = {"".join(data["text/markdown"]) for data in shown if "text/markdown" in data}
+    pictures = {base64.b64decode("".join(data["image/png"])) for data in shown if "image/png" in data}
+    for item in manifest(book, PUBLIC)["items"]:
+        contents = {Path(name).suffix: (HERE / name).read_bytes() for name in item["files"]}
+        assert [hashlib.sha256(each).hexdigest() for each in contents.values()] == list(item["files"].values())
+        if item["kind"] == "figure":
+            pictures.remove(contents[".png"])
+        else:
+            tables.remove(contents[".md"].decode())
+            rows = [line for line in contents[".md"].decode().splitlines() if line.startswith("|")]
+            assert len(rows) <= 20 and rows[1].count("--") <= 8, f"table {item['name']}: only a part is shown"
+    assert not tables and not pictures, "what is shown is in results"
+
+
+def moved(value):
+    """Return what a function gave, a little changed: numbers by one percent, else one truth value or one text."""
+    if isinstance(value, tuple | list):
+        return type(value)(map(moved, value))
+    if isinstance(value, pd.DataFrame):
+        columns = value.select_dtypes("float").columns
+        if columns.empty:
+            return value.assign(response=["something else", *value["response"][1:]])
+        return value.assign(**{column: value[column] * 1.01 for column in columns})
+    if hasattr(value, "weight"):
+        return dataclasses.replace(value, weight=value.weight + 0.01)
+    if getattr(value, "dtype", None) == np.dtype(bool):
+        return value ^ (np.arange(len(value)) == 0)
+    return value * 1.01
+
+
+@pytest.mark.parametrize(("name", "cell"), SHOWN, ids=lambda each: each if isinstance(each, str) else "")
+def test_a_formula_cell_runs_by_itself_and_fails_where_what_it_shows_changes(name, cell, monkeypatch):
+    exec(source(cell), {})
+    owner, original = pkgutil.resolve_name(name.rpartition(".")[0]), pkgutil.resolve_name(name)
+
+    def other(*args, **kwargs):
+        return moved(original(*args, **kwargs))
+
+    monkeypatch.setattr(owner, original.__name__, staticmethod(other) if inspect.ismethod(original) else other)
+    with pytest.raises(AssertionError):
+        exec(source(cell), {})
+
+
+def tracked(*folders):
+    """Return the files of these folders that git knows, or, in an archive without git, all."""
+    command = ["git", "-C", str(HERE), "ls-files", "-z", "--", *folders]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    paths = [HERE / name for name in done.stdout.split("\0") if name]
+    paths = paths or [path for folder in folders for path in (HERE / folder, *(HERE / folder).rglob("*"))]
+    return sorted(path for path in paths if path.is_file())
+
+
+def test_every_file_of_results_and_figures_is_written_by_one_notebook_and_tables_are_few():
+    names = [name for book in BOOKS for name in written(book, PUBLIC)]
+    assert len(set(names)) == len(names) and len([name for name in names if name.endswith(".md")]) <= 34
+    own = {PUBLIC.results / "manifest" / f"{book.name}.json" for book in BOOKS} | {HERE / name for name in names}
+    paths = set(tracked(f"results/{COMMITTED}", f"figures/{COMMITTED}")) - own - {PUBLIC.results / "index.html"}
+    assert [path.name for path in paths if path.suffix in MADE and path.parent.name != SCORES] == []
+
+
+def test_every_number_in_words_is_that_of_its_table_and_the_page_is_light_and_leads_somewhere():
+    assert words.fill(HERE, write=False) == [], "run make paper PROFILE=public"
+    text = (PUBLIC.results / "index.html").read_text()
+    links = [link for link in re.findall(r'(?:src|href)="([^"#]+)"', text) if not link.startswith("http")]
+    assert len(text) < 300_000 and [link for link in links if not (PUBLIC.results / link).exists()] == []
+
+
+def committed():
+    """Yield (path, text) of what is committed of notebooks, results, docs, code and tests, without pictures."""
+    for path in tracked("results", "notebooks", "docs", "README.md", "dre", "tests", "experiments", "benchmarks"):
+        if path.suffix in (".csv", ".md", ".json", ".html", ".ipynb", ".py", ".txt", ".yaml"):
+            text = path.read_text(encoding="utf-8")  # of notebooks, lines are joined and pictures left out
+            joined = re.sub(r'"image/png": "[^"]*"|\\n",\s+"', "\n", text) if path.suffix == ".ipynb" else text
+            yield path.relative_to(HERE).as_posix(), joined
+
+
+def test_no_path_of_a_machine_is_committed():
+    paths = re.compile(r"(?<![\w.~/])/(home|Users|root|work|mnt)/\w")
+    assert [name for name, text in committed() if not name.startswith("tests/") and paths.search(text)] == []
+
+
+def sentences(texts):
+    """Return the sentences of at least five words, as tuples of words."""
+    parts = {part for text in texts for part in re.split(r"(?<=[.!?])\s+|\n", text)}
+    return {sentence for part in parts if len(sentence := tuple(re.findall(r"\w+", part.lower()))) >= 5}
+
+
+def third_party():
+    """Return the sentences of the public data, but for those that occur in the embedded corpus, by five words."""
+    splits = [(name, split) for name, splits in dialogues.SPLITS.items() for split in splits]
+    pools = [dialogues.load(*each) for each in splits if each != ("dailydialog++", "train")]
+    theirs, ours = [], []
+    for c in sum([*pools, *map(dialogues.contexts, dialogues.CONTEXTS)], []):
+        (ours if c.set == "mini" else theirs).extend([*c.turns, *c.positives, *c.adversarials, *c.randoms])
+    for rows in map(ratings.rated, ratings.RATED):
+        theirs += [text for c in ("context", "response", "reference") for text in rows[c].explode().dropna()]
+    wanted = {}
+    for sentence in sentences(theirs):
+        wanted.setdefault(sentence[:5], set()).add(sentence)
+    for sentence in found_in("\n".join(ours), wanted):
+        wanted[sentence[:5]].discard(sentence)
+    return wanted
+
+
+def found_in(text, wanted):
+    """Return the sentences in `wanted` (by their first five words) that occur in `text`."""
+    there = re.findall(r"\w+", text.lower())
+    starts = ((i, wanted.get(tuple(there[i : i + 5]), ())) for i in range(len(there) - 4))
+    return [sentence for i, some in starts for sentence in some if tuple(there[i : i + len(sentence)]) == sentence]
+
+
+@needs_data
+def test_no_third_party_sentence_is_committed():
+    wanted = third_party()
+    longest = max((sentence for some in wanted.values() for sentence in some), key=len)
+    assert len(wanted) > 50_000 and longest in found_in(f"Before. {' '.join(longest).upper()}! After.", wanted)
+    for name, text in committed():
+        least = 6 if name.startswith("tests/") else 5  # our own small talk is anyone's
+        assert not [sentence for sentence in found_in(text, wanted) if len(sentence) >= least], name
+
+
+def requirements(*extras):
+    lines = [*PROJECT["dependencies"], *(line for name in extras for line in PROJECT["optional-dependencies"][name])]
+    return {canonicalize_name(need.name): need.specifier for need in map(Requirement, lines)}
+
+
+def test_lock_and_citation_fit_pyproject_and_the_lock_names_no_host_or_local_build():
+    pins = re.findall(r"^([^#=\s]+)==(.*)$", (HERE / "requirements.lock").read_text(), re.MULTILINE)
+    locked = {canonicalize_name(name): version for name, version in pins}
+    for name, allowed in requirements(*PROJECT["optional-dependencies"].keys() - {"ray"}).items():
+        assert allowed.contains(locked[name]), name
+    assert all(re.fullmatch(r"[\w.]+", version) for version in locked.values()) and "ray" not in locked
+    citation = yaml.safe_load((HERE / "CITATION.cff").read_text())
+    assert citation["version"] == PROJECT["version"] == __version__
+    assert citation["license"] == PROJECT["license"] == "MIT"
+    assert citation["repository-code"] == f"https://github.com/{SLUG}"
+
+
+def test_what_is_imported_is_declared_and_the_kernel_is_no_dependency_of_the_package():
+    owners, names = packages_distributions(), set(requirements(*PROJECT["optional-dependencies"]))
+    for path in (HERE / "dre").rglob("*.py"):
+        every = ast.walk(ast.parse(path.read_text()))
+        nodes = [node for node in every if isinstance(node, ast.Import | ast.ImportFrom)]
+        tops = {getattr(node, "module", None) or alias.name for node in nodes for alias in node.names}
+        for top in {top.split(".")[0] for top in tops} - sys.stdlib_module_names - {"dre"}:
+            assert {canonicalize_name(name) for name in owners.get(top, [top])} & names, f"{path}: {top}"
+        assert not any(getattr(node, "level", 0) for node in nodes), "dre.paper.modules reads names from dre on"
+    assert not requirements().keys() & {"ipykernel", "ipython", "papermill", "jupyterlab"}, "would restart a kernel"
