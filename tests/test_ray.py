@@ -2,6 +2,7 @@
 
 import sys
 
+import numpy as np
 import pandas as pd
 import pytest
 from test_score import RECORDED, dre, rated_records, saved_slm, write
@@ -30,7 +31,9 @@ def test_the_command_writes_what_one_process_writes_with_a_recorded_judge_and_a_
         assert dre(*run, "-o", f"{engine}.csv", *more) == 0
     one, other = (pd.read_csv(f"{engine}.csv") for engine in ("local", "ray"))
     assert len(one) == 40 and one["score"].nunique() > 10 and not ray.is_initialized()
-    pd.testing.assert_frame_equal(one, other, atol=1e-5, rtol=1e-3)
+    # z_slm is a place among 40 scores: where two of them nearly meet, the last float digit of a score moves it more.
+    pd.testing.assert_frame_equal(one.drop(columns="z_slm"), other.drop(columns="z_slm"), atol=1e-5, rtol=1e-3)
+    np.testing.assert_allclose(one["z_slm"], other["z_slm"], atol=0.01)
 
 
 def test_what_ray_is_not_for_is_refused(slm, tmp_path, monkeypatch):
