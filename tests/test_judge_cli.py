@@ -7,12 +7,13 @@ import socket
 import judge_servers as servers
 import pandas as pd
 import pytest
+from conftest import needs_data
 from judge_servers import Server, write_pairs
 
 import dre.judges
 from dre.cli import main
 from dre.errors import DreError
-from dre.judges import asking, files
+from dre.judges import asking, compare, files, prompts
 from dre.judges.recorded import FOLDER
 from dre.judges.store import Store
 
@@ -154,3 +155,42 @@ def test_a_key_is_nowhere_in_what_is_written_and_printed(provider, work, capsys,
     logged = [record.getMessage() for record in caplog.records if record.name.startswith("dre")]
     texts = [said.out, said.err, str(logged), *(path.read_bytes().decode("latin-1") for path in written)]
     assert not any(canary in text for text in texts)
+
+
+@needs_data
+def test_a_live_judge_stands_beside_the_recorded_ones_on_the_same_sample(work, capsys):
+    """The server answers what the recorded judge said of the pair, once with a reply that cannot be read."""
+    claude, prompt, said = dre.judges.open("recorded:claude-2026-11"), prompts.load("llm_only"), {}
+    sets = ("personachat-usr", "topicalchat-usr")
+    drawn = [compare.sample(name, 15) for name in sets]
+    for rows in drawn:
+        for row, score in zip(rows.to_dict("records"), claude.score(rows)["score_llm"]):
+            said[prompt.render(row)[-1]["content"]] = json.dumps({"score": score})
+    broken = next(iter(said))
+    said[broken] = "no idea"
+    with Server(lambda request: servers.openai(said[request.body["messages"][-1]["content"]])) as server:
+        options = ["--sets", ",".join(sets), "--n", "30", "--price", "1,1", "-o", "table.csv"]
+        assert dre_judge("compare", *options, url=server.url) == 0
+        assert len(server.requests) == 60
+    out, table = capsys.readouterr().out, pd.read_csv("table.csv").set_index("judge")
+    expected = []
+    for name, rows in zip(sets, drawn):
+        score = claude.score(rows)["score_llm"].tolist()
+        if name == sets[0]:
+            score[0] = None
+        expected.append(pd.Series(score).corr(rows["human"].reset_index(drop=True), method="spearman"))
+    assert table["spearman"].iloc[:2].tolist() == pytest.approx([sum(expected) / 2] * 2, abs=1e-5)
+    assert table.index[:3].tolist() == ["openai:test-model", "claude-2026-11", "Claude-3-haiku"]
+    gap = table.loc["Claude-3-haiku"]
+    assert gap["difference"] == pytest.approx(gap["spearman"] - sum(expected) / 2, abs=1e-5) and gap["pairs"] > 100
+    assert "29 of 30 pairs" in out and "replies): 1.00" in out and "without a score: 3.3%" in out
+    assert "dollars per 1,000 replies: 0.06" in out and "60 calls, $0.0036" in out
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [(["--sets", "fed"], "no rated set 'fed'"), (["--sets", "fed-turn", "--n", "376"], "between 9 and its 375")],
+)
+def test_what_cannot_be_compared_is_said(work, capsys, options, said):
+    assert dre_judge("compare", *options) == 2 and said in capsys.readouterr().err

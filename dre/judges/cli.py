@@ -1,4 +1,4 @@
-"""``dre judge run | estimate | status | replay | export | import``, and the options that say who judges, and how."""
+"""``dre judge run | estimate | status | replay | export | import | compare``, and the options that say who judges."""
 
 import json
 import sys
@@ -6,8 +6,9 @@ from pathlib import Path
 
 from dre import judges
 from dre.errors import DreError
-from dre.judges import files
+from dre.judges import compare, files
 from dre.judges.store import Store
+from dre.report import Table
 
 
 def add(subparsers):
@@ -34,6 +35,14 @@ def add(subparsers):
         action.add_argument("--retry", default="", metavar="STATUS,...", help="ask malformed, refused, ... again")
         add_options(action, required=not optional)
         action.set_defaults(run=run)
+    trial = actions.add_parser("compare", help="try a judge on public rated pairs, beside the recorded judges")
+    trial.add_argument("--sets", default=",".join(compare.SETS), metavar="NAME,...", help="default: %(default)s")
+    trial.add_argument("--n", type=int, default=120, help="pairs in all, drawn over sets and ratings (default: 120)")
+    trial.add_argument("--seed", type=int, default=0, help="of the draw (default: 0)")
+    trial.add_argument("--prompt", default="llm_only", help="a prompt's name, or a template file of your own")
+    trial.add_argument("-o", "--output", metavar="FILE.csv", help="where the table is written")
+    add_options(trial)
+    trial.set_defaults(run=_compare)
 
 
 def add_options(parser, required=True):
@@ -118,6 +127,28 @@ def _import(args):
     stored, before, failed = files.import_replies(judge, pairs, args.prompt, args.source)
     print(f"{stored:,} replies stored, {before:,} were stored before, {failed:,} requests failed")
     return _finish(judge.score(pairs, args.prompt, ask=False), args.output)
+
+
+def _compare(args):
+    """Print a judge's row beside the recorded judges'; 1 if not all pairs were scored."""
+    judge, names = open_from(args, repeats=1), args.sets.split(",")
+    table, did = compare.compare(judge, names, args.n, args.repeats or 2, args.seed, args.prompt)
+    caption = f"Spearman with people, mean of {', '.join(names)}: {did['pairs']} pairs, 95 % over contexts"
+    headers = {"difference": "Less the judge asked", "pairs": "Pairs to show 0.05"}
+    print(shown := Table(table, "compare", caption, headers=headers, digits={"pairs": 0}))
+    for what, value in (
+        ("retest (Spearman of first and second replies)", f"{did['retest']:.2f}"),
+        ("replies without a score", f"{did['malformed']:.1%}"),
+        ("dollars per 1,000 replies", f"{did['usd']:.2f}"),
+        ("seconds per 1,000 replies", f"{did['seconds']:.0f}"),
+        ("asked now", f"{did['calls']:,} calls, ${did['spent']:.4f}"),
+    ):
+        print(f"{what}: {'unknown' if value.startswith('nan') else value}")
+    if args.output:
+        files.write_lines(args.output, shown.csv().splitlines())
+    if did["stopped"]:
+        print(f"stopped ({did['stopped']}); what was answered is stored: the same command goes on")
+    return int(bool(did["stopped"]))
 
 
 def _status(args):

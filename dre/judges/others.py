@@ -11,7 +11,7 @@ import pandas as pd
 
 from dre import ratings
 from dre.errors import DreError
-from dre.fetch import fetch
+from dre.fetch import fetch, read_jsonl, repository_file
 from dre.judges import prompts
 from dre.judges.recorded import Recorded
 
@@ -104,6 +104,19 @@ def gpt35():
                     rows.append((ids[key], judge, criterion, repeat, said.score_llm, said.status, said.reason))
     columns = ["pair_id", "judge", "criterion", "repeat", "score_llm", "status", "reason"]
     return pd.DataFrame(rows, columns=columns).astype({"score_llm": float})
+
+
+def criteria(name, family):
+    """Return the recorded mean of four criteria, 0-5, for the responses of one of the three core sets, by ``pair_id``.
+
+    ``family``: "geval" or "analyse_rate". Each criterion is brought from its prompt's scale to 0-1 before the mean.
+    """
+    table = pd.DataFrame(read_jsonl(repository_file("recorded", CLAUDE, "criteria.jsonl")))
+    table = table[table["prompt"] == family].set_index("pair_id")[list(CRITERIA.values())]
+    scales = np.array([prompts.load(f"{family}_{criterion}").scale for criterion in table])
+    share = (table - scales[:, 0]) / (scales[:, 1] - scales[:, 0])
+    # Rounded: equal means must stay ties, whatever the order of the sum.
+    return (5 * share.mean(axis=1)).round(9).loc[ratings.rated(name)["pair_id"]]
 
 
 def _aligned(records, rated, key, value, where):
