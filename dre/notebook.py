@@ -26,11 +26,18 @@ from dre.report import Table, replace
 
 
 def setup(notebook, profile):
-    """Set the figure style, print profile and versions, and return the `Book` of the notebook with this name."""
+    """Set the figure style, print profile and versions, and return the `Book` of the notebook with this name.
+
+    From then on a figure is shown by `Book.figure` (or ``plt.show()``), not by every cell that leaves it open.
+    """
+    import matplotlib.pyplot as plt
+
     from dre.plots import style
 
     book = Book(notebook, read_profile(profile))
     style()
+    plt.switch_backend(plt.get_backend())  # of a kernel; it would turn the interactive mode on with the first figure
+    plt.ioff()
     found = " · ".join(f"{name} {version(name)}" for name in ("torch", "numpy"))
     print(f"profile {profile} · Python {sys.version.split()[0]} · {found}")
     return book

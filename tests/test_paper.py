@@ -55,7 +55,7 @@ def book(root, name, *cells, **metadata):
 
 FAULTS = {
     ("gpu: false", "gpu: false\ncolour: red"): "colour: Extra inputs are not permitted",
-    ("context: 3}", "}"): "'epochs' is for paper, expected for paper, context",
+    (", context: 2}", "}"): "'epochs' is for paper, expected for paper, context",
     ("name: mini", "name: maxi"): "'name' is 'maxi', expected 'mini'",
     ("test: [mini, test]}", "test: [mini, test], held_out: 1}"): "sets.0.held_out",
     ("name: mini", "name: ["): "not valid YAML",

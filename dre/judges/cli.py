@@ -8,6 +8,7 @@ from dre import judges
 from dre.errors import DreError
 from dre.judges import files
 from dre.judges.store import Store
+from dre.report import replace
 
 
 def add(subparsers):
@@ -134,7 +135,7 @@ def _finish(frame, path):
     """Write the table and print what became of the pairs; 1 if replies are missing."""
     if path:
         text = frame.to_csv(index=False) if path.endswith(".csv") else frame.to_json(orient="records", lines=True)
-        files.write_lines(path, text.splitlines())
+        replace(Path(path), text)
     counts = frame["status"].value_counts()
     print(f"{len(frame):,} pairs: " + ", ".join(f"{count:,} {status}" for status, count in counts.items()))
     for status in counts.index.difference(["ok"]):

@@ -48,15 +48,14 @@ class Scores:
     def _look_up(self, pairs):
         if self.slm is not None:
             self._record(pairs)
-        ids = pairs["pair_id"].astype(str)
-        unknown = ids[~ids.isin(self._table.index)]
-        if len(unknown):
-            said = f"{len(unknown)} of {len(ids)} pairs (such as {unknown.iloc[0]}) have no score of {self.name}"
+        places = self._table.index.get_indexer(pairs["pair_id"])  # by an index that is made once
+        if len(unknown := pairs["pair_id"][places < 0]):
+            said = f"{len(unknown)} of {len(pairs)} pairs (such as {unknown.iloc[0]}) have no score of {self.name}"
             raise DreError(f"{said}: RETRAIN=1 trains the model and records them")
-        return self._table.loc[ids].reset_index()
+        return self._table.take(places).reset_index()
 
     def _record(self, pairs):
-        pairs = pairs[~pairs["pair_id"].isin(self._table.index)].drop_duplicates("pair_id")
+        pairs = pairs[self._table.index.get_indexer(pairs["pair_id"]) < 0].drop_duplicates("pair_id")
         if not len(pairs):  # what is recorded stays: another batch would round it otherwise
             return
         trained = "d_min" in self.provenance
