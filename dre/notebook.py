@@ -65,16 +65,9 @@ class Book:
         report page and ``<name>.md`` show a part of it, with ``x_low``, ``x_high`` and ``x_sd`` joined to column ``x``:
         ``88.1 ± 0.3 [87.2, 89.0]``. NaN, None and "" are printed as an em dash.
 
-        Parameters
-        ----------
-        digits : int or dict
-            Decimals of all columns, or by column (others 2).
-        headers : dict
-            Printed names by column; by default the name with spaces for underscores.
-        rows : int, list of int, or array of bool
-            Which rows are shown: the first n (15 unless told), positions, or a mask.
-        columns : list of str
-            Which columns are shown, in this order; by default the first 7.
+        ``digits``: decimals of all columns, or a dict by column (others 2). ``headers``: printed names by column; by
+        default the name with spaces for underscores. ``rows``: the first n (15 unless told), a list of positions, or a
+        mask; ``columns``: the names of those that are shown, in this order; by default the first 7.
         """
         table = Table(df, name, caption, note, digits=digits, headers=headers, rows=rows, columns=columns)
         self._register("table", name, caption, table.save(self.profile.results))

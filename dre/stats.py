@@ -41,10 +41,10 @@ def draws(scores, human, contexts, method="spearman", n=1000, seed=0):
 def correlate(scores, human, contexts, method="spearman", n=1000, seed=0):
     """Correlation of each method with people. Resampled: contexts and a method's training seeds.
 
-    ``scores``: one column per method; with two levels of columns (method, seed), or as a dict of method to DataFrame,
-    one column per training seed. A column ``pair_id`` is left out. A row that lacks a score counts for the other
-    methods only. ``human, contexts`` (rows,): ratings in any unit, NaN where unrated; ``context_id``. ``method``:
-    "spearman" or "pearson". ``n, seed``: number of resamples, and the seed of their generator.
+    ``scores``: a table with one column per method, or a dict of method to Series, or to DataFrame with one column per
+    training seed. A column ``pair_id`` is left out. A row that lacks a score counts for the other methods only.
+    ``human, contexts`` (rows,): ratings in any unit, NaN where unrated; ``context_id``. ``method``: "spearman" or
+    "pearson". ``n, seed``: number of resamples, and the seed of their generator.
 
     Returns a DataFrame by ``method``: ``r`` (mean over seeds), ``low, high`` (95 %; NaN for a single context), ``sd``
     over seeds (NaN for one), ``n`` rows used.
@@ -128,10 +128,7 @@ def _interval(found, contexts, seed):
 
 def _aligned(scores, human, contexts):
     """Scores as a table with two levels of columns, (method, seed); people's ratings and contexts as arrays."""
-    if not isinstance(scores, dict):
-        scores = pd.DataFrame(scores).drop(columns="pair_id", errors="ignore")
-        scores = {name: scores[[name]] for name in scores.columns.unique(0)}
-    scores = {name: pd.DataFrame(one) for name, one in scores.items()}
+    scores = {name: pd.DataFrame(one) for name, one in dict(scores).items() if name != "pair_id"}
     scores = {name: one.set_axis(range(one.shape[1]), axis=1) for name, one in scores.items()}
     first = next(iter(scores.values())).index
     for name, one in (scores | {"human": human, "contexts": contexts}).items():

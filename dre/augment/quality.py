@@ -9,7 +9,8 @@ import pandas as pd
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 from sklearn.metrics import cohen_kappa_score
 
-from dre import classification, stats
+from dre import stats
+from dre.classification import choose_threshold, correct, length_only, response_only
 from dre.dialogues import disjoint, pairs
 from dre.errors import DreError
 from dre.report import replace
@@ -48,11 +49,7 @@ def overlap_only(train, dev, test):
 
 
 #: What tells positives from adversarials without understanding either: (train, dev, test) -> scores of dev and test.
-GIVE_AWAYS = {
-    "overlap_only": overlap_only,
-    "length_only": classification.length_only,
-    "response_only": classification.response_only,
-}
+GIVE_AWAYS = {"overlap_only": overlap_only, "length_only": length_only, "response_only": response_only}
 #: The measures of a report, in the order of its columns.
 MEASURES = ("overlap_positive", "overlap_adversarial", *GIVE_AWAYS, "self_bleu_positive", "self_bleu_adversarial",
             "distinct_2", "leaked")  # fmt: skip
@@ -63,15 +60,12 @@ def report(sets, held_out=None, at_most=1000, n=1000, seed=0):
 
     ``held_out`` (name -> records) is what the set of that name must share no utterance with, as `disjoint` takes it.
 
-    Returns
-    -------
-    DataFrame
-        ``set, contexts`` (in the set), ``measured`` (of those), and, in percent with ``_low`` and ``_high``, NaN where
-        nothing can be measured: ``overlap``, the share of a response's content words that stand in its context;
-        ``overlap_only, length_only, response_only``, the accuracy (50 is chance) of classifiers that see only that
-        share, the length, the wording; ``self_bleu`` with the others of its kind and context as references;
-        ``distinct_2``, distinct over all pairs of words in a context's responses; ``leaked``, the share of contexts of
-        which an utterance of more than four words stands in a held-out record.
+    Columns: ``set, contexts`` (in the set), ``measured`` (of those), and, in percent with ``_low`` and ``_high``, NaN
+    where nothing can be measured: ``overlap``, the share of a response's content words that stand in its context;
+    ``overlap_only, length_only, response_only``, the accuracy (50 is chance) of classifiers that see only that share,
+    the length, the wording; ``self_bleu`` with the others of its kind and context as references; ``distinct_2``,
+    distinct over all pairs of words in a context's responses; ``leaked``, the share of contexts of which an utterance
+    of more than four words stands in a held-out record.
     """
     rows = []
     for name, contexts in sets.items():
@@ -116,8 +110,8 @@ def give_away(table, scorer, seed=0):
         dev = (k + 1) % FOLDS
         parts = [table[~fold.isin([k, dev])], table[fold == dev], table[fold == k]]
         on_dev, on_test = scorer(*parts)
-        threshold = classification.choose_threshold(on_dev, parts[1]["kind"])
-        right[fold == k] = classification.correct(parts[2], on_test, threshold)
+        threshold = choose_threshold(on_dev, parts[1]["kind"])
+        right[fold == k] = correct(parts[2], on_test, threshold)
     return right
 
 
@@ -165,16 +159,12 @@ def write_sheet(contexts, path, n=100, seed=0):
 
 
 def read_sheets(paths, key, n=1000, seed=0):
-    """Read filled sheets, copies of the one that was written, each named for its annotator.
+    """Read filled sheets, copies of the one that was written, each named for its annotator; returns two tables.
 
-    Returns
-    -------
-    answers : DataFrame
-        ``item, pair_id, context_id, kind``, then one column per annotator: 1 fits, 0 does not.
-    summary : DataFrame
-        ``annotator, measure, value, low, high`` (95 %, over contexts): of each annotator the answers that agree with
-        the design in percent (``positive, adversarial, overall``) and Cohen's ``kappa with the design``; of each two
-        ``kappa``. Kappa has no interval, and is NaN where all answers are the same.
+    Answers: ``item, pair_id, context_id, kind``, then one column per annotator, 1 fits, 0 does not. Summary:
+    ``annotator, measure, value, low, high`` (95 %, over contexts), of each annotator the answers that agree with the
+    design in percent (``positive, adversarial, overall``) and Cohen's ``kappa with the design``; of each two ``kappa``.
+    Kappa has no interval, and is NaN where all answers are the same.
     """
     paths = [Path(path) for path in ([paths] if isinstance(paths, (str, Path)) else paths)]
     names, answers = [path.stem for path in paths], _table(key, KEY)

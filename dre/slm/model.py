@@ -5,6 +5,7 @@ import os
 import shutil
 import warnings
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from dre.slm.encoder import context_text, keep_end, load_encoder
 
 
 class Head(nn.Module):
-    """The head on the encoder: sep() of Eq. 17, the classifier of Eq. 15; ``sep`` and ``kind``: a recipe's sep and head."""
+    """Separates embeddings (Eq. 17) and classifies pairs (Eq. 15); ``sep`` and ``kind``: a recipe's ``sep, head``."""
 
     def __init__(self, dimension, sep="maps", kind="linear"):
         super().__init__()
@@ -107,21 +108,14 @@ class SLM:
         return pd.DataFrame({"pair_id": list(pairs["pair_id"])} | columns)
 
     def score(self, pairs, batch_size=64, progress=False):
-        """Score pairs, Eq. 17-19.
+        """Score a table of ``pair_id, context`` (turns, oldest first), ``response``, Eq. 17-19.
 
         d_min and d_max are those of the training data, stored with the model, so a pair's score does not depend on
         the other pairs (beyond rounding). One farther or nearer than any training pair gets an s_d outside [0, 1].
 
-        Parameters
-        ----------
-        pairs : DataFrame
-            ``pair_id``, ``context`` (sequence of turns, oldest first), ``response``; DreError where a text is empty.
-
-        Returns
-        -------
-        DataFrame
-            One row per pair, in their order: ``pair_id, distance`` (cosine, [0, 2]), ``s_d`` (normalised distance),
-            ``s_p`` (probability of being positive), ``score_slm`` = 1 - s_d + s_p, about [0, 2].
+        Returns one row per pair, in their order: ``pair_id, distance`` (cosine, [0, 2]), ``s_d`` (normalised distance),
+        ``s_p`` (probability of being positive), ``score_slm`` = 1 - s_d + s_p, about [0, 2]. DreError where a text is
+        empty.
         """
         if "d_min" not in self.provenance:
             raise DreError("this SLM has no d_min and d_max: call calibrate(training contexts) before scoring")
@@ -146,15 +140,13 @@ class SLM:
         """Check a table of pairs and return (context strings, response strings) as they are encoded."""
         if missing := {"pair_id", "context", "response"} - set(pairs.columns):
             raise DreError(f"the pairs lack {', '.join(sorted(missing))}: expected columns pair_id, context, response")
-        contexts, responses, known = [], [], {}
-        for pair_id, turns, response in zip(pairs["pair_id"], pairs["context"], pairs["response"]):
-            turns = (turns,) if isinstance(turns, str) else tuple(turns)
-            if turns not in known:
-                known[turns] = self.context(turns)
-            for name, text, found in (("context", known[turns], contexts), ("response", response, responses)):
+        once = cache(self.context)  # several pairs share a context
+        contexts = [once((turns,) if isinstance(turns, str) else tuple(turns)) for turns in pairs["context"]]
+        responses = list(pairs["response"])
+        for name, texts in (("context", contexts), ("response", responses)):
+            for pair_id, text in zip(pairs["pair_id"], texts):
                 if not isinstance(text, str) or not text.strip():
                     raise DreError(f"the {name} of pair {pair_id} is {text!r}: expected text; leave the pair out")
-                found.append(text)
         if cut := self.cut(responses).sum():
             limit = self.encoder.max_seq_length
             said = f"{cut} response(s) have more than {limit} tokens: only the first {limit} are read"

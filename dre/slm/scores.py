@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from dre.errors import DreError
+from dre.report import replace
 from dre.slm import recipes
 from dre.slm.data import DECISIVE, beside, contexts, decisive, describe
 
@@ -68,8 +69,7 @@ class Scores:
         self._table.to_csv(partial, float_format="%.6g", compression={"method": "gzip", "mtime": 0})
         self._json.unlink(missing_ok=True)  # scores and provenance of two models never lie side by side
         os.replace(partial, self.file)
-        partial.write_text(json.dumps(self.provenance, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        os.replace(partial, self._json)
+        replace(self._json, json.dumps(self.provenance, indent=1, sort_keys=True) + "\n")
 
 
 def trained(profile, key, recipe, seed, disentangled=True, progress=False):

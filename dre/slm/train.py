@@ -26,18 +26,12 @@ SAMPLE = 200  # training contexts on which the curves are measured, at most; nev
 
 
 def fit(train, dev, out, recipe="paper", seed=0, encoder="minilm", progress=True, beside=None):
-    """Train an SLM, or load it when ``out`` already holds the result of exactly this call.
+    """Train an SLM, or load it when folder ``out`` already holds the result of exactly this call.
 
-    Parameters
-    ----------
-    train, dev : list of Context
-        ``dev``, which may be empty, is measured (curves), and the threshold is chosen on it.
-    out : path
-        Folder of the model. From ``<out>.work`` an interrupted training goes on after its last complete epoch.
-    recipe, encoder
-        What `dre.slm.recipes.get` takes or returns; see `dre.slm.encoder.load_encoder`.
-    beside : dre.slm.data.Beside, optional
-        What a recipe with a mixture learns from as well.
+    ``train, dev``: lists of Context; ``dev``, which may be empty, is measured (curves), and the threshold is chosen on
+    it. ``recipe``: what `dre.slm.recipes.get` takes or returns; ``encoder``: see `dre.slm.encoder.load_encoder`;
+    ``beside`` (`dre.slm.data.Beside`): what a recipe with a mixture learns from as well. From ``<out>.work`` an
+    interrupted training goes on after its last complete epoch. DreError if ``out`` holds another model.
     """
     recipe = recipes.get(recipe)
     out, work = Path(out), Path(f"{out}.work")
