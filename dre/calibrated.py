@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from pydantic import TypeAdapter
 from scipy.stats import norm, rankdata
 
 from dre.errors import DreError
@@ -30,8 +31,8 @@ MADE_WITH = ("model", "judge", "prompt")
 class Scale:
     """A fixed, rising map from scores ``at`` to normal scores ``z``: linear between them, its mean slope beyond."""
 
-    at: tuple
-    z: tuple
+    at: tuple[float, ...]
+    z: tuple[float, ...]
 
     @classmethod
     def fit(cls, scores):
@@ -101,11 +102,10 @@ class Calibrated:
     def load(cls, path):
         """Read a fusion that `save` wrote, by this version or an earlier one."""
         try:
-            found = json.loads(Path(path).read_text(encoding="utf-8"))
-            scales = (Scale(tuple(found[name]["at"]), tuple(found[name]["z"])) for name in ("slm", "llm"))
-            return cls(float(found["weight"]), *scales, dict(found.get("made_with", {})))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DreError(f"{path} is no saved fusion ({error!r}): learn one with dre calibrate") from None
+            return TypeAdapter(cls).validate_json(Path(path).read_bytes())
+        except (OSError, ValueError) as error:
+            reason = " ".join(str(error).split())
+            raise DreError(f"{path} is no saved fusion ({reason}): learn one with dre calibrate") from None
 
 
 def _complete(table):

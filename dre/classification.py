@@ -44,8 +44,8 @@ def correct(pairs, scores, threshold):
     return np.where(np.isnan(scores), np.nan, right)
 
 
-def accuracy(pairs, decisions, n=1000, seed=0, over_seeds=True):
-    """Return the accuracies of Table 3 in percent. Resampled: contexts, and with ``over_seeds`` training seeds.
+def accuracy(pairs, decisions, n=1000, seed=0):
+    """Return the accuracies of Table 3 in percent. Resampled: contexts and training seeds.
 
     ``pairs`` has ``context_id`` and ``kind``; ``decisions``, (rows,) or (rows, seeds), are of `correct` or a difference
     of two such arrays.
@@ -58,7 +58,7 @@ def accuracy(pairs, decisions, n=1000, seed=0, over_seeds=True):
     row = {}
     for column, wanted in COLUMNS.items():
         keep = np.isin(kinds, list(wanted))
-        found = stats.mean(decisions[keep], contexts[keep], n, seed, over_seeds)
+        found = stats.mean(decisions[keep], contexts[keep], n, seed)
         ends = {"": "mean", "_low": "low", "_high": "high", "_sd": "sd"}
         row |= {column + end: 100 * found[name] for end, name in ends.items()}
     return row | {"n": int((~np.isnan(decisions).any(axis=1)).sum()), "seeds": decisions.shape[1]}

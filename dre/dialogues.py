@@ -14,6 +14,10 @@ from dre.errors import DreError
 from dre.fetch import fetch, read_jsonl, read_lines, repository_file
 
 KINDS = {"p": "positives", "a": "adversarials", "r": "randoms"}
+#: these lists in a file, as DailyDialog++ calls them
+FIELDS = dict(
+    zip(KINDS.values(), ("positive_responses", "adversarial_negative_responses", "random_negative_responses"))
+)
 SPLITS = {
     "mini": ("train", "dev", "test"),
     "dailydialog++": ("train", "dev", "test"),
@@ -86,14 +90,9 @@ def data_hash(contexts):
     return hashlib.sha256("".join(lines).encode("utf-8")).hexdigest()
 
 
-def text_sha256(text):
-    """Return the sha256 of a text, whitespace-stripped, in UTF-8."""
-    return hashlib.sha256(text.strip().encode("utf-8")).hexdigest()
-
-
 def context_sha256(turns):
-    """Return the sha256 of the turns, stripped and joined by newline: how recorded files name a context."""
-    return text_sha256("\n".join(turn.strip() for turn in turns))
+    """Return the sha256 of the turns, stripped and joined by newline: how recorded files name a context or a text."""
+    return hashlib.sha256("\n".join(turn.strip() for turn in turns).strip().encode("utf-8")).hexdigest()
 
 
 def load(name, split):
@@ -171,8 +170,7 @@ def _context(record, set, id, split, domain="daily"):
 
 
 def _responses(record):
-    keys = ("positive_responses", "adversarial_negative_responses", "random_negative_responses")
-    return {kind: tuple(record.get(key, ())) for kind, key in zip(KINDS.values(), keys)}
+    return {kind: tuple(record.get(key, ())) for kind, key in FIELDS.items()}
 
 
 def _mini():

@@ -26,21 +26,16 @@ class Notebook:
         code = "\n".join(map(source, code_cells(self.content)))
         self.tree = ast.parse(re.sub(r"^(\s*)[%!].*", r"\1pass", code, flags=re.MULTILINE))
 
-    def parameters(self):
-        """Return the names that the cell tagged "parameters" assigns."""
-        texts = map(source, code_cells(self.content, "parameters"))
-        return {name for text in texts for name in re.findall(r"^(\w+) *=", text, re.MULTILINE)}
-
 
 def source(cell):
     """Return the text of a cell."""
     return "".join(cell["source"])
 
 
-def code_cells(content, tag=None):
-    """Return the code cells of a notebook but for one that papermill added; with `tag`, those that carry it."""
-    cells = [(cell, cell["metadata"].get("tags", ())) for cell in content["cells"] if cell["cell_type"] == "code"]
-    return [cell for cell, tags in cells if INJECTED not in tags and (tag is None or tag in tags)]
+def code_cells(content):
+    """Return the code cells of a notebook but for the one that papermill added."""
+    cells = [cell for cell in content["cells"] if cell["cell_type"] == "code"]
+    return [cell for cell in cells if INJECTED not in cell["metadata"].get("tags", ())]
 
 
 def notebooks(folder):
@@ -57,7 +52,7 @@ def notebooks(folder):
     return list(books.values())
 
 
-def execute(book, profile, parameters):
+def execute(book, profile):
     """Execute a notebook into ``build/<profile>/notebooks/`` with this interpreter; a failed cell is a DreError."""
     import papermill
     from papermill.exceptions import PapermillExecutionError
@@ -68,12 +63,11 @@ def execute(book, profile, parameters):
     os.environ |= {"DRE_ROOT": str(profile.root), "PYTHONPATH": path, "TOKENIZERS_PARALLELISM": "false"}
     how = {"kernel_name": "python3", "language": "python", "cwd": book.path.parent, "stderr_file": sys.stderr}
     try:
-        papermill.execute_notebook(book.path, target, parameters, progress_bar=False, **how)
+        papermill.execute_notebook(book.path, target, {"profile": profile.name}, progress_bar=False, **how)
     except PapermillExecutionError as error:
         if error.ename != "Ended":  # see `dre.notebook.Book.needs_public`
-            count = error.exec_count - bool(parameters)  # papermill adds a cell for them
-            begin = next(iter(error.source.strip().splitlines()), "")
-            why = f"failed in cell [{count}], which begins {begin!r}: {error.ename}: {error.evalue}"
+            begin = next(iter(error.source.strip().splitlines()), "")  # and papermill has added a cell for the profile
+            why = f"failed in cell [{error.exec_count - 1}], which begins {begin!r}: {error.ename}: {error.evalue}"
             raise DreError(f"{book.path.name} {why}\n  as far as it came: {target}") from error
 
 

@@ -26,11 +26,18 @@ from dre.report import Table, replace
 
 
 def setup(notebook, profile):
-    """Set the figure style, print profile and versions, and return the `Book` of the notebook with this name."""
+    """Set the figure style, print profile and versions, and return the `Book` of the notebook with this name.
+
+    From then on a figure is shown by `Book.figure` (or ``plt.show()``), not by every cell that leaves it open.
+    """
+    import matplotlib.pyplot as plt
+
     from dre.plots import style
 
     book = Book(notebook, read_profile(profile))
     style()
+    plt.switch_backend(plt.get_backend())  # of a kernel; it would turn the interactive mode on with the first figure
+    plt.ioff()
     found = " · ".join(f"{name} {version(name)}" for name in ("torch", "numpy"))
     print(f"profile {profile} · Python {sys.version.split()[0]} · {found}")
     return book
@@ -58,16 +65,9 @@ class Book:
         report page and ``<name>.md`` show a part of it, with ``x_low``, ``x_high`` and ``x_sd`` joined to column ``x``:
         ``88.1 ± 0.3 [87.2, 89.0]``. NaN, None and "" are printed as an em dash.
 
-        Parameters
-        ----------
-        digits : int or dict
-            Decimals of all columns, or by column (others 2).
-        headers : dict
-            Printed names by column; by default the name with spaces for underscores.
-        rows : int, list of int, or array of bool
-            Which rows are shown: the first n (15 unless told), positions, or a mask.
-        columns : list of str
-            Which columns are shown, in this order; by default the first 7.
+        ``digits``: decimals of all columns, or a dict by column (others 2). ``headers``: printed names by column; by
+        default the name with spaces for underscores. ``rows``: the first n (15 unless told), a list of positions, or a
+        mask; ``columns``: the names of those that are shown, in this order; by default the first 7.
         """
         table = Table(df, name, caption, note, digits=digits, headers=headers, rows=rows, columns=columns)
         self._register("table", name, caption, table.save(self.profile.results))

@@ -15,7 +15,6 @@ import time
 from functools import cache
 
 import mistune
-import yaml
 from filelock import FileLock, Timeout
 
 from dre import words
@@ -38,25 +37,20 @@ th, td {{ padding: .2rem .7rem; border-bottom: 1px solid #d8dee4 }}
 """
 
 
-def run(profile, parameters=None):
+def run(profile):
     """Bring results, figures and page of a profile up to date; return the names of the notebooks that ran.
 
-    `parameters` go to the notebooks that declare them. Only a run without any ends by deleting what no notebook wrote,
-    and by bringing committed notebooks and numbers in words up to date.
+    Deletes what no notebook wrote, and brings committed notebooks and numbers in words up to date.
     """
-    parameters, books = parameters or {}, notebooks(profile.root)
-    known = set().union(*(book.parameters() for book in books)) - {"profile"}
-    if unknown := sorted(set(parameters) - known):
-        raise DreError(f"unknown parameter {unknown[0]!r}: the notebooks declare {', '.join(sorted(known)) or 'none'}")
+    books = notebooks(profile.root)
     print(f"profile {profile.name}: {profile.title}; needs {profile.needs}", flush=True)
     profile.build.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(profile.root / "build" / "paper.lock", timeout=0):
-            ran, changed = _run(books, profile, parameters), []
-            if not parameters:
-                drop_stale(books, profile)
-                if profile.name == COMMITTED:
-                    changed = [book.path for book in books if commit(book.path, profile)] + words.fill(profile.root)
+            ran, changed = _run(books, profile), []
+            drop_stale(books, profile)
+            if profile.name == COMMITTED:
+                changed = [book.path for book in books if commit(book.path, profile)] + words.fill(profile.root)
             for path in (*dict.fromkeys(changed), page(profile)):
                 print(f"brought up to date: {path.relative_to(profile.root)}")
     except Timeout as error:
@@ -64,12 +58,11 @@ def run(profile, parameters=None):
     return ran
 
 
-def _run(books, profile, parameters):
+def _run(books, profile):
     ran, marks = [], {}
     _sha256.cache_clear(), _tree.cache_clear()
     for number, book in enumerate(books, 1):
-        given = {k: v for k, v in {**parameters, "profile": profile.name}.items() if k in book.parameters()}
-        marks[book.name] = fingerprint(profile, book, given, marks)
+        marks[book.name] = fingerprint(profile, book, marks)
         head, state = f"[{number}/{len(books)}] {book.name:<28}", profile.build / "state" / book.name
         before, *files = state.read_text(encoding="utf-8").splitlines() if state.is_file() else [""]
         if before == marks[book.name] and all((profile.root / name).exists() for name in files):
@@ -78,8 +71,8 @@ def _run(books, profile, parameters):
         print(f"{head} running", flush=True)
         state.unlink(missing_ok=True)
         started = time.monotonic()
-        execute(book, profile, given)
-        marks[book.name] = fingerprint(profile, book, given, marks)  # a notebook that trains records scores
+        execute(book, profile)
+        marks[book.name] = fingerprint(profile, book, marks)  # a notebook that trains records scores
         replace(state, "\n".join([marks[book.name], *written(book, profile)]))
         ran.append(book.name)
         print(f"{head} done in {time.monotonic() - started:.0f} s", flush=True)
@@ -107,7 +100,7 @@ def drop_stale(books, profile):
             path.unlink()
 
 
-def fingerprint(profile, book, given, marks):
+def fingerprint(profile, book, marks):
     """Hash what a notebook's result depends on (`marks`: these hashes of others); comments and prose do not count."""
     used = modules(profile.root, book.tree)
     files = [*used, *sorted(path for path in (profile.root / "data").rglob("*") if path.is_file())]
@@ -116,7 +109,7 @@ def fingerprint(profile, book, given, marks):
     if profile.root / "dre/slm/scores.py" in used:  # a run may add to recorded scores: read anew
         digests += map(_sha256.__wrapped__, sorted((profile.results / SCORES).glob("*")))
     needed, retrain = [marks[name] for name in book.needs], os.environ.get("RETRAIN", "")
-    mark = [sys.version, ast.dump(book.tree), given, needed, digests, retrain]
+    mark = [sys.version, ast.dump(book.tree), needed, digests, retrain]
     return hashlib.sha256(json.dumps(mark).encode()).hexdigest()
 
 
@@ -187,11 +180,10 @@ def main(argv=None):
     """Run the command line and return its exit status: 0, 1 with an error in words, or 130 if interrupted."""
     parser = argparse.ArgumentParser(prog="make paper", description=__doc__.splitlines()[0])
     parser.add_argument("--profile", default="mini", help="a file in profiles/, by its name (default: mini)")
-    parser.add_argument("-p", dest="parameters", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"))
     args = parser.parse_args(argv)
     try:
-        run(profile(args.profile, root()), {k: yaml.safe_load(v) for k, v in args.parameters})
-    except (DreError, OSError, RuntimeError, yaml.YAMLError) as error:  # RuntimeError: a kernel died
+        run(profile(args.profile, root()))
+    except (DreError, OSError, RuntimeError) as error:  # RuntimeError: a kernel died
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -38,8 +38,6 @@ class Profile(BaseModel, extra="forbid", frozen=True):
     name: StrictStr
     title: StrictStr
     needs: StrictStr
-    network: bool
-    gpu: bool
     encoder: StrictStr
     recipes: tuple[StrictStr, ...] = Field(min_length=1)
     seeds: tuple[StrictInt, ...] = Field(min_length=1)

@@ -31,11 +31,14 @@ def number(value, form=2):
 
 
 def replace(path, text):
-    """Write a file, and its folder, so that a reader sees the old text or the whole new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a file, and its folder, so that a reader sees the old text or the whole new one; DreError if it cannot."""
     part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, path)
+    except OSError as error:
+        raise DreError(f"{path}: cannot be written ({error.strerror}): free space or give another place") from None
 
 
 class Table:

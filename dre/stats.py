@@ -1,9 +1,9 @@
 """Correlation with people: bootstrap intervals, paired permutation tests, Holm's correction. NaN is a missing score.
 
 Resampled are contexts, never single responses, since several share one. The number of a method trained with several
-seeds is the mean over them, and seeds are resampled, too (``over_seeds=True``): the interval then speaks of other
-dialogues and of another training, otherwise of other dialogues for these very models. With k seeds the resampled mean
-varies by (k - 1) / k of the variance that new trainings would have: of few seeds the interval is rather too narrow.
+seeds is the mean over them, and seeds are resampled, too: the interval speaks of other dialogues and of another
+training. With k seeds the resampled mean varies by (k - 1) / k of the variance that new trainings would have: of few
+seeds the interval is rather too narrow.
 """
 
 import numpy as np
@@ -38,13 +38,13 @@ def draws(scores, human, contexts, method="spearman", n=1000, seed=0):
     return _spearman(x, y, code, starts, drawn) if method == "spearman" else _pearson(x, y, starts, drawn)
 
 
-def correlate(scores, human, contexts, method="spearman", n=1000, seed=0, over_seeds=True):
-    """Correlation of each method with people. Resampled: contexts, and with ``over_seeds`` a method's training seeds.
+def correlate(scores, human, contexts, method="spearman", n=1000, seed=0):
+    """Correlation of each method with people. Resampled: contexts and a method's training seeds.
 
-    ``scores``: one column per method; with two levels of columns (method, seed), or as a dict of method to DataFrame,
-    one column per training seed. A column ``pair_id`` is left out. A row that lacks a score counts for the other
-    methods only. ``human, contexts`` (rows,): ratings in any unit, NaN where unrated; ``context_id``. ``method``:
-    "spearman" or "pearson". ``n, seed``: number of resamples, and the seed of their generator.
+    ``scores``: a table with one column per method, or a dict of method to Series, or to DataFrame with one column per
+    training seed. A column ``pair_id`` is left out. A row that lacks a score counts for the other methods only.
+    ``human, contexts`` (rows,): ratings in any unit, NaN where unrated; ``context_id``. ``method``: "spearman" or
+    "pearson". ``n, seed``: number of resamples, and the seed of their generator.
 
     Returns a DataFrame by ``method``: ``r`` (mean over seeds), ``low, high`` (95 %; NaN for a single context), ``sd``
     over seeds (NaN for one), ``n`` rows used.
@@ -54,15 +54,15 @@ def correlate(scores, human, contexts, method="spearman", n=1000, seed=0, over_s
     for name in scores.columns.unique(0):
         seen = scores[name].notna().all(axis=1).to_numpy() & ~np.isnan(human)
         r = draws(scores.loc[seen, name], human[seen], contexts[seen], method, n, seed)
-        rows[name] = {"r": r[0].mean(), **_interval(r, contexts[seen], seed, over_seeds), "n": int(seen.sum())}
+        rows[name] = {"r": r[0].mean(), **_interval(r, contexts[seen], seed), "n": int(seen.sum())}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
 
 
-def compare(a, b, human, contexts, n=1000, permutations=10_000, seed=0, over_seeds=True):
+def compare(a, b, human, contexts, n=1000, permutations=10_000, seed=0):
     """Does a correlate (Spearman) with people otherwise than b, on the rows that both have scored?
 
-    Resampled for the interval: contexts, and with ``over_seeds`` the seeds, the same ones for a and b. The p-value
-    swaps a and b in whole contexts, in all seeds at once; it speaks of these models, not of other trainings.
+    Resampled for the interval: contexts and seeds, the same ones for a and b. The p-value swaps a and b in whole
+    contexts, in all seeds at once; it speaks of these models, not of other trainings.
 
     ``a, b``: a Series, or a DataFrame with one column per training seed; as many seeds on both sides, in one order, or
     one column on one side. ``human, contexts`` as in `correlate`.
@@ -76,12 +76,11 @@ def compare(a, b, human, contexts, n=1000, permutations=10_000, seed=0, over_see
     r = draws(both[seen], human, contexts, n=n, seed=seed)
     gain = r[:, : a.shape[1]] - r[:, a.shape[1] :]
     p = np.nan if np.isnan(gain[0]).any() else _permuted(a, b, human, contexts, permutations, seed)
-    found = {"difference": gain[0].mean(), **_interval(gain, contexts, seed, over_seeds)}
-    return found | {"p": p, "n": int(seen.sum())}
+    return {"difference": gain[0].mean(), **_interval(gain, contexts, seed), "p": p, "n": int(seen.sum())}
 
 
-def mean(values, contexts, n=1000, seed=0, over_seeds=True):
-    """Mean of values (rows,) or (rows, seeds). Resampled: contexts, and with ``over_seeds`` the seeds.
+def mean(values, contexts, n=1000, seed=0):
+    """Mean of values (rows,) or (rows, seeds). Resampled: contexts and seeds.
 
     Returns a dict: ``mean, low, high`` (95 %; NaN for a single context), ``sd`` over seeds, ``n`` rows without NaN.
     """
@@ -95,7 +94,7 @@ def mean(values, contexts, n=1000, seed=0, over_seeds=True):
     np.add.at(sums, code, np.column_stack([values, np.ones(len(values))]))
     total = drawn @ sums
     means = total[:, :-1] / total[:, -1:]
-    return {"mean": means[0].mean(), **_interval(means, contexts, seed, over_seeds), "n": len(values)}
+    return {"mean": means[0].mean(), **_interval(means, contexts, seed), "n": len(values)}
 
 
 def holm(p):
@@ -114,11 +113,11 @@ def _resamples(contexts, n, seed):
     return code, np.vstack([np.ones(len(names)), drawn])
 
 
-def _interval(found, contexts, seed, over_seeds):
+def _interval(found, contexts, seed):
     """Interval and sd over seeds of (1 + n, seeds) numbers, the first line of the data, the others of resamples."""
     k, n = found.shape[1], len(found) - 1
     share = np.full((n, k), 1 / k)
-    if over_seeds and k > 1:  # a generator of its own: the resamples of contexts are the same with and without seeds
+    if k > 1:  # a generator of its own: the resamples of contexts are the same with and without seeds
         share = np.random.default_rng([seed, 1]).multinomial(k, share[0], size=n) / k
     drawn = (share * found[1:]).sum(axis=1)
     drawn = drawn[~np.isnan(drawn)]
@@ -129,10 +128,7 @@ def _interval(found, contexts, seed, over_seeds):
 
 def _aligned(scores, human, contexts):
     """Scores as a table with two levels of columns, (method, seed); people's ratings and contexts as arrays."""
-    if not isinstance(scores, dict):
-        scores = pd.DataFrame(scores).drop(columns="pair_id", errors="ignore")
-        scores = {name: scores[[name]] for name in scores.columns.unique(0)}
-    scores = {name: pd.DataFrame(one) for name, one in scores.items()}
+    scores = {name: pd.DataFrame(one) for name, one in dict(scores).items() if name != "pair_id"}
     scores = {name: one.set_axis(range(one.shape[1]), axis=1) for name, one in scores.items()}
     first = next(iter(scores.values())).index
     for name, one in (scores | {"human": human, "contexts": contexts}).items():

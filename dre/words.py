@@ -6,8 +6,7 @@ between the two comments, which no reader sees::
     accuracy <!-- table3 | model=SLM (Prob & Dis), recipe=paper | {overall:.1f} % --><!-- end -->
     <!-- include results/public/table3.md --><!-- end -->
 
-``table3`` is ``results/public/table3.csv``; a name with a slash is another file below ``results/`` (``bench/judges``)
-or the project (``data/paper/table3``). A table of one row needs no condition. Numbers are rounded as in tables.
+``table3`` is ``results/public/table3.csv``. A table of one row needs no condition. Numbers are rounded as in tables.
 """
 
 import csv
@@ -19,7 +18,7 @@ from dre.errors import DreError
 from dre.report import number, replace
 
 PLACE = re.compile(
-    r"(?P<head><!-- (?:include (?P<path>\S+)|(?P<table>[\w./-]+) \|(?P<where>[^|]*)\| (?P<form>.+?)) -->)"
+    r"(?P<head><!-- (?:include (?P<path>\S+)|(?P<table>\w+) \|(?P<where>[^|]*)\| (?P<form>.+?)) -->)"
     r".*?<!-- end -->",
     re.DOTALL,
 )
@@ -58,14 +57,12 @@ def filled(text, root, where):
 
 def _said(place, root, where):
     """Return the words of one place (a match of PLACE)."""
-    name, shown = place["table"], f"{where}: {place['head']}"
-    wanted = place["path"] or f"results/{'' if '/' in name else 'public/'}{name}.csv"
-    path = next((root / each for each in (wanted, f"{name}.csv") if (root / each).is_file()), None)
-    if path is None:
-        raise DreError(f"{shown}: there is no {wanted}; run make paper PROFILE=public, or correct the name")
+    name, shown = place["path"] or f"results/public/{place['table']}.csv", f"{where}: {place['head']}"
+    if not (root / name).is_file():
+        raise DreError(f"{shown}: there is no {name}; run make paper PROFILE=public, or correct the name")
     if place["path"]:
-        return f"\n\n{path.read_text(encoding='utf-8').strip()}\n\n"
-    with open(path, encoding="utf-8", newline="") as file:
+        return f"\n\n{(root / name).read_text(encoding='utf-8').strip()}\n\n"
+    with open(root / name, encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     # A value may contain commas, as long as no ``name=`` follows.
     parts = [part.partition("=") for part in re.split(r",\s*(?=\w+=)", place["where"].strip()) if part]

@@ -10,7 +10,7 @@ import pytest
 from conftest import needs_data
 
 from dre import augment, dialogues, judges
-from dre.augment import algorithm, quality, sheet
+from dre.augment import algorithm, quality
 from dre.cli import main
 from dre.dialogues import Context, pairs
 from dre.errors import DreError
@@ -223,17 +223,17 @@ def fill(path, key, out, wrong=(), separator=",", **change):
 
 def test_a_sheet_is_blind_and_its_answers_are_compared_with_the_design_and_each_other(tmp_path):
     path, corpus = tmp_path / "sheet.csv", dialogues.load("mini", "test")
-    key = sheet.write(corpus, path, n=20, seed=2)
+    key = quality.write_sheet(corpus, path, n=20, seed=2)
     shown, kept = pd.read_csv(path, keep_default_na=False), pd.read_csv(key)
-    assert shown.columns.tolist() == sheet.SHEET and set(shown["fits"]) == {""}
+    assert shown.columns.tolist() == quality.SHEET and set(shown["fits"]) == {""}
     assert (kept["kind"] == "p").sum() == 10 and not kept["kind"].is_monotonic_increasing
     assert shown["response"].tolist() == pairs(corpus).set_index("pair_id").loc[kept["pair_id"], "response"].tolist()
     with pytest.raises(DreError, match="new"):
-        sheet.write(corpus, path)
+        quality.write_sheet(corpus, path)
     one = fill(path, key, tmp_path / "one.csv")
     # Two positives called wrong: 18 of 20 right, 8 yes of 20, so kappa = (.9 - .5) / .5 = .8 with the design.
     two = fill(path, key, tmp_path / "two.csv", kept.query("kind == 'p'")["item"].tolist()[:2], ";")
-    answers, summary = sheet.read([one, two], key)
+    answers, summary = quality.read_sheets([one, two], key)
     assert (answers["one"] != answers["two"]).sum() == 2
     value = summary.set_index(["annotator", "measure"])["value"]
     assert value["one", "overall"] == 100 and value["one", "kappa with the design"] == pytest.approx(1)
@@ -241,7 +241,7 @@ def test_a_sheet_is_blind_and_its_answers_are_compared_with_the_design_and_each_
     assert value["two", "kappa with the design"] == pytest.approx(0.8) == value["one, two", "kappa"]
     for change in ({"fits": "maybe"}, {"item": 2}):
         with pytest.raises(DreError, match="one.csv: 20 rows for 20 items, without yes or no: 1:"):
-            sheet.read(fill(path, key, one, **change), key)
+            quality.read_sheets(fill(path, key, one, **change), key)
 
 
 def test_a_faulty_line_is_named(tmp_path):

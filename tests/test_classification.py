@@ -53,8 +53,6 @@ def test_accuracies_of_several_trainings():
     assert row["overall"] == pytest.approx(200 / 3) and row["seeds"] == 3
     assert row["overall_sd"] == pytest.approx(100 * np.std([1, 0, 1], ddof=1))
     assert (row["overall_low"], row["overall_high"]) == (0, 100)  # seeds are resampled, too
-    fixed = classification.accuracy(PAIRS, right, over_seeds=False)
-    assert fixed["overall_low"] == fixed["overall_high"] == pytest.approx(200 / 3)
 
 
 def test_the_curve_over_thresholds():

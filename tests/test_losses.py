@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from dre.slm import losses, recipes
-from dre.slm.head import Head
+from dre.slm.model import Head
 
 # Unit vectors in the plane, so cosine distances are 1 - cos(angle).
 EAST, NORTH, WEST = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 2.0]]), torch.tensor([[-3.0, 0.0]])

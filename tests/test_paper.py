@@ -54,8 +54,8 @@ def book(root, name, *cells, **metadata):
 
 
 FAULTS = {
-    ("gpu: false", "gpu: false\ncolour: red"): "colour: Extra inputs are not permitted",
-    ("context: 3}", "}"): "'epochs' is for paper, expected for paper, context",
+    ("encoder: minilm", "colour: red\nencoder: minilm"): "colour: Extra inputs are not permitted",
+    (", context: 2}", "}"): "'epochs' is for paper, expected for paper, context",
     ("name: mini", "name: maxi"): "'name' is 'maxi', expected 'mini'",
     ("test: [mini, test]}", "test: [mini, test], held_out: 1}"): "sets.0.held_out",
     ("name: mini", "name: ["): "not valid YAML",
@@ -104,8 +104,8 @@ def test_only_what_a_notebook_uses_counts_and_the_package_itself_leads_nowhere(r
 
 @pytest.fixture
 def quick(root, monkeypatch):
-    def execute(each, profile, parameters):
-        names = {"book": notebook.Book(each.name, profile), "pd": pd, **parameters}
+    def execute(each, profile):
+        names = {"book": notebook.Book(each.name, profile), "pd": pd}
         for code in headless.code_cells(each.content)[1:]:
             exec(headless.source(code), names)
 
@@ -118,8 +118,8 @@ def quick(root, monkeypatch):
     return root
 
 
-def run(root, **parameters):
-    return [each[:2] for each in paper.run(profile("mini", root), parameters)]
+def run(root):
+    return [each[:2] for each in paper.run(profile("mini", root))]
 
 
 def test_only_what_changed_runs_again(quick, monkeypatch):
@@ -143,11 +143,8 @@ def test_only_what_changed_runs_again(quick, monkeypatch):
 def test_one_run_at_a_time_and_a_complete_one_deletes_what_no_notebook_wrote_but_recorded_scores(quick):
     stale, kept = ["results/mini/old.csv", "figures/mini/old.png"], ["results/mini/scores/s.json", "results/mini/note"]
     write(quick, dict.fromkeys((*stale, *kept), "x"))
-    assert run(quick, n=2) and all((quick / name).exists() for name in stale), "this run had parameters"
     assert run(quick) and not any((quick / name).exists() for name in stale)
     assert all((quick / name).exists() for name in (*kept, "results/mini/a.csv", "results/mini/index.html"))
-    with pytest.raises(DreError, match="unknown parameter 'm': the notebooks declare n"):
-        run(quick, m=2)
     with FileLock(quick / "build/paper.lock"), pytest.raises(DreError, match="another make paper is under way"):
         run(quick)
 
@@ -176,9 +173,9 @@ def test_a_failing_cell_in_a_kernel_is_named_and_a_run_is_committed_without_trac
     assert paper.main(["--profile", "public"]) == 1 and (root / "build/public/notebooks/00_start.ipynb").exists()
     said = "00_start.ipynb failed in cell [2], which begins '# a comment': ZeroDivisionError: division by zero"
     assert said in capfd.readouterr().err
-    assert paper.main(["-p", "n", "3"]) == 0 and "noise" in capfd.readouterr().err, "shown while it runs"
     edit(path, "n - 1", "n")
     assert paper.run(public) == ["00_start"] and paper.run(public) == []
+    assert "noise" in capfd.readouterr().err, "shown while it runs"
     content = json.loads(path.read_text())
     (stream, value), written = content["cells"][3]["outputs"], path.read_bytes()
     assert "".join(stream["text"]) == "in .\n" and value["execution_count"] == 3
@@ -193,11 +190,13 @@ def test_in_a_kernel_setup_gives_a_book_and_a_notebook_may_end_itself_before_it_
     (root / "dre").symlink_to(HERE / "dre")
     table = f"import IPython\nassert IPython.__version__ == {version('ipython')!r}\n"  # .ci/run tries an older one, too
     table += 'import pandas as pd\nbook.table(pd.DataFrame({"a": [1]}), "t", "A table")'
-    cells = (SETUP.replace("03_classification", "00_start"), table, 'book.needs_public("no ratings")', "1 / 0")
+    figure = ("import matplotlib.pyplot as plt\nfig = plt.figure()", 'book.figure(fig, "f", "A figure")')
+    cells = (SETUP.replace("03_classification", "00_start"), table, *figure, 'book.needs_public("no ratings")', "1 / 0")
     book(root, "00_start", *cells, outputs=["results/{profile}/later.csv"])
     assert paper.run(profile("mini", root)) == ["00_start"] and paper.run(profile("mini", root)) == []
     cells = headless.code_cells(json.loads((root / "build/mini/notebooks/00_start.ipynb").read_text()))
     said = "".join(text for each in cells for out in each["outputs"] for text in out.get("text", ()))
     assert "make paper PROFILE=public" in said and "profile mini · Python" in said and not cells[-1]["outputs"]
     assert "".join(cells[2]["outputs"][0]["data"]["text/markdown"]) == (root / "results/mini/t.md").read_text()
+    assert not cells[3]["outputs"] and "image/png" in cells[4]["outputs"][0]["data"], "an open figure is shown once"
     assert notebook.Ended("x")._render_traceback_() == ["The notebook ends here."]

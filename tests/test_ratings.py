@@ -4,7 +4,7 @@ import pytest
 from conftest import needs_data
 
 from dre import ratings
-from dre.dialogues import context_sha256, load, pairs, text_sha256
+from dre.dialogues import context_sha256, load, pairs
 from dre.fetch import read_jsonl, repository_file
 
 pytestmark = needs_data
@@ -76,5 +76,5 @@ def test_training_scores_are_joined_with_their_texts():
     assert not set(table["context_id"]) & {i for name in ratings.RATED for i in ratings.rated(name)["context_id"]}
     recorded = read_jsonl(repository_file("recorded", ratings.NAME, "training_scores.jsonl"))
     for record, row in zip(recorded, table.itertuples()):
-        hashes = context_sha256(row.context), text_sha256(row.response)
+        hashes = context_sha256(row.context), context_sha256([row.response])
         assert hashes == (record["context_sha256"], record["response_sha256"])

@@ -59,13 +59,13 @@ def test_rows_and_columns_are_chosen_and_one_that_is_not_there_is_named():
 FILES = {
     "results/public/t.csv": 'model,seed,acc,d\n"SLM (Prob & Dis), paper",0,85.65,-0.5\nX,1,3,-0.001\nX,2,,\n',
     "results/public/t.md": "| a |\n",
-    "bench/speed.csv": "calls\n500\n",
+    "results/public/one.csv": "calls\n500\n",
 }
 SAID = {
     "t | model=SLM (Prob & Dis), paper | {acc:.1f} % [{d:+.1f}]": "85.7 % [−0.5]",
     "t | model=SLM (Prob & Dis), paper, seed=0 | {model}: {acc:.0f}": "SLM (Prob & Dis), paper: 86",
     "t | model=X, seed=1 | {d:+.1f} %": "0.0 %",
-    "bench/speed | | {calls:,.0f} calls": "500 calls",
+    "one | | {calls:,.0f} calls": "500 calls",
     "include results/public/t.md": "\n\n| a |\n\n",
 }
 FAULTS = {

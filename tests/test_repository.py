@@ -28,7 +28,9 @@ from dre.paper import COMMITTED, MADE, SCORES, manifest, written
 from dre.profile import profile
 
 PUBLIC, BOOKS = profile(COMMITTED), notebooks(HERE)
-FORMULAS = [cell for book in BOOKS for cell in code_cells(book.content, "formula")]
+FORMULAS = [
+    cell for book in BOOKS for cell in code_cells(book.content) if "formula" in cell["metadata"].get("tags", ())
+]
 SHOWN = [(name, cell) for cell in FORMULAS for name in cell["metadata"]["dre"]["shows"]]
 PROJECT = tomllib.loads((HERE / "pyproject.toml").read_text())["project"]
 SLUG = PROJECT["urls"]["Repository"].removeprefix("https://github.com/")
@@ -40,7 +42,7 @@ def test_a_notebook_begins_with_title_badge_parameters_and_setup_and_its_cells_a
     title, parameters, setup = book.content["cells"][:3]
     badge = f"https://colab.research.google.com/github/{SLUG}/blob/main/notebooks/{book.path.name}"
     assert title["cell_type"] == "markdown" and source(title).startswith("# ") and badge in source(title)
-    assert parameters["metadata"]["tags"] == ["parameters"] and "profile" in book.parameters()
+    assert parameters["metadata"]["tags"] == ["parameters"] and source(parameters).startswith("profile = ")
     assert source(setup).strip() == SETUP.replace("03_classification", book.name) and f"github.com/{SLUG} " in SETUP
     for number, cell in enumerate(code_cells(book.content), 1):
         lines = [line for line in source(cell).splitlines() if line.strip()]

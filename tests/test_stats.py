@@ -13,12 +13,12 @@ SCIPY = {"spearman": spearmanr, "pearson": pearsonr}
 
 
 def made(rows=120, contexts=24, seed=0):
-    """A table with ties, contexts out of order, and two methods of three seeds and one."""
+    """Scores of two methods, of three seeds and one, with ties; people's ratings; contexts out of order."""
     rng = np.random.default_rng(seed)
     human = pd.Series(rng.integers(1, 6, rows).astype(float))
     context = pd.Series(rng.permutation(np.arange(rows) % contexts)).map("context {}".format)
-    seeds = {("slm", k): (0.3 * human + rng.normal(size=rows)).round(1) for k in range(3)}
-    return pd.DataFrame(seeds | {("llm", 0): human + rng.integers(-2, 3, rows)}), human, context
+    seeds = pd.DataFrame({k: (0.3 * human + rng.normal(size=rows)).round(1) for k in range(3)})
+    return {"slm": seeds, "llm": human + rng.integers(-2, 3, rows)}, human, context
 
 
 @pytest.mark.parametrize("method", SCIPY)
@@ -26,6 +26,7 @@ def made(rows=120, contexts=24, seed=0):
 @given(seed=st.integers(0, 10**6), rows=st.integers(12, 60))
 def test_every_draw_is_scipys_value_on_the_rebuilt_resample(method, seed, rows):
     scores, human, contexts = made(rows, 6, seed)
+    scores = pd.concat(scores, axis=1)
     drawn = stats.draws(scores, human, contexts, method, n=4, seed=seed)
     for line, weights in zip(drawn, stats.context_weights(contexts, n=4, seed=seed).astype(int)):
         again = np.repeat(np.arange(rows), weights)
@@ -39,36 +40,34 @@ def test_every_draw_is_scipys_value_on_the_rebuilt_resample(method, seed, rows):
 
 def test_correlate_is_the_mean_over_seeds_with_an_interval():
     scores, human, contexts = made()
-    table = stats.correlate(scores, human, contexts, over_seeds=False)
-    by_seed = [spearmanr(scores["slm", k], human).statistic for k in range(3)]
+    table = stats.correlate(scores, human, contexts)
+    by_seed = [spearmanr(scores["slm"][k], human).statistic for k in range(3)]
     assert table.loc["slm", "r"] == pytest.approx(np.mean(by_seed))
     assert table.loc["slm", "sd"] == pytest.approx(np.std(by_seed, ddof=1))
-    drawn = stats.draws(scores["slm"], human, contexts)[1:].mean(axis=1)
-    assert table.loc["slm", ["low", "high"]].tolist() == pytest.approx(np.quantile(drawn, [0.025, 0.975]).tolist())
+    drawn = stats.draws(scores["llm"], human, contexts)[1:, 0]
+    assert table.loc["llm", ["low", "high"]].tolist() == pytest.approx(np.quantile(drawn, [0.025, 0.975]).tolist())
     assert np.isnan(table.loc["llm", "sd"]) and table["n"].tolist() == [120, 120]
     assert table.index.tolist() == ["slm", "llm"]
 
 
 def test_seeds_are_resampled_where_there_are_several():
-    rng, widths = np.random.default_rng(0), {}
+    rng = np.random.default_rng(0)
     human, contexts = pd.Series(rng.normal(size=400)), pd.Series(np.arange(400) // 4)
     far = pd.DataFrame({k: human * k + rng.normal(size=400) for k in (0.0, 1.0, 3.0)})  # trainings that differ a lot
-    for both in (True, False):
-        table = stats.correlate({"slm": far, "llm": far[1.0]}, human, contexts, over_seeds=both)
-        gain = stats.compare(far, far[1.0], human, contexts, permutations=50, over_seeds=both)
-        mean = stats.mean(far + [0, 1, 2], contexts, over_seeds=both)
-        widths[both] = [one["high"] - one["low"] for one in (table.loc["slm"], gain, mean, table.loc["llm"])]
-    assert (np.divide(*widths.values())[:3] > 3).all()
-    assert widths[True][3] == widths[False][3]  # one seed: nothing to resample, and the same resamples of contexts
+    table = stats.correlate({"many": far, "one": far[1.0]}, human, contexts)
+    gains = [stats.compare(a, far[1.0], human, contexts, permutations=50) for a in (far, far[0.0])]
+    means = [stats.mean(values, contexts) for values in (far + [0, 1, 2], far[1.0])]
+    for many, one in ((table.loc["many"], table.loc["one"]), gains, means):
+        assert many["high"] - many["low"] > 3 * (one["high"] - one["low"])
 
 
 def test_a_missing_score_is_left_out_of_its_own_method_only():
     scores, human, contexts = made()
-    scores.loc[7, ("slm", 0)], human[3] = np.nan, np.nan
+    scores["slm"].loc[7, 0], human[3] = np.nan, np.nan
     table = stats.correlate(scores, human, contexts)
     assert table["n"].to_dict() == {"slm": 118, "llm": 119}
     rest = [i for i in range(120) if i != 3]
-    assert table.loc["llm", "r"] == pytest.approx(spearmanr(scores["llm", 0][rest], human[rest]).statistic)
+    assert table.loc["llm", "r"] == pytest.approx(spearmanr(scores["llm"][rest], human[rest]).statistic)
 
 
 def test_what_cannot_be_known_is_missing():
@@ -85,8 +84,8 @@ def test_what_cannot_be_known_is_missing():
 
 def test_compare_is_a_paired_test_that_swaps_whole_contexts():
     scores, human, contexts = made(60, 6)
-    a, b = scores["slm"], scores["llm", 0]
-    found = stats.compare(a, b, human, contexts, permutations=4000, over_seeds=False)
+    a, b = scores["slm"], scores["llm"]
+    found = stats.compare(a, b, human, contexts, permutations=4000)
     by_seed = [spearmanr(a[k], human).statistic - spearmanr(b, human).statistic for k in range(3)]
     assert found["difference"] == pytest.approx(np.mean(by_seed)) and found["n"] == 60
     assert found["sd"] == pytest.approx(np.std(by_seed, ddof=1))
@@ -98,7 +97,7 @@ def test_compare_is_a_paired_test_that_swaps_whole_contexts():
         gains = [pearsonr(np.where(swap, z[1], x), z[0])[0] - pearsonr(np.where(swap, x, z[1]), z[0])[0] for x in z[2:]]
         every.append(np.mean(gains))
     assert found["p"] == pytest.approx(np.mean(np.abs(every) >= abs(every[0]) - 1e-10), abs=0.03)
-    other = stats.compare(b, a, human, contexts, permutations=4000, over_seeds=False)
+    other = stats.compare(b, a, human, contexts, permutations=4000)
     assert (other["difference"], other["p"]) == (pytest.approx(-found["difference"]), found["p"])
 
 

@@ -69,7 +69,7 @@ def test_an_interrupted_training_goes_on_and_ends_with_the_same_curve(encoder, t
     extra, epochs, total = beside() if name == "context" else None, 1 if name == "released" else 3, losses.total
 
     def learn(out):
-        return fit(TRAIN[:9], DEV, tmp_path / out, name, 3, encoder, epochs, progress=False, beside=extra)
+        return fit(TRAIN[:9], DEV, tmp_path / out, recipes.get(name, epochs), 3, encoder, False, extra)
 
     whole = learn("whole")
     for steps in stops:
@@ -102,26 +102,13 @@ def test_everything_that_decides_a_training_is_in_its_fingerprint():
 
 
 def test_the_command_trains_a_model_and_names_what_is_wrong(encoder, tmp_path, capsys):
-    command = [
-        "slm",
-        "train",
-        "--train",
-        "mini:dev",
-        "--encoder",
-        encoder,
-        "--epochs",
-        "1",
-        "--out",
-        str(tmp_path / "a"),
-    ]
-    for more, said in (
-        ("papre", "unknown recipe 'papre': expected one of paper,"),
-        ("context", "nothing to disentangle"),
-    ):
+    out = str(tmp_path / "a")
+    command = ["slm", "train", "--train", "mini:dev", "--encoder", encoder, "--epochs", "1", "--out", out]
+    for more, said in (("papre", "unknown recipe 'papre': expected one of paper,"), ("context", "to disentangle")):
         assert main([*command, "--plain", "--recipe", more]) == 2 and said in capsys.readouterr().err
     assert main([*command, "--recipe", "released", "--plain"]) == 0
     assert "14 contexts, fingerprint" in capsys.readouterr().out
-    stages = [point["stage"] for point in SLM.load(tmp_path / "a").provenance["curves"]]
+    stages = [point["stage"] for point in SLM.load(out).provenance["curves"]]
     assert stages == ["contrastive"] * 2 + ["classifier"] * 2
     with pytest.raises(DreError, match=r"1 of 1 contexts lack .*mini/mini-daily-000.*one response of each kind"):
         train.training_rows([replace(TRAIN[0], adversarials=())], context_text)

@@ -8,18 +8,13 @@ from pathlib import Path
 import pandas as pd
 
 from dre import dialogues
+from dre.dialogues import FIELDS
 from dre.errors import DreError
 from dre.fetch import read_jsonl, repository_file
 from dre.report import replace
 from dre.score import io
 
 EXPECTED = {"positive": "Positive", "adversarial": "Negative"}  # kind of response -> the label it has to get
-#: lists of responses, as DailyDialog++ calls them
-FIELDS = {
-    "positives": "positive_responses",
-    "adversarials": "adversarial_negative_responses",
-    "randoms": "random_negative_responses",
-}
 
 
 @dataclass

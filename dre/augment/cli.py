@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 from dre import dialogues, ratings
-from dre.augment import algorithm, quality, sheet
+from dre.augment import algorithm, quality
 from dre.errors import DreError
 from dre.judges import cli as judging
 from dre.report import replace
@@ -101,12 +101,12 @@ def report(args):
 
 def write_sheet(args):
     """Write a sheet and its key."""
-    key = sheet.write(algorithm.named(args.contexts), args.output, args.n, args.seed)
+    key = quality.write_sheet(algorithm.named(args.contexts), args.output, args.n, args.seed)
     print(f"{args.n} pairs to answer with yes or no in column fits: {args.output}; keep the key apart: {key}")
 
 
 def read_sheets(args):
     """Print accuracy against the design and agreement between annotators."""
-    for row in sheet.read(args.sheets, args.key)[1].itertuples():
+    for row in quality.read_sheets(args.sheets, args.key)[1].itertuples():
         interval = "" if row.low != row.low else f" [{row.low:.2f}, {row.high:.2f}]"
         print(f"{row.annotator}: {row.measure} {row.value:.2f}{interval}")

@@ -8,7 +8,7 @@ from dre import judges
 from dre.errors import DreError
 from dre.judges import compare, files
 from dre.judges.store import Store
-from dre.report import Table
+from dre.report import Table, replace
 
 
 def add(subparsers):
@@ -145,7 +145,7 @@ def _compare(args):
     ):
         print(f"{what}: {'unknown' if value.startswith('nan') else value}")
     if args.output:
-        files.write_lines(args.output, shown.csv().splitlines())
+        replace(Path(args.output), shown.csv())
     if did["stopped"]:
         print(f"stopped ({did['stopped']}); what was answered is stored: the same command goes on")
     return int(bool(did["stopped"]))
@@ -165,7 +165,7 @@ def _finish(frame, path):
     """Write the table and print what became of the pairs; 1 if replies are missing."""
     if path:
         text = frame.to_csv(index=False) if path.endswith(".csv") else frame.to_json(orient="records", lines=True)
-        files.write_lines(path, text.splitlines())
+        replace(Path(path), text)
     counts = frame["status"].value_counts()
     print(f"{len(frame):,} pairs: " + ", ".join(f"{count:,} {status}" for status, count in counts.items()))
     for status in counts.index.difference(["ok"]):

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import re
 import sqlite3
 from pathlib import Path
@@ -11,21 +10,11 @@ from dre.errors import DreError
 from dre.judges import prompts, providers
 from dre.judges.judge import AGAIN
 from dre.judges.store import Asked, Reply, key_of, setting_sha256
+from dre.report import replace
 
 _OLD = """SELECT provider, base_url, model, prompt, prompt_sha256, params, messages_sha256, repeat, pair_id, reply,
     outcome, served_model, input_tokens, output_tokens, cost, seconds, source
     FROM judgement JOIN setting ON setting.id = judgement.setting"""
-
-
-def write_lines(path, lines):
-    """Write lines so that the file is never there in part."""
-    draft = Path(f"{path}.{os.getpid()}.tmp")
-    try:
-        draft.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        os.replace(draft, path)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise DreError(f"{path}: cannot be written ({error.strerror}): free space or give another place") from None
 
 
 def read_jsonl(path):
@@ -53,8 +42,8 @@ def export_prompts(judge, pairs, prompt, path, retry=()):
     for asked, row in judge.missing(pairs, prompt, retry):
         body = providers.openai_body(judge.model, base_url, prompt.render(row), params, schema)
         line = {"custom_id": asked.key, "method": "POST", "url": "/v1/chat/completions", "body": body}
-        lines.append(json.dumps(line, ensure_ascii=False))
-    write_lines(path, lines)
+        lines.append(json.dumps(line, ensure_ascii=False) + "\n")
+    replace(Path(path), "".join(lines))
     return len(lines)
 
 

@@ -17,6 +17,7 @@ from dre.report import replace
 
 FIELDS = ("context", "response", "reference", "id", "system")
 ENDINGS = (".jsonl", ".csv", ".parquet")
+HALF = re.compile("[\ud800-\udfff]")  # of a character, which no tokeniser takes
 
 
 def pairs(records, fields=None):
@@ -53,11 +54,10 @@ def _pair(record, line, fields):
         texts = value if field == "context" and isinstance(value, tuple) else [value]
         if absent(value) and field in instead:
             value = instead[field]
-        elif not all(map(_is_text, texts)) or not "".join(texts).strip():
+        elif not all(isinstance(text, str) and not HALF.search(text) for text in texts) or not "".join(texts).strip():
             expected = "turns, oldest first" if field == "context" else "a text"
-            raise ValueError(
-                f"{field} is {value!r:.60}: expected {expected}; --field {field}=NAME names another column"
-            )
+            expected += f"; --field {field}=NAME names another column"
+            raise ValueError(f"{field} is {value!r:.60}: expected {expected}")
         found[field] = value
     return found
 
@@ -73,10 +73,6 @@ def turns_of(value):
         value = listed if written else [turn.strip() for turn in value.split("\n") if turn.strip()]
     value = value.tolist() if hasattr(value, "tolist") else value
     return tuple(value) if isinstance(value, (list, tuple)) else value
-
-
-def _is_text(value):
-    return isinstance(value, str) and not re.search("[\ud800-\udfff]", value)  # no tokeniser takes half a character
 
 
 def absent(value):

@@ -27,8 +27,9 @@ class Beside:
     dialogues: list = ()  # contexts with positives alone, those of all others being their negatives
     graded: list = ()  # soft targets: (turns, response, score 0-5 of a judge)
 
-    def describe(self):
-        """Return counts and hashes, as JSON types."""
+    @functools.cached_property  # a hash of all that is learned from: every training asks for it
+    def described(self):
+        """Counts and hashes, as JSON types."""
         graded_hash = hashlib.sha256(json.dumps(self.graded, ensure_ascii=False).encode()).hexdigest()
         found = {"dialogues": len(self.dialogues), "dialogues_hash": data_hash(self.dialogues)}
         return found | {"graded": len(self.graded), "graded_hash": graded_hash}
@@ -116,7 +117,7 @@ def decisive(train, dev, recipe, seed, encoder, beside=None):
     found = {"train_hash": data_hash(train), "dev_hash": data_hash(dev), "seed": seed, "encoder": encoder}
     found["recipe"] = json.loads(json.dumps(recipe.as_dict()))
     if beside is not None:
-        found["beside"] = beside.describe()
+        found["beside"] = beside.described
     if recipe.mixture is None:
         found["long_contexts"] = "end kept"
     return found

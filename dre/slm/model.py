@@ -1,23 +1,74 @@
-"""A trained SLM: embedding, scoring (Eq. 17-19), saving, loading."""
+"""A trained SLM: the head on its encoder, embedding, scoring (Eq. 17-19), saving, loading."""
 
 import json
 import os
 import shutil
 import warnings
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
+import torch.nn.functional as F
 from huggingface_hub import snapshot_download
 from safetensors.torch import load_model, save_model
+from torch import nn
 
 from dre.dialogues import pairs as pairs_of
 from dre.errors import DreError
 from dre.slm import losses, recipes
 from dre.slm.encoder import context_text, keep_end, load_encoder
-from dre.slm.head import Head
+
+
+class Head(nn.Module):
+    """Separates embeddings (Eq. 17) and classifies pairs (Eq. 15); ``sep`` and ``kind``: a recipe's ``sep, head``."""
+
+    def __init__(self, dimension, sep="maps", kind="linear"):
+        super().__init__()
+        self.sep, self.kind = sep, kind
+        if sep == "maps":
+            self.robust, self.non_robust = nn.Linear(dimension, dimension), nn.Linear(dimension, dimension)
+            # Starting from the identity keeps delta(h_c, h_robust) the encoder's own distance at step 0.
+            nn.init.eye_(self.robust.weight)
+            nn.init.zeros_(self.robust.bias)
+        elif sep == "halves":
+            self.project = nn.Linear(dimension, dimension)
+        if kind == "linear":
+            self.classifier = nn.Linear(2 * dimension, 2 if sep == "none" else 3)
+        else:  # adversarial, positive, grade
+            layers = (nn.Linear(4 * dimension, dimension), nn.GELU(), nn.Dropout(0.1), nn.Linear(dimension, 3))
+            self.classifier = nn.Sequential(*layers)
+
+    def forward(self, h):
+        """Return h (n, d) and its parts by name: those of `separate` are ``anchor``, ``robust``, ``non_robust``."""
+        return dict(zip(("sentence_embedding", "anchor", "robust", "non_robust"), (h, *self.separate(h))))
+
+    def separate(self, h):
+        """Return (h as a context, robust part, non-robust part or None), each (n, d); sep() of Eq. 17."""
+        if self.sep == "maps":
+            return h, self.robust(h), self.non_robust(h)
+        if self.sep == "halves":
+            projected, half = self.project(h), h.shape[-1] // 2
+            non_robust, robust = projected[:, :half], projected[:, half:]
+            return projected, F.pad(robust, (0, half)), F.pad(non_robust, (0, h.shape[-1] - half))
+        return h, h, None
+
+    def logits(self, h_c, h_res):
+        """Linear(concat(h_c, h_res)) of Eq. 15, or what stands for it: (n, d), (n, d) -> (n, classes)."""
+        if self.kind == "linear":
+            return self.classifier(torch.cat([h_c, h_res], dim=-1))
+        return self._interaction(h_c, h_res)[:, :2]
+
+    def grades(self, h_c, h_res):
+        """Return what a judge would give, 0 to 2 as Eq. 19 has it: (n, d), (n, d) -> (n,); only with interaction."""
+        return 2 * torch.sigmoid(self._interaction(h_c, h_res)[:, 2])
+
+    def _interaction(self, h_c, h_res):
+        """Unlike a linear function of the two, products and differences can say that they belong together."""
+        h_c, h_res = (4 * F.normalize(h, dim=-1) for h in (h_c, h_res))  # entries of a size that suits a linear layer
+        return self.classifier(torch.cat([h_c, h_res, (h_c - h_res).abs(), h_c * h_res], dim=-1))
 
 
 class SLM:
@@ -57,21 +108,14 @@ class SLM:
         return pd.DataFrame({"pair_id": list(pairs["pair_id"])} | columns)
 
     def score(self, pairs, batch_size=64, progress=False):
-        """Score pairs, Eq. 17-19.
+        """Score a table of ``pair_id, context`` (turns, oldest first), ``response``, Eq. 17-19.
 
         d_min and d_max are those of the training data, stored with the model, so a pair's score does not depend on
         the other pairs (beyond rounding). One farther or nearer than any training pair gets an s_d outside [0, 1].
 
-        Parameters
-        ----------
-        pairs : DataFrame
-            ``pair_id``, ``context`` (sequence of turns, oldest first), ``response``; DreError where a text is empty.
-
-        Returns
-        -------
-        DataFrame
-            One row per pair, in their order: ``pair_id, distance`` (cosine, [0, 2]), ``s_d`` (normalised distance),
-            ``s_p`` (probability of being positive), ``score_slm`` = 1 - s_d + s_p, about [0, 2].
+        Returns one row per pair, in their order: ``pair_id, distance`` (cosine, [0, 2]), ``s_d`` (normalised distance),
+        ``s_p`` (probability of being positive), ``score_slm`` = 1 - s_d + s_p, about [0, 2]. DreError where a text is
+        empty.
         """
         if "d_min" not in self.provenance:
             raise DreError("this SLM has no d_min and d_max: call calibrate(training contexts) before scoring")
@@ -96,15 +140,13 @@ class SLM:
         """Check a table of pairs and return (context strings, response strings) as they are encoded."""
         if missing := {"pair_id", "context", "response"} - set(pairs.columns):
             raise DreError(f"the pairs lack {', '.join(sorted(missing))}: expected columns pair_id, context, response")
-        contexts, responses, known = [], [], {}
-        for pair_id, turns, response in zip(pairs["pair_id"], pairs["context"], pairs["response"]):
-            turns = (turns,) if isinstance(turns, str) else tuple(turns)
-            if turns not in known:
-                known[turns] = self.context(turns)
-            for name, text, found in (("context", known[turns], contexts), ("response", response, responses)):
+        once = cache(self.context)  # several pairs share a context
+        contexts = [once((turns,) if isinstance(turns, str) else tuple(turns)) for turns in pairs["context"]]
+        responses = list(pairs["response"])
+        for name, texts in (("context", contexts), ("response", responses)):
+            for pair_id, text in zip(pairs["pair_id"], texts):
                 if not isinstance(text, str) or not text.strip():
                     raise DreError(f"the {name} of pair {pair_id} is {text!r}: expected text; leave the pair out")
-                found.append(text)
         if cut := self.cut(responses).sum():
             limit = self.encoder.max_seq_length
             said = f"{cut} response(s) have more than {limit} tokens: only the first {limit} are read"

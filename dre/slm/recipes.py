@@ -9,6 +9,8 @@
 
 from dataclasses import asdict, dataclass, fields, replace
 
+from pydantic import TypeAdapter
+
 from dre.errors import DreError
 
 JOINT = ("L_out", "L_ins_same_pos", "L_ins_same_neg", "L_out_robust", "L_cls")
@@ -66,11 +68,7 @@ class Recipe:
     @classmethod
     def from_dict(cls, stored):
         """Return the recipe that `as_dict` described."""
-        stages = tuple(Stage(s["name"], tuple(s["terms"]), s["epochs"], tuple(s["trains"])) for s in stored["stages"])
-        mixture = stored.get("mixture")
-        if mixture:
-            mixture = Mixture(**mixture | {"last_turns": tuple(mixture["last_turns"])})
-        return cls(**stored | {"stages": stages, "mixture": mixture})
+        return TypeAdapter(cls).validate_python(stored)
 
 
 #: Left out of a fingerprint at their defaults: models trained before these fields existed keep their names.

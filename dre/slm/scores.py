@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from dre.errors import DreError
+from dre.report import replace
 from dre.slm import recipes
 from dre.slm.data import DECISIVE, beside, contexts, decisive, describe
 
@@ -48,15 +49,14 @@ class Scores:
     def _look_up(self, pairs):
         if self.slm is not None:
             self._record(pairs)
-        ids = pairs["pair_id"].astype(str)
-        unknown = ids[~ids.isin(self._table.index)]
-        if len(unknown):
-            said = f"{len(unknown)} of {len(ids)} pairs (such as {unknown.iloc[0]}) have no score of {self.name}"
+        places = self._table.index.get_indexer(pairs["pair_id"])  # by an index that is made once
+        if len(unknown := pairs["pair_id"][places < 0]):
+            said = f"{len(unknown)} of {len(pairs)} pairs (such as {unknown.iloc[0]}) have no score of {self.name}"
             raise DreError(f"{said}: RETRAIN=1 trains the model and records them")
-        return self._table.loc[ids].reset_index()
+        return self._table.take(places).reset_index()
 
     def _record(self, pairs):
-        pairs = pairs[~pairs["pair_id"].isin(self._table.index)].drop_duplicates("pair_id")
+        pairs = pairs[self._table.index.get_indexer(pairs["pair_id"]) < 0].drop_duplicates("pair_id")
         if not len(pairs):  # what is recorded stays: another batch would round it otherwise
             return
         trained = "d_min" in self.provenance
@@ -69,8 +69,7 @@ class Scores:
         self._table.to_csv(partial, float_format="%.6g", compression={"method": "gzip", "mtime": 0})
         self._json.unlink(missing_ok=True)  # scores and provenance of two models never lie side by side
         os.replace(partial, self.file)
-        partial.write_text(json.dumps(self.provenance, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        os.replace(partial, self._json)
+        replace(self._json, json.dumps(self.provenance, indent=1, sort_keys=True) + "\n")
 
 
 def trained(profile, key, recipe, seed, disentangled=True, progress=False):

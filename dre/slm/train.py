@@ -22,35 +22,18 @@ from dre.slm.model import SLM
 
 CHUNK = 12  # texts of similar length that are encoded together: little of a chunk is padding
 MAX_NORM = 1.0  # of the gradient of a step
-SAMPLE = 200  # training contexts on which the curves are measured: all would cost as much as an epoch
+SAMPLE = 200  # training contexts on which the curves are measured, at most; never more than are held out
 
 
-def fit(
-    train,
-    dev,
-    out,
-    recipe="paper",
-    seed=0,
-    encoder="minilm",
-    epochs=None,
-    disentangled=True,
-    progress=True,
-    beside=None,
-):
-    """Train an SLM, or load it when ``out`` already holds the result of exactly this call.
+def fit(train, dev, out, recipe="paper", seed=0, encoder="minilm", progress=True, beside=None):
+    """Train an SLM, or load it when folder ``out`` already holds the result of exactly this call.
 
-    Parameters
-    ----------
-    train, dev : list of Context
-        ``dev``, which may be empty, is measured (curves), and the threshold is chosen on it.
-    out : path
-        Folder of the model. From ``<out>.work`` an interrupted training goes on after its last complete epoch.
-    recipe, epochs, disentangled, encoder
-        See `dre.slm.recipes.get` and `dre.slm.encoder.load_encoder`.
-    beside : dre.slm.data.Beside, optional
-        What a recipe with a mixture learns from as well.
+    ``train, dev``: lists of Context; ``dev``, which may be empty, is measured (curves), and the threshold is chosen on
+    it. ``recipe``: what `dre.slm.recipes.get` takes or returns; ``encoder``: see `dre.slm.encoder.load_encoder`;
+    ``beside`` (`dre.slm.data.Beside`): what a recipe with a mixture learns from as well. From ``<out>.work`` an
+    interrupted training goes on after its last complete epoch. DreError if ``out`` holds another model.
     """
-    recipe = recipes.get(recipe, epochs=epochs, disentangled=disentangled)
+    recipe = recipes.get(recipe)
     out, work = Path(out), Path(f"{out}.work")
     provenance = describe(train, dev, recipe, seed, encoder, beside)
     if out.exists():
@@ -77,7 +60,8 @@ def _train(slm, train, dev, seed, beside, checkpoint, progress):
     """Take a fresh SLM through the stages of its recipe; return the curves, one row per stage, epoch and split."""
     recipe, encoder, head = slm.recipe, slm.encoder, slm.head
     rows = training_rows(train, slm.context)
-    measured = {"train": random.Random(seed).sample(train, min(SAMPLE, len(train)))} | ({"dev": dev} if dev else {})
+    size = min(SAMPLE, len(train), len(dev) or SAMPLE)
+    measured = {"train": random.Random(seed).sample(train, size)} | ({"dev": dev} if dev else {})
     steps = math.ceil(len(rows) / recipe.batch_contexts)
     kept = _last_epoch(checkpoint, slm)
     curves, done = kept.get("curves", []), kept.get("done", 0)  # done: epochs, of all stages
@@ -249,6 +233,7 @@ def _named(name_and_split):
 
 
 def _run(args):
-    slm = fit(args.train, args.dev, args.out, args.recipe, args.seed, args.encoder, args.epochs, not args.plain)
+    recipe = recipes.get(args.recipe, args.epochs, not args.plain)
+    slm = fit(args.train, args.dev, args.out, recipe, args.seed, args.encoder)
     n, fingerprint, low, high = (slm.provenance[name] for name in ("contexts", "fingerprint", "d_min", "d_max"))
     print(f"{args.out}: {n['train']:,} contexts, fingerprint {fingerprint[:12]}, d in [{low:.4f}, {high:.4f}]")
