@@ -73,6 +73,12 @@ class Book:
         self._register("table", name, caption, table.save(self.profile.results))
         return table
 
+    def data(self, df, name, caption):
+        """Save what figures and sentences are made of, without showing it, as ``results/<profile>/<name>.csv``."""
+        path = self.profile.results / f"{name}.csv"
+        replace(path, Table(df, name, caption).csv())
+        self._register("data", name, caption, [path])
+
     def figure(self, fig, name, caption):
         """Save a matplotlib figure as ``figures/<profile>/<name>.pdf`` and ``.png``, close it, and return its picture.
 

@@ -165,11 +165,13 @@ def page(profile):
         parts.append(first if profile.name == COMMITTED else first.partition("\n")[0])
         made = manifest(book, profile)
         for item in made["items"]:
-            one, two = (os.path.relpath(profile.root / name, profile.results) for name in item["files"])
+            one, *two = (os.path.relpath(profile.root / name, profile.results) for name in item["files"])
             if item["kind"] == "table":
-                parts.append(f"{(profile.results / two).read_text(encoding='utf-8')}\n[CSV]({one})")
+                parts.append(f"{(profile.results / two[0]).read_text(encoding='utf-8')}\n[CSV]({one})")
+            elif item["kind"] == "figure":
+                parts.append(f"![{item['name']}]({one})\n\n{item['caption']} ([PDF]({two[0]}))")
             else:
-                parts.append(f"![{item['name']}]({one})\n\n{item['caption']} ([PDF]({two}))")
+                parts.append(f"{item['caption']}: [CSV]({one})")
         parts += [f"Not run: {one['what']} ({one['why']})" for one in made["not_run"]]
     path = profile.results / "index.html"
     replace(path, PAGE.format(body=mistune.html("\n\n".join(parts))))

@@ -116,7 +116,7 @@ def test_a_run_in_which_every_call_fails_ends_early():
 def test_no_more_calls_are_in_flight_than_allowed():
     with Server(servers.graded, delay=0.02) as server:
         judge(server.url, concurrency=7).score(pairs(40))
-        assert server.most_flying == 7 and judge(server.url).concurrency == 4
+        assert 1 < server.most_flying <= 7 and judge(server.url).concurrency == 4
 
 
 @pytest.mark.parametrize("concurrency", [None, 40])
