@@ -53,6 +53,22 @@ def fed_dialogues():
     return _fed()[1]
 
 
+def fed_qualities():
+    """Return FED's qualities with every rater: nine of each turn, eleven of each dialogue, one row for each.
+
+    Columns ``item`` (a ``pair_id`` of ``rated("fed-turn")`` or `fed_dialogues`), ``level`` (turn or dialogue),
+    ``context_id`` (the dialogue, the unit of resampling), ``quality`` (as FED spells it), ``ratings`` (five: 0-2, 0-1
+    for Understandable and Consistent, 0-4 for Overall; NaN where a rater wrote a reason instead) and ``human``, the
+    mean of those that are numbers.
+    """
+    known, rows = pd.concat(_fed()).set_index("pair_id")["context_id"], []
+    for i, one in enumerate(_json("data/fed_data.json")):
+        item, level = (f"fed-turn/{i}", "turn") if "response" in one else (f"fed-dialog/{i}", "dialogue")
+        found = _annotated(one).items()
+        rows += [(item, level, known[item], quality, values, _mean(values)) for quality, values in found]
+    return pd.DataFrame(rows, columns=["item", "level", "context_id", "quality", "ratings", "human"])
+
+
 def held_out(names=tuple(RATED)):
     """Return the tables that training must be apart from (`dre.dialogues.apart`): of FED its whole dialogues, too."""
     return [*map(rated, names), *([fed_dialogues()] if "fed-turn" in names else [])]
@@ -148,8 +164,7 @@ def _fed():
     turns, dialogues, dialogue = [], [], None
     for i, one in reversed(list(enumerate(_json("data/fed_data.json")))):
         said = turns_of(_SPEAKER.sub("", one["context"]))
-        annotations = one["annotations"].items()
-        qualities = {c: [math.nan if isinstance(v, str) else float(v) for v in vs] for c, vs in annotations}
+        qualities = _annotated(one)
         overall = qualities.pop("Overall")
         if "response" not in one:
             dialogue = f"fed-turn/dialogue-{i}"
@@ -158,6 +173,11 @@ def _fed():
             ids = (f"fed-turn/{i}", dialogue, "fed-turn", one["system"])
             turns.append((*ids, said, _SPEAKER.sub("", one["response"]).strip(), None, overall, qualities))
     return _table(turns[::-1], _COLUMNS), _table(dialogues[::-1], [*_IDS, "turns", "ratings"])
+
+
+def _annotated(one):
+    """The raters' values of each quality of a record of FED; a reason in words instead of a number is NaN."""
+    return {c: [math.nan if isinstance(v, str) else float(v) for v in vs] for c, vs in one["annotations"].items()}
 
 
 def _table(rows, columns):

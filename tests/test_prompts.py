@@ -13,6 +13,13 @@ ROW |= {"s_p": 0.71, "s_d": 0.2, "score_slm": 1.51, "slm_accuracy": 0.8714, "llm
 CRITERIA = {"coherence": (1, 3), "engagingness": (1, 3), "groundedness": (0, 1), "naturalness": (1, 3)}
 SCALES = {f"{family}_{name}": ends for family in ("geval", "analyse_rate") for name, ends in CRITERIA.items()}
 SCALES |= {"llm_only": (0, 5), "dre": (0, 5)}
+TURN = "interesting engaging specific relevant correct semantically_appropriate understandable fluent overall"
+DIALOGUE = (
+    "coherent error_recovery consistent diverse depth likeable understanding flexible informative inquisitive overall"
+)
+FED = [("quality", one) for one in TURN.split()] + [("dialogue", one) for one in DIALOGUE.split()]
+HIGHEST = {"understandable": 1, "consistent": 1, "overall": 4}
+SCALES |= {f"{level}_{name}": (0, HIGHEST.get(name, 2)) for level, name in FED}
 BODY = "[user]\n{{notice}}\n{{context}}\n{{response}}\n"
 
 
@@ -38,7 +45,9 @@ def test_prompts_say_what_they_follow_and_render(name):
 
 def test_hashes_hold_what_is_sent_and_stay_what_they_were(tmp_path):
     known = {name: prompts.load(name).sha256[:12] for name in prompts.names()}
-    assert set(known) == {*SCALES, "classify", "generate", "refine"} and len(set(known.values())) == len(known)
+    assert set(known) == {*SCALES, "classify", "generate", "refine", "good_response"} and len(
+        set(known.values())
+    ) == len(known)
     # replies that were paid for are found by these
     assert [known[name] for name in ("llm_only", "dre", "classify")] == ["e692a704259b", "be3fff39ad65", "308ed68754dc"]
     same = prompts.load(template(tmp_path)).sha256

@@ -6,6 +6,7 @@ from conftest import needs_data
 from dre import ratings
 from dre.dialogues import context_sha256, load, pairs
 from dre.fetch import read_jsonl, repository_file
+from dre.judges import qualities
 
 pytestmark = needs_data
 SETS = {  # responses, contexts, Spearman of the recorded judge with the mean human rating (data/recorded)
@@ -52,6 +53,35 @@ def test_fed_turns_are_taken_from_the_dialogue_they_share_an_id_with():
     assert not any(turn.startswith(("User:", "System:")) for said in dialogues["turns"] for turn in said)
     assert turns["ratings"].map(len).eq(5).all()
     assert [len(table) for table in ratings.held_out(["fed-turn", "topicalchat-usr"])] == [375, 360, 125]
+
+
+def test_every_quality_of_fed_has_its_five_raters_and_the_recorded_judge_its_ratings():
+    table, said = ratings.fed_qualities(), qualities.said()
+    assert table.groupby("level")["quality"].nunique().to_dict() == {"turn": 9, "dialogue": 11}
+    assert len(table) == 375 * 9 + 125 * 11 and table["ratings"].map(len).eq(5).all()
+    means = pd.concat([ratings.rated("fed-turn"), ratings.fed_dialogues()]).set_index("pair_id")
+    for quality, part in table.groupby("quality"):
+        column = "human" if quality == "Overall" else quality.lower().replace(" ", "_")
+        known = means.loc[part["item"], [column, "context_id"]]
+        np.testing.assert_array_equal(part["human"], known[column])  # NaN where no rater gave a number
+        assert (part["context_id"].to_numpy() == known["context_id"]).all()
+    both = said.merge(table, on=["item", "quality"])
+    assert len(both) == len(said) == 375 * 2 * 9 + 366 * 3 * 9 + 125 * 2 * 11 + 122 * 11
+    overall = both[both["quality"] == "Overall"].groupby(["level", "examples"])
+    found = {key: part["score"].corr(part["human"], method="spearman") for key, part in overall}
+    assert found == pytest.approx({("turn", "zero"): 0.638, ("turn", "random0"): 0.613, ("turn", "random1"): 0.645,
+                                   ("turn", "random2"): 0.637, ("turn", "bm25"): 0.640, ("dialogue", "zero"): 0.764,
+                                   ("dialogue", "random0"): 0.785, ("dialogue", "bm25"): 0.764}, abs=5e-4)  # fmt: skip
+
+
+def test_no_shown_example_is_of_the_rated_dialogue():
+    table, shown = ratings.fed_qualities(), qualities.shown()
+    dialogue = table.drop_duplicates("item").set_index("item")["context_id"]
+    near = shown.dropna(subset="item")
+    assert len(near) == 500 * 3 and (near["item"].map(dialogue) != near["shown"].map(dialogue)).all()
+    said = qualities.said().groupby("examples")["item"].agg(set)
+    for examples, part in shown[shown["item"].isna()].groupby("examples"):
+        assert len(part) == 12 and not said[examples] & set(part["shown"])
 
 
 def test_released_classifiers_reach_the_accuracies_in_print():

@@ -16,7 +16,7 @@ from judge_servers import pairs
 import dre.judges
 from dre.errors import DreError
 from dre.judges import files, prompts
-from dre.judges.store import Asked, Reply, Store, messages_sha256
+from dre.judges.store import SCHEMA, Asked, Reply, Store, messages_sha256
 
 ROW = {"pair_id": "x", "context": ("One turn.",), "response": "A response."}
 HOLD = """
@@ -39,6 +39,7 @@ def test_all_that_can_change_a_reply_is_in_its_key_and_nothing_else():
     assert set(same) == {key()}
     others = [key("openai:model-b"), key("anthropic:model-a"), key(base_url="http://127.0.0.1:1"), key(max_tokens=7)]
     others += [key(temperature=0), key(temperature=0.5), key(seed=1), key(reasoning_effort="low"), key(plain=True)]
+    others += [key(logprobs=3)]
     others += [key(row=ROW | {"response": "Other."}), key(row=ROW | {"context": ("One turn.", "Another.")})]
     others += [key(prompt="classify"), key(first=1)]
     assert len({key(), *others}) == len(others) + 1
@@ -52,6 +53,18 @@ def test_a_reply_replaces_the_one_before_and_a_put_is_all_or_nothing(tmp_path):
     with pytest.raises(DreError, match="NOT NULL"):
         store.put([(asked, Reply("third")), (asked._replace(key="l"), Reply(None))])
     assert Store(tmp_path / "s.sqlite").get(["k", "l"]) == {"k": second} and store.summary()[0][6] == 1
+
+
+def test_a_store_from_before_log_probabilities_is_read_and_written(tmp_path):
+    asked, reply = Asked("k", "openai:m", "", "llm_only", "{}", "x", 0), Reply("4", cost=0.5)
+    with contextlib.closing(sqlite3.connect(tmp_path / "s.sqlite")) as old:
+        old.execute(SCHEMA.replace(",\n    top TEXT", ""))
+        values = [*asked, *reply[:-1], "2026-11-01"]
+        old.execute(f"INSERT INTO reply VALUES ({', '.join('?' * len(values))})", values)
+        old.commit()
+    store, more = Store(tmp_path / "s.sqlite"), Reply("5", top="[]")
+    store.put([(asked._replace(key="l"), more)])
+    assert Store(tmp_path / "s.sqlite").get(["k", "l"]) == {"k": reply, "l": more}
 
 
 @pytest.mark.parametrize("content", [b"no database at all, but a long text" * 9, b"SQLite format 3\0" + b"x" * 999])

@@ -6,7 +6,7 @@ and `judge` (the table); `recorded` gives the same table without a call.
 
 
 def open(spec, **options):
-    """Return a judge: anything with ``score(pairs, prompt="llm_only", retry=(), first=0, ask=True) -> table``.
+    """Return a judge: anything with ``score(pairs, prompt, retry=(), first=0, ask=True, examples=None) -> table``.
 
     `spec` is ``openai:<model>``, ``anthropic:<model>``, ``gemini:<model>``, ``ollama:<model>``, or ``recorded:<name>``
     (a folder of ``data/recorded``, or the path of one). Options are those of `dre.judges.judge.Judge`; a recording

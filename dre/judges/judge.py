@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from dre.errors import DreError
-from dre.judges import asking, parse, prices, prompts, providers
+from dre.judges import asking, likelihoods, parse, prices, prompts, providers
 from dre.judges.store import Asked, Store, key_of, messages_sha256, setting_sha256
 
 # What --param may not set: the bound on the cost of a call hangs on it, or the request is ours to make.
@@ -38,12 +38,15 @@ class Judge:
         Calls for one reply at most, where a failure may pass; replies for each pair, whose mean is the score.
     plain, **params
         Ask for no structured output; what the provider's API takes (``max_tokens, temperature, ...``).
+    logprobs : int
+        Score by log-probabilities (`dre.judges.likelihoods`): of a rating, the mean of so many of the likeliest ratings
+        (True: 3), of a label p(yes) in [0, 1]. OpenAI and Ollama give them, and servers that speak their protocols.
 
     ``last`` says what the last call of `score` did: a `dre.judges.asking.Run`.
     """
 
     def __init__(self, spec, store=None, base_url="", key_env=None, price=None, max_usd=None, concurrency=None,
-                 timeout=None, attempts=8, repeats=1, plain=False, **params):  # fmt: skip
+                 timeout=None, attempts=8, repeats=1, plain=False, logprobs=0, **params):  # fmt: skip
         self.spec = spec
         self.provider, _, self.model = spec.partition(":")
         if not self.model or self.provider not in providers.KEYS:
@@ -59,7 +62,13 @@ class Judge:
         self.concurrency = (4 if slow else 16) if concurrency is None else concurrency
         self.timeout = (600.0 if slow else 120.0) if timeout is None else timeout
         self.max_usd, self.attempts, self.repeats, self.plain = max_usd, attempts, repeats, plain
-        self.params = {name: value for name, value in params.items() if value is not None}
+        self.likeliest = 3 if logprobs is True else int(logprobs or 0)
+        if self.likeliest and self.provider not in likelihoods.PROVIDERS:
+            raise DreError(
+                f"judge {spec!r}: log-probabilities are not to be had from {self.provider}: {likelihoods.NONE}"
+            )
+        self.params = {"logprobs": True, "top_logprobs": likelihoods.TOP} if self.likeliest else {}
+        self.params |= {name: value for name, value in params.items() if value is not None}
         if not min(self.concurrency, self.timeout, attempts, repeats) > 0:
             raise DreError("concurrency, timeout, attempts and repeats must be more than 0")
         if spoilt := sorted(_OURS & self.params.keys()):
@@ -74,10 +83,11 @@ class Judge:
     def signature(self):
         """All that can change a reply besides the prompt and the pair, as one line of text."""
         how = {"base_url": self.base_url, "repeats": self.repeats, "plain": self.plain} | self.params
+        how |= {"logprobs": self.likeliest} if self.likeliest else {}
         told = [f"{name}={value}" for name, value in sorted(how.items()) if value is not False and value != ""]
         return " ".join([self.spec, *told])
 
-    def score(self, pairs, prompt="llm_only", retry=(), first=0, ask=True):
+    def score(self, pairs, prompt="llm_only", retry=(), first=0, ask=True, examples=None):
         """Score pairs; only what is not stored yet is asked, and each reply is committed when it comes.
 
         Parameters
@@ -87,10 +97,19 @@ class Judge:
         retry, first, ask : collection of str, int, bool
             Statuses to ask again (``malformed, refused, truncated, empty``); repeat index of the first reply, another
             one of which asks for another reply to the same prompt; False: only what is stored.
+        examples : dict, or None
+            Rated items to show with each pair, as `dre.judges.examples.select` returns them; in place of a column
+            ``examples`` of the pairs. The prompt needs a slot for them.
 
         Returns the table of `frame`. Raises `DreError` if the judge cannot be asked, or the store is being written.
         """
         prompt, rows, self.last = prompts.load(prompt), rows_of(pairs), asking.Run()
+        if examples is not None:
+            if "examples" not in prompt.slots:
+                raise DreError(
+                    f"prompt {prompt.name} has no slot {{{{examples}}}}: use one that has, such as quality_overall"
+                )
+            rows = [row | {"examples": examples[row["pair_id"]]} for row in rows]
         found = self.replies(rows, prompt, first)
         if ask and (retry or any(reply is None for *_, reply in found)):
             with self.store.held():  # and others may have asked in the meantime
@@ -101,7 +120,7 @@ class Judge:
         for asked, row, reply in found:
             verdicts, costs, errors = said[row["pair_id"]]
             if reply:
-                verdicts.append(verdict(reply, prompt, row))
+                verdicts.append(self.verdict(reply, prompt, row))
                 costs.append(reply.cost)
             errors += [self.last.errors[asked.key]] if asked.key in self.last.errors else []
         return frame(said)
@@ -112,7 +131,7 @@ class Judge:
             raise DreError(f"retry is {retry!r}: expected a list of {', '.join(AGAIN)}")
         prompt, lacking = prompts.load(prompt), {}
         for asked, row, reply in self.replies(pairs, prompt, first):
-            if reply is None or (retry and verdict(reply, prompt, row).status in retry):
+            if reply is None or (retry and self.verdict(reply, prompt, row).status in retry):
                 lacking.setdefault(asked.key, (asked, row))  # pairs whose prompts are the same share a reply
         return list(lacking.values())
 
@@ -150,12 +169,12 @@ class Judge:
         """Return the longest reply to a prompt, in tokens."""
         return self.params.get("max_tokens") or prices.longest(prompt.kind, self.provider, self.model, self.params)
 
-
-def verdict(reply, prompt, row):
-    """Return the `Verdict` of a stored reply; the provider's own word for it goes before the parser's."""
-    if reply.outcome != "ok":
-        return parse.Verdict(reply.outcome, reason=f"the provider says {reply.outcome}")
-    return prompt.parse(reply.text, row)
+    def verdict(self, reply, prompt, row):
+        """Return the `Verdict` of a stored reply; the provider's own word for it goes before the parser's."""
+        if reply.outcome != "ok":
+            return parse.Verdict(reply.outcome, reason=f"the provider says {reply.outcome}")
+        said = prompt.parse(reply.text, row)
+        return likelihoods.read(reply.top, said, prompt, self.likeliest) if self.likeliest else said
 
 
 def frame(said):

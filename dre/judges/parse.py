@@ -55,6 +55,9 @@ def read(reply, prompt, row=None):
     text, row = (reply or "").strip(), row or {}
     turns = row.get("context") or ()
     said = [*([turns] if isinstance(turns, str) else turns), *map(row.get, ("response", "reference", "facts"))]
+    shown = row.get("examples")
+    for one in shown if isinstance(shown, list) else ():
+        said += [*(one.get("context") or ()), one.get("response")]
     texts = tuple(one.strip() for one in said if isinstance(one, str))
     try:
         value, end = _object(text, 0)

@@ -7,7 +7,8 @@ request; text, the default: none), ``follows`` and ``differs`` (what is and what
 
 Text slots (`TEXTS`) become blocks between tags with an id that occurs in none of the texts, one line a turn, so no text
 of a dialogue can close its block or add a turn; ``{{notice}}`` says that the blocks are data. Every other slot is a
-number of the row, ``{{slm_accuracy:.1%}}``; ``{{similarity}}`` is 1 - s_d.
+number of the row, ``{{slm_accuracy:.1%}}``; ``{{similarity}}`` is 1 - s_d. ``{{examples}}`` is empty or shows the
+row's ``examples``, rated items with ``context, response, rating`` (a number on the scale, or a label), in such blocks.
 """
 
 import functools
@@ -85,30 +86,60 @@ class Prompt:
         return [] if parts[0].strip() else [(role, text.strip()) for role, text in zip(parts[1::2], parts[2::2])]
 
     @functools.cached_property
-    def _slots(self):
+    def slots(self):
+        """Names of the slots of the template."""
         return {name for name, _ in SLOT.findall(self.template)}
 
     def render(self, row):
         """Return the messages for a row: ``context`` (turns, oldest first), ``response`` and what else has a slot."""
         where = f"prompt {self.name}, pair {row.get('pair_id', '(no pair_id)')}"
-        blocks = {name: _lines(name, row.get(name), where) for name in sorted(TEXTS) if name in self._slots}
+        blocks = {name: _lines(name, row.get(name), where) for name in sorted(TEXTS) if name in self.slots}
+        examples = []  # the names of the blocks of each, and its rating in words
+        for i, one in enumerate(self._examples(row, where), 1):
+            names = [name for name in ("context", "response") if name in self.slots]
+            blocks |= {f"{name}-{i}": _lines(name, one.get(name), f"{where}, example {i}") for name in names}
+            rating = self._rating(one.get("rating"), f"{where}, example {i}")
+            examples.append(([f"{name}-{i}" for name in names], rating))
         text = "\n".join(text for name, lines in blocks.items() for text in (name, *lines))
         tag = _sha256(text)
         while tag[:8] in text:
             tag = _sha256(tag)
         tag = tag[:8]
 
+        def block(name):
+            return "\n".join([f"<{name}-{tag}>", *blocks[name], f"</{name}-{tag}>"])
+
         def fill(match):
             name, spec = match[1], match[2] or ".4g"
             if name == "notice":
                 return NOTICE.format(id=tag)
             if name in TEXTS:
-                return "\n".join([f"<{name}-{tag}>", *blocks[name], f"</{name}-{tag}>"])
+                return block(name)
+            if name == "examples":
+                shown = [[f"Example {i}:", *map(block, names), rating] for i, (names, rating) in enumerate(examples, 1)]
+                return "".join("\n".join(lines) + "\n\n" for lines in shown)
             if name == "similarity" and row.get("similarity") is None:
                 return format(1 - _number("s_d", row, where), spec)
             return format(_number(name, row, where), spec)
 
         return [{"role": role, "content": SLOT.sub(fill, text)} for role, text in self._sections]
+
+    def _examples(self, row, where):
+        """The examples of a row, if the template has a place for them."""
+        shown = row.get("examples") if "examples" in self.slots else None
+        if shown is not None and not (isinstance(shown, list) and all(isinstance(one, dict) for one in shown)):
+            raise DreError(f"{where}: examples are {shown!r:.60}, expected a list of context, response and rating")
+        return shown or ()
+
+    def _rating(self, rating, where):
+        """The line that says what people gave an example."""
+        if self.kind == "label" and rating in self.labels:
+            return f"Answer: {rating}"
+        low, high = self.scale or (1, 0)
+        if not isinstance(rating, numbers.Real) or not low <= rating <= high:
+            wanted = " or ".join(self.labels) or f"a number from {low:g} to {high:g}"
+            raise DreError(f"{where}: its rating is {rating!r}, expected {wanted}")
+        return f"Rating: {rating:.3g}"
 
     def parse(self, reply, row=None):
         """Read a reply to a row as a `dre.judges.parse.Verdict`; words of the row's texts are never the verdict."""
@@ -172,7 +203,7 @@ def _prompt(name, header, body, path):
         (all(low < high for low, high in ranges), "scales of two numbers, the lower first"),
         (prompt.kind != "label" or {*prompt.labels.values()} == {"Positive", "Negative"}, "both Positive and Negative"),
         (roles in (["user"], ["system", "user"]), "a section [user], or [system] and then [user]"),
-        ("notice" in prompt._slots, "a {{notice}} slot"),
+        ("notice" in prompt.slots, "a {{notice}} slot"),
     ):
         if not fine:
             raise DreError(f"{path}: expected {expected}; see dre/judges/prompts.py")

@@ -8,11 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 from dre.errors import DreError
+from dre.judges import likelihoods
 from dre.judges.store import Reply
 
 # Where each provider's key is looked for, in this order; Ollama needs none.
 KEYS = {name: (f"{name.upper()}_API_KEY",) for name in ("openai", "anthropic", "gemini", "ollama")}
 KEYS["gemini"] += ("GOOGLE_API_KEY",)
+_BESIDE = ("think", "keep_alive", "logprobs", "top_logprobs")  # of Ollama's parameters, what is no option
 _QUOTA = re.compile("insufficient_quota|billing|current quota|credit balance|PerDay|API.key.not.valid", re.I)
 _SECRETS = re.compile(r"\b(?:sk|rk|pk|sess|gsk)-[\w-]{6,}|\bAIza[\w-]{8,}|(?i:\bbearer\s+)[\w.~+/=-]{8,}")
 
@@ -101,7 +103,9 @@ def read_openai(body):
     text, refusal = choice["message"].get("content"), choice["message"].get("refusal")
     outcome = {"length": "truncated", "content_filter": "refused"}.get(choice.get("finish_reason"), "ok")
     tokens = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    return Reply(refusal or text or "", "refused" if refusal else outcome, body.get("model") or "", *tokens)
+    top = likelihoods.keep((choice.get("logprobs") or {}).get("content"))
+    outcome = "refused" if refusal else outcome
+    return Reply(refusal or text or "", outcome, body.get("model") or "", *tokens, top=top)
 
 
 def _openai(model, base_url, timeout, key):
@@ -190,10 +194,11 @@ def _ollama(model, base_url, timeout, key):
         # Ollama cuts a prompt to its window without a word; the reply has to fit into it, too.
         options = {"num_predict" if name == "max_tokens" else name: value for name, value in params.items()}
         options = {"num_ctx": 8192 + params["max_tokens"]} | options
-        top = {name: options.pop(name) for name in ("think", "keep_alive") if name in options}
+        top = {name: options.pop(name) for name in _BESIDE if name in options}
         said = await client.chat(model=model, messages=messages, options=options, format=schema, **top)
         outcome = "truncated" if said.done_reason == "length" else "ok"
         tokens = said.prompt_eval_count, said.eval_count
-        return Reply(said.message.content or "", outcome, said.model or "", *tokens)
+        top = likelihoods.keep([place.model_dump() for place in said.logprobs or ()])
+        return Reply(said.message.content or "", outcome, said.model or "", *tokens, top=top)
 
     return call, client._client.aclose

@@ -41,8 +41,10 @@ class Recorded:
         """Say that nothing would be asked."""
         return "0 calls to make: all is recorded"
 
-    def score(self, pairs, prompt="llm_only", retry=(), first=0, ask=True):
+    def score(self, pairs, prompt="llm_only", retry=(), first=0, ask=True, examples=None):
         """Return the table of recorded verdicts, as `Judge.score` does; what is missing is an error, if `ask`."""
+        if examples is not None:
+            raise DreError(f"{self.spec} was shown no examples that could be chosen here: use a live judge")
         ids = [row["pair_id"] for row in rows_of(pairs)]
         name = getattr(prompt, "name", None) or Path(prompt).stem
         repeats = list(range(self.repeat + first, self.repeat + first + self.repeats))

@@ -23,12 +23,16 @@ from dre.errors import DreError
 SCHEMA = """CREATE TABLE IF NOT EXISTS reply (
     key TEXT PRIMARY KEY, judge TEXT NOT NULL, base_url TEXT NOT NULL, prompt TEXT NOT NULL, params TEXT NOT NULL,
     pair_id TEXT NOT NULL, repeat INTEGER NOT NULL, text TEXT NOT NULL, outcome TEXT NOT NULL, model TEXT NOT NULL,
-    input_tokens INTEGER, output_tokens INTEGER, cost REAL, seconds REAL, source TEXT NOT NULL, created TEXT NOT NULL
+    input_tokens INTEGER, output_tokens INTEGER, cost REAL, seconds REAL, source TEXT NOT NULL, created TEXT NOT NULL,
+    top TEXT
 ) WITHOUT ROWID"""
 
 
 class Reply(NamedTuple):
-    """A provider's answer: its text, ok, refused or truncated, the model that gave it, what it took; None: unknown."""
+    """A provider's answer: its text, ok, refused or truncated, the model that gave it, what it took; None: unknown.
+
+    ``top``: the likeliest tokens of its first places, if log-probabilities were asked for (`dre.judges.likelihoods`).
+    """
 
     text: str
     outcome: str = "ok"
@@ -38,6 +42,7 @@ class Reply(NamedTuple):
     cost: float | None = None
     seconds: float | None = None
     source: str = "live"
+    top: str | None = None
 
 
 class Asked(NamedTuple):
@@ -88,6 +93,8 @@ class Store:
                 raise DreError(f"{self.path}: a store of an earlier version: bring its replies over once with {new}")
             # WAL and FULL: a committed reply outlives a kill and a power cut.
             self._db.executescript(f"PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; {SCHEMA};")
+            if "top" not in {column[1] for column in self._db.execute("PRAGMA table_info(reply)")}:
+                self._db.execute("ALTER TABLE reply ADD COLUMN top TEXT")  # a store from before log-probabilities
 
     def close(self):
         """Close the file."""

@@ -1,0 +1,135 @@
+"""Scores from log-probabilities: by hand, through the real SDKs, and from a tiny causal model behind a server."""
+
+import math
+
+import judge_servers as servers
+import pytest
+import torch
+from judge_servers import Server, pairs
+from transformers import GPT2Config, GPT2LMHeadModel
+
+import dre.judges
+from dre.errors import DreError
+from dre.judges import likelihoods, prompts
+from dre.judges.parse import Verdict
+
+RATED, ASKED = prompts.load("quality_overall"), prompts.load("good_response")
+
+
+def test_the_three_likeliest_ratings_are_weighed_and_yes_is_set_against_no():
+    p = {0: 0.5, 1: 0.2, 2: 0.1, 4: 0.15}
+    assert likelihoods.weighted(p) == pytest.approx((0 * 0.5 + 1 * 0.2 + 4 * 0.15) / 0.85)
+    assert likelihoods.weighted(p, 1) == 0 and likelihoods.weighted(p, 9) == pytest.approx(1.0 / 0.95)
+    assert likelihoods.goodness({"Positive": 0.3, "Negative": 0.1}) == pytest.approx(0.75)
+    assert likelihoods.goodness({"Positive": 0.3}) == 1 and likelihoods.goodness({"Negative": 0.3}) == 0
+
+
+def test_tokens_that_say_the_same_add_up_and_others_say_nothing():
+    tokens = {"2": 0.3, " 2": 0.2, "3.": 0.1, "5": 0.1, "two": 0.1, "-1": 0.05, "": 0.1, "2/4": 0.05}
+    found = likelihoods.probabilities({token: math.log(p) for token, p in tokens.items()}, RATED)
+    assert found == pytest.approx({2: 0.5, 3: 0.1})  # 5 is off the scale
+    words = {"Yes": 0.4, " yes": 0.2, "YES": 0.1, "no": 0.1, "Not": 0.1}
+    found = likelihoods.probabilities({token: math.log(p) for token, p in words.items()}, ASKED)
+    assert found == pytest.approx({"Positive": 0.7, "Negative": 0.1})
+
+
+def kept(*places):
+    """Places as a store keeps them; each: what was said, and {token: probability}."""
+    logs = [{token: math.log(p) for token, p in tokens.items()} for _, tokens in places]
+    given = [{"token": said, "logprob": log.pop(said)} | {"top_logprobs": [
+        {"token": t, "logprob": v} for t, v in log.items()]} for (said, _), log in zip(places, logs)]  # fmt: skip
+    return likelihoods.keep(given)
+
+
+def test_read_is_the_place_where_the_reply_says_its_verdict():
+    top = kept(("Rating", {"Rating": 0.9, "4": 0.1}), (":", {":": 1.0}), (" 3", {" 3": 0.6, " 1": 0.2}))
+    assert likelihoods.read(top, Verdict("ok", 3.0), RATED).score_llm == pytest.approx((3 * 0.6 + 0.2) / 0.8)
+    odd = kept(("3", {"3": 0.5, "2": 0.5}), (".", {".": 1.0}), ("5", {"5": 1.0}))
+    said = likelihoods.read(odd, Verdict("ok", 3.5), RATED)
+    assert said.status == "malformed" and said.score_llm is None and "whole number" in said.reason
+    none = likelihoods.read(None, Verdict("ok", 3.0), RATED)
+    assert none.status == "malformed" and "openai:, ollama:" in none.reason and "repeats" in none.reason
+    refused = Verdict("refused", reason="no")
+    assert likelihoods.read(None, refused, RATED) == refused
+    answer = likelihoods.read(kept(("Yes", {"Yes": 0.6, "No": 0.2})), Verdict("ok", label="Positive"), ASKED)
+    assert (answer.score_llm, answer.label) == (pytest.approx(0.75), "Positive")
+    assert likelihoods.keep([]) is None and likelihoods.keep(None) is None
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "gemini"])
+def test_a_provider_without_log_probabilities_is_refused_with_what_to_use_instead(provider):
+    with pytest.raises(DreError, match=f"not to be had from {provider}: .*openai:, ollama:.*repeats"):
+        dre.judges.open(f"{provider}:m", store=":memory:", logprobs=True)
+
+
+def answered(provider, said, tokens):
+    """A reply with its log-probabilities in the provider's wire format."""
+    top = [{"token": token, "logprob": math.log(p), "bytes": [*token.encode()]} for token, p in tokens.items()]
+    place = next(one for one in top if one["token"] == said) | {"top_logprobs": top}
+    answer = servers.REPLIES[provider](said)
+    if provider == "openai":
+        answer.body["choices"][0]["logprobs"] = {"content": [place], "refusal": None}
+    else:
+        answer.body["logprobs"] = [place]
+    return answer
+
+
+@pytest.mark.parametrize("provider", ["openai", "ollama"])
+def test_log_probabilities_are_asked_for_kept_and_read(provider, tmp_path):
+    tokens = {"2": 0.5, "3": 0.2, "4": 0.1, "0": 0.05}
+    with Server(lambda request: answered(provider, "3", tokens)) as server:
+        path = tmp_path / "s.sqlite"
+
+        def score(prompt="quality_overall", ask=True, **options):
+            judge = dre.judges.open(f"{provider}:m", store=path, base_url=server.url, **options)
+            return judge.score(pairs(1), prompt, ask=ask).iloc[0]
+
+        assert score(logprobs=True)["score_llm"] == pytest.approx((2 * 0.5 + 3 * 0.2 + 4 * 0.1) / 0.8)
+        assert score(logprobs=2, ask=False)["score_llm"] == pytest.approx((2 * 0.5 + 3 * 0.2) / 0.7)  # kept
+        assert score(logprobs=0, ask=False)["status"] == "missing"  # another setting
+        server.script = lambda request: answered(provider, "No", {"Yes": 0.3, "No": 0.6})
+        row = score("good_response", logprobs=True)
+        assert (row["score_llm"], row["label"]) == (pytest.approx(1 / 3), "Negative")
+        server.script = lambda request: servers.REPLIES[provider]("1")  # a server that leaves them out
+        row = score("quality_fluent", logprobs=True)
+        assert row["status"] == "malformed" and "no log-probabilities" in row["reason"]
+    sent = server.requests[0].body
+    assert (sent["logprobs"], sent["top_logprobs"]) == (True, 20) and "logprobs" not in sent.get("options", {})
+    signature = dre.judges.open(f"{provider}:m", store=":memory:", logprobs=True).signature
+    assert "logprobs=3" in signature
+
+
+class Tiny:
+    """A causal model of random weights that reads bytes, behind OpenAI's protocol; what it says is always a digit."""
+
+    def __init__(self):
+        torch.manual_seed(1)
+        size = {"vocab_size": 256, "n_positions": 4096, "n_embd": 32, "n_layer": 2, "n_head": 2}
+        config = GPT2Config(**size, bos_token_id=0, eos_token_id=0, initializer_range=0.5)
+        self.model = GPT2LMHeadModel(config).eval()
+
+    def logits(self, text):
+        with torch.no_grad():
+            return self.model(torch.tensor([list(text.encode())])).logits[0, -1].double()
+
+    def __call__(self, request):
+        logits = self.logits(request.body["messages"][-1]["content"])
+        logits[[i for i in range(256) if chr(i) not in "01234"]] -= 9  # or a digit would hardly be among the likeliest
+        top = [{"token": chr(i), "logprob": v, "bytes": [i]} for v, i in zip(*map(
+            torch.Tensor.tolist, logits.log_softmax(-1).topk(request.body["top_logprobs"])))]  # fmt: skip
+        answer = servers.openai(top[0]["token"])
+        answer.body["choices"][0]["logprobs"] = {"content": [top[0] | {"top_logprobs": top}], "refusal": None}
+        return answer
+
+
+def test_a_tiny_causal_model_is_scored_as_its_own_softmax_says():
+    tiny, rows = Tiny(), pairs(4)
+    with Server(tiny) as server:
+        table = dre.judges.open("openai:tiny", store=":memory:", base_url=server.url, logprobs=True).score(
+            rows, "quality_overall"
+        )
+    for row, score in zip(rows, table["score_llm"]):
+        p = tiny.logits(RATED.render(row)[-1]["content"])[[ord(digit) for digit in "01234"]].softmax(-1)
+        best = p.topk(3)  # of the five ratings: what the others take cancels out
+        assert score == pytest.approx(float((best.indices * best.values).sum() / best.values.sum()), abs=1e-9)
+    assert table["score_llm"].nunique() == 4
