@@ -159,6 +159,9 @@ def page(profile):
     Figures are linked, not embedded. Numbers in first cells are of the committed profile: for another one, titles do.
     """
     parts = [f"# DRE and SLIDE: results\n\nProfile **{profile.name}**: {profile.title}"]
+    verdicts = profile.root / "docs" / "verdicts.md"
+    if profile.name == COMMITTED and verdicts.exists():
+        parts.append(re.sub("<!--.*?-->", "", verdicts.read_text(encoding="utf-8")))
     for book in notebooks(profile.root):
         texts = [source(cell) for cell in book.content["cells"] if cell["cell_type"] == "markdown"]
         first = re.sub(r"<!--.*?-->|\[!\[.*", "", f"#{(texts or [f'# {book.name}'])[0]}")  # no places, no badge

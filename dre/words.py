@@ -30,7 +30,8 @@ def fill(root, write=True):
     With `write` False no file is changed: the paths are those in which a place is unfilled or stale.
     """
     changed = []
-    for path in (*root.glob("README.md"), *sorted(root.glob("docs/*.md")), *sorted(root.glob("notebooks/*.ipynb"))):
+    # docs first: README and a notebook include one of them
+    for path in (*sorted(root.glob("docs/*.md")), *root.glob("README.md"), *sorted(root.glob("notebooks/*.ipynb"))):
         after = text = path.read_text(encoding="utf-8")
         if path.suffix == ".md":
             after = filled(text, root, path.name)
@@ -61,7 +62,8 @@ def _said(place, root, where):
     if not (root / name).is_file():
         raise DreError(f"{shown}: there is no {name}; run make paper PROFILE=public, or correct the name")
     if place["path"]:
-        return f"\n\n{(root / name).read_text(encoding='utf-8').strip()}\n\n"
+        text = re.sub("<!--.*?-->", "", (root / name).read_text(encoding="utf-8"))
+        return f"\n\n{text.strip()}\n\n"
     with open(root / name, encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     # A value may contain commas, as long as no ``name=`` follows.
