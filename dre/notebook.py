@@ -19,6 +19,7 @@ The second cell of every notebook, after the parameters, is this one::
 import hashlib
 import json
 import sys
+import warnings
 from importlib.metadata import version
 
 from dre.profile import profile as read_profile
@@ -36,6 +37,7 @@ def setup(notebook, profile):
 
     book = Book(notebook, read_profile(profile))
     style()
+    warnings.filterwarnings("ignore", message="IProgress not found")  # plain progress bars do
     plt.switch_backend(plt.get_backend())  # of a kernel; it would turn the interactive mode on with the first figure
     plt.ioff()
     found = " · ".join(f"{name} {version(name)}" for name in ("torch", "numpy"))
