@@ -65,7 +65,7 @@ class Judge:
         self.likeliest = 3 if logprobs is True else int(logprobs or 0)
         if self.likeliest and self.provider not in likelihoods.PROVIDERS:
             raise DreError(
-                f"judge {spec!r}: log-probabilities are not to be had from {self.provider}: {likelihoods.NONE}"
+                f"judge {spec!r}: log-probabilities are not to be had from {self.provider}: {likelihoods.INSTEAD}"
             )
         self.params = {"logprobs": True, "top_logprobs": likelihoods.TOP} if self.likeliest else {}
         self.params |= {name: value for name, value in params.items() if value is not None}
