@@ -101,20 +101,6 @@ def test_what_never_passes_is_reported_and_its_draft_kept(tmp_path):
     assert result.save(tmp_path / "r.jsonl", rejected=True) == 1 and result.save(tmp_path / "a.jsonl") == 0
 
 
-def test_a_revision_puts_new_texts_where_something_was_rejected_and_nowhere_else():
-    item = algorithm.Item(contexts(1)[0])
-    first = {kind: [f"{kind} {word}" for word in WORDS] for kind in algorithm.EXPECTED}
-    item.revise(first, anew=True)
-    item.labels = {place: algorithm.EXPECTED[place[0]] for place in item.draft}
-    item.labels |= {("positive", 1): "Negative", ("positive", 3): "Negative", ("adversarial", 0): "Positive"}
-    item.revise({"positive": ["new", *first["positive"][:2], "third", "POSITIVE  one"], "adversarial": []})
-    changed = {
-        place: text for place, text in item.draft.items() if text not in (*first["positive"], *first["adversarial"])
-    }
-    assert changed == {("positive", 1): "new", ("positive", 3): "third"}
-    assert len(item.labels) == 8 and item.rejected == [("adversarial", 0)]
-
-
 @pytest.mark.parametrize(
     ("reply", "status"),
     [(("I would rather talk.",), "malformed"), (("", "stop", "No."), "refused"), (("{", "length"), "truncated")],

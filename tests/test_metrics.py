@@ -1,7 +1,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-import tiny
 from conftest import needs_data
 
 from dre import metrics, stats
@@ -15,11 +14,6 @@ ROWS = [
     ("we can do it", " we can do it "),
 ]
 ITEMS = pd.DataFrame(ROWS, columns=["response", "reference"]).assign(pair_id=[f"made/{i}" for i in range(6)])
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    return tiny.encoder(tmp_path_factory.mktemp("tiny"))
 
 
 def test_shared_words_by_hand():
