@@ -75,7 +75,7 @@ def test_what_passes_is_accepted_in_one_round_saved_and_asked_once(tmp_path):
     assert "kettle" not in line and json.loads(line)["context_sha256"] == dialogues.context_sha256(contexts()[1].turns)
 
 
-def test_only_what_was_rejected_is_replaced_and_checked_again_or_to_the_letter_all_ten():
+def test_only_what_was_rejected_is_replaced_and_checked_again_or_to_the_letter_all_ten(tmp_path):
     with servers.Server(model := Model(wrong=["adversarial two, 1"])) as server:
         result = augment.generate(contexts(2), judge(server))
         assert model.counts == (2, 1, 21) and result.report["rounds"].tolist() == [1, 2]
@@ -87,16 +87,9 @@ def test_only_what_was_rejected_is_replaced_and_checked_again_or_to_the_letter_a
         assert list(result.contexts[1].adversarials) == expected
         model.seen.clear()
         result = augment.generate(contexts(2)[1:], judge(server), max_rounds=2, again="generate")
-    assert model.counts == (2, 0, 20) and result.report["responses_accepted"].tolist() == [9]
-
-
-def test_what_never_passes_is_reported_and_its_draft_kept(tmp_path):
-    wrong = ["adversarial two, 0", "adversarial two, 0 anew", "adversarial two, 0 anew anew"]
-    with servers.Server(model := Model(wrong)) as server:
-        result = augment.generate(contexts(1), judge(server))
-    assert model.counts == (1, 2, 12) and not result.contexts
     (row,) = result.report.itertuples()
-    assert (row.status, row.rounds, row.calls, row.responses_accepted) == ("rejected", 3, 15, 9)
+    assert model.counts == (2, 0, 20) and (row.status, row.rounds, row.calls) == ("rejected", 2, 22)
+    assert row.responses_accepted == 9 and not result.contexts
     assert row.reason == "Adversarial response 2 was labelled Positive, expected Negative."
     assert result.save(tmp_path / "r.jsonl", rejected=True) == 1 and result.save(tmp_path / "a.jsonl") == 0
 
