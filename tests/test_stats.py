@@ -124,9 +124,10 @@ def test_rows_that_do_not_belong_together_are_refused():
 def test_a_forest_plot_shows_each_number_and_its_interval():
     scores, human, contexts = made()
     table = stats.correlate(scores, human, contexts).rename_axis("label").reset_index()
+    table = table.rename(columns={"low": "r_low", "high": "r_high"})
     fig = plots.forest({"ours": table.assign(family=table["label"])}, value="r")
     dots, whiskers = fig.axes[0].collections[1], fig.axes[0].collections[0]
     assert dots.get_offsets()[:, 0].tolist() == pytest.approx(table["r"].tolist())
     ends = [line[:, 0].tolist() for line in whiskers.get_segments()]
-    assert np.array(ends) == pytest.approx(table[["low", "high"]].to_numpy())
+    assert np.array(ends) == pytest.approx(table[["r_low", "r_high"]].to_numpy())
     assert [tick.get_text() for tick in fig.axes[0].get_yticklabels()] == ["slm", "llm"]
