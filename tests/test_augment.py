@@ -4,7 +4,6 @@ import json
 import re
 
 import judge_servers as servers
-import numpy as np
 import pandas as pd
 import pytest
 from conftest import needs_data
@@ -162,23 +161,14 @@ def test_another_model_checks_and_what_cannot_be_asked_is_refused_before_anythin
     assert writer.counts == (1, 0, 0) and other.counts == (0, 0, 10)
 
 
-def test_measures_by_hand():
-    one = Context("own", "0", "train", ("Is the kettle on the stove?",), ("The kettle boils.",), ("Kettle!", "It is."))
-    table = pairs([one])
-    np.testing.assert_array_equal(quality.overlap(table), [0.5, 1.0, np.nan])  # kettle of {kettle, boils}; all; none
-    same = Context("own", "1", "train", ("Hm?",), ("a b c d e",) * 2, ("a b x y",))
-    np.testing.assert_allclose(quality.self_bleu(pairs([same])), [1, 1, np.nan])
-    assert quality.distinct(same) == 6 / 11
-    with pytest.raises(DreError, match="three: no context"):
-        quality.report({"three": contexts(2)})
-
-
 def test_the_embedded_corpus_measures_as_before_and_a_leak_is_seen():
     whole = [one for split in dialogues.SPLITS["mini"] for one in dialogues.load("mini", split)]
     (row,) = quality.report({"mini": whole}, {"mini": whole[:60]}, at_most=500, n=100).to_dict("records")
     expected = {"overlap_positive": 6.61299, "overlap_adversarial": 22.1043, "overlap_only": 73.25, "length_only": 51.75,
                 "response_only": 61.9167, "self_bleu_positive": 3.8634, "distinct_2": 95.1507}  # fmt: skip
     assert {name: row[name] for name in expected} == pytest.approx(expected, abs=1e-4)
+    with pytest.raises(DreError, match="three: no context"):
+        quality.report({"three": contexts(2)})
     assert row["leaked"] == 50 and row["overlap_only_low"] < 73.25 < row["overlap_only_high"]
 
 

@@ -5,7 +5,7 @@ import pytest
 from conftest import needs_data
 
 from dre import dialogues
-from dre.dialogues import Context, apart, data_hash, disjoint, load, pairs
+from dre.dialogues import Context, apart, data_hash, disjoint, load
 from dre.errors import DreError
 
 PARK = Context(
@@ -40,13 +40,6 @@ def test_ids_are_those_of_the_recorded_judgements():
         ("convai2", "convai2-valid/12", "convai2-valid/12/p0"),
     ):
         assert replace(PARK, set=set, id=id).pair_id("p", 0) == pair
-
-
-def test_pairs_have_one_row_per_response_of_the_kinds_asked_for():
-    table = pairs([PARK, replace(PARK, id="8")], kinds="pr")
-    assert list(table.columns) == ["pair_id", "context_id", "set", "context", "response", "kind"]
-    assert table["pair_id"].tolist() == [f"dailydialog++-test/{i}{end}" for i in (7, 8) for end in ("p0", "p1", "r0")]
-    assert table.loc[2, ["context", "response", "kind"]].tolist() == [PARK.turns, "My cousin sells cheese.", "r"]
 
 
 def test_data_hash_covers_every_field_and_the_order():

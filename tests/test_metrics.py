@@ -54,7 +54,3 @@ def test_a_table_has_every_metric_and_says_nothing_where_nothing_can_be_compared
     assert alone.iloc[0].tolist() == pytest.approx(scores.loc[2].tolist(), abs=1e-6)  # depends on no other pair
     perfect = metrics.reference_based(ITEMS, encoder, itself=True).drop(columns=["pair_id", "METEOR"]).loc[5]
     assert perfect.tolist() == pytest.approx([1.0] * len(perfect), abs=1e-6)  # METEOR's penalty counts one chunk, too
-
-
-def test_length_is_counted_in_words_between_white_space():
-    assert metrics.length(pd.Series(["Well, no!", " a  b\nc ", ""])).tolist() == [2, 3, 0]
