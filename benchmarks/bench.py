@@ -63,8 +63,7 @@ def bench_score(limit):
     from sentence_transformers.util import pairwise_cos_sim
 
     from dre import dialogues
-    from dre.slm.encoder import context_text
-    from dre.slm.model import SLM
+    from dre.slm.model import SLM, context_text
 
     data, table = test_pairs(limit)
     slm = SLM.untrained("minilm")

@@ -70,7 +70,11 @@ class Calibrated:
         judges' and beside them ``llm_scores`` of that judge, for its scale. ``resamples, seed``: of contexts, for each
         table. ``made_with``: what gave the scores, by the names in `MADE_WITH`; `check` compares with it.
         """
-        tables = [_complete(table) for table in tables]
+        tables = [table[["context_id", "score_slm", "score_llm", "human"]].dropna() for table in tables]
+        for table in tables:
+            if len(table) < 3 or (table.drop(columns="context_id").nunique() < 2).any():
+                what = "expected 3 or more, not all with one score or rating"
+                raise DreError(f"a rated table has {len(table)} complete pairs: {what}")
         bad_case = np.quantile(np.concatenate([_gains(t, resamples, seed) for t in tables]), LEVEL, axis=0)
         every = pd.concat(tables)
         llm = Scale.fit(every["score_llm"] if llm_scores is None else llm_scores)
@@ -106,14 +110,6 @@ class Calibrated:
         except (OSError, ValueError) as error:
             reason = " ".join(str(error).split())
             raise DreError(f"{path} is no saved fusion ({reason}): learn one with dre calibrate") from None
-
-
-def _complete(table):
-    table = table[["context_id", "score_slm", "score_llm", "human"]].dropna()
-    if len(table) < 3 or (table.drop(columns="context_id").nunique() < 2).any():
-        what = "expected 3 or more, not all with one score or rating"
-        raise DreError(f"a rated table has {len(table)} complete pairs: {what}")
-    return table
 
 
 def _gains(table, resamples, seed):

@@ -26,7 +26,7 @@ def reference_based(items, encoder="minilm", itself=False):
 
     ``items`` has ``pair_id``, ``response`` and ``reference`` (str, or None); where nothing can be compared scores are
     NaN, and where a response is its own reference, too, unless ``itself``. ``encoder``, as for
-    ``dre.slm.encoder.load_encoder``, is that of the word vectors, and of BERTScore, whose authors use roberta-large:
+    ``dre.slm.model.load_encoder``, is that of the word vectors, and of BERTScore, whose authors use roberta-large:
     encoders are not comparable.
     """
     texts = [[one.strip() if isinstance(one, str) else "" for one in items[name]] for name in ("response", "reference")]
@@ -104,7 +104,7 @@ def bertscore(x, y):
 
 def _by_encoder(pairs, encoder):
     """The embedding metrics (n, 3) and BERTScore (n,)."""
-    from dre.slm.encoder import load_encoder
+    from dre.slm.model import load_encoder
 
     model = load_encoder(encoder, MAX_TOKENS)
     texts = sorted({text for pair in pairs for text in pair})

@@ -1,20 +1,4 @@
-"""What every notebook begins with: `setup` returns the `Book` of its results.
-
-The second cell of every notebook, after the parameters, is this one::
-
-    import importlib.util, os, sys
-
-    if importlib.util.find_spec("dre") is None:  # a clone that is not installed, or Colab
-        if not os.path.isdir("../dre"):
-            !git clone --quiet --depth 1 https://github.com/dre-companion/dre dre-companion
-            os.chdir("dre-companion/notebooks")
-        %pip install --quiet --editable ..
-        sys.path.insert(0, os.path.abspath(".."))
-
-    from dre import notebook
-
-    book = notebook.setup("03_classification", profile)
-"""
+"""What every notebook begins with (the cell after its parameters): `setup` returns the `Book` of its results."""
 
 import hashlib
 import json

@@ -101,13 +101,12 @@ def thresholds(curves, chosen, printed):
 
 
 def whiskers(ax, table, y, colour=BLUE, value="value", marker="o", label=None):
-    """Draw a dot with its interval for each row of a table, at heights ``y``; ``colour``: one, or one per row.
+    """Draw ``value`` with its interval, ``<value>_low`` to ``_high``, for each row of a table, at heights ``y``.
 
-    The interval is ``<value>_low, <value>_high`` or, where the table has no such columns, ``low, high``.
+    ``colour``: one, or one per row.
     """
-    low, high = (f"{value}_{end}" if f"{value}_{end}" in table else end for end in ("low", "high"))
     colours = [colour] * len(table) if isinstance(colour, str) else list(colour)
-    ax.hlines(y, table[low], table[high], colors=colours, linewidth=1.1)
+    ax.hlines(y, table[f"{value}_low"], table[f"{value}_high"], colors=colours, linewidth=1.1)
     ax.scatter(table[value], y, c=colours, s=16, marker=marker, label=label, zorder=3)
 
 

@@ -5,8 +5,10 @@ import os
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import pytest
+import tiny
 
 from dre import fetch
+from dre.judges import asking
 
 _absent = [
     name for name, source in fetch.sources().items() if "sha256" in source and not (fetch.home() / name).is_file()
@@ -16,3 +18,24 @@ needs_data = pytest.mark.skipif(
     bool(_absent),
     reason=f"{len(_absent)} public files are not in {fetch.home()}: set DRE_DATA_HOME or run `dre data fetch`",
 )
+
+
+@pytest.fixture(scope="session")
+def encoder(tmp_path_factory):
+    """The folder of a tiny encoder."""
+    return tiny.encoder(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """No key is set, and a call that fails is repeated at once."""
+    monkeypatch.setattr(asking, "BACKOFF", 0.001)
+    for name in (
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "GEMINI_API_KEY",
+        "OLLAMA_API_KEY",
+        "GOOGLE_API_KEY",
+        "DRE_STORE",
+    ):
+        monkeypatch.delenv(name, raising=False)

@@ -4,7 +4,6 @@ import json
 import re
 
 import judge_servers as servers
-import numpy as np
 import pandas as pd
 import pytest
 from conftest import needs_data
@@ -75,7 +74,7 @@ def test_what_passes_is_accepted_in_one_round_saved_and_asked_once(tmp_path):
     assert "kettle" not in line and json.loads(line)["context_sha256"] == dialogues.context_sha256(contexts()[1].turns)
 
 
-def test_only_what_was_rejected_is_replaced_and_checked_again_or_to_the_letter_all_ten():
+def test_only_what_was_rejected_is_replaced_and_checked_again_or_to_the_letter_all_ten(tmp_path):
     with servers.Server(model := Model(wrong=["adversarial two, 1"])) as server:
         result = augment.generate(contexts(2), judge(server))
         assert model.counts == (2, 1, 21) and result.report["rounds"].tolist() == [1, 2]
@@ -87,32 +86,11 @@ def test_only_what_was_rejected_is_replaced_and_checked_again_or_to_the_letter_a
         assert list(result.contexts[1].adversarials) == expected
         model.seen.clear()
         result = augment.generate(contexts(2)[1:], judge(server), max_rounds=2, again="generate")
-    assert model.counts == (2, 0, 20) and result.report["responses_accepted"].tolist() == [9]
-
-
-def test_what_never_passes_is_reported_and_its_draft_kept(tmp_path):
-    wrong = ["adversarial two, 0", "adversarial two, 0 anew", "adversarial two, 0 anew anew"]
-    with servers.Server(model := Model(wrong)) as server:
-        result = augment.generate(contexts(1), judge(server))
-    assert model.counts == (1, 2, 12) and not result.contexts
     (row,) = result.report.itertuples()
-    assert (row.status, row.rounds, row.calls, row.responses_accepted) == ("rejected", 3, 15, 9)
+    assert model.counts == (2, 0, 20) and (row.status, row.rounds, row.calls) == ("rejected", 2, 22)
+    assert row.responses_accepted == 9 and not result.contexts
     assert row.reason == "Adversarial response 2 was labelled Positive, expected Negative."
     assert result.save(tmp_path / "r.jsonl", rejected=True) == 1 and result.save(tmp_path / "a.jsonl") == 0
-
-
-def test_a_revision_puts_new_texts_where_something_was_rejected_and_nowhere_else():
-    item = algorithm.Item(contexts(1)[0])
-    first = {kind: [f"{kind} {word}" for word in WORDS] for kind in algorithm.EXPECTED}
-    item.revise(first, anew=True)
-    item.labels = {place: algorithm.EXPECTED[place[0]] for place in item.draft}
-    item.labels |= {("positive", 1): "Negative", ("positive", 3): "Negative", ("adversarial", 0): "Positive"}
-    item.revise({"positive": ["new", *first["positive"][:2], "third", "POSITIVE  one"], "adversarial": []})
-    changed = {
-        place: text for place, text in item.draft.items() if text not in (*first["positive"], *first["adversarial"])
-    }
-    assert changed == {("positive", 1): "new", ("positive", 3): "third"}
-    assert len(item.labels) == 8 and item.rejected == [("adversarial", 0)]
 
 
 @pytest.mark.parametrize(
@@ -183,23 +161,14 @@ def test_another_model_checks_and_what_cannot_be_asked_is_refused_before_anythin
     assert writer.counts == (1, 0, 0) and other.counts == (0, 0, 10)
 
 
-def test_measures_by_hand():
-    one = Context("own", "0", "train", ("Is the kettle on the stove?",), ("The kettle boils.",), ("Kettle!", "It is."))
-    table = pairs([one])
-    np.testing.assert_array_equal(quality.overlap(table), [0.5, 1.0, np.nan])  # kettle of {kettle, boils}; all; none
-    same = Context("own", "1", "train", ("Hm?",), ("a b c d e",) * 2, ("a b x y",))
-    np.testing.assert_allclose(quality.self_bleu(pairs([same])), [1, 1, np.nan])
-    assert quality.distinct(same) == 6 / 11
-    with pytest.raises(DreError, match="three: no context"):
-        quality.report({"three": contexts(2)})
-
-
 def test_the_embedded_corpus_measures_as_before_and_a_leak_is_seen():
     whole = [one for split in dialogues.SPLITS["mini"] for one in dialogues.load("mini", split)]
     (row,) = quality.report({"mini": whole}, {"mini": whole[:60]}, at_most=500, n=100).to_dict("records")
     expected = {"overlap_positive": 6.61299, "overlap_adversarial": 22.1043, "overlap_only": 73.25, "length_only": 51.75,
                 "response_only": 61.9167, "self_bleu_positive": 3.8634, "distinct_2": 95.1507}  # fmt: skip
     assert {name: row[name] for name in expected} == pytest.approx(expected, abs=1e-4)
+    with pytest.raises(DreError, match="three: no context"):
+        quality.report({"three": contexts(2)})
     assert row["leaked"] == 50 and row["overlap_only_low"] < 73.25 < row["overlap_only_high"]
 
 

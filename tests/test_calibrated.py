@@ -3,10 +3,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm, rankdata, spearmanr
+from scipy.stats import norm, spearmanr
 
-from dre import stats
-from dre.calibrated import GRID, Calibrated, Scale
+from dre.calibrated import Calibrated, Scale
 from dre.errors import DreError
 
 MADE = {"model": "m", "judge": "j", "prompt": "p"}
@@ -33,19 +32,6 @@ def test_the_better_part_gets_the_weight_and_a_mixture_where_it_helps():
     assert Calibrated.fit([rated()], llm_scores=own, resamples=50).llm == Scale.fit(own)
     with pytest.raises(DreError, match="2 complete pairs"):
         Calibrated.fit([rated(rows=5).assign(human=[1, 2, np.nan, np.nan, np.nan])])
-
-
-def test_the_weight_is_the_one_whose_bad_case_is_best():
-    tables, gains = [rated(0.4, 0.5, seed=2, rows=80), rated(0.5, 0.4, seed=3, rows=60)], []
-    for table in tables:
-        columns = table[["score_slm", "score_llm", "human"]].to_numpy()
-        z = norm.ppf((rankdata(columns, axis=0) - 0.5) / len(table))
-        for weights in stats.context_weights(table["context_id"], 60, 1)[1:].astype(int):
-            slm, llm, human = np.repeat(z, weights, axis=0).T
-            r = [np.corrcoef(w * slm + (1 - w) * llm, human)[0, 1] for w in GRID]
-            gains.append(np.array(r) - max(r[0], r[-1]))
-    expected = GRID[np.quantile(gains, 0.05, axis=0).round(9).argmax()]
-    assert Calibrated.fit(tables, resamples=60, seed=1).weight == expected
 
 
 def test_a_scale_is_fixed_rising_and_keeps_what_is_missing():

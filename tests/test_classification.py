@@ -55,13 +55,6 @@ def test_accuracies_of_several_trainings():
     assert (row["overall_low"], row["overall_high"]) == (0, 100)  # seeds are resampled, too
 
 
-def test_the_curve_over_thresholds():
-    scores = [3, 4, 5, 6, 1, 2, 3, 4, 5, 6]
-    curve = classification.threshold_curve(PAIRS, scores, [0, 3.5, 7])
-    assert curve["positive"].tolist() == [100, 75, 0] and curve["adversarial"].tolist() == [0, 75, 100]
-    assert curve["overall"].tolist() == [50, 75, 50] and curve["random_rejected"].tolist() == [0, 0, 100]
-
-
 def test_blind_baselines_learn_which_way_to_count_and_which_words():
     train = responses(("a b c d", "p"), ("a", "a"), ("a b c d e f g h", "r"))
     dev, test = responses(("a b", "p")), responses(("a b c", "a"))

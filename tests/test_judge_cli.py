@@ -13,17 +13,14 @@ from judge_servers import Server, write_pairs
 import dre.judges
 from dre.cli import main
 from dre.errors import DreError
-from dre.judges import asking, compare, files, prompts
+from dre.judges import compare, files, prompts
 from dre.judges.recorded import FOLDER
 from dre.judges.store import Store
 
 
 @pytest.fixture
-def work(tmp_path, monkeypatch):
+def work(tmp_path, monkeypatch, quick):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(asking, "BACKOFF", 0.001)
-    for name in [*servers.KEYS.values(), "GOOGLE_API_KEY", "DRE_STORE"]:
-        monkeypatch.delenv(name, raising=False)
     write_pairs(tmp_path / "pairs.jsonl", 4)
     return tmp_path
 

@@ -17,14 +17,9 @@ from judge_servers import Server, pairs
 
 import dre.judges
 from dre.errors import DreError
-from dre.judges import asking
 from dre.judges.store import Store
 
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(asking, "BACKOFF", 0.001)
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 def judge(url, store=":memory:", **options):

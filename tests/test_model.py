@@ -3,18 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-import tiny
 from sentence_transformers import SentenceTransformer
 
 from dre.dialogues import load, pairs
 from dre.errors import DreError
 from dre.slm import SLM, recipes
-from dre.slm.encoder import keep_end, load_encoder
-
-
-@pytest.fixture(scope="module")
-def encoder_path(tmp_path_factory):
-    return tiny.encoder(tmp_path_factory.mktemp("tiny"))
+from dre.slm.model import keep_end, load_encoder
 
 
 def untrained(path, recipe="paper"):
@@ -24,8 +18,8 @@ def untrained(path, recipe="paper"):
 
 
 @pytest.fixture(scope="module")
-def slm(encoder_path):
-    return untrained(encoder_path)
+def slm(encoder):
+    return untrained(encoder)
 
 
 def one(response, context=("Do you like tea?",)):
@@ -77,8 +71,8 @@ def test_the_end_that_is_kept_is_read_whole(slm):
 
 
 @pytest.mark.parametrize("recipe", ["released", "context"])
-def test_saved_and_loaded_models_score_alike_and_damaged_ones_are_named(encoder_path, tmp_path, recipe):
-    slm, folder = untrained(encoder_path, recipe), tmp_path / "slm"
+def test_saved_and_loaded_models_score_alike_and_damaged_ones_are_named(encoder, tmp_path, recipe):
+    slm, folder = untrained(encoder, recipe), tmp_path / "slm"
     slm.set_threshold(0.9)
     slm.save(folder)
     table = pairs(load("mini", "test")[:3])

@@ -9,16 +9,12 @@ from judge_servers import KEYS, REPLIES, Answer, Server, error, pairs
 
 import dre.judges
 from dre.errors import DreError
-from dre.judges import asking, providers
+from dre.judges import providers
 
 GOOD = '{"score": 4.5}'
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(asking, "BACKOFF", 0.001)
-    for name in [*KEYS.values(), "GOOGLE_API_KEY"]:
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture(params=list(KEYS))

@@ -43,7 +43,7 @@ def test_a_notebook_begins_with_title_badge_parameters_and_setup_and_its_cells_a
     badge = f"https://colab.research.google.com/github/{SLUG}/blob/main/notebooks/{book.path.name}"
     assert title["cell_type"] == "markdown" and source(title).startswith("# ") and badge in source(title)
     assert parameters["metadata"]["tags"] == ["parameters"] and source(parameters).startswith("profile = ")
-    assert source(setup).strip() == SETUP.replace("03_classification", book.name) and f"github.com/{SLUG} " in SETUP
+    assert source(setup) == SETUP.replace("03_classification", book.name) and f"github.com/{SLUG} " in SETUP
     for number, cell in enumerate(code_cells(book.content), 1):
         lines = [line for line in source(cell).splitlines() if line.strip()]
         assert len(lines) <= 15 and max(map(len, lines), default=0) <= 100, f"cell [{number}]"
@@ -58,7 +58,6 @@ def test_outputs_come_from_a_run_of_this_code_and_are_those_in_results(book):
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
     outputs = [output for cell in cells for output in cell["outputs"]]
     assert not [out for out in outputs if out["output_type"] == "error" or out.get("name") == "stderr"]
-    assert {name.format(profile=COMMITTED) for name in own.get("outputs", ())} <= set(written(book, PUBLIC))
     shown = [output.get("data", {}) for output in outputs]
     tables = {"".join(data["text/markdown"]) for data in shown if "text/markdown" in data}
     pictures = {base64.b64decode("".join(data["image/png"])) for data in shown if "image/png" in data}
@@ -115,7 +114,7 @@ def tracked(*folders):
 def test_every_file_of_results_and_figures_is_written_by_one_notebook_and_tables_are_few():
     names = [name for book in BOOKS for name in written(book, PUBLIC)]
     tables = {book.name: sum(name.endswith(".md") for name in written(book, PUBLIC)) for book in BOOKS}
-    assert len(set(names)) == len(names) and sum(n for name, n in tables.items() if name < "09") <= 34
+    assert len(set(names)) == len(names) and sum(tables.values()) <= 34
     assert max(tables.values()) <= 9
     own = {PUBLIC.results / "manifest" / f"{book.name}.json" for book in BOOKS} | {HERE / name for name in names}
     paths = set(tracked(f"results/{COMMITTED}", f"figures/{COMMITTED}")) - own - {PUBLIC.results / "index.html"}

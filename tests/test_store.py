@@ -43,6 +43,9 @@ def test_all_that_can_change_a_reply_is_in_its_key_and_nothing_else():
     others += [key(row=ROW | {"response": "Other."}), key(row=ROW | {"context": ("One turn.", "Another.")})]
     others += [key(prompt="classify"), key(first=1)]
     assert len({key(), *others}) == len(others) + 1
+    asked = ({}, {"temperature": 0}, {"max_tokens": 99}, {"plain": True}, {"repeats": 2}, {"base_url": "http://h"})
+    told = {dre.judges.open("openai:m", store=":memory:", **how).signature for how in asked}
+    assert len(told) == len(asked)  # what dre score says of its judge, and holds a finished file to
 
 
 def test_a_reply_replaces_the_one_before_and_a_put_is_all_or_nothing(tmp_path):

@@ -4,21 +4,15 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-import tiny
 import torch
 
 from dre.cli import main
 from dre.dialogues import Context, load, pairs
 from dre.errors import DreError
 from dre.slm import SLM, data, fit, losses, recipes, train
-from dre.slm.encoder import context_text
+from dre.slm.model import context_text
 
 TRAIN, DEV = load("mini", "train"), load("mini", "dev")[:2]
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    return tiny.encoder(tmp_path_factory.mktemp("tiny"))
 
 
 def beside(n=7):

@@ -73,16 +73,16 @@ def key_of(setting, messages, repeat):
     return hashlib.sha256(f"{setting} {messages} {repeat}".encode()).hexdigest()[:40]
 
 
-def default_path():
-    """Return ``DRE_STORE``, or a file in the user's data folder: the same from every working directory."""
-    return os.environ.get("DRE_STORE") or platformdirs.user_data_path("dre", appauthor=False) / "replies.sqlite"
-
-
 class Store:
-    """Open a store, creating it if it is not there; ``:memory:`` keeps it in memory."""
+    """Open a store, creating it if it is not there; ``:memory:`` keeps it in memory.
+
+    Without a path: ``DRE_STORE``, or a file in the user's data folder, the same from every working directory.
+    """
 
     def __init__(self, path=None):
-        self.path = path if path == ":memory:" else Path(path or default_path()).expanduser()
+        default = platformdirs.user_data_path("dre", appauthor=False) / "replies.sqlite"
+        path = path or os.environ.get("DRE_STORE") or default
+        self.path = path if path == ":memory:" else Path(path).expanduser()
         self._thread = threading.RLock()
         with self._explained():
             if self.path != ":memory:":

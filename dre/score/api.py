@@ -17,8 +17,7 @@ from dre.errors import DreError
 from dre.fetch import REPOSITORY
 from dre.judges import prompts
 from dre.score import io
-from dre.slm.encoder import native_bf16
-from dre.slm.model import SLM
+from dre.slm.model import SLM, native_bf16
 
 #: method -> what it needs
 METHODS = {

@@ -26,7 +26,12 @@ def add(subparsers):
     option("--slm", metavar="NAME", help="a folder, a Hub id, or the beginning of a model trained by `make paper`")
     option("--method", default="slm", help="slm (default), slide, ex_dre, in_dre, dre, calibrated or non_dre")
     option("--prompt", metavar="NAME|FILE", help="ask the judge with another prompt than the method's own")
-    option("--accuracies", type=_numbers, metavar="SLM,LLM", help="of in_dre and dre: such as 0.88,0.98")
+    option(
+        "--accuracies",
+        type=lambda text: [*map(float, text.split(","))],
+        metavar="SLM,LLM",
+        help="of in_dre and dre: such as 0.88,0.98",
+    )
     option("--fusion", metavar="FILE", help="of method calibrated: what dre calibrate wrote")
     option("--skip-bad", action="store_true", help="write records that cannot be scored to <output>.bad.jsonl, go on")
     option("--bf16", action="store_true", help="embed in bfloat16: faster where the hardware has it, and less exact")
@@ -98,10 +103,6 @@ def score(args):
     replace(summary_file, json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
     io.write(table, output)
     return _show(summary, output)
-
-
-def _numbers(text):
-    return [float(one) for one in text.split(",")]
 
 
 def _check_output(path, endings):

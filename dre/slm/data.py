@@ -102,7 +102,7 @@ def _endless(items, draw):
 
 def describe(train, dev, recipe, seed, encoder, beside=None):
     """Return everything that decides a training; its ``fingerprint`` (sha256) identifies it on this kind of machine."""
-    from dre.slm.encoder import native_bf16
+    from dre.slm.model import native_bf16
 
     found = decisive(train, dev, recipe, seed, encoder, beside) | {"bf16": native_bf16()}
     versions = {"python": platform.python_version(), "dre": dre.__version__}

