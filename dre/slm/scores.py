@@ -72,7 +72,7 @@ class Scores:
         replace(self._json, json.dumps(self.provenance, indent=1, sort_keys=True) + "\n")
 
 
-def trained(profile, key, recipe, seed, disentangled=True, progress=False):
+def trained(profile, key, recipe, seed, disentangled=True):
     """Return the SLM of one training of a profile, or what was recorded of it.
 
     For profile ``public`` these are the recorded `Scores`, DreError if they are another model's; with ``RETRAIN=1`` the
@@ -92,7 +92,7 @@ def trained(profile, key, recipe, seed, disentangled=True, progress=False):
 
     fingerprint = describe(*made_of)["fingerprint"]
     out = profile.build / "models" / f"{file.name.removesuffix('.csv.gz')}-{fingerprint[:12]}"
-    slm = fit(train, dev, out, recipe, seed, profile.encoder, progress=progress, beside=extra)
+    slm = fit(train, dev, out, recipe, seed, profile.encoder, progress=False, beside=extra)
     return Scores(file, slm) if profile.name == "public" else slm
 
 
