@@ -69,7 +69,7 @@ def test_outputs_come_from_a_run_of_this_code_and_are_those_in_results(book):
         elif item["kind"] == "table":
             tables.remove(contents[".md"].decode())
             rows = [line for line in contents[".md"].decode().splitlines() if line.startswith("|")]
-            assert len(rows) <= 20 and rows[1].count("--") <= 8, f"table {item['name']}: only a part is shown"
+            assert len(rows) <= 17 and rows[1].count("--") <= 7, f"table {item['name']}: only a part is shown"
     assert not tables and not pictures, "what is shown is in results"
 
 
