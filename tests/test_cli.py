@@ -65,14 +65,10 @@ def test_an_interrupt_and_words_that_are_none_have_their_exit_codes(monkeypatch,
     assert cli.main(["data", "list"]) == 130 and capsys.readouterr().err.startswith("interrupted: what was finished")
     for words in ([], ["nonsense"], ["data"]):
         pytest.raises(SystemExit, cli.main, words).match("2")
-    done = subprocess.run([sys.executable, "-m", "dre", "judge", "batch"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "dre", "data", "fetch", "none"], capture_output=True, text=True, timeout=60
+    )
     assert (done.returncode, done.stderr[:6]) == (2, "error:")
-
-
-@pytest.mark.parametrize("words", cli.GONE)
-def test_a_removed_word_says_what_to_use_instead(words, capsys):
-    assert cli.main([*words.split(), "pairs.jsonl"]) == 2
-    assert capsys.readouterr().err.startswith(f"error: `dre {words}` is no more: use `dre ")
 
 
 def test_files_are_fetched_once_and_held_to_their_hash(registry, capsys):

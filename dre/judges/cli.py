@@ -103,10 +103,8 @@ def _score(args):
     frame = judge.score(pairs, args.prompt, retry, ask=ask)
     lacking = frame.loc[frame["n_samples"] < judge.repeats, "pair_id"]
     if len(lacking) and not ask:
-        raise DreError(
-            f"replies to {len(lacking)} pairs are not stored, first {lacking.iloc[0]}: check judge, prompt and options "
-            "(`dre judge status` lists what is stored), or ask for them with `dre judge run`"
-        )
+        what = f"replies to {len(lacking)} pairs are not stored, first {lacking.iloc[0]}"
+        raise DreError(f"{what}: compare judge, prompt, options with `dre judge status`, or ask with `dre judge run`")
     done = _finish(frame, args.output)
     if ask:
         spent = f", ${judge.last.spent:.4f} spent" if judge.price else ""
