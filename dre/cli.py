@@ -14,6 +14,11 @@ ROOMS = {  # word -> (module whose add(subparsers) defines it, help)
     "score": ("dre.score.cli", "score the responses of one's own dialogue systems, and compare systems"),
     "calibrate": ("dre.score.cli", "learn a fusion's weight from one's own ratings"),
 }
+GENERATE = "use `dre augment generate`, which goes on where it stopped and holds the cost with --max-usd"
+GONE = {
+    "judge batch": "use `dre judge export`, hand the file to the provider's batch API, then `dre judge import`",
+    **{f"augment {word}": GENERATE for word in ("estimate", "export", "import", "status", "lexical")},
+}
 
 
 def main(argv=None):
@@ -23,6 +28,8 @@ def main(argv=None):
     """
     words = sys.argv[1:] if argv is None else list(argv)
     try:
+        if instead := GONE.get(" ".join(words[:2])):
+            raise DreError(f"`dre {' '.join(words[:2])}` is no more: {instead}")
         args = _parser(words[0] if words else None).parse_args(words)
         return args.run(args) or 0
     except DreError as error:

@@ -71,6 +71,12 @@ def test_an_interrupt_and_words_that_are_none_have_their_exit_codes(monkeypatch,
     assert (done.returncode, done.stderr[:6]) == (2, "error:")
 
 
+@pytest.mark.parametrize("words", cli.GONE)
+def test_a_removed_word_says_what_to_use_instead(words, capsys):
+    assert cli.main([*words.split(), "pairs.jsonl"]) == 2
+    assert capsys.readouterr().err.startswith(f"error: `dre {words}` is no more: use `dre ")
+
+
 def test_files_are_fetched_once_and_held_to_their_hash(registry, capsys):
     assert cli.main(["data", "verify", "greetings"]) == 1
     assert cli.main(["data", "fetch"]) == 0
