@@ -115,22 +115,14 @@ def contexts(name):
     return _convai2() if name == "convai2-valid" else _topical_chat(name)
 
 
-def disjoint(contexts, held_out):
-    """Return the contexts none of whose turns is an utterance of `held_out` with more than four words.
+def apart(chosen, held_out):
+    """Return the chosen contexts whose whole conversation shares no utterance of more than four words with `held_out`.
 
-    `held_out` is a table of rated responses (turns and responses count), an iterable of Context (turns count), or an
-    iterable of both. Case, punctuation and spacing are ignored, because the sets were tokenised differently.
-    """
-    seen = set(_long(_utterances(held_out)))
-    return [context for context in contexts if seen.isdisjoint(_long(context.turns))]
-
-
-def apart(chosen, rated):
-    """Return the chosen contexts whose whole conversation shares no utterance with the rated records.
-
-    Stricter than `disjoint`: turns **and replies** (of every kind) are compared, and one shared utterance leaves out
-    the whole conversation, also where only another part of it was chosen: in ``convai2-valid/<line>`` the consecutive
-    lines with one persona, in ``topicalchat-.../<conversation>/<turn>`` the conversation, elsewhere the context.
+    Turns **and replies** (of every kind) of the chosen are compared, and one shared utterance leaves out the whole
+    conversation, also where only another part of it was chosen: in ``convai2-valid/<line>`` the consecutive lines with
+    one persona, in ``topicalchat-.../<conversation>/<turn>`` the conversation, elsewhere the context. `held_out` is a
+    table of rated responses (turns and responses count), an iterable of Context (turns count), or an iterable of both.
+    Case, punctuation and spacing are ignored, because the sets were tokenised differently.
     """
     sources = {context.context_id.split("/")[0] for context in chosen}
     public = [context for name in CONTEXTS if name in sources for context in contexts(name)]
@@ -143,7 +135,7 @@ def apart(chosen, rated):
             return source, bisect(starts, int(rest))
         return source, rest.rpartition("/")[0] if source in CONTEXTS else rest
 
-    seen, shared = set(_long(_utterances(rated))), set()
+    seen, shared = set(_long(_utterances(held_out))), set()
     for context in [*public, *chosen]:
         said = (*context.turns, *context.positives, *context.adversarials, *context.randoms)
         if not seen.isdisjoint(_long(said)):
