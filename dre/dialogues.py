@@ -115,6 +115,28 @@ def contexts(name):
     return _convai2() if name == "convai2-valid" else _topical_chat(name)
 
 
+def histories(name):
+    """Return whole public conversations, `name` being one of `CONTEXTS`: id -> (conversation, turns before, reply).
+
+    The id is that of a context, which shows the last three turns; here the first replies of a conversation have one,
+    too. ``conversation`` is the same for all replies of one. In ConvAI2 one speaker's turns and the replies alternate.
+    """
+    if name != "convai2-valid":
+        return {
+            f"{name}/{conversation}/{k}": (f"{name}/{conversation}", tuple(messages[:k]), messages[k])
+            for conversation, messages in _messages(name).items()
+            for k in range(1, len(messages))
+        }
+    found, said = {}, []
+    for i, (earlier, persona, last, reply) in enumerate(_persona_lines()):
+        if earlier != persona:
+            start, said = i, []
+        said.append(last)
+        found[f"{name}/{i}"] = f"{name}/{start}", tuple(said), reply
+        said.append(reply)
+    return found
+
+
 def apart(chosen, held_out):
     """Return the chosen contexts whose whole conversation shares no utterance of more than four words with `held_out`.
 
@@ -195,23 +217,31 @@ def _convai2():  # ids: convai2-valid/<line of the reply, from 0>
 
     Consecutive lines with one persona are one conversation; its first line has no utterance before it and is left out.
     """
-    sources = [line.rstrip("\r").split("\t") for line in read_lines(fetch("no_cands_source.txt"))]
-    replies = [line.strip() for line in read_lines(fetch("no_cands_target.txt"))]
-    found = []
-    for i in range(1, len(sources)):
-        (*earlier, before), (*persona, last) = sources[i - 1], sources[i]
+    lines, found = _persona_lines(), []
+    for i in range(1, len(lines)):
+        (_, _, before, answer), (earlier, persona, last, reply) = lines[i - 1], lines[i]
         if earlier == persona:
-            turns = (before.strip(), replies[i - 1], last.strip())
             about = {"domain": "persona", "facts": "\n".join(fact.strip() for fact in persona)}
-            found.append(Context("convai2", f"convai2-valid/{i}", "train", turns, (replies[i],), **about))
+            found.append(Context("convai2", f"convai2-valid/{i}", "train", (before, answer, last), (reply,), **about))
     return found
 
 
-def _topical_chat(name):  # ids: <name>/<conversation>/<turn of the reply>
+def _persona_lines():
+    """Return of each line of ConvAI2 the persona of the line before it, its own, its last utterance and the reply."""
+    sources = [line.rstrip("\r").split("\t") for line in read_lines(fetch("no_cands_source.txt"))]
+    replies = [line.strip() for line in read_lines(fetch("no_cands_target.txt"))]
+    personas = [None, *(persona for *persona, _ in sources)]
+    return [(personas[i], personas[i + 1], one[-1].strip(), replies[i]) for i, one in enumerate(sources)]
+
+
+def _messages(name):
     conversations = json.loads(fetch(f"conversations/{name.removeprefix('topicalchat-')}.json").read_bytes())
+    return {id: [turn["message"].strip() for turn in record["content"]] for id, record in conversations.items()}
+
+
+def _topical_chat(name):  # ids: <name>/<conversation>/<turn of the reply>
     found = []
-    for conversation, record in conversations.items():
-        messages = [turn["message"].strip() for turn in record["content"]]
+    for conversation, messages in _messages(name).items():
         for k in range(TURNS, len(messages)):
             turns, reply = tuple(messages[k - TURNS : k]), (messages[k],)
             found.append(Context("topicalchat", f"{name}/{conversation}/{k}", "train", turns, reply, domain="topical"))

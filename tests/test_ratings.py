@@ -5,6 +5,7 @@ from conftest import needs_data
 
 from dre import ratings
 from dre.dialogues import context_sha256, load, pairs
+from dre.errors import DreError
 from dre.fetch import read_jsonl, repository_file
 from dre.judges import qualities
 
@@ -90,6 +91,36 @@ def test_released_classifiers_reach_the_accuracies_in_print():
     right = (scores.ge(0.5) == test.eq("p")).groupby(test).mean()
     assert right.to_dict() == pytest.approx({"p": 0.8979, "a": 0.9553, "r": 0.8089}, abs=5e-5)
     assert len(ratings.classifier("RUBER-Large")) == len(test) == 17130
+
+
+def test_graded_pairs_are_the_texts_that_were_graded_and_conversations_are_whole():
+    table = ratings.graded()  # which checks each hash
+    assert len(table) == 5468 and table["context_id"].nunique() == 696 and table["score"].between(0, 5).all()
+    assert table.groupby("kind")["score"].mean().round(2).to_dict() == pytest.approx(
+        {"good": 4.53, "bland": 3.46, "reference": 3.44, "retrieved": 1.95, "truncated": 1.63, "off": 1.58,
+         "random": 1.42, "contradicts": 1.29, "echo": 0.97, "garbled": 0.55})  # fmt: skip
+    recorded = read_jsonl(repository_file("recorded", ratings.NAME, "graded.jsonl"))
+    for record, row in zip(recorded, table.itertuples()):
+        assert len(row.context) == record["turns"] and context_sha256(row.context) == record["context_sha256"]
+        assert context_sha256([row.response]) == record.get("response_sha256", context_sha256([row.response]))
+        if row.kind == "echo":
+            assert row.response == row.context[record["turn"]]
+        if row.kind == "truncated":
+            assert len(row.response.split()) == record["words"]
+    assert table["context"].map(len).max() == 17
+    per = table.groupby("context_id")["conversation"].nunique()
+    assert per.eq(1).all() and table["conversation"].nunique() < 696
+
+
+def test_graded_pairs_of_other_texts_are_refused(monkeypatch):
+    known, replies = ratings._training_texts()
+    changed = {id: (conversation, (*turns[:-1], "Something else.")) for id, (conversation, turns) in known.items()}
+    with monkeypatch.context() as patch, pytest.raises(DreError, match="not the texts that were graded"):
+        patch.setattr(ratings, "_training_texts", lambda: (changed, replies))
+        ratings.graded()
+    with monkeypatch.context() as patch, pytest.raises(DreError, match="not the texts that were graded"):
+        patch.setattr(ratings, "_training_texts", lambda: (known, dict.fromkeys(replies, "Something else.")))
+        ratings.graded()
 
 
 def test_training_scores_are_joined_with_their_texts():
