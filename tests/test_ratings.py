@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from conftest import needs_data
 
-from dre import ratings
+from dre import dialogues, ratings
 from dre.dialogues import context_sha256, load, pairs
 from dre.errors import DreError
 from dre.fetch import read_jsonl, repository_file
@@ -108,8 +108,11 @@ def test_graded_pairs_are_the_texts_that_were_graded_and_conversations_are_whole
         if row.kind == "truncated":
             assert len(row.response.split()) == record["words"]
     assert table["context"].map(len).max() == 17
-    per = table.groupby("context_id")["conversation"].nunique()
-    assert per.eq(1).all() and table["conversation"].nunique() < 696
+    assert table["conversation"].nunique() == 696  # no two contexts of one conversation
+    persona = table[table["set"] == "convai2-valid"]
+    first = dialogues.histories("convai2-valid")
+    assert all(len(first[conversation][1]) == 1 for conversation in persona["conversation"])
+    assert (persona["conversation"] != persona["context_id"]).mean() > 0.9
 
 
 def test_graded_pairs_of_other_texts_are_refused(monkeypatch):
