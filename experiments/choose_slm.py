@@ -93,8 +93,7 @@ def data():
     more = more[more["context_id"].isin(_apart(more, [*rated, *kept]))]
     labelled = contexts(public.sets[0], public.rated)[0]
     fed = ratings.rated("fed-turn").rename(columns={"human": "score"})
-    pool = apart(beside(public, kept).dialogues, kept)
-    return Data(table[~out], more, held_out, fed, pool, apart(labelled, kept))
+    return Data(table[~out], more, held_out, fed, beside(public, kept).dialogues, apart(labelled, kept))
 
 
 def is_held_out(conversation):
