@@ -79,6 +79,22 @@ def test_curves_have_every_term_of_the_loss_and_the_share_of_triplets_on_which_i
     assert {term for stage in recipe.stages for term in stage.terms} < set(held_out)
 
 
+def test_curves_of_a_mixture_have_the_terms_of_labelled_contexts(encoder, tmp_path):
+    recipe = replace(recipes.get("context", epochs=1), batch_contexts=2)
+    slm = fit(TRAIN[:4], TRAIN[4:7], tmp_path / "slm", recipe, encoder=encoder, progress=False, beside=beside())
+    *_, held_out = slm.provenance["curves"]
+    found = []
+    for part in (TRAIN[4:6], TRAIN[6:7]):
+        rows = train.training_rows(part, slm.context)
+        kinds = ((recipes.FITS, 1), (recipes.FOOLS, 2))
+        texts, index = train.pair_batch([[(k, row[0], text, 0.0) for k, i in kinds for text in row[i]] for row in rows])
+        with torch.no_grad():
+            found.append(losses.mixture_terms(slm.head, slm.encode(texts), index, ("L_fit", "L_reads")))
+    for name in ("L_fit", "L_reads"):
+        assert held_out[name] == pytest.approx(sum(one[name].item() for one in found) / 2, rel=0.05)
+    assert "L_grade" not in held_out and "L_fit_active" not in held_out
+
+
 def test_released_goes_from_the_encoder_to_the_projection_to_the_classifier(encoder, tmp_path):
     """What each stage changes; a shorter one stops where the longer goes on."""
     torch.manual_seed(0)  # as fit does

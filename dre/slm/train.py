@@ -191,11 +191,12 @@ def _groups(slm):
 def _measure(slm, measured, stage, epoch):
     """One point of the curves per split, over all triplets.
 
-    For Figures 3 and 4 the losses of Eq. 12 and 15 and the shares right; for a recipe of triplets also the mean of each
-    of its loss terms, computed in batches of contexts as in training, and as ``<term>_active`` the share above zero.
+    For Figures 3 and 4 the losses of Eq. 12 and 15 and the shares right; beside them the mean of each loss term of the
+    recipe, computed in batches of contexts as in training, and as ``<term>_active`` the share of triplets on which it
+    is above zero. Of a mixture these are the terms of labelled contexts, which are means already and have no share.
     """
     points, size = [], slm.recipe.batch_contexts
-    names = list(dict.fromkeys(term for one in slm.recipe.stages for term in one.terms if not slm.recipe.mixture))
+    names = [name for stage in slm.recipe.stages for name in stage.terms if name != "L_grade"]
     for split, contexts in measured.items():
         rows = training_rows(contexts, slm.context)
         texts, index = triplet_batch(rows)
@@ -207,8 +208,11 @@ def _measure(slm, measured, stage, epoch):
         logits, labels = losses.class_logits(slm.head, h, index)
         triplets = [len(positives) * len(adversarials) for _, positives, adversarials in rows]
         batches = index.split([sum(triplets[i : i + size]) for i in range(0, len(rows), size)])
-        found = [losses.triplet_terms(slm.head, h, batch, names, slm.recipe) for batch in batches]
-        terms = {name: torch.cat([one[name] for one in found]) for name in names}
+        if slm.recipe.mixture:
+            found = [losses.mixture_terms(slm.head, h, _pairs_of(batch), names) for batch in batches]
+        else:
+            found = [losses.triplet_terms(slm.head, h, batch, names, slm.recipe) for batch in batches]
+        terms = {name: torch.cat([one[name].reshape(-1) for one in found]) for name in names}
         two = labels != losses.NON_ROBUST
         point = {
             "contrastive_loss": losses.contrastive(h_c, h_p, h_a, slm.recipe.margin),
@@ -216,10 +220,18 @@ def _measure(slm, measured, stage, epoch):
             "classification_loss": losses.classification(logits, labels),
             "classification_accuracy": logits[two][:, :2].argmax(-1) == labels[two],
         }
-        point |= terms | {f"{name}_active": value > 0 for name, value in terms.items()}
+        shares = {f"{name}_active": value > 0 for name, value in terms.items() if not slm.recipe.mixture}
+        point |= terms | shares
         point = {name: values.float().mean().item() for name, values in point.items()}
         points.append({"stage": stage, "epoch": epoch, "split": split} | point)
     return points
+
+
+def _pairs_of(triplets):
+    """The pairs that triplets are made of, each once, as rows of `pair_batch`."""
+    parts = [(recipes.FITS, triplets[:, :2].unique(dim=0)), (recipes.FOOLS, triplets[:, [0, 2]].unique(dim=0))]
+    columns = [(pairs.new_full((len(pairs), 1), kind), pairs, pairs.new_zeros(len(pairs), 1)) for kind, pairs in parts]
+    return torch.cat([torch.cat(each, dim=1) for each in columns])
 
 
 def _last_epoch(checkpoint, slm):
