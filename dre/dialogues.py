@@ -115,22 +115,36 @@ def contexts(name):
     return _convai2() if name == "convai2-valid" else _topical_chat(name)
 
 
-def disjoint(contexts, held_out):
-    """Return the contexts none of whose turns is an utterance of `held_out` with more than four words.
+def histories(name):
+    """Return whole public conversations, `name` being one of `CONTEXTS`: id -> (conversation, turns before, reply).
 
-    `held_out` is a table of rated responses (turns and responses count), an iterable of Context (turns count), or an
-    iterable of both. Case, punctuation and spacing are ignored, because the sets were tokenised differently.
+    The id is that of a context, which shows the last three turns; here the first replies of a conversation have one,
+    too. ``conversation`` is the same for all replies of one. In ConvAI2 one speaker's turns and the replies alternate.
     """
-    seen = set(_long(_utterances(held_out)))
-    return [context for context in contexts if seen.isdisjoint(_long(context.turns))]
+    if name != "convai2-valid":
+        return {
+            f"{name}/{conversation}/{k}": (f"{name}/{conversation}", tuple(messages[:k]), messages[k])
+            for conversation, messages in _messages(name).items()
+            for k in range(1, len(messages))
+        }
+    found, said = {}, []
+    for i, (earlier, persona, last, reply) in enumerate(_persona_lines()):
+        if earlier != persona:
+            start, said = i, []
+        said.append(last)
+        found[f"{name}/{i}"] = f"{name}/{start}", tuple(said), reply
+        said.append(reply)
+    return found
 
 
-def apart(chosen, rated):
-    """Return the chosen contexts whose whole conversation shares no utterance with the rated records.
+def apart(chosen, held_out):
+    """Return the chosen contexts whose whole conversation shares no utterance of more than four words with `held_out`.
 
-    Stricter than `disjoint`: turns **and replies** (of every kind) are compared, and one shared utterance leaves out
-    the whole conversation, also where only another part of it was chosen: in ``convai2-valid/<line>`` the consecutive
-    lines with one persona, in ``topicalchat-.../<conversation>/<turn>`` the conversation, elsewhere the context.
+    Turns **and replies** (of every kind) of the chosen are compared, and one shared utterance leaves out the whole
+    conversation, also where only another part of it was chosen: in ``convai2-valid/<line>`` the consecutive lines with
+    one persona, in ``topicalchat-.../<conversation>/<turn>`` the conversation, elsewhere the context. `held_out` is a
+    table of rated responses (turns and responses count), an iterable of Context (turns count), or an iterable of both.
+    Case, punctuation and spacing are ignored, because the sets were tokenised differently.
     """
     sources = {context.context_id.split("/")[0] for context in chosen}
     public = [context for name in CONTEXTS if name in sources for context in contexts(name)]
@@ -143,7 +157,7 @@ def apart(chosen, rated):
             return source, bisect(starts, int(rest))
         return source, rest.rpartition("/")[0] if source in CONTEXTS else rest
 
-    seen, shared = set(_long(_utterances(rated))), set()
+    seen, shared = set(_long(_utterances(held_out))), set()
     for context in [*public, *chosen]:
         said = (*context.turns, *context.positives, *context.adversarials, *context.randoms)
         if not seen.isdisjoint(_long(said)):
@@ -200,23 +214,31 @@ def _convai2():  # ids: convai2-valid/<line of the reply, from 0>
 
     Consecutive lines with one persona are one conversation; its first line has no utterance before it and is left out.
     """
-    sources = [line.rstrip("\r").split("\t") for line in read_lines(fetch("no_cands_source.txt"))]
-    replies = [line.strip() for line in read_lines(fetch("no_cands_target.txt"))]
-    found = []
-    for i in range(1, len(sources)):
-        (*earlier, before), (*persona, last) = sources[i - 1], sources[i]
+    lines, found = _persona_lines(), []
+    for i in range(1, len(lines)):
+        (_, _, before, answer), (earlier, persona, last, reply) = lines[i - 1], lines[i]
         if earlier == persona:
-            turns = (before.strip(), replies[i - 1], last.strip())
             about = {"domain": "persona", "facts": "\n".join(fact.strip() for fact in persona)}
-            found.append(Context("convai2", f"convai2-valid/{i}", "train", turns, (replies[i],), **about))
+            found.append(Context("convai2", f"convai2-valid/{i}", "train", (before, answer, last), (reply,), **about))
     return found
 
 
-def _topical_chat(name):  # ids: <name>/<conversation>/<turn of the reply>
+def _persona_lines():
+    """Return of each line of ConvAI2 the persona of the line before it, its own, its last utterance and the reply."""
+    sources = [line.rstrip("\r").split("\t") for line in read_lines(fetch("no_cands_source.txt"))]
+    replies = [line.strip() for line in read_lines(fetch("no_cands_target.txt"))]
+    personas = [None, *(persona for *persona, _ in sources)]
+    return [(personas[i], personas[i + 1], one[-1].strip(), replies[i]) for i, one in enumerate(sources)]
+
+
+def _messages(name):
     conversations = json.loads(fetch(f"conversations/{name.removeprefix('topicalchat-')}.json").read_bytes())
+    return {id: [turn["message"].strip() for turn in record["content"]] for id, record in conversations.items()}
+
+
+def _topical_chat(name):  # ids: <name>/<conversation>/<turn of the reply>
     found = []
-    for conversation, record in conversations.items():
-        messages = [turn["message"].strip() for turn in record["content"]]
+    for conversation, messages in _messages(name).items():
         for k in range(TURNS, len(messages)):
             turns, reply = tuple(messages[k - TURNS : k]), (messages[k],)
             found.append(Context("topicalchat", f"{name}/{conversation}/{k}", "train", turns, reply, domain="topical"))

@@ -6,7 +6,8 @@ import re
 
 import pandas as pd
 
-from dre.dialogues import KINDS, contexts, load
+from dre.dialogues import CONTEXTS, KINDS, context_sha256, contexts, histories, load
+from dre.errors import DreError
 from dre.fetch import fetch, read_jsonl, repository_file
 
 RATED = {
@@ -93,11 +94,10 @@ def training_scores(name=NAME):
     response_id, score`` (0-5), ``domain``. A response id is that of the record the text comes from (a pair id, or a
     context id whose reply it is), or ``generic-<number>``.
     """
+    _, replies = _training_texts()
     labelled = load("dailydialog++", "dev") + load("dailydialog++-positives", "train")
     public = contexts("convai2-valid") + contexts("topicalchat-valid_freq")
     known = {context.context_id: context for context in labelled + public}
-    replies = {c.pair_id(k, i): text for c in labelled for k in KINDS for i, text in enumerate(c.responses(k))}
-    replies |= {context.context_id: context.positives[0] for context in public}
     generic, rows = {}, []
     for record in read_jsonl(repository_file("recorded", name, "training_scores.jsonl")):
         context, response_id = known[record["context"]], record["response"]
@@ -108,6 +108,45 @@ def training_scores(name=NAME):
         rows.append((*ids, context.turns, response, response_id, float(record["score"]), context.domain))
     columns = ["pair_id", "context_id", "set", "context", "response", "response_id", "score", "domain"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def graded(name=NAME):
+    """Return the recorded LLM-only scores of responses of ten kinds to training contexts, joined with their texts.
+
+    One row per pair: 5,468 on 696 contexts of 1 to 17 turns. Columns ``context_id, conversation`` (the unit to hold
+    out: contexts of one ConvAI2 or Topical-Chat conversation share it), ``set, context`` (tuple of turns, of a
+    conversation also those before the last three), ``response, kind, score`` (0-5). Kinds: good, bland, off,
+    contradicts, garbled (written for the purpose); reference, retrieved, random; truncated (the first words of a
+    response), echo (a turn of the context). DreError where a text is not the one that was graded.
+    """
+    known, replies = _training_texts()
+    rows = []
+    for record in read_jsonl(repository_file("recorded", name, "graded.jsonl")):
+        id, kind = record["context"], record["kind"]
+        conversation, turns = known[id]
+        turns = turns[-record["turns"] :]
+        if kind == "echo":
+            response = turns[record["turn"]]
+        else:
+            response = record["text"] if "text" in record else replies[record["response"]]
+        if kind == "truncated":
+            response = " ".join(response.split()[: record["words"]])
+        texts = context_sha256(turns), context_sha256([response])
+        if texts != (record["context_sha256"], record.get("response_sha256", texts[1])):
+            raise DreError(f"{id}, {kind}: these are not the texts that were graded; run `dre data fetch` again")
+        rows.append((id, conversation, id.partition("/")[0], turns, response, kind, float(record["score"])))
+    columns = ["context_id", "conversation", "set", "context", "response", "kind", "score"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _training_texts():
+    """Return id -> (conversation, turns) of training contexts, and the texts of responses by their recorded ids."""
+    public = {id: found for source in CONTEXTS for id, found in histories(source).items()}
+    labelled = load("dailydialog++", "dev") + load("dailydialog++-positives", "train")
+    known = {id: (conversation, turns) for id, (conversation, turns, _) in public.items()}
+    known |= {context.context_id: (context.context_id, context.turns) for context in labelled}
+    replies = {c.pair_id(k, i): text for c in labelled for k in KINDS for i, text in enumerate(c.responses(k))}
+    return known, replies | {id: reply for id, (_, _, reply) in public.items()}
 
 
 def ids_by_text(name):

@@ -1,9 +1,10 @@
-"""Choose the learning rate of recipe ``paper`` by cross-validation over the contexts profile ``public`` trains on.
+"""Choose the learning rates of recipes ``paper`` and ``paper-robust`` by cross-validation over training contexts.
 
-Every candidate is trained twice, on one half of the training contexts of DailyDialog++ and then on the other, and
-measured on the half it has not seen: accuracy on each half of those at the threshold chosen on the rest of them. The
-contexts that later choose thresholds take no part, and the test set is never loaded. The rule, fixed before the run:
-the candidate with the highest accuracy of SLM (Prob & Dis); where it leads by less than 0.1 point, the first named.
+Every candidate is trained twice, on one half of the contexts of DailyDialog++ that profile ``public`` trains on and
+then on the other, and measured on the half it has not seen: accuracy on each half of those at the threshold chosen on
+the rest of them. The contexts that later choose thresholds take no part, and the test set is never loaded. The rule,
+fixed before the run: of a recipe the candidate with the highest accuracy of SLM (Prob & Dis); where it leads by less
+than 0.1 point, the first named.
 
 Run ``python experiments/choose_paper_recipe.py``; it writes results/choices/paper.csv and keeps finished trainings in
 build/choices.
@@ -22,8 +23,11 @@ from dre.profile import profile
 from dre.slm import fit, recipes
 from dre.slm.data import contexts, describe
 
-BASE = recipes.get("paper")
-CANDIDATES = {f"learning rate {rate:g}": replace(BASE, learning_rate=rate) for rate in (5e-5, 1e-4)}
+CANDIDATES = {
+    f"{name}, learning rate {rate:g}": replace(recipes.get(name), learning_rate=rate)
+    for name in ("paper", "paper-robust")
+    for rate in (5e-5, 1e-4)
+}
 SEED = 0
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "results" / "choices" / "paper.csv"
@@ -66,7 +70,9 @@ def main():
         for fold in (0, 1):
             recipe = recipes.get(recipe, epochs=settings.epochs["paper"])
             name = describe(halves[fold], [], recipe, SEED, settings.encoder)["fingerprint"][:12]
-            slm = fit(halves[fold], [], ROOT / "build" / "choices" / f"paper-{name}", recipe, SEED, settings.encoder)
+            slm = fit(
+                halves[fold], [], ROOT / "build" / "choices" / f"{recipe.name}-{name}", recipe, SEED, settings.encoder
+            )
             parts.append(decisions(slm, halves[1 - fold]))
         found = pd.concat(parts)
         row = {"candidate": candidate, "contexts": len(train), "folds": 2, "seed": SEED}

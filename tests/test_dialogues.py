@@ -4,9 +4,11 @@ import pandas as pd
 import pytest
 from conftest import needs_data
 
-from dre import dialogues
-from dre.dialogues import Context, apart, data_hash, disjoint, load
+from dre import dialogues, ratings
+from dre.dialogues import Context, apart, data_hash, load
 from dre.errors import DreError
+from dre.profile import profile
+from dre.slm import beside, contexts
 
 FITS, NOT = ("Then let us take umbrellas.", "A little rain never hurt."), ("The park ranger retired in May.",)
 TURNS = ("Shall we walk to the park?", "It looks like rain.")
@@ -64,13 +66,14 @@ def _persona(line, turns, reply):
     return Context("convai2", f"convai2-valid/{line}", "train", turns, (reply,), domain="persona", facts="I cook.")
 
 
-def test_disjoint_compares_turns_of_more_than_four_words_without_case_and_punctuation():
+def test_apart_compares_utterances_of_more_than_four_words_without_case_and_punctuation():
     same_turn = replace(PARK, turns=("where did you learn to cook , so well ?",))
     same_response = replace(PARK, turns=("My aunt ran a small inn",))
     short = replace(PARK, turns=("At home, mostly.", "Fine, thanks."))
     same_reply = replace(PARK, positives=("My aunt ran a small inn.",))
-    assert disjoint([PARK, same_turn, same_response, short, same_reply], RATED) == [PARK, short, same_reply]
-    assert disjoint([PARK, short], [PARK, RATED]) == [short]
+    chosen = [replace(one, id=str(i)) for i, one in enumerate((PARK, same_turn, same_response, short, same_reply))]
+    assert apart(chosen, RATED) == [chosen[0], chosen[3]]
+    assert apart([chosen[0], chosen[3]], [PARK, RATED]) == [chosen[3]]
 
 
 def test_apart_compares_replies_and_leaves_out_the_whole_conversation(monkeypatch):
@@ -92,3 +95,25 @@ def test_apart_compares_replies_and_leaves_out_the_whole_conversation(monkeypatc
     dialogue = pd.DataFrame({"turns": [("Any pets, and if so, which?", "None.")]})
     asked = replace(PARK, id="8", turns=("any pets - and if so - which",))
     assert apart([asked, PARK], [RATED, dialogue]) == [PARK]
+
+
+@needs_data
+def test_nothing_that_people_rated_is_in_what_a_model_learns_from():
+    """By words, without the code that leaves it out: all seven sets, and the dialogues of FED."""
+
+    def words(texts):
+        return {"".join(filter(str.isalnum, text.lower())) for text in texts if len(text.split()) > 4}
+
+    public = profile("public")
+    assert set(public.rated) == set(ratings.RATED)
+    rated = set()
+    for table in (*map(ratings.rated, ratings.RATED), ratings.fed_dialogues().rename(columns={"turns": "context"})):
+        rated |= words([turn for turns in table["context"] for turn in turns] + list(table.get("response", ())))
+    for entry in public.sets:
+        train, dev, _ = contexts(entry, public.rated)
+        for one in train:
+            assert not words((*one.turns, *one.positives, *one.adversarials, *one.randoms)) & rated, one.context_id
+    more = beside(public, dev)
+    assert len(more.dialogues) > 20_000 and len(more.graded) > 1_500
+    assert not words([text for one in more.dialogues for text in (*one.turns, *one.positives)]) & rated
+    assert not words([text for turns, response, _ in more.graded for text in (*turns, response)]) & rated

@@ -26,6 +26,25 @@ def test_in_batch_negatives_never_include_another_positive_of_the_same_context()
         assert value.item() == pytest.approx(expected.item(), abs=1e-4)
 
 
+def test_eq_12_acts_on_whole_embeddings_as_printed_or_on_robust_parts():
+    """Whole embeddings: distances 0 and 1, nothing to do; robust parts of the responses: 1 and 0."""
+    whole = torch.tensor([[1.0, 0], [1, 0], [0, 1]])
+    h = {"sentence_embedding": whole, "anchor": whole, "robust": whole[[0, 2, 1]], "non_robust": None}
+    one = torch.tensor([[0, 1, 2]])
+    found = [losses.triplet_terms(None, h, one, ("L_out",), recipes.get(name)) for name in ("paper", "paper-robust")]
+    assert [terms["L_out"].item() for terms in found] == [0, 1.5]
+
+
+def test_the_joint_loss_of_the_released_notebook_by_hand():
+    """One triplet: a cosine of 1 is ranked above one of 0, and the non-robust parts are drawn together."""
+    whole = torch.tensor([[1.0, 0], [0, 1], [1, 0]])
+    h = {"sentence_embedding": None, "anchor": whole, "robust": whole[[0, 2, 1]], "non_robust": whole}
+    names = ("L_rank", "L_rank_robust", "L_out_non_robust")
+    found = losses.triplet_terms(None, h, torch.tensor([[0, 1, 2]]), names, recipes.get("released"))
+    high, low = math.log(1 + math.exp(20)), math.log(1 + math.exp(-20))
+    assert [value.item() for value in found.values()] == pytest.approx([high, low, 1.0], abs=1e-6)
+
+
 def test_contrast_in_both_directions_by_hand():
     """Two contexts, the first with two right responses; cosines of 1 and 0, scale 20."""
     h = embeddings([1, 0], [0, 1], [1, 0], [1, 0], [0, 1])

@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 from conftest import needs_data
 
-from dre import ratings
+from dre import dialogues, ratings
 from dre.dialogues import context_sha256
+from dre.errors import DreError
 from dre.fetch import read_jsonl, repository_file
 from dre.judges import qualities
 
@@ -90,6 +91,39 @@ def test_no_shown_example_is_of_the_rated_dialogue_nor_rated_beside_it():
         else:  # a random draw, for all items
             assert not said[examples] & {f"{source}/{index}" for index in shown}
     assert near == 500 * 3
+
+
+def test_graded_pairs_are_the_texts_that_were_graded_and_conversations_are_whole():
+    table = ratings.graded()  # which checks each hash
+    assert len(table) == 5468 and table["context_id"].nunique() == 696 and table["score"].between(0, 5).all()
+    assert table.groupby("kind")["score"].mean().round(2).to_dict() == pytest.approx(
+        {"good": 4.53, "bland": 3.46, "reference": 3.44, "retrieved": 1.95, "truncated": 1.63, "off": 1.58,
+         "random": 1.42, "contradicts": 1.29, "echo": 0.97, "garbled": 0.55})  # fmt: skip
+    recorded = read_jsonl(repository_file("recorded", ratings.NAME, "graded.jsonl"))
+    for record, row in zip(recorded, table.itertuples()):
+        assert len(row.context) == record["turns"] and context_sha256(row.context) == record["context_sha256"]
+        assert context_sha256([row.response]) == record.get("response_sha256", context_sha256([row.response]))
+        if row.kind == "echo":
+            assert row.response == row.context[record["turn"]]
+        if row.kind == "truncated":
+            assert len(row.response.split()) == record["words"]
+    assert table["context"].map(len).max() == 17
+    assert table["conversation"].nunique() == 696  # no two contexts of one conversation
+    persona = table[table["set"] == "convai2-valid"]
+    first = dialogues.histories("convai2-valid")
+    assert all(len(first[conversation][1]) == 1 for conversation in persona["conversation"])
+    assert (persona["conversation"] != persona["context_id"]).mean() > 0.9
+
+
+def test_graded_pairs_of_other_texts_are_refused(monkeypatch):
+    known, replies = ratings._training_texts()
+    changed = {id: (conversation, (*turns[:-1], "Something else.")) for id, (conversation, turns) in known.items()}
+    with monkeypatch.context() as patch, pytest.raises(DreError, match="not the texts that were graded"):
+        patch.setattr(ratings, "_training_texts", lambda: (changed, replies))
+        ratings.graded()
+    with monkeypatch.context() as patch, pytest.raises(DreError, match="not the texts that were graded"):
+        patch.setattr(ratings, "_training_texts", lambda: (known, dict.fromkeys(replies, "Something else.")))
+        ratings.graded()
 
 
 def test_training_scores_are_joined_with_their_texts():

@@ -47,6 +47,70 @@ def test_curves_show_that_it_learns_and_a_second_call_only_loads(encoder, tmp_pa
         fit(TRAIN[:24], seed=1, **settings)
 
 
+@pytest.mark.parametrize("name", ["paper", "paper-robust", "released"])
+def test_curves_have_every_term_of_the_loss_and_the_share_of_triplets_on_which_it_acts(encoder, tmp_path, name):
+    recipe = replace(recipes.get(name, epochs=1), batch_contexts=2)
+    slm = fit(TRAIN[:4], TRAIN[4:7], tmp_path / "slm", recipe, encoder=encoder, progress=False)
+    *_, held_out = slm.provenance["curves"]  # three contexts: two batches
+    assert held_out["split"] == "dev"
+    found, cosine = {}, torch.nn.functional.cosine_similarity
+    for part in (TRAIN[4:6], TRAIN[6:7]):
+        texts, triplets = train.triplet_batch(train.training_rows(part, slm.context))
+        h, (c, p, a) = slm.encode(texts), triplets.T
+        whole, robust, rest = h["sentence_embedding"], h["robust"], h["non_robust"]
+        acts = {"L_out_robust": cosine(robust[p], robust[a]) > 0.5, "L_ins_same_pos": cosine(robust[p], rest[p]) > 0.5}
+        if name == "paper":
+            acts["L_out"] = cosine(whole[c], whole[p]) - cosine(whole[c], whole[a]) < 0.5
+        elif name == "paper-robust":
+            acts["L_out"] = cosine(whole[c], robust[p]) - cosine(whole[c], robust[a]) < 0.5
+        else:
+            terms = losses.triplet_terms(slm.head, h, triplets, ("L_in_batch",), slm.recipe)
+            acts["L_in_batch"] = terms["L_in_batch"] > 0
+            found["in_batch"] = [*found.get("in_batch", []), *terms["L_in_batch"].tolist()]
+        for term, active in acts.items():
+            found[term] = [*found.get(term, []), *active.tolist()]
+    if name == "released":
+        values = found.pop("in_batch")  # one for each positive, whatever the number of adversarials
+        assert held_out["L_in_batch"] == pytest.approx(sum(values) / 15, rel=0.01)
+    for term, active in found.items():
+        assert held_out[f"{term}_active"] == pytest.approx(sum(active) / len(active), abs=0.03)
+    if name == "paper":
+        assert held_out["L_out"] == pytest.approx(held_out["contrastive_loss"], rel=1e-5)
+    assert {term for stage in recipe.stages for term in stage.terms} < set(held_out)
+
+
+def test_curves_of_a_mixture_have_the_terms_of_labelled_contexts(encoder, tmp_path):
+    recipe = replace(recipes.get("context", epochs=1), batch_contexts=2)
+    slm = fit(TRAIN[:4], TRAIN[4:7], tmp_path / "slm", recipe, encoder=encoder, progress=False, beside=beside())
+    *_, held_out = slm.provenance["curves"]
+    found = []
+    for part in (TRAIN[4:6], TRAIN[6:7]):
+        rows = train.training_rows(part, slm.context)
+        kinds = ((recipes.FITS, 1), (recipes.FOOLS, 2))
+        texts, index = train.pair_batch([[(k, row[0], text, 0.0) for k, i in kinds for text in row[i]] for row in rows])
+        with torch.no_grad():
+            found.append(losses.mixture_terms(slm.head, slm.encode(texts), index, ("L_fit", "L_reads")))
+    for name in ("L_fit", "L_reads"):
+        assert held_out[name] == pytest.approx(sum(one[name].item() for one in found) / 2, rel=0.05)
+    assert "L_grade" not in held_out and "L_fit_active" not in held_out
+
+
+def test_released_goes_from_the_encoder_to_the_projection_to_the_classifier(encoder, tmp_path):
+    """What each stage changes; a shorter one stops where the longer goes on."""
+    torch.manual_seed(0)  # as fit does
+    slms, parts = [SLM.untrained(encoder, recipes.get("released"))], []
+    stages = recipes.get("released", epochs=1).stages
+    for n in (1, 2, 3):
+        recipe = replace(recipes.get("released"), stages=stages[:n], warmup=0.0)
+        slms.append(fit(TRAIN[:8], [], tmp_path / str(n), recipe, encoder=encoder, progress=False))
+        before, after = (
+            {"encoder": one.encoder.state_dict(), "project": one.head.project.state_dict()} for one in slms[-2:]
+        )
+        parts.append([k for k in before if any(not v.equal(after[k][name]) for name, v in before[k].items())])
+    assert parts == [["encoder"], ["project"], []]
+    assert not slms[2].head.classifier.weight.equal(slms[3].head.classifier.weight)
+
+
 def test_a_stage_that_trains_the_head_leaves_the_encoder_alone_and_words_can_be_frozen(encoder, tmp_path):
     head_only = recipes.Recipe("head only", "maps", (recipes.Stage("classifier", ("L_cls",), 1, ("head",)),))
     words_frozen = replace(recipes.get("paper", epochs=1), batch_contexts=4, frozen_words=True)

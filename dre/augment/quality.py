@@ -11,7 +11,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from dre import stats
 from dre.classification import choose_threshold, correct, length_only, response_only
-from dre.dialogues import disjoint, pairs
+from dre.dialogues import apart, pairs
 from dre.errors import DreError
 from dre.report import replace
 
@@ -58,14 +58,15 @@ MEASURES = ("overlap_positive", "overlap_adversarial", *GIVE_AWAYS, "self_bleu_p
 def report(sets, held_out=None, at_most=1000, n=1000, seed=0):
     """Return the measures of sets (name -> contexts), one row per set; of more than `at_most` contexts a sample.
 
-    ``held_out`` (name -> records) is what the set of that name must share no utterance with, as `disjoint` takes it.
+    ``held_out`` (name -> records) is what the set of that name must share no utterance with, as `dre.dialogues.apart`
+    takes it.
 
     Columns: ``set, contexts`` (in the set), ``measured`` (of those), and, in percent with ``_low`` and ``_high``, NaN
     where nothing can be measured: ``overlap``, the share of a response's content words that stand in its context;
     ``overlap_only, length_only, response_only``, the accuracy (50 is chance) of classifiers that see only that share,
     the length, the wording; ``self_bleu`` with the others of its kind and context as references; ``distinct_2``,
-    distinct over all pairs of words in a context's responses; ``leaked``, the share of contexts of which an utterance
-    of more than four words stands in a held-out record.
+    distinct over all pairs of words in a context's responses; ``leaked``, the share of contexts whose
+    conversation has an utterance of more than four words that stands in a held-out record.
     """
     rows = []
     for name, contexts in sets.items():
@@ -92,7 +93,7 @@ def _measured(contexts, held_out, seed):
         found[f"{name}_positive"] = owners, np.where(kind == "p", values, np.nan)
         found[f"{name}_adversarial"] = owners, np.where(kind == "a", values, np.nan)
     found["distinct_2"] = ids, np.array([distinct(context) for context in contexts])
-    clean = {context.context_id for context in disjoint(contexts, held_out or [])}
+    clean = {context.context_id for context in apart(contexts, held_out or [])}
     found["leaked"] = ids, np.array([np.nan if held_out is None else float(id not in clean) for id in ids])
     return {name: found[name] for name in MEASURES}
 

@@ -13,7 +13,7 @@ import numpy as np
 
 import dre
 from dre import dialogues, ratings
-from dre.dialogues import Context, data_hash, disjoint
+from dre.dialogues import Context, apart, data_hash
 from dre.slm.recipes import FITS, FOOLS, GRADED
 
 #: what decides a training's weights, apart from the machine: recorded scores are held to it
@@ -40,20 +40,22 @@ def contexts(entry, rated_names=(), seed=0):
     """Return (train, dev, test) contexts of ``entry``, one of ``profile.sets``, as tuples.
 
     Where train and dev are the same contexts, ``entry.held_out`` of them, drawn with ``seed``, become dev. Training
-    contexts that share an utterance with a rated set are left out: no correlation is measured on what was learned.
+    conversations that share an utterance with a rated set are left out (`dre.dialogues.apart`): no correlation is
+    measured on what was learned.
     """
     train, dev, test = (dialogues.load(*part) for part in (entry.train, entry.dev, entry.test))
     if entry.train == entry.dev:
         order = np.random.default_rng(seed).permutation(len(train))
         n_dev = round(entry.held_out * len(train))
         train, dev = [train[i] for i in sorted(order[n_dev:])], [train[i] for i in sorted(order[:n_dev])]
-    return tuple(disjoint(train, [ratings.rated(name) for name in rated_names])), tuple(dev), tuple(test)
+    return tuple(apart(train, ratings.held_out(rated_names))), tuple(dev), tuple(test)
 
 
 def beside(profile, dev):
     """Return the `Beside` that ``profile.beside`` names.
 
-    What shares an utterance with a rated set, the held-out contexts `dev` or a test set of the profile is left out.
+    Conversations that share an utterance with a rated set, the held-out contexts `dev` or a test set of the profile
+    are left out.
     """
     return _beside(profile.beside, tuple(dev), tuple(entry.test for entry in profile.sets), profile.rated)
 
@@ -61,17 +63,17 @@ def beside(profile, dev):
 @functools.lru_cache  # every seed asks for the same
 def _beside(names, dev, tests, rated_names):
     kept = [*dev, *(context for test in tests for context in dialogues.load(*test))]
-    kept += [ratings.rated(name) for name in rated_names]
+    kept += ratings.held_out(rated_names)
     pool = []
     for name in names.dialogues:
         pool += dialogues.load(name, "train") if name in dialogues.SPLITS else dialogues.contexts(name)
     graded = []
     for name in names.graded:
         table = ratings.training_scores(name)
-        asked = [Context(one.set, one.context_id, "train", one.context) for one in table.itertuples()]
-        table = table[table["context_id"].isin({context.id for context in disjoint(asked, kept)})]
+        asked = [Context(one.set, one.context_id, "train", one.context, (one.response,)) for one in table.itertuples()]
+        table = table[table["context_id"].isin({context.id for context in apart(asked, kept)})]
         graded += [(tuple(one.context), one.response, float(one.score)) for one in table.itertuples()]
-    return Beside(disjoint(pool, kept), graded)
+    return Beside(apart(pool, kept), graded)
 
 
 def mixed(rows, beside, text, mixture, passes, seed):

@@ -54,17 +54,27 @@ def total(terms):
 def triplet_terms(head, h, triplets, names, recipe):
     """Compute the named terms, unreduced; a row of ``triplets`` (m, 3): context, positive, adversarial among ``h``."""
     c, p, a = triplets.unbind(dim=1)
-    whole, h_pr, h_ar, m = h["sentence_embedding"], h["robust"][p], h["robust"][a], recipe.margin
-    contrasted = (whole[c], whole[p], whole[a]) if recipe.contrast == "whole" else (h["anchor"][c], h_pr, h_ar)
+    whole, projected, robust, rest = (h[part] for part in ("sentence_embedding", "anchor", "robust", "non_robust"))
+    m = recipe.margin
     compute = {
-        "L_out": lambda: contrastive(*contrasted, m),
-        "L_in_batch": lambda: _in_batch_of(whole, c, p, a),
-        "L_ins_same_pos": lambda: separation(distance(h_pr, h["non_robust"][p]), margin=m),
-        "L_ins_same_neg": lambda: separation(distance(h_ar, h["non_robust"][a]), margin=m),
-        "L_out_robust": lambda: separation(distance(h_pr, h_ar), margin=m),
+        "L_out": lambda: contrastive(*contrasted(h, triplets, recipe), m),
+        "L_in_batch": lambda: _in_batch_of(whole, whole, c, p, a),
+        "L_rank": lambda: _in_batch_of(projected, projected, c, p, a),
+        "L_rank_robust": lambda: _in_batch_of(projected, robust, c, p, a),
+        "L_ins_same_pos": lambda: separation(distance(robust[p], rest[p]), margin=m),
+        "L_ins_same_neg": lambda: separation(distance(robust[a], rest[a]), margin=m),
+        "L_out_robust": lambda: separation(distance(robust[p], robust[a]), margin=m),
+        "L_out_non_robust": lambda: separation(distance(rest[p], rest[a]), z=1),
         "L_cls": lambda: classification(*class_logits(head, h, triplets)),
     }
     return {name: compute[name]() for name in names}
+
+
+def contrasted(h, triplets, recipe):
+    """What Eq. 12 takes for h_c, h_p and h_a of triplets by the recipe's reading, three (m, d)."""
+    of_context, of_response = ("sentence_embedding",) * 2 if recipe.contrast == "whole" else ("anchor", "robust")
+    c, p, a = triplets.unbind(dim=1)
+    return h[of_context][c], h[of_response][p], h[of_response][a]
 
 
 def class_logits(head, h, triplets):
@@ -79,13 +89,13 @@ def class_logits(head, h, triplets):
     return logits, labels
 
 
-def _in_batch_of(whole, c, p, a):
+def _in_batch_of(h_c, h_r, c, p, a):
     """Every positive of the batch against all its responses, without other positives of the same context."""
     c, p_of_c = torch.unique(torch.stack([c, p], dim=1), dim=0).unbind(dim=1)
     candidates = torch.unique(torch.cat([p, a]))
     itself = p_of_c[:, None] == candidates
     siblings = (c[:, None] == c).double() @ itself.double() > 0
-    return in_batch(whole[c], whole[candidates], itself.int().argmax(dim=1), siblings & ~itself)
+    return in_batch(h_c[c], h_r[candidates], itself.int().argmax(dim=1), siblings & ~itself)
 
 
 def mixture_terms(head, h, index, names):

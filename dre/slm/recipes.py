@@ -1,19 +1,27 @@
 """Named choices among the readings the papers leave open (recipes).
 
-``paper``     the text of DRE section 3.3: one joint loss (Eq. 16) on all 25 triplets of a context; Eq. 12 acts on the
-              robust parts, which Eq. 18 measures; hence also ``paper-robust``.
-``released``  the authors' notebook: three stages (contrastive with in-batch negatives; disentangling; classifier).
-``context``   ours, an SLM that reads the context: right responses to wrong contexts count as negatives, the classifier
-              sees products and differences of the two embeddings, and a judge's graded pairs are soft targets.
+``paper``         the text of DRE section 3.3: one joint loss (Eq. 16) on all 25 triplets of a context; Eq. 12 acts on
+                  h_p and h_a as printed, the whole embeddings of the responses. The robust map, whose distance Eq. 18
+                  scores, learns from Eq. 13-15 alone.
+``paper-robust``  the same, but Eq. 12 acts on the robust parts h_pr and h_ar: what is scored is what is contrasted.
+``released``      the authors' notebook (repository SLIDE-ACL2024): the encoder by in-batch ranking; then, frozen, one
+                  joint loss on a linear layer whose output is split in halves; then, both frozen, the classifier.
+                  Its encoder and rates are not taken over, and its last classifier, of two classes, is made anew.
+``context``       ours, an SLM that reads the context: right responses to wrong contexts count as negatives, the
+                  classifier sees products and differences of the two embeddings, and a judge's graded pairs are soft
+                  targets.
 """
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 
 from pydantic import TypeAdapter
 
 from dre.errors import DreError
 
 JOINT = ("L_out", "L_ins_same_pos", "L_ins_same_neg", "L_out_robust", "L_cls")
+#: on the frozen encoder, in the authors' notebook: rankings of projected and of robust parts, Eq. 13, the opposite of
+#: it for the two non-robust parts, Eq. 15
+RELEASED_JOINT = ("L_rank", "L_rank_robust", *JOINT[1:4], "L_out_non_robust", "L_cls")
 PLAIN = ("L_out", "L_in_batch", "L_cls")  # what remains without disentanglement
 MIXTURE_TERMS = ("L_fit", "L_reads", "L_grade")
 
@@ -28,7 +36,7 @@ class Stage:
     name: str
     terms: tuple[str, ...]
     epochs: int
-    trains: tuple[str, ...] = ("encoder", "head")
+    trains: tuple[str, ...] = ("encoder", "head")  # or "classifier", the last part of the head, alone
 
 
 @dataclass(frozen=True)
@@ -55,15 +63,14 @@ class Recipe:
     warmup: float = 0.1  # share of a stage's steps in which the rates rise; then they fall to 0
     weight_decay: float = 0.01
     max_seq_length: int = 128  # tokens kept of a text, of a context its last ones
-    contrast: str = "whole"  # Eq. 12 on whole embeddings, as printed, or on "robust" parts, which Eq. 18 measures
+    contrast: str = "whole"  # Eq. 12 on whole embeddings of responses, as printed, or on their "robust" parts
     head: str = "linear"  # Eq. 15, or "interaction": two layers on [h_c; h_r; |h_c - h_r|; h_c * h_r]
     mixture: Mixture | None = None  # what is learned from beside labelled contexts
     frozen_words: bool = False  # leave the encoder's word vectors as they are
 
     def as_dict(self):
-        """Return the recipe as JSON types, for provenance and fingerprints; defaults of `LATER` are left out."""
-        defaults = {field.name: field.default for field in fields(self)}
-        return {key: value for key, value in asdict(self).items() if key not in LATER or value != defaults[key]}
+        """Return the recipe as JSON types, for provenance and fingerprints."""
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, stored):
@@ -71,21 +78,18 @@ class Recipe:
         return TypeAdapter(cls).validate_python(stored)
 
 
-#: Left out of a fingerprint at their defaults: models trained before these fields existed keep their names.
-LATER = ("head", "mixture", "frozen_words")
-
-# Eq. 12 acts on robust parts in both recipes of the papers: on whole embeddings it could not train the head. The
-# learning rate of ``paper`` was chosen by cross-validation: experiments/
-PAPER = Recipe("paper", "maps", (Stage("joint", JOINT, 3),), contrast="robust", learning_rate=1e-4)
+# The learning rate of ``paper-robust`` was chosen by cross-validation, that of ``paper`` is still to be: experiments/
+PAPER = Recipe("paper", "maps", (Stage("joint", JOINT, 3),), learning_rate=1e-4)
+ROBUST = replace(PAPER, name="paper-robust", contrast="robust")
 IN_TURN = (
-    Stage("contrastive", ("L_in_batch",), 2, trains=("encoder",)),
-    Stage("disentangle", JOINT[:-1], 2, trains=("head",)),
-    Stage("classifier", ("L_cls",), 2, trains=("head",)),
+    Stage("contrastive", ("L_in_batch",), 10, trains=("encoder",)),
+    Stage("disentangle", RELEASED_JOINT, 10, trains=("head",)),  # how long is not in the notebook
+    Stage("classifier", ("L_cls",), 30, trains=("classifier",)),
 )
-RELEASED = Recipe("released", "halves", IN_TURN, contrast="robust")
+RELEASED = Recipe("released", "halves", IN_TURN, contrast="robust", learning_rate=2e-5)
 MIXED = (Stage("joint", MIXTURE_TERMS, 4),)
 CONTEXT = Recipe("context", "none", MIXED, learning_rate=1e-4, head="interaction", mixture=Mixture(), frozen_words=True)
-RECIPES = {"paper": PAPER, "released": RELEASED, "context": CONTEXT, "paper-robust": PAPER}
+RECIPES = {recipe.name: recipe for recipe in (PAPER, ROBUST, RELEASED, CONTEXT)}
 
 
 def get(name, epochs=None, disentangled=True):
@@ -102,7 +106,7 @@ def get(name, epochs=None, disentangled=True):
         return recipe
     if recipe.mixture:
         raise DreError(f"recipe {recipe.name} has nothing to disentangle: ask for it without --plain")
-    # A stage that only trains the head has nothing to do on L_out once there is no sep().
-    stages = [stage for stage in recipe.stages if stage.trains != ("head",) or "L_cls" in stage.terms]
+    # Without sep() a stage that trains the head has only the classifier to train, which is done in one.
+    stages = [stage for stage in recipe.stages if stage.trains != ("head",)]
     stages = [replace(stage, terms=tuple(term for term in stage.terms if term in PLAIN)) for stage in stages]
     return replace(recipe, sep="none", stages=tuple(stages))

@@ -4,6 +4,7 @@ import math
 import os
 import random
 import shutil
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -67,8 +68,10 @@ def _train(slm, train, dev, seed, beside, checkpoint, progress):
     for number, stage in enumerate(recipe.stages):
         encoder.requires_grad_("encoder" in stage.trains)
         head.requires_grad_("head" in stage.trains)
+        head.classifier.requires_grad_(not {"head", "classifier"}.isdisjoint(stage.trains))
         if recipe.frozen_words:
             encoder[0].model.get_input_embeddings().requires_grad_(False)
+        embed = partial(_embed, encoder) if "encoder" in stage.trains else _looked_up(encoder, rows)
         passes = [rows] * stage.epochs
         if recipe.mixture:
             passes = mixed(rows, beside, slm.context, recipe.mixture, stage.epochs, seed + number)
@@ -90,7 +93,7 @@ def _train(slm, train, dev, seed, beside, checkpoint, progress):
             name = f"{recipe.name}, {stage.name} {epoch + 1}/{stage.epochs}"
             for start in tqdm(range(0, len(order), recipe.batch_contexts), name, disable=not progress, unit="step"):
                 batch = [passes[epoch][i] for i in order[start : start + recipe.batch_contexts]]
-                _loss(slm, batch, stage.terms).backward()
+                _loss(slm, batch, stage.terms, embed).backward()
                 torch.nn.utils.clip_grad_norm_([*encoder.parameters(), *head.parameters()], MAX_NORM)
                 optimizer.step()
                 schedule.step()
@@ -99,19 +102,19 @@ def _train(slm, train, dev, seed, beside, checkpoint, progress):
             parts = {"encoder": encoder, "head": head, "optimizer": optimizer, "schedule": schedule}
             state = {name: part.state_dict() for name, part in parts.items()} | {"curves": curves}
             state |= {"done": before + epoch + 1, "fingerprint": slm.provenance["fingerprint"]}
-            torch.save(state, partial := checkpoint.with_suffix(".partial"))
-            os.replace(partial, checkpoint)  # no half checkpoint is ever read
+            torch.save(state, unfinished := checkpoint.with_suffix(".partial"))
+            os.replace(unfinished, checkpoint)  # no half checkpoint is ever read
     for part in (encoder, head):
         part.requires_grad_(True).eval()
     return curves
 
 
-def _loss(slm, rows, terms):
-    """Eq. 16 on a batch of rows, of which every distinct text is encoded once."""
+def _loss(slm, rows, terms, embed):
+    """Eq. 16 on a batch of rows, of which every distinct text is embedded once."""
     recipe, head, device = slm.recipe, slm.head, slm.encoder.device
     texts, index = pair_batch(rows) if recipe.mixture else triplet_batch(rows, recipe.pairs)
     with torch.autocast(device.type, torch.bfloat16, enabled=native_bf16()):
-        h, index = head(_embed(slm.encoder, texts)), index.to(device)
+        h, index = head(embed(texts)), index.to(device)
         if recipe.mixture:
             return losses.total(losses.mixture_terms(head, h, index, terms))
         return losses.total(losses.triplet_terms(head, h, index, terms, recipe))
@@ -163,6 +166,14 @@ def _embed(encoder, texts):
     return torch.cat(h)
 
 
+@torch.no_grad()
+def _looked_up(encoder, rows):
+    """Return what embeds the texts of rows by looking them up: an encoder that does not learn reads each once."""
+    texts, place = _distinct(text for c, positives, adversarials in rows for text in (c, *positives, *adversarials))
+    h = encoder.encode(texts, convert_to_tensor=True, show_progress_bar=False).clone()
+    return lambda texts: h[[place[text] for text in texts]]
+
+
 def _groups(slm):
     """The parameters that learn: the head at a rate of its own, biases and norms without decay."""
     groups = []
@@ -178,16 +189,30 @@ def _groups(slm):
 
 @torch.no_grad()
 def _measure(slm, measured, stage, epoch):
-    """One point of Figures 3 and 4 per split, over all triplets: the losses of Eq. 12 and 15, and the shares right."""
-    points = []
+    """One point of the curves per split, over all triplets.
+
+    For Figures 3 and 4 the losses of Eq. 12 and 15 and the shares right; beside them the mean of each loss term of the
+    recipe, computed in batches of contexts as in training, and as ``<term>_active`` the share of triplets on which it
+    is above zero. Of a mixture these are the terms of labelled contexts, which are means already and have no share.
+    """
+    points, size = [], slm.recipe.batch_contexts
+    names = [name for stage in slm.recipe.stages for name in stage.terms if name != "L_grade"]
     for split, contexts in measured.items():
-        texts, index = triplet_batch(training_rows(contexts, slm.context))
+        rows = training_rows(contexts, slm.context)
+        texts, index = triplet_batch(rows)
         # In the precision of the training itself: float32 would double the cost of every epoch's end.
         with torch.autocast(slm.encoder.device.type, torch.bfloat16, enabled=native_bf16()):
             h = {name: part if part is None else part.float() for name, part in slm.encode(texts).items()}
-        c, p, a = index.unbind(dim=1)
-        h_c, h_p, h_a = h["anchor"][c], h["robust"][p], h["robust"][a]
-        logits, labels = losses.class_logits(slm.head, h, index.to(h_c.device))
+        index = index.to(slm.encoder.device)
+        h_c, h_p, h_a = losses.contrasted(h, index, slm.recipe)
+        logits, labels = losses.class_logits(slm.head, h, index)
+        triplets = [len(positives) * len(adversarials) for _, positives, adversarials in rows]
+        batches = index.split([sum(triplets[i : i + size]) for i in range(0, len(rows), size)])
+        if slm.recipe.mixture:
+            found = [losses.mixture_terms(slm.head, h, _pairs_of(batch), names) for batch in batches]
+        else:
+            found = [losses.triplet_terms(slm.head, h, batch, names, slm.recipe) for batch in batches]
+        terms = {name: torch.cat([one[name].reshape(-1) for one in found]) for name in names}
         two = labels != losses.NON_ROBUST
         point = {
             "contrastive_loss": losses.contrastive(h_c, h_p, h_a, slm.recipe.margin),
@@ -195,9 +220,18 @@ def _measure(slm, measured, stage, epoch):
             "classification_loss": losses.classification(logits, labels),
             "classification_accuracy": logits[two][:, :2].argmax(-1) == labels[two],
         }
+        shares = {f"{name}_active": value > 0 for name, value in terms.items() if not slm.recipe.mixture}
+        point |= terms | shares
         point = {name: values.float().mean().item() for name, values in point.items()}
         points.append({"stage": stage, "epoch": epoch, "split": split} | point)
     return points
+
+
+def _pairs_of(triplets):
+    """The pairs that triplets are made of, each once, as rows of `pair_batch`."""
+    parts = [(recipes.FITS, triplets[:, :2].unique(dim=0)), (recipes.FOOLS, triplets[:, [0, 2]].unique(dim=0))]
+    columns = [(pairs.new_full((len(pairs), 1), kind), pairs, pairs.new_zeros(len(pairs), 1)) for kind, pairs in parts]
+    return torch.cat([torch.cat(each, dim=1) for each in columns])
 
 
 def _last_epoch(checkpoint, slm):
@@ -220,7 +254,7 @@ def add(subparsers):
     option("--out", metavar="FOLDER", required=True, help="where the model goes")
     option("--encoder", default="minilm", help="minilm (default), distilbert, a Hub id or a folder")
     option("--epochs", type=int, metavar="N", help="of every stage, instead of the recipe's own")
-    option("--recipe", default="paper", help="paper (default), released or context")
+    option("--recipe", default="paper", help="paper (default), paper-robust, released or context")
     option("--seed", type=int, default=0, metavar="N", help="default: 0")
     option("--plain", action="store_true", help="without disentanglement, the control of Figures 3 and 4")
     parser.set_defaults(run=_run)
