@@ -1,5 +1,6 @@
 """Responses that people rated, and scores of them that were recorded for or before this project."""
 
+import hashlib
 import json
 import math
 import re
@@ -115,7 +116,8 @@ def graded(name=NAME):
 
     One row per pair: 5,468 on 696 contexts of 1 to 17 turns. Columns ``context_id, conversation`` (the unit to hold
     out: contexts of one ConvAI2 or Topical-Chat conversation share it), ``set, context`` (tuple of turns, of a
-    conversation also those before the last three), ``response, kind, score`` (0-5). Kinds: good, bland, off,
+    conversation also those before the last three), ``response, kind, score`` (0-5), ``held_out``: a fifth of the
+    conversations, that nothing is trained on (decided by their ids alone). Kinds: good, bland, off,
     contradicts, garbled (written for the purpose); reference, retrieved, random; truncated (the first words of a
     response), echo (a turn of the context). DreError where a text is not the one that was graded.
     """
@@ -136,7 +138,9 @@ def graded(name=NAME):
             raise DreError(f"{id}, {kind}: these are not the texts that were graded; run `dre data fetch` again")
         rows.append((id, conversation, id.partition("/")[0], turns, response, kind, float(record["score"])))
     columns = ["context_id", "conversation", "set", "context", "response", "kind", "score"]
-    return pd.DataFrame(rows, columns=columns)
+    table = pd.DataFrame(rows, columns=columns)
+    digest = table["conversation"].map(lambda id: int(hashlib.sha256(id.encode()).hexdigest()[:8], 16))
+    return table.assign(held_out=digest < 0.2 * 16**8)
 
 
 def _training_texts():

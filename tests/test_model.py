@@ -66,7 +66,7 @@ def test_the_end_that_is_kept_is_read_whole(slm):
     assert len(keep_end(korean, tokenizer, limit).split()) == 21  # of six tokens each: no room is given away
 
 
-@pytest.mark.parametrize("recipe", ["released", "context"])
+@pytest.mark.parametrize("recipe", ["released", "paper"])
 def test_saved_and_loaded_models_score_alike_and_damaged_ones_are_named(encoder, tmp_path, recipe):
     slm, folder = untrained(encoder, recipe), tmp_path / "slm"
     slm.set_threshold(0.9)

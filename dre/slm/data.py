@@ -4,17 +4,14 @@ import functools
 import hashlib
 import json
 import platform
-import random
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import islice, product
 
 import numpy as np
 
 import dre
 from dre import dialogues, ratings
 from dre.dialogues import Context, apart, data_hash
-from dre.slm.recipes import FITS, FOOLS, GRADED
 
 #: what decides a training's weights, apart from the machine: recorded scores are held to it
 DECISIVE = ("train_hash", "dev_hash", "recipe", "seed", "encoder", "beside", "long_contexts")
@@ -22,10 +19,10 @@ DECISIVE = ("train_hash", "dev_hash", "recipe", "seed", "encoder", "beside", "lo
 
 @dataclass(frozen=True, eq=False)
 class Beside:
-    """What a recipe with a mixture learns from beside labelled contexts."""
+    """What recipe ``graded`` learns from beside labelled contexts."""
 
     dialogues: list = ()  # contexts with positives alone, those of all others being their negatives
-    graded: list = ()  # soft targets: (turns, response, score 0-5 of a judge)
+    graded: list = ()  # (context id, turns, response, score 0-5 of a judge)
 
     @functools.cached_property  # a hash of all that is learned from: every training asks for it
     def described(self):
@@ -63,43 +60,28 @@ def beside(profile, dev):
 @functools.lru_cache  # every seed asks for the same
 def _beside(names, dev, tests, rated_names):
     kept = [*dev, *(context for test in tests for context in dialogues.load(*test))]
-    kept += ratings.held_out(rated_names)
+    kept += [*ratings.held_out(rated_names), *held_out_grades(names.graded)]
     pool = []
     for name in names.dialogues:
         pool += dialogues.load(name, "train") if name in dialogues.SPLITS else dialogues.contexts(name)
     graded = []
     for name in names.graded:
-        table = ratings.training_scores(name)
-        asked = [Context(one.set, one.context_id, "train", one.context, (one.response,)) for one in table.itertuples()]
-        table = table[table["context_id"].isin({context.id for context in apart(asked, kept)})]
-        graded += [(tuple(one.context), one.response, float(one.score)) for one in table.itertuples()]
+        table = ratings.graded(name)
+        for one in (table[~table["held_out"]], ratings.training_scores(name)):
+            graded += _apart(one[["context_id", "set", "context", "response", "score"]], kept)
     return Beside(apart(pool, kept), graded)
 
 
-def mixed(rows, beside, text, mixture, passes, seed):
-    """Return for each pass over the rows what recipe ``context`` learns from: lists of pairs, one per labelled context.
-
-    A pair is (kind, context, response, score 0-5); ``text`` makes the one text of a dialogue's turns. ``seed`` draws
-    order, positives, how many last turns are shown; every dialogue comes once before any comes twice.
-    """
-    draw, found = random.Random(seed), [[] for _ in range(passes)]
-    dialogues, graded = _endless(beside.dialogues, draw), _endless(beside.graded, draw)
-    for one_pass, (context, positives, adversarials) in product(found, rows):
-        pairs = [(FITS, context, response, 0.0) for response in positives]
-        pairs += [(FOOLS, context, response, 0.0) for response in adversarials]
-        for one in islice(dialogues, mixture.dialogues):
-            turns = one.turns[-draw.choice(mixture.last_turns) :]
-            pairs.append((FITS, text(turns), draw.choice(one.positives), 0.0))
-        for turns, response, score in islice(graded, mixture.graded):
-            pairs.append((GRADED, text(turns), response, score))
-        one_pass.append(pairs)
-    return found
+def held_out_grades(names):
+    """Return the graded pairs (tables) of conversations that are learned from by no model: SLMs are chosen on them."""
+    return [table[table["held_out"]] for table in map(ratings.graded, names)]
 
 
-def _endless(items, draw):
-    """Yield items for ever, in a new order each time all have come."""
-    while items:
-        yield from draw.sample(items, len(items))
+def _apart(table, kept):
+    """The graded pairs of a table whose conversations share no utterance with what is kept, as tuples."""
+    asked = [Context(one.set, one.context_id, "train", one.context, (one.response,)) for one in table.itertuples()]
+    ids = {context.id for context in apart(asked, kept)}
+    return [(one.context_id, *one[3:]) for one in table[table["context_id"].isin(ids)].itertuples()]
 
 
 def describe(train, dev, recipe, seed, encoder, beside=None):

@@ -6,8 +6,6 @@ The paper's ||x - y|| "refers to the cosine distance". The equations return one 
 import torch
 import torch.nn.functional as F
 
-from dre.slm.recipes import FITS, FOOLS, GRADED
-
 ADVERSARIAL, POSITIVE, NON_ROBUST = 0, 1, 2  # the classes of Eq. 15
 
 
@@ -96,55 +94,3 @@ def _in_batch_of(h_c, h_r, c, p, a):
     itself = p_of_c[:, None] == candidates
     siblings = (c[:, None] == c).double() @ itself.double() > 0
     return in_batch(h_c[c], h_r[candidates], itself.int().argmax(dim=1), siblings & ~itself)
-
-
-def mixture_terms(head, h, index, names):
-    """Compute the named terms of recipe ``context`` for a `dre.slm.train.pair_batch`; name -> scalar.
-
-    ``L_fit`` contrasts right pairs with all others of the batch; ``L_reads`` classifies them against adversarial
-    responses and right responses to another context; ``L_grade`` is the squared error against a judge's score, 0 to 2.
-    """
-    kind, c, r = index[:, :3].long().unbind(dim=1)
-    right, wrong, graded = ((c[kind == each], r[kind == each]) for each in (FITS, FOOLS, GRADED))
-    compute = {
-        "L_fit": lambda: _fit(h, *right),
-        "L_reads": lambda: _reads(head, h, right, wrong),
-        "L_grade": lambda: _grade(head, h, *graded, index[kind == GRADED, 3]),
-    }
-    return {name: compute[name]() for name in names}
-
-
-def _fit(h, c, r):
-    """InfoNCE in both directions; every context counts alike, however many right responses it has."""
-    contexts, owner, counts = c.unique(return_inverse=True, return_counts=True)
-    share = 1 / (counts[owner] * len(contexts))
-    siblings = owner[:, None] == owner[None, :]  # another right response of the same context is no negative
-    siblings.fill_diagonal_(False)
-    h_c, h_r = h["anchor"][contexts], h["robust"][r]
-    to_response = in_batch(h_c[owner], h_r, torch.arange(len(r), device=r.device), siblings)
-    none = torch.zeros(len(r), len(contexts), dtype=torch.bool, device=r.device)
-    to_context = in_batch(h_r, h_c, owner, none)
-    return ((to_response + to_context) / 2 * share).sum()
-
-
-def _reads(head, h, right, wrong):
-    parts = ((right, POSITIVE, 0.5), (wrong, ADVERSARIAL, 0.25), (swapped(*right), ADVERSARIAL, 0.25))
-    loss = 0
-    for (c, r), label, weight in parts:
-        logits = head.logits(h["anchor"][c], h["robust"][r])
-        loss = loss + weight * F.cross_entropy(logits, torch.full_like(c, label), reduction="sum") / max(len(c), 1)
-    return loss
-
-
-def swapped(c, r):
-    """Return every right response with another context of the batch, in turn; no pairs where there is but one."""
-    contexts, owner = c.unique(return_inverse=True)
-    n = len(contexts)
-    if n < 2:
-        return c[:0], r[:0]
-    step = 1 + torch.arange(len(c), device=c.device) % (n - 1)
-    return contexts[(owner + step) % n], r
-
-
-def _grade(head, h, c, r, score):
-    return F.mse_loss(head.grades(h["anchor"][c], h["robust"][r]), score / 5 * 2, reduction="sum") / max(len(c), 1)

@@ -5,7 +5,7 @@ import os
 import shutil
 import warnings
 from collections import Counter
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import cache
 from pathlib import Path
 
@@ -83,11 +83,11 @@ def native_bf16():
 
 
 class Head(nn.Module):
-    """Separates embeddings (Eq. 17) and classifies pairs (Eq. 15); ``sep`` and ``kind``: a recipe's ``sep, head``."""
+    """Separates embeddings (Eq. 17) and classifies pairs (Eq. 15); ``sep`` is a recipe's."""
 
-    def __init__(self, dimension, sep="maps", kind="linear"):
+    def __init__(self, dimension, sep="maps"):
         super().__init__()
-        self.sep, self.kind = sep, kind
+        self.sep = sep
         if sep == "maps":
             self.robust, self.non_robust = nn.Linear(dimension, dimension), nn.Linear(dimension, dimension)
             # Starting from the identity keeps delta(h_c, h_robust) the encoder's own distance at step 0.
@@ -95,11 +95,7 @@ class Head(nn.Module):
             nn.init.zeros_(self.robust.bias)
         elif sep == "halves":
             self.project = nn.Linear(dimension, dimension)
-        if kind == "linear":
-            self.classifier = nn.Linear(2 * dimension, 2 if sep == "none" else 3)
-        else:  # adversarial, positive, grade
-            layers = (nn.Linear(4 * dimension, dimension), nn.GELU(), nn.Dropout(0.1), nn.Linear(dimension, 3))
-            self.classifier = nn.Sequential(*layers)
+        self.classifier = nn.Linear(2 * dimension, 2 if sep == "none" else 3)
 
     def forward(self, h):
         """Return h (n, d) and its parts by name: those of `separate` are ``anchor``, ``robust``, ``non_robust``."""
@@ -116,19 +112,8 @@ class Head(nn.Module):
         return h, h, None
 
     def logits(self, h_c, h_res):
-        """Linear(concat(h_c, h_res)) of Eq. 15, or what stands for it: (n, d), (n, d) -> (n, classes)."""
-        if self.kind == "linear":
-            return self.classifier(torch.cat([h_c, h_res], dim=-1))
-        return self._interaction(h_c, h_res)[:, :2]
-
-    def grades(self, h_c, h_res):
-        """Return what a judge would give, 0 to 2 as Eq. 19 has it: (n, d), (n, d) -> (n,); only with interaction."""
-        return 2 * torch.sigmoid(self._interaction(h_c, h_res)[:, 2])
-
-    def _interaction(self, h_c, h_res):
-        """Unlike a linear function of the two, products and differences can say that they belong together."""
-        h_c, h_res = (4 * F.normalize(h, dim=-1) for h in (h_c, h_res))  # entries of a size that suits a linear layer
-        return self.classifier(torch.cat([h_c, h_res, (h_c - h_res).abs(), h_c * h_res], dim=-1))
+        """Linear(concat(h_c, h_res)) of Eq. 15: (n, d), (n, d) -> (n, classes)."""
+        return self.classifier(torch.cat([h_c, h_res], dim=-1))
 
 
 class SLM:
@@ -143,7 +128,17 @@ class SLM:
         """Return an encoder before any training, a fresh head on it; without a ``recipe`` distances are its own."""
         recipe = recipe or recipes.get("paper", disentangled=False)
         base = load_encoder(encoder, recipe.max_seq_length, device)
-        return cls(base, Head(base.get_embedding_dimension(), recipe.sep, recipe.head), recipe)
+        return cls(base, Head(base.get_embedding_dimension(), recipe.sep), recipe)
+
+    def shortened(self):
+        """A context within which training reads faster; here everything learns, and nothing can be prepared."""
+        return nullcontext()
+
+    def learns(self, parts):
+        """Let those ``parts`` learn that a stage of training names, and nothing else."""
+        self.encoder.requires_grad_("encoder" in parts)
+        self.head.requires_grad_("head" in parts)
+        self.head.classifier.requires_grad_(not {"head", "classifier"}.isdisjoint(parts))
 
     @torch.no_grad()
     def encode(self, texts, batch_size=64, progress=False):
@@ -226,15 +221,14 @@ class SLM:
         return np.array([text in long for text in responses], dtype=bool)
 
     def save(self, path):
-        """Write, whole or not at all, a Sentence-Transformers folder with ``head.safetensors`` and ``slm.json``."""
+        """Write, whole or not at all, a folder with what `write` writes and ``slm.json``."""
         path = Path(path)
         if path.exists():
             raise DreError(f"{path} exists already: name another folder or delete it")
         partial = path.with_name(path.name + ".partial")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
-        self.encoder.save_pretrained(str(partial), create_model_card=False)
-        save_model(self.head, str(partial / "head.safetensors"))
+        self.write(partial)
         about = {"format": 1, "recipe": self.recipe.as_dict(), "provenance": self.provenance}
         (partial / "slm.json").write_text(json.dumps(about, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         os.replace(partial, path)
@@ -247,10 +241,22 @@ class SLM:
                 path = snapshot_download(str(path), allow_patterns=["*.json", "*.txt", "*.safetensors"])
             about = json.loads((Path(path) / "slm.json").read_text(encoding="utf-8"))
             recipe = recipes.Recipe.from_dict(about["recipe"])
-            encoder = load_encoder(str(path), recipe.max_seq_length, device)
-            head = Head(encoder.get_embedding_dimension(), recipe.sep, recipe.head)
-            load_model(head, Path(path) / "head.safetensors")
+            if recipe.mixture:
+                from dre.slm.graded import Graded as cls
+            return cls.read(Path(path), recipe, about["provenance"], device)
         except Exception as error:  # of the Hub's client, the file system, JSON, safetensors or torch
             reason = str(error).strip().partition("\n")[0]
             raise DreError(f"{path} is no SLM, here or on the Hub, or a damaged one ({reason})") from error
-        return cls(encoder.eval(), head.eval(), recipe, about["provenance"])
+
+    @classmethod
+    def read(cls, path, recipe, provenance, device=None):
+        """Read the parts that `write` wrote into a folder."""
+        encoder = load_encoder(str(path), recipe.max_seq_length, device)
+        head = Head(encoder.get_embedding_dimension(), recipe.sep)
+        load_model(head, path / "head.safetensors")
+        return cls(encoder.eval(), head.eval(), recipe, provenance)
+
+    def write(self, path):
+        """Write encoder and head into a folder."""
+        self.encoder.save_pretrained(str(path), create_model_card=False)
+        save_model(self.head, str(path / "head.safetensors"))

@@ -7,9 +7,8 @@
 ``released``      the authors' notebook (repository SLIDE-ACL2024): the encoder by in-batch ranking; then, frozen, one
                   joint loss on a linear layer whose output is split in halves; then, both frozen, the classifier.
                   Its encoder and rates are not taken over, and its last classifier, of two classes, is made anew.
-``context``       ours, an SLM that reads the context: right responses to wrong contexts count as negatives, the
-                  classifier sees products and differences of the two embeddings, and a judge's graded pairs are soft
-                  targets.
+``graded``        ours, an SLM that reads the context: likeness by contrast over dialogues, in an encoder adapted by
+                  low-rank matrices, and quality by a head that learned a judge's grades (`dre.slm.graded`).
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -23,10 +22,6 @@ JOINT = ("L_out", "L_ins_same_pos", "L_ins_same_neg", "L_out_robust", "L_cls")
 #: it for the two non-robust parts, Eq. 15
 RELEASED_JOINT = ("L_rank", "L_rank_robust", *JOINT[1:4], "L_out_non_robust", "L_cls")
 PLAIN = ("L_out", "L_in_batch", "L_cls")  # what remains without disentanglement
-MIXTURE_TERMS = ("L_fit", "L_reads", "L_grade")
-
-#: what a pair of a mixture is: a positive response, an adversarial one, a graded pair
-FITS, FOOLS, GRADED = 0, 1, 2
 
 
 @dataclass(frozen=True)
@@ -41,11 +36,13 @@ class Stage:
 
 @dataclass(frozen=True)
 class Mixture:
-    """What comes into a batch with each labelled context."""
+    """What recipe ``graded`` adds to labelled contexts."""
 
-    dialogues: int = 4  # with one positive each
-    graded: int = 1
+    dialogues: int = 4  # come into a batch with each labelled context, with one positive each
     last_turns: tuple[int, ...] = (1, 2, 3, 4, 99)  # so many of a dialogue are shown, drawn each time
+    rank: int = 32  # of the matrices that adapt the encoder
+    ranked: bool = True  # the quality head learns the order of grades within a context, beside squared error
+    masked: bool = False  # its pairs are drawn so that length says nothing of the grade, half without their last mark
 
 
 @dataclass(frozen=True)
@@ -64,9 +61,7 @@ class Recipe:
     weight_decay: float = 0.01
     max_seq_length: int = 128  # tokens kept of a text, of a context its last ones
     contrast: str = "whole"  # Eq. 12 on whole embeddings of responses, as printed, or on their "robust" parts
-    head: str = "linear"  # Eq. 15, or "interaction": two layers on [h_c; h_r; |h_c - h_r|; h_c * h_r]
-    mixture: Mixture | None = None  # what is learned from beside labelled contexts
-    frozen_words: bool = False  # leave the encoder's word vectors as they are
+    mixture: Mixture | None = None  # of recipe ``graded``: what is learned from beside labelled contexts, and how
 
     def as_dict(self):
         """Return the recipe as JSON types, for provenance and fingerprints."""
@@ -74,7 +69,9 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, stored):
-        """Return the recipe that `as_dict` described."""
+        """Return the recipe that `as_dict` described; DreError if it is of a kind that is no longer."""
+        if stored.get("head") == "interaction":
+            raise DreError("its recipe 'context' was replaced by 'graded': take the default model, or train anew")
         return TypeAdapter(cls).validate_python(stored)
 
 
@@ -87,9 +84,11 @@ IN_TURN = (
     Stage("classifier", ("L_cls",), 30, trains=("classifier",)),
 )
 RELEASED = Recipe("released", "halves", IN_TURN, contrast="robust", learning_rate=2e-5)
-MIXED = (Stage("joint", MIXTURE_TERMS, 4),)
-CONTEXT = Recipe("context", "none", MIXED, learning_rate=1e-4, head="interaction", mixture=Mixture(), frozen_words=True)
-RECIPES = {recipe.name: recipe for recipe in (PAPER, ROBUST, RELEASED, CONTEXT)}
+CONTRAST = (Stage("contrast", ("L_fit",), 3),)
+GRADED = Recipe(
+    "graded", "none", CONTRAST, learning_rate=5e-4, head_learning_rate=1e-2, batch_contexts=4, mixture=Mixture()
+)
+RECIPES = {recipe.name: recipe for recipe in (PAPER, ROBUST, RELEASED, GRADED)}
 
 
 def get(name, epochs=None, disentangled=True):

@@ -17,7 +17,8 @@ from dre.classification import choose_threshold
 from dre.dialogues import load, pairs
 from dre.errors import DreError
 from dre.slm import losses, recipes
-from dre.slm.data import Beside, describe, mixed
+from dre.slm.data import Beside, describe
+from dre.slm.graded import Graded, passes
 from dre.slm.model import SLM, native_bf16
 
 CHUNK = 12  # texts of similar length that are encoded together: little of a chunk is padding
@@ -30,7 +31,7 @@ def fit(train, dev, out, recipe="paper", seed=0, encoder="minilm", progress=True
 
     ``train, dev``: lists of Context; ``dev``, which may be empty, is measured (curves), and the threshold is chosen on
     it. ``recipe``: what `dre.slm.recipes.get` takes or returns; ``encoder``: see `dre.slm.model.load_encoder`;
-    ``beside`` (`dre.slm.data.Beside`): what a recipe with a mixture learns from as well. From ``<out>.work`` an
+    ``beside`` (`dre.slm.data.Beside`): what recipe ``graded`` learns from as well. From ``<out>.work`` an
     interrupted training goes on after its last complete epoch. DreError if ``out`` holds another model.
     """
     recipe = recipes.get(recipe)
@@ -43,10 +44,18 @@ def fit(train, dev, out, recipe="paper", seed=0, encoder="minilm", progress=True
         return slm
     work.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(seed)
-    slm = SLM.untrained(encoder, recipe)
+    beside = beside or Beside()
+    slm = (Graded if recipe.mixture else SLM).untrained(encoder, recipe)
     slm.provenance = provenance
-    slm.provenance["curves"] = _train(slm, train, dev, seed, beside or Beside(), work / "epoch.pt", progress)
+    with slm.shortened():
+        slm.provenance["curves"] = _train(slm, train, dev, seed, beside, work / "epoch.pt", progress)
+    if recipe.mixture:
+        slm.learn_quality(beside.graded, seed)
+        slm.take(slm.learned())  # rounded, so that the model here is the one that is saved
+        slm.provenance["base"] = slm.base_hash()
     slm.calibrate(train)
+    if recipe.mixture:
+        slm.weigh(beside.graded)
     if dev:
         negatives = "ar" if any(context.randoms for context in dev) else "a"
         table = pairs(dev, kinds="p" + negatives)
@@ -66,15 +75,11 @@ def _train(slm, train, dev, seed, beside, checkpoint, progress):
     kept = _last_epoch(checkpoint, slm)
     curves, done = kept.get("curves", []), kept.get("done", 0)  # done: epochs, of all stages
     for number, stage in enumerate(recipe.stages):
-        encoder.requires_grad_("encoder" in stage.trains)
-        head.requires_grad_("head" in stage.trains)
-        head.classifier.requires_grad_(not {"head", "classifier"}.isdisjoint(stage.trains))
-        if recipe.frozen_words:
-            encoder[0].model.get_input_embeddings().requires_grad_(False)
+        slm.learns(stage.trains)
         embed = partial(_embed, encoder) if "encoder" in stage.trains else _looked_up(encoder, rows)
-        passes = [rows] * stage.epochs
+        shown = [rows] * stage.epochs
         if recipe.mixture:
-            passes = mixed(rows, beside, slm.context, recipe.mixture, stage.epochs, seed + number)
+            shown = passes(train, beside.dialogues, slm.context, recipe.mixture, stage.epochs, seed)
         optimizer = torch.optim.AdamW(_groups(slm))
         total = steps * stage.epochs
         schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(recipe.warmup * total), total)
@@ -92,7 +97,7 @@ def _train(slm, train, dev, seed, beside, checkpoint, progress):
             head.train()
             name = f"{recipe.name}, {stage.name} {epoch + 1}/{stage.epochs}"
             for start in tqdm(range(0, len(order), recipe.batch_contexts), name, disable=not progress, unit="step"):
-                batch = [passes[epoch][i] for i in order[start : start + recipe.batch_contexts]]
+                batch = [shown[epoch][i] for i in order[start : start + recipe.batch_contexts]]
                 _loss(slm, batch, stage.terms, embed).backward()
                 torch.nn.utils.clip_grad_norm_([*encoder.parameters(), *head.parameters()], MAX_NORM)
                 optimizer.step()
@@ -111,13 +116,13 @@ def _train(slm, train, dev, seed, beside, checkpoint, progress):
 
 def _loss(slm, rows, terms, embed):
     """Eq. 16 on a batch of rows, of which every distinct text is embedded once."""
-    recipe, head, device = slm.recipe, slm.head, slm.encoder.device
-    texts, index = pair_batch(rows) if recipe.mixture else triplet_batch(rows, recipe.pairs)
+    head, device = slm.head, slm.encoder.device
     with torch.autocast(device.type, torch.bfloat16, enabled=native_bf16()):
-        h, index = head(embed(texts)), index.to(device)
-        if recipe.mixture:
-            return losses.total(losses.mixture_terms(head, h, index, terms))
-        return losses.total(losses.triplet_terms(head, h, index, terms, recipe))
+        if slm.recipe.mixture:
+            texts, index = pair_batch(rows)
+            return head.contrast(embed(texts), index.to(device))
+        texts, index = triplet_batch(rows, slm.recipe.pairs)
+        return losses.total(losses.triplet_terms(head, head(embed(texts)), index.to(device), terms, slm.recipe))
 
 
 def training_rows(contexts, text):
@@ -141,10 +146,10 @@ def triplet_batch(rows, pairs="all"):
 
 
 def pair_batch(rows):
-    """Return the distinct texts of rows of a mixture, as above, and (m, 4): kind, two places among them, score."""
+    """Return the distinct texts of rows of recipe ``graded``, as above, and (m, 4): kind, three places among them."""
     some = [pair for row in rows for pair in row]
-    texts, place = _distinct(text for _, c, r, _ in some for text in (c, r))
-    return texts, torch.tensor([(kind, place[c], place[r], score) for kind, c, r, score in some], dtype=torch.float32)
+    texts, place = _distinct(text for pair in some for text in pair[1:])
+    return texts, torch.tensor([(kind, *(place[text] for text in views)) for kind, *views in some])
 
 
 def _distinct(texts):
@@ -193,45 +198,48 @@ def _measure(slm, measured, stage, epoch):
 
     For Figures 3 and 4 the losses of Eq. 12 and 15 and the shares right; beside them the mean of each loss term of the
     recipe, computed in batches of contexts as in training, and as ``<term>_active`` the share of triplets on which it
-    is above zero. Of a mixture these are the terms of labelled contexts, which are means already and have no share.
+    is above zero. Of recipe ``graded`` the triplets that likeness orders right, alone.
     """
-    points, size = [], slm.recipe.batch_contexts
-    names = [name for stage in slm.recipe.stages for name in stage.terms if name != "L_grade"]
+    points = []
     for split, contexts in measured.items():
-        rows = training_rows(contexts, slm.context)
-        texts, index = triplet_batch(rows)
         # In the precision of the training itself: float32 would double the cost of every epoch's end.
         with torch.autocast(slm.encoder.device.type, torch.bfloat16, enabled=native_bf16()):
-            h = {name: part if part is None else part.float() for name, part in slm.encode(texts).items()}
-        index = index.to(slm.encoder.device)
-        h_c, h_p, h_a = losses.contrasted(h, index, slm.recipe)
-        logits, labels = losses.class_logits(slm.head, h, index)
-        triplets = [len(positives) * len(adversarials) for _, positives, adversarials in rows]
-        batches = index.split([sum(triplets[i : i + size]) for i in range(0, len(rows), size)])
-        if slm.recipe.mixture:
-            found = [losses.mixture_terms(slm.head, h, _pairs_of(batch), names) for batch in batches]
-        else:
-            found = [losses.triplet_terms(slm.head, h, batch, names, slm.recipe) for batch in batches]
-        terms = {name: torch.cat([one[name].reshape(-1) for one in found]) for name in names}
-        two = labels != losses.NON_ROBUST
-        point = {
-            "contrastive_loss": losses.contrastive(h_c, h_p, h_a, slm.recipe.margin),
-            "triplet_accuracy": losses.distance(h_c, h_p) < losses.distance(h_c, h_a),
-            "classification_loss": losses.classification(logits, labels),
-            "classification_accuracy": logits[two][:, :2].argmax(-1) == labels[two],
-        }
-        shares = {f"{name}_active": value > 0 for name, value in terms.items() if not slm.recipe.mixture}
-        point |= terms | shares
-        point = {name: values.float().mean().item() for name, values in point.items()}
+            values = _ordered(slm, contexts) if slm.recipe.mixture else _terms(slm, contexts)
+        point = {name: value.float().mean().item() for name, value in values.items()}
         points.append({"stage": stage, "epoch": epoch, "split": split} | point)
     return points
 
 
-def _pairs_of(triplets):
-    """The pairs that triplets are made of, each once, as rows of `pair_batch`."""
-    parts = [(recipes.FITS, triplets[:, :2].unique(dim=0)), (recipes.FOOLS, triplets[:, [0, 2]].unique(dim=0))]
-    columns = [(pairs.new_full((len(pairs), 1), kind), pairs, pairs.new_zeros(len(pairs), 1)) for kind, pairs in parts]
-    return torch.cat([torch.cat(each, dim=1) for each in columns])
+def _ordered(slm, contexts):
+    found = slm.distances(table := pairs(contexts, kinds="pa")).assign(kind=table["kind"], context=table["context_id"])
+    right = [
+        np.less.outer(d[kind == "p"].to_numpy(), d[kind == "a"].to_numpy()).ravel()
+        for _, (d, kind) in ((id, (part["distance"], part["kind"])) for id, part in found.groupby("context"))
+    ]
+    return {"triplet_accuracy": torch.from_numpy(np.concatenate(right))}
+
+
+def _terms(slm, contexts):
+    size, names = slm.recipe.batch_contexts, [name for stage in slm.recipe.stages for name in stage.terms]
+    rows = training_rows(contexts, slm.context)
+    texts, index = triplet_batch(rows)
+    h = {name: part if part is None else part.float() for name, part in slm.encode(texts).items()}
+    index = index.to(slm.encoder.device)
+    h_c, h_p, h_a = losses.contrasted(h, index, slm.recipe)
+    logits, labels = losses.class_logits(slm.head, h, index)
+    triplets = [len(positives) * len(adversarials) for _, positives, adversarials in rows]
+    batches = index.split([sum(triplets[i : i + size]) for i in range(0, len(rows), size)])
+    found = [losses.triplet_terms(slm.head, h, batch, names, slm.recipe) for batch in batches]
+    terms = {name: torch.cat([one[name].reshape(-1) for one in found]) for name in names}
+    two = labels != losses.NON_ROBUST
+    return {
+        "contrastive_loss": losses.contrastive(h_c, h_p, h_a, slm.recipe.margin),
+        "triplet_accuracy": losses.distance(h_c, h_p) < losses.distance(h_c, h_a),
+        "classification_loss": losses.classification(logits, labels),
+        "classification_accuracy": logits[two][:, :2].argmax(-1) == labels[two],
+        **terms,
+        **{f"{name}_active": value > 0 for name, value in terms.items()},
+    }
 
 
 def _last_epoch(checkpoint, slm):
@@ -254,7 +262,7 @@ def add(subparsers):
     option("--out", metavar="FOLDER", required=True, help="where the model goes")
     option("--encoder", default="minilm", help="minilm (default), distilbert, a Hub id or a folder")
     option("--epochs", type=int, metavar="N", help="of every stage, instead of the recipe's own")
-    option("--recipe", default="paper", help="paper (default), paper-robust, released or context")
+    option("--recipe", default="paper", help="paper (default), paper-robust, released or graded")
     option("--seed", type=int, default=0, metavar="N", help="default: 0")
     option("--plain", action="store_true", help="without disentanglement, the control of Figures 3 and 4")
     parser.set_defaults(run=_run)

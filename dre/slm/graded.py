@@ -1,0 +1,280 @@
+"""Recipe ``graded``: likeness to the dialogue, learned by contrast, and quality of the response, learned from grades.
+
+Likeness is the cosine of a response with the whole context and with its last turn, in an encoder adapted by low-rank
+matrices; quality a small head on the encoder as it was, which learned what a judge would give. Both count alike.
+"""
+
+import copy
+import hashlib
+import random
+from contextlib import contextmanager
+from itertools import islice, product
+
+import numpy as np
+import pandas as pd
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from dre.errors import DreError
+from dre.slm.losses import in_batch
+from dre.slm.model import SLM, load_encoder, native_bf16
+
+GAP = 0.5  # of two grades of a context from which on their order counts
+EPOCHS, BATCH = 15, 128  # of the quality head over the graded pairs
+FITS, FOOLS = 0, 1  # what a pair of a batch is: a right response, an adversarial one
+FILE = "adapter.safetensors"  # everything that was learned, in half precision
+
+
+class LowRank(nn.Module):
+    """A linear layer that stays as it is, plus the product of two thin matrices, which learn (low-rank adaptation)."""
+
+    def __init__(self, layer, rank):
+        super().__init__()
+        self.layer, self.active = layer, True
+        self.down = nn.Parameter(torch.randn(rank, layer.in_features) / layer.in_features**0.5)
+        self.up = nn.Parameter(torch.zeros(layer.out_features, rank))
+
+    def forward(self, x):
+        """Return the layer's (..., out) of (..., in), adapted while ``active``."""
+        y = self.layer(x)
+        return y + F.linear(F.linear(x, self.down), self.up) if self.active else y
+
+
+class GradedHead(nn.Module):
+    """Weights of the two likenesses, and two layers on [c; l; r; products; differences] for the quality."""
+
+    def __init__(self, dimension, hidden=256):
+        super().__init__()
+        self.views = nn.Parameter(torch.zeros(2))
+        self.layers = nn.Sequential(nn.Linear(7 * dimension, hidden), nn.GELU(), nn.Dropout(0.2), nn.Linear(hidden, 1))
+
+    def forward(self, h):
+        """Return h (n, d) by the names that `dre.slm.model.Head` gives its parts: nothing is separated."""
+        return {"sentence_embedding": h, "anchor": h, "robust": h, "non_robust": None}
+
+    def likeness(self, h):
+        """The weighted cosines of whole context and last turn with the response: (3, n, d) -> (n,)."""
+        return torch.softmax(self.views, 0) @ F.cosine_similarity(h[:2], h[2:], dim=-1)
+
+    def quality(self, h):
+        """Return an unbounded score, a sigmoid of which is the grade over 5: (3, n, d) -> (n,)."""
+        c, l, r = 4 * F.normalize(h, dim=-1)  # noqa: E741  (entries of a size that suits a linear layer)
+        return self.layers(torch.cat([c, l, r, c * r, l * r, (c - r).abs(), (l - r).abs()], dim=-1)).squeeze(-1)
+
+    def contrast(self, h, pairs):
+        """InfoNCE in both directions over the likeness; (k, d) embeddings, (m, 4) kind and three places -> scalar.
+
+        Every context counts alike, however many right responses it has; another right response of it is no negative,
+        and the adversarial responses of all contexts of the batch are negatives of each.
+        """
+        kind, places, r = pairs[:, 0], pairs[:, 1:3], pairs[:, 3]
+        views, owner, counts = places[kind == FITS].unique(dim=0, return_inverse=True, return_counts=True)
+        candidates = torch.cat([r[kind == FITS], r[kind == FOOLS]])
+        unit, weights = F.normalize(h.float(), dim=-1), torch.softmax(self.views, 0)
+        # the weighted mean of two cosines is one product of vectors that stand one behind the other
+        of_context = (unit[views] * weights.sqrt()[:, None]).flatten(1)
+        of_response = (unit[candidates][:, None] * weights.sqrt()[:, None]).flatten(1)
+        own, n = torch.arange(len(owner), device=h.device), len(owner)
+        siblings = F.pad((owner[:, None] == owner).fill_diagonal_(False), (0, len(candidates) - n))
+        to_response = in_batch(of_context[owner], of_response, own, siblings)
+        to_context = in_batch(of_response[:n], of_context, owner, siblings.new_zeros(n, len(views)))
+        return ((to_response + to_context) / 2 / (counts[owner] * len(views))).sum()
+
+
+class Graded(SLM):
+    """An SLM of recipe ``graded``; its ``s_p`` is the quality, scaled to vary as much as ``s_d`` does."""
+
+    @classmethod
+    def untrained(cls, encoder="minilm", recipe=None, device=None):
+        """Return an encoder with adapters that change nothing yet, a fresh head beside it."""
+        base = load_encoder(encoder, recipe.max_seq_length, device)
+        layers = base[0].model.encoder if hasattr(base[0].model, "encoder") else base[0].model
+        for name, layer in [(name, each) for name, each in layers.named_modules() if isinstance(each, nn.Linear)]:
+            parent, _, own = name.rpartition(".")
+            setattr(layers.get_submodule(parent), own, LowRank(layer, recipe.mixture.rank).to(layer.weight.device))
+        return cls(base, GradedHead(base.get_embedding_dimension()), recipe)
+
+    def learns(self, parts):
+        """Let adapters and weights of the views learn, of a stage of training (which it has one of)."""
+        self.encoder.requires_grad_(False)
+        self.head.requires_grad_(False)
+        for parameter in (*self._adapters("down"), *self._adapters("up"), self.head.views):
+            parameter.requires_grad_(True)
+
+    def _adapters(self, part=None):
+        found = [each for each in self.encoder.modules() if isinstance(each, LowRank)]
+        return [getattr(each, part) for each in found] if part else found
+
+    @contextmanager
+    def as_it_was(self):
+        """Within it, the encoder reads as before any training."""
+        for each in self._adapters():
+            each.active = False
+        try:
+            yield
+        finally:
+            for each in self._adapters():
+                each.active = True
+
+    @contextmanager
+    def shortened(self):
+        """Within it, what does not learn is bfloat16 where the hardware has it: training need not convert it again."""
+        whole = {each: each.layer for each in self._adapters()}
+        for each, layer in whole.items() if native_bf16() else ():
+            each.layer = copy.deepcopy(layer).bfloat16()
+        try:
+            yield
+        finally:
+            for each, layer in whole.items():
+                each.layer = layer
+
+    def views(self, pairs, batch_size=64, progress=False):
+        """Return what the encoder makes of whole contexts, last turns and responses: (3, n, d)."""
+        contexts, responses = self.texts(pairs)
+        last = [self.context((turns,) if isinstance(turns, str) else turns[-1:]) for turns in pairs["context"]]
+        return self.encode(contexts + last + responses, batch_size, progress)["anchor"].view(3, len(pairs), -1)
+
+    @torch.no_grad()
+    def distances(self, pairs, batch_size=64, progress=False):
+        """Return ``pair_id, distance, s_p``: the distance is 1 - likeness, ``s_p`` the quality as `weigh` scales it."""
+        distance = 1 - self.head.likeness(self.views(pairs, batch_size, progress)).double()
+        center, scale = self.provenance.get("quality", (0.0, 1.0))
+        s_p = 0.5 + scale * (self.quality(pairs, batch_size, progress).double() - center)
+        columns = {"distance": distance.cpu().numpy(), "s_p": s_p.cpu().numpy()}
+        return pd.DataFrame({"pair_id": list(pairs["pair_id"])} | columns)
+
+    @torch.no_grad()
+    def quality(self, pairs, batch_size=64, progress=False):
+        """Return the unbounded quality of each pair, a tensor (n,)."""
+        with self.as_it_was():
+            h = self.views(pairs, batch_size, progress)
+        return self.head.quality(h)
+
+    def weigh(self, graded):
+        """Scale the quality so that over the graded pairs it varies as much as ``s_d``: both then count alike."""
+        table = _table(graded)
+        quality, spread = self.quality(table).double(), self.provenance["d_max"] - self.provenance["d_min"]
+        scale = float(self.distances(table)["distance"].std() / spread / quality.std())
+        self.provenance["quality"] = [float(quality.mean()), scale]
+
+    def learn_quality(self, graded, seed):
+        """Train the quality head on (context id, turns, response, score 0-5), on the encoder as it was."""
+        table, mixture = _table(graded), self.recipe.mixture
+        torch.manual_seed(seed)
+        draw = np.random.default_rng(seed)
+        with self.as_it_was():
+            h = self.views(table)
+            bare = self.views(table.assign(response=table["response"].map(_bare)))[2]
+        score = torch.tensor(table["score"].to_numpy(), dtype=torch.float32, device=h.device)
+        context = torch.from_numpy(pd.factorize(table["context_id"])[0])
+        self.head.requires_grad_(True).train()
+        optimizer = torch.optim.AdamW(self.head.layers.parameters(), lr=5e-4, weight_decay=0.05)
+        chance = balanced(table) if mixture.masked else None
+        for _ in range(EPOCHS):
+            chosen = draw.choice(len(table), len(table), p=chance, replace=mixture.masked)
+            places = draw.permutation(int(context.max()) + 1)[context[chosen]]  # pairs of a context stand together
+            for batch in np.array_split(chosen[np.argsort(places, kind="stable")], max(len(table) // BATCH, 1)):
+                shown = h[:, batch]
+                if mixture.masked:
+                    some = torch.from_numpy(draw.random(len(batch)) < 0.5).to(h.device)
+                    shown[2] = torch.where(some[:, None], bare[batch], shown[2])
+                optimizer.zero_grad()
+                grade_loss(
+                    self.head.quality(shown), score[batch], context[batch].to(h.device), mixture.ranked
+                ).backward()
+                optimizer.step()
+        self.head.eval()
+
+    def learned(self):
+        """Return everything that was learned, in half precision, name -> tensor."""
+        found = {f"head.{name}": value for name, value in self.head.state_dict().items()}
+        for i, each in enumerate(self._adapters()):
+            found |= {f"{i}.down": each.down.data, f"{i}.up": each.up.data}
+        return {name: value.half().cpu().contiguous() for name, value in found.items()}
+
+    def take(self, learned):
+        """Set what was learned, as `learned` returns it."""
+        prefix = "head."
+        head = {name.removeprefix(prefix): value.float() for name, value in learned.items() if name.startswith(prefix)}
+        self.head.load_state_dict(head)
+        for i, each in enumerate(self._adapters()):
+            each.down.data.copy_(learned[f"{i}.down"])
+            each.up.data.copy_(learned[f"{i}.up"])
+
+    def write(self, path):
+        """Write what was learned into a folder; the encoder that it adapts is named and known by its hash."""
+        save_file(self.learned(), str(path / FILE))
+
+    @classmethod
+    def read(cls, path, recipe, provenance, device=None):
+        """Read what `write` wrote; DreError if the encoder here is another one."""
+        slm = cls.untrained(provenance["encoder"], recipe, device)
+        if slm.base_hash() != provenance["base"]:
+            raise DreError(f"encoder {provenance['encoder']!r} is another one here than the one that was adapted")
+        slm.take(load_file(path / FILE))
+        slm.encoder.eval(), slm.head.eval()
+        slm.provenance = provenance
+        return slm
+
+    def base_hash(self):
+        """Return the beginning of a sha256 over the weights of the encoder that do not learn."""
+        digest = hashlib.sha256()
+        for name, value in sorted(self.encoder[0].model.state_dict().items()):
+            if not name.endswith((".down", ".up")):
+                digest.update(value.float().cpu().numpy().tobytes())
+        return digest.hexdigest()[:16]
+
+
+def passes(contexts, dialogues, text, mixture, number, seed):
+    """Return for each pass over the contexts what is contrasted: one list of pairs per labelled context.
+
+    A pair is (kind, whole context, last turn, response); with each labelled context come some dialogues with one
+    response each. ``text`` makes the one text of turns. ``seed`` draws order and how many last turns of a dialogue are
+    shown; every dialogue comes once before any comes twice.
+    """
+    draw, found = random.Random(seed), [[] for _ in range(number)]
+    stream = _endless(dialogues, draw)
+    for one_pass, context in product(found, contexts):
+        views = text(context.turns), text(context.turns[-1:])
+        pairs = [(FITS, *views, response) for response in context.positives]
+        pairs += [(FOOLS, *views, response) for response in context.adversarials]
+        for one in islice(stream, mixture.dialogues):
+            turns = one.turns[-draw.choice(mixture.last_turns) :]
+            pairs.append((FITS, text(turns), text(turns[-1:]), draw.choice(one.positives)))
+        one_pass.append(pairs)
+    return found
+
+
+def _endless(items, draw):
+    """Yield items for ever, in a new order each time all have come."""
+    while items:
+        yield from draw.sample(items, len(items))
+
+
+def grade_loss(found, score, context, ranked=True):
+    """Squared error against the grade over 5, and the order of grades at least `GAP` apart within a context."""
+    loss = F.mse_loss(torch.sigmoid(found), score / 5)
+    ordered = (context[:, None] == context) & (score[:, None] - score >= GAP)
+    return loss + F.softplus((found - found[:, None])[ordered]).mean() if ranked and ordered.any() else loss
+
+
+def balanced(table, bins=5):
+    """Return the probability of drawing each pair: in every fifth of lengths all fifths of grades are alike."""
+    length = pd.qcut(table["response"].str.split().str.len(), bins, labels=False, duplicates="drop").to_numpy()
+    grade = pd.qcut(table["score"], bins, labels=False, duplicates="drop").to_numpy()
+    cells = pd.DataFrame({"length": length, "grade": grade})
+    of_length = cells.groupby("length")["grade"].transform
+    weights = of_length("size") / of_length("nunique") / cells.groupby(["length", "grade"])["grade"].transform("size")
+    return (weights / weights.sum()).to_numpy()
+
+
+def _table(graded):
+    table = pd.DataFrame(graded, columns=["context_id", "context", "response", "score"])
+    return table.assign(pair_id=range(len(table)))
+
+
+def _bare(response):
+    """A response without its last punctuation mark, which follows the grade a little."""
+    return response.rstrip(" .!?\u2026") or response

@@ -1,0 +1,116 @@
+"""Recipe `graded` on a tiny encoder: contrast and grades by hand, what is adapted, saved, and refused."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from test_train import TRAIN, beside
+
+from dre.dialogues import load, pairs
+from dre.errors import DreError
+from dre.slm import SLM, fit, graded, recipes, train
+from dre.slm.model import context_text
+
+RECIPE = replace(recipes.get("graded", epochs=1), learning_rate=3e-3)
+
+
+@pytest.fixture(scope="module")
+def slm(encoder, tmp_path_factory):
+    return fit(TRAIN[:8], [], tmp_path_factory.mktemp("a") / "slm", RECIPE, 0, encoder, False, beside())
+
+
+def test_contrast_in_both_directions_by_hand():
+    """Two contexts, the first with two right responses and an adversarial one; both views alike, scale 20."""
+    head = graded.GradedHead(2)
+    h = torch.tensor([[1.0, 0], [0, 1]])
+    index = torch.tensor([(0, 0, 0, 0), (0, 0, 0, 0), (0, 1, 1, 1), (1, 0, 0, 1)])
+    near = math.log(1 + 2 * math.exp(-20))  # the other context's response, and the adversarial one
+    second = math.log(2 + 2 * math.exp(-20))  # meets the adversarial one, its own likeness, and two of the first
+    back = math.log(1 + math.exp(-20))
+    expected = ((near + back) / 2 + (second + back) / 2) / 2
+    assert head.contrast(h, index).item() == pytest.approx(expected, abs=1e-6)
+
+
+def test_likeness_is_the_weighted_cosine_that_contrast_compares():
+    head, h = graded.GradedHead(4), torch.randn(3, 2, 4, generator=torch.Generator().manual_seed(0))
+    head.views.data[:] = torch.tensor([1.0, -1.0])
+    a, b = math.e / (math.e + 1 / math.e), (1 / math.e) / (math.e + 1 / math.e)
+    cos = torch.nn.functional.cosine_similarity(h[:2], h[2:], dim=-1)
+    expected = a * cos[0] + b * cos[1]
+    assert torch.allclose(head.likeness(h), expected, atol=1e-6)
+    places = torch.tensor([(0, 0, 2, 4), (0, 1, 3, 5)])  # two contexts, each with its own response
+    crossed = torch.stack([h[0, [0, 0, 1, 1]], h[1, [0, 0, 1, 1]], h[2, [0, 1, 0, 1]]])
+    logits = 20 * head.likeness(crossed).view(2, 2)
+    both = (torch.logsumexp(logits, 1) + torch.logsumexp(logits, 0) - 2 * logits.diag()) / 2
+    assert head.contrast(h.flatten(0, 1), places).item() == pytest.approx(both.mean().item(), abs=1e-4)
+
+
+def test_grades_by_hand():
+    found, score, context = (torch.tensor(x) for x in ([0.0, 1.0, 5.0], [5.0, 0.0, 5.0], [0, 0, 1]))
+    error = ((torch.sigmoid(found) - score / 5) ** 2).mean()
+    assert torch.isclose(graded.grade_loss(found, score, context, ranked=False), error)
+    # One ordered pair, 0 before 1, found in the wrong order by 1.
+    assert torch.isclose(graded.grade_loss(found, score, context), error + math.log1p(math.e))
+
+
+def test_balanced_draws_leave_no_correlation_of_length_and_grade():
+    draw = np.random.default_rng(0)
+    words = draw.integers(1, 40, 4000)
+    table = pd.DataFrame({"response": ["a " * n for n in words], "score": words / 25 + draw.normal(0, 1, 4000)})
+    drawn = table.iloc[draw.choice(4000, 20_000, p=graded.balanced(table))]
+    before, after = (one["response"].str.len().corr(one["score"], method="spearman") for one in (table, drawn))
+    assert before > 0.35 and abs(after) < 0.1
+
+
+def test_only_adapters_learn_and_as_it_was_the_encoder_reads_as_before(slm, encoder):
+    table = pairs(load("mini", "dev")[:3])
+    before, after = SLM.untrained(encoder), slm.distances(table)["distance"]
+    weights = slm.encoder[0].model.state_dict()
+    for name, value in before.encoder[0].model.state_dict().items():
+        own = name if name in weights else f"{name.rpartition('.')[0]}.layer.{name.rpartition('.')[2]}"
+        assert weights[own].equal(value), name
+    with slm.as_it_was():
+        h = slm.views(table)
+    assert torch.allclose(
+        1 - torch.cosine_similarity(h[0], h[2]).double(), torch.tensor(before.distances(table)["distance"])
+    )
+    with torch.no_grad():
+        assert (1 - slm.head.likeness(h) - torch.tensor(after)).abs().max() > 1e-3
+
+
+def test_both_parts_vary_alike_over_the_graded_pairs(slm):
+    found = slm.score(graded._table(beside().graded))
+    assert found["s_p"].std() == pytest.approx(found["s_d"].std(), rel=1e-3)
+    assert found["s_p"].mean() == pytest.approx(0.5, abs=1e-3)
+    assert (found["score_slm"] - (1 - found["s_d"] + found["s_p"])).abs().max() < 1e-12
+
+
+def test_a_saved_model_is_small_and_scores_alike_and_another_encoder_is_refused(slm, tmp_path):
+    folder, table = tmp_path / "slm", pairs(load("mini", "test")[:3])
+    slm.save(folder)
+    assert {path.name for path in folder.iterdir()} == {"slm.json", graded.FILE}
+    again = SLM.load(folder)
+    pd.testing.assert_frame_equal(again.score(table), slm.score(table), atol=1e-6)
+    about = (folder / "slm.json").read_text()
+    (folder / "slm.json").write_text(about.replace(slm.provenance["base"], "0" * 16))
+    with pytest.raises(DreError, match="is another one here than the one that was adapted"):
+        SLM.load(folder)
+    (folder / "slm.json").write_text(about)
+    (folder / graded.FILE).write_bytes((folder / graded.FILE).read_bytes()[:50])
+    with pytest.raises(DreError, match="a damaged one"):
+        SLM.load(folder)
+
+
+def test_every_dialogue_comes_once_before_any_comes_twice_and_the_seed_decides_which():
+    few = recipes.Mixture(2, (1, 2))
+    drawn, again, other = (graded.passes(TRAIN[:7], beside(14).dialogues, context_text, few, 2, k) for k in (0, 0, 1))
+    assert drawn == again != other and drawn[0] != drawn[1]
+    pairs = [pair for labelled in drawn[1] for pair in labelled[10:12]]
+    assert {pair[3] for pair in pairs} == {f"it is {i}" for i in range(14)}
+    assert {"do you" in pair[1] for pair in pairs} == {True, False}  # one or two last turns are shown
+    assert all(last in whole for _, whole, last, _ in pairs)
+    texts, index = train.pair_batch(drawn[0][:2])
+    assert len(texts) == len(set(texts)) and index[:, 0].unique(return_counts=True)[1].tolist() == [14, 10]
