@@ -62,6 +62,7 @@ FROZEN = (
     Variant("ranked", rank=1.0),
     Variant("ranked, masked", rank=1.0, masked=True),
     Variant("ranked, masked, more grades", rank=1.0, masked=True, more=True),
+    Variant("ranked, more grades", rank=1.0, more=True),
 )
 JOINT = (
     Variant("joint", rank=1.0, masked=True, steps=650),
@@ -222,7 +223,7 @@ def joint_loss(variant, slm, head, weights, rows, draw):
 def train_joint(variant, encoder, given, seed, checkpoint):
     """Train encoder, head and the weights of two likenesses; goes on from `checkpoint`. Returns them and seconds."""
     torch.manual_seed(seed)
-    slm = SLM.untrained(encoder, recipes.get("context"))
+    slm = SLM.untrained(encoder, recipes.get("paper"))
     head = Quality(slm.encoder.get_embedding_dimension()).to(slm.encoder.device)
     weights = nn.Parameter(torch.zeros(2, device=slm.encoder.device))
     slm.encoder[0].model.get_input_embeddings().requires_grad_(False)
@@ -292,7 +293,7 @@ def run(variants, given, out, build, seeds=(0, 1, 2), encoder="minilm"):
     """Train and measure what `out` lacks, appending a row for each reading; return the whole table."""
     done = pd.read_csv(out) if out.exists() else pd.DataFrame({"variant": [], "settings": [], "seed": []})
     known = set(zip(done["variant"], done["settings"], done["seed"]))
-    frozen = SLM.untrained(encoder, recipes.get("context"))
+    frozen = SLM.untrained(encoder, recipes.get("paper"))
     for variant in variants:
         settings = json.dumps({"encoder": encoder} | asdict(variant), sort_keys=True)
         for seed in seeds if variant.head else seeds[:1]:

@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -51,18 +50,11 @@ def test_likeness_is_the_weighted_cosine_that_contrast_compares():
 def test_grades_by_hand():
     found, score, context = (torch.tensor(x) for x in ([0.0, 1.0, 5.0], [5.0, 0.0, 5.0], [0, 0, 1]))
     error = ((torch.sigmoid(found) - score / 5) ** 2).mean()
-    assert torch.isclose(graded.grade_loss(found, score, context, ranked=False), error)
+    assert torch.isclose(
+        graded.grade_loss(found[1:], score[1:], context[1:]), ((torch.sigmoid(found[1:]) - score[1:] / 5) ** 2).mean()
+    )
     # One ordered pair, 0 before 1, found in the wrong order by 1.
     assert torch.isclose(graded.grade_loss(found, score, context), error + math.log1p(math.e))
-
-
-def test_balanced_draws_leave_no_correlation_of_length_and_grade():
-    draw = np.random.default_rng(0)
-    words = draw.integers(1, 40, 4000)
-    table = pd.DataFrame({"response": ["a " * n for n in words], "score": words / 25 + draw.normal(0, 1, 4000)})
-    drawn = table.iloc[draw.choice(4000, 20_000, p=graded.balanced(table))]
-    before, after = (one["response"].str.len().corr(one["score"], method="spearman") for one in (table, drawn))
-    assert before > 0.35 and abs(after) < 0.1
 
 
 def test_only_adapters_learn_and_as_it_was_the_encoder_reads_as_before(slm, encoder):

@@ -161,29 +161,20 @@ class Graded(SLM):
 
     def learn_quality(self, graded, seed):
         """Train the quality head on (context id, turns, response, score 0-5), on the encoder as it was."""
-        table, mixture = _table(graded), self.recipe.mixture
+        table = _table(graded)
         torch.manual_seed(seed)
         draw = np.random.default_rng(seed)
         with self.as_it_was():
             h = self.views(table)
-            bare = self.views(table.assign(response=table["response"].map(_bare)))[2]
         score = torch.tensor(table["score"].to_numpy(), dtype=torch.float32, device=h.device)
         context = torch.from_numpy(pd.factorize(table["context_id"])[0])
         self.head.requires_grad_(True).train()
         optimizer = torch.optim.AdamW(self.head.layers.parameters(), lr=5e-4, weight_decay=0.05)
-        chance = balanced(table) if mixture.masked else None
         for _ in range(EPOCHS):
-            chosen = draw.choice(len(table), len(table), p=chance, replace=mixture.masked)
-            places = draw.permutation(int(context.max()) + 1)[context[chosen]]  # pairs of a context stand together
-            for batch in np.array_split(chosen[np.argsort(places, kind="stable")], max(len(table) // BATCH, 1)):
-                shown = h[:, batch]
-                if mixture.masked:
-                    some = torch.from_numpy(draw.random(len(batch)) < 0.5).to(h.device)
-                    shown[2] = torch.where(some[:, None], bare[batch], shown[2])
+            places = draw.permutation(int(context.max()) + 1)[context]  # pairs of a context stand together
+            for batch in np.array_split(np.argsort(places, kind="stable"), max(len(table) // BATCH, 1)):
                 optimizer.zero_grad()
-                grade_loss(
-                    self.head.quality(shown), score[batch], context[batch].to(h.device), mixture.ranked
-                ).backward()
+                grade_loss(self.head.quality(h[:, batch]), score[batch], context[batch].to(h.device)).backward()
                 optimizer.step()
         self.head.eval()
 
@@ -253,28 +244,13 @@ def _endless(items, draw):
         yield from draw.sample(items, len(items))
 
 
-def grade_loss(found, score, context, ranked=True):
+def grade_loss(found, score, context):
     """Squared error against the grade over 5, and the order of grades at least `GAP` apart within a context."""
     loss = F.mse_loss(torch.sigmoid(found), score / 5)
     ordered = (context[:, None] == context) & (score[:, None] - score >= GAP)
-    return loss + F.softplus((found - found[:, None])[ordered]).mean() if ranked and ordered.any() else loss
-
-
-def balanced(table, bins=5):
-    """Return the probability of drawing each pair: in every fifth of lengths all fifths of grades are alike."""
-    length = pd.qcut(table["response"].str.split().str.len(), bins, labels=False, duplicates="drop").to_numpy()
-    grade = pd.qcut(table["score"], bins, labels=False, duplicates="drop").to_numpy()
-    cells = pd.DataFrame({"length": length, "grade": grade})
-    of_length = cells.groupby("length")["grade"].transform
-    weights = of_length("size") / of_length("nunique") / cells.groupby(["length", "grade"])["grade"].transform("size")
-    return (weights / weights.sum()).to_numpy()
+    return loss + F.softplus((found - found[:, None])[ordered]).mean() if ordered.any() else loss
 
 
 def _table(graded):
     table = pd.DataFrame(graded, columns=["context_id", "context", "response", "score"])
     return table.assign(pair_id=range(len(table)))
-
-
-def _bare(response):
-    """A response without its last punctuation mark, which follows the grade a little."""
-    return response.rstrip(" .!?\u2026") or response

@@ -41,8 +41,6 @@ class Mixture:
     dialogues: int = 4  # come into a batch with each labelled context, with one positive each
     last_turns: tuple[int, ...] = (1, 2, 3, 4, 99)  # so many of a dialogue are shown, drawn each time
     rank: int = 32  # of the matrices that adapt the encoder
-    ranked: bool = True  # the quality head learns the order of grades within a context, beside squared error
-    masked: bool = False  # its pairs are drawn so that length says nothing of the grade, half without their last mark
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ IN_TURN = (
     Stage("classifier", ("L_cls",), 30, trains=("classifier",)),
 )
 RELEASED = Recipe("released", "halves", IN_TURN, contrast="robust", learning_rate=2e-5)
-CONTRAST = (Stage("contrast", ("L_fit",), 3),)
+CONTRAST = (Stage("contrast", ("L_fit",), 2),)
 GRADED = Recipe(
     "graded", "none", CONTRAST, learning_rate=5e-4, head_learning_rate=1e-2, batch_contexts=4, mixture=Mixture()
 )
