@@ -25,7 +25,7 @@ from dre.slm.data import contexts, describe
 
 CANDIDATES = {
     f"{name}, learning rate {rate:g}": replace(recipes.get(name), learning_rate=rate)
-    for name in ("paper", "paper-robust")
+    for name in ("paper",)
     for rate in (5e-5, 1e-4)
 }
 SEED = 0

@@ -17,7 +17,7 @@ from dre.errors import DreError
 from dre.fetch import REPOSITORY
 from dre.judges import prompts
 from dre.score import io
-from dre.slm.model import SLM, native_bf16
+from dre.slm.model import DEFAULT, SLM, native_bf16
 
 #: method -> what it needs
 METHODS = {
@@ -37,7 +37,7 @@ BLOCK = 16_384  # distinct pairs that the SLM scores at once, which bounds memor
 
 
 class DRE:
-    """A metric for responses in a dialogue: ``DRE.load("my-slm").score([["Do you like tea?"]], ["With milk."])``."""
+    """A metric for responses in a dialogue: ``DRE.load().score([["Do you like tea?"]], ["With milk."])``."""
 
     def __init__(self, method, slm=None, judge=None, prompt=None, accuracies=None, fusion=None, bf16=False):
         self.method, self.slm, self.judge, self.prompt = method, slm, judge, prompt
@@ -47,12 +47,13 @@ class DRE:
     def load(cls, slm=None, judge=None, method="slm", prompt=None, accuracies=None, fusion=None, bf16=False, **options):
         """Load the metric; DreError if something is not given, not there or damaged.
 
-        `METHODS` says what a method needs. ``slm`` is what `find` finds; ``judge`` what `dre.judges.open` takes, with
+        `METHODS` says what a method needs. ``slm`` is what `find` finds, None the one that comes with the package;
+        ``judge`` what `dre.judges.open` takes, with
         ``options``, or returns; ``prompt`` the name or file of another than the method's own; ``accuracies`` are
         those of SLM and LLM in [0, 1]; ``fusion`` is a file that ``dre calibrate`` wrote; with ``bf16`` embeddings are
         made in bfloat16: faster where the hardware multiplies it itself, and less exact.
         """
-        check(method, slm, judge, prompt, accuracies, fusion, bf16)
+        check(method, judge, prompt, accuracies, fusion, bf16)
         learned = Calibrated.load(fusion) if fusion else None
         if judge:
             prompt = prompts.load(prompt or ("dre" if "accuracies" in METHODS[method] else "llm_only"))
@@ -154,6 +155,7 @@ class DRE:
         found = {"dre": self.method}
         if self.slm is not None:
             about = self.slm.provenance
+            found |= {"slm": about["name"]} if "name" in about else {}
             found |= {"model": about.get("fingerprint", "unknown")[:12], "recipe": self.slm.recipe.name}
             found |= {"seed": about.get("seed"), "encoder": Path(str(about.get("encoder"))).name}
             found |= {"precision": "bf16"} if self.bf16 else {}
@@ -171,24 +173,28 @@ class DRE:
         return "|".join(f"{name}:{text}" for name, text in self.parts(data).items())
 
 
-def check(method, slm=None, judge=None, prompt=None, accuracies=None, fusion=None, bf16=False):
+def check(method, judge=None, prompt=None, accuracies=None, fusion=None, bf16=False):
     """Refuse settings that do not fit together, before anything is loaded."""
     if method not in METHODS:
         raise DreError(f"method is {method!r}: expected one of {', '.join(METHODS)}")
-    needs, given = METHODS[method], {"slm": slm, "judge": judge, "accuracies": accuracies or prompt, "fusion": fusion}
-    lacking = [name for name in needs if not given[name]]
+    needs, given = METHODS[method], {"judge": judge, "accuracies": accuracies or prompt, "fusion": fusion}
+    lacking = [name for name in needs if name in given and not given[name]]
     idle = [name for name in ("judge", "fusion") if given[name] and name not in needs]
     idle += ["bf16"] if bf16 and ("slm" not in needs or "accuracies" in needs) else []  # no SLM, or shown its numbers
     if lacking or idle:
         what = f"give --{lacking[0]}" if lacking else f"leave --{idle[0]} out"
-        raise DreError(f"method {method} needs {', '.join(f'--{name}' for name in needs)}: {what}")
+        wants = ", ".join(f"--{name}" for name in needs if name in given) or "nothing else"
+        raise DreError(f"method {method} needs {wants}: {what}")
     if accuracies and not (len(accuracies) == 2 and all(0 <= one <= 1 for one in accuracies)):
         raise DreError(f"accuracies are {accuracies}: expected those of SLM and LLM in [0, 1], such as 0.88,0.98")
 
 
 def find(name):
-    """Return the folder that a folder's name, or the beginning of a model's in ``build``, names; else a Hub id."""
-    name = str(name)
+    """Return the folder that a folder's name, or the beginning of a model's in ``build``, names; else a Hub id.
+
+    Without a name it is the SLM that comes with the package.
+    """
+    name = str(name or DEFAULT)
     if Path(name).is_dir():
         return Path(name).resolve()
     roots = {Path.cwd().resolve(), REPOSITORY}

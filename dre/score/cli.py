@@ -23,7 +23,8 @@ def add(subparsers):
     option = parser.add_argument
     option("input", help="context (turns), response, and if there are any: id, system, reference")
     option("-o", "--output", required=True, metavar="FILE", help="write the scores there: .csv, .jsonl or .parquet")
-    option("--slm", metavar="NAME", help="a folder, a Hub id, or the beginning of a model trained by `make paper`")
+    text = "another than the one that comes with dre: a folder, a Hub id, the beginning of a model in build/"
+    option("--slm", metavar="NAME", help=text)
     option("--method", default="slm", help="slm (default), slide, ex_dre, in_dre, dre, calibrated or non_dre")
     option("--prompt", metavar="NAME|FILE", help="ask the judge with another prompt than the method's own")
     two = {"type": lambda text: [*map(float, text.split(","))], "metavar": "SLM,LLM"}
@@ -54,7 +55,7 @@ def score(args):
     source, output = Path(args.input), Path(args.output)
     _check_output(output, io.ENDINGS)
     options = {name: getattr(args, name) for name in ("method", "slm", "prompt", "accuracies", "fusion", "bf16")}
-    api.check(judge=args.judge, **options)
+    api.check(judge=args.judge, **{name: value for name, value in options.items() if name != "slm"})
     fields = dict(text.partition("=")[::2] for text in args.field)
     if fields.keys() - set(io.FIELDS):
         raise DreError(f"--field {' '.join(args.field)}: expected NAME=COLUMN with one of {', '.join(io.FIELDS)}")

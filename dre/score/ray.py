@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from dre.errors import DreError
-from dre.score.api import DRE, find
+from dre.score.api import DRE, METHODS, find
 
 BLOCK = 2048  # pairs that an actor is given at once
 
@@ -19,14 +19,14 @@ def score_pairs(options, pairs, workers=None):
     this machine. Each of the ``workers`` (default: as many as fit) has one GPU where there are any, else one core.
     """
     judge = options.get("judge")
-    if not options.get("slm") or (judge is not None and not judge.spec.startswith("recorded:")):
+    if "slm" not in METHODS[options["method"]] or (judge is not None and not judge.spec.startswith("recorded:")):
         raise DreError("Ray shares out a small model, and a live judge waits in one process: leave --engine ray out")
     try:
         import ray
         import ray.util
     except ImportError as error:
         raise DreError("Ray is not installed: pip install 'ray[data]==2.60.*'") from error
-    options = options | {"slm": str(find(options["slm"]))}  # absolute: an actor may run elsewhere
+    options = options | {"slm": str(find(options.get("slm")))}  # absolute: an actor may run elsewhere
     if options.get("fusion"):
         options["fusion"] = str(Path(options["fusion"]).resolve())
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

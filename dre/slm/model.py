@@ -21,6 +21,7 @@ from dre.dialogues import pairs as pairs_of
 from dre.errors import DreError
 from dre.slm import losses, recipes
 
+DEFAULT = Path(__file__).with_name("default")  # the SLM that comes with the package
 HUB_NAMES = {"minilm": "sentence-transformers/all-MiniLM-L6-v2", "distilbert": "distilbert-base-uncased"}
 
 

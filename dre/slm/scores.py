@@ -61,12 +61,12 @@ class Scores:
             return
         trained = "d_min" in self.provenance
         new = self.slm.score(pairs)[["pair_id", "s_d", "s_p"]] if trained else self.slm.distances(pairs).iloc[:, :2]
-        new = new.set_index("pair_id").map(lambda value: float(f"{value:.6g}"))
+        new = new.set_index("pair_id").map(lambda value: float(f"{value:.5g}"))
         self._table = pd.concat([self._table, new])
         self.file.parent.mkdir(parents=True, exist_ok=True)
         partial = self.file.with_name(self.file.name + ".partial")  # renamed when complete: no half file is ever read
         # Without a time stamp, so that the same scores are the same bytes.
-        self._table.to_csv(partial, float_format="%.6g", compression={"method": "gzip", "mtime": 0})
+        self._table.to_csv(partial, float_format="%.5g", compression={"method": "gzip", "mtime": 0})
         self._json.unlink(missing_ok=True)  # scores and provenance of two models never lie side by side
         os.replace(partial, self.file)
         replace(self._json, json.dumps(self.provenance, indent=1, sort_keys=True) + "\n")
@@ -76,10 +76,15 @@ def trained(profile, key, recipe, seed, disentangled=True):
     """Return the SLM of one training of a profile, or what was recorded of it.
 
     For profile ``public`` these are the recorded `Scores`, DreError if they are another model's; with ``RETRAIN=1`` the
-    model, found in or trained into the build folder, whose scores are recorded. For others it is the SLM itself.
+    model, found in or trained into the build folder, whose scores are recorded. For others it is the SLM itself; of
+    recipe ``graded``, where a profile has nothing for it to learn from, the one that comes with the package.
     ``key`` is that of one of ``profile.sets``, or several joined by ``+``; for the rest see `dre.slm.fit`.
     """
     recipe = recipes.get(recipe, epochs=profile.epochs.get(recipe), disentangled=disentangled)
+    if recipe.mixture and not profile.beside.dialogues:
+        from dre.slm.model import DEFAULT, SLM
+
+        return SLM.load(DEFAULT)
     entries = {entry.key: entry for entry in profile.sets}
     parts = [contexts(entries[one], profile.rated) for one in key.split("+")]
     train, dev = ([context for part in parts for context in part[i]] for i in (0, 1))
