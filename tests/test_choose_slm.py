@@ -11,6 +11,7 @@ import torch
 from conftest import needs_data
 
 from dre.dialogues import load, pairs
+from dre.slm import beside, contexts
 
 FILE = Path(__file__).parents[1] / "experiments" / "choose_slm.py"
 spec = importlib.util.spec_from_file_location("choose_slm", FILE)
@@ -26,7 +27,7 @@ def table(contexts):
 @pytest.fixture
 def given():
     train, dev = load("mini", "train"), load("mini", "dev")
-    return choose.Data(table(train[:20]), table(train[20:24]), table(dev[:6]), table(dev[6:]), train[24:44], train[:20])
+    return choose.Data(table(train[:20]), table(train[20:24]), table(dev[:6]), table(dev[6:]))
 
 
 def test_the_loss_and_the_shares_by_hand():
@@ -56,26 +57,13 @@ def test_a_head_learns_grades_and_what_is_done_is_not_done_again(encoder, given,
     out, ranked = tmp_path / "slm.csv", choose.Variant("ranked, masked", rank=1.0, masked=True, epochs=600)
     variants = (choose.Variant("cosines", head=False), ranked)
     found = choose.run(variants, replace(given, held_out=given.graded), out, tmp_path, (0, 1), encoder)
-    assert list(found["reading"]) == ["likeness", "context", "last turn", *["likeness", "head", "both"] * 2]
-    learned = found[found["reading"] == "head"]
+    assert list(found["reading"]) == ["likeness", *["likeness", "quality", "both"] * 2]
+    learned = found[found["reading"] == "quality"]
     assert learned["graded_pairs"].min() > 0.75  # of what it has seen: it learns at all
     cosine = found.set_index("reading")["graded_pairs"][["likeness"]].max()
-    assert cosine < 0.5 and found["seed"].tolist() == [0] * 6 + [1] * 3
+    assert cosine < 0.5 and found["seed"].tolist() == [0] * 4 + [1] * 3
     monkeypatch.setattr(choose, "train_head", None)
     pd.testing.assert_frame_equal(choose.run(variants, given, out, tmp_path, (0, 1), encoder), found)
-
-
-def test_an_interrupted_joint_training_goes_on_to_the_same_numbers(encoder, given, tmp_path, monkeypatch):
-    monkeypatch.setattr(choose, "SAVE", 1)
-    variant = choose.Variant("joint", rank=1.0, masked=True, steps=3, dialogues=4)
-    whole = choose.run([variant], given, tmp_path / "a.csv", tmp_path / "a", (0,), encoder)
-    left, loss = iter(range(2)), choose.joint_loss
-    with monkeypatch.context() as patch, pytest.raises(StopIteration):
-        patch.setattr(choose, "joint_loss", lambda *given: (next(left), loss(*given))[1])
-        choose.run([variant], given, tmp_path / "b.csv", tmp_path / "b", (0,), encoder)
-    again = choose.run([variant], given, tmp_path / "b.csv", tmp_path / "b", (0,), encoder)
-    pd.testing.assert_frame_equal(again.drop(columns="cpu_seconds"), whole.drop(columns="cpu_seconds"), atol=2e-4)
-    assert len(again) == 3
 
 
 @needs_data
@@ -90,10 +78,9 @@ def test_no_held_out_conversation_is_trained_on():
         for t in turns
         if len(t.split()) > 4
     }
-    others = [
-        *given.graded["context"],
-        *given.more["context"],
-        *(one.turns for one in (*given.dialogues, *given.labelled)),
-    ]
+    public = choose.profile("public")
+    labelled, dev, _ = contexts(public.sets[0], public.rated)
+    learned = beside(public, dev)
+    others = [turns for _, turns, _, _ in learned.graded] + [one.turns for one in (*learned.dialogues, *labelled)]
     shared = [turns for turns in others if said & {"".join(filter(str.isalnum, turn.lower())) for turn in turns}]
-    assert len(given.dialogues) > 20_000 and len(given.labelled) > 700 and shared == []
+    assert len(learned.dialogues) > 20_000 and len(labelled) > 700 and len(learned.graded) > 5000 and shared == []

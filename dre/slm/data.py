@@ -60,7 +60,9 @@ def beside(profile, dev):
 @functools.lru_cache  # every seed asks for the same
 def _beside(names, dev, tests, rated_names):
     kept = [*dev, *(context for test in tests for context in dialogues.load(*test))]
-    kept += [*ratings.held_out(rated_names), *held_out_grades(names.graded)]
+    kept += ratings.held_out(rated_names)
+    for table in held_out_grades(names.graded):  # their turns; the replies may be those of other conversations
+        kept += [Context("graded", id, "dev", turns) for id, turns in set(zip(table["context_id"], table["context"]))]
     pool = []
     for name in names.dialogues:
         pool += dialogues.load(name, "train") if name in dialogues.SPLITS else dialogues.contexts(name)

@@ -162,17 +162,21 @@ class Graded(SLM):
     def learn_quality(self, graded, seed):
         """Train the quality head on (context id, turns, response, score 0-5), on the encoder as it was."""
         table = _table(graded)
-        torch.manual_seed(seed)
-        draw = np.random.default_rng(seed)
         with self.as_it_was():
             h = self.views(table)
-        score = torch.tensor(table["score"].to_numpy(), dtype=torch.float32, device=h.device)
-        context = torch.from_numpy(pd.factorize(table["context_id"])[0])
+        self.learn_from(h, table["score"], table["context_id"], seed)
+
+    def learn_from(self, h, score, context_id, seed):
+        """Train the quality head on embedded views (3, n, d), grades (0-5) and the ids of their contexts."""
+        score = torch.tensor(np.asarray(score), dtype=torch.float32, device=h.device)
+        context = torch.from_numpy(pd.factorize(context_id)[0])
+        torch.manual_seed(seed)
+        draw = np.random.default_rng(seed)
         self.head.requires_grad_(True).train()
         optimizer = torch.optim.AdamW(self.head.layers.parameters(), lr=5e-4, weight_decay=0.05)
         for _ in range(EPOCHS):
             places = draw.permutation(int(context.max()) + 1)[context]  # pairs of a context stand together
-            for batch in np.array_split(np.argsort(places, kind="stable"), max(len(table) // BATCH, 1)):
+            for batch in np.array_split(np.argsort(places, kind="stable"), max(len(score) // BATCH, 1)):
                 optimizer.zero_grad()
                 grade_loss(self.head.quality(h[:, batch]), score[batch], context[batch].to(h.device)).backward()
                 optimizer.step()
