@@ -38,7 +38,10 @@ def test_the_command_writes_what_one_process_writes_with_a_recorded_judge_and_a_
 
 def test_what_ray_is_not_for_is_refused(slm, tmp_path, monkeypatch):
     live = judges.open("openai:any", store=tmp_path / "s.sqlite")
-    for options in ({"slm": slm, "judge": live, "method": "slide"}, {"judge": judges.open(RECORDED[1])}):
+    for options in (
+        {"slm": slm, "judge": live, "method": "slide"},
+        {"judge": judges.open(RECORDED[1]), "method": "non_dre"},
+    ):
         with pytest.raises(DreError, match="leave --engine ray out"):
             on_ray.score_pairs(options, None)
     monkeypatch.setitem(sys.modules, "ray", None)

@@ -124,6 +124,15 @@ def test_every_form_gives_the_scores_of_the_model(slm, tmp_path, capsys):
     assert summary["contexts"] == 12 and not list(tmp_path.glob("*.part"))
 
 
+def test_without_a_name_the_model_that_comes_with_the_package_scores(given, tmp_path, capsys):
+    assert dre("score", given, "-o", tmp_path / "o.csv") == 0
+    assert capsys.readouterr().out.startswith("dre:slm|slm:default-")
+    fits, not_ = (["Is there any tea left?"], "Yes, in the blue tin."), (["Is there any tea left?"], "My car is red.")
+    (contexts, responses), metric = zip(fits, not_), DRE.load()
+    high, low = metric.score(contexts, responses)["score"]
+    assert high > metric.slm.provenance["threshold"] > low
+
+
 def test_a_finished_run_is_shown_again_and_never_written_over(slm, given, tmp_path, capsys):
     run, output = ("score", given, "-o", tmp_path / "o.csv", "--slm", slm), tmp_path / "o.csv"
     assert dre(*run) == 0
@@ -188,8 +197,8 @@ def test_contexts_are_lists_lists_written_out_or_one_turn_per_line():
     ("more", "message"),
     [
         (["--method", "best", "--slm", "x"], "method is 'best': expected one of slm, slide, ex_dre, in_dre, dre"),
-        ([], "method slm needs --slm: give --slm"),
-        (["--slm", "x", "--judge", "openai:m"], "method slm needs --slm: leave --judge out"),
+        (["--method", "slide"], "method slide needs --judge: give --judge"),
+        (["--slm", "x", "--judge", "openai:m"], "method slm needs nothing else: leave --judge out"),
         (["--method", "dre", "--slm", "x", "--judge", "openai:m"], "give --accuracies"),
         (["--slm", "x", "--accuracies", "88,98"], r"expected those of SLM and LLM in \[0, 1\]"),
         (["--slm", "x", "--field", "answer=x"], "expected NAME=COLUMN with one of context, response"),
