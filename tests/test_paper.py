@@ -54,7 +54,7 @@ def book(root, name, *cells, **metadata):
 
 FAULTS = {
     ("encoder: minilm", "colour: red\nencoder: minilm"): "colour: Extra inputs are not permitted",
-    (", context: 2}", "}"): "'epochs' is for paper, expected for paper, context",
+    (", graded: 2}", "}"): "'epochs' is for paper, expected for paper, graded",
     ("name: mini", "name: maxi"): "'name' is 'maxi', expected 'mini'",
     ("test: [mini, test]}", "test: [mini, test], held_out: 1}"): "sets.0.held_out",
     ("name: mini", "name: ["): "not valid YAML",

@@ -43,9 +43,9 @@ def test_a_replay_gives_to_the_last_digit_what_the_retraining_gave(recorded):
     replayed = kept(public, "arrays", None)
     assert set(replayed) == set(arrays) and all(np.array_equal(replayed[name], arrays[name]) for name in arrays)
     (folder,) = (public.build / "models").glob(f"{NAME}-????????????")
-    pd.testing.assert_frame_equal(scores.score(table), SLM.load(folder).score(table), rtol=1e-5, atol=1e-5)
+    pd.testing.assert_frame_equal(scores.score(table), SLM.load(folder).score(table), rtol=1e-4, atol=1e-4)
     encoder = SLM.untrained(public.encoder).distances(table)[["pair_id", "distance"]]
-    pd.testing.assert_frame_equal(cosines, encoder, rtol=1e-5, atol=1e-5)
+    pd.testing.assert_frame_equal(cosines, encoder, rtol=1e-4, atol=1e-4)
 
 
 def test_unknown_pairs_and_scores_of_another_model_are_named_with_what_to_do(recorded):

@@ -1,5 +1,9 @@
 """Training for real, on a tiny encoder: batches, curves, determinism, going on after an interruption."""
 
+import json
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
 
 import pandas as pd
@@ -122,6 +126,22 @@ def test_an_interrupted_training_goes_on_and_ends_with_the_same_curve(encoder, t
     slm = learn("stopped")
     assert slm.provenance == whole.provenance and not (tmp_path / "stopped.work").exists()
     pd.testing.assert_frame_equal(slm.score(pairs(DEV)), whole.score(pairs(DEV)))
+
+
+def test_several_processes_train_what_one_does(encoder, tmp_path):
+    """Without dropout and in-batch negatives two halves of a step make the same mean gradient."""
+    shutil.copytree(encoder, still := tmp_path / "still")
+    config = json.loads((still / "config.json").read_text())
+    config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    (still / "config.json").write_text(json.dumps(config))
+    command = ["slm", "train", "--train", "mini:dev", "--encoder", str(still), "--epochs", "1", "--out"]
+    assert main([*command, str(tmp_path / "one")]) == 0
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2", "--module", "dre"]
+    subprocess.run([*launch, *command, str(tmp_path / "two")], check=True, timeout=300, cwd=tmp_path)
+    one, two = (SLM.load(tmp_path / name).encoder.state_dict() for name in ("one", "two"))
+    start = SLM.untrained(str(still)).encoder.state_dict()
+    moved = sum((one[name] - start[name]).abs().sum() for name in one)
+    assert sum((one[name] - two[name]).abs().sum() for name in one) < 0.05 * moved
 
 
 def test_everything_that_decides_a_training_is_in_its_fingerprint():

@@ -152,6 +152,15 @@ class Graded(SLM):
             h = self.views(pairs, batch_size, progress)
         return self.head.quality(h)
 
+    def ordered(self, table):
+        """Return by name what the curves show: of each triplet of a table of pairs whether likeness orders it right."""
+        table = table.assign(distance=self.distances(table)["distance"].to_numpy())
+        each = [
+            np.less.outer(*(part.loc[part["kind"] == kind, "distance"].to_numpy() for kind in "pa")).ravel()
+            for _, part in table.groupby("context_id")
+        ]
+        return {"triplet_accuracy": torch.from_numpy(np.concatenate(each))}
+
     def weigh(self, graded):
         """Scale the quality so that over the graded pairs it varies as much as ``s_d``: both then count alike."""
         table = _table(graded)

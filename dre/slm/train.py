@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from accelerate import PartialState
+from accelerate.utils import reduce
 from tqdm.auto import tqdm
 from transformers import get_linear_schedule_with_warmup
 
@@ -33,6 +35,9 @@ def fit(train, dev, out, recipe="paper", seed=0, encoder="minilm", progress=True
     it. ``recipe``: what `dre.slm.recipes.get` takes or returns; ``encoder``: see `dre.slm.model.load_encoder`;
     ``beside`` (`dre.slm.data.Beside`): what recipe ``graded`` learns from as well. From ``<out>.work`` an
     interrupted training goes on after its last complete epoch. DreError if ``out`` holds another model.
+
+    Started by ``accelerate launch`` several processes share the contexts of each step and average their gradients: the
+    same training, but that in-batch negatives (recipes ``released`` and ``graded``) are those of a process's own share.
     """
     recipe = recipes.get(recipe)
     out, work = Path(out), Path(f"{out}.work")
@@ -45,10 +50,16 @@ def fit(train, dev, out, recipe="paper", seed=0, encoder="minilm", progress=True
     work.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(seed)
     beside = beside or Beside()
-    slm = (Graded if recipe.mixture else SLM).untrained(encoder, recipe)
+    processes = PartialState()
+    device = processes.device if processes.num_processes > 1 else None
+    slm = (Graded if recipe.mixture else SLM).untrained(encoder, recipe, device)
     slm.provenance = provenance
+    progress = progress and processes.is_main_process
     with slm.shortened():
         slm.provenance["curves"] = _train(slm, train, dev, seed, beside, work / "epoch.pt", progress)
+    if not processes.is_main_process:
+        processes.wait_for_everyone()
+        return SLM.load(out, device)
     if recipe.mixture:
         slm.learn_quality(beside.graded, seed)
         slm.take(slm.learned())  # rounded, so that the model here is the one that is saved
@@ -62,6 +73,7 @@ def fit(train, dev, out, recipe="paper", seed=0, encoder="minilm", progress=True
         slm.set_threshold(choose_threshold(slm.score(table)["score_slm"], table["kind"], negatives))
     slm.save(out)
     shutil.rmtree(work)
+    processes.wait_for_everyone()
     return slm
 
 
@@ -98,7 +110,8 @@ def _train(slm, train, dev, seed, beside, checkpoint, progress):
             name = f"{recipe.name}, {stage.name} {epoch + 1}/{stage.epochs}"
             for start in tqdm(range(0, len(order), recipe.batch_contexts), name, disable=not progress, unit="step"):
                 batch = [shown[epoch][i] for i in order[start : start + recipe.batch_contexts]]
-                _loss(slm, batch, stage.terms, embed).backward()
+                _loss(slm, _share(batch), stage.terms, embed).backward()
+                _average([*encoder.parameters(), *head.parameters()])
                 torch.nn.utils.clip_grad_norm_([*encoder.parameters(), *head.parameters()], MAX_NORM)
                 optimizer.step()
                 schedule.step()
@@ -107,11 +120,26 @@ def _train(slm, train, dev, seed, beside, checkpoint, progress):
             parts = {"encoder": encoder, "head": head, "optimizer": optimizer, "schedule": schedule}
             state = {name: part.state_dict() for name, part in parts.items()} | {"curves": curves}
             state |= {"done": before + epoch + 1, "fingerprint": slm.provenance["fingerprint"]}
-            torch.save(state, unfinished := checkpoint.with_suffix(".partial"))
-            os.replace(unfinished, checkpoint)  # no half checkpoint is ever read
+            if PartialState().is_main_process:
+                torch.save(state, unfinished := checkpoint.with_suffix(".partial"))
+                os.replace(unfinished, checkpoint)  # no half checkpoint is ever read
     for part in (encoder, head):
         part.requires_grad_(True).eval()
     return curves
+
+
+def _share(batch):
+    """The contexts of a step that this process embeds: all of them, unless there are several processes."""
+    state = PartialState()
+    return batch[state.process_index :: state.num_processes] or batch[:1]
+
+
+def _average(parameters):
+    """Make the gradients those of all processes."""
+    if PartialState().num_processes > 1:
+        for parameter in parameters:
+            if parameter.grad is not None:
+                parameter.grad = reduce(parameter.grad, "mean")
 
 
 def _loss(slm, rows, terms, embed):
@@ -204,19 +232,10 @@ def _measure(slm, measured, stage, epoch):
     for split, contexts in measured.items():
         # In the precision of the training itself: float32 would double the cost of every epoch's end.
         with torch.autocast(slm.encoder.device.type, torch.bfloat16, enabled=native_bf16()):
-            values = _ordered(slm, contexts) if slm.recipe.mixture else _terms(slm, contexts)
+            values = slm.ordered(pairs(contexts, kinds="pa")) if slm.recipe.mixture else _terms(slm, contexts)
         point = {name: value.float().mean().item() for name, value in values.items()}
         points.append({"stage": stage, "epoch": epoch, "split": split} | point)
     return points
-
-
-def _ordered(slm, contexts):
-    found = slm.distances(table := pairs(contexts, kinds="pa")).assign(kind=table["kind"], context=table["context_id"])
-    right = [
-        np.less.outer(d[kind == "p"].to_numpy(), d[kind == "a"].to_numpy()).ravel()
-        for _, (d, kind) in ((id, (part["distance"], part["kind"])) for id, part in found.groupby("context"))
-    ]
-    return {"triplet_accuracy": torch.from_numpy(np.concatenate(right))}
 
 
 def _terms(slm, contexts):
