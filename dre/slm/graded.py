@@ -139,41 +139,44 @@ class Graded(SLM):
     @torch.no_grad()
     def distances(self, pairs, batch_size=64, progress=False):
         """Return ``pair_id, distance, s_p``: the distance is 1 - likeness, ``s_p`` the quality as `weigh` scales it."""
-        distance = 1 - self.head.likeness(self.views(pairs, batch_size, progress)).double()
+        distance = self.distance(pairs, batch_size, progress)
+        with self.as_it_was():
+            quality = self.head.quality(self.views(pairs, batch_size, progress)).double().cpu().numpy()
         center, scale = self.provenance.get("quality", (0.0, 1.0))
-        s_p = 0.5 + scale * (self.quality(pairs, batch_size, progress).double() - center)
-        columns = {"distance": distance.cpu().numpy(), "s_p": s_p.cpu().numpy()}
+        columns = {"distance": distance, "s_p": 0.5 + scale * (quality - center)}
         return pd.DataFrame({"pair_id": list(pairs["pair_id"])} | columns)
 
     @torch.no_grad()
-    def quality(self, pairs, batch_size=64, progress=False):
-        """Return the unbounded quality of each pair, a tensor (n,)."""
-        with self.as_it_was():
-            h = self.views(pairs, batch_size, progress)
-        return self.head.quality(h)
+    def distance(self, pairs, batch_size=64, progress=False):
+        """Return 1 - likeness of each pair, an array (n,)."""
+        return 1 - self.head.likeness(self.views(pairs, batch_size, progress)).double().cpu().numpy()
 
     def ordered(self, table):
         """Return by name what the curves show: of each triplet of a table of pairs whether likeness orders it right."""
-        table = table.assign(distance=self.distances(table)["distance"].to_numpy())
+        table = table.assign(distance=self.distance(table))
         each = [
             np.less.outer(*(part.loc[part["kind"] == kind, "distance"].to_numpy() for kind in "pa")).ravel()
             for _, part in table.groupby("context_id")
         ]
         return {"triplet_accuracy": torch.from_numpy(np.concatenate(each))}
 
-    def weigh(self, graded):
-        """Scale the quality so that over the graded pairs it varies as much as ``s_d``: both then count alike."""
-        table = _table(graded)
-        quality, spread = self.quality(table).double(), self.provenance["d_max"] - self.provenance["d_min"]
-        scale = float(self.distances(table)["distance"].std() / spread / quality.std())
-        self.provenance["quality"] = [float(quality.mean()), scale]
-
     def learn_quality(self, graded, seed):
-        """Train the quality head on (context id, turns, response, score 0-5), on the encoder as it was."""
+        """Train the quality head on (context id, turns, response, score 0-5), on the encoder as it was.
+
+        Returns what that made of their views, for `weigh`.
+        """
         table = _table(graded)
         with self.as_it_was():
             h = self.views(table)
         self.learn_from(h, table["score"], table["context_id"], seed)
+        return h
+
+    @torch.no_grad()
+    def weigh(self, graded, h):
+        """Scale the quality so that over the graded pairs it varies as much as ``s_d``: both then count alike."""
+        quality, spread = self.head.quality(h).double(), self.provenance["d_max"] - self.provenance["d_min"]
+        scale = self.distance(_table(graded)).std(ddof=1) / spread / quality.std().item()
+        self.provenance["quality"] = [quality.mean().item(), float(scale)]
 
     def learn_from(self, h, score, context_id, seed):
         """Train the quality head on embedded views (3, n, d), grades (0-5) and the ids of their contexts."""

@@ -163,6 +163,10 @@ class SLM:
         columns = {"distance": d.double().cpu().numpy(), "s_p": p.double().cpu().numpy()}
         return pd.DataFrame({"pair_id": list(pairs["pair_id"])} | columns)
 
+    def distance(self, pairs):
+        """Return the distance of each pair alone, an array (n,)."""
+        return self.distances(pairs)["distance"].to_numpy()
+
     def score(self, pairs, batch_size=64, progress=False):
         """Score a table of ``pair_id, context`` (turns, oldest first), ``response``, Eq. 17-19.
 
@@ -182,8 +186,8 @@ class SLM:
 
     def calibrate(self, contexts):
         """Store d_min and d_max of Eq. 18 from the positive and adversarial pairs of training contexts (reading 6)."""
-        d = self.distances(pairs_of(contexts, kinds="pa"))["distance"]
-        if d.isna().any() or d.min() == d.max():
+        d = self.distance(pairs_of(contexts, kinds="pa"))
+        if np.isnan(d).any() or d.min() == d.max():
             raise DreError("the training distances are constant or not finite: the training has diverged")
         sets = Counter(f"{context.set} {context.split}" for context in contexts)
         self.provenance |= {"d_min": float(d.min()), "d_max": float(d.max()), "sets": dict(sets)}
