@@ -20,6 +20,7 @@ import pytest
 import yaml
 from conftest import needs_data
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from test_paper import HERE, SETUP
 
@@ -196,12 +197,15 @@ def requirements(*extras):
     return {canonicalize_name(need.name): need.specifier for need in map(Requirement, lines)}
 
 
-def test_lock_and_citation_fit_pyproject_and_the_lock_names_no_host_or_local_build():
+def test_lock_environment_and_citation_fit_pyproject_and_the_lock_names_no_host_or_local_build():
     pins = re.findall(r"^([^#=\s]+)==(.*)$", (HERE / "requirements.lock").read_text(), re.MULTILINE)
     locked = {canonicalize_name(name): version for name, version in pins}
     for name, allowed in requirements(*PROJECT["optional-dependencies"].keys() - {"ray"}).items():
         assert allowed.contains(locked[name]), name
     assert all(re.fullmatch(r"[\w.]+", version) for version in locked.values()) and "ray" not in locked
+    python, _, conda = yaml.safe_load((HERE / "environment.yml").read_text())["dependencies"]
+    assert SpecifierSet(PROJECT["requires-python"]).contains(python.removeprefix("python="))
+    assert conda == {"pip": ["-r requirements.lock", "-e ."]}
     citation = yaml.safe_load((HERE / "CITATION.cff").read_text())
     assert citation["version"] == PROJECT["version"] == __version__
     assert citation["license"] == PROJECT["license"] == "MIT"
