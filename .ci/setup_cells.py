@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from nbclient import NotebookClient
 ROOT = Path(__file__).parents[1]
 HELD = ("torch", "numpy", "ipython", "ipykernel", "pyzmq", "tornado")
 VERSIONS = "import sys, importlib.metadata as m; print(*(f'{n} {m.version(n)}' for n in sys.argv[1:]), sep=', ')"
-ADDRESS = "https://github.com/dre-companion/dre"
+ADDRESS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Repository"]
 
 
 def source(cell):
