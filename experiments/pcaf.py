@@ -2,8 +2,8 @@
 
 First stage: DailyDialog-Gupta and DailyDialog-GRADE; distillation: these and Empathetic-GRADE. The response of each
 context that people rated highest is the right one, that of another context, in all versions, the wrong one; contexts
-that share an utterance with a test set are left out. Tested by language on DailyDialog-Zhao, PersonaChat-USR and FED turns. All of this
-was fixed before the first test.
+that share an utterance with a test set are left out. Tested by language on DailyDialog-Zhao, PersonaChat-USR and FED
+turns. All of this was fixed before the first test.
 
 Run ``python experiments/pcaf.py [seed ...]`` (default: 0 1 2). It writes ``pcaf-<variant>-seed<k>`` (``pair_id`` and a
 score for each language, four digits) into results/public/scores and keeps trainings in build/pcaf: run it again after

@@ -1,0 +1,97 @@
+"""Does a score stay where it is when the same dialogue is said in other words? The embedded corpus, version by version.
+
+The models are those of profile ``mini``, trained on the corpus's training contexts and asked about its test contexts.
+"""
+
+import copy
+import random
+
+import pandas as pd
+import torch
+import torch.nn.functional as F
+
+from dre.dialogues import pairs, parallel
+from dre.errors import DreError
+from dre.profile import profile as read_profile
+from dre.slm import losses, pcaf
+from dre.slm.scores import recorded, trained, untrained
+from dre.slm.train import MAX_NORM, distinct, embed, groups
+
+
+def versions(profile):
+    """Return the test pairs of the parallel corpus with a column for each score that a model gives.
+
+    ``pair_id, context_id, kind, version``, ``context, response``, then the scores. In profile ``public`` they are the
+    recorded ones (``RETRAIN=1`` trains and records), elsewhere the models are trained where they are not yet.
+    """
+    tables = {version: pairs(contexts).assign(version=version) for version, contexts in parallel("test").items()}
+    table, file = pd.concat(tables.values(), ignore_index=True), profile.results / "scores" / "parallel.csv.gz"
+    if recorded(profile):
+        if not file.exists():
+            raise DreError(f"recorded scores of {file.name} are missing: RETRAIN=1 trains the models and records them")
+        return table.merge(pd.read_csv(file), on=["pair_id", "version"], validate="one_to_one")
+    mini = read_profile("mini", profile.root)
+    default = trained(mini, "mini", "context", mini.seed)
+    slms = {"SLM paper": trained(mini, "mini", "paper", mini.seed), "SLM context": default}
+    slms["SLM context, steadied"] = steadied(default, parallel("train"), mini.seed)
+    found = {"cosine": 1 - untrained(mini).distances(table)["distance"]}
+    found |= {name: slm.score(table)["score_slm"] for name, slm in slms.items()}
+    for name, align in (("PCAF", True), ("PCAF, not aligned", False)):
+        metric = pcaf.PCAF.untrained(mini.encoder, pcaf.Recipe(align=align), mini.seed)
+        pcaf.train(metric, ideas(parallel("train")), mini.seed)
+        found[name] = metric.score(table)
+    found = pd.DataFrame(found)
+    if profile.name == "public":
+        kept = pd.concat([table[["pair_id", "version"]], found], axis=1)
+        kept.to_csv(file, index=False, float_format="%.4g", compression={"method": "gzip", "mtime": 0})
+    return pd.concat([table, found], axis=1)
+
+
+def ideas(found):
+    """Return one idea for each context of `dre.dialogues.parallel`: its first positive, and its first adversarial."""
+    return [
+        pcaf.Idea(tuple((c.turns, c.positives[0]) for c in each), tuple(c.adversarials[0] for c in each))
+        for each in zip(*found.values())
+    ]
+
+
+def steadied(slm, found, seed, epochs=2, batch=8, rate=5e-5):
+    """Return a copy of a calibrated SLM that learned to say of every version what `slm` says of the original.
+
+    Eq. 5 pulls the versions of a context with its reply together, [h_c; h_r] as representation; the squared distance of
+    each version's score to that of the original, as given before, stands for Eq. 9 (whose target is the mean).
+    """
+    student, each = copy.deepcopy(slm), ideas(found)
+    student.recipe = pcaf.Recipe(learning_rate=rate, head_learning_rate=rate)
+    optimizer = torch.optim.AdamW(groups(student))
+    for epoch in range(epochs):
+        draw = random.Random(f"{seed}/{epoch}")
+        order = draw.sample(each, len(each))
+        student.encoder.train(), student.head.eval()
+        for start in range(0, len(order) - 1, batch):
+            some = order[start : start + batch]
+            with torch.no_grad():
+                _, target = _read(slm, some)
+            h, s = _read(student, some)
+            loss = pcaf.alignment(*h) / len(some) + ((s - target[..., :1]) ** 2).mean()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(student.encoder.parameters(), MAX_NORM)
+            optimizer.step()
+            optimizer.zero_grad()
+    student.encoder.eval()
+    student.recipe = slm.recipe
+    return student
+
+
+def _read(slm, some):
+    """Return ([h_c; h_r], score) of ideas, right and wrong responses first: (2, B, V, 2 d) and (2, B, V)."""
+    rows = [[(slm.context(turns), r) for turns, r in idea.versions] for idea in some]
+    wrong = [[(c, r) for (c, _), r in zip(row, idea.wrong)] for row, idea in zip(rows, some)]
+    texts, place = distinct(text for each in (rows, wrong) for row in each for pair in row for text in pair)
+    index = torch.tensor([[[[place[t] for t in pair] for pair in row] for row in each] for each in (rows, wrong)])
+    h = slm.head(embed(slm.encoder, texts))
+    h_c, h_r = h["anchor"][index[..., 0]], h["robust"][index[..., 1]]
+    low, high = slm.provenance["d_min"], slm.provenance["d_max"]
+    p = slm.head.logits(h_c, h_r).softmax(dim=-1)[..., losses.POSITIVE]
+    s = 1 - (losses.distance(h_c, h_r) - low) / (high - low) + p
+    return torch.cat([F.normalize(h_c, dim=-1), F.normalize(h_r, dim=-1)], dim=-1), s
