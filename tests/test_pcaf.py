@@ -6,7 +6,7 @@ from conftest import needs_data
 
 from dre import ratings
 from dre.dialogues import VERSIONS, pairs, parallel
-from dre.slm import pcaf
+from dre.slm import SLM, pcaf, recipes, steady
 from dre.slm.pcaf import PCAF, Idea, Recipe
 
 # Two ideas in two versions, in the plane: cosines are 1, 0 or -1, and exp(cos / 0.5) is e^2, 1 or e^-2.
@@ -118,3 +118,20 @@ def test_translations_have_the_rows_of_the_rated_set():
         assert (other["pair_id"] == table["pair_id"]).all() and (other["human"] == table["human"]).all()
         assert (other["context"].map(len) == table["context"].map(len)).all()
         assert (other["response"] != table["response"]).mean() > 0.98
+
+
+def test_a_slm_reads_ideas_as_it_scores_them_and_alignment_trains_a_copy(encoder):
+    torch.manual_seed(0)
+    slm = SLM.untrained(encoder, recipes.get("context"))
+    found = {version: contexts[:8] for version, contexts in parallel("train").items()}
+    slm.calibrate(found["original"])
+    tables = {version: pairs(contexts, "pa") for version, contexts in found.items()}
+    before, own = {v: slm.score(table)["score_slm"] for v, table in tables.items()}, steady.ideas(found)
+    h, read = (each.detach() for each in steady._read(slm, own))
+    for i, first in enumerate((0, 2)):  # of a context's four: the first positive, the first adversarial
+        expected = torch.tensor([list(scores[first::4]) for scores in before.values()]).T.double()
+        assert torch.allclose(read[i].double(), expected, atol=0.05 * expected.std().item())
+    after = steady.aligned(slm, found, 0, epochs=20, rate=1e-3)
+    assert pcaf.alignment(*steady._read(after, own)[0].detach()) < 0.95 * pcaf.alignment(*h)
+    assert after.recipe == slm.recipe
+    assert slm.score(tables["es"])["score_slm"].tolist() == pytest.approx(before["es"].tolist(), abs=1e-5)

@@ -14,6 +14,7 @@ from dre.dialogues import pairs, parallel
 from dre.errors import DreError
 from dre.profile import profile as read_profile
 from dre.slm import losses, pcaf
+from dre.slm.model import native_bf16
 from dre.slm.scores import recorded, trained, untrained
 from dre.slm.train import MAX_NORM, distinct, embed, groups
 
@@ -33,7 +34,7 @@ def versions(profile):
     mini = read_profile("mini", profile.root)
     default = trained(mini, "mini", "context", mini.seed)
     slms = {"SLM paper": trained(mini, "mini", "paper", mini.seed), "SLM context": default}
-    slms["SLM context, steadied"] = steadied(default, parallel("train"), mini.seed)
+    slms["SLM context, aligned"] = aligned(default, parallel("train"), mini.seed)
     found = {"cosine": 1 - untrained(mini).distances(table)["distance"]}
     found |= {name: slm.score(table)["score_slm"] for name, slm in slms.items()}
     for name, align in (("PCAF", True), ("PCAF, not aligned", False)):
@@ -55,8 +56,8 @@ def ideas(found):
     ]
 
 
-def steadied(slm, found, seed, epochs=2, batch=8, rate=5e-5):
-    """Return a copy of a calibrated SLM that learned to say of every version what `slm` says of the original.
+def aligned(slm, found, seed, epochs=2, batch=8, rate=5e-5):
+    """Return a copy of a calibrated SLM, trained on so that versions are told alike: does that steady it?
 
     Eq. 5 pulls the versions of a context with its reply together, [h_c; h_r] as representation; the squared distance of
     each version's score to that of the original, as given before, stands for Eq. 9 (whose target is the mean).
@@ -71,9 +72,9 @@ def steadied(slm, found, seed, epochs=2, batch=8, rate=5e-5):
         for start in range(0, len(order) - 1, batch):
             some = order[start : start + batch]
             with torch.no_grad():
-                _, target = _read(slm, some)
+                _, target = _read(slm, [pcaf.Idea(idea.versions[:1], idea.wrong[:1]) for idea in some])
             h, s = _read(student, some)
-            loss = pcaf.alignment(*h) / len(some) + ((s - target[..., :1]) ** 2).mean()
+            loss = pcaf.alignment(*h) / len(some) + ((s - target) ** 2).mean()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(student.encoder.parameters(), MAX_NORM)
             optimizer.step()
@@ -89,9 +90,12 @@ def _read(slm, some):
     wrong = [[(c, r) for (c, _), r in zip(row, idea.wrong)] for row, idea in zip(rows, some)]
     texts, place = distinct(text for each in (rows, wrong) for row in each for pair in row for text in pair)
     index = torch.tensor([[[[place[t] for t in pair] for pair in row] for row in each] for each in (rows, wrong)])
-    h = slm.head(embed(slm.encoder, texts))
+    with torch.autocast(slm.encoder.device.type, torch.bfloat16, enabled=native_bf16()):
+        h = embed(slm.encoder, texts)
+    h = slm.head(h.float())
     h_c, h_r = h["anchor"][index[..., 0]], h["robust"][index[..., 1]]
     low, high = slm.provenance["d_min"], slm.provenance["d_max"]
-    p = slm.head.logits(h_c, h_r).softmax(dim=-1)[..., losses.POSITIVE]
+    logits = slm.head.logits(h_c.flatten(0, 2), h_r.flatten(0, 2))
+    p = logits.softmax(dim=-1)[:, losses.POSITIVE].view(h_c.shape[:3])
     s = 1 - (losses.distance(h_c, h_r) - low) / (high - low) + p
     return torch.cat([F.normalize(h_c, dim=-1), F.normalize(h_r, dim=-1)], dim=-1), s
