@@ -132,6 +132,6 @@ def test_a_slm_reads_ideas_as_it_scores_them_and_alignment_trains_a_copy(encoder
         expected = torch.tensor([list(scores[first::4]) for scores in before.values()]).T.double()
         assert torch.allclose(read[i].double(), expected, atol=0.05 * expected.std().item())
     after = steady.aligned(slm, found, 0, epochs=20, rate=1e-3)
-    assert pcaf.alignment(*steady._read(after, own)[0].detach()) < 0.95 * pcaf.alignment(*h)
+    assert pcaf.alignment(*steady._read(after, own)[0].detach()) < pcaf.alignment(*h) - 0.5
     assert after.recipe == slm.recipe
     assert slm.score(tables["es"])["score_slm"].tolist() == pytest.approx(before["es"].tolist(), abs=1e-5)
