@@ -86,7 +86,7 @@ def trained(profile, key, recipe, seed, disentangled=True):
     extra = None if recipe.mixture is None else beside(profile, dev)
     made_of = (train, dev, recipe, seed, profile.encoder, extra)
     file = _file(profile, key, recipe, seed, disentangled)
-    if recorded(profile):
+    if _recorded(profile):
         return _read(file, decisive(*made_of))
     from dre.slm.train import fit
 
@@ -99,13 +99,13 @@ def trained(profile, key, recipe, seed, disentangled=True):
 def seeds(profile, key, recipe, disentangled=True):
     """Return the seeds that `trained` has an answer for: those of a profile, of ``public`` the recorded ones."""
     files = {seed: _file(profile, key, recipes.get(recipe), seed, disentangled) for seed in profile.seeds}
-    return [seed for seed, file in files.items() if file.exists() or not recorded(profile)]
+    return [seed for seed, file in files.items() if file.exists() or not _recorded(profile)]
 
 
 def untrained(profile):
     """Return the encoder before any training, or its recorded cosine distances; ask it for ``distances(pairs)``."""
     file, made_of = profile.results / "scores" / "encoder-untrained.csv.gz", {"encoder": profile.encoder}
-    if recorded(profile):
+    if _recorded(profile):
         return _read(file, made_of)
     from dre.slm.model import SLM
 
@@ -121,7 +121,7 @@ def figure5(profile, shown):
     ``whole`` and ``robust`` (of a context h_c) of the model, ``plain`` of its control.
     """
     file = profile.results / "scores" / "figure5.npz"
-    if recorded(profile):
+    if _recorded(profile):
         with np.load(file) as kept:
             return dict(kept)
     models = [trained(profile, profile.sets[0].key, "paper", profile.seed, sep) for sep in (True, False)]
@@ -142,8 +142,8 @@ def figure5(profile, shown):
     return found
 
 
-def recorded(profile):
-    """Whether a profile lives on recorded scores: ``public`` without ``RETRAIN=1``."""
+def _recorded(profile):
+    """Whether a profile lives on recorded scores."""
     return profile.name == "public" and os.environ.get("RETRAIN", "0") in ("", "0")
 
 

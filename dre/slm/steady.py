@@ -4,6 +4,7 @@ The models are those of profile ``mini``, trained on the corpus's training conte
 """
 
 import copy
+import os
 import random
 
 import pandas as pd
@@ -15,7 +16,7 @@ from dre.errors import DreError
 from dre.profile import profile as read_profile
 from dre.slm import losses, pcaf
 from dre.slm.model import native_bf16
-from dre.slm.scores import recorded, trained, untrained
+from dre.slm.scores import trained, untrained
 from dre.slm.train import MAX_NORM, distinct, embed, groups
 
 
@@ -27,7 +28,7 @@ def versions(profile):
     """
     tables = {version: pairs(contexts).assign(version=version) for version, contexts in parallel("test").items()}
     table, file = pd.concat(tables.values(), ignore_index=True), profile.results / "scores" / "parallel.csv.gz"
-    if recorded(profile):
+    if profile.name == "public" and os.environ.get("RETRAIN", "0") in ("", "0"):
         if not file.exists():
             raise DreError(f"recorded scores of {file.name} are missing: RETRAIN=1 trains the models and records them")
         return table.merge(pd.read_csv(file), on=["pair_id", "version"], validate="one_to_one")
