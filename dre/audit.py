@@ -30,24 +30,6 @@ def falls(before, after):
     return np.where(np.abs(fall) <= 1e-5 * np.asarray(before, float).std(axis=0), 0.5, fall > 0)
 
 
-def grid(pairs, size, seed=0):
-    """Return every pair of `size` contexts and as many responses, one of each context: half positive, half adversarial.
-
-    Response by response, contexts in one order: ``pair_id`` (``<response pair_id>|<context_id>``), ``context_id`` and
-    ``context`` (shown), ``response``, ``kind`` (of the response), ``owner`` (the context it was written for).
-    """
-    contexts = pairs.drop_duplicates("context_id").set_index("context_id")["context"]
-    if size < len(contexts):
-        contexts = contexts.iloc[np.sort(np.random.default_rng(seed).choice(len(contexts), size, replace=False))]
-    rng, rows = np.random.default_rng(seed), []
-    kinds = rng.permutation(["p", "a"] * ((len(contexts) + 1) // 2))
-    for owner, kind in zip(contexts.index, kinds):
-        own = pairs[(pairs["context_id"] == owner) & (pairs["kind"] == kind)]
-        own_id, text = own[["pair_id", "response"]].iloc[rng.integers(len(own))]
-        rows += [(f"{own_id}|{name}", name, context, text, kind, owner) for name, context in contexts.items()]
-    return pd.DataFrame(rows, columns=["pair_id", "context_id", "context", "response", "kind", "owner"])
-
-
 def shares(matrix, weights=None):
     """Return the shares of variance of a score by response, context and their interaction.
 

@@ -5,7 +5,6 @@ metric that accepts replies to other conversations has not read the context, so 
 """
 
 import numpy as np
-import pandas as pd
 
 from dre import stats
 from dre.errors import DreError
@@ -62,12 +61,6 @@ def accuracy(pairs, decisions, n=1000, seed=0):
         ends = {"": "mean", "_low": "low", "_high": "high", "_sd": "sd"}
         row |= {column + end: 100 * found[name] for end, name in ends.items()}
     return row | {"n": int((~np.isnan(decisions).any(axis=1)).sum()), "seeds": decisions.shape[1]}
-
-
-def threshold_curve(pairs, scores, thresholds):
-    """Return the accuracies in percent at each threshold (Figure 6): ``threshold`` and the `COLUMNS`."""
-    rows = [{"threshold": t} | accuracy(pairs, correct(pairs, scores, t), n=0) for t in thresholds]
-    return pd.DataFrame(rows)[["threshold", *COLUMNS]]
 
 
 def length_only(train, dev, test):

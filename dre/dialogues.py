@@ -207,11 +207,8 @@ def _augmented(name):
     """Join the recorded responses of Algorithm 1 with the public contexts that their ids name."""
     public = {context.id: context for context in contexts(POOLS[name])}
     recorded = read_jsonl(repository_file("recorded", "claude-2026-11", "augmented.jsonl"))
-    return [
-        replace(public[record["id"]], set=name, split=record["split"], **_responses(record))
-        for record in recorded
-        if record["id"] in public
-    ]
+    known = [(public[record["id"]], record) for record in recorded if record["id"] in public]
+    return [replace(own, set=name, split=record["split"], **_responses(record)) for own, record in known]
 
 
 def _convai2():  # ids: convai2-valid/<line of the reply, from 0>

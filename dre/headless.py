@@ -62,7 +62,7 @@ def execute(book, profile):
     path = os.pathsep.join(filter(None, [str(profile.root), os.environ.get("PYTHONPATH")]))
     os.environ |= {"DRE_ROOT": str(profile.root), "PYTHONPATH": path, "TOKENIZERS_PARALLELISM": "false"}
     how = {"kernel_name": "python3", "language": "python", "cwd": book.path.parent, "stderr_file": sys.stderr}
-    how["extra_arguments"] = ["--log-level=ERROR"]  # else each kernel says that it listens on this machine unencrypted
+    how["extra_arguments"] = ["--log-level=CRITICAL"]  # else a kernel says that it listens unencrypted
     try:
         papermill.execute_notebook(book.path, target, {"profile": profile.name}, progress_bar=False, **how)
     except PapermillExecutionError as error:

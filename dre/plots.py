@@ -24,80 +24,11 @@ STYLE = {f"axes.{name}": value for name, value in AXES.items()} | {
     "figure.dpi": 110,
     "pdf.fonttype": 42,  # TrueType: text in the PDF stays text
 }
-MODELS = {True: ("with disentanglement", BLUE), False: ("without", ORANGE)}
-KINDS = {"c": ("context", BLUE, "*", 110), "p": ("positive", ORANGE, "o", 26), "a": ("adversarial", GREEN, "s", 24)}
-ACCURACIES = {
-    "positive": ("positive accepted", BLUE, "-"),
-    "adversarial": ("adversarial rejected", ORANGE, "-"),
-    "overall": ("overall (mean of the two)", "black", "-"),
-    "random_rejected": ("random negative rejected", PURPLE, "--"),
-}
 
 
 def style():
     """Set the style of every figure: white grid, colours that colour-blind people tell apart, thin spines."""
     seaborn.set_theme(context="paper", style="whitegrid", palette=list(COLOURS), font="DejaVu Sans", rc=STYLE)
-
-
-def curves(table, loss, accuracy):
-    """Draw a loss and an accuracy by epoch, one column per data set: Figures 3 and 4.
-
-    ``table`` has ``set, disentangled`` (bool), ``split`` (train or dev), ``epoch``; ``loss`` and ``accuracy`` (a share,
-    drawn in percent) are its column and the axis label. A line is the mean of an epoch's rows (seeds), the faint dots.
-    """
-    sets = table["set"].unique()
-    fig, axes = plt.subplots(2, len(sets), squeeze=False, sharex="col", sharey="row")
-    fig.set_size_inches(max(3.0 * len(sets), 4.2), 4.6)
-    for (row, column), ax in np.ndenumerate(axes):
-        name, label = (loss, accuracy)[row]
-        values = table.assign(y=table[name] * (100 if row else 1))[table["set"] == sets[column]]
-        for (disentangled, split), rows in values.groupby(["disentangled", "split"], sort=False):
-            (text, colour), mean = MODELS[disentangled], rows.groupby("epoch")["y"].mean()
-            ax.plot(rows["epoch"], rows["y"], ".", color=colour, markersize=4, alpha=0.35)
-            line = "-" if split == "dev" else ":"
-            ax.plot(mean.index, mean, line, color=colour, marker="o", markersize=3, label=f"{text}, {split}")
-        ax.set_xticks(sorted(values["epoch"].unique()))
-        axes[0, column].set_title(sets[column])
-        axes[1, column].set_xlabel("epoch (0: before training)")
-        axes[row, 0].set_ylabel(label)
-    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
-    return fig
-
-
-def projections(points):
-    """Draw Figure 5 from ``context_id, view, kind`` (c, p or a), ``x, y`` (in [-1, 1]): a row of panels per view."""
-    contexts, views = points["context_id"].unique(), points["view"].unique()
-    size = (2.3 * len(contexts), 2.3 * len(views) + 0.3)
-    fig, axes = plt.subplots(len(views), len(contexts), figsize=size, squeeze=False)
-    for (row, column), ax in np.ndenumerate(axes):
-        part = points[(points["view"] == views[row]) & (points["context_id"] == contexts[column])]
-        for kind, (label, colour, marker, area) in KINDS.items():
-            rows, shape = part[part["kind"] == kind], {"marker": marker, "edgecolors": "white", "linewidths": 0.5}
-            ax.scatter(rows["x"], rows["y"], s=area, c=colour, label=label, zorder=4 if kind == "c" else 3, **shape)
-        ax.set(xticks=[], yticks=[], xlim=(-1.15, 1.15), ylim=(-1.15, 1.15), aspect="equal")
-        ax.spines[["top", "right"]].set_visible(True)
-        axes[0, column].set_title(contexts[column], fontsize=7, fontweight="normal")
-        axes[row, 0].set_ylabel(views[row])
-    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    return fig
-
-
-def thresholds(curves, chosen, printed):
-    """Draw Figure 6: accuracies over thresholds, one panel per score.
-
-    By score: ``curves`` of ``dre.classification.threshold_curve``; ``chosen`` on dev, dotted; any ``printed``, dashed.
-    """
-    fig, axes = plt.subplots(1, len(curves), figsize=(3.1 * len(curves), 3.1), sharey=True, squeeze=False)
-    for ax, (name, curve) in zip(axes[0], curves.items()):
-        for column, (label, colour, line) in ACCURACIES.items():
-            ax.plot(curve["threshold"], curve[column], line, color=colour, label=label)
-        ax.axvline(chosen[name], color="0.4", linewidth=1, linestyle=":", label="chosen on dev")
-        if name in printed:
-            ax.axvline(printed[name], color="0.4", linewidth=1, linestyle="--", label="printed in the paper")
-        ax.set(title=name, xlabel="threshold", ylim=(0, 100))
-    axes[0, 0].set_ylabel("accuracy on test (%)")
-    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    return fig
 
 
 def whiskers(ax, table, y, colour=BLUE, value="value", marker="o", label=None):

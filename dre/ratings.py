@@ -100,16 +100,6 @@ def classifier(name):
     return scores.add_prefix("dailydialog++-test/").rename_axis("pair_id")
 
 
-def unieval():
-    """Return the overall scores that UniEval predicted on TopicalChat-USR: a Series by pair_id."""
-    ids = ids_by_text("topicalchat-usr")
-    found = {
-        ids[turns_of(one["source"]), one["system_id"], one["system_output"].strip()]: one["predict_scores"]["overall"]
-        for one in _json("topical_chat_result.json")
-    }
-    return pd.Series(found, dtype=float, name="UniEval").rename_axis("pair_id")
-
-
 def labels(name=NAME):
     """Return the recorded class labels (``Positive`` or ``Negative``): a Series by pair_id."""
     table = pd.DataFrame(read_jsonl(repository_file("recorded", name, "judgements.jsonl")))

@@ -30,12 +30,6 @@ def encoder(tmp_path_factory):
 def quick(monkeypatch):
     """No key is set, and a call that fails is repeated at once."""
     monkeypatch.setattr(asking, "BACKOFF", 0.001)
-    for name in (
-        "OPENAI_API_KEY",
-        "ANTHROPIC_API_KEY",
-        "GEMINI_API_KEY",
-        "OLLAMA_API_KEY",
-        "GOOGLE_API_KEY",
-        "DRE_STORE",
-    ):
-        monkeypatch.delenv(name, raising=False)
+    for provider in ("OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE", "OLLAMA"):
+        monkeypatch.delenv(f"{provider}_API_KEY", raising=False)
+    monkeypatch.delenv("DRE_STORE", raising=False)

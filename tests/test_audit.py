@@ -36,17 +36,6 @@ def test_a_score_that_reads_no_context_falls_in_half_of_the_swaps():
     assert two.tolist() == [[1, 0.5]] * 3  # each seed has its own unit
 
 
-def test_a_grid_holds_every_response_in_every_context():
-    cells = audit.grid(made(), size=8, seed=2)
-    assert len(cells) == 64 and cells["pair_id"].is_unique
-    order = cells["owner"].drop_duplicates().tolist()
-    assert cells["context_id"].tolist() == order * 8 and cells["owner"].tolist() == list(np.repeat(order, 8))
-    assert cells.drop_duplicates("owner")["kind"].value_counts().to_dict() == {"p": 4, "a": 4}
-    source = cells["pair_id"].str.split("|").str[0]
-    assert (source.map(made().set_index("pair_id")["response"]) == cells["response"]).all()
-    assert len(audit.grid(made(5), size=60)) == 25
-
-
 def test_shares_in_a_resample_are_those_of_the_rows_and_columns_repeated():
     matrix = np.random.default_rng(0).normal(size=(6, 6))
     assert np.isnan(audit.shares(np.ones((3, 3)))).all()

@@ -65,7 +65,9 @@ def test_an_interrupt_and_words_that_are_none_have_their_exit_codes(monkeypatch,
     assert cli.main(["data", "list"]) == 130 and capsys.readouterr().err.startswith("interrupted: what was finished")
     for words in ([], ["nonsense"], ["data"]):
         pytest.raises(SystemExit, cli.main, words).match("2")
-    done = subprocess.run([sys.executable, "-m", "dre", "judge", "batch"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "dre", "data", "fetch", "none"], capture_output=True, text=True, timeout=60
+    )
     assert (done.returncode, done.stderr[:6]) == (2, "error:")
 
 

@@ -8,15 +8,9 @@ from dre import dialogues
 from dre.dialogues import Context, apart, data_hash, disjoint, load
 from dre.errors import DreError
 
-PARK = Context(
-    "dailydialog++",
-    "7",
-    "test",
-    ("Shall we walk to the park?", "It looks like rain."),
-    positives=("Then let us take umbrellas.", "A little rain never hurt."),
-    adversarials=("The park ranger retired in May.",),
-    randoms=("My cousin sells cheese.",),
-)
+FITS, NOT = ("Then let us take umbrellas.", "A little rain never hurt."), ("The park ranger retired in May.",)
+TURNS = ("Shall we walk to the park?", "It looks like rain.")
+PARK = Context("dailydialog++", "7", "test", TURNS, FITS, NOT, ("My cousin sells cheese.",))
 # The hashes name the training data of every recorded model: changing one makes all of them stale.
 HASHES = {
     ("mini", "train"): (74, "b3e14f0a6047dcb0"),
@@ -40,14 +34,6 @@ def test_ids_are_those_of_the_recorded_judgements():
         ("convai2", "convai2-valid/12", "convai2-valid/12/p0"),
     ):
         assert replace(PARK, set=set, id=id).pair_id("p", 0) == pair
-
-
-def test_data_hash_covers_every_field_and_the_order():
-    other = replace(PARK, id="8")
-    hashes = {data_hash([PARK, other]), data_hash([other, PARK]), data_hash([PARK]), data_hash([])}
-    changes = {"set": "mini", "split": "dev", "turns": ("Hm?",), "randoms": (), "domain": "topical", "facts": "Tall."}
-    hashes |= {data_hash([replace(PARK, **{field: value})]) for field, value in changes.items()}
-    assert len(hashes) == 4 + len(changes)
 
 
 @pytest.mark.parametrize(

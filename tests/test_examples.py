@@ -1,7 +1,6 @@
 """Examples for a judge: their selection, how they are shown, and that prompts without any stay what they were."""
 
 import judge_servers as servers
-import numpy as np
 import pandas as pd
 import pytest
 from judge_servers import Server
@@ -23,13 +22,6 @@ def pool():
 
 def ids(found):
     return {pair_id: [one["pair_id"] for one in shown] for pair_id, shown in found.items()}
-
-
-def test_bm25_by_hand():
-    score = examples.bm25(["ferry, ferry!", "dog"], ["The ferry is late", "My cat", "soup"])
-    idf, mean = np.log(1 + 2.5 / 1.5), 7 / 3  # one of three documents has it
-    assert score[0] == pytest.approx([2 * idf * 2.5 / (1 + 1.5 * (0.25 + 0.75 * 4 / mean)), 0, 0])
-    assert not score[1].any()
 
 
 @pytest.mark.parametrize("how", examples.HOW)

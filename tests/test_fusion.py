@@ -6,13 +6,7 @@ from dre import fusion
 from dre.errors import DreError
 
 
-def test_the_equations_by_hand():
-    s_d, s_p, llm = np.array([0.25, 1.0]), np.array([0.75, 0.0]), np.array([4.0, 3.0])
-    assert fusion.s_c(s_d, s_p).tolist() == [1.5, 0.0]  # Eq. 25
-    assert fusion.ex_dre(s_d, s_p, llm).tolist() == [6.0, 0.0]  # Eq. 26
-    assert fusion.dre(s_d, s_p, llm).tolist() == [6.0, 0.0]
-    assert fusion.dre(s_d, s_p, llm, np.array([0.5, 1]), coefficient="c").tolist() == [3.0, 0.0]
-    assert fusion.to_slm_scale(np.array([0, 2.5, 5])).tolist() == [0, 1, 2]
+def test_a_score_comes_from_the_scale_of_its_judge():
     assert fusion.to_llm_scale(np.array([1, 3, 5]), 1, 5).tolist() == [0, 2.5, 5]
     with pytest.raises(DreError, match="expected 1 to 5"):
         fusion.to_llm_scale(0.5, 1, 5)

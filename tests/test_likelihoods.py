@@ -16,14 +16,6 @@ from dre.judges.parse import Verdict
 RATED, ASKED = prompts.load("quality_overall"), prompts.load("good_response")
 
 
-def test_the_three_likeliest_ratings_are_weighed_and_yes_is_set_against_no():
-    p = {0: 0.5, 1: 0.2, 2: 0.1, 4: 0.15}
-    assert likelihoods.weighted(p) == pytest.approx((0 * 0.5 + 1 * 0.2 + 4 * 0.15) / 0.85)
-    assert likelihoods.weighted(p, 1) == 0 and likelihoods.weighted(p, 9) == pytest.approx(1.0 / 0.95)
-    assert likelihoods.goodness({"Positive": 0.3, "Negative": 0.1}) == pytest.approx(0.75)
-    assert likelihoods.goodness({"Positive": 0.3}) == 1 and likelihoods.goodness({"Negative": 0.3}) == 0
-
-
 def test_tokens_that_say_the_same_add_up_and_others_say_nothing():
     tokens = {"2": 0.3, " 2": 0.2, "3.": 0.1, "5": 0.1, "two": 0.1, "-1": 0.05, "": 0.1, "2/4": 0.05}
     found = likelihoods.probabilities({token: math.log(p) for token, p in tokens.items()}, RATED)
@@ -58,7 +50,7 @@ def test_read_is_the_place_where_the_reply_says_its_verdict():
 
 @pytest.mark.parametrize("provider", ["anthropic", "gemini"])
 def test_a_provider_without_log_probabilities_is_refused_with_what_to_use_instead(provider):
-    with pytest.raises(DreError, match=f"not to be had from {provider}: .*openai:, ollama:.*repeats"):
+    with pytest.raises(DreError, match=f"{provider} gives no log-probabilities: .*openai:, ollama:.*repeats"):
         dre.judges.open(f"{provider}:m", store=":memory:", logprobs=True)
 
 

@@ -49,14 +49,10 @@ def test_a_response_is_cut_by_tokens_and_not_by_words_and_texts_of_any_script_ge
 
 
 def test_bad_pairs_are_named(slm):
-    empty, lacking = one("yes", ()), one("yes").drop(columns="context")
-    for bad, said in (
-        (one(" "), "response of pair mine/1"),
-        (empty, "context of pair mine/1"),
-        (lacking, "lack context"),
-    ):
+    bad = {"response of pair mine/1": one(" "), "context of pair mine/1": one("yes", ())}
+    for said, table in (bad | {"lack context": one("yes").drop(columns="context")}).items():
         with pytest.raises(DreError, match=said):
-            slm.score(bad)
+            slm.score(table)
     with pytest.raises(DreError, match="no d_min and d_max"):
         SLM(slm.encoder, slm.head, slm.recipe).score(one("yes"))
 

@@ -45,9 +45,8 @@ def test_prompts_say_what_they_follow_and_render(name):
 
 def test_hashes_hold_what_is_sent_and_stay_what_they_were(tmp_path):
     known = {name: prompts.load(name).sha256[:12] for name in prompts.names()}
-    assert set(known) == {*SCALES, "classify", "generate", "refine", "good_response"} and len(
-        set(known.values())
-    ) == len(known)
+    assert set(known) == {*SCALES, "classify", "generate", "refine", "good_response"}
+    assert len(set(known.values())) == len(known)
     # replies that were paid for are found by these
     assert [known[name] for name in ("llm_only", "dre", "classify")] == ["e692a704259b", "be3fff39ad65", "308ed68754dc"]
     same = prompts.load(template(tmp_path)).sha256

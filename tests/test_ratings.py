@@ -1,10 +1,12 @@
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 from conftest import needs_data
 
 from dre import ratings
-from dre.dialogues import context_sha256, load, pairs
+from dre.dialogues import context_sha256
 from dre.fetch import read_jsonl, repository_file
 from dre.judges import qualities
 
@@ -74,22 +76,20 @@ def test_every_quality_of_fed_has_its_five_raters_and_the_recorded_judge_its_rat
                                    ("dialogue", "random0"): 0.785, ("dialogue", "bm25"): 0.764}, abs=5e-4)  # fmt: skip
 
 
-def test_no_shown_example_is_of_the_rated_dialogue():
-    table, shown = ratings.fed_qualities(), qualities.shown()
-    dialogue = table.drop_duplicates("item").set_index("item")["context_id"]
-    near = shown.dropna(subset="item")
-    assert len(near) == 500 * 3 and (near["item"].map(dialogue) != near["shown"].map(dialogue)).all()
-    said = qualities.said().groupby("examples")["item"].agg(set)
-    for examples, part in shown[shown["item"].isna()].groupby("examples"):
-        assert len(part) == 12 and not said[examples] & set(part["shown"])
-
-
-def test_released_classifiers_reach_the_accuracies_in_print():
-    test = pairs(load("dailydialog++", "test"), "par").set_index("pair_id")["kind"]
-    scores = ratings.classifier("DEB").reindex(test.index)
-    right = (scores.ge(0.5) == test.eq("p")).groupby(test).mean()
-    assert right.to_dict() == pytest.approx({"p": 0.8979, "a": 0.9553, "r": 0.8089}, abs=5e-5)
-    assert len(ratings.classifier("RUBER-Large")) == len(test) == 17130
+def test_no_shown_example_is_of_the_rated_dialogue_nor_rated_beside_it():
+    dialogue = ratings.fed_qualities().drop_duplicates("item").set_index("item")["context_id"]
+    said, near = qualities.said().groupby("examples")["item"].agg(set), 0
+    path = repository_file("recorded", "claude-2026-11", "fed_examples.json")
+    for key, shown in json.loads(path.read_text(encoding="utf-8")).items():
+        level, _, examples = key.partition("_")
+        source = {"turn": "fed-turn", "dial": "fed-dialog"}[level]
+        if isinstance(shown, dict):  # the nearest of each item
+            near += sum(map(len, shown.values()))
+            for item, indices in shown.items():
+                assert dialogue[f"{source}/{item}"] not in {dialogue[f"{source}/{index}"] for index in indices}
+        else:  # a random draw, for all items
+            assert not said[examples] & {f"{source}/{index}" for index in shown}
+    assert near == 500 * 3
 
 
 def test_training_scores_are_joined_with_their_texts():

@@ -1,6 +1,6 @@
 """The tables say what the code before the rewrite said of the same recorded scores, replies and ratings.
 
-``tests/data/reference.csv`` was computed by that earlier code, which shares nothing with today's but the data: seed 0 of
+``tests/data/reference.csv`` was computed by that earlier code, which shares nothing with today's but the data: the three seeds of
 every SLM, all recorded judges. Tolerances: 2e-6 where the arithmetic is the same, 1e-3 for BERTScore and for judges whose
 replies are parsed, 0.05 points for a fitted baseline.
 """

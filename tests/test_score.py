@@ -162,13 +162,13 @@ def test_a_bad_line_is_named_and_the_next_is_read(tmp_path):
         '{"context": ["", " "], "response": "a"}\n{"context": "a", "response": "a", "id": [1]}\n'
     )
     pairs, bad = io.pairs(io.records(tmp_path / "a.jsonl"))
-    reasons = [
-        "no record",
-        "response is None: expected a text; --field response=NAME",
-        "response is 5",
+    reasons = ["no record", "response is None: expected a text; --field response=NAME", "response is 5"]
+    reasons += [
         "response is 'h",
+        "context is ('a', None): expected turns, oldest first",
+        "context is ('', ' ')",
+        "id is [1]",
     ]
-    reasons += ["context is ('a', None): expected turns, oldest first", "context is ('', ' ')", "id is [1]"]
     assert list(pairs["line"]) == [1] and [one["line"] for one in bad] == [2, *range(4, 10)]
     assert [one["reason"][: len(reason)] for one, reason in zip(bad, reasons, strict=True)] == reasons
     # a line of CSV is where a record begins
@@ -189,14 +189,12 @@ def test_contexts_are_lists_lists_written_out_or_one_turn_per_line():
     [
         (["--method", "best", "--slm", "x"], "method is 'best': expected one of slm, slide, ex_dre, in_dre, dre"),
         ([], "method slm needs --slm: give --slm"),
-        (["--method", "ex_dre", "--slm", "x"], "method ex_dre needs --slm, --judge: give --judge"),
         (["--slm", "x", "--judge", "openai:m"], "method slm needs --slm: leave --judge out"),
         (["--method", "dre", "--slm", "x", "--judge", "openai:m"], "give --accuracies"),
         (["--slm", "x", "--accuracies", "88,98"], r"expected those of SLM and LLM in \[0, 1\]"),
         (["--slm", "x", "--field", "answer=x"], "expected NAME=COLUMN with one of context, response"),
         (["--slm", "./none"], "0 SLMs are named './none'"),
         (["--method", "non_dre", *RECORDED, "--bf16"], "leave --bf16 out"),
-        (["--method", "calibrated", "--slm", "x", *RECORDED], "give --fusion"),
         (["--slm", "x", "-o", "o.xlsx"], "ends in .jsonl, .csv, .parquet"),
         (["--slm", "x", "-o", "no/o.csv"], "in a folder that can be written to"),
     ],
@@ -278,37 +276,23 @@ def test_an_interrupted_run_does_not_go_on_with_another_servers_judge(given, tmp
         assert set(read(tmp_path / "o.csv")["score"]) == {1.0} and len(one.requests) == 24  # none was asked twice
 
 
-def test_a_judge_that_always_fails_is_an_error_with_its_reason_and_the_advised_option_helps(
-    given, tmp_path, key, capsys
-):
-    def old(request):
-        if "response_format" in request.body:
-            return servers.error("openai", 400, "response_format is not supported by this model")
-        return servers.openai("2")
-
-    with servers.Server(old) as server:
-        run = ("score", given, "-o", tmp_path / "o.csv", *judge(server, tmp_path), "--prompt", "geval_coherence")
-        assert dre(*run, "--max-usd", "1") == 2 and "--price IN,OUT" in capsys.readouterr().err
-        few = write(records(2), tmp_path / "few.jsonl")
-        assert dre("score", few, "-o", tmp_path / "o.csv", *judge(server, tmp_path)) == 1
-        said = capsys.readouterr()
-        assert "nothing was written: 4 pairs have no score: the judge's reply is error (" in said.err
-        assert "400" in said.err and "written to" not in said.out and not list(tmp_path.glob("o.csv*"))
-        assert dre(*run, "--plain") == 0
-    assert set(read(tmp_path / "o.csv")["score_llm"]) == {2.5}  # that prompt asks for 1 to 3
-
-
-def test_replies_without_a_score_are_counted_not_lost(slm, given, tmp_path, key, capsys):
+def test_replies_without_a_score_are_counted_and_without_any_nothing_is_written(slm, given, tmp_path, key, capsys):
     def some(request):
+        if "response_format" not in request.body:  # an old model
+            return servers.error("openai", 400, "no prompt for me")
         return servers.openai("no idea" if sum(request.raw) % 3 == 0 else '{"score": 3}')
 
     with servers.Server(some) as server:
         run = ("score", given, "-o", tmp_path / "o.csv", "--slm", slm, *judge(server, tmp_path, "ex_dre"))
         assert dre(*run) == 0
-    table = read(tmp_path / "o.csv")
+        few = write(records(2), tmp_path / "few.jsonl")
+        assert dre("score", few, "-o", tmp_path / "none.csv", *judge(server, tmp_path), "--plain") == 1
+    table, said = read(tmp_path / "o.csv"), capsys.readouterr()
+    assert "nothing was written: 4 pairs have no score: the judge's reply is error (HTTP 400" in said.err
+    assert not list(tmp_path.glob("none.csv*"))
     bad = table["status"] == "malformed"
     assert 0 < bad.sum() < 24 and table["score"].isna().equals(bad) and table["reason"][bad].notna().all()
-    assert f"{bad.sum()} pairs have no score: the judge's reply is malformed (" in capsys.readouterr().err
+    assert f"{bad.sum()} pairs have no score: the judge's reply is malformed (" in said.err
 
 
 def test_a_recording_answers_by_id(slm, tmp_path, capsys):

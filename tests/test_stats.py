@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import pearsonr, spearmanr
 
-from dre import plots, stats
+from dre import stats
 from dre.errors import DreError
 
 SCIPY = {"spearman": spearmanr, "pearson": pearsonr}
@@ -119,15 +119,3 @@ def test_rows_that_do_not_belong_together_are_refused():
         stats.correlate(scores, human.sample(frac=1, random_state=0), contexts)
     with pytest.raises(DreError, match="contexts has other rows"):
         stats.correlate(scores, human, contexts[:-1])
-
-
-def test_a_forest_plot_shows_each_number_and_its_interval():
-    scores, human, contexts = made()
-    table = stats.correlate(scores, human, contexts).rename_axis("label").reset_index()
-    table = table.rename(columns={"low": "r_low", "high": "r_high"})
-    fig = plots.forest({"ours": table.assign(family=table["label"])}, value="r")
-    dots, whiskers = fig.axes[0].collections[1], fig.axes[0].collections[0]
-    assert dots.get_offsets()[:, 0].tolist() == pytest.approx(table["r"].tolist())
-    ends = [line[:, 0].tolist() for line in whiskers.get_segments()]
-    assert np.array(ends) == pytest.approx(table[["r_low", "r_high"]].to_numpy())
-    assert [tick.get_text() for tick in fig.axes[0].get_yticklabels()] == ["slm", "llm"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dre import judges
 from dre.errors import DreError
-from dre.judges import compare, files
+from dre.judges import files
 from dre.judges.store import Store
 from dre.report import Table, replace
 
@@ -36,7 +36,7 @@ def add(subparsers):
         add_options(action, required=not optional)
         action.set_defaults(run=run)
     trial = actions.add_parser("compare", help="try a judge on public rated pairs, beside the recorded judges")
-    trial.add_argument("--sets", default=",".join(compare.SETS), metavar="NAME,...", help="default: %(default)s")
+    trial.add_argument("--sets", metavar="NAME,...", help="default: personachat-usr,topicalchat-usr,fed-turn")
     trial.add_argument("--n", type=int, default=120, help="pairs in all, drawn over sets and ratings (default: 120)")
     trial.add_argument("--seed", type=int, default=0, help="of the draw (default: 0)")
     trial.add_argument("--prompt", default="llm_only", help="a prompt's name, or a template file of your own")
@@ -103,10 +103,8 @@ def _score(args):
     frame = judge.score(pairs, args.prompt, retry, ask=ask)
     lacking = frame.loc[frame["n_samples"] < judge.repeats, "pair_id"]
     if len(lacking) and not ask:
-        raise DreError(
-            f"replies to {len(lacking)} pairs are not stored, first {lacking.iloc[0]}: check judge, prompt and options "
-            "(`dre judge status` lists what is stored), or ask for them with `dre judge run`"
-        )
+        what = f"replies to {len(lacking)} pairs are not stored, first {lacking.iloc[0]}"
+        raise DreError(f"{what}: compare judge, prompt, options with `dre judge status`, or ask with `dre judge run`")
     done = _finish(frame, args.output)
     if ask:
         spent = f", ${judge.last.spent:.4f} spent" if judge.price else ""
@@ -131,7 +129,9 @@ def _import(args):
 
 def _compare(args):
     """Print a judge's row beside the recorded judges'; 1 if not all pairs were scored."""
-    judge, names = open_from(args, repeats=1), args.sets.split(",")
+    from dre.judges import compare  # the data rooms and SciPy, which no other action of this command needs
+
+    judge, names = open_from(args, repeats=1), args.sets.split(",") if args.sets else compare.SETS
     table, did = compare.compare(judge, names, args.n, args.repeats or 2, args.seed, args.prompt)
     caption = f"Spearman with people, mean of {', '.join(names)}: {did['pairs']} pairs, 95 % over contexts"
     headers = {"difference": "Less the judge asked", "pairs": "Pairs to show 0.05"}

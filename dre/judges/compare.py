@@ -20,8 +20,7 @@ def sample(name, n, seed=0):
     third = np.argsort(np.argsort(rated["human"], kind="stable")) * 3 // len(rated)
     if not 9 <= n <= len(rated):
         raise DreError(f"{n} pairs of {name}: expected between 9 and its {len(rated)}; change --n or --sets")
-    sizes = [min(n // 3 + (i < n % 3), int((third == i).sum())) for i in range(3)]
-    parts = [rated[third == i].sample(size, random_state=seed) for i, size in enumerate(sizes)]
+    parts = [rated[third == i].sample(n // 3 + (i < n % 3), random_state=seed) for i in range(3)]
     return pd.concat(parts).sort_index()
 
 

@@ -64,9 +64,7 @@ class Judge:
         self.max_usd, self.attempts, self.repeats, self.plain = max_usd, attempts, repeats, plain
         self.likeliest = 3 if logprobs is True else int(logprobs or 0)
         if self.likeliest and self.provider not in likelihoods.PROVIDERS:
-            raise DreError(
-                f"judge {spec!r}: log-probabilities are not to be had from {self.provider}: {likelihoods.INSTEAD}"
-            )
+            raise DreError(f"judge {spec!r}: {self.provider} gives no log-probabilities: {likelihoods.INSTEAD}")
         self.params = {"logprobs": True, "top_logprobs": likelihoods.TOP} if self.likeliest else {}
         self.params |= {name: value for name, value in params.items() if value is not None}
         if not min(self.concurrency, self.timeout, attempts, repeats) > 0:
@@ -106,9 +104,7 @@ class Judge:
         prompt, rows, self.last = prompts.load(prompt), rows_of(pairs), asking.Run()
         if examples is not None:
             if "examples" not in prompt.slots:
-                raise DreError(
-                    f"prompt {prompt.name} has no slot {{{{examples}}}}: use one that has, such as quality_overall"
-                )
+                raise DreError(f"prompt {prompt.name} has no slot {{{{examples}}}}: use quality_overall, say")
             rows = [row | {"examples": examples[row["pair_id"]]} for row in rows]
         found = self.replies(rows, prompt, first)
         if ask and (retry or any(reply is None for *_, reply in found)):

@@ -11,7 +11,7 @@ import pandas as pd
 
 from dre import ratings
 from dre.errors import DreError
-from dre.fetch import fetch, read_jsonl, repository_file
+from dre.fetch import fetch
 from dre.judges import prompts
 from dre.judges.recorded import Recorded
 
@@ -28,15 +28,6 @@ FILES = {  # set -> files of Claude-3-haiku and of the five models asked for P(y
     "topicalchat-usr": ("TC/tc_usr_results.json", "tc_usr_data"),
     "personachat-usr": ("PC/pc_usr_results.json", "pc_usr_data"),
     "fed-turn": ("FED/turn_results.json", "fed_data"),
-}
-SAMPLED = ("1-3, groundedness 0-1", "one item, 20 samples", "mean of the criteria, each brought to 0-1")
-ASKED = {  # judge -> prompt, scale, batch, caveat
-    CLAUDE: ("LLM-only, ours", "0-5", "60 shuffled items", "it saw many items at once; exact version not recorded"),
-    HAIKU: ("overall, others'", "1-5", "one item", "the wording is its authors', not the paper's"),
-    **dict.fromkeys(P_YES, ("one yes-no question, others'", "P(yes)", "one item", "a probability, not a rating")),
-    "GPT-3.5-0613 G-Eval": ("four criteria, score only", *SAMPLED),
-    "GPT-3.5-0613 analyse-rate": ("four criteria, analysis first", *SAMPLED),
-    "GPT-3.5-0613 rate-explain": ("four criteria, rating first", *SAMPLED),
 }
 
 
@@ -70,18 +61,6 @@ def scores(name):
     return table
 
 
-def how(name):
-    """Return how each judge of `scores` was asked: ``judge, prompt, scale, batch, caveat, replies, unreadable``."""
-    rows = []
-    for judge, column in scores(name).drop(columns="pair_id").items():
-        replies, unreadable = len(column), int(column.isna().sum())
-        if judge in GPT35:
-            part = gpt35().query("judge == @judge")
-            replies, unreadable = len(part), int((part["status"] != "ok").sum())
-        rows.append((judge, *ASKED[judge], replies, unreadable))
-    return pd.DataFrame(rows, columns=["judge", "prompt", "scale", "batch", "caveat", "replies", "unreadable"])
-
-
 @functools.cache
 def gpt35():
     """Return GPT-3.5-turbo-0613's released replies on TopicalChat-USR (Chiang and Lee, 2023), read by our parser.
@@ -104,19 +83,6 @@ def gpt35():
                     rows.append((ids[key], judge, criterion, repeat, said.score_llm, said.status, said.reason))
     columns = ["pair_id", "judge", "criterion", "repeat", "score_llm", "status", "reason"]
     return pd.DataFrame(rows, columns=columns).astype({"score_llm": float})
-
-
-def criteria(name, family):
-    """Return the recorded mean of four criteria, 0-5, for the responses of one of the three core sets, by ``pair_id``.
-
-    ``family``: "geval" or "analyse_rate". Each criterion is brought from its prompt's scale to 0-1 before the mean.
-    """
-    table = pd.DataFrame(read_jsonl(repository_file("recorded", CLAUDE, "criteria.jsonl")))
-    table = table[table["prompt"] == family].set_index("pair_id")[list(CRITERIA.values())]
-    scales = np.array([prompts.load(f"{family}_{criterion}").scale for criterion in table])
-    share = (table - scales[:, 0]) / (scales[:, 1] - scales[:, 0])
-    # Rounded: equal means must stay ties, whatever the order of the sum.
-    return (5 * share.mean(axis=1)).round(9).loc[ratings.rated(name)["pair_id"]]
 
 
 def _aligned(records, rated, key, value, where):

@@ -4,8 +4,6 @@ All qualities of an item were rated in one reply, so these are no verdicts of th
 one at a time, and no judge of `dre.judges.open` repeats them.
 """
 
-import json
-
 import pandas as pd
 
 from dre.errors import DreError
@@ -13,7 +11,6 @@ from dre.fetch import read_jsonl, repository_file
 from dre.ratings import NAME
 
 SETTINGS = {"zero": "zero-shot", "random0": "random 1", "random1": "random 2", "random2": "random 3", "bm25": "BM25"}
-_LEVELS = {"turn": "fed-turn", "dial": "fed-dialog"}
 
 
 def said(name=NAME):
@@ -29,14 +26,3 @@ def said(name=NAME):
         seen.add(about)
         rows += [(*about, quality, float(score)) for quality, score in record["ratings"].items()]
     return pd.DataFrame(rows, columns=["item", "examples", "quality", "score"])
-
-
-def shown(name=NAME):
-    """Return which items were shown: ``examples, item, shown`` (an item); of random draws ``item`` is None: any."""
-    path, rows = repository_file("recorded", name, "fed_examples.json"), []
-    for key, found in json.loads(path.read_text(encoding="utf-8")).items():
-        level, _, examples = key.partition("_")
-        for item, indices in found.items() if isinstance(found, dict) else [(None, found)]:
-            item = item and f"{_LEVELS[level]}/{item}"
-            rows += [(examples, item, f"{_LEVELS[level]}/{index}") for index in indices]
-    return pd.DataFrame(rows, columns=["examples", "item", "shown"])

@@ -191,9 +191,8 @@ def find(name):
     name = str(name)
     if Path(name).is_dir():
         return Path(name).resolve()
-    trained = [
-        path.parent for root in {Path.cwd().resolve(), REPOSITORY} for path in root.glob("build/*/models/*/slm.json")
-    ]
+    roots = {Path.cwd().resolve(), REPOSITORY}
+    trained = [path.parent for root in roots for path in root.glob("build/*/models/*/slm.json")]
     found = sorted(path for path in trained if path.name.startswith(name))
     if len(found) == 1:
         return found[0]
@@ -205,7 +204,7 @@ def find(name):
 
 
 def _pairs(contexts, responses, references=None, ids=None, systems=None):
-    """Checked pairs of sequences from Python, as `dre.score.io.table` makes them of a file."""
+    """Checked pairs of sequences from Python, as `dre.score.io.pairs` makes them of a file."""
     given = {"context": contexts, "response": responses, "reference": references, "id": ids, "system": systems}
     given = {name: list(values) for name, values in given.items() if values is not None}
     if len(lengths := {len(values) for values in given.values()}) > 1 or not given["response"]:

@@ -26,12 +26,8 @@ def add(subparsers):
     option("--slm", metavar="NAME", help="a folder, a Hub id, or the beginning of a model trained by `make paper`")
     option("--method", default="slm", help="slm (default), slide, ex_dre, in_dre, dre, calibrated or non_dre")
     option("--prompt", metavar="NAME|FILE", help="ask the judge with another prompt than the method's own")
-    option(
-        "--accuracies",
-        type=lambda text: [*map(float, text.split(","))],
-        metavar="SLM,LLM",
-        help="of in_dre and dre: such as 0.88,0.98",
-    )
+    two = {"type": lambda text: [*map(float, text.split(","))], "metavar": "SLM,LLM"}
+    option("--accuracies", help="of in_dre and dre: such as 0.88,0.98", **two)
     option("--fusion", metavar="FILE", help="of method calibrated: what dre calibrate wrote")
     option("--skip-bad", action="store_true", help="write records that cannot be scored to <output>.bad.jsonl, go on")
     option("--bf16", action="store_true", help="embed in bfloat16: faster where the hardware has it, and less exact")

@@ -114,29 +114,16 @@ def untrained(profile):
     return Scores(file, slm) if profile.name == "public" else slm
 
 
-def figure5(profile, shown):
-    """Return the embeddings of Figure 5: of recipe ``paper`` on the profile's first set, with and without sep().
+def kept(profile, name, make):
+    """Return arrays by name: those of ``make()``, or for profile ``public``, without ``RETRAIN=1``, the recorded ones.
 
-    Arrays ``context_id``, ``kind`` ("c", "p", "a": each context ``shown``, its positives, its adversarials), and (n, d)
-    ``whole`` and ``robust`` (of a context h_c) of the model, ``plain`` of its control.
+    They are recorded beside the scores, as ``<name>.npz``.
     """
-    file = profile.results / "scores" / "figure5.npz"
+    file = profile.results / "scores" / f"{name}.npz"
     if _recorded(profile):
-        with np.load(file) as kept:
-            return dict(kept)
-    models = [trained(profile, profile.sets[0].key, "paper", profile.seed, sep) for sep in (True, False)]
-    slm, control = (getattr(model, "slm", model) for model in models)
-    rows = [
-        (one.context_id, kind, text)
-        for one in shown
-        for kind, texts in (("c", [slm.context(one.turns)]), ("p", one.positives), ("a", one.adversarials))
-        for text in texts
-    ]
-    ids, kinds, texts = zip(*rows)
-    h = {part: value.cpu().numpy() for part, value in slm.encode(texts).items()}
-    found = {"context_id": np.array(ids), "kind": np.array(kinds), "whole": h["sentence_embedding"]}
-    found["robust"] = np.where(found["kind"][:, None] == "c", h["anchor"], h["robust"])
-    found["plain"] = control.encode(texts)["sentence_embedding"].cpu().numpy()
+        with np.load(file) as found:
+            return dict(found)
+    found = make()
     if profile.name == "public":
         np.savez_compressed(file, **found)
     return found
