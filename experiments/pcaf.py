@@ -5,15 +5,16 @@ context that people rated highest is the right one, that of another context, in 
 that share an utterance with a test set are left out. Tested by language on DailyDialog-Zhao, PersonaChat-USR and FED
 turns. All of this was fixed before the first test.
 
-Run ``python experiments/pcaf.py [seed ...]`` (default: 0 1 2). It writes ``pcaf-<variant>-seed<k>`` (``pair_id`` and a
-score for each language, four digits) into results/public/scores and keeps trainings in build/pcaf: run it again after
-an interruption, what is recorded is not done twice. A seed costs about 17 minutes of one core.
+Run ``python experiments/pcaf.py [profile]``: ``public`` (default; MiniLM, 17 minutes of one core a seed) or ``full``
+(XLM-RoBERTa-base, of the paper's kind, from the Hub; a GPU). It writes ``pcaf-<variant>-seed<k>`` (``pair_id`` and a
+score for each language, four digits) into results/<profile>/scores; what is recorded there is not done twice.
 """
 
 import hashlib
 import json
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -25,11 +26,12 @@ from dre import ratings
 from dre.dialogues import Context, disjoint
 from dre.slm import SLM, pcaf
 
-ROOT = Path(__file__).resolve().parents[1]
-SCORES = ROOT / "results" / "public" / "scores"
+PROFILE = (sys.argv[1:] or ["public"])[0]
+SCORES = Path(__file__).resolve().parents[1] / "results" / PROFILE / "scores"
 FIRST, MORE = ("dailydialog-gupta", "dailydialog-grade"), ("empathetic-grade",)
 TESTS = ("dailydialog-zhao", "personachat-usr", "fed-turn")
-ENCODER, TOKENS = "minilm", 64  # of context and response the last ones: half of 128, a third of the time
+ENCODER = {"public": "minilm", "full": "xlm-roberta-base"}[PROFILE]
+SEEDS, TOKENS = (0, 1, 2), 64  # of context and response the last ones: half of 128, a third of the time
 
 
 def ideas(name):
@@ -75,7 +77,7 @@ def write(table, name, about=None):
         path.with_name(f"{name}.json").write_text(json.dumps(about, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def main(seeds):
+def main():
     """Train, score, write; print what it cost."""
     (one, out_one), (two, out_two), (three, out_three) = map(ideas, FIRST + MORE)
     first, more, tables = [*one, *two], [*one, *two, *three], tests()
@@ -84,37 +86,33 @@ def main(seeds):
     shown = shown[(shown["set"] == "dailydialog-zhao") & shown["reference"].notna()].index
     digest = hashlib.sha256(json.dumps([idea.versions for idea in more], ensure_ascii=False).encode()).hexdigest()
     ids = tables["en"][["pair_id"]]
-    if not (SCORES / "pcaf-cosine.csv.gz").exists():
-        slm = SLM.untrained(ENCODER)
-        write(
-            ids.assign(**{code: 1 - slm.distances(table)["distance"] for code, table in tables.items()}), "pcaf-cosine"
-        )
-    for seed in seeds:
+
+    def drawn(metric):
+        return torch.stack([metric.features(table.loc[shown]) for table in tables.values()])
+
+    if not (SCORES / "pcaf-cosine.json").exists():
+        cosines = {code: 1 - SLM.untrained(ENCODER).distances(table)["distance"] for code, table in tables.items()}
+        untrained = pcaf.PCAF.untrained(ENCODER, pcaf.Recipe(max_seq_length=TOKENS))
+        write(ids.assign(**cosines), "pcaf-cosine", neighbours(drawn(untrained)))
+    for seed in SEEDS:
         for align in (True, False):
-            names = {"align" if align else "plain": 0, "align-distil" if align else "distil": 1}
+            names = ("align", "align-distil") if align else ("plain", "distil")
             if all((SCORES / f"pcaf-{name}-seed{seed}.json").exists() for name in names):
                 continue
-            started, spent = time.monotonic(), time.process_time()
-            recipe = pcaf.Recipe(align=align, max_seq_length=TOKENS)
-            about = pcaf.describe((first, more), recipe, seed, ENCODER) | {
-                "ideas_hash": digest,
-                "torch": torch.__version__,
-            }
-            mark = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:12]
-            models = pcaf.fit(first, more, ROOT / "build" / "pcaf" / mark, recipe, seed, ENCODER)
-            for name, number in names.items():
-                features = torch.stack([models[number].features(table.loc[shown]) for table in tables.values()])
-                about |= neighbours(features) | {"threads": torch.get_num_threads()}
-                scores = {code: models[number].score(table) for code, table in tables.items()}
-                about["cpu_seconds"] = round(time.process_time() - spent)
+            spent, recipe = time.process_time(), pcaf.Recipe(align=align, max_seq_length=TOKENS)
+            about = {"recipe": asdict(recipe), "seed": seed, "encoder": ENCODER, "ideas": [len(first), len(more)]}
+            about |= {"ideas_hash": digest, "torch": torch.__version__, "threads": torch.get_num_threads()}
+            for name, metric in zip(names, pcaf.fit(first, more, recipe, seed, ENCODER)):
+                features = drawn(metric)
+                scores = {code: metric.score(table) for code, table in tables.items()}
+                about |= neighbours(features) | {"cpu_seconds": round(time.process_time() - spent)}
                 write(ids.assign(**scores), f"pcaf-{name}-seed{seed}", about)
-                if seed == 0 and number == 0:
+                if seed == 0 and name in ("align", "plain"):
                     x, y = plane(features).reshape(-1, 2).T
-                    drawn = {"language": np.repeat(list(tables), len(shown)), "idea": [*shown] * len(tables)}
-                    write(pd.DataFrame(drawn | {"x": x, "y": y}), f"pcaf-plane-{name}")
-            said = f"{time.process_time() - spent:.0f} s of CPU, {time.monotonic() - started:.0f} s in all"
-            print(f"seed {seed}, {'with' if align else 'without'} alignment: {said}", flush=True)
+                    points = {"language": np.repeat(list(tables), len(shown)), "idea": [*shown] * len(tables)}
+                    write(pd.DataFrame(points | {"x": x, "y": y}), f"pcaf-plane-{name}")
+            print(f"seed {seed}, alignment {align}: {time.process_time() - spent:.0f} s of CPU", flush=True)
 
 
 if __name__ == "__main__":
-    main([int(seed) for seed in sys.argv[1:]] or [0, 1, 2])
+    main()

@@ -6,12 +6,9 @@ An idea is a context with a response, in V parallel versions (translations, para
 
 import copy
 import math
-import os
 import random
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -139,16 +136,6 @@ class PCAF:
         v, s = h[index.to(h.device)], self.head(h).squeeze(-1)[index.to(h.device)]
         return v[0], v[1], s[0], s[1]
 
-    def state(self):
-        """Return the weights, for ``torch.save``."""
-        return {"encoder": self.encoder.state_dict(), "head": self.head.state_dict()}
-
-    def restore(self, state):
-        """Take the weights of `state`; return the metric."""
-        self.encoder.load_state_dict(state["encoder"])
-        self.head.load_state_dict(state["head"])
-        return self
-
 
 def exchanged(ideas, draw):
     """Return for each idea its wrong responses; where it has none, the right ones of another idea, in all versions."""
@@ -173,8 +160,7 @@ def train(metric, ideas, seed, teacher=None):
         metric.encoder.train(), metric.head.train()
         for start in range(0, len(order) - 1, recipe.batch_ideas):  # Eq. 3 needs a second idea: no batch has one
             places = order[start : start + recipe.batch_ideas]
-            part = [ideas[i] for i in places], [wrong[i] for i in places]
-            loss = _loss(metric, teacher, *part)
+            loss = _loss(metric, teacher, [ideas[i] for i in places], [wrong[i] for i in places])
             loss.backward()
             torch.nn.utils.clip_grad_norm_([*metric.encoder.parameters(), *metric.head.parameters()], MAX_NORM)
             optimizer.step()
@@ -197,34 +183,10 @@ def _loss(metric, teacher, ideas, wrong):
     return loss / len(ideas)
 
 
-def fit(first, more, out, recipe=None, seed=0, encoder="minilm"):
-    """Return (teacher, student): trained on ideas ``first``, then a copy of it distilled on ``more``.
-
-    ``out`` is the folder that keeps both as soon as they are trained, so that an interrupted run loses one stage; name
-    it after all that decides a training.
-    """
-    out, found = Path(out), []
-    metric = PCAF.untrained(encoder, recipe, seed)
-    for name, ideas in (("teacher", first), ("student", more)):
-        path = out / f"{name}.pt"
-        if path.exists():
-            metric.restore(torch.load(path, metric.encoder.device, weights_only=True))
-        else:
-            train(metric, ideas, seed, *found)
-            out.mkdir(parents=True, exist_ok=True)
-            torch.save(metric.state(), partial := path.with_suffix(".partial"))
-            os.replace(partial, path)
-        found.append(metric)
-        metric = copy.deepcopy(metric)
-    return tuple(found)
-
-
-def describe(ideas, recipe, seed, encoder):
-    """Return what decides a training, as JSON types; ``ideas`` are counted only: name their source beside it."""
-    return {"recipe": asdict(recipe), "seed": seed, "encoder": encoder, "ideas": [len(each) for each in ideas]}
-
-
-def unknown(tokenizer, texts):
-    """Return the share of the tokens of some texts that the vocabulary does not know."""
-    ids = np.concatenate([tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts])
-    return float((ids == tokenizer.unk_token_id).mean())
+def fit(first, more, recipe=None, seed=0, encoder="minilm"):
+    """Return (teacher, student): trained on ideas ``first``, then a copy of it distilled on ``more``."""
+    teacher = PCAF.untrained(encoder, recipe, seed)
+    train(teacher, first, seed)
+    student = copy.deepcopy(teacher)
+    train(student, more, seed, teacher)
+    return teacher, student

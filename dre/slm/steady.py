@@ -4,49 +4,47 @@ The models are those of profile ``mini``, trained on the corpus's training conte
 """
 
 import copy
-import os
 import random
 
+import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
 
 from dre.dialogues import pairs, parallel
-from dre.errors import DreError
 from dre.profile import profile as read_profile
 from dre.slm import losses, pcaf
 from dre.slm.model import native_bf16
-from dre.slm.scores import trained, untrained
+from dre.slm.scores import kept, trained, untrained
 from dre.slm.train import MAX_NORM, distinct, embed, groups
+
+DEFAULT = "context"  # the recipe of the SLM that is taken where none is named
 
 
 def versions(profile):
     """Return the test pairs of the parallel corpus with a column for each score that a model gives.
 
-    ``pair_id, context_id, kind, version``, ``context, response``, then the scores. In profile ``public`` they are the
-    recorded ones (``RETRAIN=1`` trains and records), elsewhere the models are trained where they are not yet.
+    ``pair_id, context_id, kind, version``, ``context, response``, then the scores: those of profile ``public`` are
+    recorded (``RETRAIN=1`` trains and records). What parallel training makes of a score takes minutes: not in ``mini``.
     """
     tables = {version: pairs(contexts).assign(version=version) for version, contexts in parallel("test").items()}
-    table, file = pd.concat(tables.values(), ignore_index=True), profile.results / "scores" / "parallel.csv.gz"
-    if profile.name == "public" and os.environ.get("RETRAIN", "0") in ("", "0"):
-        if not file.exists():
-            raise DreError(f"recorded scores of {file.name} are missing: RETRAIN=1 trains the models and records them")
-        return table.merge(pd.read_csv(file), on=["pair_id", "version"], validate="one_to_one")
-    mini = read_profile("mini", profile.root)
-    default = trained(mini, "mini", "context", mini.seed)
-    slms = {"SLM paper": trained(mini, "mini", "paper", mini.seed), "SLM context": default}
-    slms["SLM context, aligned"] = aligned(default, parallel("train"), mini.seed)
+    table = pd.concat(tables.values(), ignore_index=True)
+    return table.assign(**kept(profile, "parallel", lambda: _scores(profile, table)))
+
+
+def _scores(profile, table):
+    mini, slms = read_profile("mini", profile.root), {}
+    for recipe in ("paper", DEFAULT):
+        slms[f"SLM {recipe}"] = trained(mini, "mini", recipe, mini.seed)
+    if profile.rated:
+        slms[f"SLM {DEFAULT}, aligned"] = aligned(slms[f"SLM {DEFAULT}"], parallel("train"), mini.seed)
     found = {"cosine": 1 - untrained(mini).distances(table)["distance"]}
     found |= {name: slm.score(table)["score_slm"] for name, slm in slms.items()}
-    for name, align in (("PCAF", True), ("PCAF, not aligned", False)):
+    for name, align in (("PCAF", True), ("PCAF, not aligned", False)) if profile.rated else ():
         metric = pcaf.PCAF.untrained(mini.encoder, pcaf.Recipe(align=align), mini.seed)
         pcaf.train(metric, ideas(parallel("train")), mini.seed)
         found[name] = metric.score(table)
-    found = pd.DataFrame(found)
-    if profile.name == "public":
-        kept = pd.concat([table[["pair_id", "version"]], found], axis=1)
-        kept.to_csv(file, index=False, float_format="%.4g", compression={"method": "gzip", "mtime": 0})
-    return pd.concat([table, found], axis=1)
+    return {name: np.asarray(score, np.float32) for name, score in found.items()}
 
 
 def ideas(found):
