@@ -72,7 +72,7 @@ def _train(slm, train, dev, seed, beside, checkpoint, progress):
         passes = [rows] * stage.epochs
         if recipe.mixture:
             passes = mixed(rows, beside, slm.context, recipe.mixture, stage.epochs, seed + number)
-        optimizer = torch.optim.AdamW(_groups(slm))
+        optimizer = torch.optim.AdamW(groups(slm))
         total = steps * stage.epochs
         schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(recipe.warmup * total), total)
         before = sum(earlier.epochs for earlier in recipe.stages[:number])
@@ -111,7 +111,7 @@ def _loss(slm, rows, terms):
     recipe, head, device = slm.recipe, slm.head, slm.encoder.device
     texts, index = pair_batch(rows) if recipe.mixture else triplet_batch(rows, recipe.pairs)
     with torch.autocast(device.type, torch.bfloat16, enabled=native_bf16()):
-        h, index = head(_embed(slm.encoder, texts)), index.to(device)
+        h, index = head(embed(slm.encoder, texts)), index.to(device)
         if recipe.mixture:
             return losses.total(losses.mixture_terms(head, h, index, terms))
         return losses.total(losses.triplet_terms(head, h, index, terms, recipe))
@@ -131,7 +131,7 @@ def triplet_batch(rows, pairs="all"):
 
     Five positives and five adversarials of a context make 25 triplets, but only 11 texts; encoded one by one, 75.
     """
-    texts, place = _distinct(text for c, positives, adversarials in rows for text in (c, *positives, *adversarials))
+    texts, place = distinct(text for c, positives, adversarials in rows for text in (c, *positives, *adversarials))
     combine = zip if pairs == "zip" else product
     triplets = [(c, p, a) for c, positives, adversarials in rows for p, a in combine(positives, adversarials)]
     return texts, torch.tensor([[place[text] for text in triplet] for triplet in triplets])
@@ -140,17 +140,17 @@ def triplet_batch(rows, pairs="all"):
 def pair_batch(rows):
     """Return the distinct texts of rows of a mixture, as above, and (m, 4): kind, two places among them, score."""
     some = [pair for row in rows for pair in row]
-    texts, place = _distinct(text for _, c, r, _ in some for text in (c, r))
+    texts, place = distinct(text for _, c, r, _ in some for text in (c, r))
     return texts, torch.tensor([(kind, place[c], place[r], score) for kind, c, r, score in some], dtype=torch.float32)
 
 
-def _distinct(texts):
+def distinct(texts):
     """The distinct texts, shortest first, and the place of each among them."""
     texts = sorted(set(texts), key=lambda text: (len(text), text))
     return texts, {text: i for i, text in enumerate(texts)}
 
 
-def _embed(encoder, texts):
+def embed(encoder, texts):
     """(n, d) embeddings that a gradient can flow through, encoded in chunks."""
     # Word vectors are looked up at once: the gradient of a lookup is as large as the vocabulary, one per chunk is slow.
     chunks = [encoder.preprocess(texts[i : i + CHUNK]) for i in range(0, len(texts), CHUNK)]
@@ -163,7 +163,7 @@ def _embed(encoder, texts):
     return torch.cat(h)
 
 
-def _groups(slm):
+def groups(slm):
     """The parameters that learn: the head at a rate of its own, biases and norms without decay."""
     groups = []
     for part, rate in ((slm.encoder, slm.recipe.learning_rate), (slm.head, slm.recipe.head_learning_rate)):
