@@ -27,6 +27,7 @@ SPLITS = {
 }
 CONTEXTS = ("convai2-valid", "topicalchat-valid_freq", "topicalchat-test_freq")
 POOLS = {"convai2-augmented": "convai2-valid", "topicalchat-augmented": "topicalchat-valid_freq"}
+VERSIONS = ("original", "paraphrase", "es", "zh")  # of the embedded corpus: English in other words, Spanish, Chinese
 TURNS = 3  # of a public context: the last utterance before it, the reply to that, the utterance to answer
 WORDS = 4  # shorter utterances ("Yes, please.") are no sign of a shared dialogue
 
@@ -108,6 +109,21 @@ def load(name, split):
         return [_context(record, name, str(record[key]), split) for record in read_jsonl(fetch(file))]
     found = _mini() if name == "mini" else _augmented(name)
     return [context for context in found if context.split == split]
+
+
+def parallel(split):
+    """Return a split of the embedded corpus in parallel `VERSIONS`: version -> list of contexts, same order and ids.
+
+    Each has two positive and two adversarial responses; an adversarial's wordplay is another one where it does not
+    translate, so that negatives are parallel in kind rather than word for word.
+    """
+    records = {record["id"]: record for record in read_jsonl(repository_file("mini", "parallel.jsonl"))}
+    original = [replace(c, positives=c.positives[:2], adversarials=c.adversarials[:2], randoms=()) for c in _mini()]
+    original, found = [context for context in original if context.split == split], {}
+    for version in VERSIONS[1:]:
+        of = [(context, records[context.id][version]) for context in original]
+        found[version] = [replace(c, turns=tuple(record["context"]), **_responses(record)) for c, record in of]
+    return {"original": original} | found
 
 
 def contexts(name):

@@ -24,6 +24,7 @@ CLASSIFIERS = ("DEB", "RUBER-Large")
 NAME = "claude-2026-11"
 _USR = {"personachat-usr": "usr_percona_chat.json", "topicalchat-usr": "usr_topical_chat.json"}
 _CRITERIA = ("Understandable", "Natural", "Maintains Context", "Engaging", "Uses Knowledge")
+LANGUAGES = {"en": "english", "es": "spanish", "zh": "chinese"}  # of the ten that xDial-Eval has
 _SPEAKER = re.compile("^(User|System):", re.MULTILINE)  # before each turn of FED; turns are text only in every set
 _IDS = ["pair_id", "context_id", "set", "system"]
 _COLUMNS = [*_IDS, "context", "response", "reference", "ratings"]
@@ -45,6 +46,25 @@ def rated(name):
     if name in _USR:
         return _usr(name)
     return _fed()[0] if name == "fed-turn" else _xdial(name)
+
+
+def translated(name):
+    """Return `rated` of a set in the `LANGUAGES` that xDial-Eval has of it: language -> table with the same rows.
+
+    ``context, response`` are in that language (machine-translated but for English). TopicalChat-USR is not there.
+    """
+    table, ending = rated(name), {"personachat-usr": "persona-usr"}.get(name, name)
+    columns = [f"{language}_{part}" for language in LANGUAGES.values() for part in ("ctx", "res")]
+    file = pd.read_csv(fetch(f"/{ending}.csv"), keep_default_na=False, usecols=columns).map(str.strip)
+    places = {}  # its rows are in another order than those of the USR file; some have one text
+    for i, key in enumerate(zip(table["context"], table["response"])):
+        places.setdefault(key, []).append(i)
+    keys = zip(file["english_ctx"].map(turns_of), file["english_res"])
+    file = file.set_index(pd.Index([places[key].pop(0) for key in keys])).sort_index()
+    return {
+        code: table.assign(context=file[f"{language}_ctx"].map(turns_of), response=file[f"{language}_res"])
+        for code, language in LANGUAGES.items()
+    }
 
 
 def fed_dialogues():

@@ -136,11 +136,6 @@ def pairs(n, start=0):
     ]
 
 
-def write_pairs(path, n):
-    path.write_text("".join(json.dumps(row) + "\n" for row in pairs(n)), encoding="utf-8")
-    return path
-
-
 def graded(request):
     """A score that depends on the prompt, so that a mix-up of replies cannot pass."""
     return openai(json.dumps({"score": sum(request.raw) % 51 / 10}))

@@ -6,7 +6,6 @@ import re
 import judge_servers as servers
 import pandas as pd
 import pytest
-from conftest import needs_data
 
 from dre import augment, dialogues, judges
 from dre.augment import algorithm, quality
@@ -170,14 +169,6 @@ def test_the_embedded_corpus_measures_as_before_and_a_leak_is_seen():
     with pytest.raises(DreError, match="three: no context"):
         quality.report({"three": contexts(2)})
     assert row["leaked"] == 50 and row["overlap_only_low"] < 73.25 < row["overlap_only_high"]
-
-
-@needs_data
-def test_recorded_responses_name_the_pairs_of_the_augmented_sets_and_one_was_labelled_otherwise():
-    loaded = pairs([one for split in ("train", "test") for one in dialogues.load("convai2-augmented", split)])
-    table = augment.recorded()
-    assert loaded["pair_id"].map(table.set_index("pair_id")["response"]).equals(loaded["response"])
-    assert len(table) == 4000 and table.loc[~table["accepted"], "pair_id"].tolist() == ["convai2-valid/3892/a4"]
 
 
 def fill(path, key, out, wrong=(), separator=",", **change):

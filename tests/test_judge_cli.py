@@ -8,7 +8,7 @@ import judge_servers as servers
 import pandas as pd
 import pytest
 from conftest import needs_data
-from judge_servers import Server, write_pairs
+from judge_servers import Server, pairs
 
 import dre.judges
 from dre.cli import main
@@ -21,7 +21,7 @@ from dre.judges.store import Store
 @pytest.fixture
 def work(tmp_path, monkeypatch, quick):
     monkeypatch.chdir(tmp_path)
-    write_pairs(tmp_path / "pairs.jsonl", 4)
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in pairs(4)))
     return tmp_path
 
 
@@ -54,6 +54,7 @@ FAULTS = {
     "no price is known": ["run", "pairs.jsonl", "--max-usd", "1"],
     "expected NAME=JSON": ["run", "pairs.jsonl", "--param", "seed"],
     "would break the count of money": ["run", "pairs.jsonl", "--param", "n=5"],
+    "no rated set 'fed'": ["compare", "--sets", "fed"],
 }
 
 
@@ -182,12 +183,3 @@ def test_a_live_judge_stands_beside_the_recorded_ones_on_the_same_sample(work, c
     assert gap["difference"] == pytest.approx(gap["spearman"] - sum(expected) / 2, abs=1e-5) and gap["pairs"] > 100
     assert "29 of 30 pairs" in out and "replies): 1.00" in out and "without a score: 3.3%" in out
     assert "dollars per 1,000 replies: 0.06" in out and "60 calls, $0.0036" in out
-
-
-@needs_data
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [(["--sets", "fed"], "no rated set 'fed'"), (["--sets", "fed-turn", "--n", "376"], "between 9 and its 375")],
-)
-def test_what_cannot_be_compared_is_said(work, capsys, options, said):
-    assert dre_judge("compare", *options) == 2 and said in capsys.readouterr().err

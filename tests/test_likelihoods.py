@@ -1,12 +1,10 @@
-"""Scores from log-probabilities: by hand, through the real SDKs, and from a tiny causal model behind a server."""
+"""Scores from log-probabilities: by hand, and through the real SDKs."""
 
 import math
 
 import judge_servers as servers
 import pytest
-import torch
 from judge_servers import Server, pairs
-from transformers import GPT2Config, GPT2LMHeadModel
 
 import dre.judges
 from dre.errors import DreError
@@ -89,39 +87,3 @@ def test_log_probabilities_are_asked_for_kept_and_read(provider, tmp_path):
     assert (sent["logprobs"], sent["top_logprobs"]) == (True, 20) and "logprobs" not in sent.get("options", {})
     signature = dre.judges.open(f"{provider}:m", store=":memory:", logprobs=True).signature
     assert "logprobs=3" in signature
-
-
-class Tiny:
-    """A causal model of random weights that reads bytes, behind OpenAI's protocol; what it says is always a digit."""
-
-    def __init__(self):
-        torch.manual_seed(1)
-        size = {"vocab_size": 256, "n_positions": 4096, "n_embd": 32, "n_layer": 2, "n_head": 2}
-        config = GPT2Config(**size, bos_token_id=0, eos_token_id=0, initializer_range=0.5)
-        self.model = GPT2LMHeadModel(config).eval()
-
-    def logits(self, text):
-        with torch.no_grad():
-            return self.model(torch.tensor([list(text.encode())])).logits[0, -1].double()
-
-    def __call__(self, request):
-        logits = self.logits(request.body["messages"][-1]["content"])
-        logits[[i for i in range(256) if chr(i) not in "01234"]] -= 9  # or a digit would hardly be among the likeliest
-        top = [{"token": chr(i), "logprob": v, "bytes": [i]} for v, i in zip(*map(
-            torch.Tensor.tolist, logits.log_softmax(-1).topk(request.body["top_logprobs"])))]  # fmt: skip
-        answer = servers.openai(top[0]["token"])
-        answer.body["choices"][0]["logprobs"] = {"content": [top[0] | {"top_logprobs": top}], "refusal": None}
-        return answer
-
-
-def test_a_tiny_causal_model_is_scored_as_its_own_softmax_says():
-    tiny, rows = Tiny(), pairs(4)
-    with Server(tiny) as server:
-        table = dre.judges.open("openai:tiny", store=":memory:", base_url=server.url, logprobs=True).score(
-            rows, "quality_overall"
-        )
-    for row, score in zip(rows, table["score_llm"]):
-        p = tiny.logits(RATED.render(row)[-1]["content"])[[ord(digit) for digit in "01234"]].softmax(-1)
-        best = p.topk(3)  # of the five ratings: what the others take cancels out
-        assert score == pytest.approx(float((best.indices * best.values).sum() / best.values.sum()), abs=1e-9)
-    assert table["score_llm"].nunique() == 4

@@ -7,6 +7,7 @@ import hashlib
 import inspect
 import pkgutil
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -19,10 +20,11 @@ import pytest
 import yaml
 from conftest import needs_data
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from test_paper import HERE, SETUP
 
-from dre import __version__, dialogues, ratings, words
+from dre import __version__, cli, dialogues, ratings, words
 from dre.headless import code_cells, code_hash, notebooks, source
 from dre.paper import COMMITTED, MADE, SCORES, manifest, written
 from dre.profile import profile
@@ -47,8 +49,6 @@ def test_a_notebook_begins_with_title_badge_parameters_and_setup_and_its_cells_a
     for number, cell in enumerate(code_cells(book.content), 1):
         lines = [line for line in source(cell).splitlines() if line.strip()]
         assert len(lines) <= 15 and max(map(len, lines), default=0) <= 100, f"cell [{number}]"
-    links = [link for cell in book.content["cells"] for link in re.findall(r"\]\((\d\d_\w+\.ipynb)", source(cell))]
-    assert not [link for link in links if not (HERE / "notebooks" / link).exists()]
 
 
 @each_notebook
@@ -109,6 +109,16 @@ def tracked(*folders):
     paths = [HERE / name for name in done.stdout.split("\0") if name]
     paths = paths or [path for folder in folders for path in (HERE / folder, *(HERE / folder).rglob("*"))]
     return sorted(path for path in paths if path.is_file())
+
+
+@pytest.mark.parametrize("path", tracked("README.md", "docs", "notebooks"), ids=lambda path: path.name)
+def test_links_lead_somewhere_and_commands_are_taken_as_typed(path):
+    text = path.read_text().replace("\\\n", "").replace("dailydialog++:", "mini:")  # which needs no download
+    links = re.findall(r"\]\(([\w./-]+\.(?:md|ipynb|png|csv))[)#]", text)
+    assert [link for link in links if not (path.parent / link).exists()] == []
+    for line in re.findall(r"^(?:CUDA_VISIBLE_DEVICES=\d )?dre ([^$\n]+)$", text, re.MULTILINE):
+        words = shlex.split(line, comments=True)
+        cli._parser(words[0]).parse_args(words)
 
 
 def test_every_file_of_results_and_figures_is_written_by_one_notebook_and_tables_are_few():
@@ -187,12 +197,15 @@ def requirements(*extras):
     return {canonicalize_name(need.name): need.specifier for need in map(Requirement, lines)}
 
 
-def test_lock_and_citation_fit_pyproject_and_the_lock_names_no_host_or_local_build():
+def test_lock_environment_and_citation_fit_pyproject_and_the_lock_names_no_host_or_local_build():
     pins = re.findall(r"^([^#=\s]+)==(.*)$", (HERE / "requirements.lock").read_text(), re.MULTILINE)
     locked = {canonicalize_name(name): version for name, version in pins}
     for name, allowed in requirements(*PROJECT["optional-dependencies"].keys() - {"ray"}).items():
         assert allowed.contains(locked[name]), name
     assert all(re.fullmatch(r"[\w.]+", version) for version in locked.values()) and "ray" not in locked
+    python, _, conda = yaml.safe_load((HERE / "environment.yml").read_text())["dependencies"]
+    assert SpecifierSet(PROJECT["requires-python"]).contains(python.removeprefix("python="))
+    assert conda == {"pip": ["-r requirements.lock", "-e ."]}
     citation = yaml.safe_load((HERE / "CITATION.cff").read_text())
     assert citation["version"] == PROJECT["version"] == __version__
     assert citation["license"] == PROJECT["license"] == "MIT"

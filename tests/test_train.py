@@ -33,7 +33,7 @@ def test_a_batch_holds_each_text_once_and_all_triplets_and_is_embedded_as_when_s
     found = {tuple(texts[i] for i in row) for row in triplets.tolist()}
     assert found == {(slm.context(c.turns), p, a) for c in TRAIN[:3] for p in c.positives for a in c.adversarials}
     expected = slm.encode(texts)["sentence_embedding"]
-    assert torch.allclose(train._embed(slm.encoder, texts), expected, atol=1e-5)
+    assert torch.allclose(train.embed(slm.encoder, texts), expected, atol=1e-5)
 
 
 def test_curves_show_that_it_learns_and_a_second_call_only_loads(encoder, tmp_path):

@@ -35,6 +35,11 @@ BELOW = [  # (how the verdict's row begins, what is less, than what): a number, 
     ("Creative", "table6 | metric=DRE; source=ours | creative_2", "table6 | metric=Non-DRE; source=ours | creative_2"),
     ("Huynh", f"huynh_choice | {CHOICE} | difference_low", 0),
     ("Huynh", 0, f"huynh_choice | {CHOICE} | difference_high"),
+    ("PCAF", "pcaf_table7 | variant=PCAF; source=here | mean_high", "pcaf_table7 | variant=cosine, untrained; source=here | mean_low"),
+    *[("PCAF", f"pcaf_table7 | variant={a}; source=in print | mean", f"pcaf_table7 | variant={b}; source=in print | mean") for a, b in (("w/o kd & align", "w/o kd"), ("w/o kd", "PCAF"))],
+    *[("PCAF", f"pcaf_table7 | variant={v}; source=here | mean_low", 0) for v in ("PCAF", "w/o kd", "w/o kd & align")],
+    *[("PCAF", 0, f"pcaf_table7 | variant={v}; source=here | mean_high") for v in ("PCAF", "w/o kd", "w/o kd & align")],
+    ("PCAF", "pcaf_neighbours | variant=w/o kd & align | nearest_is_same_idea", "pcaf_neighbours | variant=w/o kd | nearest_is_same_idea"),
 ]  # fmt: skip
 
 

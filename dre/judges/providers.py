@@ -63,7 +63,7 @@ def connect(provider, model, base_url="", timeout=120.0, key_env=None):
     try:
         call, close = make(model, base_url or None, timeout, key or "no-key")
     except ImportError as error:
-        raise DreError(f'{error.name} is not installed: pip install "dre[judges]"') from None
+        raise DreError(f'{error.name} is not installed: pip install -e ".[judges]" in the clone') from None
 
     async def ask(messages, params, schema):
         try:

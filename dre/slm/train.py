@@ -88,11 +88,11 @@ def _train(slm, train, dev, seed, beside, checkpoint, progress):
     curves, done = kept.get("curves", []), kept.get("done", 0)  # done: epochs, of all stages
     for number, stage in enumerate(recipe.stages):
         slm.learns(stage.trains)
-        embed = partial(_embed, encoder) if "encoder" in stage.trains else _looked_up(encoder, rows)
+        vectors = partial(embed, encoder) if "encoder" in stage.trains else _looked_up(encoder, rows)
         shown = [rows] * stage.epochs
         if recipe.mixture:
             shown = passes(train, beside.dialogues, slm.context, recipe.mixture, stage.epochs, seed)
-        optimizer = torch.optim.AdamW(_groups(slm))
+        optimizer = torch.optim.AdamW(groups(slm))
         total = steps * stage.epochs
         schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(recipe.warmup * total), total)
         before = sum(earlier.epochs for earlier in recipe.stages[:number])
@@ -110,7 +110,7 @@ def _train(slm, train, dev, seed, beside, checkpoint, progress):
             name = f"{recipe.name}, {stage.name} {epoch + 1}/{stage.epochs}"
             for start in tqdm(range(0, len(order), recipe.batch_contexts), name, disable=not progress, unit="step"):
                 batch = [shown[epoch][i] for i in order[start : start + recipe.batch_contexts]]
-                _loss(slm, _share(batch), stage.terms, embed).backward()
+                _loss(slm, _share(batch), stage.terms, vectors).backward()
                 _average([*encoder.parameters(), *head.parameters()])
                 torch.nn.utils.clip_grad_norm_([*encoder.parameters(), *head.parameters()], MAX_NORM)
                 optimizer.step()
@@ -142,15 +142,15 @@ def _average(parameters):
                 parameter.grad = reduce(parameter.grad, "mean")
 
 
-def _loss(slm, rows, terms, embed):
+def _loss(slm, rows, terms, vectors):
     """Eq. 16 on a batch of rows, of which every distinct text is embedded once."""
     head, device = slm.head, slm.encoder.device
     with torch.autocast(device.type, torch.bfloat16, enabled=native_bf16()):
         if slm.recipe.mixture:
             texts, index = pair_batch(rows)
-            return head.contrast(embed(texts), index.to(device))
+            return head.contrast(vectors(texts), index.to(device))
         texts, index = triplet_batch(rows, slm.recipe.pairs)
-        return losses.total(losses.triplet_terms(head, head(embed(texts)), index.to(device), terms, slm.recipe))
+        return losses.total(losses.triplet_terms(head, head(vectors(texts)), index.to(device), terms, slm.recipe))
 
 
 def training_rows(contexts, text):
@@ -167,7 +167,7 @@ def triplet_batch(rows, pairs="all"):
 
     Five positives and five adversarials of a context make 25 triplets, but only 11 texts; encoded one by one, 75.
     """
-    texts, place = _distinct(text for c, positives, adversarials in rows for text in (c, *positives, *adversarials))
+    texts, place = distinct(text for c, positives, adversarials in rows for text in (c, *positives, *adversarials))
     combine = zip if pairs == "zip" else product
     triplets = [(c, p, a) for c, positives, adversarials in rows for p, a in combine(positives, adversarials)]
     return texts, torch.tensor([[place[text] for text in triplet] for triplet in triplets])
@@ -176,17 +176,17 @@ def triplet_batch(rows, pairs="all"):
 def pair_batch(rows):
     """Return the distinct texts of rows of recipe ``graded``, as above, and (m, 4): kind, three places among them."""
     some = [pair for row in rows for pair in row]
-    texts, place = _distinct(text for pair in some for text in pair[1:])
+    texts, place = distinct(text for pair in some for text in pair[1:])
     return texts, torch.tensor([(kind, *(place[text] for text in views)) for kind, *views in some])
 
 
-def _distinct(texts):
+def distinct(texts):
     """The distinct texts, shortest first, and the place of each among them."""
     texts = sorted(set(texts), key=lambda text: (len(text), text))
     return texts, {text: i for i, text in enumerate(texts)}
 
 
-def _embed(encoder, texts):
+def embed(encoder, texts):
     """(n, d) embeddings that a gradient can flow through, encoded in chunks."""
     # Word vectors are looked up at once: the gradient of a lookup is as large as the vocabulary, one per chunk is slow.
     chunks = [encoder.preprocess(texts[i : i + CHUNK]) for i in range(0, len(texts), CHUNK)]
@@ -202,12 +202,12 @@ def _embed(encoder, texts):
 @torch.no_grad()
 def _looked_up(encoder, rows):
     """Return what embeds the texts of rows by looking them up: an encoder that does not learn reads each once."""
-    texts, place = _distinct(text for c, positives, adversarials in rows for text in (c, *positives, *adversarials))
+    texts, place = distinct(text for c, positives, adversarials in rows for text in (c, *positives, *adversarials))
     h = encoder.encode(texts, convert_to_tensor=True, show_progress_bar=False).clone()
     return lambda texts: h[[place[text] for text in texts]]
 
 
-def _groups(slm):
+def groups(slm):
     """The parameters that learn: the head at a rate of its own, biases and norms without decay."""
     groups = []
     for part, rate in ((slm.encoder, slm.recipe.learning_rate), (slm.head, slm.recipe.head_learning_rate)):
