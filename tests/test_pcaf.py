@@ -7,7 +7,8 @@ from conftest import needs_data
 from dre import ratings
 from dre.dialogues import VERSIONS, pairs, parallel
 from dre.profile import profile
-from dre.slm import SLM, pcaf, recipes, steady
+from dre.slm import pcaf, recipes, steady
+from dre.slm.graded import Graded
 from dre.slm.pcaf import PCAF, Idea, Recipe
 
 # Two ideas in two versions, in the plane: cosines are 1, 0 or -1, and exp(cos / 0.5) is e^2, 1 or e^-2.
@@ -118,11 +119,11 @@ def test_translations_have_the_rows_of_the_rated_set():
 
 def test_a_slm_reads_ideas_as_it_scores_them_and_alignment_trains_a_copy(encoder):
     torch.manual_seed(0)
-    slm = SLM.untrained(encoder, recipes.get(steady.DEFAULT))
+    slm = Graded.untrained(encoder, recipes.get(steady.DEFAULT))
     found = {version: contexts[:8] for version, contexts in parallel("train").items()}
     slm.calibrate(found["original"])
     tables = {version: pairs(contexts, "pa") for version, contexts in found.items()}
-    before, own = {v: slm.score(table)["score_slm"] for v, table in tables.items()}, steady.ideas(found)
+    before, own = {v: slm.score(table)["s_d"] for v, table in tables.items()}, steady.ideas(found)
     h, read = (each.detach() for each in steady._read(slm, own))
     for i, first in enumerate((0, 2)):  # of a context's four: the first positive, the first adversarial
         expected = torch.tensor([list(scores[first::4]) for scores in before.values()]).T.double()
@@ -130,7 +131,7 @@ def test_a_slm_reads_ideas_as_it_scores_them_and_alignment_trains_a_copy(encoder
     after = steady.aligned(slm, found, 0, epochs=20, rate=1e-3)
     assert pcaf.alignment(*steady._read(after, own)[0].detach()) < pcaf.alignment(*h) - 0.5
     assert after.recipe == slm.recipe
-    assert slm.score(tables["es"])["score_slm"].tolist() == pytest.approx(before["es"].tolist(), abs=1e-5)
+    assert slm.score(tables["es"])["s_d"].tolist() == pytest.approx(before["es"].tolist(), abs=1e-5)
 
 
 def test_recorded_scores_of_the_parallel_corpus_are_those_of_its_test_pairs_and_of_the_default_recipe():
