@@ -60,7 +60,7 @@ def forest(panels, value="value", colours=None):
         ax.axvline(0, color="0.4", linewidth=0.8)
         ax.set(title=title, xlabel="Spearman correlation\nwith people")
         ax.grid(axis="y", visible=False)
-    axes[0, 0].set_yticks(np.arange(len(labels)), labels, fontsize=7)
+    axes[0, 0].set_yticks(np.arange(len(labels)), labels, fontsize=7 if len(labels) > 12 else 9)
     axes[0, 0].set_ylim(len(labels) - 0.4, -0.6)
     marks = [plt.Line2D([], [], color=colours[f], marker="o", markersize=4, linewidth=1, label=f) for f in families]
     fig.legend(handles=marks + axes[0, 0].get_legend_handles_labels()[0], loc="outside lower center", ncols=3)
