@@ -1,4 +1,4 @@
-"""Choose the learning rates of recipes ``paper`` and ``paper-robust`` by cross-validation over training contexts.
+"""Choose the learning rates of recipe ``paper`` by cross-validation over training contexts.
 
 Every candidate is trained twice, on one half of the contexts of DailyDialog++ that profile ``public`` trains on and
 then on the other, and measured on the half it has not seen: accuracy on each half of those at the threshold chosen on
