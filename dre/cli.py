@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import os
 import sys
 
 from dre.errors import DreError
@@ -31,7 +32,12 @@ def main(argv=None):
         if instead := GONE.get(" ".join(words[:2])):
             raise DreError(f"`dre {' '.join(words[:2])}` is no more: {instead}")
         args = _parser(words[0] if words else None).parse_args(words)
-        return args.run(args) or 0
+        status = args.run(args) or 0
+        sys.stdout.flush()  # here, where a reader that has gone is known
+        return status
+    except BrokenPipeError:  # such as `dre data list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except DreError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
