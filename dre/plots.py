@@ -50,17 +50,25 @@ def forest(panels, value="value", colours=None):
     rows = [row for table in panels.values() for row in zip(table["label"], table["family"])]
     labels, families = (list(dict.fromkeys(column)) for column in zip(*rows))
     colours = colours or {family: COLOURS[i % len(COLOURS)] for i, family in enumerate(families)}
-    size = (2.3 + 2.5 * len(panels), max(2.2, 0.19 * len(labels) + 1.1))
-    fig, axes = plt.subplots(1, len(panels), figsize=size, sharex=True, sharey=True, squeeze=False)
-    for ax, (title, table) in zip(axes[0], panels.items()):
+    across = min(4, len(panels))
+    down = -(-len(panels) // across)
+    size = (2.3 + 2.5 * across, max(2.2, 0.19 * len(labels) + 0.8) * down + 0.3)
+    fig, axes = plt.subplots(down, across, figsize=size, sharex=True, sharey=True, squeeze=False)
+    for ax in axes.flat[len(panels) :]:
+        ax.set_visible(False)
+    for ax in axes.flat[len(panels) - across : len(panels)]:
+        ax.tick_params(labelbottom=True)
+        ax.set_xlabel("Spearman correlation\nwith people")
+    for ax, (title, table) in zip(axes.flat, panels.items()):
         y = table["label"].map(labels.index).to_numpy()
         whiskers(ax, table, y, [colours[family] for family in table["family"]], value)
         if "published" in table:
             ax.plot(table["published"], y, "D", color="none", markeredgecolor="0.2", markersize=4, label="published")
         ax.axvline(0, color="0.4", linewidth=0.8)
-        ax.set(title=title, xlabel="Spearman correlation\nwith people")
+        ax.set(title=title)
         ax.grid(axis="y", visible=False)
-    axes[0, 0].set_yticks(np.arange(len(labels)), labels, fontsize=7 if len(labels) > 12 else 9)
+        ax.tick_params(axis="y", labelsize=7 if len(labels) > 12 else 9)
+    axes[0, 0].set_yticks(np.arange(len(labels)), labels)
     axes[0, 0].set_ylim(len(labels) - 0.4, -0.6)
     marks = [plt.Line2D([], [], color=colours[f], marker="o", markersize=4, linewidth=1, label=f) for f in families]
     fig.legend(handles=marks + axes[0, 0].get_legend_handles_labels()[0], loc="outside lower center", ncols=3)
