@@ -6,8 +6,8 @@ pairs, so that no weight is chosen. The encoder is as it was (``FROZEN``, minute
 dialogues (``graded``, the models of profile ``public``). Measured on graded contexts of conversations held out from
 all training, and on the turns of FED; no other rated set is loaded except to keep it out of training.
 
-The rule, fixed before the encoder was adapted: among the readings that are not shown worse than the untrained
-encoder's likeness on FED (paired bootstrap over contexts, 95 %), the highest mean of ``graded`` and ``fed`` (Spearman
+The rule, fixed before the encoder was adapted: among the readings that are shown worse than the untrained encoder's
+likeness on FED with no seed (paired bootstrap over contexts, 95 %), the highest mean of ``graded`` and ``fed`` (Spearman
 correlations with the recorded judge and with people) over seeds; where it leads by less than 0.01, the cheaper one.
 
 Run ``python experiments/choose_slm.py [--graded]``. It appends one row for each variant, reading and seed to

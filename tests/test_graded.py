@@ -1,5 +1,6 @@
 """Recipe `graded` on a tiny encoder: contrast and grades by hand, what is adapted, saved, and refused."""
 
+import copy
 import math
 from dataclasses import replace
 
@@ -59,7 +60,7 @@ def test_grades_by_hand():
 
 def test_only_adapters_learn_and_as_it_was_the_encoder_reads_as_before(slm, encoder):
     table = pairs(load("mini", "dev")[:3])
-    before, after = SLM.untrained(encoder), slm.distances(table)["distance"]
+    before, after = SLM.untrained(encoder), slm.parts(table)["likeness"]
     weights = slm.encoder[0].model.state_dict()
     for name, value in before.encoder[0].model.state_dict().items():
         own = name if name in weights else f"{name.rpartition('.')[0]}.layer.{name.rpartition('.')[2]}"
@@ -69,15 +70,29 @@ def test_only_adapters_learn_and_as_it_was_the_encoder_reads_as_before(slm, enco
     assert torch.allclose(
         1 - torch.cosine_similarity(h[0], h[2]).double(), torch.tensor(before.distances(table)["distance"])
     )
-    with torch.no_grad():
-        assert (1 - slm.head.likeness(h) - torch.tensor(after)).abs().max() > 1e-3
+    was = torch.cosine_similarity(h[:2], h[2:], dim=-1).mean(0).double()
+    assert ((2 * torch.tensor(after) - was) - was).abs().max() > 1e-3  # the mean of adapted and as it was
 
 
-def test_both_parts_vary_alike_over_the_graded_pairs(slm):
-    found = slm.score(graded._table(beside().graded))
-    assert found["s_p"].std() == pytest.approx(found["s_d"].std(), rel=1e-3)
-    assert found["s_p"].mean() == pytest.approx(0.5, abs=1e-3)
+def test_three_parts_make_the_score_and_vary_alike_over_the_graded_pairs(slm):
+    table = graded._table(beside().graded)
+    found, parts = slm.score(table), slm.parts(table)
+    assert (found["distance"] - (1 - parts["likeness"])).abs().max() < 1e-12
+    scaled = {name: scale * (parts[name] - at) for name, (at, scale) in slm.provenance["scales"].items()}
+    assert scaled.keys() == {"fit", "quality"} and (found["s_p"] - 0.5 - sum(scaled.values())).abs().max() < 1e-9
+    for part in scaled.values():
+        assert part.std() == pytest.approx(found["s_d"].std(), rel=1e-3) and part.mean() == pytest.approx(0, abs=1e-6)
     assert (found["score_slm"] - (1 - found["s_d"] + found["s_p"])).abs().max() < 1e-12
+
+
+def test_fit_learns_from_adversarial_responses_and_from_those_of_other_contexts(slm):
+    slm = copy.deepcopy(slm)
+    c, wrong = torch.randn(2, 2000, slm.encoder.get_embedding_dimension(), generator=torch.Generator().manual_seed(0))
+    shown = torch.stack([torch.cat([c, c]), torch.cat([c, c]), torch.cat([c, wrong])])
+    slm.learn_fit(shown, [1.0] * 2000 + [0.0] * 2000, pd.Series([*range(2000)] * 2), seed=0)
+    with torch.no_grad():
+        own, adversarial, other = (slm.head.fit(torch.stack([c, c, r])) for r in (c, wrong, c.roll(1, 0)))
+    assert (own > adversarial).float().mean() > 0.95 and (own > other).float().mean() > 0.95
 
 
 def test_a_saved_model_is_small_and_scores_alike_and_another_encoder_is_refused(slm, tmp_path):

@@ -1,7 +1,9 @@
-"""Recipe ``graded``: likeness to the dialogue, learned by contrast, and quality of the response, learned from grades.
+"""Recipe ``graded``: is a response like its dialogue, does it fit there, is it good? Three answers that count alike.
 
-Likeness is the cosine of a response with the whole context and with its last turn, in an encoder adapted by low-rank
-matrices; quality a small head on the encoder as it was, which learned what a judge would give. Both count alike.
+Likeness is the cosine of a response with the whole context and with its last turn, the mean of two encoders: as it was,
+and adapted by low-rank matrices that learned by contrast. Fit is a head on the adapted encoder, which learned to tell
+right responses from adversarial ones and those of other contexts; quality one on the encoder as it was, which learned
+what a judge would give.
 """
 
 import copy
@@ -22,7 +24,7 @@ from dre.slm.losses import in_batch
 from dre.slm.model import SLM, load_encoder, native_bf16
 
 GAP = 0.5  # of two grades of a context from which on their order counts
-EPOCHS, BATCH = 15, 128  # of the quality head over the graded pairs
+EPOCHS, BATCH = 15, 128  # of a head over its pairs
 FITS, FOOLS = 0, 1  # what a pair of a batch is: a right response, an adversarial one
 FILE = "adapter.safetensors"  # everything that was learned, in half precision
 
@@ -42,13 +44,23 @@ class LowRank(nn.Module):
         return y + F.linear(F.linear(x, self.down), self.up) if self.active else y
 
 
+def _scorer(dimension, hidden):
+    return nn.Sequential(nn.Linear(7 * dimension, hidden), nn.GELU(), nn.Dropout(0.2), nn.Linear(hidden, 1))
+
+
+def _together(h):
+    """Return what a scorer sees: context, last turn, response, products, differences; (3, n, d) -> (n, 7 d)."""
+    c, l, r = 4 * F.normalize(h, dim=-1)  # noqa: E741  (entries of a size that suits a linear layer)
+    return torch.cat([c, l, r, c * r, l * r, (c - r).abs(), (l - r).abs()], dim=-1)
+
+
 class GradedHead(nn.Module):
-    """Weights of the two likenesses, and two layers on [c; l; r; products; differences] for the quality."""
+    """Weights of the two likenesses, and two layers each on [c; l; r; products; differences] for quality and fit."""
 
     def __init__(self, dimension, hidden=256):
         super().__init__()
         self.views = nn.Parameter(torch.zeros(2))
-        self.layers = nn.Sequential(nn.Linear(7 * dimension, hidden), nn.GELU(), nn.Dropout(0.2), nn.Linear(hidden, 1))
+        self.layers, self.fits = _scorer(dimension, hidden), _scorer(dimension, hidden // 4)
 
     def forward(self, h):
         """Return h (n, d) by the names that `dre.slm.model.Head` gives its parts: nothing is separated."""
@@ -56,12 +68,15 @@ class GradedHead(nn.Module):
 
     def likeness(self, h):
         """The weighted cosines of whole context and last turn with the response: (3, n, d) -> (n,)."""
-        return torch.softmax(self.views, 0) @ F.cosine_similarity(h[:2], h[2:], dim=-1)
+        return torch.softmax(self.views, 0) @ cosines(h)
 
     def quality(self, h):
         """Return an unbounded score, a sigmoid of which is the grade over 5: (3, n, d) -> (n,)."""
-        c, l, r = 4 * F.normalize(h, dim=-1)  # noqa: E741  (entries of a size that suits a linear layer)
-        return self.layers(torch.cat([c, l, r, c * r, l * r, (c - r).abs(), (l - r).abs()], dim=-1)).squeeze(-1)
+        return self.layers(_together(h)).squeeze(-1)
+
+    def fit(self, h):
+        """Return an unbounded score, a sigmoid of which is the probability of fitting: (3, n, d) -> (n,)."""
+        return self.fits(_together(h)).squeeze(-1)
 
     def contrast(self, h, pairs):
         """InfoNCE in both directions over the likeness; (k, d) embeddings, (m, 4) kind and three places -> scalar.
@@ -84,7 +99,7 @@ class GradedHead(nn.Module):
 
 
 class Graded(SLM):
-    """An SLM of recipe ``graded``; its ``s_p`` is the quality, scaled to vary as much as ``s_d`` does."""
+    """An SLM of recipe ``graded``; its ``s_p`` is fit and quality, each scaled to vary as much as ``s_d`` does."""
 
     @classmethod
     def untrained(cls, encoder="minilm", recipe=None, device=None):
@@ -137,60 +152,91 @@ class Graded(SLM):
         return self.encode(contexts + last + responses, batch_size, progress)["anchor"].view(3, len(pairs), -1)
 
     @torch.no_grad()
-    def distances(self, pairs, batch_size=64, progress=False):
-        """Return ``pair_id, distance, s_p``: the distance is 1 - likeness, ``s_p`` the quality as `weigh` scales it."""
-        distance = self.distance(pairs, batch_size, progress)
+    def parts(self, pairs, batch_size=64, progress=False):
+        """Return the ``likeness, fit, quality`` of each pair: [-1, 1], a probability, and an unbounded number."""
+        h = self.views(pairs, batch_size, progress)
         with self.as_it_was():
-            quality = self.head.quality(self.views(pairs, batch_size, progress)).double().cpu().numpy()
-        center, scale = self.provenance.get("quality", (0.0, 1.0))
-        columns = {"distance": distance, "s_p": 0.5 + scale * (quality - center)}
-        return pd.DataFrame({"pair_id": list(pairs["pair_id"])} | columns)
+            before = self.views(pairs, batch_size, progress)
+        found = {"likeness": (self.head.likeness(h) + cosines(before).mean(0)) / 2}
+        found |= {"fit": torch.sigmoid(self.head.fit(h)), "quality": self.head.quality(before)}
+        return pd.DataFrame({name: part.double().cpu().numpy() for name, part in found.items()})
 
-    @torch.no_grad()
-    def distance(self, pairs, batch_size=64, progress=False):
-        """Return 1 - likeness of each pair, an array (n,)."""
-        return 1 - self.head.likeness(self.views(pairs, batch_size, progress)).double().cpu().numpy()
+    def distances(self, pairs, batch_size=64, progress=False):
+        """Return ``pair_id, distance, s_p``: 1 - likeness, and the sum of fit and quality as `weigh` scales them."""
+        parts = self.parts(pairs, batch_size, progress)
+        s_p = 0.5 + sum(scale * (parts[name] - at) for name, (at, scale) in self.provenance.get("scales", {}).items())
+        return pd.DataFrame({"pair_id": list(pairs["pair_id"]), "distance": 1 - parts["likeness"], "s_p": s_p})
 
     def ordered(self, table):
-        """Return by name what the curves show: of each triplet of a table of pairs whether likeness orders it right."""
-        table = table.assign(distance=self.distance(table))
+        """Return by name what the curves show: of a table's triplets whether the adapted likeness orders them right."""
+        table = table.assign(distance=1 - self.head.likeness(self.views(table)).double().cpu().numpy())
         each = [
             np.less.outer(*(part.loc[part["kind"] == kind, "distance"].to_numpy() for kind in "pa")).ravel()
             for _, part in table.groupby("context_id")
         ]
         return {"triplet_accuracy": torch.from_numpy(np.concatenate(each))}
 
-    def learn_quality(self, graded, seed):
-        """Train the quality head on (context id, turns, response, score 0-5), on the encoder as it was.
-
-        Returns what that made of their views, for `weigh`.
-        """
+    def learn_heads(self, contexts, dialogues, graded, seed):
+        """Train both heads: fit on labelled contexts and some dialogues, quality on `graded` (see `Beside`)."""
+        pairs = [(one.turns, r, 1.0) for one in contexts for r in one.positives]
+        pairs += [(one.turns, r, 0.0) for one in contexts for r in one.adversarials]
+        draw = random.Random(seed)
+        for one in draw.sample(dialogues, min(self.recipe.mixture.fits, len(dialogues))):
+            turns = one.turns[-draw.choice(self.recipe.mixture.last_turns) :]
+            pairs.append((turns, draw.choice(one.positives), 1.0))
+        fits = pd.DataFrame(pairs, columns=["context", "response", "fits"]).assign(pair_id=range(len(pairs)))
+        self.learn_fit(self.views(fits), fits["fits"], fits["context"], seed)
         table = _table(graded)
         with self.as_it_was():
             h = self.views(table)
         self.learn_from(h, table["score"], table["context_id"], seed)
-        return h
 
     @torch.no_grad()
-    def weigh(self, graded, h):
-        """Scale the quality so that over the graded pairs it varies as much as ``s_d``: both then count alike."""
-        quality, spread = self.head.quality(h).double(), self.provenance["d_max"] - self.provenance["d_min"]
-        scale = self.distance(_table(graded)).std(ddof=1) / spread / quality.std().item()
-        self.provenance["quality"] = [quality.mean().item(), float(scale)]
+    def weigh(self, graded):
+        """Scale fit and quality so that over the graded pairs each varies as much as ``s_d``: all three count alike."""
+        parts, spread = self.parts(_table(graded)), self.provenance["d_max"] - self.provenance["d_min"]
+        unit = parts["likeness"].std() / spread
+        scales = {name: [parts[name].mean(), unit / parts[name].std()] for name in ("fit", "quality")}
+        self.provenance["scales"] = {name: [float(value) for value in each] for name, each in scales.items()}
+
+    def learn_fit(self, h, fits, context, seed):
+        """Train the fit head on embedded views (3, n, d), 1 for right responses (else 0), and their contexts.
+
+        In every batch right responses are shown in contexts of others, too, where they do not fit.
+        """
+        fits = torch.tensor(np.asarray(fits), dtype=torch.float32, device=h.device)
+        context = torch.from_numpy(pd.factorize(context)[0]).to(h.device)
+        for step, batch in self._batches(self.head.fits, len(fits), seed):
+            own = batch[fits[batch].bool().cpu().numpy()]
+            other = step.permutation(batch)[: len(own)]
+            apart = (context[own] != context[other]).cpu().numpy()
+            own, other = own[apart], other[apart]
+            shown = torch.cat([h[:, batch], torch.stack([h[0, other], h[1, other], h[2, own]])], dim=1)
+            labels = torch.cat([fits[batch], fits.new_zeros(len(own))])
+            F.binary_cross_entropy_with_logits(self.head.fit(shown), labels).backward()
 
     def learn_from(self, h, score, context_id, seed):
         """Train the quality head on embedded views (3, n, d), grades (0-5) and the ids of their contexts."""
         score = torch.tensor(np.asarray(score), dtype=torch.float32, device=h.device)
         context = torch.from_numpy(pd.factorize(context_id)[0])
+        for _, batch in self._batches(self.head.layers, len(score), seed, context):
+            grade_loss(self.head.quality(h[:, batch]), score[batch], context[batch].to(h.device)).backward()
+
+    def _batches(self, layers, n, seed, context=None):
+        """Yield a generator of random numbers and the places of each batch, and take a step after it.
+
+        With `context`, numbers (n,), pairs of a context stand together.
+        """
         torch.manual_seed(seed)
         draw = np.random.default_rng(seed)
         self.head.requires_grad_(True).train()
-        optimizer = torch.optim.AdamW(self.head.layers.parameters(), lr=5e-4, weight_decay=0.05)
+        optimizer = torch.optim.AdamW(layers.parameters(), lr=5e-4, weight_decay=0.05)
         for _ in range(EPOCHS):
-            places = draw.permutation(int(context.max()) + 1)[context]  # pairs of a context stand together
-            for batch in np.array_split(np.argsort(places, kind="stable"), max(len(score) // BATCH, 1)):
+            order = draw.permutation(n if context is None else int(context.max()) + 1)
+            order = order if context is None else np.argsort(order[context], kind="stable")
+            for batch in np.array_split(order, max(n // BATCH, 1)):
                 optimizer.zero_grad()
-                grade_loss(self.head.quality(h[:, batch]), score[batch], context[batch].to(h.device)).backward()
+                yield draw, batch
                 optimizer.step()
         self.head.eval()
 
@@ -232,6 +278,11 @@ class Graded(SLM):
             if not name.endswith((".down", ".up")):
                 digest.update(value.float().cpu().numpy().tobytes())
         return digest.hexdigest()[:16]
+
+
+def cosines(h):
+    """Return the cosines of whole contexts and of last turns with their responses: (3, n, d) -> (2, n)."""
+    return F.cosine_similarity(h[:2], h[2:], dim=-1)
 
 
 def passes(contexts, dialogues, text, mixture, number, seed):

@@ -8,7 +8,7 @@
                   joint loss on a linear layer whose output is split in halves; then, both frozen, the classifier.
                   Its encoder and rates are not taken over, and its last classifier, of two classes, is made anew.
 ``graded``        ours, an SLM that reads the context: likeness by contrast over dialogues, in an encoder adapted by
-                  low-rank matrices, and quality by a head that learned a judge's grades (`dre.slm.graded`).
+                  low-rank matrices, a head for fit on it, and one for quality, from a judge's grades (`dre.slm.graded`).
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -41,6 +41,7 @@ class Mixture:
     dialogues: int = 4  # come into a batch with each labelled context, with one positive each
     last_turns: tuple[int, ...] = (1, 2, 3, 4, 99)  # so many of a dialogue are shown, drawn each time
     rank: int = 32  # of the matrices that adapt the encoder
+    fits: int = 3000  # dialogues that the head for fit learns from, beside the labelled contexts
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,8 @@ def aligned(slm, found, seed, epochs=2, batch=8, rate=5e-4):
     """Return a copy of an SLM of recipe ``graded``, trained on so that versions are told alike: does that steady it?
 
     Eq. 5 pulls the versions of a context with its reply together, [h_c; h_r] as representation; the squared distance of
-    each version's s_d to that of the original, as given before, stands for Eq. 9 (whose target is the mean). The
-    quality, on the encoder as it was, stays what it is.
+    each version's s_d (by the adapted encoder's likeness) to that of the original, as given before, stands for Eq. 9
+    (whose target is the mean). Quality, and likeness in the encoder as it was, stay what they are.
     """
     student, each = copy.deepcopy(slm), ideas(found)
     student.recipe = pcaf.Recipe(learning_rate=rate, head_learning_rate=rate)

@@ -61,12 +61,13 @@ def fit(train, dev, out, recipe="paper", seed=0, encoder="minilm", progress=True
         processes.wait_for_everyone()
         return SLM.load(out, device)
     if recipe.mixture:
-        h = slm.learn_quality(beside.graded, seed)
-        slm.take(slm.learned())  # rounded, so that the model here is the one that is saved
+        slm.take(slm.learned())  # rounded, so that heads learn on what is saved, and the model here is that one
+        slm.learn_heads(train, beside.dialogues, beside.graded, seed)
+        slm.take(slm.learned())
         slm.provenance["base"] = slm.base_hash()
     slm.calibrate(train)
     if recipe.mixture:
-        slm.weigh(beside.graded, h)
+        slm.weigh(beside.graded)
     if dev:
         negatives = "ar" if any(context.randoms for context in dev) else "a"
         table = pairs(dev, kinds="p" + negatives)
