@@ -1,14 +1,16 @@
 """What each part of recipe ``graded`` is worth: the same with something left out, on every rated set.
 
-The choice (experiments/choose_slm.py) was made before, on held-out grades and FED's turns alone. Every variant is a
-mean of likeness and quality, each standardised on held-out graded pairs; only what is named differs. Heads are trained
-anew; the contrast is that of the three models of profile ``public``, trained where they are not in build/.
+The choice (experiments/choose_slm.py) was made before. Every variant is a mean of its parts, each standardised on
+held-out graded pairs; only what is named differs. "Without contrast" likeness and fit are on the encoder as it was.
+Heads are trained anew where what they learn from differs; the contrast is that of the three models of profile
+``public``, trained where they are not in build/.
 
 Run ``python experiments/ablate_slm.py``: half an hour of one core. It writes results/choices/ablations.csv: one row for
 each variant and set with Spearman correlations (mean over seeds; 95 % intervals over contexts and seeds).
 """
 
 import os
+from itertools import product
 
 os.environ["RETRAIN"] = "1"  # the models themselves are needed, not their recorded scores
 
@@ -20,6 +22,7 @@ from dre import ratings, stats
 from dre.profile import profile, root
 from dre.slm import beside, contexts, trained
 from dre.slm.data import held_out_grades
+from dre.slm.graded import cosines
 
 OUT = root() / "results" / "choices" / "ablations.csv"
 WRITTEN = ("good", "bland", "off", "contradicts", "garbled")  # replies that were written for grading
@@ -58,28 +61,38 @@ def main():
     models = [trained(public, key, recipe, seed).slm for seed in public.seeds]
     papers = [trained(public, key, "paper", seed).slm for seed in public.seeds]
     learned = pd.DataFrame(extra.graded, columns=["context_id", "context", "response", "score"])
+    fits = models[0].fitting(train, extra.dialogues, public.seed)
     with torch.no_grad(), models[0].as_it_was():
-        h = models[0].views(learned.assign(pair_id=range(len(learned))))
+        h, h_fits = (models[0].views(one.assign(pair_id=range(len(one)))) for one in (learned, fits))
         frozen = {name: models[0].views(table) for name, table in tables.items()}
-    found = {}
+    plain = {name: cosines(x).mean(0).cpu().numpy() for name, x in frozen.items()}
+    found, all_of_it = {}, ("likeness", "fit", "quality")
     for seed, slm, paper in zip(public.seeds, models, papers):
-        with torch.no_grad():
-            plain = {name: torch.cosine_similarity(x[:2], x[2:], dim=-1).mean(0).numpy() for name, x in frozen.items()}
-        likeness = {name: -slm.distances(table)["distance"].to_numpy() for name, table in tables.items()}
-        papers_own = {name: paper.score(table)["score_slm"].to_numpy() for name, table in tables.items()}
-        quality = {}
-        for name, rows in subsets(extra.graded, recording).items():
-            slm.learn_from(h[:, rows], learned["score"].to_numpy()[rows], learned["context_id"].to_numpy()[rows], seed)
+        said = {name: slm.parts(table) for name, table in tables.items()}
+        parts = {part: {name: one[part].to_numpy() for name, one in said.items()} for part in all_of_it}
+        parts |= {"plain": plain}
+        parts["paper"] = {name: paper.score(table)["score_slm"].to_numpy() for name, table in tables.items()}
+        right = np.flatnonzero(fits["fits"])
+        for part, at in {"plain fit": slice(None), "plain fit, no adversarials": right}.items():
+            slm.learn_fit(h_fits[:, at], fits["fits"][at], fits["context"][at], seed)
             with torch.no_grad():
-                quality[name] = {of: slm.head.quality(x).numpy() for of, x in frozen.items()}
-        variants = {"without grades": (likeness,), "without contrast": (plain, quality["all grades"])}
-        variants |= {"without either (untrained)": (plain,), "grades alone": (quality["all grades"],)}
-        variants |= {"the paper's SLM for the likeness": (papers_own, quality["all grades"])}
-        variants |= {name: (likeness, each) for name, each in quality.items()}
-        for variant, parts in variants.items():
-            for name in tables:
-                score = sum(standard(part[name], part["held-out grades"]) for part in parts)
-                found.setdefault((variant, name), []).append(score)
+                parts[part] = {of: torch.sigmoid(slm.head.fit(x)).cpu().numpy() for of, x in frozen.items()}
+        for part, at in subsets(extra.graded, recording).items():
+            slm.learn_from(h[:, at], learned["score"].to_numpy()[at], learned["context_id"].iloc[at], seed)
+            with torch.no_grad():
+                parts[part] = {of: slm.head.quality(x).cpu().numpy() for of, x in frozen.items()}
+        variants = {"graded": all_of_it}
+        variants |= {f"without {part}": tuple({*all_of_it} - {part}) for part in all_of_it}
+        variants |= {f"{part} alone": (part,) for part in all_of_it}
+        variants["without contrast"] = "plain", "plain fit", "quality"
+        variants["without contrast and adversarials"] = "plain", "plain fit, no adversarials", "quality"
+        variants["the paper's SLM, and quality"] = "paper", "quality"
+        variants |= {
+            part: ("likeness", "fit", part) for part in subsets(extra.graded, recording) if part != "all grades"
+        }
+        for (variant, of), name in product(variants.items(), tables):
+            score = sum(standard(parts[part][name], parts[part]["held-out grades"]) for part in of)
+            found.setdefault((variant, name), []).append(score)
     rows = []
     for (variant, name), scores in found.items():
         table = tables[name]

@@ -27,7 +27,10 @@ def table(contexts):
 @pytest.fixture
 def given():
     train, dev = load("mini", "train"), load("mini", "dev")
-    return choose.Data(table(train[:20]), table(train[20:24]), table(dev[:6]), table(dev[6:]))
+    labelled = table(dev[:6])
+    random = labelled.assign(kind=labelled["kind"].replace("a", "r"))
+    held_out = labelled.replace({"kind": {"p": "reference"}})
+    return choose.Data(table(train[:20]), table(train[20:24]), held_out, table(dev[6:]), pd.concat([labelled, random]))
 
 
 def test_the_loss_and_the_shares_by_hand():
@@ -57,7 +60,7 @@ def test_a_head_learns_grades_and_what_is_done_is_not_done_again(encoder, given,
     out, ranked = tmp_path / "slm.csv", choose.Variant("ranked, masked", rank=1.0, masked=True, epochs=600)
     variants = (choose.Variant("cosines", head=False), ranked)
     found = choose.run(variants, replace(given, held_out=given.graded), out, tmp_path, (0, 1), encoder)
-    assert list(found["reading"]) == ["likeness", *["likeness", "quality", "both"] * 2]
+    assert list(found["reading"]) == ["likeness", *["likeness", "quality", "likeness + quality"] * 2]
     learned = found[found["reading"] == "quality"]
     assert learned["graded_pairs"].min() > 0.75  # of what it has seen: it learns at all
     cosine = found.set_index("reading")["graded_pairs"][["likeness"]].max()
@@ -70,7 +73,7 @@ def test_a_head_learns_grades_and_what_is_done_is_not_done_again(encoder, given,
 def test_no_held_out_conversation_is_trained_on():
     given = choose.data()
     n, held = len(given.graded) + len(given.held_out), set(given.held_out["conversation"])
-    assert n > 5000 and 0.15 < len(given.held_out) / n < 0.25
+    assert n > 4500 and 0.15 < len(given.held_out) / n < 0.25
     assert not held & set(given.graded["conversation"])
     said = {
         "".join(filter(str.isalnum, t.lower()))

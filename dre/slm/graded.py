@@ -178,18 +178,23 @@ class Graded(SLM):
 
     def learn_heads(self, contexts, dialogues, graded, seed):
         """Train both heads: fit on labelled contexts and some dialogues, quality on `graded` (see `Beside`)."""
+        fits = self.fitting(contexts, dialogues, seed)
+        self.learn_fit(self.views(fits), fits["fits"], fits["context"], seed)
+        table = _table(graded)
+        with self.as_it_was():
+            h = self.views(table)
+        self.learn_from(h, table["score"], table["context_id"], seed)
+
+    def fitting(self, contexts, dialogues, seed):
+        """Return what fit is learned from, a table of pairs with ``fits``: 1 for right responses, 0 for adversarial."""
         pairs = [(one.turns, r, 1.0) for one in contexts for r in one.positives]
         pairs += [(one.turns, r, 0.0) for one in contexts for r in one.adversarials]
         draw = random.Random(seed)
         for one in draw.sample(dialogues, min(self.recipe.mixture.fits, len(dialogues))):
             turns = one.turns[-draw.choice(self.recipe.mixture.last_turns) :]
             pairs.append((turns, draw.choice(one.positives), 1.0))
-        fits = pd.DataFrame(pairs, columns=["context", "response", "fits"]).assign(pair_id=range(len(pairs)))
-        self.learn_fit(self.views(fits), fits["fits"], fits["context"], seed)
-        table = _table(graded)
-        with self.as_it_was():
-            h = self.views(table)
-        self.learn_from(h, table["score"], table["context_id"], seed)
+        table = pd.DataFrame(pairs, columns=["context", "response", "fits"])
+        return table.assign(pair_id=range(len(table)))
 
     @torch.no_grad()
     def weigh(self, graded):

@@ -8,7 +8,7 @@
                   joint loss on a linear layer whose output is split in halves; then, both frozen, the classifier.
                   Its encoder and rates are not taken over, and its last classifier, of two classes, is made anew.
 ``graded``        ours, an SLM that reads the context: likeness by contrast over dialogues, in an encoder adapted by
-                  low-rank matrices, a head for fit on it, and one for quality, from a judge's grades (`dre.slm.graded`).
+                  low-rank matrices, fit by a head on it, quality by one that learned grades (`dre.slm.graded`).
 """
 
 from dataclasses import asdict, dataclass, replace
