@@ -107,7 +107,8 @@ def fingerprint(profile, book, marks):
     files += [profile.root / "profiles" / f"{profile.name}.yaml", profile.root / "requirements.lock"]
     digests = [_sha256(path) for path in files]
     if profile.root / "dre/slm/scores.py" in used:  # a run may add to recorded scores: read anew
-        digests += map(_sha256.__wrapped__, sorted((profile.results / SCORES).glob("*")))
+        beside = [*(profile.results / SCORES).glob("*"), *profile.root.glob("dre/slm/default/*.json")]
+        digests += map(_sha256.__wrapped__, sorted(beside))
     needed, retrain = [marks[name] for name in book.needs], os.environ.get("RETRAIN", "")
     mark = [sys.version, ast.dump(book.tree), needed, digests, retrain]
     return hashlib.sha256(json.dumps(mark).encode()).hexdigest()

@@ -18,10 +18,11 @@ CARD = """# The SLM that comes with dre
 
 `{name}` (model {fingerprint}): recipe `graded`, seed {seed}, on the encoder {encoder}, whose own weights stay as they
 are and are not in this folder. `adapter.safetensors` holds, in half precision, low-rank matrices that adapt the
-encoder, and a head; `slm.json` says what they were learned from, with hashes.
+encoder, and two heads; `slm.json` says what they were learned from, with hashes.
 
 - **Does**: one number for a response in its dialogue, higher is better; `accepted` from {threshold:.3f} on. It is the
-  sum of a likeness (does the response belong here?) and a quality (is it a good reply?), which count alike.
+  sum of a likeness to the dialogue, of whether the response fits there, and of how good a reply it is, which count
+  alike.
 - **Learned from**: {contexts} labelled contexts of DailyDialog++ (dev), {dialogues:,} English dialogues (DailyDialog++,
   ConvAI2, Topical-Chat), and {graded:,} grades by a language model, `claude-2026-11`. Conversations that share an
   utterance with a set of human ratings used in this project were left out.
