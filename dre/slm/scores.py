@@ -31,9 +31,12 @@ class Scores:
         self.provenance = recorded if slm is None else slm.provenance
         table = pd.DataFrame({"pair_id": []})
         # Two trainings of one recipe end with ranges of their own: d_min and d_max tell which model scored.
-        if recorded and all(recorded.get(key) == self.provenance.get(key) for key in (*DECISIVE, "d_min", "d_max")):
+        same = recorded and all(recorded.get(key) == self.provenance.get(key) for key in (*DECISIVE, "d_min", "d_max"))
+        if same:
             table = pd.read_csv(self.file, dtype={"pair_id": str}, keep_default_na=False)
         self._table = table.set_index("pair_id")
+        if slm is not None and not same:  # of a model that is asked for no score its curves are still shown
+            self._write()
 
     def score(self, pairs):
         """Return ``pair_id, distance, s_d, s_p, score_slm`` as `dre.slm.SLM.score`; DreError if a pair is not known."""
@@ -63,6 +66,9 @@ class Scores:
         new = self.slm.score(pairs)[["pair_id", "s_d", "s_p"]] if trained else self.slm.distances(pairs).iloc[:, :2]
         new = new.set_index("pair_id").map(lambda value: float(f"{value:.5g}"))
         self._table = pd.concat([self._table, new])
+        self._write()
+
+    def _write(self):
         self.file.parent.mkdir(parents=True, exist_ok=True)
         partial = self.file.with_name(self.file.name + ".partial")  # renamed when complete: no half file is ever read
         # Without a time stamp, so that the same scores are the same bytes.
