@@ -15,10 +15,11 @@ SETS = ("PersonaChat", "TopicalChat")
 BELOW = [  # (how the verdict's row begins, what is less, than what): a number, or table, row, column
     ("The small model (SLM) tells", f"table3 | model={PAPER} | overall_high", "table3 | model=DEB | overall_low"),
     ("The small model", "table3 | model=DEB | overall", "table3 | model=LLM labels (claude-2026-11) | overall"),
-    ("Disentangling raises trip", 0, "training_gains | set=all sets; measure=triplet accuracy | difference"),
+    ("Disentangling raises trip", "training_gains | set=all sets; measure=triplet accuracy | difference", "training_gains | set=all sets; measure=triplet accuracy | difference_sd"),
     ("It raises classification", f"disentangling | {SUM} | overall_low", 0),
     ("It raises classification", 0, f"disentangling | {SUM} | overall_high"),
-    ("After it", "figure5 | space=trained with sep: robust parts | positive", "figure5 | space=encoder before training | positive"),
+    ("It raises classification", "training_gains | set=all sets; measure=classification accuracy | difference", "training_gains | set=all sets; measure=classification accuracy | difference_sd"),
+    ("After it", "figure5 | space=trained without sep | positive", "figure5 | space=encoder before training | positive"),
     ("After it", "figure5 | space=trained without sep | positive", "figure5 | space=trained with sep: robust parts | positive"),
     ("0.5 is", "threshold_readings | reading=0.5 as printed | overall", "threshold_readings | reading=1, half of the range | overall"),
     ("LLMs fail", "errors | kind=positives | only the SLM right", "errors | kind=positives | only the LLM right"),
