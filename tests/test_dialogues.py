@@ -116,4 +116,4 @@ def test_nothing_that_people_rated_is_in_what_a_model_learns_from():
     more = beside(public, dev)
     assert len(more.dialogues) > 20_000 and len(more.graded) > 1_500
     assert not words([text for one in more.dialogues for text in (*one.turns, *one.positives)]) & rated
-    assert not words([text for turns, response, _ in more.graded for text in (*turns, response)]) & rated
+    assert not words([text for _, turns, response, _ in more.graded for text in (*turns, response)]) & rated
