@@ -22,7 +22,7 @@ from dre import ratings, stats
 from dre.profile import profile, root
 from dre.slm import beside, contexts, trained
 from dre.slm.data import held_out_grades
-from dre.slm.graded import cosines
+from dre.slm.heads import cosines
 
 OUT = root() / "results" / "choices" / "ablations.csv"
 WRITTEN = ("good", "bland", "off", "contradicts", "garbled")  # replies that were written for grading

@@ -42,7 +42,7 @@ from dre import ratings, stats
 from dre.dialogues import Context, apart, pairs
 from dre.profile import profile
 from dre.slm import SLM, contexts, trained
-from dre.slm.graded import GradedHead
+from dre.slm.heads import GradedHead
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT, BUILD = ROOT / "results" / "choices" / "slm.csv", ROOT / "build" / "choices" / "slm"

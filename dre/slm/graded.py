@@ -20,82 +20,11 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from dre.errors import DreError
-from dre.slm.losses import in_batch
+from dre.slm.heads import FITS, FOOLS, GradedHead, LowRank, cosines, grade_loss
 from dre.slm.model import SLM, load_encoder, native_bf16
 
-GAP = 0.5  # of two grades of a context from which on their order counts
 EPOCHS, BATCH = 15, 128  # of a head over its pairs
-FITS, FOOLS = 0, 1  # what a pair of a batch is: a right response, an adversarial one
 FILE = "adapter.safetensors"  # everything that was learned, in half precision
-
-
-class LowRank(nn.Module):
-    """A linear layer that stays as it is, plus the product of two thin matrices, which learn (low-rank adaptation)."""
-
-    def __init__(self, layer, rank):
-        super().__init__()
-        self.layer, self.active = layer, True
-        self.down = nn.Parameter(torch.randn(rank, layer.in_features) / layer.in_features**0.5)
-        self.up = nn.Parameter(torch.zeros(layer.out_features, rank))
-
-    def forward(self, x):
-        """Return the layer's (..., out) of (..., in), adapted while ``active``."""
-        y = self.layer(x)
-        return y + F.linear(F.linear(x, self.down), self.up) if self.active else y
-
-
-def _scorer(dimension, hidden):
-    return nn.Sequential(nn.Linear(7 * dimension, hidden), nn.GELU(), nn.Dropout(0.2), nn.Linear(hidden, 1))
-
-
-def _together(h):
-    """Return what a scorer sees: context, last turn, response, products, differences; (3, n, d) -> (n, 7 d)."""
-    c, l, r = 4 * F.normalize(h, dim=-1)  # noqa: E741  (entries of a size that suits a linear layer)
-    return torch.cat([c, l, r, c * r, l * r, (c - r).abs(), (l - r).abs()], dim=-1)
-
-
-class GradedHead(nn.Module):
-    """Weights of the two likenesses, and two layers each on [c; l; r; products; differences] for quality and fit."""
-
-    def __init__(self, dimension, hidden=256):
-        super().__init__()
-        self.views = nn.Parameter(torch.zeros(2))
-        self.layers, self.fits = _scorer(dimension, hidden), _scorer(dimension, hidden // 4)
-
-    def forward(self, h):
-        """Return h (n, d) by the names that `dre.slm.model.Head` gives its parts: nothing is separated."""
-        return {"sentence_embedding": h, "anchor": h, "robust": h, "non_robust": None}
-
-    def likeness(self, h):
-        """The weighted cosines of whole context and last turn with the response: (3, n, d) -> (n,)."""
-        return torch.softmax(self.views, 0) @ cosines(h)
-
-    def quality(self, h):
-        """Return an unbounded score, a sigmoid of which is the grade over 5: (3, n, d) -> (n,)."""
-        return self.layers(_together(h)).squeeze(-1)
-
-    def fit(self, h):
-        """Return an unbounded score, a sigmoid of which is the probability of fitting: (3, n, d) -> (n,)."""
-        return self.fits(_together(h)).squeeze(-1)
-
-    def contrast(self, h, pairs):
-        """InfoNCE in both directions over the likeness; (k, d) embeddings, (m, 4) kind and three places -> scalar.
-
-        Every context counts alike, however many right responses it has; another right response of it is no negative,
-        and the adversarial responses of all contexts of the batch are negatives of each.
-        """
-        kind, places, r = pairs[:, 0], pairs[:, 1:3], pairs[:, 3]
-        views, owner, counts = places[kind == FITS].unique(dim=0, return_inverse=True, return_counts=True)
-        candidates = torch.cat([r[kind == FITS], r[kind == FOOLS]])
-        unit, weights = F.normalize(h.float(), dim=-1), torch.softmax(self.views, 0)
-        # the weighted mean of two cosines is one product of vectors that stand one behind the other
-        of_context = (unit[views] * weights.sqrt()[:, None]).flatten(1)
-        of_response = (unit[candidates][:, None] * weights.sqrt()[:, None]).flatten(1)
-        own, n = torch.arange(len(owner), device=h.device), len(owner)
-        siblings = F.pad((owner[:, None] == owner).fill_diagonal_(False), (0, len(candidates) - n))
-        to_response = in_batch(of_context[owner], of_response, own, siblings)
-        to_context = in_batch(of_response[:n], of_context, owner, siblings.new_zeros(n, len(views)))
-        return ((to_response + to_context) / 2 / (counts[owner] * len(views))).sum()
 
 
 class Graded(SLM):
@@ -285,11 +214,6 @@ class Graded(SLM):
         return digest.hexdigest()[:16]
 
 
-def cosines(h):
-    """Return the cosines of whole contexts and of last turns with their responses: (3, n, d) -> (2, n)."""
-    return F.cosine_similarity(h[:2], h[2:], dim=-1)
-
-
 def passes(contexts, dialogues, text, mixture, number, seed):
     """Return for each pass over the contexts what is contrasted: one list of pairs per labelled context.
 
@@ -314,13 +238,6 @@ def _endless(items, draw):
     """Yield items for ever, in a new order each time all have come."""
     while items:
         yield from draw.sample(items, len(items))
-
-
-def grade_loss(found, score, context):
-    """Squared error against the grade over 5, and the order of grades at least `GAP` apart within a context."""
-    loss = F.mse_loss(torch.sigmoid(found), score / 5)
-    ordered = (context[:, None] == context) & (score[:, None] - score >= GAP)
-    return loss + F.softplus((found - found[:, None])[ordered]).mean() if ordered.any() else loss
 
 
 def _table(graded):
