@@ -76,16 +76,23 @@ class Graded(SLM):
 
     def views(self, pairs, batch_size=64, progress=False):
         """Return what the encoder makes of whole contexts, last turns and responses: (3, n, d)."""
+        return self._embedded(self._viewed(pairs), batch_size, progress)
+
+    def _viewed(self, pairs):
         contexts, responses = self.texts(pairs)
         last = [self.context((turns,) if isinstance(turns, str) else turns[-1:]) for turns in pairs["context"]]
-        return self.encode(contexts + last + responses, batch_size, progress)["anchor"].view(3, len(pairs), -1)
+        return contexts + last + responses
+
+    def _embedded(self, texts, batch_size, progress):
+        return self.encode(texts, batch_size, progress)["anchor"].view(3, len(texts) // 3, -1)
 
     @torch.no_grad()
     def parts(self, pairs, batch_size=64, progress=False):
         """Return the ``likeness, fit, quality`` of each pair: [-1, 1], a probability, and an unbounded number."""
-        h = self.views(pairs, batch_size, progress)
+        texts = self._viewed(pairs)  # checked and cut once, for both encoders
+        h = self._embedded(texts, batch_size, progress)
         with self.as_it_was():
-            before = self.views(pairs, batch_size, progress)
+            before = self._embedded(texts, batch_size, progress)
         found = {"likeness": (self.head.likeness(h) + cosines(before).mean(0)) / 2}
         found |= {"fit": torch.sigmoid(self.head.fit(h)), "quality": self.head.quality(before)}
         return pd.DataFrame({name: part.double().cpu().numpy() for name, part in found.items()})
@@ -120,8 +127,7 @@ class Graded(SLM):
         pairs += [(one.turns, r, 0.0) for one in contexts for r in one.adversarials]
         draw = random.Random(seed)
         for one in draw.sample(dialogues, min(self.recipe.mixture.fits, len(dialogues))):
-            turns = one.turns[-draw.choice(self.recipe.mixture.last_turns) :]
-            pairs.append((turns, draw.choice(one.positives), 1.0))
+            pairs.append((*_shown(one, self.recipe.mixture, draw), 1.0))
         table = pd.DataFrame(pairs, columns=["context", "response", "fits"])
         return table.assign(pair_id=range(len(table)))
 
@@ -228,10 +234,15 @@ def passes(contexts, dialogues, text, mixture, number, seed):
         pairs = [(FITS, *views, response) for response in context.positives]
         pairs += [(FOOLS, *views, response) for response in context.adversarials]
         for one in islice(stream, mixture.dialogues):
-            turns = one.turns[-draw.choice(mixture.last_turns) :]
-            pairs.append((FITS, text(turns), text(turns[-1:]), draw.choice(one.positives)))
+            turns, response = _shown(one, mixture, draw)
+            pairs.append((FITS, text(turns), text(turns[-1:]), response))
         one_pass.append(pairs)
     return found
+
+
+def _shown(dialogue, mixture, draw):
+    """Draw how many last turns of a dialogue are shown, and which of its right responses."""
+    return dialogue.turns[-draw.choice(mixture.last_turns) :], draw.choice(dialogue.positives)
 
 
 def _endless(items, draw):
