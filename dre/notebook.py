@@ -44,18 +44,18 @@ class Book:
         self._manifest = {"notebook": name, "items": [], "not_run": []}
         self._write()  # of an earlier run nothing stays
 
-    def table(self, df, name, caption, note="", *, digits=2, headers=None, rows=None, columns=None):
+    def table(self, df, name, caption, note="", **shown):
         """Save a table, register it, and return it (a `dre.report.Table`) for display.
 
         ``results/<profile>/<name>.csv`` holds all of `df` but its index, with six significant digits. The notebook, the
         report page and ``<name>.md`` show a part of it, with ``x_low``, ``x_high`` and ``x_sd`` joined to column ``x``:
         ``88.1 ± 0.3 [87.2, 89.0]``. NaN, None and "" are printed as an em dash.
 
-        ``digits``: decimals of all columns, or a dict by column (others 2). ``headers``: printed names by column; by
-        default the name with spaces for underscores. ``rows``: the first n (15 unless told), a list of positions, or a
-        mask; ``columns``: the names of those that are shown, in this order; by default the first 7.
+        ``shown``: ``digits``, decimals of all columns, or a dict by column (others 2); ``headers``, printed names by
+        column, by default the name with spaces for underscores; ``rows``, the first n (15 unless told), a list of
+        positions, or a mask; ``columns``, the names of those that are shown, in this order, by default the first 7.
         """
-        table = Table(df, name, caption, note, digits=digits, headers=headers, rows=rows, columns=columns)
+        table = Table(df, name, caption, note, **shown)
         self._register("table", name, caption, table.save(self.profile.results))
         return table
 

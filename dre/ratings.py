@@ -24,6 +24,8 @@ CLASSIFIERS = ("DEB", "RUBER-Large")
 NAME = "claude-2026-11"
 _USR = {"personachat-usr": "usr_percona_chat.json", "topicalchat-usr": "usr_topical_chat.json"}
 _CRITERIA = ("Understandable", "Natural", "Maintains Context", "Engaging", "Uses Knowledge")
+#: what the recorded judge was shown when it rated FED's qualities
+SHOWN = {"zero": "zero-shot", "random0": "random 1", "random1": "random 2", "random2": "random 3", "bm25": "BM25"}
 LANGUAGES = {"en": "english", "es": "spanish", "zh": "chinese"}  # of the ten that xDial-Eval has
 _SPEAKER = re.compile("^(User|System):", re.MULTILINE)  # before each turn of FED; turns are text only in every set
 _IDS = ["pair_id", "context_id", "set", "system"]
@@ -89,6 +91,19 @@ def fed_qualities():
         found = _annotated(one).items()
         rows += [(item, level, known[item], quality, values, _mean(values)) for quality, values in found]
     return pd.DataFrame(rows, columns=["item", "level", "context_id", "quality", "ratings", "human"])
+
+
+def fed_judged(name=NAME):
+    """Return the recorded judge's ratings of FED's qualities: ``item, examples, quality, score``, as `fed_qualities`.
+
+    ``examples`` is one of `SHOWN`; the items that a random draw showed are missing from it. All qualities of an item
+    were rated in one reply, so these are no verdicts of the prompts ``quality_...``.
+    """
+    rows = []
+    for record in read_jsonl(repository_file("recorded", name, "fed_qualities.jsonl")):
+        about = record["item"], record["examples"]
+        rows += [(*about, quality, float(score)) for quality, score in record["ratings"].items()]
+    return pd.DataFrame(rows, columns=["item", "examples", "quality", "score"])
 
 
 def held_out(names=tuple(RATED)):

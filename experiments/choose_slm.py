@@ -42,13 +42,12 @@ from dre import ratings, stats
 from dre.dialogues import Context, apart, pairs
 from dre.profile import profile
 from dre.slm import SLM, contexts, trained
-from dre.slm.heads import GradedHead
+from dre.slm.heads import GAP, GradedHead, cosines, grade_loss
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT, BUILD = ROOT / "results" / "choices" / "slm.csv", ROOT / "build" / "choices" / "slm"
 HELD_OUT = 0.2  # share of the graded conversations on which variants are compared
 PEOPLE = ("reference", "retrieved", "random")  # kinds of graded replies
-GAP = 0.5  # of two grades of a context from which on their order counts
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class Variant:
 
     name: str
     head: bool = True  # else only cosines, of which nothing is trained
-    rank: float = 0.0  # weight of the ranking within a context, beside squared error
+    rank: float = 0.0  # 1: beside squared error, the order of grades within a context
     masked: bool = False  # balanced draws and final punctuation stripped at random
     more: bool = False  # the 2,050 grades of training_scores.jsonl as well
     epochs: int = 15  # over the graded pairs, on the frozen encoder
@@ -142,18 +141,9 @@ def cached(slm, table, folder):
     return torch.from_numpy(np.load(file))
 
 
-def cosines(h):
-    """Return (n, 2): the cosines of whole context and of last turn with the response, of (n, >= 3, d)."""
-    return F.cosine_similarity(h[:, :2], h[:, 2:3], dim=-1)
-
-
-def grade_loss(found, score, context, rank):
-    """Squared error against the grade, 0 to 1, and the order of grades at least `GAP` apart within a context."""
-    loss = F.mse_loss(torch.sigmoid(found), score / 5)
-    ordered = (context[:, None] == context) & (score[:, None] - score >= GAP)
-    if rank and ordered.any():
-        loss = loss + rank * F.softplus((found - found[:, None])[ordered]).mean()
-    return loss
+def likeness(h):
+    """Return the mean cosine of whole context and of last turn with the response, (n,), of (n, >= 3, d)."""
+    return cosines(h[:, :3].transpose(0, 1)).mean(0)
 
 
 def numbers(table):
@@ -178,9 +168,12 @@ def train_head(variant, h, table, seed):
                 stripped = torch.from_numpy(draw.random(len(batch)) < 0.5)
                 shown[stripped, 2] = shown[stripped, 3]
             optimizer.zero_grad()
-            grade_loss(
-                head.quality(shown[:, :3].transpose(0, 1)), score[batch], context[batch], variant.rank
-            ).backward()
+            found = head.quality(shown[:, :3].transpose(0, 1))
+            if variant.rank:
+                loss = grade_loss(found, score[batch], context[batch])
+            else:
+                loss = F.mse_loss(torch.sigmoid(found), score[batch] / 5)
+            loss.backward()
             optimizer.step()
     return head.eval()
 
@@ -247,7 +240,7 @@ def run(variants, given, out, build, seeds=(0, 1, 2), encoder="minilm", adapted=
     done = pd.read_csv(out) if out.exists() else pd.DataFrame({"variant": [], "settings": [], "seed": []})
     known = set(zip(done["variant"], done["settings"], done["seed"]))
     frozen = SLM.untrained(encoder)
-    base = cosines(cached(frozen, given.fed, build)).mean(-1)
+    base = likeness(cached(frozen, given.fed, build))
     for variant in variants:
         settings = json.dumps({"encoder": encoder} | asdict(variant), sort_keys=True)
         for seed in seeds if variant.head else seeds[:1]:
@@ -257,7 +250,7 @@ def run(variants, given, out, build, seeds=(0, 1, 2), encoder="minilm", adapted=
             graded = pd.concat([given.graded, given.more]) if variant.more else given.graded
             tables = graded, given.held_out, given.fed, given.labelled
             h = [cached(frozen, table, build) for table in tables]
-            parts, means = {"likeness": [cosines(x).mean(-1) for x in h]}, {}
+            parts, means = {"likeness": [likeness(x) for x in h]}, {}
             if variant.head:
                 head = train_head(variant, h[0], graded, seed)
                 with torch.no_grad():
@@ -271,7 +264,7 @@ def run(variants, given, out, build, seeds=(0, 1, 2), encoder="minilm", adapted=
             graded = pd.concat([given.graded, given.more])
             tables = [t.assign(pair_id=range(len(t))) for t in (graded, given.held_out, given.fed, given.labelled)]
             said = [slm.parts(table) for table in tables]
-            parts = {"as it was": [cosines(cached(frozen, table, build)).mean(-1) for table in tables]}
+            parts = {"as it was": [likeness(cached(frozen, table, build)) for table in tables]}
             parts |= {name: [torch.tensor(one[name].to_numpy()) for one in said] for name in ("fit", "quality")}
             both = [torch.tensor(one["likeness"].to_numpy()) for one in said]
             parts["adapted"] = [2 * mean - was for mean, was in zip(both, parts["as it was"])]

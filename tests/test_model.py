@@ -36,6 +36,7 @@ def test_scores_follow_eq_18_and_19_and_depend_on_no_other_pair_nor_order_nor_ba
     assert table["s_d"].agg(["min", "max"]).tolist() == pytest.approx([0, 1], abs=1e-5)
     together = table.set_index("pair_id")
     for part, size in ((dev.sample(40, random_state=0), 3), (dev[17:18], 64)):
+        slm.known.clear()
         found = slm.score(part, batch_size=size).set_index("pair_id")
         np.testing.assert_allclose(found, together.loc[found.index], atol=1e-5)
 
@@ -64,6 +65,18 @@ def test_the_end_that_is_kept_is_read_whole(slm):
         kept = keep_end(text, tokenizer, limit)
         assert kept and text.strip().endswith(kept) and len(tokenizer(kept)["input_ids"]) <= limit
     assert len(keep_end(korean, tokenizer, limit).split()) == 21  # of six tokens each: no room is given away
+
+
+def test_what_was_embedded_is_remembered_until_the_encoder_learns(encoder):
+    slm, table = untrained(encoder), pairs(load("mini", "dev")[:2])
+    before = slm.score(table)
+    slm.encoder.encode = None  # nothing is left to embed
+    pd.testing.assert_frame_equal(slm.score(table), before)
+    del slm.encoder.encode
+    slm.learns(("encoder",))
+    for weight in slm.encoder.parameters():
+        weight.data.mul_(1.5)
+    assert (slm.score(table)["distance"] - before["distance"]).abs().min() > 1e-6
 
 
 @pytest.mark.parametrize("recipe", ["released", "paper"])

@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +7,6 @@ from dre import dialogues, ratings
 from dre.dialogues import context_sha256
 from dre.errors import DreError
 from dre.fetch import read_jsonl, repository_file
-from dre.judges import qualities
 
 pytestmark = needs_data
 SETS = {  # responses, contexts, Spearman of the recorded judge with the mean human rating (data/recorded)
@@ -59,7 +56,7 @@ def test_fed_turns_are_taken_from_the_dialogue_they_share_an_id_with():
 
 
 def test_every_quality_of_fed_has_its_five_raters_and_the_recorded_judge_its_ratings():
-    table, said = ratings.fed_qualities(), qualities.said()
+    table, said = ratings.fed_qualities(), ratings.fed_judged()
     assert table.groupby("level")["quality"].nunique().to_dict() == {"turn": 9, "dialogue": 11}
     assert len(table) == 375 * 9 + 125 * 11 and table["ratings"].map(len).eq(5).all()
     means = pd.concat([ratings.rated("fed-turn"), ratings.fed_dialogues()]).set_index("pair_id")
@@ -75,22 +72,6 @@ def test_every_quality_of_fed_has_its_five_raters_and_the_recorded_judge_its_rat
     assert found == pytest.approx({("turn", "zero"): 0.638, ("turn", "random0"): 0.613, ("turn", "random1"): 0.645,
                                    ("turn", "random2"): 0.637, ("turn", "bm25"): 0.640, ("dialogue", "zero"): 0.764,
                                    ("dialogue", "random0"): 0.785, ("dialogue", "bm25"): 0.764}, abs=5e-4)  # fmt: skip
-
-
-def test_no_shown_example_is_of_the_rated_dialogue_nor_rated_beside_it():
-    dialogue = ratings.fed_qualities().drop_duplicates("item").set_index("item")["context_id"]
-    said, near = qualities.said().groupby("examples")["item"].agg(set), 0
-    path = repository_file("recorded", "claude-2026-11", "fed_examples.json")
-    for key, shown in json.loads(path.read_text(encoding="utf-8")).items():
-        level, _, examples = key.partition("_")
-        source = {"turn": "fed-turn", "dial": "fed-dialog"}[level]
-        if isinstance(shown, dict):  # the nearest of each item
-            near += sum(map(len, shown.values()))
-            for item, indices in shown.items():
-                assert dialogue[f"{source}/{item}"] not in {dialogue[f"{source}/{index}"] for index in indices}
-        else:  # a random draw, for all items
-            assert not said[examples] & {f"{source}/{index}" for index in shown}
-    assert near == 500 * 3
 
 
 def test_graded_pairs_are_the_texts_that_were_graded_and_conversations_are_whole():

@@ -42,6 +42,8 @@ def select(pairs, pool, how, k=3, seed=0, chosen=(), same_context=False):
 
     Raises `DreError` where fewer than `k` examples are left for a pair, or a chosen one is not in the pool.
     """
+    if lacking := {"pair_id", "context_id", "context"} - {*pairs.columns} & {*pool.columns}:
+        raise DreError(f"pairs or pool lack {', '.join(sorted(lacking))}: both need pair_id, context_id and context")
     pool = pool.reset_index(drop=True)
     ids, contexts = pool["pair_id"].to_numpy(), pool["context_id"].to_numpy()
     if how not in HOW:

@@ -6,7 +6,6 @@ right responses from adversarial ones and those of other contexts; quality one o
 what a judge would give.
 """
 
-import copy
 import hashlib
 import random
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from torch import nn
 
 from dre.errors import DreError
 from dre.slm.heads import FITS, FOOLS, GradedHead, LowRank, cosines, grade_loss
-from dre.slm.model import SLM, load_encoder, native_bf16
+from dre.slm.model import SLM, load_encoder
 
 EPOCHS, BATCH = 15, 128  # of a head over its pairs
 FILE = "adapter.safetensors"  # everything that was learned, in half precision
@@ -29,6 +28,10 @@ FILE = "adapter.safetensors"  # everything that was learned, in half precision
 
 class Graded(SLM):
     """An SLM of recipe ``graded``; its ``s_p`` is fit and quality, each scaled to vary as much as ``s_d`` does."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.known_otherwise = {}  # what the encoder as it was has embedded
 
     @classmethod
     def untrained(cls, encoder="minilm", recipe=None, device=None):
@@ -42,6 +45,7 @@ class Graded(SLM):
 
     def learns(self, parts):
         """Let adapters and weights of the views learn, of a stage of training (which it has one of)."""
+        self.known.clear()
         self.encoder.requires_grad_(False)
         self.head.requires_grad_(False)
         for parameter in (*self._adapters("down"), *self._adapters("up"), self.head.views):
@@ -54,25 +58,16 @@ class Graded(SLM):
     @contextmanager
     def as_it_was(self):
         """Within it, the encoder reads as before any training."""
-        for each in self._adapters():
-            each.active = False
+        self._read_adapted(False)
         try:
             yield
         finally:
-            for each in self._adapters():
-                each.active = True
+            self._read_adapted(True)
 
-    @contextmanager
-    def shortened(self):
-        """Within it, what does not learn is bfloat16 where the hardware has it: training need not convert it again."""
-        whole = {each: each.layer for each in self._adapters()}
-        for each, layer in whole.items() if native_bf16() else ():
-            each.layer = copy.deepcopy(layer).bfloat16()
-        try:
-            yield
-        finally:
-            for each, layer in whole.items():
-                each.layer = layer
+    def _read_adapted(self, active):
+        self.known, self.known_otherwise = self.known_otherwise, self.known
+        for each in self._adapters():
+            each.active = active
 
     def views(self, pairs, batch_size=64, progress=False):
         """Return what the encoder makes of whole contexts, last turns and responses: (3, n, d)."""

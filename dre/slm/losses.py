@@ -24,11 +24,6 @@ def separation(d, z=0, margin=0.5):
     return z * d**2 + (1 - z) * torch.clamp(margin - d, min=0) ** 2
 
 
-def robust_distances(h_pr, h_pn, h_ar, h_an):
-    """d1, d2, d3 of Eq. 14: robust v. non-robust of positives, of adversarials, and robust v. robust."""
-    return distance(h_pr, h_pn), distance(h_ar, h_an), distance(h_pr, h_ar)
-
-
 def classification(logits, labels):
     """L_cls, Eq. 15, read as cross-entropy (the printed sum of y_i p_i is no loss); (n, k), (n,) -> (n,)."""
     return F.cross_entropy(logits, labels, reduction="none")

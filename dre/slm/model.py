@@ -5,7 +5,7 @@ import os
 import shutil
 import warnings
 from collections import Counter
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from dre.errors import DreError
 from dre.slm import losses, recipes
 
 DEFAULT = Path(__file__).with_name("default")  # the SLM that comes with the package
+REMEMBERED = 50_000  # texts whose embeddings are kept at most, which bounds memory
 HUB_NAMES = {"minilm": "sentence-transformers/all-MiniLM-L6-v2", "distilbert": "distilbert-base-uncased"}
 
 
@@ -118,11 +119,14 @@ class Head(nn.Module):
 
 
 class SLM:
-    """An encoder (SentenceTransformer) with a head beside it; ``provenance`` says what made it."""
+    """An encoder (SentenceTransformer) with a head beside it; ``provenance`` says what made it.
+
+    Nothing in it learns until `learns` says what; while its encoder does not, it remembers what it has embedded.
+    """
 
     def __init__(self, encoder, head, recipe, provenance=None):
-        self.encoder, self.head = encoder, head.to(encoder.device)
-        self.recipe, self.provenance = recipe, dict(provenance or {})
+        self.encoder, self.head = encoder.requires_grad_(False), head.to(encoder.device)
+        self.recipe, self.provenance, self.known = recipe, dict(provenance or {}), {}
 
     @classmethod
     def untrained(cls, encoder="minilm", recipe=None, device=None):
@@ -131,12 +135,9 @@ class SLM:
         base = load_encoder(encoder, recipe.max_seq_length, device)
         return cls(base, Head(base.get_embedding_dimension(), recipe.sep), recipe)
 
-    def shortened(self):
-        """A context within which training reads faster; here everything learns, and nothing can be prepared."""
-        return nullcontext()
-
     def learns(self, parts):
         """Let those ``parts`` learn that a stage of training names, and nothing else."""
+        self.known.clear()
         self.encoder.requires_grad_("encoder" in parts)
         self.head.requires_grad_("head" in parts)
         self.head.classifier.requires_grad_(not {"head", "classifier"}.isdisjoint(parts))
@@ -146,9 +147,13 @@ class SLM:
         """Embed texts, each distinct one once; return what the head makes of them: (n, d) float32 tensors by name."""
         self.encoder.eval()
         self.head.eval()
+        learning = any(parameter.requires_grad for parameter in self.encoder.parameters())
+        known = {} if learning or len(self.known) > REMEMBERED else self.known
         row = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-        h = self.encoder.encode(list(row), batch_size=batch_size, convert_to_tensor=True, show_progress_bar=progress)
-        h = h.float().to(self.encoder.device)
+        if new := [text for text in row if text not in known]:
+            h = self.encoder.encode(new, batch_size=batch_size, convert_to_tensor=True, show_progress_bar=progress)
+            known.update(zip(new, h.float().to(self.encoder.device)))
+        h = torch.stack([known[text] for text in row])
         index = torch.tensor([row[text] for text in texts], device=h.device)
         return {name: None if part is None else part[index] for name, part in self.head(h).items()}
 
@@ -162,10 +167,6 @@ class SLM:
         p = torch.softmax(self.head.logits(h_c, h_r), dim=-1)[:, losses.POSITIVE]
         columns = {"distance": d.double().cpu().numpy(), "s_p": p.double().cpu().numpy()}
         return pd.DataFrame({"pair_id": list(pairs["pair_id"])} | columns)
-
-    def distance(self, pairs):
-        """Return the distance of each pair alone, an array (n,)."""
-        return self.distances(pairs)["distance"].to_numpy()
 
     def score(self, pairs, batch_size=64, progress=False):
         """Score a table of ``pair_id, context`` (turns, oldest first), ``response``, Eq. 17-19.
@@ -186,8 +187,8 @@ class SLM:
 
     def calibrate(self, contexts):
         """Store d_min and d_max of Eq. 18 from the positive and adversarial pairs of training contexts (reading 6)."""
-        d = self.distance(pairs_of(contexts, kinds="pa"))
-        if np.isnan(d).any() or d.min() == d.max():
+        d = self.distances(pairs_of(contexts, kinds="pa"))["distance"]
+        if d.isna().any() or d.min() == d.max():
             raise DreError("the training distances are constant or not finite: the training has diverged")
         sets = Counter(f"{context.set} {context.split}" for context in contexts)
         self.provenance |= {"d_min": float(d.min()), "d_max": float(d.max()), "sets": dict(sets)}

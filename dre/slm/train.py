@@ -55,8 +55,7 @@ def fit(train, dev, out, recipe="paper", seed=0, encoder="minilm", progress=True
     slm = (Graded if recipe.mixture else SLM).untrained(encoder, recipe, device)
     slm.provenance = provenance
     progress = progress and processes.is_main_process
-    with slm.shortened():
-        slm.provenance["curves"] = _train(slm, train, dev, seed, beside, work / "epoch.pt", progress)
+    slm.provenance["curves"] = _train(slm, train, dev, seed, beside, work / "epoch.pt", progress)
     if not processes.is_main_process:
         processes.wait_for_everyone()
         return SLM.load(out, device)
@@ -125,7 +124,8 @@ def _train(slm, train, dev, seed, beside, checkpoint, progress):
                 torch.save(state, unfinished := checkpoint.with_suffix(".partial"))
                 os.replace(unfinished, checkpoint)  # no half checkpoint is ever read
     for part in (encoder, head):
-        part.requires_grad_(True).eval()
+        part.requires_grad_(False).eval()
+    slm.known.clear()  # embedded in the precision of training
     return curves
 
 
