@@ -48,6 +48,7 @@ def shares(matrix, weights=None):
     mean = (w * by_response).sum(axis=1) / n
     total = np.einsum("br,rc,bc->b", w, x**2, w, optimize=True) - (n * mean) ** 2
     response, context = (n * ((w * v**2).sum(axis=1) - n * mean**2) for v in (by_response, by_context))
-    parts = np.stack([response, context, total - response - context], axis=1).clip(0)  # rounding can fall below
+    parts = np.stack([response, context, total - response - context], axis=1)
+    parts[parts < 1e-12 * total[:, None]] = 0  # nothing but rounding
     varies = total > 1e-12 * np.maximum(n**2 * (x**2).mean(), np.finfo(float).tiny)
     return np.where(varies[:, None], parts / np.where(varies, total, 1)[:, None], np.nan)

@@ -13,7 +13,6 @@ import pandas as pd
 ROUGE = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL"}
 COLUMNS = ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", *ROUGE, "METEOR"]
 COLUMNS += ["Embedding Extrema", "Embedding Greedy", "Embedding Average", "BERTScore"]
-MAX_TOKENS = 512
 
 
 def length(responses):
@@ -21,13 +20,13 @@ def length(responses):
     return np.array([len(response.split()) for response in responses], float)
 
 
-def reference_based(items, encoder="minilm", itself=False):
+def reference_based(items, encoder, itself=False):
     """Score each response against its reference: ``pair_id`` and one column for each of `COLUMNS`.
 
     ``items`` has ``pair_id``, ``response`` and ``reference`` (str, or None); where nothing can be compared scores are
-    NaN, and where a response is its own reference, too, unless ``itself``. ``encoder``, as for
-    ``dre.slm.model.load_encoder``, is that of the word vectors, and of BERTScore, whose authors use roberta-large:
-    encoders are not comparable.
+    NaN, and where a response is its own reference, too, unless ``itself``. ``encoder``, a ``SentenceTransformer`` such
+    as ``dre.slm.model.load_encoder("minilm", 512)``, gives the word vectors, and the states of BERTScore, whose authors
+    use roberta-large: encoders are not comparable.
     """
     texts = [[one.strip() if isinstance(one, str) else "" for one in items[name]] for name in ("response", "reference")]
     scored = [bool(a and b and (itself or a != b)) for a, b in zip(*texts)]
@@ -104,16 +103,13 @@ def bertscore(x, y):
 
 def _by_encoder(pairs, encoder):
     """The embedding metrics (n, 3) and BERTScore (n,)."""
-    from dre.slm.model import load_encoder
-
-    model = load_encoder(encoder, MAX_TOKENS)
     texts = sorted({text for pair in pairs for text in pair})
-    options = {"truncation": True, "max_length": model.max_seq_length, "return_special_tokens_mask": True}
-    inputs = model.tokenizer(texts, **options)
+    options = {"truncation": True, "max_length": encoder.max_seq_length, "return_special_tokens_mask": True}
+    inputs = encoder.tokenizer(texts, **options)
     counts = [np.array(special) == 0 for special in inputs["special_tokens_mask"]]
-    vectors = model[0].auto_model.get_input_embeddings().weight.detach().cpu().double().numpy()
+    vectors = encoder[0].auto_model.get_input_embeddings().weight.detach().cpu().double().numpy()
     words = {text: vectors[np.array(ids)[c]] for text, ids, c in zip(texts, inputs["input_ids"], counts)}
-    hidden = model.encode(texts, output_value="token_embeddings", convert_to_numpy=False)
+    hidden = encoder.encode(texts, output_value="token_embeddings", convert_to_numpy=False)
     states = {text: (h.float().cpu().numpy(), c) for text, h, c in zip(texts, hidden, counts)}
     vector_based = np.array([embedding(words[a], words[b]) for a, b in pairs])
     return vector_based, np.array([bertscore(states[a], states[b]) for a, b in pairs])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pkgutil
 import shutil
 import warnings
 from collections import Counter
@@ -247,8 +248,8 @@ class SLM:
                 path = snapshot_download(str(path), allow_patterns=["*.json", "*.txt", "*.safetensors"])
             about = json.loads((Path(path) / "slm.json").read_text(encoding="utf-8"))
             recipe = recipes.Recipe.from_dict(about["recipe"])
-            if recipe.mixture:
-                from dre.slm.graded import Graded as cls
+            if recipe.mixture:  # named, since its module stands on this one
+                cls = pkgutil.resolve_name("dre.slm.graded:Graded")
             return cls.read(Path(path), recipe, about["provenance"], device)
         except Exception as error:  # of the Hub's client, the file system, JSON, safetensors or torch
             reason = str(error).strip().partition("\n")[0]

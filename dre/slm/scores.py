@@ -136,7 +136,8 @@ def kept(profile, name, make):
             return dict(found)
     found = make()
     if profile.name == "public":
-        np.savez_compressed(file, **found)
+        np.savez_compressed(partial := file.with_suffix(".partial.npz"), **found)
+        os.replace(partial, file)
     return found
 
 
