@@ -29,9 +29,9 @@ MADE = (".csv", ".md", ".tex", ".html", ".json", ".png", ".pdf")
 PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>DRE and SLIDE: results</title>
 <style>
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }}
+body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 74rem; margin: 2rem auto; padding: 0 1rem }}
 table {{ border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums }} img {{ max-width: 100% }}
-th, td {{ padding: .2rem .7rem; border-bottom: 1px solid #d8dee4 }}
+th, td {{ padding: .2rem .7rem; border-bottom: 1px solid #d8dee4 }} td[style*=right] {{ white-space: nowrap }}
 </style>
 {body}</html>
 """
@@ -162,6 +162,7 @@ def page(profile):
     parts = [f"# DRE and SLIDE: results\n\nProfile **{profile.name}**: {profile.title}"]
     verdicts = profile.root / "docs" / "verdicts.md"
     if profile.name == COMMITTED and verdicts.exists():
+        parts.append('<h2 id="What-the-papers-say,-and-what-came-out">What the papers say, and what came out</h2>')
         parts.append(re.sub("<!--.*?-->", "", verdicts.read_text(encoding="utf-8")))
     for book in notebooks(profile.root):
         texts = [source(cell) for cell in book.content["cells"] if cell["cell_type"] == "markdown"]
