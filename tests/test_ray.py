@@ -36,14 +36,10 @@ def test_the_command_writes_what_one_process_writes_with_a_recorded_judge_and_a_
     np.testing.assert_allclose(one["z_slm"], other["z_slm"], atol=0.01)
 
 
-def test_what_ray_is_not_for_is_refused(slm, tmp_path, monkeypatch):
+def test_a_live_judge_and_a_machine_without_ray_are_refused(slm, tmp_path, monkeypatch):
     live = judges.open("openai:any", store=tmp_path / "s.sqlite")
-    for options in (
-        {"slm": slm, "judge": live, "method": "slide"},
-        {"judge": judges.open(RECORDED[1]), "method": "non_dre"},
-    ):
-        with pytest.raises(DreError, match="leave --engine ray out"):
-            on_ray.score_pairs(options, None)
+    with pytest.raises(DreError, match="leave --engine ray out"):
+        on_ray.score_pairs({"slm": slm, "judge": live, "method": "slide"}, None)
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(DreError, match=r"Ray is not installed: pip install 'ray\[data\]==2.60.\*'"):
         on_ray.score_pairs({"slm": slm}, None)
