@@ -19,10 +19,9 @@ def test_random_negatives_count_as_much_as_adversarials_where_they_are_named():
     assert classification.choose_threshold(scores, kinds, "ar") == 4.75
 
 
-def test_a_threshold_needs_all_kinds_and_all_scores():
-    for scores, kinds in (([1.0], ["p"]), ([1.0, np.nan], ["p", "a"])):
-        with pytest.raises(DreError, match="all kinds of 'pa', each with a finite score"):
-            classification.choose_threshold(scores, kinds)
+def test_a_threshold_needs_all_scores():
+    with pytest.raises(DreError, match="all kinds of 'pa', each with a finite score"):
+        classification.choose_threshold([1.0, np.nan], ["p", "a"])
 
 
 def test_accuracies_by_hand():
@@ -51,5 +50,5 @@ def test_blind_baselines_learn_which_way_to_count_and_which_words():
     shorter = train.assign(kind=["a", "p", "r"])
     assert [scores.tolist() for scores in classification.length_only(shorter, dev, test)] == [[-2], [-3]]
     train = responses(*[("i would love to", "p"), ("no never mind", "a"), ("no never mind", "r")] * 4)
-    on_dev, on_test = classification.response_only(train, train[:2], responses(("love", "p"), ("never", "a")))
-    assert on_dev[0] > 0.5 > on_dev[1] and on_test[0] > 0.5 > on_test[1]
+    _, (love, never) = classification.response_only(train, train[:2], responses(("love", "p"), ("never", "a")))
+    assert love > 0.5 > never
