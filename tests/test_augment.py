@@ -89,16 +89,13 @@ def test_only_what_was_rejected_is_replaced_and_checked_again_or_to_the_letter_a
     assert result.save(tmp_path / "r.jsonl", rejected=True) == 1 and result.save(tmp_path / "a.jsonl") == 0
 
 
-@pytest.mark.parametrize(
-    ("reply", "status"),
-    [(servers.openai("", refusal="No."), "refused"), (servers.openai("{", finish="length"), "truncated")],
-)
-def test_useless_drafts_use_up_their_round_and_are_counted(reply, status):
-    with servers.Server(model := Model(replies={"generate": [reply, reply]})) as server:
+def test_useless_drafts_use_up_their_round_and_are_counted():
+    drafts = [servers.openai("", refusal="No."), servers.openai("{", finish="length")]
+    with servers.Server(model := Model(replies={"generate": drafts})) as server:
         asked = judge(server)
         one = augment.generate(contexts(1), asked, max_rounds=2).report.iloc[0]
-        assert (one["status"], one["rounds"], model.counts) == (status, 2, (2, 0, 0))
-        assert f"Round 1, generate: {status} (" in one["reason"]
+        assert (one["status"], one["rounds"], model.counts) == ("truncated", 2, (2, 0, 0))
+        assert "Round 1, generate: refused (" in one["reason"] and "Round 2, generate: truncated (" in one["reason"]
         more = augment.generate(contexts(1), asked, max_rounds=3).report.iloc[0]
     assert (more["status"], more["rounds"], model.counts) == ("accepted", 3, (3, 0, 10))
 
@@ -155,10 +152,10 @@ def test_another_model_checks_and_what_cannot_be_asked_is_refused_before_anythin
 
 def test_the_embedded_corpus_measures_as_before_and_a_leak_is_seen():
     whole = [one for split in dialogues.SPLITS["mini"] for one in dialogues.load("mini", split)]
-    (row,) = quality.report({"mini": whole}, {"mini": whole[:60]}, at_most=500, n=100).to_dict("records")
+    (row,) = quality.report({"mini": whole}, {"mini": whole[:40]}, at_most=500, n=100).to_dict("records")
     expected = {"overlap_positive": 6.61299, "overlap_adversarial": 22.1043}
     expected |= {"overlap_only": 73.25, "length_only": 51.75, "response_only": 61.9167}
-    expected |= {"self_bleu_positive": 3.8634, "distinct_2": 95.1507, "leaked": 50}
+    expected |= {"self_bleu_positive": 3.8634, "distinct_2": 95.1507, "leaked": 100 / 3}
     assert {name: row[name] for name in expected} == pytest.approx(expected, abs=1e-4)
     assert row["overlap_only_low"] < 73.25 < row["overlap_only_high"]
 
@@ -192,13 +189,6 @@ def test_a_sheet_is_blind_and_its_answers_are_compared_with_the_design_and_each_
     assert "20 rows for 20 items, without yes or no: 1, 2, 3, 4, 5:" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("line", ["{", '{"id": "a"}', '{"id": 1, "context": [""]}', '{"id": "x", "context": "a"}'])
-def test_a_faulty_line_is_named(tmp_path, line):
-    (tmp_path / "own.jsonl").write_text('{"id": "x", "context": "Hello.\\nHi."}\n\n' + line)
-    with pytest.raises(DreError, match="own.jsonl:3: "):
-        algorithm.read(tmp_path / "own.jsonl")
-
-
 def test_the_command_generates_and_reports(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines = [json.dumps({"id": one.id, "context": one.turns}) for one in contexts(6)]
@@ -207,6 +197,7 @@ def test_the_command_generates_and_reports(tmp_path, capsys, monkeypatch):
         how = ["--judge", "openai:m", "--base-url", server.url, "--store", "s.sqlite", "--rejected", "r.jsonl"]
         run = ["augment", "generate", "own.jsonl", "-o", "a.jsonl", *how]
         assert main([*run, "--rounds", "1"]) == 1 and "5 accepted, 1 rejected" in capsys.readouterr().out
+        assert [one.id for one in algorithm.read("r.jsonl")] == ["c1"]
         assert main([*run, "--checker", "openai:m", "--checker-base-url", server.url]) == 0
     assert len(algorithm.read("a.jsonl")) == 6
     assert main(["augment", "report", "a.jsonl", "--held-out", "own.jsonl", "-o", "q.csv"]) == 0

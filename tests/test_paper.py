@@ -1,4 +1,4 @@
-"""Profiles, Book, and what `make paper` does: order, what reruns, failures, committed outputs."""
+"""What `make paper` does: what reruns, failures, committed outputs, and the `Book` of a notebook."""
 
 import json
 import shutil
@@ -52,35 +52,6 @@ def book(root, name, *cells, **metadata):
     write(root, {f"notebooks/{name}.ipynb": json.dumps(content, indent=1, sort_keys=True) + "\n"})
 
 
-def test_a_fault_in_a_profile_is_named(root):
-    with pytest.raises(DreError, match="unknown profile 'maxi': the profiles are full, mini, public"):
-        profile("maxi", root)
-    edit(root / "profiles/mini.yaml", "encoder: minilm", "colour: red\nencoder: minilm")
-    with pytest.raises(DreError, match="profiles/mini.yaml: colour: Extra inputs are not permitted"):
-        profile("mini", root)
-
-
-def test_notebooks_come_by_their_numbers_each_after_those_it_needs(root):
-    book(root, "10_b", "if True:\n    !git status\n    %pip list\nx = 1", needs=["02_a"])
-    book(root, "02_a")
-    assert [each.name for each in headless.notebooks(root)] == ["02_a", "10_b"]
-    book(root, "01_b", needs=["02_a"])
-    with pytest.raises(DreError, match="01_b.ipynb needs 02_a, which is no notebook before it"):
-        headless.notebooks(root)
-
-
-def used(code):
-    found = paper.modules(HERE, headless.ast.parse(code))
-    return {path.relative_to(HERE / "dre").as_posix() for path in found}
-
-
-def test_only_what_a_notebook_uses_counts_and_the_package_itself_leads_nowhere():
-    assert used("from dre import DRE") >= {"score/api.py", "slm/model.py", "judges/prompts/dre.txt"}
-    assert used("from dre.slm import trained") >= {"slm/train.py", "slm/losses.py", "dialogues.py"}
-    ours = used("from dre import notebook")  # a table does not lead to judges or models
-    assert {"report.py", "plots.py"} <= ours and not [name for name in ours if name.startswith(("judges", "slm"))]
-
-
 @pytest.fixture
 def quick(root, monkeypatch):
     def execute(each, profile):
@@ -89,7 +60,8 @@ def quick(root, monkeypatch):
             exec(headless.source(code), names)
 
     monkeypatch.setattr(paper, "execute", execute)
-    write(root, {f"dre/{name}.py": "" for name in ("__init__", "a", "slm/__init__", "slm/scores")})
+    write(root, {"dre/__init__.py": 'LAZY = {"DRE": "dre.b"}', "dre/a.py": "import dre.slm", "dre/b.py": ""})
+    write(root, {"dre/slm/__init__.py": 'LAZY = {"fit": "train"}', "dre/slm/train.py": "", "dre/slm/scores.py": ""})
     book(root, "00_start", "import os")
     book(root, "01_a", "# fast\nbook.table(pd.DataFrame({'a': [1]}), 'a', 'A')", "if 0:\n    from dre import a")
     book(root, "02_b", "1 + 1", needs=["01_a"])
@@ -105,8 +77,10 @@ def test_only_what_changed_runs_again(quick, monkeypatch):
     assert run(quick) == ["00", "01", "02", "03"] and run(quick) == []
     edit(quick / "notebooks/01_a.ipynb", "# fast", "# very fast")
     assert run(quick) == [], "a comment"
-    write(quick, {"dre/a.py": "x = 1"})
-    assert run(quick) == ["01", "02"], "a module, and what needs its user"
+    write(quick, {"dre/slm/train.py": "x = 1"})
+    assert run(quick) == ["01", "02", "03"], "a module that is used by another or by name, and what needs its user"
+    write(quick, {"dre/b.py": "x = 1"})
+    assert run(quick) == [], "a module that only the package itself names"
     (quick / "results/mini/a.csv").unlink()
     write(quick, {"build/mini/state/00_start": "torn"})
     assert run(quick) == ["00", "01"], "a missing file, a torn state"
