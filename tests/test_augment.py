@@ -22,7 +22,7 @@ def key(monkeypatch):
 
 
 def contexts(n=2):
-    return [Context("own", f"c{i}", "train", ("Is the kettle on?", f"Which one, number {i}?")) for i in range(n)]
+    return [Context("own", f"c{i}", "train", ("Is the tea kettle on?", f"Which, number {i}?")) for i in range(n)]
 
 
 def judge(server, **options):
@@ -70,7 +70,7 @@ def test_what_passes_is_accepted_in_one_round_saved_and_asked_once(tmp_path):
     assert "kettle" not in line and json.loads(line)["context_sha256"] == dialogues.context_sha256(contexts()[1].turns)
 
 
-def test_only_what_was_rejected_is_replaced_and_checked_again_or_to_the_letter_all_ten(tmp_path):
+def test_only_what_was_rejected_is_replaced_and_checked_again_or_to_the_letter_all_ten():
     with servers.Server(model := Model(wrong=["adversarial two, 1"])) as server:
         result = augment.generate(contexts(2), judge(server))
         assert model.counts == (2, 1, 21) and result.report["rounds"].tolist() == [1, 2]
@@ -86,39 +86,30 @@ def test_only_what_was_rejected_is_replaced_and_checked_again_or_to_the_letter_a
     assert model.counts == (2, 0, 20) and (row.status, row.rounds, row.calls) == ("rejected", 2, 22)
     assert row.responses_accepted == 9 and not result.contexts
     assert row.reason == "Adversarial response 2 was labelled Positive, expected Negative."
-    assert result.save(tmp_path / "r.jsonl", rejected=True) == 1 and result.save(tmp_path / "a.jsonl") == 0
 
 
-def test_useless_drafts_use_up_their_round_and_are_counted():
+def test_useless_replies_use_up_their_round_and_are_counted():
     drafts = [servers.openai("", refusal="No."), servers.openai("{", finish="length")]
-    with servers.Server(model := Model(replies={"generate": drafts})) as server:
+    replies = {"generate": drafts, "positive one, 0": [servers.openai("Hard to say.")]}
+    with servers.Server(model := Model(replies=replies)) as server:
         asked = judge(server)
         one = augment.generate(contexts(1), asked, max_rounds=2).report.iloc[0]
         assert (one["status"], one["rounds"], model.counts) == ("truncated", 2, (2, 0, 0))
         assert "Round 1, generate: refused (" in one["reason"] and "Round 2, generate: truncated (" in one["reason"]
-        more = augment.generate(contexts(1), asked, max_rounds=3).report.iloc[0]
-    assert (more["status"], more["rounds"], model.counts) == ("accepted", 3, (3, 0, 10))
+        more = augment.generate(contexts(1), asked, max_rounds=4).report.iloc[0]
+    assert (more["status"], more["rounds"], model.counts) == ("accepted", 4, (3, 0, 11))  # one label was asked again
 
 
-def test_a_check_without_a_label_is_asked_again_in_the_next_round():
-    with servers.Server(model := Model(replies={"positive one, 0": [servers.openai("Hard to say.")]})) as server:
-        result = augment.generate(contexts(1), judge(server))
-    assert model.counts == (1, 0, 11) and result.report["status"].tolist() == ["accepted"]
-
-
-@pytest.mark.parametrize(
-    ("failing", "first", "then"), [("positive three, 0", (2, 0, 20), (0, 0, 1)), ("generate", (2, 0, 10), (1, 0, 10))]
-)
-def test_a_failed_call_waits_for_another_run_which_asks_for_that_alone(failing, first, then):
-    with servers.Server(model := Model(replies={failing: [servers.error("openai", 500)]})) as server:
-        asked = judge(server)
-        report = augment.generate(contexts(2), asked).report
-        assert sorted(report["status"]) == ["accepted", "error"]
-        assert report["reason"].str.contains(": error (", regex=False).sum() == 1
-        assert model.counts == first
+def test_a_failed_call_waits_for_another_run_which_asks_for_that_alone():
+    failing = {"generate": [servers.error("openai", 500)], "positive three, 1": [servers.error("openai", 500)]}
+    with servers.Server(model := Model(replies=failing)) as server:
+        asked = judge(server, concurrency=1)
+        report = augment.generate(contexts(3), asked).report
+        assert sorted(report["status"]) == ["accepted", "error", "error"]
+        assert report["reason"].str.contains(": error (", regex=False).sum() == 2
         model.seen.clear()
-        assert augment.generate(contexts(2), asked).report["status"].tolist() == ["accepted"] * 2
-    assert model.counts == then
+        assert augment.generate(contexts(3), asked).report["status"].tolist() == ["accepted"] * 3
+    assert model.counts == (1, 0, 11)
 
 
 def test_the_ceiling_holds_over_all_prompts_and_the_rest_is_asked_later():
@@ -136,14 +127,12 @@ def test_the_ceiling_holds_over_all_prompts_and_the_rest_is_asked_later():
             assert before < 33 == sum(model.counts)
 
 
-def test_another_model_checks_and_what_cannot_be_asked_is_refused_before_anything_is_paid():
+def test_another_model_checks_and_has_to_have_a_price_before_anything_is_paid():
     with servers.Server(writer := Model()) as one, servers.Server(other := Model()) as two:
         writes = judge(one, price="1,1", max_usd=5.0)
         checks = judges.open("openai:other", store=writes.store, base_url=two.url)
         with pytest.raises(DreError, match="no price of openai:other"):
             augment.generate(contexts(1), writes, checks)
-        with pytest.raises(DreError, match="can be asked"):
-            augment.generate(contexts(1), judge(one, repeats=2))
         assert writer.counts == other.counts == (0, 0, 0)
         writes.max_usd = None
         assert len(augment.generate(contexts(1), writes, checks).contexts) == 1
@@ -173,7 +162,8 @@ def test_a_sheet_is_blind_and_its_answers_are_compared_with_the_design_and_each_
     assert main(draw) == 0
     shown, key = pd.read_csv("sheet.csv", keep_default_na=False), pd.read_csv("sheet.key.csv")
     assert shown.columns.tolist() == ["item", "context", "response", "fits", "note"] and set(shown["fits"]) == {""}
-    assert (key["kind"] == "p").sum() == 10 and "".join(key["kind"]) not in ("p" * 10 + "a" * 10, "a" * 10 + "p" * 10)
+    kinds = "".join(key["kind"])
+    assert kinds.count("p") == kinds.count("a") == 10 and "ap" in kinds and "pa" in kinds  # shuffled
     texts = pairs(dialogues.load("mini", "test")).set_index("pair_id")["response"]
     assert shown["response"].tolist() == texts[key["pair_id"]].tolist()
     assert main(draw) == 2  # the sheet is there
@@ -181,10 +171,9 @@ def test_a_sheet_is_blind_and_its_answers_are_compared_with_the_design_and_each_
     # Two positives called wrong: 18 of 20 right, 8 yes of 20, so kappa = (.9 - .5) / .5 = .8 with the design.
     fill("two.csv", key.query("kind == 'p'")["item"][:2], ";")
     assert main(["augment", "sheet", "read", "one.csv", "two.csv", "--key", "sheet.key.csv"]) == 0
-    said = capsys.readouterr().out
-    for part in ("one: overall 100.00 [100.00, 100.00]", "two: positive 80.00", "two: adversarial 100.00"):
-        assert part in said
-    assert "two: kappa with the design 0.80" in said and "one, two: kappa 0.80" in said
+    expected = {"one: overall 100.00 [100.00, 100.00]", "two: adversarial 100.00 [100.00, 100.00]"}
+    expected |= {"two: kappa with the design 0.80", "one, two: kappa 0.80"}
+    assert expected <= set(capsys.readouterr().out.splitlines())
     assert main(["augment", "sheet", "read", "sheet.csv", "--key", "sheet.key.csv"]) == 2  # no answer is no "no"
     assert "20 rows for 20 items, without yes or no: 1, 2, 3, 4, 5:" in capsys.readouterr().err
 
@@ -201,4 +190,4 @@ def test_the_command_generates_and_reports(tmp_path, capsys, monkeypatch):
         assert main([*run, "--checker", "openai:m", "--checker-base-url", server.url]) == 0
     assert len(algorithm.read("a.jsonl")) == 6
     assert main(["augment", "report", "a.jsonl", "--held-out", "own.jsonl", "-o", "q.csv"]) == 0
-    assert pd.read_csv("q.csv")["measured"].tolist() == [6] and "response only" in capsys.readouterr().out
+    assert pd.read_csv("q.csv")[["measured", "leaked"]].to_numpy().tolist() == [[6, 100]]

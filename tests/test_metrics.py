@@ -17,10 +17,9 @@ ITEMS = pd.DataFrame(ROWS, columns=["response", "reference"]).assign(pair_id=[f"
 
 def test_embedding_metrics_by_hand():
     x, y = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[1.0, 0.0]])
-    extrema, greedy, average = metrics.embedding(x, y)
-    assert extrema == pytest.approx(0.5**0.5)  # the extremes of x are (1, 1)
-    assert average == pytest.approx(0.5**0.5)
-    assert greedy == pytest.approx(((1 + 0) / 2 + 1) / 2)
+    extrema = average = 0.5**0.5  # the extremes of x are (1, 1)
+    greedy = ((1 + 0) / 2 + 1) / 2
+    assert metrics.embedding(x, y) == pytest.approx([extrema, greedy, average])
     assert np.isnan(metrics.embedding(x, y[:0])).all()
 
 
@@ -35,7 +34,5 @@ def test_a_table_says_nothing_where_nothing_can_be_compared(encoder):
     scores = metrics.reference_based(ITEMS, encoder).set_index("pair_id")[metrics.COLUMNS]
     assert scores.isna().all(axis=1).tolist() == [False, False, False, True, True, True]
     assert scores.loc["made/1"][:7].tolist() == pytest.approx([1] * 7)  # but for case and marks
-    alone = metrics.reference_based(ITEMS[2:3], encoder)[metrics.COLUMNS]
-    assert alone.iloc[0].tolist() == pytest.approx(scores.loc["made/2"].tolist(), abs=1e-6)  # depends on no other pair
     perfect = metrics.reference_based(ITEMS, encoder, itself=True).drop(columns=["pair_id", "METEOR"]).loc[5]
     assert perfect.tolist() == pytest.approx([1.0] * len(perfect), abs=1e-6)  # METEOR's penalty counts one chunk, too

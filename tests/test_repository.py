@@ -135,7 +135,7 @@ def test_every_number_in_words_is_that_of_its_table_and_the_page_is_light_and_le
 def test_rows_of_table_4_are_what_plain_scipy_makes_of_the_recorded_judgements():
     judge, folder = "claude-2026-11", HERE / "data/recorded/claude-2026-11"
     said = pd.read_json(folder / "judgements.jsonl", lines=True).fillna({"repeat": 0})
-    said = said.set_index(["prompt", "repeat", "pair_id"])["score"]
+    said = said.set_index(["prompt", "repeat", "pair_id"])["score"].sort_index()
     shown = pd.read_csv(folder / "dre_inputs.csv").set_index("pair_id")
     table4 = pd.read_csv(PUBLIC.results / "table4.csv").set_index("method")
     for name, title in list(ratings.RATED.items())[:3]:
