@@ -3,6 +3,7 @@ import pandas as pd
 import pytest
 
 from dre import metrics
+from dre.slm.model import load_encoder
 
 ROWS = [
     ("the train is late", "the train was late"),
@@ -31,8 +32,9 @@ def test_bertscore_by_hand_special_tokens_match_but_do_not_count():
 
 
 def test_a_table_says_nothing_where_nothing_can_be_compared(encoder):
-    scores = metrics.reference_based(ITEMS, encoder).set_index("pair_id")[metrics.COLUMNS]
+    model = load_encoder(encoder, 512)
+    scores = metrics.reference_based(ITEMS, model).set_index("pair_id")[metrics.COLUMNS]
     assert scores.isna().all(axis=1).tolist() == [False, False, False, True, True, True]
     assert scores.loc["made/1"][:7].tolist() == pytest.approx([1] * 7)  # but for case and marks
-    perfect = metrics.reference_based(ITEMS, encoder, itself=True).drop(columns=["pair_id", "METEOR"]).loc[5]
+    perfect = metrics.reference_based(ITEMS, model, itself=True).drop(columns=["pair_id", "METEOR"]).loc[5]
     assert perfect.tolist() == pytest.approx([1.0] * len(perfect), abs=1e-6)  # METEOR's penalty counts one chunk, too
