@@ -5,27 +5,15 @@ import pytest
 from dre import audit, stats
 
 
-def made(contexts=12, per_context=4):
-    rows = [
-        (f"made/{c}{kind}{i}", f"made/{c}", (f"hello {c}", "one two three", "how are you"), f"reply {c} {i}", kind)
-        for c in range(contexts)
-        for i, kind in enumerate("pa" * (per_context // 2))
-    ]
-    return pd.DataFrame(rows, columns=["pair_id", "context_id", "context", "response", "kind"])
-
-
 def test_every_exchanged_context_is_another_one():
-    pairs = made()
-    swapped = audit.exchange(pairs, swaps=3, seed=1)
-    assert len(swapped) == 3 * len(pairs) and swapped["pair_id"].is_unique
+    rows = [(f"c{c}/{kind}", f"c{c}", ("hello", f"number {c}"), kind) for c in range(12) for kind in "pa"]
+    pairs = pd.DataFrame(rows, columns=["pair_id", "context_id", "context", "kind"])
+    swapped = audit.exchange(pairs, swaps=11, seed=1)
     own = pairs.loc[swapped["row"]].reset_index(drop=True)
     assert (swapped["context"] != own["context"]).all()
-    assert (swapped[["context_id", "response", "kind"]] == own[["context_id", "response", "kind"]]).all(axis=None)
-    shown = dict(zip(pairs["context_id"], pairs["context"]))
-    before, other = swapped["pair_id"].str.split("|", expand=True).to_numpy().T
-    assert (before == own["pair_id"]).all() and [shown[name] for name in other] == swapped["context"].tolist()
-    pd.testing.assert_frame_equal(swapped, audit.exchange(pairs, swaps=3, seed=1))
-    assert (audit.exchange(pairs, swaps=11).groupby("row")["context"].nunique() == 11).all()
+    assert (swapped.groupby("row")["context"].nunique() == 11).all()
+    assert (swapped[["context_id", "kind"]] == own[["context_id", "kind"]]).all(axis=None)
+    assert swapped["pair_id"].is_unique
 
 
 def test_a_score_that_reads_no_context_falls_in_half_of_the_swaps():

@@ -22,7 +22,7 @@ def key(monkeypatch):
 
 
 def contexts(n=2):
-    return [Context("own", f"c{i}", "train", ("Is the kettle on?", f"Which one, number {i}?")) for i in range(n)]
+    return [Context("own", f"c{i}", "train", ("Is the tea kettle on?", f"Which, number {i}?")) for i in range(n)]
 
 
 def judge(server, **options):
@@ -32,8 +32,8 @@ def judge(server, **options):
 class Model:
     """Writes ten responses that name their round, and labels by the first word, other than that what is `wrong`."""
 
-    def __init__(self, wrong=(), replies=(), tokens=(50, 10)):
-        self.wrong, self.replies, self.tokens, self.seen = set(wrong), dict(replies), tokens, []
+    def __init__(self, wrong=(), replies=None, tokens=(50, 10)):
+        self.wrong, self.replies, self.tokens, self.seen = wrong, replies or {}, tokens, []
 
     def __call__(self, request):
         said = request.body["messages"][-1]["content"]
@@ -43,8 +43,7 @@ class Model:
         what = response[2] if response else prompt
         self.seen.append((prompt, number, said))
         if self.replies.get(what):
-            reply = self.replies[what].pop(0)
-            return servers.openai(*reply) if isinstance(reply, tuple) else reply
+            return self.replies[what].pop(0)
         if response:
             positive = what.startswith("positive") != (what in self.wrong)
             return servers.openai(json.dumps({"label": "Positive" if positive else "Negative"}), tokens=self.tokens)
@@ -63,17 +62,15 @@ def test_what_passes_is_accepted_in_one_round_saved_and_asked_once(tmp_path):
         result, again = augment.generate(contexts(3), one), augment.generate(contexts(3), one)
     assert model.counts == (3, 0, 30) and again.contexts == result.contexts and again.spent == 0
     assert [c.positives for c in result.contexts] == [tuple(f"positive {w}, {i}" for w in WORDS) for i in range(3)]
-    report = result.report
-    assert report[["status", "rounds", "calls"]].drop_duplicates().to_numpy().tolist() == [["accepted", 1, 11]]
-    assert result.spent == pytest.approx(report["cost"].sum()) == pytest.approx(33 * (50 * 1 + 10 * 2) / 1e6)
-    assert result.save(tmp_path / "a.jsonl") == 3 and result.save(tmp_path / "r.jsonl", rejected=True) == 0
-    assert algorithm.read(tmp_path / "a.jsonl") == result.contexts
-    result.save(tmp_path / "named.jsonl", turns=False)
+    assert result.report[["status", "rounds", "calls"]].to_numpy().tolist() == [["accepted", 1, 11]] * 3
+    assert result.spent == pytest.approx(result.report["cost"].sum()) == pytest.approx(33 * (50 * 1 + 10 * 2) / 1e6)
+    assert result.save(tmp_path / "a.jsonl") == 3 and algorithm.read(tmp_path / "a.jsonl") == result.contexts
+    result.save(tmp_path / "named.jsonl", turns=False)  # other people's text is not passed on
     line = (tmp_path / "named.jsonl").read_text().splitlines()[1]
     assert "kettle" not in line and json.loads(line)["context_sha256"] == dialogues.context_sha256(contexts()[1].turns)
 
 
-def test_only_what_was_rejected_is_replaced_and_checked_again_or_to_the_letter_all_ten(tmp_path):
+def test_only_what_was_rejected_is_replaced_and_checked_again_or_to_the_letter_all_ten():
     with servers.Server(model := Model(wrong=["adversarial two, 1"])) as server:
         result = augment.generate(contexts(2), judge(server))
         assert model.counts == (2, 1, 21) and result.report["rounds"].tolist() == [1, 2]
@@ -89,42 +86,30 @@ def test_only_what_was_rejected_is_replaced_and_checked_again_or_to_the_letter_a
     assert model.counts == (2, 0, 20) and (row.status, row.rounds, row.calls) == ("rejected", 2, 22)
     assert row.responses_accepted == 9 and not result.contexts
     assert row.reason == "Adversarial response 2 was labelled Positive, expected Negative."
-    assert result.save(tmp_path / "r.jsonl", rejected=True) == 1 and result.save(tmp_path / "a.jsonl") == 0
 
 
-@pytest.mark.parametrize(
-    ("reply", "status"),
-    [(("I would rather talk.",), "malformed"), (("", "stop", "No."), "refused"), (("{", "length"), "truncated")],
-)
-def test_useless_drafts_use_up_their_round_and_are_counted(reply, status):
-    with servers.Server(model := Model(replies={"generate": [reply, reply]})) as server:
+def test_useless_replies_use_up_their_round_and_are_counted():
+    drafts = [servers.openai("", refusal="No."), servers.openai("{", finish="length")]
+    replies = {"generate": drafts, "positive one, 0": [servers.openai("Hard to say.")]}
+    with servers.Server(model := Model(replies=replies)) as server:
         asked = judge(server)
         one = augment.generate(contexts(1), asked, max_rounds=2).report.iloc[0]
-        assert (one["status"], one["rounds"], model.counts) == (status, 2, (2, 0, 0))
-        assert f"Round 1, generate: {status} (" in one["reason"]
-        more = augment.generate(contexts(1), asked, max_rounds=3).report.iloc[0]
-    assert (more["status"], more["rounds"], model.counts) == ("accepted", 3, (3, 0, 10))
+        assert (one["status"], one["rounds"], model.counts) == ("truncated", 2, (2, 0, 0))
+        assert "Round 1, generate: refused (" in one["reason"] and "Round 2, generate: truncated (" in one["reason"]
+        more = augment.generate(contexts(1), asked, max_rounds=4).report.iloc[0]
+    assert (more["status"], more["rounds"], model.counts) == ("accepted", 4, (3, 0, 11))  # one label was asked again
 
 
-def test_a_check_without_a_label_is_asked_again_in_the_next_round():
-    with servers.Server(model := Model(replies={"positive one, 0": [("Hard to say.",)]})) as server:
-        result = augment.generate(contexts(1), judge(server))
-    assert model.counts == (1, 0, 11) and result.report["status"].tolist() == ["accepted"]
-
-
-@pytest.mark.parametrize(
-    ("failing", "first", "then"), [("positive three, 0", (2, 0, 20), (0, 0, 1)), ("generate", (2, 0, 10), (1, 0, 10))]
-)
-def test_a_failed_call_waits_for_another_run_which_asks_for_that_alone(failing, first, then):
-    with servers.Server(model := Model(replies={failing: [servers.error("openai", 500)]})) as server:
-        asked = judge(server)
-        report = augment.generate(contexts(2), asked).report
-        assert sorted(report["status"]) == ["accepted", "error"]
-        assert report["reason"].str.contains(": error (", regex=False).sum() == 1
-        assert model.counts == first
+def test_a_failed_call_waits_for_another_run_which_asks_for_that_alone():
+    failing = {"generate": [servers.error("openai", 500)], "positive three, 1": [servers.error("openai", 500)]}
+    with servers.Server(model := Model(replies=failing)) as server:
+        asked = judge(server, concurrency=1)
+        report = augment.generate(contexts(3), asked).report
+        assert sorted(report["status"]) == ["accepted", "error", "error"]
+        assert report["reason"].str.contains(": error (", regex=False).sum() == 2
         model.seen.clear()
-        assert augment.generate(contexts(2), asked).report["status"].tolist() == ["accepted"] * 2
-    assert model.counts == then
+        assert augment.generate(contexts(3), asked).report["status"].tolist() == ["accepted"] * 3
+    assert model.counts == (1, 0, 11)
 
 
 def test_the_ceiling_holds_over_all_prompts_and_the_rest_is_asked_later():
@@ -142,18 +127,12 @@ def test_the_ceiling_holds_over_all_prompts_and_the_rest_is_asked_later():
             assert before < 33 == sum(model.counts)
 
 
-def test_another_model_checks_and_what_cannot_be_asked_is_refused_before_anything_is_paid():
+def test_another_model_checks_and_has_to_have_a_price_before_anything_is_paid():
     with servers.Server(writer := Model()) as one, servers.Server(other := Model()) as two:
         writes = judge(one, price="1,1", max_usd=5.0)
         checks = judges.open("openai:other", store=writes.store, base_url=two.url)
         with pytest.raises(DreError, match="no price of openai:other"):
             augment.generate(contexts(1), writes, checks)
-        for bad in (judge(one, repeats=2), judges.open("recorded:claude-2026-11")):
-            with pytest.raises(DreError, match="can be asked"):
-                augment.generate(contexts(1), bad)
-        for given, options in (([], {}), (contexts(1) * 2, {}), (contexts(1), {"max_rounds": 0})):
-            with pytest.raises(DreError, match="expected"):
-                augment.generate(given, writes, **options)
         assert writer.counts == other.counts == (0, 0, 0)
         writes.max_usd = None
         assert len(augment.generate(contexts(1), writes, checks).contexts) == 1
@@ -162,59 +141,44 @@ def test_another_model_checks_and_what_cannot_be_asked_is_refused_before_anythin
 
 def test_the_embedded_corpus_measures_as_before_and_a_leak_is_seen():
     whole = [one for split in dialogues.SPLITS["mini"] for one in dialogues.load("mini", split)]
-    (row,) = quality.report({"mini": whole}, {"mini": whole[:60]}, at_most=500, n=100).to_dict("records")
-    expected = {"overlap_positive": 6.61299, "overlap_adversarial": 22.1043, "overlap_only": 73.25, "length_only": 51.75,
-                "response_only": 61.9167, "self_bleu_positive": 3.8634, "distinct_2": 95.1507}  # fmt: skip
+    (row,) = quality.report({"mini": whole}, {"mini": whole[:40]}, at_most=500, n=100).to_dict("records")
+    expected = {"overlap_positive": 6.61299, "overlap_adversarial": 22.1043}
+    expected |= {"overlap_only": 73.25, "length_only": 51.75, "response_only": 61.9167}
+    expected |= {"self_bleu_positive": 3.8634, "distinct_2": 95.1507, "leaked": 100 / 3}
     assert {name: row[name] for name in expected} == pytest.approx(expected, abs=1e-4)
-    with pytest.raises(DreError, match="three: no context"):
-        quality.report({"three": contexts(2)})
-    assert row["leaked"] == 50 and row["overlap_only_low"] < 73.25 < row["overlap_only_high"]
+    assert row["overlap_only_low"] < 73.25 < row["overlap_only_high"]
 
 
-def fill(path, key, out, wrong=(), separator=",", **change):
-    design = pd.read_csv(key)["kind"].map({"p": "Yes", "a": "no "})
-    filled = pd.read_csv(path, keep_default_na=False).assign(fits=design)
-    filled.loc[filled["item"].isin(wrong), "fits"] = design.map({"Yes": "no", "no ": "y"})
-    for column, value in change.items():
-        filled.loc[0, column] = value
-    filled.to_csv(out, sep=separator, index=False)
-    return out
+def fill(out, wrong=(), separator=","):
+    """Answer sheet.csv as designed, but for the items that are `wrong`."""
+    filled, fits = pd.read_csv("sheet.csv"), pd.read_csv("sheet.key.csv")["kind"] == "p"
+    fits ^= filled["item"].isin(wrong)
+    filled.assign(fits=fits.map({True: "Yes", False: "no "})).to_csv(out, sep=separator, index=False)
 
 
-def test_a_sheet_is_blind_and_its_answers_are_compared_with_the_design_and_each_other(tmp_path):
-    path, corpus = tmp_path / "sheet.csv", dialogues.load("mini", "test")
-    key = quality.write_sheet(corpus, path, n=20, seed=2)
-    shown, kept = pd.read_csv(path, keep_default_na=False), pd.read_csv(key)
-    assert shown.columns.tolist() == quality.SHEET and set(shown["fits"]) == {""}
-    assert (kept["kind"] == "p").sum() == 10 and not kept["kind"].is_monotonic_increasing
-    assert shown["response"].tolist() == pairs(corpus).set_index("pair_id").loc[kept["pair_id"], "response"].tolist()
-    with pytest.raises(DreError, match="new"):
-        quality.write_sheet(corpus, path)
-    one = fill(path, key, tmp_path / "one.csv")
+def test_a_sheet_is_blind_and_its_answers_are_compared_with_the_design_and_each_other(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    draw = ["augment", "sheet", "write", "mini:test", "-o", "sheet.csv", "-n", "20"]
+    assert main(draw) == 0
+    shown, key = pd.read_csv("sheet.csv", keep_default_na=False), pd.read_csv("sheet.key.csv")
+    assert shown.columns.tolist() == ["item", "context", "response", "fits", "note"] and set(shown["fits"]) == {""}
+    kinds = "".join(key["kind"])
+    assert kinds.count("p") == kinds.count("a") == 10 and "ap" in kinds and "pa" in kinds  # shuffled
+    texts = pairs(dialogues.load("mini", "test")).set_index("pair_id")["response"]
+    assert shown["response"].tolist() == texts[key["pair_id"]].tolist()
+    assert main(draw) == 2  # the sheet is there
+    fill("one.csv")
     # Two positives called wrong: 18 of 20 right, 8 yes of 20, so kappa = (.9 - .5) / .5 = .8 with the design.
-    two = fill(path, key, tmp_path / "two.csv", kept.query("kind == 'p'")["item"].tolist()[:2], ";")
-    answers, summary = quality.read_sheets([one, two], key)
-    assert (answers["one"] != answers["two"]).sum() == 2
-    value = summary.set_index(["annotator", "measure"])["value"]
-    assert value["one", "overall"] == 100 and value["one", "kappa with the design"] == pytest.approx(1)
-    assert [value["two", name] for name in ("positive", "adversarial", "overall")] == [80, 100, 90]
-    assert value["two", "kappa with the design"] == pytest.approx(0.8) == value["one, two", "kappa"]
-    for change in ({"fits": "maybe"}, {"item": 2}):
-        with pytest.raises(DreError, match="one.csv: 20 rows for 20 items, without yes or no: 1:"):
-            quality.read_sheets(fill(path, key, one, **change), key)
+    fill("two.csv", key.query("kind == 'p'")["item"][:2], ";")
+    assert main(["augment", "sheet", "read", "one.csv", "two.csv", "--key", "sheet.key.csv"]) == 0
+    expected = {"one: overall 100.00 [100.00, 100.00]", "two: adversarial 100.00 [100.00, 100.00]"}
+    expected |= {"two: kappa with the design 0.80", "one, two: kappa 0.80"}
+    assert expected <= set(capsys.readouterr().out.splitlines())
+    assert main(["augment", "sheet", "read", "sheet.csv", "--key", "sheet.key.csv"]) == 2  # no answer is no "no"
+    assert "20 rows for 20 items, without yes or no: 1, 2, 3, 4, 5:" in capsys.readouterr().err
 
 
-def test_a_faulty_line_is_named(tmp_path):
-    path, good = tmp_path / "own.jsonl", '{"id": "x", "context": "Hello.\\nHi."}\n\n'
-    for line in ("{", "[]", '{"id": "a"}', '{"id": 1, "context": [""]}', '{"id": "x", "context": "a"}'):
-        path.write_text(good + line)
-        with pytest.raises(DreError, match="own.jsonl:3: "):
-            algorithm.read(path)
-    path.write_text(good)
-    assert algorithm.read(path) == [Context("own", "x", "train", ("Hello.", "Hi."))]
-
-
-def test_the_command_generates_reports_and_makes_a_sheet(tmp_path, capsys, monkeypatch):
+def test_the_command_generates_and_reports(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines = [json.dumps({"id": one.id, "context": one.turns}) for one in contexts(6)]
     (tmp_path / "own.jsonl").write_text("\n".join(lines))
@@ -222,12 +186,7 @@ def test_the_command_generates_reports_and_makes_a_sheet(tmp_path, capsys, monke
         how = ["--judge", "openai:m", "--base-url", server.url, "--store", "s.sqlite", "--rejected", "r.jsonl"]
         run = ["augment", "generate", "own.jsonl", "-o", "a.jsonl", *how]
         assert main([*run, "--rounds", "1"]) == 1 and "5 accepted, 1 rejected" in capsys.readouterr().out
+        assert [one.id for one in algorithm.read("r.jsonl")] == ["c1"]
         assert main([*run, "--checker", "openai:m", "--checker-base-url", server.url]) == 0
-    assert len(algorithm.read("a.jsonl")) == 6
     assert main(["augment", "report", "a.jsonl", "--held-out", "own.jsonl", "-o", "q.csv"]) == 0
-    assert pd.read_csv("q.csv")["measured"].tolist() == [6] and "response only" in capsys.readouterr().out
-    assert main(["augment", "sheet", "write", "a.jsonl", "-o", "sheet.csv", "-n", "10"]) == 0
-    fill("sheet.csv", "sheet.key.csv", "anna.csv")
-    assert main(["augment", "sheet", "read", "anna.csv", "--key", "sheet.key.csv"]) == 0
-    assert "anna: overall 100.00 [100.00, 100.00]" in capsys.readouterr().out
-    assert main([*run[:4], "nowhere/a.jsonl", *how]) == 2
+    assert pd.read_csv("q.csv")[["measured", "leaked"]].to_numpy().tolist() == [[6, 100]]

@@ -13,16 +13,13 @@ def responses(*rows):
     return pd.DataFrame(rows, columns=["response", "kind"])
 
 
-def test_random_negatives_count_as_much_as_adversarials_where_they_are_named():
+def test_a_threshold_parts_positives_from_adversarials_and_where_they_are_named_from_random_negatives():
     scores, kinds = [5, 5, 4, 0, 0, 0, 4.5], ["p", "p", "p", "a", "a", "a", "r"]
     assert classification.choose_threshold(scores, kinds) == 2.0
     assert classification.choose_threshold(scores, kinds, "ar") == 4.75
-
-
-def test_a_threshold_needs_all_kinds_and_all_scores():
-    for scores, kinds in (([1.0], ["p"]), ([1.0, np.nan], ["p", "a"])):
-        with pytest.raises(DreError, match="all kinds of 'pa', each with a finite score"):
-            classification.choose_threshold(scores, kinds)
+    assert classification.choose_threshold(range(6), list("apapap")) == 2.5  # as good as 0.5 and 4.5: the middle one
+    with pytest.raises(DreError, match="all kinds of 'pa', each with a finite score"):
+        classification.choose_threshold([np.nan, *scores[1:]], kinds)
 
 
 def test_accuracies_by_hand():
@@ -33,7 +30,6 @@ def test_accuracies_by_hand():
     assert [row[name] for name in classification.COLUMNS] == [75, 50, 62.5, 100]
     assert (row["n"], row["seeds"]) == (9, 1) and np.isnan(row["positive_sd"])
     assert (row["overall_low"], row["overall_high"]) == (25, 100)  # context b twice, context a twice
-    assert np.isnan(row["random_rejected_low"])  # one context is left: nothing to resample
 
 
 def test_accuracies_of_several_trainings():
@@ -51,5 +47,5 @@ def test_blind_baselines_learn_which_way_to_count_and_which_words():
     shorter = train.assign(kind=["a", "p", "r"])
     assert [scores.tolist() for scores in classification.length_only(shorter, dev, test)] == [[-2], [-3]]
     train = responses(*[("i would love to", "p"), ("no never mind", "a"), ("no never mind", "r")] * 4)
-    on_dev, on_test = classification.response_only(train, train[:2], responses(("love", "p"), ("never", "a")))
-    assert on_dev[0] > 0.5 > on_dev[1] and on_test[0] > 0.5 > on_test[1]
+    _, (love, never) = classification.response_only(train, train[:2], responses(("love", "p"), ("never", "a")))
+    assert love > 0.5 > never

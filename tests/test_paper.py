@@ -1,4 +1,4 @@
-"""Profiles, Book, and what `make paper` does: order, what reruns, failures, committed outputs."""
+"""What `make paper` does: what reruns, failures, committed outputs, and the `Book` of a notebook."""
 
 import json
 import shutil
@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 from filelock import FileLock
+from nbformat import v4
 
 from dre import headless, notebook, paper
 from dre.errors import DreError
@@ -24,8 +25,8 @@ def root(tmp_path, monkeypatch):
     """A project of its own: profiles, a lock, no notebooks yet."""
     shutil.copytree(HERE / "profiles", tmp_path / "profiles")
     write(tmp_path, {"requirements.lock": "a==1\n", "data/some.txt": "data\n"})
-    for name in ("DRE_ROOT", "PYTHONPATH", "RETRAIN"):
-        monkeypatch.setenv(name, str(tmp_path) if name == "DRE_ROOT" else "")  # restored after what `execute` sets
+    for name, value in {"DRE_ROOT": str(tmp_path), "PYTHONPATH": "", "RETRAIN": ""}.items():
+        monkeypatch.setenv(name, value)  # restored after what `execute` sets
     return tmp_path
 
 
@@ -40,65 +41,14 @@ def edit(path, old, new):
     path.write_text(path.read_text().replace(old, new))
 
 
-def book(root, name, *cells, **metadata):
-    """Write a notebook: parameters, then `cells`; a cell that begins with "# " and a capital is prose."""
-    made = []
-    for number, text in enumerate((PARAMETERS, *cells)):
+def book(root, name, *texts, **metadata):
+    """Write a notebook: parameters, then `texts`, of which one that begins with "# " and a capital is prose."""
+    cells = [v4.new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]})]
+    for text in texts:
         prose = text.startswith("# ") and text[2].isupper()
-        more = {"cell_type": "markdown"} if prose else {"cell_type": "code", "outputs": [], "execution_count": None}
-        made.append({"id": f"c{number}", "metadata": {}, "source": text, **more})
-    made[0]["metadata"] = {"tags": ["parameters"]}
-    content = {"cells": made, "metadata": {"dre": metadata}, "nbformat": 4, "nbformat_minor": 5}
+        cells.append(v4.new_markdown_cell(text) if prose else v4.new_code_cell(text))
+    content = v4.new_notebook(cells=cells, metadata={"dre": metadata})
     write(root, {f"notebooks/{name}.ipynb": json.dumps(content, indent=1, sort_keys=True) + "\n"})
-
-
-FAULTS = {
-    ("encoder: minilm", "colour: red\nencoder: minilm"): "colour: Extra inputs are not permitted",
-    (", graded: 2}", "}"): "'epochs' is for paper, expected for paper, graded",
-    ("name: mini", "name: maxi"): "'name' is 'maxi', expected 'mini'",
-    ("test: [mini, test]}", "test: [mini, test], held_out: 1}"): "sets.0.held_out",
-    ("name: mini", "name: ["): "not valid YAML",
-}
-
-
-@pytest.mark.parametrize("change", FAULTS)
-def test_a_fault_in_a_profile_is_named(root, change):
-    with pytest.raises(DreError, match="unknown profile 'maxi': the profiles are full, mini, public"):
-        profile("maxi", root)
-    edit(root / "profiles/mini.yaml", *change)
-    with pytest.raises(DreError, match="profiles/mini.yaml") as caught:
-        profile("mini", root)
-    assert FAULTS[change] in str(caught.value)
-
-
-def test_notebooks_come_by_their_numbers_and_what_is_wrong_with_one_is_named(root):
-    book(root, "10_b", "if True:\n    !git status\n    %pip list\nx = 1", needs=["02_a"])
-    book(root, "02_a")
-    assert [each.name for each in headless.notebooks(root)] == ["02_a", "10_b"]
-    book(root, "01_b", needs=["02_a"])
-    with pytest.raises(DreError, match="01_b.ipynb needs 02_a, which is no notebook before it"):
-        headless.notebooks(root)
-    book(root, "01_b", "x =")
-    with pytest.raises(DreError, match="01_b.ipynb is not a notebook with Python cells"):
-        headless.notebooks(root)
-
-
-def used(root, code):
-    return {path.relative_to(root / "dre").as_posix() for path in paper.modules(root, headless.ast.parse(code))}
-
-
-def test_only_what_a_notebook_uses_counts_and_the_package_itself_leads_nowhere(root):
-    write(root, {"dre/__init__.py": 'LAZY = {"DRE": "dre.score"}', "dre/a.py": "def f():\n    from dre import b"})
-    write(root, {"dre/slm/__init__.py": 'HOME = {"fit": "train"}', "dre/slm/train.py": "import dre.slm.losses"})
-    empty = ("b.py", "slm/losses.py", "slm/other.py", "prompts.py", "prompts/one.txt")
-    write(root, {"dre/score.py": "from dre.b import x", **{f"dre/{name}": "" for name in empty}})
-    assert used(root, "from dre import a") == {"__init__.py", "a.py", "b.py"}
-    assert used(root, "from dre import DRE") >= {"__init__.py", "score.py", "b.py"}
-    assert used(root, "from dre.slm import fit") == {"__init__.py", "slm/__init__.py", "slm/train.py", "slm/losses.py"}
-    assert used(root, "from dre import prompts") == {"__init__.py", "prompts.py", "prompts/one.txt"}
-    ours = used(HERE, "from dre import notebook")  # a table does not lead to judges or models
-    assert {"report.py", "plots.py"} <= ours and not any(name.startswith(("judges", "slm")) for name in ours)
-    assert {"slm/train.py", "slm/losses.py", "dialogues.py"} <= used(HERE, "from dre.slm import trained")
 
 
 @pytest.fixture
@@ -109,7 +59,8 @@ def quick(root, monkeypatch):
             exec(headless.source(code), names)
 
     monkeypatch.setattr(paper, "execute", execute)
-    write(root, {f"dre/{name}.py": "" for name in ("__init__", "a", "slm/__init__", "slm/scores")})
+    write(root, {"dre/__init__.py": 'LAZY = {"DRE": "dre.b"}', "dre/a.py": "import dre.slm", "dre/b.py": ""})
+    write(root, {"dre/slm/__init__.py": 'LAZY = {"fit": "train"}', "dre/slm/train.py": "", "dre/slm/scores.py": ""})
     book(root, "00_start", "import os")
     book(root, "01_a", "# fast\nbook.table(pd.DataFrame({'a': [1]}), 'a', 'A')", "if 0:\n    from dre import a")
     book(root, "02_b", "1 + 1", needs=["01_a"])
@@ -125,8 +76,10 @@ def test_only_what_changed_runs_again(quick, monkeypatch):
     assert run(quick) == ["00", "01", "02", "03"] and run(quick) == []
     edit(quick / "notebooks/01_a.ipynb", "# fast", "# very fast")
     assert run(quick) == [], "a comment"
-    write(quick, {"dre/a.py": "x = 1"})
-    assert run(quick) == ["01", "02"], "a module, and what needs its user"
+    write(quick, {"dre/slm/train.py": "x = 1"})
+    assert run(quick) == ["01", "02", "03"], "a module that is used by another or by name, and what needs its user"
+    write(quick, {"dre/b.py": "x = 1"})
+    assert run(quick) == [], "a module that only the package itself names"
     (quick / "results/mini/a.csv").unlink()
     write(quick, {"build/mini/state/00_start": "torn"})
     assert run(quick) == ["00", "01"], "a missing file, a torn state"
@@ -148,21 +101,18 @@ def test_one_run_at_a_time_and_a_complete_one_deletes_what_no_notebook_wrote_but
         run(quick)
 
 
-def test_a_book_saves_the_same_bytes_again_and_the_page_shows_them_and_what_was_not_run(quick):
-    made, contents = notebook.Book("00_start", profile("public", quick)), []
-    for _ in range(2):
-        made.table(pd.DataFrame({"claim": ["a|b"]}), "t", "Claims *and*")
-        shown = made.figure(plt.figure(), "f", "A figure")
-        contents.append([(quick / f"figures/public/f.{ending}").read_bytes() for ending in ("png", "pdf")])
-    assert contents[0] == contents[1] and shown._repr_png_() == contents[0][0] and not plt.get_fignums()
+def test_a_book_saves_figures_without_a_date_and_the_page_shows_them_and_what_was_not_run(quick):
+    made = notebook.Book("00_start", profile("public", quick))
+    made.table(pd.DataFrame({"claim": ["a|b"]}), "t", "Claims *and*")
+    shown = made.figure(plt.figure(), "f", "A figure")
+    png, pdf = ((quick / f"figures/public/f.{ending}").read_bytes() for ending in ("png", "pdf"))
+    assert shown._repr_png_() == png and not any(word in png + pdf for word in (b"Software", b"Date", b"Producer"))
     made.not_run("the end", "no time")
-    made.needs_public("not said where there are ratings")
     book(quick, "00_start", "# Start\n\n[![badge](x)](y)\n\nThe model *does not* <!-- v | | {a} -->read<!-- end -->.")
     text = paper.page(made.profile).read_text()
     parts = ("<h2>Start", "<em>does not</em> read.", "a|b", 'href="t.csv"', 'src="../../figures/public/f.png"', "f.pdf")
     where = [text.index(part) for part in (*parts, "Not run: the end (no time)", "<h2>01_a")]
     assert where == sorted(where) and "badge" not in text and text.count("f.png") == 1
-    assert "does not" not in paper.page(profile("mini", quick)).read_text(), "its numbers are of the committed profile"
 
 
 def test_a_failing_cell_in_a_kernel_is_named_and_a_run_is_committed_without_traces_of_the_machine(root, capfd):
@@ -173,13 +123,13 @@ def test_a_failing_cell_in_a_kernel_is_named_and_a_run_is_committed_without_trac
     said = "00_start.ipynb failed in cell [2], which begins '# a comment': ZeroDivisionError: division by zero"
     assert said in capfd.readouterr().err
     edit(path, "n - 1", "n")
-    assert paper.run(public) == ["00_start"] and paper.run(public) == []
-    assert "noise" in capfd.readouterr().err, "shown while it runs"
-    content = json.loads(path.read_text())
-    (stream, value), written = content["cells"][3]["outputs"], path.read_bytes()
-    assert "".join(stream["text"]) == "in .\n" and value["execution_count"] == 3
-    assert content["cells"][0]["source"] == PARAMETERS and paper.run(public) == [] and path.read_bytes() == written
-    assert content["metadata"]["dre"]["executed"] == {"profile": "public", "code": headless.code_hash(content)}
+    assert paper.run(public) == ["00_start"] and "noise" in capfd.readouterr().err
+    written = path.read_bytes()
+    assert paper.run(public) == [] and path.read_bytes() == written
+    parameters, _, _, cell = json.loads(written)["cells"]
+    stream, value = cell["outputs"]
+    assert parameters["source"] == PARAMETERS and value["execution_count"] == 3
+    assert "".join(stream["text"]) == "in .\n"
     edit(path, "noise", "silence")
     with pytest.raises(DreError, match="was edited after it was executed"):
         headless.commit(path, public)
@@ -190,12 +140,12 @@ def test_in_a_kernel_setup_gives_a_book_and_a_notebook_may_end_itself_before_it_
     table = f"import IPython\nassert IPython.__version__ == {version('ipython')!r}\n"  # .ci/run tries an older one, too
     table += 'import pandas as pd\nbook.table(pd.DataFrame({"a": [1]}), "t", "A table")'
     figure = ("import matplotlib.pyplot as plt\nfig = plt.figure()", 'book.figure(fig, "f", "A figure")')
-    cells = (SETUP.replace("03_classification", "00_start"), table, *figure, 'book.needs_public("no ratings")', "1 / 0")
-    book(root, "00_start", *cells)
+    setup = SETUP.replace("03_classification", "00_start")
+    book(root, "00_start", setup, table, *figure, 'book.needs_public("no ratings")', "1 / 0")
     assert paper.run(profile("mini", root)) == ["00_start"] and paper.run(profile("mini", root)) == []
     cells = headless.code_cells(json.loads((root / "build/mini/notebooks/00_start.ipynb").read_text()))
-    said = "".join(text for each in cells for out in each["outputs"] for text in out.get("text", ()))
-    assert "make paper PROFILE=public" in said and "profile mini · Python" in said and not cells[-1]["outputs"]
-    assert "".join(cells[2]["outputs"][0]["data"]["text/markdown"]) == (root / "results/mini/t.md").read_text()
-    assert not cells[3]["outputs"] and "image/png" in cells[4]["outputs"][0]["data"], "an open figure is shown once"
-    assert notebook.Ended("x")._render_traceback_() == ["The notebook ends here."]
+    said, table, opened, figure, end, after = (cell["outputs"] for cell in cells[1:])
+    assert "profile mini · Python" in "".join(said[0]["text"])
+    assert "".join(table[0]["data"]["text/markdown"]) == (root / "results/mini/t.md").read_text()
+    assert not opened and "image/png" in figure[0]["data"], "an open figure is shown once"
+    assert "make paper PROFILE=public" in "".join(end[0]["text"]) and not after

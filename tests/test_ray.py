@@ -2,14 +2,11 @@
 
 import sys
 
-import numpy as np
 import pandas as pd
 import pytest
 from test_score import RECORDED, dre, rated_records, saved_slm, write
 
-from dre import judges
 from dre.dialogues import load
-from dre.errors import DreError
 from dre.score import ray as on_ray
 
 
@@ -33,17 +30,12 @@ def test_the_command_writes_what_one_process_writes_with_a_recorded_judge_and_a_
     assert len(one) == 40 and one["score"].nunique() > 10 and not ray.is_initialized()
     # z_slm is a place among 40 scores: where two of them nearly meet, the last float digit of a score moves it more.
     pd.testing.assert_frame_equal(one.drop(columns="z_slm"), other.drop(columns="z_slm"), atol=1e-5, rtol=1e-3)
-    np.testing.assert_allclose(one["z_slm"], other["z_slm"], atol=0.01)
 
 
-def test_what_ray_is_not_for_is_refused(slm, tmp_path, monkeypatch):
-    live = judges.open("openai:any", store=tmp_path / "s.sqlite")
-    for options in (
-        {"slm": slm, "judge": live, "method": "slide"},
-        {"judge": judges.open(RECORDED[1]), "method": "non_dre"},
-    ):
-        with pytest.raises(DreError, match="leave --engine ray out"):
-            on_ray.score_pairs(options, None)
+def test_a_live_judge_is_refused_and_without_ray_it_says_what_to_install(slm, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(DreError, match=r"Ray is not installed: pip install 'ray\[data\]==2.60.\*'"):
-        on_ray.score_pairs({"slm": slm}, None)
+    given = write(rated_records(load("mini", "test")[:1]), tmp_path / "in.jsonl")
+    run = ("score", given, "-o", tmp_path / "o.csv", "--slm", slm, "--engine", "ray")
+    live = ("--method", "slide", "--judge", "openai:any", "--store", tmp_path / "s.sqlite")
+    assert dre(*run, *live) == 2 and "leave --engine ray out" in capsys.readouterr().err
+    assert dre(*run) == 2 and "Ray is not installed: pip install 'ray[data]==2.60.*'" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import judge_servers as servers
@@ -20,8 +21,6 @@ from dre.score import api, io
 from dre.slm import SLM, recipes
 
 RECORDED = ("--judge", "recorded:claude-2026-11")
-CONTEXTS = [["Do you like tea?"], "Where is the train?\nIt is late."]
-RESPONSES = ["Only with milk.", "Then we walk."]
 
 
 def saved_slm(folder, threshold=None):
@@ -36,16 +35,14 @@ def saved_slm(folder, threshold=None):
     return folder / "slm"
 
 
-def records(n, systems=("alpha", "beta")):
-    """Records of n contexts, each another, with a response of every system."""
-    contexts, found = load("mini", "train") + load("mini", "test"), []
-    for i in range(n):
-        context = contexts[i % len(contexts)]
-        turns = [*context.turns[:-1], f"{context.turns[-1]} I am at {i}."]
-        for j, system in enumerate(systems):
-            response = f"{(context.positives + context.adversarials)[(i + j) % 10]} That was number {i}."
-            found.append({"id": f"c{i}", "system": system, "context": turns, "response": response})
-    return found
+def records(n):
+    """Records of n contexts, and in each the response that a system always gives, of two systems."""
+    always = {"alpha": "Only with milk, please.", "beta": "It was the train to my house."}
+    return [
+        {"id": f"c{i}", "system": system, "context": ["Do you like tea?", f"Number {i}?"], "response": response}
+        for i in range(n)
+        for system, response in always.items()
+    ]
 
 
 def rated_records(contexts):
@@ -72,9 +69,9 @@ def write(rows, path):
 
 
 def read(path):
-    if path.suffix == ".parquet":
-        return pd.read_parquet(path)
-    return pd.read_json(path, lines=True) if path.suffix == ".jsonl" else pd.read_csv(path)
+    if path.suffix == ".jsonl":
+        return pd.read_json(path, lines=True)
+    return pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
 
 
 def dre(*words):
@@ -87,53 +84,44 @@ def slm(tmp_path_factory):
 
 
 @pytest.fixture
-def given(tmp_path):
-    return write(records(12), tmp_path / "in.jsonl")
-
-
-@pytest.fixture
-def key(monkeypatch):
+def given(tmp_path, monkeypatch):
+    """Pairs to score, and a key for a judge."""
     monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    return write(records(12), tmp_path / "in.jsonl")
 
 
 def judge(server, tmp_path, method="non_dre"):
     return ("--method", method, "--judge", "openai:m", "--base-url", server.url, "--store", tmp_path / "s.sqlite")
 
 
-# --- files in and out
-
-
-def test_every_form_gives_the_scores_of_the_model(slm, tmp_path, capsys):
-    rows, tables = records(12), []
-    for ending in (".jsonl", ".csv", ".parquet"):
-        output = tmp_path / f"out{ending}"
-        given = write([row | {"answer": row["response"]} for row in rows], tmp_path / f"in{ending}")
-        assert dre("score", given, "-o", output, "--slm", slm, "--field", "response=answer") == 0
-        said = capsys.readouterr().out
-        assert said.startswith("dre:slm|model:ffffffffffff|recipe:paper|seed:3|encoder:tiny|data:")
-        assert "Difference a - b" in said and "24 scores written" in said
-        tables.append(read(output))
-    expected = SLM.load(slm).score(pd.DataFrame(rows).assign(pair_id=range(24)))
-    for table in tables:
-        assert list(table.columns) == api.COLUMNS.split() and set(table["status"]) == {"ok"}
-        assert list(table["id"]) == [row["id"] for row in rows] and list(table["system"]) == ["alpha", "beta"] * 12
-        for name in ("distance", "s_d", "s_p", "score_slm"):
-            np.testing.assert_allclose(table[name], expected[name], atol=1e-5)
-    summary, means = json.loads((tmp_path / "out.csv.summary.json").read_text()), tables[0].groupby("system")["score"]
-    assert {row["system"]: row["score"] for row in summary["systems"]} == pytest.approx(means.mean().to_dict())
-    assert summary["contexts"] == 12 and not list(tmp_path.glob("*.part"))
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+def test_a_file_of_each_form_gets_the_scores_of_the_model(slm, tmp_path, capsys, ending):
+    rows, output = records(12), tmp_path / f"out{ending}"
+    given = [row | {"answer": row["response"], "response": "?"} for row in rows]
+    run = ("score", write(given, tmp_path / f"in{ending}"), "-o", output, "--slm", slm)
+    assert dre(*run, "--field", "response=answer") == 0
+    said = capsys.readouterr().out
+    assert said.startswith("dre:slm|model:ffffffffffff|recipe:paper|seed:3|encoder:tiny|data:")
+    assert "Difference a - b" in said and "24 scores written" in said
+    table, expected = read(output), SLM.load(slm).score(pd.DataFrame(rows).assign(pair_id=range(24)))
+    assert table[["id", "system"]].to_numpy().tolist() == [[row["id"], row["system"]] for row in rows]
+    numbers = ["distance", "s_d", "s_p", "score_slm"]
+    np.testing.assert_allclose(table[numbers], expected[numbers], atol=1e-5)
+    assert table["score"].equals(table["score_slm"]) and set(table["status"]) == {"ok"}
+    summary = json.loads(Path(f"{output}.summary.json").read_text())
+    means = {row["system"]: row["score"] for row in summary["systems"]}
+    assert summary["contexts"] == 12 and means == pytest.approx(table.groupby("system")["score"].mean().to_dict())
 
 
 def test_without_a_name_the_model_that_comes_with_the_package_scores(given, tmp_path, capsys):
     assert dre("score", given, "-o", tmp_path / "o.csv") == 0
     assert capsys.readouterr().out.startswith("dre:slm|slm:default-")
-    fits, not_ = (["Is there any tea left?"], "Yes, in the blue tin."), (["Is there any tea left?"], "My car is red.")
-    (contexts, responses), metric = zip(fits, not_), DRE.load()
-    high, low = metric.score(contexts, responses)["score"]
+    metric = DRE.load()
+    high, low = metric.score([["Is there any tea left?"]] * 2, ["Yes, in the blue tin.", "My car is red."])["score"]
     assert high > metric.slm.provenance["threshold"] > low
 
 
-def test_a_finished_run_is_shown_again_and_never_written_over(slm, given, tmp_path, capsys):
+def test_a_finished_run_is_shown_again_and_never_written_over(slm, given, tmp_path, monkeypatch, capsys):
     run, output = ("score", given, "-o", tmp_path / "o.csv", "--slm", slm), tmp_path / "o.csv"
     assert dre(*run) == 0
     said, before = capsys.readouterr().out, output.stat().st_mtime_ns
@@ -141,118 +129,79 @@ def test_a_finished_run_is_shown_again_and_never_written_over(slm, given, tmp_pa
     assert output.stat().st_mtime_ns == before and capsys.readouterr().out == said
     assert dre("score", write(records(3), tmp_path / "b.jsonl"), *run[2:]) == 2
     assert "o.csv is of another run ({'signature': 'dre:slm|" in capsys.readouterr().err
+    monkeypatch.setattr(api, "native_bf16", lambda: True)
+    assert dre(*run, "--bf16") == 2 and "|precision:bf16|data:" in capsys.readouterr().err
     (tmp_path / "mine.csv").write_text("precious")
     assert dre("score", given, "-o", tmp_path / "mine.csv", "--slm", slm) == 2
     assert (tmp_path / "mine.csv").read_text() == "precious"
 
 
 def test_a_bad_line_stops_the_run_or_is_set_aside_and_counted(slm, tmp_path, capsys):
-    rows, holed = records(4), tmp_path / "holed.jsonl"
-    lines = [json.dumps(row) for row in rows]
-    lines[1:1] = ["{torn", json.dumps(rows[0] | {"response": ""}), json.dumps(rows[0])]
-    holed.write_text("\n".join(lines))
-    run, output = ("score", holed, "-o", tmp_path / "o.csv", "--slm", slm), tmp_path / "o.csv"
+    first, *others = map(json.dumps, records(2))
+    reasons = {
+        "{torn": "no record: expected one JSON object per line",
+        '{"context": "a", "response": ""}': "response is ''",
+        '{"context": "a", "response": "half \\ud83d"}': "response is 'half",
+        '{"context": ["a", null], "response": "b"}': "context is ('a', None): expected turns, oldest first",
+        first: "id 'c0' is line 1's",
+    }
+    holed, output = tmp_path / "holed.jsonl", tmp_path / "o.csv"
+    holed.write_text("\n".join(["\ufeff" + first, *reasons, *others]))
+    run = ("score", holed, "-o", output, "--slm", slm)
     assert dre(*run) == 2
-    said = capsys.readouterr().err
-    assert f"error: {holed}:2: no record: expected one JSON object per line" in said and "--skip-bad" in said
-    assert [path.name for path in tmp_path.iterdir()] == ["holed.jsonl"]
+    assert f"error: {holed}:2: no record: expected one JSON object per line" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [holed]
     assert dre(*run, "--skip-bad") == 0
-    assert "3 bad record(s) not scored" in capsys.readouterr().err
+    assert "5 bad record(s) not scored" in capsys.readouterr().err
     aside = [json.loads(line) for line in Path(f"{output}.bad.jsonl").read_text().splitlines()]
-    assert [one["line"] for one in aside] == [2, 3, 4] and aside[0]["content"] == "{torn"
-    assert aside[1]["reason"].startswith("response is ''") and "id 'c0' is line 1's" in aside[2]["reason"]
-    assert list(read(output)["line"]) == [1, 5, 6, 7, 8, 9, 10, 11]
+    assert [one["line"] for one in aside] == [2, 3, 4, 5, 6] and aside[0]["content"] == "{torn"
+    assert all(one["reason"].startswith(reason) for one, reason in zip(aside, reasons.values(), strict=True))
+    assert list(read(output)["line"]) == [1, 7, 8, 9]
 
 
-def test_a_bad_line_is_named_and_the_next_is_read(tmp_path):
-    (tmp_path / "a.jsonl").write_text(
-        '\ufeff{"context": "a", "response": "b"}\n[1, 2]\r\n\r\n{"context": "a"}\n{"context": "a", "response": 5}\n'
-        '{"context": "a", "response": "half \\ud83d"}\n{"context": ["a", null], "response": "a"}\n'
-        '{"context": ["", " "], "response": "a"}\n{"context": "a", "response": "a", "id": [1]}\n'
-    )
-    pairs, bad = io.pairs(io.records(tmp_path / "a.jsonl"))
-    reasons = ["no record", "response is None: expected a text; --field response=NAME", "response is 5"]
-    reasons += [
-        "response is 'h",
-        "context is ('a', None): expected turns, oldest first",
-        "context is ('', ' ')",
-        "id is [1]",
-    ]
-    assert list(pairs["line"]) == [1] and [one["line"] for one in bad] == [2, *range(4, 10)]
-    assert [one["reason"][: len(reason)] for one, reason in zip(bad, reasons, strict=True)] == reasons
-    # a line of CSV is where a record begins
-    (tmp_path / "a.csv").write_text('context,response\n"two\nlines",ok\na\na,b,c\na,\nx,y\n')
+def test_a_line_of_csv_is_where_a_record_begins_and_turns_may_be_a_list_written_out(tmp_path):
+    lines = ["context,response", '"two\nlines",ok', "a", "a,b,c", "a,", "[laughs] Hi.,x", "\"['Hi.', 'Oh?']\",y"]
+    (tmp_path / "a.csv").write_text("\n".join(lines))
     pairs, bad = io.pairs(io.records(tmp_path / "a.csv"))
-    assert [one["line"] for one in bad] == [4, 5, 6] and list(pairs["response"]) == ["ok", "y"]
-
-
-def test_contexts_are_lists_lists_written_out_or_one_turn_per_line():
-    turns = ("Hi there.", 'It\'s me, "Bo".')
-    for value in (turns, "\n".join(turns), "\r\n\r\n".join(turns), str(list(turns)), np.array(turns)):
-        assert io.turns_of(value) == turns
-    assert io.turns_of("[laughs] Hi there.") == ("[laughs] Hi there.",) and io.turns_of("[1, 2]") == ("[1, 2]",)
+    assert [one["line"] for one in bad] == [4, 5, 6]
+    assert list(pairs["context"]) == [("two", "lines"), ("[laughs] Hi.",), ("Hi.", "Oh?")]
 
 
 @pytest.mark.parametrize(
-    ("more", "message"),
+    ("line", "message"),
     [
-        (["--method", "best", "--slm", "x"], "method is 'best': expected one of slm, slide, ex_dre, in_dre, dre"),
-        (["--method", "slide"], "method slide needs --judge: give --judge"),
-        (["--slm", "x", "--judge", "openai:m"], "method slm needs nothing else: leave --judge out"),
-        (["--method", "dre", "--slm", "x", "--judge", "openai:m"], "give --accuracies"),
-        (["--slm", "x", "--accuracies", "88,98"], r"expected those of SLM and LLM in \[0, 1\]"),
-        (["--slm", "x", "--field", "answer=x"], "expected NAME=COLUMN with one of context, response"),
-        (["--slm", "./none"], "0 SLMs are named './none'"),
-        (["--method", "non_dre", *RECORDED, "--bf16"], "leave --bf16 out"),
-        (["--slm", "x", "-o", "o.xlsx"], "ends in .jsonl, .csv, .parquet"),
-        (["--slm", "x", "-o", "no/o.csv"], "in a folder that can be written to"),
+        ("in.jsonl --method slide", "method slide needs --judge: give --judge"),
+        ("in.jsonl --accuracies 88,98", "expected those of SLM and LLM in [0, 1]"),
+        ("new.csv --method non_dre --judge recorded:claude-2026-11", "for 1 of 1 pairs"),
+        ("none.jsonl", "none.jsonl: cannot be read (No such file"),
+        ("bad.csv", "bad.csv:2: not UTF-8"),
     ],
 )
-def test_settings_that_do_not_fit_are_one_sentence(given, tmp_path, capsys, more, message):
-    assert dre("score", given, "-o", tmp_path / "o.csv", *more) == 2
-    assert re.search(message, capsys.readouterr().err)
+def test_what_does_not_fit_or_cannot_be_read_is_one_sentence(given, monkeypatch, capsys, line, message):
+    monkeypatch.chdir(given.parent)
+    Path("new.csv").write_text("context,response\na,b\n")
+    Path("bad.csv").write_bytes(b"context,response\na,\xff")
+    assert dre("score", "-o", "o.csv", *line.split()) == 2
+    assert message in capsys.readouterr().err
 
 
-def test_files_that_cannot_be_read_are_one_sentence(tmp_path, capsys):
-    (tmp_path / "bad.csv").write_bytes(b"context,response\na,\xff")
-    (tmp_path / "bad.parquet").write_bytes(b"PAR1 no")
-    (tmp_path / "empty.jsonl").write_text("\n")
-    expected = {"no.jsonl": "No such file", "a.txt": "name ends in", "bad.parquet": "bad.parquet: cannot be read ("}
-    for name, message in (expected | {"bad.csv": "bad.csv:2: not UTF-8", "empty.jsonl": "no pair to score"}).items():
-        assert dre("score", tmp_path / name, "-o", tmp_path / "o.csv", "--slm", "any") == 2
-        assert message in capsys.readouterr().err
-
-
-def test_a_threshold_accepts_bfloat16_moves_scores_a_little_and_a_cut_response_is_said(
-    tmp_path, given, monkeypatch, capsys
-):
-    slm = saved_slm(tmp_path, threshold=0.8)
-    for name, more in (("exact", ()), ("half", ("--bf16",))):
-        monkeypatch.setattr(api, "native_bf16", lambda: True)
-        assert dre("score", given, "-o", tmp_path / f"{name}.parquet", "--slm", slm, *more) == 0
-        assert ("|encoder:tiny|precision:bf16|data:" in capsys.readouterr().out) == (name == "half")
-    exact, half = (read(tmp_path / f"{name}.parquet") for name in ("exact", "half"))
-    assert exact["accepted"].equals(exact["score_slm"] >= 0.8)
-    assert 1e-6 < (half["score"] - exact["score"]).abs().max() < 0.1
-    long = write([{"context": ["Hi."], "response": text} for text in ("!" * 127, "Yes.")], tmp_path / "long.jsonl")
-    assert dre("score", long, "-o", tmp_path / "long.csv", "--slm", slm) == 0
+def test_a_threshold_accepts_and_a_cut_response_is_said(tmp_path, capsys):
+    texts = ["!" * 127, "Yes.", "Only with milk.", "It was the train to my house."]
+    given = write([{"context": ["Hi."], "response": text} for text in texts], tmp_path / "in.jsonl")
+    assert dre("score", given, "-o", tmp_path / "o.csv", "--slm", saved_slm(tmp_path, threshold=0.8)) == 0
     assert "1 responses are longer than the encoder reads" in capsys.readouterr().err
-    assert read(tmp_path / "long.csv")["reason"].notna().tolist() == [True, False]
-    monkeypatch.setattr(api, "native_bf16", lambda: False)
-    assert dre("score", given, "-o", tmp_path / "o.csv", "--slm", slm, "--bf16") == 2
-    assert "does not multiply bfloat16 itself" in capsys.readouterr().err
-
-
-# --- judges
+    table = read(tmp_path / "o.csv")
+    assert table["accepted"].equals(table["score_slm"] >= 0.8)
+    assert table["reason"].notna().tolist() == [True, False, False, False]
 
 
 @pytest.mark.parametrize("method", ["slide", "ex_dre", "in_dre", "dre", "non_dre"])
-def test_every_method_is_its_equation(slm, given, tmp_path, key, method):
-    def both(request):
+def test_every_method_is_its_equation(slm, given, tmp_path, method):
+    def reply(request):
         return servers.openai(json.dumps({"score": sum(request.raw) % 51 / 10, "influence": 0.5}))
 
     more = ["--accuracies", "0.9,0.8", *([] if method == "non_dre" else ["--slm", slm])]
-    with servers.Server(both) as server:
+    with servers.Server(reply) as server:
         assert dre("score", given, "-o", tmp_path / "o.csv", *judge(server, tmp_path, method), *more) == 0
         bodies = [request.raw.decode() for request in server.requests]
     table = read(tmp_path / "o.csv")
@@ -261,19 +210,17 @@ def test_every_method_is_its_equation(slm, given, tmp_path, key, method):
     np.testing.assert_allclose(table["score"], expected.get(method, small * llm))
     assert len(bodies) == 24 and llm.nunique() > 5
     if method in ("in_dre", "dre"):
-        assert all("90.0%" in body and "80.0%" in body for body in bodies)
+        assert all("- SLM: 90.0%" in body and "- LLM: 80.0%" in body for body in bodies)
         assert any(f"{table['s_p'][0]:.3f}" in body for body in bodies)
 
 
-def test_an_interrupted_run_does_not_go_on_with_another_servers_judge(given, tmp_path, key, capsys):
-    """A budget ends the first run after a few pairs; another server is then asked for all of them."""
-
+def test_an_interrupted_run_does_not_go_on_with_another_servers_judge(given, tmp_path, capsys):
     def scores(number):
         return lambda request: servers.openai(json.dumps({"score": number}), tokens=(1000, 1000))
 
     with servers.Server(scores(1)) as one, servers.Server(scores(5)) as two:
         run = ("score", given, "-o", tmp_path / "o.csv", "--price", "1,2", "--concurrency", "1")
-        assert dre(*run, *judge(one, tmp_path), "--max-usd", "0.05") == 1
+        assert dre(*run, *judge(one, tmp_path), "--max-usd", "0.05") == 1  # ends after a few pairs
         assert "stopped before $0.05 would be passed" in capsys.readouterr().err
         assert 0 < len(one.requests) < 24 and not (tmp_path / "o.csv").exists()
         assert dre(*run, *judge(two, tmp_path)) == 0
@@ -285,17 +232,17 @@ def test_an_interrupted_run_does_not_go_on_with_another_servers_judge(given, tmp
         assert set(read(tmp_path / "o.csv")["score"]) == {1.0} and len(one.requests) == 24  # none was asked twice
 
 
-def test_replies_without_a_score_are_counted_and_without_any_nothing_is_written(slm, given, tmp_path, key, capsys):
+def test_replies_without_a_score_are_counted_and_without_any_nothing_is_written(slm, given, tmp_path, capsys):
     def some(request):
         if "response_format" not in request.body:  # an old model
             return servers.error("openai", 400, "no prompt for me")
         return servers.openai("no idea" if sum(request.raw) % 3 == 0 else '{"score": 3}')
 
     with servers.Server(some) as server:
-        run = ("score", given, "-o", tmp_path / "o.csv", "--slm", slm, *judge(server, tmp_path, "ex_dre"))
-        assert dre(*run) == 0
+        more = ("--slm", slm, *judge(server, tmp_path, "ex_dre"))
+        assert dre("score", given, "-o", tmp_path / "o.csv", *more) == 0
         few = write(records(2), tmp_path / "few.jsonl")
-        assert dre("score", few, "-o", tmp_path / "none.csv", *judge(server, tmp_path), "--plain") == 1
+        assert dre("score", few, "-o", tmp_path / "none.csv", *more, "--plain") == 1
     table, said = read(tmp_path / "o.csv"), capsys.readouterr()
     assert "nothing was written: 4 pairs have no score: the judge's reply is error (HTTP 400" in said.err
     assert not list(tmp_path.glob("none.csv*"))
@@ -304,60 +251,39 @@ def test_replies_without_a_score_are_counted_and_without_any_nothing_is_written(
     assert f"{bad.sum()} pairs have no score: the judge's reply is malformed (" in said.err
 
 
-def test_a_recording_answers_by_id(slm, tmp_path, capsys):
-    rows = rated_records(load("mini", "test")[:1])
-    more = (*RECORDED, "--method", "slide", "--slm", slm)
-    assert dre("score", write(rows, tmp_path / "in.jsonl"), "-o", tmp_path / "o.csv", *more) == 0
-    assert "|judge:recorded:claude-2026-11 " in capsys.readouterr().out
-    assert read(tmp_path / "o.csv")["case"].isin(["slm", "llm", "mean"]).all()
-    rows[0]["id"] = "unknown"
-    assert dre("score", write(rows, tmp_path / "b.jsonl"), "-o", tmp_path / "b.csv", *more) == 2
-    assert "for 1 of 10 pairs" in capsys.readouterr().err
-
-
-# --- from Python
-
-
 def test_score_and_compute(slm):
-    metric = DRE.load(slm)
-    table = metric.score(CONTEXTS, RESPONSES, systems=["a", "b"])
+    metric, contexts, responses = DRE.load(slm), [["Do you like tea?"], "Is it late?\nIt is."], ["With milk.", "I see."]
+    table = metric.score(contexts, responses, systems=["a", "b"])
     assert list(table["id"]) == ["0", "1"] and list(table["system"]) == ["a", "b"] and "line" not in table
-    found = metric.compute(predictions=RESPONSES, references=["Yes.", "No."], contexts=CONTEXTS)
-    assert found["scores"] == pytest.approx(table["score"].tolist())
-    assert found["score"] == pytest.approx(sum(found["scores"]) / 2) and found["n_missing"] == 0
-    assert metric.compute(predictions=RESPONSES[::-1], contexts=CONTEXTS)["signature"] != found["signature"]
-    json.dumps(found)
-    for contexts, responses, message in (
-        (CONTEXTS, RESPONSES[:1], r"sequences of lengths \[1, 2\]"),
-        ([], [], "one pair at least"),
-        (CONTEXTS, ["fine", ""], "pair 1: response is ''"),
-        ([["Hi."], 5], RESPONSES, "pair 1: context is 5: expected turns"),
-    ):
-        with pytest.raises(DreError, match=message):
-            metric.score(contexts, responses)
+    found = metric.compute(predictions=responses, contexts=contexts)
+    assert found["scores"] == pytest.approx(table["score"].tolist()) and found["n_missing"] == 0
+    assert found["score"] == pytest.approx(table["score"].mean())
+    assert metric.compute(predictions=responses[::-1], contexts=contexts)["signature"] != found["signature"]
+    with pytest.raises(DreError, match=r"sequences of lengths \[1, 2\]"):
+        metric.score(contexts, responses[:1])
 
 
 def test_a_model_is_found_by_the_beginning_of_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(api, "REPOSITORY", tmp_path)
-    for name in ("mini/models/m-seed0-aaaa", "mini/models/m-seed1-bbbb", "public/models/dd-seed0-cccc"):
-        (tmp_path / "build" / name).mkdir(parents=True)
-        (tmp_path / "build" / name / "slm.json").write_text("{}")
-    assert api.find("dd-").name == "dd-seed0-cccc" and api.find("m-seed1").name == "m-seed1-bbbb"
-    assert api.find(tmp_path) == tmp_path and api.find("owner/name") == "owner/name"
+    for name in ("m-seed0-aaaa", "m-seed1-bbbb"):
+        (tmp_path / "build/mini/models" / name).mkdir(parents=True)
+        (tmp_path / "build/mini/models" / name / "slm.json").write_text("{}")
+    assert api.find("m-seed1").name == "m-seed1-bbbb" and api.find("owner/name") == "owner/name"
     with pytest.raises(DreError, match=r"2 SLMs are named 'm'.*: m-seed0-aaaa \(mini\), m-seed1-bbbb \(mini\)"):
         api.find("m")
 
 
-# --- a fusion that is learned
-
-
 @pytest.fixture(scope="module")
 def sets(slm, tmp_path_factory):
-    """Two rated files with the scores that dre score made of them."""
-    folder, contexts, made = tmp_path_factory.mktemp("sets"), load("mini", "test")[:8], []
-    for name, part, ending in (("one", contexts[:4], "csv"), ("two", contexts[4:], "parquet")):
-        source, scores = write(rated_records(part), folder / f"{name}.jsonl"), folder / f"{name}-scores.{ending}"
+    """Two rated files with the scores that dre score made of them: people agree with the judge, and with the SLM."""
+    folder, contexts = tmp_path_factory.mktemp("sets"), load("mini", "test")[:8]
+    one, two = rated_records(contexts[:4]), rated_records(contexts[4:])
+    scored = DRE.load(slm).score(*([row[name] for row in two] for name in ("context", "response")))
+    two = [row | {"human": score} for row, score in zip(two, scored["score"])]
+    made = []
+    for name, rows, ending in (("one", one, "csv"), ("two", two, "parquet")):
+        source, scores = write(rows, folder / f"{name}.jsonl"), folder / f"{name}-scores.{ending}"
         assert dre("score", source, "-o", scores, "--slm", slm, "--method", "ex_dre", *RECORDED) == 0
         made.append((source, scores))
     return made
@@ -365,37 +291,31 @@ def sets(slm, tmp_path_factory):
 
 def test_a_fusion_is_learned_measured_and_used_and_held_to_its_model(slm, sets, tmp_path, capsys):
     file, (source, scores) = tmp_path / "fusion.json", sets[0]
-    assert dre("calibrate", "--set", *sets[0], "--set", *sets[1], "-o", file) == 0
+    learn = ("calibrate", "--set", *sets[0], "--set", *sets[1], "-o", file)
+    assert dre(*learn) == 0
     said, learned = capsys.readouterr().out, Calibrated.load(file)
     assert f"weight {learned.weight:.2f} (0: the judge alone, 1: the SLM alone), learned from 80 rated pairs" in said
-    assert "one.jsonl" in said and "two.jsonl" in said and learned.made_with["model"] == "f" * 12
-    for i in (0, 1):  # each set is measured with what the other says
-        assert dre("calibrate", "--set", *sets[1 - i], "-o", tmp_path / f"{i}.json") == 0
-        row = next(line for line in said.splitlines() if str(sets[i][0]) in line)
-        assert f"| {Calibrated.load(tmp_path / f'{i}.json').weight:.4f} |" in row
-    run = ("score", source, "-o", tmp_path / "fused.jsonl", "--slm", slm, *RECORDED, "--method", "calibrated")
+    gained = re.findall(r"\.jsonl \|.* ([\d.]+) \|$", said, re.MULTILINE)
+    assert gained == ["1.0000", "0.0000"] and 0 < learned.weight < 1  # a set is measured with what the other says
+    run = ("score", source, "--slm", slm, *RECORDED, "--method", "calibrated", "--fusion", file, "-o")
     capsys.readouterr()
-    assert dre(*run, "--fusion", file) == 0
+    assert dre(*run, tmp_path / "fused.jsonl") == 0
     assert f"|fusion:{learned.sha256[:12]}|data:" in capsys.readouterr().out
     fused, before, w = read(tmp_path / "fused.jsonl"), read(scores), learned.weight
     np.testing.assert_allclose(fused["z_slm"], learned.slm(before["score_slm"]), atol=1e-5)
     np.testing.assert_allclose(fused["score"], (1 - w) * fused["z_llm"] + w * fused["z_slm"], atol=1e-9)
-    Calibrated(**(learned.__dict__ | {"made_with": learned.made_with | {"model": "e" * 12}})).save(file)
-    assert dre(*run[:3], tmp_path / "other.csv", *run[4:], "--fusion", file) == 2
+    assert dre(*learn) == 2  # the file is there
+    file.write_text(file.read_text().replace("f" * 12, "e" * 12))
+    assert dre(*run, tmp_path / "other.csv") == 2
     assert "was learned with model eeeeeeeeeeee, not with ffff" in capsys.readouterr().err
 
 
-def test_what_cannot_be_learned_from_is_one_sentence(sets, tmp_path, capsys):
-    (source, scores), other = sets[0], tmp_path / "other.csv"
-    other.write_text(scores.read_text())
+def test_scores_of_other_data_or_by_different_models_teach_nothing(sets, tmp_path, capsys):
+    (source, scores), file = sets[0], tmp_path / "f.json"
+    assert dre("calibrate", "--set", sets[1][0], scores, "-o", file) == 2
+    assert "one-scores.csv was made by method ex_dre from data" in capsys.readouterr().err
+    shutil.copy(scores, other := tmp_path / "other.csv")
     summary = Path(f"{scores}.summary.json").read_text().replace("model:ffffffffffff", "model:eeeeeeeeeeee")
     Path(f"{other}.summary.json").write_text(summary)
-    for more, message in (
-        ((sets[1][0], scores), "one-scores.csv was made by method ex_dre from data"),
-        ((source, tmp_path / "no.csv"), "no.csv: expected the rated file, and the summary"),
-        ((source, scores, "--human", "stars"), "0 pairs have both scores and a rating 'stars'"),
-        ((source, scores, "--human", "response"), ":1: response is '"),
-        ((source, scores, "--set", source, other), "scored with different models"),
-    ):
-        assert dre("calibrate", "--set", *more, "-o", tmp_path / "f.json") == 2
-        assert message in capsys.readouterr().err and not (tmp_path / "f.json").exists()
+    assert dre("calibrate", "--set", source, scores, "--set", source, other, "-o", file) == 2
+    assert "scored with different models" in capsys.readouterr().err and not file.exists()

@@ -1,12 +1,11 @@
 """The verdicts say what the tables say: each direction holds, and would not if its two numbers changed places."""
 
 import csv
-from pathlib import Path
 
 import pytest
+from test_paper import HERE
 
-ROOT = Path(__file__).parents[1]
-ROWS = [line for line in (ROOT / "docs" / "verdicts.md").read_text(encoding="utf-8").splitlines()[2:] if line]
+ROWS = [line for line in (HERE / "docs" / "verdicts.md").read_text(encoding="utf-8").splitlines()[2:] if line]
 PAPER, SUM = "SLM (Prob & Dis), paper", "score=SLM (Prob & Dis)"
 CONTROL = "comparison=In-DRE less another pair's numbers"
 CHOICE = "level=turn; comparison=BM25 less random"
@@ -48,7 +47,7 @@ def value(what):
     if not isinstance(what, str):
         return what
     table, where, column = what.split(" | ")
-    with open(ROOT / "results" / "public" / f"{table}.csv", encoding="utf-8", newline="") as file:
+    with open(HERE / "results" / "public" / f"{table}.csv", encoding="utf-8", newline="") as file:
         wanted = [part.split("=", 1) for part in where.split("; ")]
         (row,) = [row for row in csv.DictReader(file) if all(row[key] == text for key, text in wanted)]
     return float(row[column])
