@@ -111,7 +111,7 @@ def test_a_run_in_which_every_call_fails_ends_early():
 def test_no_more_calls_are_in_flight_than_allowed():
     with Server(servers.graded, delay=0.02) as server:
         judge(server.url, concurrency=7).score(pairs(40))
-        assert 1 < server.most_flying <= 7 and judge(server.url).concurrency == 4
+        assert 1 < server.most_flying <= 7
 
 
 @pytest.mark.parametrize("concurrency", [None, 40])
@@ -178,29 +178,3 @@ def test_the_ceiling_holds_when_calls_are_billed_without_an_answer():
         one = judge(server.url, price="1,10", max_usd=0.03, concurrency=3)
         one.score(pairs(20))
     assert 0 < one.last.spent <= 0.03 and one.last.stopped == "budget"
-
-
-def test_a_ceiling_needs_a_price_before_anything_is_asked():
-    free, unknown = {"store": ":memory:", "max_usd": 1}, "no price is known for openai:unheard-of.*--price"
-    pytest.raises(DreError, dre.judges.open, "openai:unheard-of", **free).match(unknown)
-    assert dre.judges.open("openai:unheard-of", **free, price="1,2").price.output == 2
-    assert dre.judges.open("ollama:any", **free).price.cost(10, 10) == 0
-    for wrong in ({"max_usd": -1}, {"price": "1"}, {"price": "a,b"}, {"concurrency": 0}, {"n": 3}, {"repeats": 0}):
-        pytest.raises(DreError, dre.judges.open, "openai:gpt-4o-mini", store=":memory:", **wrong)
-
-
-def test_what_is_estimated_is_what_is_asked():
-    with Server(lambda request: servers.openai('{"score": 3}', tokens=(600, 20))) as server:
-        one = judge(server.url, price="1,10")
-        text = one.estimate(pairs(10))
-        assert text.startswith("10 calls to make") and "1,024 per reply" in text and "at most $0.1" in text
-        one.score(pairs(10))
-        assert one.estimate(pairs(10)) == "0 calls to make: all is stored" and len(server.requests) == 10
-    assert "8,192 per reply" in dre.judges.open("openai:gpt-5-mini", store=":memory:").estimate(pairs(1))
-
-
-def test_faults_of_pairs_specs_and_addresses_are_named():
-    for bad, said in (([*pairs(1), *pairs(1)], "own/0"), ([{"pair_id": "x"}], "context")):
-        pytest.raises(DreError, judge("http://a").score, bad).match(said)
-    pytest.raises(DreError, dre.judges.open, "cohere:x").match("expected one of openai:<model>")
-    pytest.raises(DreError, judge, "http://user:pass@host").match("base URL")
