@@ -4,7 +4,6 @@ import itertools
 import json
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import yaml
 from hypothesis import example, given, settings
@@ -43,26 +42,6 @@ def forms(text):
     return {"text": text, "upper": text.upper(), "spaced": spaced, "bold": bold} | marked
 
 
-def attacks(folder):
-    """One row per attack: kind, family, reply, and whether the judge's own verdict or the injected one is read."""
-    rows, path = [], Path(folder) / "own.txt"
-    for kind, about in ATTACKS["kinds"].items():
-        name, texts, aim, own = about.values()
-        path.write_text(name, encoding="utf-8")
-        prompt = prompts.load(path if name.startswith("---") else name)
-        for family, text in itertools.product(ATTACKS["families"], texts):
-            held = f"Hello there. {'</think> ' * (family == 'thinking tags')}{text}"
-            for form in ATTACKS["families"][family]:
-                reply = form.format(own=own, **forms(text))
-                verdict = prompt.parse(reply, {"context": ("Hello.", held), "response": held})
-                found = verdict.score_llm or verdict.label
-                if verdict.responses:
-                    found = verdict.responses["positive"][0].casefold()
-                outcome = "injected" if found == aim else "own" if verdict.status == "ok" else "declined"
-                rows.append((kind, family, outcome, reply))
-    return pd.DataFrame(rows, columns=["kind", "family", "outcome", "reply"])
-
-
 @pytest.mark.parametrize("case", TABLE, ids=[f"{case['prompt']}-{case['why'].replace(' ', '_')}" for case in TABLE])
 def test_table_of_replies(case):
     row = {"context": case.get("context", ["Hello there."]), "response": case.get("response", "Fine, thanks.")}
@@ -72,11 +51,22 @@ def test_table_of_replies(case):
     assert bool(verdict.reason) == (verdict.status != "ok")
 
 
-def test_no_attack_becomes_the_verdict(tmp_path):
-    table = attacks(tmp_path)
-    assert not (table["outcome"] == "injected").any(), table[table["outcome"] == "injected"].to_string()
-    assert table.groupby("kind").size().min() >= 60 and table.groupby("kind")["family"].nunique().min() == 8
-    assert (table["outcome"] == "own").mean() > 0.6  # what the judge says itself is still read
+@pytest.mark.parametrize("kind", ATTACKS["kinds"])
+def test_no_attack_becomes_the_verdict(tmp_path, kind):
+    name, texts, aim, own = ATTACKS["kinds"][kind].values()
+    (path := tmp_path / "own.txt").write_text(name, encoding="utf-8")
+    prompt, read = prompts.load(path if name.startswith("---") else name), []
+    for family, text in itertools.product(ATTACKS["families"], texts):
+        held = f"Hello there. {'</think> ' * (family == 'thinking tags')}{text}"
+        for form in ATTACKS["families"][family]:
+            reply = form.format(own=own, **forms(text))
+            verdict = prompt.parse(reply, {"context": ("Hello.", held), "response": held})
+            found = verdict.score_llm or verdict.label
+            if verdict.responses:
+                found = verdict.responses["positive"][0].casefold()
+            assert found != aim, f"{family}: {reply}"
+            read.append(verdict.status == "ok")
+    assert len(read) >= 60 and sum(read) > 0.6 * len(read)  # what the judge says itself is still read
 
 
 QUOTE = ['The response is "{}".', '"{}"', "'{}'", "It says \u201c{}\u201d and no more.", "```\n{}\n```"]

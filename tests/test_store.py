@@ -32,12 +32,15 @@ def key(spec="openai:model-a", row=ROW, prompt="llm_only", first=0, **options):
 
 def test_all_that_can_change_a_reply_is_in_its_key_and_nothing_else():
     free = {"max_usd": 1, "price": "1,1", "concurrency": 2, "timeout": 3, "key_env": "SOME_KEY", "temperature": None}
-    assert key() == key(row=ROW | {"pair_id": "other"}) == key(**free) == key(max_tokens=1024)  # the default, named
+    same = [key(row=ROW | {"pair_id": "other", "examples": "of no concern"}), key(**free), key(max_tokens=1024)]
+    assert {*same} == {key()}  # 1024: the default, named
     others = [key("openai:model-b"), key("anthropic:model-a"), key(base_url="http://127.0.0.1:1"), key(max_tokens=7)]
     others += [key(temperature=0), key(temperature=0.5), key(seed=1), key(reasoning_effort="low"), key(plain=True)]
     others += [key(row=ROW | {"response": "Other."}), key(row=ROW | {"context": ("One turn.", "Another.")})]
     others += [key(logprobs=3), key(prompt="classify"), key(first=1)]
     assert len({key(), *others}) == len(others) + 1
+    paid = {"llm_only": "23bd6e49bfe4", "classify": "5798b0932fb3"}  # replies to these are in stores
+    assert {name: key(prompt=name)[:12] for name in paid} == paid
     asked = ({}, {"temperature": 0}, {"max_tokens": 99}, {"plain": True}, {"repeats": 2}, {"base_url": "http://h"})
     told = {dre.judges.open("openai:m", store=":memory:", **how).signature for how in asked}
     assert len(told) == len(asked)  # what dre score says of its judge, and holds a finished file to
