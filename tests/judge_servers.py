@@ -1,6 +1,6 @@
 """Local servers that speak the providers' wire formats, for the real SDKs to talk to.
 
-A server answers each request with what its ``script`` returns for it, ``slots`` of them at a time. Run as a program
+A server answers each request with what its ``script`` returns for it. Run as a program
 (``python tests/judge_servers.py openai 0.2``) it serves good replies after a delay and prints its port.
 """
 
@@ -8,20 +8,18 @@ import json
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
 KEYS = {name: f"{name.upper()}_API_KEY" for name in ("openai", "anthropic", "gemini", "ollama")}
 
 
-@dataclass
-class Answer:
+class Answer(NamedTuple):
     """What the server sends; ``body`` is a dict (sent as JSON) or raw bytes; ``drop`` cuts the line."""
 
     body: object
     status: int = 200
-    headers: dict = field(default_factory=dict)
+    headers: dict = {}
     delay: float = 0.0
     drop: bool = False
 
@@ -37,7 +35,10 @@ class _Line(BaseHTTPRequestHandler):
 
     def do_POST(self):
         raw = self.rfile.read(int(self.headers.get("content-length", 0)))
-        answer = self.server.answer(Request({name.lower(): value for name, value in self.headers.items()}, raw))
+        request = Request({name.lower(): value for name, value in self.headers.items()}, raw)
+        self.server.requests.append(request)
+        answer = self.server.script(request)
+        time.sleep(answer.delay or self.server.delay)
         self.close_connection = answer.drop
         if not answer.drop:
             body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
@@ -57,10 +58,9 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads, request_queue_size = True, 500
 
-    def __init__(self, script, delay=0.0, slots=1000):
+    def __init__(self, script, delay=0.0):
         super().__init__(("127.0.0.1", 0), _Line)
-        self.script, self.delay, self.slots, self.lock = script, delay, threading.Semaphore(slots), threading.Lock()
-        self.requests, self.flying, self.most_flying = [], 0, 0
+        self.script, self.delay, self.requests = script, delay, []
         self.url = f"http://127.0.0.1:{self.server_port}"
 
     def __enter__(self):
@@ -70,18 +70,6 @@ class Server(ThreadingHTTPServer):
     def __exit__(self, *exc):
         self.shutdown()
         self.server_close()
-
-    def answer(self, request):
-        self.requests.append(request)
-        with self.slots:
-            with self.lock:
-                self.flying += 1
-                self.most_flying = max(self.most_flying, self.flying)
-            answer = self.script(request)
-            time.sleep(answer.delay or self.delay)
-            with self.lock:
-                self.flying -= 1
-        return answer
 
 
 def openai(text, finish="stop", refusal=None, tokens=(50, 10), model="test-model", **more):
@@ -123,12 +111,12 @@ def error(provider, status, message="no", **more):
     return Answer(forms[provider], status, **more)
 
 
-def pairs(n, start=0):
+def pairs(n):
     """Pairs of our own, each with its own text."""
     turns = ["Did you water the plants?", "Which ones do you mean, number {}?"]
     return [
         {"pair_id": f"own/{i}", "context": [turns[0], turns[1].format(i)], "response": f"The {i} ferns by the door."}
-        for i in range(start, start + n)
+        for i in range(n)
     ]
 
 

@@ -10,16 +10,13 @@ from dre.errors import DreError
 from dre.judges import examples, prompts
 from dre.judges.recorded import Recorded
 
+CONTEXTS = [("the ferry is late",), ("my cat sleeps",), ("who cooks soup",)]
+RESPONSES = ["take the bus", "soup", "take the bus home", "cats do", "the cat", "soup is late"]
 POOL = pd.DataFrame(
-    [
-        ("p0", "c0", ("the ferry is late",), "take the bus", 0),
-        ("p1", "c0", ("the ferry is late",), "soup", 1),
-        ("p2", "c1", ("my cat sleeps",), "take the bus home", 2),
-        ("p3", "c1", ("my cat sleeps",), "cats do", 0),
-        ("p4", "c2", ("who cooks soup",), "the cat", 1),
-        ("p5", "c2", ("who cooks soup",), "soup is late", 2),
-    ],
-    columns=["pair_id", "context_id", "context", "response", "rating"],
+    {"pair_id": ["p0", "p1", "p2", "p3", "p4", "p5"], "context_id": ["c0", "c0", "c1", "c1", "c2", "c2"]}
+)
+POOL = POOL.assign(
+    context=[context for context in CONTEXTS for _ in range(2)], response=RESPONSES, rating=[0, 1, 2] * 2
 )
 
 

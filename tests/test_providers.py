@@ -20,8 +20,8 @@ def provider(request):
     return request.param
 
 
-def judge(provider, server, model="test-model", **options):
-    return dre.judges.open(f"{provider}:{model}", store=":memory:", base_url=server.url, **options)
+def judge(provider, server, **options):
+    return dre.judges.open(f"{provider}:test-model", store=":memory:", base_url=server.url, **options)
 
 
 def test_a_reply_is_read_with_its_tokens_and_paid_for(provider):
@@ -98,16 +98,10 @@ def test_parameters_and_schema_reach_the_server(provider):
     sent, plain = (json.loads(request.raw) for request in server.requests)
     assert all(text in str(sent) for text in ("77", "0.5", "0.9", "ferns", "properties"))
     assert "properties" not in str(plain)
+    if provider == "openai":
+        assert sent["max_tokens"] == 77  # servers of others know the bound by its older name
     if provider == "ollama":
         assert sent["options"] == {"num_ctx": 8192 + 77, "num_predict": 77, "temperature": 0.5, "top_p": 0.9}
-
-
-def test_the_bound_on_a_reply_has_the_name_its_server_takes():
-    regional, gateway = "https://eu.api.openai.com/v1", "https://gateway.example/v1"
-    for model, url in (("gpt-4o", ""), ("gpt-5-mini", regional), ("gpt-5-mini", gateway)):
-        assert "max_completion_tokens" in providers.openai_body(model, url, [], {"max_tokens": 5}, None)
-    for url in (gateway, "https://api.openai.com.example/v1"):
-        assert providers.openai_body("llama-3", url, [], {"max_tokens": 5}, None)["max_tokens"] == 5
 
 
 def test_no_server_is_said_soon(provider):
@@ -115,12 +109,6 @@ def test_no_server_is_said_soon(provider):
         pass
     asked = judge(provider, server, concurrency=1, timeout=5)
     pytest.raises(DreError, asked.score, pairs(3)).match("no server answers")
-
-
-@pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini"])
-def test_a_missing_key_is_named(provider):
-    with pytest.raises(DreError, match=KEYS[provider]):
-        dre.judges.open(f"{provider}:m", store=":memory:").score(pairs(1))
 
 
 def test_retry_after_is_heeded_and_a_long_one_ends_the_run():

@@ -17,7 +17,6 @@ from dre.errors import DreError
 from dre.slm import SLM, data, fit, losses, recipes, train
 
 TRAIN, DEV = load("mini", "train"), load("mini", "dev")[:2]
-
 GRADED = (("it was", 4.5), ("it", 3.0), ("no", 0.5))
 
 
@@ -127,12 +126,10 @@ def test_everything_that_decides_a_training_is_in_its_fingerprint():
     assert len({data.describe(**one)["fingerprint"] for one in (made_of, *changed)}) == 7
 
 
-def test_the_command_trains_a_model_and_names_what_is_wrong(encoder, tmp_path, capsys):
+def test_the_command_trains_by_a_recipe_with_or_without_disentanglement(encoder, tmp_path):
     out = str(tmp_path / "a")
     command = ["slm", "train", "--train", "mini:dev", "--encoder", encoder, "--epochs", "1", "--out", out, "--plain"]
-    for more, said in (("papre", "unknown recipe 'papre': expected one of paper,"), ("graded", "to disentangle")):
-        assert main([*command, "--recipe", more]) == 2 and said in capsys.readouterr().err
+    assert main([*command, "--recipe", "graded"]) == 2  # which has nothing to disentangle
     assert main([*command, "--recipe", "released"]) == 0
-    assert "14 contexts, fingerprint" in capsys.readouterr().out
     stages = [point["stage"] for point in SLM.load(out).provenance["curves"]]
     assert stages == ["contrastive"] * 2 + ["classifier"] * 2
