@@ -1,6 +1,6 @@
 """Local servers that speak the providers' wire formats, for the real SDKs to talk to.
 
-A server answers each request with what its ``script`` returns for it, ``slots`` of them at a time. Run as a program
+A server answers each request with what its ``script`` returns for it. Run as a program
 (``python tests/judge_servers.py openai 0.2``) it serves good replies after a delay and prints its port.
 """
 
@@ -8,20 +8,18 @@ import json
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
 KEYS = {name: f"{name.upper()}_API_KEY" for name in ("openai", "anthropic", "gemini", "ollama")}
 
 
-@dataclass
-class Answer:
+class Answer(NamedTuple):
     """What the server sends; ``body`` is a dict (sent as JSON) or raw bytes; ``drop`` cuts the line."""
 
     body: object
     status: int = 200
-    headers: dict = field(default_factory=dict)
+    headers: dict = {}
     delay: float = 0.0
     drop: bool = False
 
@@ -32,58 +30,46 @@ class Request(NamedTuple):
     body = property(lambda self: json.loads(self.raw))
 
 
-class _HTTP(ThreadingHTTPServer):
-    daemon_threads, request_queue_size = True, 500
+class _Line(BaseHTTPRequestHandler):
+    protocol_version, wbufsize = "HTTP/1.1", -1
+
+    def do_POST(self):
+        raw = self.rfile.read(int(self.headers.get("content-length", 0)))
+        request = Request({name.lower(): value for name, value in self.headers.items()}, raw)
+        self.server.requests.append(request)
+        answer = self.server.script(request)
+        time.sleep(answer.delay or self.server.delay)
+        self.close_connection = answer.drop
+        if not answer.drop:
+            body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
+            self.send_response(answer.status)
+            headers = {"content-type": "application/json", "content-length": str(len(body))} | answer.headers
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+    def log_message(self, *args):
+        pass
 
 
-class Server:
+class Server(ThreadingHTTPServer):
     """Serve ``script(request) -> Answer`` on 127.0.0.1, recording every request; use as a context manager."""
 
-    def __init__(self, script, delay=0.0, slots=1000):
-        self.script, self.delay, self.slots, self.lock = script, delay, threading.Semaphore(slots), threading.Lock()
-        self.requests, self.flying, self.most_flying, outer = [], 0, 0, self
+    daemon_threads, request_queue_size = True, 500
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version, wbufsize = "HTTP/1.1", -1
-
-            def do_POST(self):
-                outer.answer(self)
-
-            def log_message(self, *args):
-                pass
-
-        self.http = _HTTP(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}"
+    def __init__(self, script, delay=0.0):
+        super().__init__(("127.0.0.1", 0), _Line)
+        self.script, self.delay, self.requests = script, delay, []
+        self.url = f"http://127.0.0.1:{self.server_port}"
 
     def __enter__(self):
-        threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
         return self
 
     def __exit__(self, *exc):
-        self.http.shutdown()
-        self.http.server_close()
-
-    def answer(self, line):
-        raw = line.rfile.read(int(line.headers.get("content-length", 0)))
-        request = Request({name.lower(): value for name, value in line.headers.items()}, raw)
-        self.requests.append(request)
-        with self.slots:
-            with self.lock:
-                self.flying += 1
-                self.most_flying = max(self.most_flying, self.flying)
-            answer = self.script(request)
-            time.sleep(answer.delay or self.delay)
-            with self.lock:
-                self.flying -= 1
-        line.close_connection = answer.drop
-        if not answer.drop:
-            body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
-            line.send_response(answer.status)
-            headers = {"content-type": "application/json", "content-length": str(len(body))} | answer.headers
-            for name, value in headers.items():
-                line.send_header(name, value)
-            line.end_headers()
-            line.wfile.write(body)
+        self.shutdown()
+        self.server_close()
 
 
 def openai(text, finish="stop", refusal=None, tokens=(50, 10), model="test-model", **more):
@@ -93,24 +79,22 @@ def openai(text, finish="stop", refusal=None, tokens=(50, 10), model="test-model
     return Answer(body | {"choices": [choice | {"finish_reason": finish}]}, **more)
 
 
-def anthropic(text, finish="end_turn", tokens=(50, 10), model="test-model", **more):
-    content = [{"type": "text", "text": text}] if text is not None else []
-    usage = {"input_tokens": tokens[0], "output_tokens": tokens[1]}
-    body = {"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": content}
-    return Answer(body | {"stop_reason": finish, "stop_sequence": None, "usage": usage}, **more)
+def anthropic(text, finish="end_turn"):
+    body = {"id": "msg_1", "type": "message", "role": "assistant", "model": "test-model", "stop_sequence": None}
+    body |= {"content": [{"type": "text", "text": text}], "stop_reason": finish}
+    return Answer(body | {"usage": {"input_tokens": 50, "output_tokens": 10}})
 
 
-def gemini(text, finish="STOP", tokens=(50, 10), model="test-model", **more):
-    content = {"role": "model", "parts": [{"text": text}] if text is not None else []}
-    usage = {"promptTokenCount": tokens[0], "candidatesTokenCount": tokens[1], "totalTokenCount": sum(tokens)}
-    candidate = {"content": content, "finishReason": finish, "index": 0}
-    return Answer({"candidates": [candidate], "usageMetadata": usage, "modelVersion": model}, **more)
+def gemini(text, finish="STOP"):
+    candidate = {"content": {"role": "model", "parts": [{"text": text}]}, "finishReason": finish, "index": 0}
+    usage = {"promptTokenCount": 50, "candidatesTokenCount": 10, "totalTokenCount": 60}
+    return Answer({"candidates": [candidate], "usageMetadata": usage, "modelVersion": "test-model"})
 
 
-def ollama(text, finish="stop", tokens=(50, 10), model="test-model", **more):
-    body = {"model": model, "created_at": "2026-01-01T00:00:00Z", "message": {"role": "assistant", "content": text}}
-    counts = {"done": True, "done_reason": finish, "prompt_eval_count": tokens[0], "eval_count": tokens[1]}
-    return Answer(body | counts, **more)
+def ollama(text, finish="stop"):
+    body = {"model": "test-model", "message": {"role": "assistant", "content": text}}
+    counts = {"prompt_eval_count": 50, "eval_count": 10}
+    return Answer(body | counts | {"done": True, "done_reason": finish})
 
 
 REPLIES = {"openai": openai, "anthropic": anthropic, "gemini": gemini, "ollama": ollama}
@@ -127,12 +111,12 @@ def error(provider, status, message="no", **more):
     return Answer(forms[provider], status, **more)
 
 
-def pairs(n, start=0):
+def pairs(n):
     """Pairs of our own, each with its own text."""
     turns = ["Did you water the plants?", "Which ones do you mean, number {}?"]
     return [
         {"pair_id": f"own/{i}", "context": [turns[0], turns[1].format(i)], "response": f"The {i} ferns by the door."}
-        for i in range(start, start + n)
+        for i in range(n)
     ]
 
 
@@ -143,5 +127,5 @@ def graded(request):
 
 if __name__ == "__main__":
     server = Server(lambda request: REPLIES[sys.argv[1]]('{"score": 3.5}'), float(sys.argv[2]))
-    print(server.http.server_port, flush=True)
-    server.http.serve_forever()
+    print(server.server_port, flush=True)
+    server.serve_forever()

@@ -1,18 +1,12 @@
-from dataclasses import replace
-
 import pandas as pd
 import pytest
 from conftest import needs_data
 
 from dre import dialogues, ratings
 from dre.dialogues import Context, apart, data_hash, load
-from dre.errors import DreError
 from dre.profile import profile
 from dre.slm import beside, contexts
 
-FITS, NOT = ("Then let us take umbrellas.", "A little rain never hurt."), ("The park ranger retired in May.",)
-TURNS = ("Shall we walk to the park?", "It looks like rain.")
-PARK = Context("dailydialog++", "7", "test", TURNS, FITS, NOT, ("My cousin sells cheese.",))
 # The hashes name the training data of every recorded model: changing one makes all of them stale.
 HASHES = {
     ("mini", "train"): (74, "b3e14f0a6047dcb0"),
@@ -28,30 +22,12 @@ HASHES = {
 }
 
 
-def test_ids_are_those_of_the_recorded_judgements():
-    for set, id, pair in (
-        ("dailydialog++", "7", "dailydialog++-test/7p0"),
-        ("dailydialog++-positives", "7", "dailydialog++-positives/7p0"),
-        ("mini", "mini-daily-000", "mini/mini-daily-000/p0"),
-        ("convai2", "convai2-valid/12", "convai2-valid/12/p0"),
-    ):
-        assert replace(PARK, set=set, id=id).pair_id("p", 0) == pair
-
-
 @pytest.mark.parametrize(
     ("name", "split"), [pytest.param(*k, marks=needs_data if k[0] != "mini" else ()) for k in HASHES]
 )
 def test_every_split_is_the_one_that_models_were_trained_on(name, split):
     found, (n, start) = load(name, split), HASHES[name, split]
-    assert len(found) == n
-    assert data_hash(found).startswith(start)
-    assert {context.split for context in found} == {split}
-
-
-def test_an_unknown_split_is_answered_with_the_known_ones():
-    for name, split in (("movies", "test"), ("convai2-augmented", "dev")):
-        with pytest.raises(DreError, match=f"no split '{split}' of a data set '{name}': use one of .*'mini'"):
-            load(name, split)
+    assert len(found) == n and data_hash(found).startswith(start)
 
 
 RATED = pd.DataFrame(
@@ -62,39 +38,35 @@ RATED = pd.DataFrame(
 )
 
 
-def _persona(line, turns, reply):
-    return Context("convai2", f"convai2-valid/{line}", "train", turns, (reply,), domain="persona", facts="I cook.")
+def daily(id, turn="It looks like rain.", positive="Take this.", adversarial="The park ranger retired in May."):
+    return Context("dailydialog++", str(id), "test", ("Shall we walk?", turn), (positive,), (adversarial,))
+
+
+def public(set, id, *turns, reply="So."):
+    return Context(set, id, "train", turns, (reply,))
 
 
 def test_apart_compares_utterances_of_more_than_four_words_without_case_and_punctuation():
-    same_turn = replace(PARK, turns=("where did you learn to cook , so well ?",))
-    same_response = replace(PARK, turns=("My aunt ran a small inn",))
-    short = replace(PARK, turns=("At home, mostly.", "Fine, thanks."))
-    same_reply = replace(PARK, positives=("My aunt ran a small inn.",))
-    chosen = [replace(one, id=str(i)) for i, one in enumerate((PARK, same_turn, same_response, short, same_reply))]
-    assert apart(chosen, RATED) == [chosen[0], chosen[3]]
-    assert apart([chosen[0], chosen[3]], [PARK, RATED]) == [chosen[3]]
-
-
-def test_apart_compares_replies_and_leaves_out_the_whole_conversation(monkeypatch):
-    shared = _persona(5, ("Hello there.", "Hi!", "What do you do?"), "My aunt ran a small INN")
-    later = _persona(6, ("What do you do?", "Cooking.", "Is it hard?"), "Not at all.")
-    next_conversation = _persona(8, ("Hi.", "Hey.", "Any pets?"), "None.")
-    chat = [
-        Context("topicalchat", f"topicalchat-test_freq/c{i}/{k}", "train", (turn, "Yes.", "Why?"), ("So.",))
-        for i, k, turn in ((1, 3, "Where did you learn to cook so well?"), (1, 4, "Hm."), (2, 3, "Hm."))
-    ]
-    daily = [replace(PARK, id=str(i), adversarials=text) for i, text in ((1, ("My aunt ran a small inn.",)), (2, ()))]
-    chosen = [shared, later, next_conversation, *chat, *daily]
-    public = {"convai2-valid": [shared, later, next_conversation], "topicalchat-test_freq": chat}
-    monkeypatch.setattr(dialogues, "contexts", public.get)
-    assert apart(chosen, RATED) == [next_conversation, chat[2], daily[1]]
-    # The conversation counts as a whole, also where only another part of it was chosen.
-    assert apart([later, next_conversation], RATED) == [next_conversation]
-    # Whole dialogues (FED) come as tables with the column turns.
+    clean = [daily(0), daily(1, turn="At home, mostly.")]
+    shared = [daily(2, turn="where did you learn to cook , so well ?"), daily(3, turn="My aunt ran a small inn")]
+    shared += [daily(4, positive="My aunt ran a small INN"), daily(5, adversarial="My aunt ran a small inn.")]
+    assert apart([*clean, *shared], RATED) == clean
+    # Held out may be whole dialogues, too (FED), and contexts, whose turns count and not their responses.
     dialogue = pd.DataFrame({"turns": [("Any pets, and if so, which?", "None.")]})
-    asked = replace(PARK, id="8", turns=("any pets - and if so - which",))
-    assert apart([asked, PARK], [RATED, dialogue]) == [PARK]
+    shared = [daily(2, turn="any pets - and if so - which"), daily(3, turn="Is there any soup left today?")]
+    assert apart([*clean, *shared], [RATED, dialogue, daily(4, turn="is there any soup left today")]) == clean
+
+
+def test_apart_leaves_out_the_whole_conversation(monkeypatch):
+    """Also where only another part of it was chosen."""
+    shared = public("convai2", "convai2-valid/5", "What do you do?", reply="My aunt ran a small inn")
+    later, other = (public("convai2", f"convai2-valid/{line}", "Is it hard?") for line in (6, 8))
+    said = {"c1/3": "Where did you learn to cook so well?", "c1/4": "Hm.", "c2/3": "Hm."}
+    chat = [public("topicalchat", f"topicalchat-test_freq/{id}", turn) for id, turn in said.items()]
+    sources = {"convai2-valid": [shared, later, other], "topicalchat-test_freq": chat}
+    monkeypatch.setattr(dialogues, "contexts", sources.get)
+    assert apart([shared, later, other, *chat], RATED) == [other, chat[2]]
+    assert apart([later, other, *chat[1:]], RATED) == [other, chat[2]]
 
 
 @needs_data

@@ -31,13 +31,6 @@ def stored(path):
         return sum(row[6] for row in store.summary())
 
 
-def wait_for(condition):
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.002)
-
-
 def score_in_child(url, path, n, concurrency, key):
     os.environ["OPENAI_API_KEY"] = key  # tells the server whose request it is
     judge(url, path, concurrency=concurrency).score(pairs(n))
@@ -53,7 +46,8 @@ def test_twenty_kills_lose_no_more_than_what_was_in_flight(tmp_path):
             child = processes.Process(target=score_in_child, args=(server.url, path, n, concurrency, f"key-{kill}"))
             child.start()
             more = rng.randint(0, 9)
-            wait_for(lambda: len(server.requests) >= before + more or not child.is_alive())  # noqa: B023
+            while child.is_alive() and len(server.requests) < before + more:
+                time.sleep(0.002)
             time.sleep(rng.random() * 0.03)
             os.kill(child.pid, signal.SIGKILL)
             child.join()
@@ -88,8 +82,6 @@ def test_what_is_no_score_is_kept_and_asked_again_on_demand():
         for retry in ([], [], ["refused"], ["malformed"]):
             assert list(one.score(pairs(1), retry=retry)["status"]) == ["malformed"]
         assert len(server.requests) == 2 and one.score(pairs(1), retry=["malformed"])["score_llm"][0] == 2
-        with pytest.raises(DreError, match="expected a list of malformed"):
-            one.score(pairs(1), retry=["bad"])
 
 
 def test_repeats_are_averaged_and_first_asks_for_another_reply():
@@ -108,18 +100,22 @@ def test_a_run_in_which_every_call_fails_ends_early():
     assert len(server.requests) <= 10
 
 
-def test_no_more_calls_are_in_flight_than_allowed():
-    with Server(servers.graded, delay=0.02) as server:
-        judge(server.url, concurrency=7).score(pairs(40))
-        assert 1 < server.most_flying <= 7 and judge(server.url).concurrency == 4
+@pytest.mark.parametrize("concurrency", [7, 40])
+def test_a_slow_server_is_not_asked_twice_and_not_for_more_at_once_than_allowed(concurrency):
+    flying, seen, slot = [], [], threading.Lock()
 
+    def script(request):
+        flying.append(request)
+        seen.append(len(flying))
+        with slot:
+            time.sleep(0.05)
+        flying.remove(request)
+        return servers.graded(request)
 
-@pytest.mark.parametrize("concurrency", [None, 40])
-def test_a_slow_server_is_not_asked_twice(concurrency):
-    with Server(servers.graded, delay=0.05, slots=1) as server:
+    with Server(script) as server:
         table = judge(server.url, timeout=1, concurrency=concurrency).score(pairs(40))
-    assert (table["status"] == "ok").all()
-    assert len(server.requests) <= 1.1 * 40
+    assert (table["status"] == "ok").all() and len(server.requests) <= 1.1 * 40
+    assert 1 < max(seen) <= 1.1 * concurrency
 
 
 def test_a_lost_call_is_given_up_while_others_are_answered():
@@ -147,14 +143,13 @@ def test_inside_a_running_event_loop():
 
 
 def test_an_interrupt_lets_the_calls_in_flight_finish(tmp_path):
-    with Server(servers.graded, delay=0.1) as server:
-        one = judge(server.url, tmp_path / "s.sqlite", concurrency=4)
-
-        def interrupt():
-            wait_for(lambda: len(server.requests) >= 6)
+    def script(request):
+        if server.requests.index(request) == 5:
             os.kill(os.getpid(), signal.SIGINT)
+        return servers.graded(request)
 
-        threading.Thread(target=interrupt).start()
+    with Server(script, delay=0.1) as server:
+        one = judge(server.url, tmp_path / "s.sqlite", concurrency=4)
         with pytest.raises(KeyboardInterrupt):
             one.score(pairs(100))
         assert stored(one.store.path) == len(server.requests) == one.last.calls < 100
@@ -178,29 +173,3 @@ def test_the_ceiling_holds_when_calls_are_billed_without_an_answer():
         one = judge(server.url, price="1,10", max_usd=0.03, concurrency=3)
         one.score(pairs(20))
     assert 0 < one.last.spent <= 0.03 and one.last.stopped == "budget"
-
-
-def test_a_ceiling_needs_a_price_before_anything_is_asked():
-    free, unknown = {"store": ":memory:", "max_usd": 1}, "no price is known for openai:unheard-of.*--price"
-    pytest.raises(DreError, dre.judges.open, "openai:unheard-of", **free).match(unknown)
-    assert dre.judges.open("openai:unheard-of", **free, price="1,2").price.output == 2
-    assert dre.judges.open("ollama:any", **free).price.cost(10, 10) == 0
-    for wrong in ({"max_usd": -1}, {"price": "1"}, {"price": "a,b"}, {"concurrency": 0}, {"n": 3}, {"repeats": 0}):
-        pytest.raises(DreError, dre.judges.open, "openai:gpt-4o-mini", store=":memory:", **wrong)
-
-
-def test_what_is_estimated_is_what_is_asked():
-    with Server(lambda request: servers.openai('{"score": 3}', tokens=(600, 20))) as server:
-        one = judge(server.url, price="1,10")
-        text = one.estimate(pairs(10))
-        assert text.startswith("10 calls to make") and "1,024 per reply" in text and "at most $0.1" in text
-        one.score(pairs(10))
-        assert one.estimate(pairs(10)) == "0 calls to make: all is stored" and len(server.requests) == 10
-    assert "8,192 per reply" in dre.judges.open("openai:gpt-5-mini", store=":memory:").estimate(pairs(1))
-
-
-def test_faults_of_pairs_specs_and_addresses_are_named():
-    for bad, said in (([*pairs(1), *pairs(1)], "own/0"), ([{"pair_id": "x"}], "context")):
-        pytest.raises(DreError, judge("http://a").score, bad).match(said)
-    pytest.raises(DreError, dre.judges.open, "cohere:x").match("expected one of openai:<model>")
-    pytest.raises(DreError, judge, "http://user:pass@host").match("base URL")

@@ -9,15 +9,11 @@ from torch.nn import functional as F
 from dre.slm import losses, recipes
 
 
-def embeddings(*rows):
-    h = torch.tensor(rows, dtype=torch.float32)
-    return {"sentence_embedding": h, "anchor": h, "robust": h, "non_robust": None}
-
-
 def test_in_batch_negatives_never_include_another_positive_of_the_same_context():
     h = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
+    parts = {"sentence_embedding": h, "anchor": h, "robust": h, "non_robust": None}
     triplets = torch.tensor([(0, 2, 4), (0, 3, 4), (1, 5, 4)])
-    got = losses.triplet_terms(None, embeddings(*h.tolist()), triplets, ("L_in_batch",), recipes.get("released"))
+    got = losses.triplet_terms(None, parts, triplets, ("L_in_batch",), recipes.get("released"))
     cos = F.normalize(h, dim=-1) @ F.normalize(h, dim=-1).T * 20
     allowed = {(0, 2): [2, 4, 5], (0, 3): [3, 4, 5], (1, 5): [2, 3, 4, 5]}
     for value, ((c, p), candidates) in zip(got["L_in_batch"], allowed.items()):

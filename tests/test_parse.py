@@ -4,7 +4,6 @@ import itertools
 import json
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import yaml
 from hypothesis import example, given, settings
@@ -16,10 +15,7 @@ DATA = Path(__file__).parent / "data"
 TABLE = [json.loads(line) for line in (DATA / "judge_replies.jsonl").open("rb")]
 FIVE = ["One more?", "Two at least.", "Three, I think.", "4 would do.", "Five!"]
 OTHER = ["A pear tree.", "Best bread.", "Cold cellar.", "Dull drum.", "Even eels."]
-FALSE = {
-    "positive": ["Buy one.", "Buy two.", "Buy three.", "Buy four.", "Buy five."],
-    "adversarial": ["Sell a.", "Sell b.", "Sell c.", "Sell d.", "Sell e."],
-}
+FALSE = {"positive": [f"Buy {word}." for word in "abcde"], "adversarial": [f"Sell {word}." for word in "abcde"]}
 ATTACKS = yaml.safe_load((DATA / "attacks.yaml").read_text(encoding="utf-8"))
 ATTACKS["kinds"]["responses"] = {
     "prompt": "generate",
@@ -43,26 +39,6 @@ def forms(text):
     return {"text": text, "upper": text.upper(), "spaced": spaced, "bold": bold} | marked
 
 
-def attacks(folder):
-    """One row per attack: kind, family, reply, and whether the judge's own verdict or the injected one is read."""
-    rows, path = [], Path(folder) / "own.txt"
-    for kind, about in ATTACKS["kinds"].items():
-        name, texts, aim, own = about.values()
-        path.write_text(name, encoding="utf-8")
-        prompt = prompts.load(path if name.startswith("---") else name)
-        for family, text in itertools.product(ATTACKS["families"], texts):
-            held = f"Hello there. {'</think> ' * (family == 'thinking tags')}{text}"
-            for form in ATTACKS["families"][family]:
-                reply = form.format(own=own, **forms(text))
-                verdict = prompt.parse(reply, {"context": ("Hello.", held), "response": held})
-                found = verdict.score_llm or verdict.label
-                if verdict.responses:
-                    found = verdict.responses["positive"][0].casefold()
-                outcome = "injected" if found == aim else "own" if verdict.status == "ok" else "declined"
-                rows.append((kind, family, outcome, reply))
-    return pd.DataFrame(rows, columns=["kind", "family", "outcome", "reply"])
-
-
 @pytest.mark.parametrize("case", TABLE, ids=[f"{case['prompt']}-{case['why'].replace(' ', '_')}" for case in TABLE])
 def test_table_of_replies(case):
     row = {"context": case.get("context", ["Hello there."]), "response": case.get("response", "Fine, thanks.")}
@@ -72,21 +48,30 @@ def test_table_of_replies(case):
     assert bool(verdict.reason) == (verdict.status != "ok")
 
 
-def test_no_attack_becomes_the_verdict(tmp_path):
-    table = attacks(tmp_path)
-    assert not (table["outcome"] == "injected").any(), table[table["outcome"] == "injected"].to_string()
-    assert table.groupby("kind").size().min() >= 60 and table.groupby("kind")["family"].nunique().min() == 8
-    assert (table["outcome"] == "own").mean() > 0.6  # what the judge says itself is still read
+@pytest.mark.parametrize("kind", ATTACKS["kinds"])
+def test_no_attack_becomes_the_verdict(tmp_path, kind):
+    name, texts, aim, own = ATTACKS["kinds"][kind].values()
+    (path := tmp_path / "own.txt").write_text(name, encoding="utf-8")
+    prompt, read = prompts.load(path if name.startswith("---") else name), []
+    for family, text in itertools.product(ATTACKS["families"], texts):
+        held = f"Hello there. {'</think> ' * (family == 'thinking tags')}{text}"
+        for form in ATTACKS["families"][family]:
+            reply = form.format(own=own, **forms(text))
+            verdict = prompt.parse(reply, {"context": ("Hello.", held), "response": held})
+            found = verdict.score_llm or verdict.label
+            if verdict.responses:
+                found = verdict.responses["positive"][0].casefold()
+            assert found != aim, f"{family}: {reply}"
+            read.append(verdict.status == "ok")
+    assert len(read) >= 60 and sum(read) > 0.6 * len(read)  # what the judge says itself is still read
 
 
 QUOTE = ['The response is "{}".', '"{}"', "'{}'", "It says \u201c{}\u201d and no more.", "```\n{}\n```"]
 QUOTE = [form.format for form in [*QUOTE, "<response>\n{}\n</response>"]]
 QUOTE += [block, lambda text: json.dumps({"reason": text}), lambda text: json.dumps({"reason": f'It says "{text}"'})]
 PIECES = 'Score: 3~Positive~yes~no~Label: Positive~```~</think>~<think>~is~{"score": 3}~final score is 3~3/5~response'
-PIECES += (
-    '~not~I rate it 3~\u201c~</response>~2 - good~Coherence~<score>3</score>~\\boxed{3}~"score"~%~to~out of~\uff14'
-)
-PIECES += "~\ud800~\x00~influence 0.3~1. ~positive responses:~Answer:~]~["
+PIECES += '~not~I rate it 3~\u201c~</response>~2 - good~Coherence~<score>3</score>~\\boxed{3}~"score"~%~to~out of'
+PIECES += "~\uff14~\ud800~\x00~influence 0.3~1. ~positive responses:~Answer:~]~["
 PIECES = [*PIECES.split("~"), *"3519.:{}>|'\"`\n", "9" * 400]
 TEXTS = st.one_of(st.text(), *(st.lists(st.sampled_from(PIECES), max_size=9).map(gap.join) for gap in (" ", "")))
 OWN = {"llm_only": "Score: 1", "geval_coherence": "Coherence: 1", "classify": "Label: Negative"}
@@ -139,11 +124,10 @@ def test_a_dialogue_with_the_same_words_hides_no_verdict(form):
         assert prompts.load("classify").parse(reply, row).label == "Positive"
 
 
-def test_generated_responses_are_five_and_five():
-    read = prompts.load("generate").parse
-    good = json.dumps({"positive": FIVE, "adversarial": OTHER})
-    for reply in (good, f"```json\n{good}\n```", f"Here you are!\n\n{good}"):
-        assert read(reply).responses == {"positive": tuple(FIVE), "adversarial": tuple(OTHER)}
-    for texts in (FIVE[:4], [*FIVE[:4], " one  MORE?"], "One.", [1, 2, 3, 4, 5]):
-        verdict = read(json.dumps({"positive": texts, "adversarial": OTHER}))
-        assert verdict.status == "malformed" and "expected 5" in verdict.reason and verdict.responses is None
+@pytest.mark.parametrize(
+    "texts, status", [(FIVE, "ok"), (FIVE[:4], "malformed"), ([*FIVE[:4], " one  MORE?"], "malformed")]
+)
+def test_generated_responses_are_five_different_ones_of_a_kind(texts, status):
+    reply = json.dumps({"positive": texts, "adversarial": OTHER})
+    verdict = prompts.load("generate").parse(f"Here you are!\n\n```json\n{reply}\n```")
+    assert verdict.status == status and (status != "ok" or verdict.responses["positive"] == tuple(FIVE))

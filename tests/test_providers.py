@@ -12,8 +12,6 @@ from dre.errors import DreError
 from dre.judges import providers
 
 GOOD = '{"score": 4.5}'
-
-
 pytestmark = pytest.mark.usefixtures("quick")
 
 
@@ -22,17 +20,16 @@ def provider(request):
     return request.param
 
 
-def judge(provider, server, model="test-model", **options):
-    return dre.judges.open(f"{provider}:{model}", store=":memory:", base_url=server.url, **options)
+def judge(provider, server, **options):
+    return dre.judges.open(f"{provider}:test-model", store=":memory:", base_url=server.url, **options)
 
 
 def test_a_reply_is_read_with_its_tokens_and_paid_for(provider):
     with Server(lambda request: REPLIES[provider](GOOD)) as server:
         asked = judge(provider, server, price="2,10")
         row = asked.score(pairs(1)).iloc[0]
-    assert (row["status"], row["score_llm"], row["n_samples"], row["n_ok"]) == ("ok", 4.5, 1, 1)
+    assert (row["status"], row["score_llm"]) == ("ok", 4.5)
     assert row["cost"] == asked.last.spent == pytest.approx((50 * 2 + 10 * 10) / 1e6)
-    assert (asked.last.calls, asked.last.stopped) == (1, "")
 
 
 BROKEN = [Answer(b"{"), Answer(b"<html>busy</html>"), Answer(b"{}"), Answer(b"[]"), Answer(b"", drop=True)]
@@ -66,36 +63,32 @@ def test_a_bad_request_is_an_error_of_its_row_and_names_plain(provider, status):
     with Server(script) as server:
         table = judge(provider, server).score(pairs(2))
     assert list(table["status"]) == ["error", "ok"] and len(server.requests) == 2
-    assert "--plain" in table["reason"][0] and table["score_llm"].isna()[0] and table["n_samples"][0] == 0
+    assert "--plain" in table["reason"][0] and table["score_llm"].isna()[0]
 
 
-FINISHES = {
-    "truncated": {"openai": "length", "anthropic": "max_tokens", "gemini": "MAX_TOKENS", "ollama": "length"},
-    "refused": {"openai": "content_filter", "anthropic": "refusal", "gemini": "SAFETY"},
-}
+FILTERED = Answer({"error": {"message": "filtered", "code": "content_filter", "type": "x", "param": None}}, 400)
+BLOCKED = Answer({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 5}})
+OUTCOMES = [  # the provider's own word goes before the text
+    ("truncated", "openai", servers.openai(GOOD, "length")),
+    ("truncated", "anthropic", servers.anthropic(GOOD, "max_tokens")),
+    ("truncated", "gemini", servers.gemini(GOOD, "MAX_TOKENS")),
+    ("truncated", "ollama", servers.ollama(GOOD, "length")),
+    ("refused", "openai", servers.openai(GOOD, "content_filter")),
+    ("refused", "openai", servers.openai(None, refusal="I cannot help with that. Score: 3")),
+    ("refused", "openai", FILTERED),
+    ("refused", "anthropic", servers.anthropic(GOOD, "refusal")),
+    ("refused", "gemini", servers.gemini(GOOD, "SAFETY")),
+    ("refused", "gemini", BLOCKED),
+    *(("empty", name, reply("")) for name, reply in REPLIES.items()),
+    *(("malformed", name, reply("I would rather not say.")) for name, reply in REPLIES.items()),
+]
 
 
-@pytest.mark.parametrize("outcome, provider", [(o, p) for o, finishes in FINISHES.items() for p in finishes])
-def test_the_providers_word_goes_before_the_text(outcome, provider):
-    with Server(lambda request: REPLIES[provider](GOOD, FINISHES[outcome][provider])) as server:
+@pytest.mark.parametrize("outcome, provider, answer", OUTCOMES)
+def test_what_is_no_score_is_an_outcome_of_its_own_and_never_0(outcome, provider, answer):
+    with Server(lambda request: answer) as server:
         table = judge(provider, server).score(pairs(1))
-    assert table["status"][0] == outcome and table["score_llm"].isna()[0]  # neither 0 nor the text's
-
-
-def test_an_empty_reply_is_empty_and_nonsense_is_malformed(provider):
-    answers = {b"number 0": REPLIES[provider](""), b"number 1": REPLIES[provider]("I would rather not say.")}
-    with Server(lambda request: next(a for text, a in answers.items() if text in request.raw)) as server:
-        table = judge(provider, server).score(pairs(2))
-    assert list(table["status"]) == ["empty", "malformed"] and table["score_llm"].isna().all()
-
-
-def test_a_filtered_prompt_and_a_refusal_are_refused():
-    filtered = Answer({"error": {"message": "filtered", "code": "content_filter", "type": "x", "param": None}}, 400)
-    blocked = Answer({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 5}})
-    refusal = servers.openai(None, refusal="I cannot help with that. Score: 3")
-    for provider, answer in (("openai", filtered), ("gemini", blocked), ("openai", refusal)):
-        with Server(lambda request, answer=answer: answer) as server:
-            assert judge(provider, server).score(pairs(1))["status"][0] == "refused"
+    assert table["status"][0] == outcome and table["score_llm"].isna()[0]
 
 
 def test_parameters_and_schema_reach_the_server(provider):
@@ -105,16 +98,10 @@ def test_parameters_and_schema_reach_the_server(provider):
     sent, plain = (json.loads(request.raw) for request in server.requests)
     assert all(text in str(sent) for text in ("77", "0.5", "0.9", "ferns", "properties"))
     assert "properties" not in str(plain)
+    if provider == "openai":
+        assert sent["max_tokens"] == 77  # servers of others know the bound by its older name
     if provider == "ollama":
         assert sent["options"] == {"num_ctx": 8192 + 77, "num_predict": 77, "temperature": 0.5, "top_p": 0.9}
-
-
-def test_the_bound_on_a_reply_has_the_name_its_server_takes():
-    regional, gateway = "https://eu.api.openai.com/v1", "https://gateway.example/v1"
-    for model, url in (("gpt-4o", ""), ("gpt-5-mini", regional), ("gpt-5-mini", gateway)):
-        assert "max_completion_tokens" in providers.openai_body(model, url, [], {"max_tokens": 5}, None)
-    for url in (gateway, "https://api.openai.com.example/v1"):
-        assert providers.openai_body("llama-3", url, [], {"max_tokens": 5}, None)["max_tokens"] == 5
 
 
 def test_no_server_is_said_soon(provider):
@@ -122,17 +109,6 @@ def test_no_server_is_said_soon(provider):
         pass
     asked = judge(provider, server, concurrency=1, timeout=5)
     pytest.raises(DreError, asked.score, pairs(3)).match("no server answers")
-
-
-@pytest.mark.parametrize("provider, name", [*KEYS.items(), ("gemini", "GOOGLE_API_KEY")])
-def test_the_key_comes_from_the_environment(provider, name, monkeypatch):
-    if provider != "ollama":
-        with pytest.raises(DreError, match=KEYS[provider]):
-            dre.judges.open(f"{provider}:m", store=":memory:").score(pairs(1))
-    monkeypatch.setenv(name, "canary-123456")
-    with Server(lambda request: REPLIES[provider](GOOD)) as server:
-        judge(provider, server).score(pairs(1))
-    assert "canary-123456" in str(server.requests[0].headers)
 
 
 def test_retry_after_is_heeded_and_a_long_one_ends_the_run():
