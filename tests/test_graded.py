@@ -11,8 +11,7 @@ from test_train import TRAIN, beside
 
 from dre.dialogues import load, pairs
 from dre.errors import DreError
-from dre.slm import SLM, fit, graded, recipes, train
-from dre.slm.model import context_text
+from dre.slm import SLM, fit, graded, recipes
 
 RECIPE = replace(recipes.get("graded", epochs=1), learning_rate=3e-3)
 
@@ -106,15 +105,3 @@ def test_a_saved_model_is_small_and_scores_alike_and_another_encoder_is_refused(
     (folder / graded.FILE).write_bytes((folder / graded.FILE).read_bytes()[:50])
     with pytest.raises(DreError, match="a damaged one"):
         SLM.load(folder)
-
-
-def test_every_dialogue_comes_once_before_any_comes_twice_and_the_seed_decides_which():
-    few = recipes.Mixture(2, (1, 2))
-    drawn, again, other = (graded.passes(TRAIN[:7], beside(14).dialogues, context_text, few, 2, k) for k in (0, 0, 1))
-    assert drawn == again != other and drawn[0] != drawn[1]
-    pairs = [pair for labelled in drawn[1] for pair in labelled[10:12]]
-    assert {pair[3] for pair in pairs} == {f"it is {i}" for i in range(14)}
-    assert {"do you" in pair[1] for pair in pairs} == {True, False}  # one or two last turns are shown
-    assert all(last in whole for _, whole, last, _ in pairs)
-    texts, index = train.pair_batch(drawn[0][:2])
-    assert len(texts) == len(set(texts)) and index[:, 0].unique(return_counts=True)[1].tolist() == [14, 10]
