@@ -5,12 +5,12 @@ tuned for them. Measured as notebooks 03 and 04 measure recipe ``paper``: accura
 chosen on its held-out contexts, and Spearman correlation with people on three rated sets. Notebook 03 says what came
 out.
 
-Run ``python experiments/other_readings.py [seed ...]`` (default: 0 1 2; of one core about 10 minutes a seed for
-``paper-robust``, 40 for ``released``). It writes results/choices/readings.csv, one row for each recipe over its seeds,
-and keeps finished trainings in build/choices.
+Run ``python experiments/other_readings.py [--recipes NAME ...] [--seeds N ...]`` (default: both, seed 0; of one core
+about 15 minutes for ``paper-robust``, an hour for ``released``). It writes results/choices/readings.csv, one row for
+each recipe over these seeds, and keeps finished trainings in build/choices.
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -42,19 +42,23 @@ def measured(slms, dev, test, settings):
 
 
 def main():
-    """Train, measure, write."""
-    settings, rows = profile("public"), []
+    """Train, measure, write; the row of a recipe replaces an earlier one."""
+    parser = argparse.ArgumentParser(description="other readings of the paper's training")
+    parser.add_argument("--recipes", nargs="+", default=["paper-robust", "released"])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    args, settings = parser.parse_args(), profile("public")
     train, dev, test = contexts(settings.sets[0], settings.rated)
-    seeds = [int(seed) for seed in sys.argv[1:] or "012"]
-    for name in ("paper-robust", "released"):
-        folders = {seed: ROOT / "build" / "choices" / f"{name}-seed{seed}" for seed in seeds}
+    for name in args.recipes:
+        folders = {seed: ROOT / "build" / "choices" / f"{name}-seed{seed}" for seed in args.seeds}
         slms = [
             fit(train, dev, folder, recipes.get(name), seed, settings.encoder, progress=False)
             for seed, folder in folders.items()
         ]
-        rows.append({"recipe": name, **measured(slms, dev, test, settings)})
-        print(rows[-1], flush=True)
-    pd.DataFrame(rows).to_csv(OUT, index=False, float_format="%.6g", lineterminator="\n")
+        row = pd.DataFrame([{"recipe": name, **measured(slms, dev, test, settings)}])
+        before = pd.read_csv(OUT) if OUT.exists() else row[:0]
+        table = pd.concat([before[before["recipe"] != name], row]).sort_values("recipe")
+        table.to_csv(OUT, index=False, float_format="%.6g", lineterminator="\n")
+        print(row.T.to_string(header=False), flush=True)
 
 
 if __name__ == "__main__":
