@@ -10,13 +10,14 @@ from dre.errors import DreError
 from dre.judges import examples, prompts
 from dre.judges.recorded import Recorded
 
-CONTEXTS = [("the ferry is late",), ("my cat sleeps",), ("who cooks soup",)]
-RESPONSES = ["take the bus", "soup", "take the bus home", "cats do", "the cat", "soup is late"]
 POOL = pd.DataFrame(
-    {"pair_id": ["p0", "p1", "p2", "p3", "p4", "p5"], "context_id": ["c0", "c0", "c1", "c1", "c2", "c2"]}
-)
-POOL = POOL.assign(
-    context=[context for context in CONTEXTS for _ in range(2)], response=RESPONSES, rating=[0, 1, 2] * 2
+    {
+        "pair_id": ["p0", "p1", "p2", "p3", "p4", "p5"],
+        "context_id": ["c0", "c0", "c1", "c1", "c2", "c2"],
+        "context": [("the ferry is late",)] * 2 + [("my cat sleeps",)] * 2 + [("who cooks soup",)] * 2,
+        "response": ["take the bus", "soup", "take the bus home", "cats do", "the cat", "soup is late"],
+        "rating": [0, 1, 2, 0, 1, 2],
+    }
 )
 
 
@@ -29,8 +30,9 @@ def shown(pairs, how, **options):
 @pytest.mark.parametrize("how", examples.HOW)
 @pytest.mark.parametrize("same", [False, True])
 def test_an_item_is_never_its_own_example_and_its_context_s_only_if_allowed(how, same):
-    found, context = shown(POOL, how, k=3, chosen=POOL["pair_id"], same_context=same), POOL.set_index("pair_id")
-    shared = [context["context_id"][i] == context["context_id"][one] for i, some in found.items() for one in some]
+    found = shown(POOL, how, k=3, chosen=POOL["pair_id"], same_context=same)
+    context = dict(zip(POOL["pair_id"], POOL["context_id"]))
+    shared = [context[i] == context[one] for i, some in found.items() for one in some]
     assert all(len(set(some) - {i}) == 3 for i, some in found.items()) and any(shared) == same
     with pytest.raises(DreError, match="pair p0: . examples may be shown, 6 were asked for"):
         shown(POOL, how, k=6, chosen=POOL["pair_id"], same_context=same)

@@ -127,10 +127,10 @@ def test_a_key_is_nowhere_in_what_is_written_and_printed(provider, work, capsys,
         assert dre_judge("run", "pairs.jsonl", "-o", "out.csv", url=server.url, judge=spec) == 1
         assert canary in str(server.requests[0].headers)
         dre_judge("export", "pairs.jsonl", "-o", "prompts.jsonl", url=server.url, judge=spec)
-    with Server(lambda request: servers.error(provider, 401, f"wrong key {canary}")) as server:
+    with Server(lambda request: servers.error(provider, 401, f"wrong key {canary}, Bearer 12345678")) as server:
         assert dre_judge("run", "pairs.jsonl", url=server.url, judge=spec) == 2
     said, written = capsys.readouterr(), [path for path in work.rglob("*") if path.is_file()]
-    assert len(written) >= 5 and "wrong key [key]" in said.err
+    assert len(written) >= 5 and "wrong key [key], [key]" in said.err
     logged = [record.getMessage() for record in caplog.records if record.name.startswith("dre")]
     texts = [said.out, said.err, str(logged), *(path.read_bytes().decode("latin-1") for path in written)]
     assert not any(canary in text for text in texts)

@@ -39,8 +39,9 @@ BROKEN = [Answer(b"{"), Answer(b"<html>busy</html>"), Answer(b"{}"), Answer(b"[]
 def test_what_may_pass_is_tried_again_once_per_attempt(provider, bad):
     answers = [error(provider, bad) if isinstance(bad, int) else bad, REPLIES[provider](GOOD)]
     with Server(lambda request: answers[min(1, len(server.requests) - 1)]) as server:
-        assert judge(provider, server).score(pairs(1))["score_llm"][0] == 4.5
-    assert len(server.requests) == 2  # the SDK's own retries are off
+        asked = judge(provider, server)
+        assert asked.score(pairs(1))["score_llm"][0] == 4.5
+    assert len(server.requests) == asked.last.calls == 2  # the SDK's own retries are off
 
 
 def stops(provider, answer, said):
@@ -106,8 +107,7 @@ def test_parameters_and_schema_reach_the_server(provider):
 
 def test_no_server_is_said_soon(provider):
     with Server(lambda request: None) as server:
-        pass
-    asked = judge(provider, server, concurrency=1, timeout=5)
+        asked = judge(provider, server, concurrency=1, timeout=5)
     pytest.raises(DreError, asked.score, pairs(3)).match("no server answers")
 
 
