@@ -75,8 +75,7 @@ def test_only_what_was_rejected_is_replaced_and_checked_again_or_to_the_letter_a
         result = augment.generate(contexts(2), judge(server))
         assert model.counts == (2, 1, 21) and result.report["rounds"].tolist() == [1, 2]
         (said,) = [said for prompt, _, said in model.seen if prompt == "refine"]
-        assert said.count("was labelled") == 1
-        assert "Adversarial response 2 was labelled Positive, expected Negative." in said
+        assert re.findall(r"(\w+) response (\d) was labelled (\w+)", said) == [("Adversarial", "2", "Positive")]
         expected = [f"adversarial {word}, 1" for word in WORDS]
         expected[1] += " anew"
         assert list(result.contexts[1].adversarials) == expected
@@ -182,10 +181,12 @@ def test_the_command_generates_and_reports(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines = [json.dumps({"id": one.id, "context": one.turns}) for one in contexts(6)]
     (tmp_path / "own.jsonl").write_text("\n".join(lines))
+    (tmp_path / "twice.jsonl").write_text("\n".join([*lines, lines[0]]))
     with servers.Server(Model(wrong=["adversarial two, 1"])) as server:
         how = ["--judge", "openai:m", "--base-url", server.url, "--store", "s.sqlite", "--rejected", "r.jsonl"]
         run = ["augment", "generate", "own.jsonl", "-o", "a.jsonl", *how]
         assert main([*run, "--rounds", "1"]) == 1 and "5 accepted, 1 rejected" in capsys.readouterr().out
+        assert main(["augment", "generate", "twice.jsonl", *run[3:]]) == 2  # one id, two contexts
         assert [one.id for one in algorithm.read("r.jsonl")] == ["c1"]
         assert main([*run, "--checker", "openai:m", "--checker-base-url", server.url]) == 0
     assert main(["augment", "report", "a.jsonl", "--held-out", "own.jsonl", "-o", "q.csv"]) == 0

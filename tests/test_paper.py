@@ -127,9 +127,8 @@ def test_a_failing_cell_in_a_kernel_is_named_and_a_run_is_committed_without_trac
     written = path.read_bytes()
     assert paper.run(public) == [] and path.read_bytes() == written
     parameters, _, _, cell = json.loads(written)["cells"]
-    stream, value = cell["outputs"]
-    assert parameters["source"] == PARAMETERS and value["execution_count"] == 3
-    assert "".join(stream["text"]) == "in .\n"
+    stream, _ = cell["outputs"]
+    assert parameters["source"] == PARAMETERS and "".join(stream["text"]) == "in .\n"
     edit(path, "noise", "silence")
     with pytest.raises(DreError, match="was edited after it was executed"):
         headless.commit(path, public)

@@ -279,6 +279,7 @@ def sets(slm, tmp_path_factory):
     """Two rated files with the scores that dre score made of them: people agree with the judge, and with the SLM."""
     folder, contexts = tmp_path_factory.mktemp("sets"), load("mini", "test")[:8]
     one, two = rated_records(contexts[:4]), rated_records(contexts[4:])
+    one[0]["human"] = None  # nobody has rated it
     scored = DRE.load(slm).score(*([row[name] for row in two] for name in ("context", "response")))
     two = [row | {"human": score} for row, score in zip(two, scored["score"])]
     made = []
@@ -294,7 +295,7 @@ def test_a_fusion_is_learned_measured_and_used_and_held_to_its_model(slm, sets, 
     learn = ("calibrate", "--set", *sets[0], "--set", *sets[1], "-o", file)
     assert dre(*learn) == 0
     said, learned = capsys.readouterr().out, Calibrated.load(file)
-    assert f"weight {learned.weight:.2f} (0: the judge alone, 1: the SLM alone), learned from 80 rated pairs" in said
+    assert f"weight {learned.weight:.2f} (0: the judge alone, 1: the SLM alone), learned from 79 rated pairs" in said
     gained = re.findall(r"\.jsonl \|.* ([\d.]+) \|$", said, re.MULTILINE)
     assert gained == ["1.0000", "0.0000"] and 0 < learned.weight < 1  # a set is measured with what the other says
     run = ("score", source, "--slm", slm, *RECORDED, "--method", "calibrated", "--fusion", file, "-o")
