@@ -9,7 +9,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dre.judges import parse, prompts
+from dre.judges import prompts
 
 DATA = Path(__file__).parent / "data"
 TABLE = [json.loads(line) for line in (DATA / "judge_replies.jsonl").open("rb")]
@@ -45,7 +45,6 @@ def test_table_of_replies(case):
     verdict = prompts.load(case["prompt"]).parse(case["reply"], row)
     expected = tuple(case.get(name) for name in ("status", "score_llm", "s_inf", "label"))
     assert verdict[:4] == expected, verdict.reason
-    assert bool(verdict.reason) == (verdict.status != "ok")
 
 
 @pytest.mark.parametrize("kind", ATTACKS["kinds"])
@@ -96,7 +95,6 @@ def test_any_quoted_text_of_the_row_is_never_the_verdict(name, quote, text, own)
 def test_any_reply_is_a_verdict_within_the_scale(name, reply, response):
     prompt = prompts.load(name)
     verdict = prompt.parse(reply, {"context": (response, "Hi."), "response": response})
-    assert verdict.status in parse.STATUSES
     if verdict.status != "ok":
         assert verdict[1:5] == (None,) * 4 and verdict.reason
     elif prompt.kind == "score":

@@ -44,8 +44,7 @@ def test_what_may_pass_is_tried_again_once_per_attempt(provider, bad):
     assert len(server.requests) == asked.last.calls == 2  # the SDK's own retries are off
 
 
-def stops(provider, answer, said):
-    """The run ends at the first call."""
+def stops_at_once(provider, answer, said):
     with Server(lambda request: answer) as server, pytest.raises(DreError, match=said):
         judge(provider, server, concurrency=1).score(pairs(5))
     assert len(server.requests) == 1
@@ -53,7 +52,7 @@ def stops(provider, answer, said):
 
 @pytest.mark.parametrize("status, said", [(401, "bad key"), (403, "no"), (404, "none"), (429, "insufficient_quota")])
 def test_what_cannot_pass_stops_the_run(provider, status, said):
-    stops(provider, error(provider, status, said), f"HTTP {status}.*no further call")
+    stops_at_once(provider, error(provider, status, said), f"HTTP {status}.*no further call")
 
 
 @pytest.mark.parametrize("status", [400, 422])
@@ -116,5 +115,5 @@ def test_retry_after_is_heeded_and_a_long_one_ends_the_run():
     with Server(lambda request: answers[len(server.requests) - 1]) as server:
         judge("openai", server).score(pairs(1))
     assert len(server.requests) == 2 and time.monotonic() - start >= 0.4
-    stops("openai", error("openai", 429, headers={"retry-after": "3600"}), "60 minutes")
+    stops_at_once("openai", error("openai", 429, headers={"retry-after": "3600"}), "60 minutes")
     assert providers.failure(429, "retry_delay { seconds: 17 }").wait == 17

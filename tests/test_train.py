@@ -104,16 +104,6 @@ def test_an_interrupted_training_goes_on_and_ends_with_the_same_curve(encoder, t
     pd.testing.assert_frame_equal(slm.score(pairs(DEV)), whole.score(pairs(DEV)))
 
 
-# Without a GPU no state is shared unless it is asked for, whatever launches the processes.
-ON_CPU = """
-import sys
-from accelerate import PartialState
-from dre.cli import main
-assert PartialState(cpu=True).num_processes == 2
-sys.exit(main(sys.argv[1:]))
-"""
-
-
 def test_several_processes_train_what_one_does(encoder, tmp_path):
     """Without dropout and in-batch negatives two halves of a step make the same mean gradient."""
     shutil.copytree(encoder, still := tmp_path / "still")
@@ -121,9 +111,11 @@ def test_several_processes_train_what_one_does(encoder, tmp_path):
     (still / "config.json").write_text(re.sub(r'(dropout_prob": )0.1', r"\1 0", config))
     command = ["slm", "train", "--train", "mini:dev", "--encoder", str(still), "--epochs", "1", "--out"]
     assert main([*command, str(tmp_path / "one")]) == 0
-    (program := tmp_path / "program.py").write_text(ON_CPU)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(program)]
-    subprocess.run([*launch, *command, str(tmp_path / "two")], check=True, timeout=300, cwd=tmp_path)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "dre"]
+    done = subprocess.run(
+        [*launch, *command, tmp_path / "two"], capture_output=True, text=True, timeout=300, check=True
+    )
+    assert done.stdout.count("14 contexts, fingerprint") == 1
     models = [SLM.untrained(str(still)), SLM.load(tmp_path / "one"), SLM.load(tmp_path / "two")]
     start, one, two = weights(*(slm.encoder for slm in models))
     assert (one - two).abs().sum() < 0.05 * (one - start).abs().sum()

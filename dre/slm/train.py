@@ -36,7 +36,7 @@ def fit(train, dev, out, recipe="paper", seed=0, encoder="minilm", progress=True
     ``beside`` (`dre.slm.data.Beside`): what recipe ``graded`` learns from as well. From ``<out>.work`` an
     interrupted training goes on after its last complete epoch. DreError if ``out`` holds another model.
 
-    Started by ``accelerate launch`` several processes share the contexts of each step and average their gradients: the
+    Started by ``torchrun`` several processes share the contexts of each step and average their gradients: the
     same training, but that in-batch negatives (recipes ``released`` and ``graded``) are those of a process's own share.
     """
     recipe = recipes.get(recipe)
@@ -50,7 +50,7 @@ def fit(train, dev, out, recipe="paper", seed=0, encoder="minilm", progress=True
     work.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(seed)
     beside = beside or Beside()
-    processes = PartialState()
+    processes = PartialState(cpu=not torch.cuda.is_available())
     device = processes.device if processes.num_processes > 1 else None
     slm = (Graded if recipe.mixture else SLM).untrained(encoder, recipe, device)
     slm.provenance = provenance
@@ -296,5 +296,5 @@ def _named(name_and_split):
 def _run(args):
     recipe = recipes.get(args.recipe, args.epochs, not args.plain)
     slm = fit(args.train, args.dev, args.out, recipe, args.seed, args.encoder)
-    n, fingerprint, low, high = (slm.provenance[name] for name in ("contexts", "fingerprint", "d_min", "d_max"))
-    print(f"{args.out}: {n['train']:,} contexts, fingerprint {fingerprint[:12]}, d in [{low:.4f}, {high:.4f}]")
+    n, name, low, high = (slm.provenance[name] for name in ("contexts", "fingerprint", "d_min", "d_max"))
+    PartialState().print(f"{args.out}: {n['train']:,} contexts, fingerprint {name[:12]}, d in [{low:.4f}, {high:.4f}]")
