@@ -65,10 +65,10 @@ def test_a_scale_is_fixed_rising_and_keeps_what_is_missing():
 
 def test_a_saved_fusion_is_the_same_and_held_to_what_it_was_learned_with(tmp_path):
     made_with, file = {"model": "m", "judge": "j", "prompt": "p"}, tmp_path / "fusion.json"
-    learned = Calibrated.fit([rated()], resamples=50, made_with=made_with)
+    scale = Scale(at=(0.0, 1.0, 2.0), z=(-1.0, 0.0, 1.0))
+    learned = Calibrated(0.25, scale, scale, made_with)
     learned.save(file)
-    assert Calibrated.load(file) == learned
-    learned.check(**made_with, other="anything")
+    assert Calibrated.load(file) == learned and learned.fuse(2.0, 1.0) == 0.25
     with pytest.raises(DreError, match="learned with judge j, not with k"):
         learned.check(**made_with | {"judge": "k"})
     file.write_text('{"weight": 1, "slm": {"at": 3}}')
