@@ -128,6 +128,8 @@ class DRE:
         if self.accuracies:
             shown = shown.assign(slm_accuracy=self.accuracies[0], llm_accuracy=self.accuracies[1])
         if self.judge.spec.startswith("recorded:"):
+            if shown["id"].duplicated().any():
+                raise DreError(f"{self.judge.spec} knows a pair by its id: make ids unique, also between systems")
             shown = shown.assign(pair_id=shown["id"])
         said = self.judge.score(shown, self.prompt).set_index(table.index)
         if self.judge.last.stopped == "budget":
