@@ -36,6 +36,8 @@ def test_an_item_is_never_its_own_example_and_its_context_s_only_if_allowed(how,
     assert all(len(set(some) - {i}) == 3 for i, some in found.items()) and any(shared) == same
     with pytest.raises(DreError, match="pair p0: . examples may be shown, 6 were asked for"):
         shown(POOL, how, k=6, chosen=POOL["pair_id"], same_context=same)
+    with pytest.raises(DreError, match="pairs or pool lack context_id"):
+        shown(POOL.drop(columns="context_id"), how)
 
 
 def test_the_nearest_come_first_by_what_is_compared():

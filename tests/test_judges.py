@@ -142,6 +142,8 @@ def test_inside_a_running_event_loop():
 
 
 def test_an_interrupt_lets_the_calls_in_flight_finish(tmp_path):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell may have told to be ignored
+
     def script(request):
         if server.requests.index(request) == 5:
             os.kill(os.getpid(), signal.SIGINT)

@@ -311,6 +311,13 @@ def test_a_fusion_is_learned_measured_and_used_and_held_to_its_model(slm, sets, 
     assert "was learned with model eeeeeeeeeeee, not with ffff" in capsys.readouterr().err
 
 
+def test_a_recorded_judge_wants_ids_that_no_other_system_has(slm, tmp_path, capsys):
+    rows = [row | {"system": system} for row in rated_records(load("mini", "test")[:1]) for system in "ab"]
+    source = write(rows, tmp_path / "in.jsonl")
+    assert dre("score", source, "-o", tmp_path / "o.csv", "--slm", slm, "--method", "slide", *RECORDED) == 2
+    assert "make ids unique, also between systems" in capsys.readouterr().err
+
+
 def test_scores_of_other_data_or_by_different_models_teach_nothing(sets, tmp_path, capsys):
     (source, scores), file = sets[0], tmp_path / "f.json"
     assert dre("calibrate", "--set", sets[1][0], scores, "-o", file) == 2
