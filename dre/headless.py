@@ -84,7 +84,12 @@ def commit(path, profile):
     if list(map(source, cells)) != list(map(source, ran)):
         raise DreError(f"{path.name} was edited after it was executed: run the same command again")
     for count, (cell, done) in enumerate(zip(cells, ran), 1):
-        outputs = [output for output in done["outputs"] if output.get("name") != "stderr"]
+        outputs = []
+        for output in done["outputs"]:
+            if outputs and output.get("name", "stderr") == outputs[-1].get("name"):
+                outputs[-1]["text"] += output["text"]  # what was printed comes in parts, as the clock has it
+            elif output.get("name") != "stderr":
+                outputs.append(output)
         cell["execution_count"], cell["outputs"] = count, [_clean(output, count, profile.root) for output in outputs]
         cell["metadata"] = {key: value for key, value in cell["metadata"].items() if key in ("tags", "dre")}
     own = content["metadata"].get("dre", {}) | {"executed": {"profile": profile.name, "code": code_hash(content)}}
