@@ -210,7 +210,7 @@ def conversations(ids):
 
 
 def _near(said, rated, share):
-    """The conversations (of id -> texts) that hold at least this `share` of the trigrams of one of the rated contexts."""
+    """The conversations (of id -> texts) that hold at least this `share` of the trigrams of a rated context."""
     from sklearn.feature_extraction.text import CountVectorizer
 
     trigrams = CountVectorizer(ngram_range=(3, 3), token_pattern=r"\w+", binary=True, dtype=np.float64)
