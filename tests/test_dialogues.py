@@ -81,10 +81,10 @@ def test_apart_knows_a_rated_context_in_edited_words():
     """Half of its word trigrams are in the copy, of which no utterance is the same; a greeting is no sign of anything."""
     turns = ("I would like to book a quiet table by the window for tonight.", "Sorry, all tables there are taken.")
     rated = pd.DataFrame({"context": [turns, ("Hi! How are you?",)], "response": ["Then tomorrow.", "Fine."]})
-    copy = daily(0, turn="I would like to book a quiet table by the window, please.")
-    assert apart([copy, daily(1)], rated) == [daily(1)]
-    assert apart([copy], rated, near=0.9) == apart([copy], rated, near=None) == [copy]
-    assert apart([daily(2, turn="Hi! How are you? Fine?")], rated) == [daily(2, turn="Hi! How are you? Fine?")]
+    copy = daily(0, turn="I would like to book a quiet table by the window for two.")
+    others = [daily(i, turn="Hi! How are you? Fine?") for i in range(1, 20)]
+    assert apart([copy, *others], rated) == others
+    assert apart([copy, *others], rated, near=0.9) == apart([copy, *others], rated, near=None) == [copy, *others]
 
 
 @pytest.mark.parametrize(
