@@ -64,7 +64,7 @@ class Recipe:
     mixture: Mixture | None = None  # of recipe ``graded``: what is learned from beside labelled contexts, and how
 
     def as_dict(self):
-        """Return the recipe as JSON types, for provenance and fingerprints, which do not say that its last epoch is kept."""
+        """Return the recipe as JSON types, for provenance and fingerprints; that the last epoch is kept is not said."""
         return {name: value for name, value in asdict(self).items() if (name, value) != ("keep", "last")}
 
     @classmethod
