@@ -49,12 +49,13 @@ def in_words(path, values, form):
     A list among the values takes a row for each of its own, joined by " / ". Numbers are rounded as in tables, and
     ``{x:.2f[]}`` adds the interval of column ``x``: ``0.85 [0.82, 0.88]``.
     """
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    said = []
+    if not path.is_file():
+        raise DreError(f"there is no {path.name} in {path.parent}: say a number after the cell that writes its table")
+    table, said = pd.read_csv(path, dtype=str, keep_default_na=False), []
     for wanted in product(*(each if isinstance(each, list) else [each] for each in values)):
         rows = table[[set(wanted) <= set(row) for row in table.to_numpy()]].to_dict("records")
         if len(rows) != 1:
-            raise DreError(f"{path.name}: {len(rows)} of {len(table)} rows have {', '.join(wanted)}, expected exactly one")
+            raise DreError(f"{path.name}: {len(rows)} of {len(table)} rows have {', '.join(wanted)}, expected one")
         try:
             said.append(_Words().vformat(form, (), rows[0]))
         except KeyError as error:

@@ -13,42 +13,50 @@ import json
 import re
 
 from dre.errors import DreError
+from dre.headless import code_cells, source
 from dre.profile import COMMITTED
 from dre.report import replace
 
+SAYS = re.compile(r"book\.say\(")
 MARK = re.compile(r"<!--([\w./]+)-->")
 PLACE = re.compile(r"<!--(\w[\w./]*)-->(?:(?!<!--).)*<!--/-->", re.DOTALL)
 
 
 def check(root, books):
     """Raise DreError where prose of the project in `root` shows a name that no cell of `books` says; nothing is run."""
-    calls = [(book, node) for book in books for node in ast.walk(book.tree) if isinstance(node, ast.Call)]
-    calls = [(book, node) for book, node in calls if ast.unparse(node.func) == "book.say"]
-    names = [f"{book.name[:2]}.{keyword.arg}" for book, node in calls for keyword in node.keywords]
+    names = []
+    for book in books:
+        for cell in filter(SAYS.search, map(source, code_cells(book.content))):
+            calls = [node for node in ast.walk(ast.parse(cell)) if isinstance(node, ast.Call)]
+            calls = [node for node in calls if SAYS.match(ast.unparse(node))]
+            names += [f"{book.name[:2]}.{keyword.arg}" for node in calls for keyword in node.keywords]
     if twice := {name for name in names if names.count(name) > 1}:
         raise DreError(f"{min(twice)} is said twice: a name stands for one number of a notebook")
-    fill(root, write=False, said=dict.fromkeys(names, ""))
+    fill(root, write=False, words=dict.fromkeys(names, ""))
 
 
-def fill(root, write=True, said=None):
+def said(root):
+    """Return what the notebooks of a project have said, in their last runs, by full name."""
+    files = {path.stem[:2]: path for path in root.glob(f"results/{COMMITTED}/words/*.json")}
+    words = {number: json.loads(path.read_text(encoding="utf-8")) for number, path in files.items()}
+    return {f"{number}.{name}": text for number in words for name, text in words[number].items()}
+
+
+def fill(root, write=True, words=None):
     """Fill all places of the project in `root`; return the paths of the files in which that changes something.
 
-    With `write` False none is changed. `said`: words by full name, by default those that notebooks have written.
+    With `write` False none is changed. `words`: by full name, by default what is `said`.
     """
-    if said is None:
-        files = {path.stem[:2]: path for path in root.glob(f"results/{COMMITTED}/words/*.json")}
-        words = {number: json.loads(path.read_text(encoding="utf-8")) for number, path in files.items()}
-        said = {f"{number}.{name}": text for number in words for name, text in words[number].items()}
-    changed = []
+    words, changed = said(root) if words is None else words, []
     # docs first: README and a notebook include one of them
     for path in (*sorted(root.glob("docs/*.md")), *root.glob("README.md"), *sorted(root.glob("notebooks/*.ipynb"))):
         text = after = path.read_text(encoding="utf-8")
         if path.suffix == ".md":
-            after = _filled(text, path, root, said)
+            after = _filled(text, path, root, words)
         elif MARK.search(text):
             book = json.loads(text)
             for cell in (cell for cell in book["cells"] if cell["cell_type"] == "markdown"):
-                cell["source"] = _filled("".join(cell["source"]), path, root, said).splitlines(keepends=True)
+                cell["source"] = _filled("".join(cell["source"]), path, root, words).splitlines(keepends=True)
             after = json.dumps(book, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
         if after != text:
             changed.append(path)
@@ -57,19 +65,20 @@ def fill(root, write=True, said=None):
     return changed
 
 
-def _filled(text, path, root, said):
+def _filled(text, path, root, words):
     """Return the text of a file or cell with its places filled; an unknown name or half a place is a DreError."""
     own = path.name[:2]
 
-    def words(place):
+    def shown(place):
         name = place[1]
         if (root / name).is_file():
-            return f"<!--{name}-->\n\n{MARK.sub('', (root / name).read_text(encoding='utf-8')).strip()}\n\n<!--/-->"
-        if (full := name if "." in name else f"{own}.{name}") not in said:
-            raise DreError(f"{path.name}: <!--{name}--> shows what no cell says by book.say(..., {name}=...)")
-        return f"<!--{name}-->{said[full]}<!--/-->"
+            inner = re.sub("<!--.*?-->", "", (root / name).read_text(encoding="utf-8"), flags=re.DOTALL)
+            return f"<!--{name}-->\n\n{inner.strip()}\n\n<!--/-->"
+        if (full := name if "." in name else f"{own}.{name}") not in words:
+            raise DreError(f"{path.name}: <!--{name}--> is no file, and no cell says it: book.say(..., {name}=...)")
+        return f"<!--{name}-->{words[full]}<!--/-->"
 
     for name in MARK.findall(PLACE.sub("", text)):
-        if {name, f"{own}.{name}"} & {"/", *said}:
+        if {name, f"{own}.{name}"} & {"/", *words}:
             raise DreError(f"{path.name}: <!--{name}--> is half a place: <!--name-->words<!--/-->")
-    return PLACE.sub(words, text)
+    return PLACE.sub(shown, text)
