@@ -54,7 +54,8 @@ class Book:
 
         ``shown``: ``digits``, decimals of all columns, or a dict by column (others 2); ``headers``, printed names by
         column, by default the name with spaces for underscores; ``rows``, the first n (15 unless told), a list of
-        positions, or a mask; ``columns``, the names of those that are shown, in this order, by default the first 7.
+        positions, a mask, or ``{column: names}``, each of which must be there; ``columns``, the names of those that are
+        shown, in this order, by default the first 7.
         """
         table = Table(df, name, caption, note, **shown)
         self._register("table", name, caption, table.save(self.profile.results))

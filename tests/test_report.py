@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dre.errors import DreError
 from dre.report import Table, number, replace
 
 NUMBERS = {(85.65, 1): "85.7", (85.649999999999991, 1): "85.7", (-0.004, 2): "0.00", (-0.5, 1): "−0.5", (-3, 0): "−3"}
@@ -45,3 +46,10 @@ def test_a_file_is_only_replaced_by_the_whole_new_one(tmp_path):
     with pytest.raises(UnicodeEncodeError):
         replace(tmp_path / "a.csv", "new, but of half a character: \ud83d")
     assert (tmp_path / "a.csv").read_text() == "old"
+
+
+def test_rows_are_chosen_by_name_in_that_order_and_a_name_that_selects_nothing_is_an_error():
+    df = pd.DataFrame({"model": ["a", "b", "c", "b"], "n": range(4)})
+    assert grid(Table(df, "t", "Caption", rows={"model": ["b", "a"]}))[1:] == [["b", "1"], ["b", "3"], ["a", "0"]]
+    with pytest.raises(DreError, match="table t has no row whose model is 'context'"):
+        Table(df, "t", "Caption", rows={"model": ["a", "context"]})
