@@ -6,8 +6,9 @@ import sys
 import warnings
 from importlib.metadata import version
 
+from dre.profile import COMMITTED
 from dre.profile import profile as read_profile
-from dre.report import Table, replace
+from dre.report import Table, in_words, replace
 
 
 def setup(notebook, profile):
@@ -41,7 +42,7 @@ class Book:
 
     def __init__(self, name, profile):
         self.name, self.profile = name, profile
-        self._manifest = {"notebook": name, "items": [], "not_run": []}
+        self._manifest, self._said = {"notebook": name, "items": [], "not_run": []}, {}
         self._write()  # of an earlier run nothing stays
 
     def table(self, df, name, caption, note="", **shown):
@@ -53,7 +54,8 @@ class Book:
 
         ``shown``: ``digits``, decimals of all columns, or a dict by column (others 2); ``headers``, printed names by
         column, by default the name with spaces for underscores; ``rows``, the first n (15 unless told), a list of
-        positions, or a mask; ``columns``, the names of those that are shown, in this order, by default the first 7.
+        positions, a mask, or ``{column: names}``, each of which must be there; ``columns``, the names of those that are
+        shown, in this order, by default the first 7.
         """
         table = Table(df, name, caption, note, **shown)
         self._register("table", name, caption, table.save(self.profile.results))
@@ -64,6 +66,19 @@ class Book:
         path = self.profile.results / f"{name}.csv"
         replace(path, Table(df, name, caption).csv())
         self._register("data", name, caption, [path])
+
+    def say(self, table, *values, **names):
+        """Name numbers that prose shows: each name is a format of a row of ``<table>.csv`` (`dre.report.in_words`).
+
+        ``book.say("table4", "SLM", alone="{DailyDialog:.2f}")`` is shown by ``<!--alone--><!--/-->`` in a markdown cell
+        (`dre.words`). Prose has the numbers of one profile, `dre.profile.COMMITTED`: others say nothing.
+        """
+        if self.profile.name == COMMITTED:
+            path = self.profile.results / f"{table}.csv"
+            self._said |= {name: in_words(path, values, form) for name, form in names.items()}
+            path = self.profile.results / "words" / f"{self.name}.json"
+            replace(path, json.dumps(self._said, indent=1, ensure_ascii=False) + "\n")
+            self._register("words", "words", "Numbers in words", [path])
 
     def figure(self, fig, name, caption):
         """Save a matplotlib figure as ``figures/<profile>/<name>.pdf`` and ``.png``, close it, and return its picture.

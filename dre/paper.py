@@ -20,10 +20,9 @@ from filelock import FileLock, Timeout
 from dre import words
 from dre.errors import DreError
 from dre.headless import commit, execute, notebooks, source
-from dre.profile import profile, root
+from dre.profile import COMMITTED, profile, root
 from dre.report import replace
 
-COMMITTED = "public"  # the profile whose outputs the committed notebooks carry
 SCORES = "scores"  # recorded SLM scores in results/: read and, with RETRAIN=1, written by notebooks
 MADE = (".csv", ".md", ".tex", ".html", ".json", ".png", ".pdf")
 PAGE = """<!doctype html>
@@ -45,6 +44,8 @@ def run(profile):
     books = notebooks(profile.root)
     print(f"profile {profile.name}: {profile.title}; needs {profile.needs}", flush=True)
     profile.build.mkdir(parents=True, exist_ok=True)
+    if profile.name == COMMITTED:
+        words.check(profile.root, books)
     try:
         with FileLock(profile.root / "build" / "paper.lock", timeout=0):
             ran, changed = _run(books, profile), []
@@ -175,7 +176,7 @@ def page(profile):
                 parts.append(f"{(profile.results / two[0]).read_text(encoding='utf-8')}\n[CSV]({one})")
             elif item["kind"] == "figure":
                 parts.append(f"![{item['name']}]({one})\n\n{item['caption']} ([PDF]({two[0]}))")
-            else:
+            elif item["kind"] == "data":
                 parts.append(f"{item['caption']}: [CSV]({one})")
         parts += [f"Not run: {one['what']} ({one['why']})" for one in made["not_run"]]
     path = profile.results / "index.html"

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field, PositiveInt, StrictInt, StrictStr, Valida
 
 from dre.errors import DreError
 
+COMMITTED = "public"  # the profile whose outputs the committed notebooks carry, and whose numbers stand in words
 Split = tuple[StrictStr, StrictStr]  # name and split, as `dre.dialogues.load` takes them
 
 

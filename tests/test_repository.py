@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -28,6 +29,7 @@ from dre import __version__, cli, dialogues, ratings, words
 from dre.headless import code_cells, code_hash, notebooks, source
 from dre.paper import COMMITTED, MADE, SCORES, manifest, written
 from dre.profile import profile
+from dre.report import in_words
 
 PUBLIC, BOOKS = profile(COMMITTED), notebooks(HERE)
 FORMULAS = [
@@ -124,8 +126,25 @@ def test_every_file_of_results_and_figures_is_written_by_one_notebook_and_tables
     assert len(tables) <= 34 and all(len(lines) <= 17 and lines[1].count("--") <= 7 for lines in rows)
 
 
-def test_every_number_in_words_is_that_of_its_table_and_the_page_is_light_and_leads_somewhere():
-    assert words.fill(HERE, write=False) == [], "run make paper PROFILE=public"
+def test_every_number_in_words_is_that_of_its_table_and_is_shown():
+    said, shown = {}, ""
+    for book in BOOKS:
+        number, prose = book.name[:2], [cell for cell in book.content["cells"] if cell["cell_type"] == "markdown"]
+        shown += re.sub(r"<!--(\w+)-->", rf"<!--{number}.\1-->", "".join(map(source, prose)))
+
+        def say(table, *values, **names):
+            path = PUBLIC.results / f"{table}.csv"
+            said.update({f"{number}.{name}": in_words(path, values, form) for name, form in names.items()})  # noqa: B023
+
+        for cell in code_cells(book.content):
+            if "words" in cell["metadata"].get("tags", ()):
+                exec(source(cell), {"book": SimpleNamespace(say=say)})
+    assert said == words.said(HERE) and words.fill(HERE, write=False) == [], "run make paper PROFILE=public"
+    shown += "".join((HERE / name).read_text(encoding="utf-8") for name in ("README.md", "docs/verdicts.md"))
+    assert [name for name in said if f"<!--{name}-->" not in shown] == []
+
+
+def test_the_page_is_light_and_leads_somewhere():
     text = (PUBLIC.results / "index.html").read_text()
     links = [link for link in re.findall(r'(?:src|href)="([^"#]+)"', text) if not link.startswith("http")]
     assert len(text) < 300_000 and [link for link in links if not (PUBLIC.results / link).exists()] == []
