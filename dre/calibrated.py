@@ -162,7 +162,8 @@ def _evidence(rated, scores, human):
     """What made the scores, and ``context_id, score_slm, score_llm, human`` of each pair that has them all."""
     data, parts = readers.content(rated), ["context_id", "score_slm", "score_llm"]
     try:
-        made = json.loads(Path(f"{scores}.summary.json").read_text(encoding="utf-8"))["made"]
+        line = json.loads(Path(f"{scores}.summary.json").read_text(encoding="utf-8"))["signature"]
+        made = dict(part.split(":", 1) for part in line.split("|"))
         same = hashlib.sha256(data).hexdigest().startswith(made["data"])
         table = pd.DataFrame([row for _, row in readers.records(scores)])[["line", *parts]]
         lines = table["line"].astype(int)

@@ -102,7 +102,7 @@ def fed_judged(name=NAME):
     """
     rows, (turns, dialogues) = [], _fed()
     shown = pd.concat([turns, dialogues.rename(columns={"turns": "context"})])[["pair_id", "context", "response"]]
-    recording.check_texts(recording.folder(name), shown.where(shown.notna(), None).to_dict("records"))
+    recording.check_texts(recording.folder(name), shown.fillna("").to_dict("records"))
     for record in read_jsonl(repository_file("recorded", name, "fed_qualities.jsonl")):
         about = record["item"], record["examples"]
         rows += [(*about, quality, float(score)) for quality, score in record["ratings"].items()]

@@ -48,7 +48,7 @@ def read(args, needs=("context", "response"), whole=False):
         raise DreError(f"--field {' '.join(args.field)}: expected NAME=COLUMN with one of {', '.join(FIELDS)}")
     found, bad = pairs(records(args.input, data), fields, needs, whole)
     if bad and not args.skip_bad:
-        more = f" ({len(bad) - 1:,} more lines are bad)" if len(bad) > 1 else ""
+        more = f" (and {len(bad) - 1:,} more bad)" if len(bad) > 1 else ""
         what = "--field says which column is which, --skip-bad leaves bad records out"
         raise DreError(f"{args.input}:{bad[0]['line']}: {bad[0]['reason']}{more}; {what}")
     if not len(found):

@@ -72,18 +72,18 @@ def check_output(path, endings, *inputs):
 
 
 def own_output(path, made=None, force=False):
-    """Return the summary beside an output that this command has made before, None if there is no file; else DreError.
+    """Return the summary beside an output of this same run, None where there is no output; else DreError.
 
-    ``made``, name -> text, says what decides the content, and the summary must say the same. Without it, or without a
-    summary, a file that is there is never one's own; ``force`` takes it for gone.
+    ``made``, name -> value, is what decides the content; the summary has it, as parts of its signature or beside it.
+    Without ``made`` a file that is there is never one's own. With ``force`` it counts as gone.
     """
-    path, what = Path(path), "name another file, delete it, or write over it with --force"
-    if force or not path.exists():
+    if force or not Path(path).exists():
         return None
+    what = "name another file, delete it, or write over it with --force"
     try:
         summary = json.loads(Path(f"{path}.summary.json").read_text(encoding="utf-8"))
-        there = summary["made"]
-        differ = [f"{name} {there.get(name)}, now {made.get(name)}" for name in made if there.get(name) != made[name]]
+        there = dict(part.split(":", 1) for part in summary["signature"].split("|")) | summary
+        differ = [f"{name} {there.get(name)}, now {made[name]}" for name in made if there.get(name) != made[name]]
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise DreError(f"{path} is there, and nothing says that this command made it: {what}") from None
     if differ:
@@ -91,9 +91,14 @@ def own_output(path, made=None, force=False):
     return summary
 
 
-def write_summary(path, made, **more):
-    """Write beside an output what made it and what it says: before it, so that it is there where the output is."""
-    replace(f"{path}.summary.json", json.dumps({"made": made} | more, indent=1, ensure_ascii=False) + "\n")
+def signature(made):
+    """Return what made an output, name -> text, as one line."""
+    return "|".join(f"{name}:{text}" for name, text in made.items())
+
+
+def write_summary(path, summary):
+    """Write beside an output what made it and what it says: before the output, so that it is there with it."""
+    replace(f"{path}.summary.json", json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
 
 
 class Table:

@@ -12,12 +12,12 @@ import pytest
 import tiny
 import torch
 
-from dre import DRE, fusion
+from dre import DRE, fusion, readers
 from dre.calibrated import Calibrated
 from dre.cli import main
 from dre.dialogues import load
 from dre.errors import DreError
-from dre.score import api, io
+from dre.score import api
 from dre.slm import SLM, recipes
 
 RECORDED = ("--judge", "recorded:claude-2026-11")
@@ -128,12 +128,13 @@ def test_a_finished_run_is_shown_again_and_never_written_over(slm, given, tmp_pa
     assert dre(*run) == 0
     assert output.stat().st_mtime_ns == before and capsys.readouterr().out == said
     assert dre("score", write(records(3), tmp_path / "b.jsonl"), *run[2:]) == 2
-    assert "o.csv is of another run ({'signature': 'dre:slm|" in capsys.readouterr().err
+    assert re.search(r"o.csv is of another run \(data \w{12}, now \w{12}\): name .*--force$", capsys.readouterr().err)
     monkeypatch.setattr(api, "native_bf16", lambda: True)
-    assert dre(*run, "--bf16") == 2 and "|precision:bf16|data:" in capsys.readouterr().err
-    (tmp_path / "mine.csv").write_text("precious")
-    assert dre("score", given, "-o", tmp_path / "mine.csv", "--slm", slm) == 2
-    assert (tmp_path / "mine.csv").read_text() == "precious"
+    assert dre(*run, "--bf16") == 2 and "(precision None, now bf16)" in capsys.readouterr().err
+    for torn in ("[]", "{"):
+        Path(f"{output}.summary.json").write_text(torn)
+        assert dre(*run) == 2 and "nothing says that this command made it" in capsys.readouterr().err
+    assert dre(*run, "--force") == 0 and capsys.readouterr().out == said
 
 
 def test_a_bad_line_stops_the_run_or_is_set_aside_and_counted(slm, tmp_path, capsys):
@@ -142,27 +143,30 @@ def test_a_bad_line_stops_the_run_or_is_set_aside_and_counted(slm, tmp_path, cap
         "{torn": "no record: expected one JSON object per line",
         '{"context": "a", "response": ""}': "response is ''",
         '{"context": "a", "response": "half \\ud83d"}': "response is 'half",
-        '{"context": ["a", null], "response": "b"}': "context is ('a', None): expected turns, oldest first",
+        '{"context": ["a", null], "response": "b"}': "context is ['a', None]: expected turns, oldest first",
+        "[" * 100_000: "no record: expected one JSON object per line",
+        json.dumps({"context": "[" + "-" * 200_000 + "1]", "response": " "}): "response is ' '",
         first: "id 'c0' is line 1's",
     }
     holed, output = tmp_path / "holed.jsonl", tmp_path / "o.csv"
     holed.write_text("\n".join(["\ufeff" + first, *reasons, *others]))
     run = ("score", holed, "-o", output, "--slm", slm)
     assert dre(*run) == 2
-    assert f"error: {holed}:2: no record: expected one JSON object per line" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"error: {holed}:2: no record: expected one JSON object per line" in said and "(and 6 more bad)" in said
     assert list(tmp_path.iterdir()) == [holed]
     assert dre(*run, "--skip-bad") == 0
-    assert "5 bad record(s) not scored" in capsys.readouterr().err
+    assert "7 bad record(s) not scored" in capsys.readouterr().err
     aside = [json.loads(line) for line in Path(f"{output}.bad.jsonl").read_text().splitlines()]
-    assert [one["line"] for one in aside] == [2, 3, 4, 5, 6] and aside[0]["content"] == "{torn"
+    assert [one["line"] for one in aside] == [*range(2, 9)] and aside[0]["content"] == "{torn"
     assert all(one["reason"].startswith(reason) for one, reason in zip(aside, reasons.values(), strict=True))
-    assert list(read(output)["line"]) == [1, 7, 8, 9]
+    assert list(read(output)["line"]) == [1, 9, 10, 11]
 
 
 def test_a_line_of_csv_is_where_a_record_begins_and_turns_may_be_a_list_written_out(tmp_path):
     lines = ["context,response", '"two\nlines",ok', "a", "a,b,c", "a,", "[laughs] Hi.,x", "\"['Hi.', 'Oh?']\",y"]
     (tmp_path / "a.csv").write_text("\n".join(lines))
-    pairs, bad = io.pairs(io.records(tmp_path / "a.csv"))
+    pairs, bad = readers.pairs(readers.records(tmp_path / "a.csv"))
     assert [one["line"] for one in bad] == [4, 5, 6]
     assert list(pairs["context"]) == [("two", "lines"), ("[laughs] Hi.",), ("Hi.", "Oh?")]
 
@@ -170,9 +174,14 @@ def test_a_line_of_csv_is_where_a_record_begins_and_turns_may_be_a_list_written_
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("in.jsonl --method slide", "method slide needs --judge: give --judge"),
+        ("in.jsonl --method slide", "method slide needs a judge: give judge"),
+        ("in.jsonl --method slm --judge recorded:claude-2026-11", "method slm asks no judge: leave it out, or choose"),
         ("in.jsonl --accuracies 88,98", "expected those of SLM and LLM in [0, 1]"),
+        ("in.jsonl --max-usd 1", "--max-usd: there is no judge to use it"),
+        ("in.jsonl --workers 2", "--workers is of --engine ray"),
+        ("in.jsonl --field context", "expected NAME=COLUMN"),
         ("new.csv --method non_dre --judge recorded:claude-2026-11", "for 1 of 1 pairs"),
+        ("new.csv --field context=dialog", "context is None: expected turns, oldest first, or chat messages; the record has context, response"),
         ("none.jsonl", "none.jsonl: cannot be read (No such file"),
         ("bad.csv", "bad.csv:2: not UTF-8"),
     ],
@@ -244,17 +253,20 @@ def test_replies_without_a_score_are_counted_and_without_any_nothing_is_written(
         few = write(records(2), tmp_path / "few.jsonl")
         assert dre("score", few, "-o", tmp_path / "none.csv", *more, "--plain") == 1
     table, said = read(tmp_path / "o.csv"), capsys.readouterr()
-    assert "nothing was written: 4 pairs have no score: the judge's reply is error (HTTP 400" in said.err
+    assert "nothing was written: 2 pairs of 'alpha' have no score: the judge's reply is error (first alpha/c0: HTTP 400" in said.err
     assert not list(tmp_path.glob("none.csv*"))
     bad = table["status"] == "malformed"
     assert 0 < bad.sum() < 24 and table["score"].isna().equals(bad) and table["reason"][bad].notna().all()
-    assert f"{bad.sum()} pairs have no score: the judge's reply is malformed (" in said.err
+    for system, part in table[bad].groupby("system"):
+        assert f"{len(part)} pairs of '{system}' have no score: the judge's reply is malformed (" in said.err
+    both = (~bad).groupby(table["context_id"]).all().sum()
+    assert f"only {both} of 12 contexts have a score of every system" in said.err
 
 
 def test_score_and_compute(slm):
     metric, contexts, responses = DRE.load(slm), [["Do you like tea?"], "Is it late?\nIt is."], ["With milk.", "I see."]
     table = metric.score(contexts, responses, systems=["a", "b"])
-    assert list(table["id"]) == ["0", "1"] and list(table["system"]) == ["a", "b"] and "line" not in table
+    assert list(table["id"]) == ["1", "2"] and list(table["system"]) == ["a", "b"] and "line" not in table
     found = metric.compute(predictions=responses, contexts=contexts)
     assert found["scores"] == pytest.approx(table["score"].tolist()) and found["n_missing"] == 0
     assert found["score"] == pytest.approx(table["score"].mean())

@@ -5,7 +5,7 @@ import random
 from dre import __version__, dialogues, ratings
 from dre.augment import algorithm, quality
 from dre.judges import cli as judging
-from dre.report import check_output, own_output, write, write_summary
+from dre.report import check_output, own_output, signature, write, write_summary
 
 CONTEXTS = (
     "JSONL with id, context (turns) and, if there are any, positive_responses, adversarial_negative_responses; or "
@@ -68,15 +68,15 @@ def generate(args):
     own = {"base_url": args.checker_base_url or "", "key_env": args.checker_key_env, "price": args.checker_price}
     if args.checker or any(own.values()):
         checker = judging.open_from(args, args.checker or args.judge, store=judge.store, **own)
-    made = {"judge": judge.signature, "checker": (checker or judge).signature, "data": dialogues.data_hash(contexts)}
-    made |= {"rounds": f"{args.rounds} {args.again}", "version": __version__}
+    made = {"judge": judge.signature, "checker": (checker or judge).signature, "rounds": f"{args.rounds} {args.again}"}
+    made |= {"data": dialogues.data_hash(contexts)[:12], "version": __version__}
     outputs = [path for path in (args.output, args.rejected) if path]
     for path in outputs:
         own_output(path, made, args.force)
     result = algorithm.generate(contexts, judge, checker, args.rounds, args.again)
     table = result.report
     for path in outputs:
-        write_summary(path, made, statuses=table["status"].value_counts().to_dict())
+        write_summary(path, {"signature": signature(made), "statuses": table["status"].value_counts().to_dict()})
         n = result.save(path, rejected=path != args.output, turns=not public)
         print(f"{n:,} {'contexts' if path == args.output else 'rejected ones'} written to {path}")
     counts = ", ".join(f"{n:,} {status}" for status, n in table["status"].value_counts().items())

@@ -8,7 +8,7 @@ from dre import __version__, judges, readers
 from dre.errors import DreError
 from dre.judges import files, prompts
 from dre.judges.store import Store
-from dre.report import Table, check_output, own_output, replace, write, write_summary
+from dre.report import Table, check_output, own_output, replace, signature, write, write_summary
 
 OPTIONS = ("store", "base_url", "key_env", "max_usd", "price", "plain", "max_tokens", "temperature", "timeout",
            "concurrency", "repeats")  # fmt: skip
@@ -247,7 +247,7 @@ def _finish(table, judge, made=None, path=None):
     """Write the table and print what became of the pairs; 1 if replies are missing."""
     counts = table["status"].value_counts()
     if path:
-        write_summary(path, made, statuses=counts.to_dict())
+        write_summary(path, {"signature": signature(made), "statuses": counts.to_dict()})
         write(table, path)
     print(f"{len(table):,} pairs: " + ", ".join(f"{count:,} {status}" for status, count in counts.items()))
     for status in counts.index.difference(["ok"]):

@@ -17,6 +17,7 @@ from dre.calibrated import Calibrated
 from dre.errors import DreError
 from dre.fetch import REPOSITORY
 from dre.judges import prompts
+from dre.report import signature
 from dre.slm.model import DEFAULT, SLM, context_text, native_bf16
 
 #: method -> what it needs; as the papers call them, but for the judge alone (their Non-DRE)
@@ -204,7 +205,7 @@ class DRE:
 
     def signature(self, data=None):
         """Return the line to print beside a score."""
-        return "|".join(f"{name}:{text}" for name, text in self.parts(data).items())
+        return signature(self.parts(data))
 
 
 def check(method=None, judge=None, prompt=None, accuracies=None, fusion=None, bf16=False):

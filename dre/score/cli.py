@@ -53,8 +53,8 @@ def score(args):
     pairs, bad, data = readers.read(args)
     options["judge"] = open_from(args)
     metric = api.DRE.load(**options)
-    made = metric.parts(data) | {"fields": " ".join(args.field), "bad records": "left out" if bad else "none"}
-    if summary := own_output(args.output, made, args.force):
+    told = {"fields": args.field, "skip_bad": args.skip_bad}
+    if summary := own_output(args.output, metric.parts(data) | told, args.force):
         return _show(summary, args.output)
     try:
         table = _scored(args, metric, options, pairs)
@@ -63,7 +63,7 @@ def score(args):
             raise
         print(f"error: {error}", file=sys.stderr)  # the judge was asked, and could not be asked to the end
         return 1
-    summary = {"signature": metric.signature(data), "scale": metric.scale, "input": Path(args.input).name}
+    summary = {"signature": metric.signature(data)} | told | {"scale": metric.scale, "input": Path(args.input).name}
     summary |= compare.summarise(table)
     summary["notes"] = notes(table, pairs, summary, metric.slm)
     if table["score"].isna().all():
@@ -73,7 +73,7 @@ def score(args):
         aside = f"{args.output}.bad.jsonl"
         summary["notes"].append(f"{len(bad):,} bad record(s) not scored; they are in {aside}, with lines and reasons")
         replace(aside, "".join(json.dumps(one, default=str) + "\n" for one in bad))
-    write_summary(args.output, made, **summary)
+    write_summary(args.output, summary)
     write(table, args.output)
     return _show(summary, args.output)
 
