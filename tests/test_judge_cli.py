@@ -190,6 +190,65 @@ def test_a_live_judge_stands_beside_the_recorded_ones_on_the_same_sample(work, c
     expected = np.mean([rows["score"].corr(rows["human"], method="spearman") for rows in samples])
     assert table["spearman"][["openai:test-model", claude]].tolist() == pytest.approx([expected] * 2, abs=1e-5)
     gap = table.loc["Claude-3-haiku"]
-    assert gap["difference"] == pytest.approx(gap["spearman"] - expected, abs=1e-5) and gap["pairs"] > 100
+    assert gap["difference"] == pytest.approx(gap["spearman"] - expected, abs=1e-5)
+    standard_error = (gap["difference_high"] - gap["difference_low"]) / 2 / 1.96  # which 2.8 of must be 0.05
+    assert gap["pairs"] == pytest.approx(29 * (2.8 * standard_error / 0.05) ** 2, rel=0.15)
+    assert not trial.sample(sets[0], 15, seed=1).index.equals(trial.sample(sets[0], 15).index)
     assert "29 of 30 pairs" in out and "replies): 1.00" in out and "without a score: 3.3%" in out
     assert "dollars per 1,000 replies: 0.06" in out and "60 calls, $0.0036" in out
+
+
+@needs_data
+def test_a_judge_that_always_says_the_same_gets_its_row_and_a_reason(work, capsys):
+    with Server(lambda request: servers.openai('{"score": 2.5}')) as server:
+        options = ["--sets", "personachat-usr,topicalchat-usr", "--n", "18", "--repeats", "1", "-o", "t.csv"]
+        assert dre_judge("compare", *options, url=server.url) == 0
+        assert dre_judge("compare", *options, url=server.url) == 2  # which would write over it
+    said, table = capsys.readouterr(), pd.read_csv("t.csv").set_index("judge")
+    assert "| openai:test-model | — | — | — |" in said.out and "t.csv is there" in said.err
+    assert "openai:test-model gave every pair of topicalchat-usr the score 2.5, which correlates" in said.out
+    assert table.loc["claude-2026-11", "spearman"] > 0.5 and table["difference"].isna().all()
+
+
+def test_what_was_not_asked_or_is_not_a_batch_is_said(work, cases, capsys):
+    cases.to_json("cases.jsonl", orient="records", lines=True)
+    recorded = {"judge": "recorded:claude-2026-11"}
+    assert dre_judge("run", "cases.jsonl", "--max-usd", "1", **recorded) == 0
+    said = capsys.readouterr()
+    assert "6 pairs: 6 ok" in said.out and "no table was written: give -o FILE.csv" in said.out
+    assert "is a recording, for which --max-usd does nothing" in said.err
+    assert dre_judge("show", "cases/creative-1/2", "cases.jsonl", "--prompt", "dre", **recorded) == 0
+    assert "slot s" in (said := capsys.readouterr().out) and "status: ok\nscore_llm: " in said and "s_inf: " in said
+    assert dre_judge("run", "pairs.jsonl", **recorded) == 2
+    said = capsys.readouterr()
+    assert "0 calls to make" not in said.out and "for 4 of 4 pairs" in said.err
+    for action in ("export", "import"):
+        words = (["replies.jsonl"] if action == "import" else []) + ["pairs.jsonl", "-o", "p.jsonl"]
+        assert dre_judge(action, *words, **recorded) == 2
+        assert "is a recording, which takes and gives no batch" in capsys.readouterr().err
+
+
+
+RUN = ["--judge", "openai:m", "--store", "s.sqlite", "-o"]
+OUTPUTS = {  # command -> the ending of what it writes
+    ("judge", "run", "in.jsonl", *RUN): ".jsonl",
+    ("judge", "export", "in.jsonl", *RUN): ".jsonl",
+    ("augment", "generate", "in.jsonl", *RUN): ".jsonl",
+    ("augment", "report", "mini:test", "-o"): ".csv",
+    ("judge", "compare", *RUN): ".csv",
+    ("score", "in.jsonl", "--judge", "openai:m", "-o"): ".jsonl",
+}
+
+
+@pytest.mark.parametrize("command", OUTPUTS, ids=lambda words: " ".join(words[:2]))
+def test_nothing_is_written_over_an_input_or_what_someone_else_wrote(command, work, capsys):
+    given = "".join(json.dumps({"id": row["pair_id"]} | row) + "\n" for row in pairs(2))
+    (work / "in.jsonl").write_text(given)
+    precious = f"keep{OUTPUTS[command]}"
+    (work / precious).write_text("precious")
+    faults = {precious: "nothing says that this command made it: name another file, delete it, or"}
+    faults |= {"in.jsonl": "in.jsonl is an input: name another"} if "in.jsonl" in command else {}
+    faults |= {"a.txt": "expected a name that ends in", f"none/a{OUTPUTS[command]}": "in a folder that can be written to"}
+    for path, said in faults.items():
+        assert main([*command, path]) == 2 and said in capsys.readouterr().err
+    assert (work / precious).read_text() == "precious" and (work / "in.jsonl").read_text() == given

@@ -17,6 +17,7 @@ from dre.calibrated import Calibrated
 from dre.cli import main
 from dre.dialogues import load
 from dre.errors import DreError
+from dre.judges.asking import Run
 from dre.score import api
 from dre.slm import SLM, recipes
 
@@ -116,9 +117,6 @@ def test_a_file_of_each_form_gets_the_scores_of_the_model(slm, tmp_path, capsys,
 def test_without_a_name_the_model_that_comes_with_the_package_scores(given, tmp_path, capsys):
     assert dre("score", given, "-o", tmp_path / "o.csv") == 0
     assert capsys.readouterr().out.startswith("dre:slm|slm:default-")
-    metric = DRE.load()
-    high, low = metric.score([["Is there any tea left?"]] * 2, ["Yes, in the blue tin.", "My car is red."])["score"]
-    assert high > metric.slm.provenance["threshold"] > low
 
 
 def test_a_finished_run_is_shown_again_and_never_written_over(slm, given, tmp_path, monkeypatch, capsys):
@@ -194,14 +192,38 @@ def test_what_does_not_fit_or_cannot_be_read_is_one_sentence(given, monkeypatch,
     assert message in capsys.readouterr().err
 
 
-def test_a_threshold_accepts_and_a_cut_response_is_said(tmp_path, capsys):
+def test_a_threshold_accepts_and_what_is_cut_is_said(tmp_path, capsys):
     texts = ["!" * 127, "Yes.", "Only with milk.", "It was the train to my house."]
-    given = write([{"context": ["Hi."], "response": text} for text in texts], tmp_path / "in.jsonl")
-    assert dre("score", given, "-o", tmp_path / "o.csv", "--slm", saved_slm(tmp_path, threshold=0.8)) == 0
-    assert "1 responses are longer than the encoder reads" in capsys.readouterr().err
-    table = read(tmp_path / "o.csv")
+    rows = [{"context": ["Hi."], "response": text} for text in texts] + [{"context": ["tea " * 130], "response": "a"}]
+    slm = saved_slm(tmp_path, threshold=0.8)
+    assert dre("score", write(rows, tmp_path / "in.jsonl"), "-o", tmp_path / "o.csv", "--slm", slm) == 0
+    said, table = capsys.readouterr(), read(tmp_path / "o.csv")
+    assert "1 responses are longer than the encoder reads; only their beginning" in said.err
+    assert "1 contexts are longer than the encoder reads; only their end counts" in said.err
+    assert "Score: about 0 to 2, higher is better; accepted: score slm from 0.800 on." in said.out
     assert table["accepted"].equals(table["score_slm"] >= 0.8)
-    assert table["reason"].notna().tolist() == [True, False, False, False]
+    reasons = ["the response is cut after 128 tokens", *[None] * 3, "the context is cut: only its last 128 tokens count"]
+    assert table["reason"].astype(object).where(table["reason"].notna(), None).tolist() == reasons
+    assert type(DRE.load(slm).score([["Hi."]], ["Yes."]).iloc[0]["accepted"]) is bool
+
+
+def test_replies_that_repeat_their_context_or_are_in_another_language_are_said(tmp_path, capsys):
+    asked = ["Did you water the plants by the door today?", "Which train goes to the old harbour?", "Who made soup?"]
+    told = {
+        "good": ["I did, before breakfast.", "The one at ten from platform two.", "My brother did, with fresh leeks."],
+        "echo": asked,
+        "salad": ["door the by water you", "harbour the old to goes", "soup made who"],
+        "deutsch": ["Ja, schon vor dem Frühstück gegossen.", "Der nächste fährt gegen zehn Uhr vom Bahnsteig zwei.",
+                    "Mein jüngerer Bruder, mit frischem Lauch und Kartoffeln."],
+    }  # fmt: skip
+    rows = [{"system": name, "context": [turn], "response": one} for name in told for turn, one in zip(asked, told[name])]
+    assert dre("score", write(rows, tmp_path / "in.jsonl"), "-o", tmp_path / "o.csv") == 0
+    said = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in said] == [
+        "responses of 'deutsch' look like no language that the SLM knows (its tokeniser makes 2.2 pieces of a word, of English 1.0)",
+        "2 of 3 replies of 'echo' only repeat words of their context",
+        "2 of 3 replies of 'salad' only repeat words of their context",
+    ]
 
 
 @pytest.mark.parametrize("method", ["slide", "ex_dre", "in_dre", "dre", "non_dre"])
@@ -221,6 +243,55 @@ def test_every_method_is_its_equation(slm, given, tmp_path, method):
     if method in ("in_dre", "dre"):
         assert all("- SLM: 90.0%" in body and "- LLM: 80.0%" in body for body in bodies)
         assert any(f"{table['s_p'][0]:.3f}" in body for body in bodies)
+
+
+class Heard:
+    """A judge of one's own that keeps what it is shown, and gives the lowest score of its prompt's scale, or more."""
+
+    spec, signature, last, max_usd, shown = "own:ear", "own:ear", Run(), None, None
+
+    def score(self, pairs, prompt):
+        self.shown, (low, high) = pairs, prompt.scale
+        scores = np.linspace(low, high, len(pairs))
+        return pd.DataFrame({"score_llm": scores, "s_inf": 0.5, "status": "ok", "reason": ""})
+
+
+def test_a_prompt_is_shown_numbers_in_their_range_and_its_scale_becomes_0_to_5(slm):
+    heard, metric = Heard(), DRE.load(slm, judge=(one := Heard()), method="dre", accuracies=[0.9, 0.8])
+    found, about = metric.slm.score(pd.DataFrame(records(3)).assign(pair_id=range(6))), metric.slm.provenance
+    about["d_min"], about["d_max"] = found["distance"].quantile([0.4, 0.6])  # recipe graded leaves 0 to 1, too
+    said = metric.score(*(list(pd.DataFrame(records(3))[name]) for name in ("context", "response")))
+    assert said["s_d"].min() < 0 and said["s_d"].max() > 1
+    assert one.shown["s_d"].min() == 0 and one.shown["s_d"].max() == 1
+    assert (one.shown["score_slm"] == (1 - one.shown["s_d"] + one.shown["s_p"]).round(6)).all()
+    np.testing.assert_allclose(said["score"], (1 - said["s_d"] + said["s_p"]) * said["score_llm"])
+    likert = DRE.load(judge=heard, prompt="geval_coherence").score([["Hi."]] * 3, ["Ho."] * 3)  # 1 to 3
+    assert likert["score"].tolist() == [0, 2.5, 5]
+
+
+@pytest.mark.parametrize("options, said", [
+    ({"methd": "slide"}, "no option 'methd': did you mean method?"),
+    ({"judge": Heard(), "accuracy": [1, 1]}, "no option 'accuracy': did you mean accuracies?"),
+    ({"temperature": 0}, "no option 'temperature': only a judge that is opened here"),
+    ({"method": "ex_dre"}, "method ex_dre needs a judge: give judge"),
+    ({"method": "dre", "judge": Heard()}, "needs a judge and the accuracies of SLM and LLM: give accuracies"),
+    ({"judge": "recorded:claude-2026-11", "method": "slm"}, "asks no judge: leave it out"),
+    ({"fusion": "f.json"}, "no use for a fusion"),
+    ({"prompt": "llm_only"}, "nothing to prompt"),
+])  # fmt: skip
+def test_options_that_mean_nothing_are_refused_in_words_for_python(options, said):
+    with pytest.raises(DreError, match=re.escape(said)) as error:
+        DRE.load(**options)
+    assert "--" not in str(error.value)
+
+
+def test_a_judge_without_a_method_is_the_judge_alone_under_either_name(monkeypatch):
+    told = [DRE.load(judge=Heard(), **more).signature() for more in ({}, {"method": "judge"}, {"method": "non_dre"})]
+    assert len(set(told)) == 1 and told[0].startswith("dre:judge|judge:own:ear|")
+    given = []
+    monkeypatch.setattr(api.judges, "open", lambda judge, **options: given.append((judge, options)) or Heard())
+    DRE.load(judge=str.upper, repeats=2)  # a function becomes a judge like a name
+    assert given == [(str.upper, {"repeats": 2})]
 
 
 def test_an_interrupted_run_does_not_go_on_with_another_servers_judge(given, tmp_path, capsys):
@@ -318,9 +389,14 @@ def test_a_fusion_is_learned_measured_and_used_and_held_to_its_model(slm, sets, 
     np.testing.assert_allclose(fused["z_slm"], learned.slm(before["score_slm"]), atol=1e-5)
     np.testing.assert_allclose(fused["score"], (1 - w) * fused["z_llm"] + w * fused["z_slm"], atol=1e-9)
     assert dre(*learn) == 2  # the file is there
-    file.write_text(file.read_text().replace("f" * 12, "e" * 12))
+    whole = json.loads(file.read_text())
+    file.write_text(json.dumps(whole).replace("f" * 12, "e" * 12))
     assert dre(*run, tmp_path / "other.csv") == 2
     assert "was learned with model eeeeeeeeeeee, not with ffff" in capsys.readouterr().err
+    faults = [{"weight": 7.5}, {"weight": float("nan")}, {"slm": {"at": [1], "z": [0]}}, {"llm": {"at": [], "z": []}}]
+    for fault in [*faults, {"slm": {"at": [0, 1, 2], "z": [0, 1]}}, {"slm": {"at": [0, 1, 2], "z": [1, 0, -1]}}]:
+        file.write_text(json.dumps(whole | fault))
+        assert dre(*run, tmp_path / "other.csv") == 2 and "is no saved fusion" in capsys.readouterr().err
 
 
 def test_a_recorded_judge_wants_ids_that_no_other_system_has(slm, tmp_path, capsys):
@@ -339,3 +415,7 @@ def test_scores_of_other_data_or_by_different_models_teach_nothing(sets, tmp_pat
     Path(f"{other}.summary.json").write_text(summary)
     assert dre("calibrate", "--set", source, scores, "--set", source, other, "-o", file) == 2
     assert "scored with different models" in capsys.readouterr().err and not file.exists()
+    read(scores).drop(columns="line").to_csv(other, index=False)
+    assert dre("calibrate", "--set", source, other, "-o", file) == 2
+    assert "expected what dre score wrote, with the summary beside it" in capsys.readouterr().err
+    assert dre("calibrate", "--set", source, scores, "-o", source) == 2
