@@ -54,8 +54,8 @@ def correlate(scores, human, contexts, method="spearman", n=1000, seed=0):
     for name in scores.columns.unique(0):
         seen = scores[name].notna().all(axis=1).to_numpy() & ~np.isnan(human)
         r = draws(scores.loc[seen, name], human[seen], contexts[seen], method, n, seed)
-        rows[name] = {"r": r[0].mean(), **_interval(r, contexts[seen], seed), "n": int(seen.sum())}
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
+        rows[name] = interval(r, seed=[seed, 1]) | {"n": int(seen.sum())}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method").rename(columns={"mean": "r"})
 
 
 def compare(a, b, human, contexts, n=1000, permutations=10_000, seed=0):
@@ -76,7 +76,8 @@ def compare(a, b, human, contexts, n=1000, permutations=10_000, seed=0):
     r = draws(both[seen], human, contexts, n=n, seed=seed)
     gain = r[:, : a.shape[1]] - r[:, a.shape[1] :]
     p = np.nan if np.isnan(gain[0]).any() else _permuted(a, b, human, contexts, permutations, seed)
-    return {"difference": gain[0].mean(), **_interval(gain, contexts, seed), "p": p, "n": int(seen.sum())}
+    found = interval(gain, seed=[seed, 1])
+    return {"difference": found.pop("mean"), **found, "p": p, "n": int(seen.sum())}
 
 
 def mean(values, contexts, n=1000, seed=0):
@@ -94,7 +95,50 @@ def mean(values, contexts, n=1000, seed=0):
     np.add.at(sums, code, np.column_stack([values, np.ones(len(values))]))
     total = drawn @ sums
     means = total[:, :-1] / total[:, -1:]
-    return {"mean": means[0].mean(), **_interval(means, contexts, seed), "n": len(values)}
+    return interval(means, seed=[seed, 1]) | {"n": len(values)}
+
+
+def interval(draws, name=None, seed=0):
+    """Of a number in the data and in resamples: its mean over training seeds, and the 95 % interval.
+
+    ``draws`` (1 + n, seeds): the number of each training, in the first line of the data, in the others of resamples of
+    contexts, as `draws` returns correlations; or differences and means of such arrays. Where there are several seeds,
+    they are resampled, too, by the generator of ``seed`` (`numpy.random.default_rng`). Or (1 + n,): no seeds.
+
+    Returns a dict to put into a row: ``<name>``, ``<name>_low``, ``<name>_high`` (NaN where less than half of the
+    resamples have a number) and, of two axes, ``<name>_sd`` over seeds; without a name ``mean, low, high, sd``.
+    """
+    by_seed = np.asarray(draws, float)
+    by_seed = by_seed[:, None] if by_seed.ndim == 1 else by_seed
+    n, k = len(by_seed) - 1, by_seed.shape[1]
+    share = np.random.default_rng(seed).multinomial(k, np.full(k, 1 / k), size=n) / k
+    drawn = (share * by_seed[1:]).sum(axis=1)
+    drawn = drawn[~np.isnan(drawn)]
+    low, high = (np.nan, np.nan)
+    if len(drawn) >= max(n / 2, 1):
+        low, high = np.quantile(drawn, [LEVEL / 2, 1 - LEVEL / 2])
+    found = {"low": low, "high": high}
+    if np.ndim(draws) > 1:
+        found["sd"] = by_seed[0].std(ddof=1) if k > 1 else np.nan
+    prefix = f"{name}_" if name else ""
+    return {name or "mean": by_seed[0].mean()} | {f"{prefix}{key}": value for key, value in found.items()}
+
+
+def alpha(ratings, contexts, n=1000, seed=0):
+    """Krippendorff's alpha, interval level, of ratings (rows, raters), NaN where one is missing: (1 + n,) as `draws`.
+
+    One less observed over expected squared difference of two ratings: of one row, and of any two (Krippendorff 2011).
+    A row that less than two people rated does not count.
+    """
+    x = np.asarray(ratings, float)
+    raters = (~np.isnan(x)).sum(axis=1)
+    seen = raters > 1
+    x, raters, weights = x[seen], raters[seen], context_weights(contexts, n, seed)[:, seen]
+    squares = np.nansum((x - np.nanmean(x, axis=1, keepdims=True)) ** 2, axis=1)
+    values = weights @ raters
+    observed = weights @ (squares * raters / (raters - 1)) / values
+    total = weights @ np.nansum(x**2, axis=1) - (weights @ np.nansum(x, axis=1)) ** 2 / values
+    return 1 - observed / (total / (values - 1))
 
 
 def holm(p):
@@ -106,24 +150,30 @@ def holm(p):
     return adjusted
 
 
+def decide(tests):
+    """Answer a family of tests, a table of what `compare` returned: Holm over its rows with a ``p``.
+
+    Returns the table with ``low, high, sd`` as ``difference_low, difference_high, difference_sd``, ``p_holm``, and
+    ``answer``: "better" or "worse" where ``p_holm`` is below `LEVEL` and the interval lies above or below zero, else
+    "no clear difference"; empty where there is no ``p``.
+    """
+    ends = {end: f"difference_{end}" for end in ("low", "high", "sd")}
+    tests = pd.DataFrame(tests).rename(columns=ends)
+    tests["p_holm"] = holm(tests["p"])
+    shown = tests["p_holm"] < LEVEL
+    better, worse = shown & (tests["difference_low"] > 0), shown & (tests["difference_high"] < 0)
+    answers = [better, worse, tests["p"].isna()], ["better", "worse", ""]
+    return tests.assign(answer=np.select(*answers, "no clear difference"))
+
+
 def _resamples(contexts, n, seed):
-    """The number of each row's context, and how often each context is in the data and in each resample (1 + n, G)."""
+    """The number of each row's context, and how often each context is in the data and in each resample (1 + n, G).
+
+    NaN where there is one context: what others would be like cannot be known.
+    """
     code, names = pd.factorize(np.asarray(contexts))
     drawn = np.random.default_rng(seed).multinomial(len(names), np.full(len(names), 1 / len(names)), size=n)
-    return code, np.vstack([np.ones(len(names)), drawn])
-
-
-def _interval(found, contexts, seed):
-    """Interval and sd over seeds of (1 + n, seeds) numbers, the first line of the data, the others of resamples."""
-    k, n = found.shape[1], len(found) - 1
-    share = np.full((n, k), 1 / k)
-    if k > 1:  # a generator of its own: the resamples of contexts are the same with and without seeds
-        share = np.random.default_rng([seed, 1]).multinomial(k, share[0], size=n) / k
-    drawn = (share * found[1:]).sum(axis=1)
-    drawn = drawn[~np.isnan(drawn)]
-    known = len(drawn) >= max(n / 2, 1) and len(set(contexts)) > 1
-    low, high = np.quantile(drawn, [LEVEL / 2, 1 - LEVEL / 2]) if known else (np.nan, np.nan)
-    return {"low": low, "high": high, "sd": found[0].std(ddof=1) if k > 1 else np.nan}
+    return code, np.vstack([np.ones(len(names)), drawn if len(names) > 1 else np.full(drawn.shape, np.nan)])
 
 
 def _aligned(scores, human, contexts):
@@ -179,7 +229,8 @@ def _permuted(a, b, human, contexts, permutations, seed):
     y, one, other = ((v - v.mean(axis=0)) / v.std(axis=0) for v in (rankdata(v, axis=0) for v in (human, a, b)))
     one, other = np.broadcast_arrays(one, other)
     gain = np.mean([_swapped(x, z, y, code, swaps) for x, z in zip(one.T, other.T)], axis=0)
-    return (1 + (np.abs(gain[1:]) >= abs(gain[0]) - 1e-10).sum()) / (1 + permutations)
+    less = np.abs(gain[1:]) < abs(gain[0]) - 1e-10  # not of a swap that leaves a constant: NaN counts as a hit
+    return (1 + (~less).sum()) / (1 + permutations)
 
 
 def _swapped(x, z, y, code, swaps):

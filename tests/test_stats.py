@@ -97,3 +97,47 @@ def test_rows_in_another_order_are_refused():
     scores, human, contexts = made()
     with pytest.raises(DreError, match="human has other rows"):
         stats.correlate(scores, human.sample(frac=1, random_state=0), contexts)
+
+
+def test_a_family_of_tests_is_answered_by_its_corrected_p_and_its_interval():
+    tests = pd.DataFrame(
+        {
+            "difference": [0.3, -0.3, 0.3, 0.3, 0.3],
+            "low": [0.1, -0.5, -0.1, 0.1, 0.1],
+            "high": [0.5, -0.1, 0.5, 0.5, 0.5],
+            "p": [0.001, 0.001, 0.001, 0.04, np.nan],  # of four that were run
+        }
+    )
+    found = stats.decide(tests)
+    assert found["answer"].tolist() == ["better", "worse", "no clear difference", "better", ""]
+    assert found["p_holm"].tolist() == pytest.approx([0.004, 0.004, 0.004, 0.04, np.nan], nan_ok=True)
+    assert stats.decide(tests.assign(p=0.02))["answer"].unique().tolist() == ["no clear difference"]  # 5 * 0.02
+    assert [*found][:4] == ["difference", "difference_low", "difference_high", "p"]
+
+
+def test_an_interval_is_over_contexts_and_seeds():
+    steady, apart = np.zeros((2001, 3)) + [1.0, 2, 3], np.arange(2001.0)
+    found = stats.interval(steady, "r")  # nothing but the seeds varies: three of 27 draws have one seed alone
+    assert found == {"r": 2.0, "r_low": 1.0, "r_high": 3.0, "r_sd": 1.0}
+    assert list(stats.interval(apart)) == ["mean", "low", "high"] and np.isnan(stats.interval(apart[:, None])["sd"])
+    assert stats.interval(apart)["low"] == pytest.approx(1 + 0.025 * 1999)  # the first line is of the data
+    some = np.where(apart % 3, np.nan, apart)
+    assert np.isnan(stats.interval(some)["low"])
+
+
+def test_alpha_by_hand_with_gaps():
+    ratings = np.array([[1, 2, np.nan], [4, 4, 5], [2, 2, 1], [np.nan, 3, np.nan]])  # the last row has no pair
+    pairs = [((v[:, None] - v) ** 2).sum() / (len(v) - 1) for v in (row[row == row] for row in ratings[:3])]
+    values = ratings[:3][~np.isnan(ratings[:3])]
+    expected = ((values[:, None] - values) ** 2).sum() / (len(values) - 1)
+    drawn = stats.alpha(ratings, list("abcd"), n=3)
+    assert drawn[0] == pytest.approx(1 - sum(pairs) / expected) and drawn.shape == (4,)
+    again = np.repeat(np.arange(4), stats.context_weights(list("abcd"), n=3)[1].astype(int))
+    assert drawn[1] == pytest.approx(stats.alpha(ratings[again], again, n=0)[0])
+
+
+def test_a_swap_that_leaves_nothing_to_correlate_counts_against_a_difference():
+    human = pd.Series([1.0, 2, 3, 4, 5, 6])
+    a, b = pd.Series([0.0, 0, 0, 1, 1, 1]), pd.Series([1.0, 1, 1, 0, 0, 0])
+    found = stats.compare(a, b, human, pd.Series(range(6)), permutations=4000)
+    assert found["p"] == pytest.approx(4 / 64, abs=0.02)  # as it is, all swapped, and the two that make both constant
