@@ -1,10 +1,12 @@
 """The ``dre`` command: each room adds its own words, and is imported only when one of them is given."""
 
 import argparse
+import difflib
 import importlib
 import os
 import sys
 
+from dre import __version__
 from dre.errors import DreError
 
 ROOMS = {  # word -> (module whose add(subparsers) defines it, help)
@@ -13,13 +15,23 @@ ROOMS = {  # word -> (module whose add(subparsers) defines it, help)
     "judge": ("dre.judges.cli", "score pairs with a language model"),
     "augment": ("dre.augment.cli", "write labelled responses for contexts (Algorithm 1) and examine them"),
     "score": ("dre.score.cli", "score the responses of one's own dialogue systems, and compare systems"),
-    "calibrate": ("dre.score.cli", "learn a fusion's weight from one's own ratings"),
+    "calibrate": ("dre.calibrated", "learn a fusion's weight from one's own ratings"),
 }
-GENERATE = "use `dre augment generate`, which goes on where it stopped and holds the cost with --max-usd"
-GONE = {
-    "judge batch": "use `dre judge export`, hand the file to the provider's batch API, then `dre judge import`",
-    **{f"augment {word}": GENERATE for word in ("estimate", "export", "import", "status", "lexical")},
-}
+
+
+class Parser(argparse.ArgumentParser):
+    """Options are not abbreviated; for one that is not known the command's own usage and the nearest are shown."""
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options | {"allow_abbrev": False})
+
+    def parse_known_args(self, args=None, namespace=None):
+        """Parse as `argparse` does, but take what is left over as an error of this command."""
+        found, left = super().parse_known_args(args, namespace)
+        if left:
+            near = difflib.get_close_matches(left[0].partition("=")[0], self._option_string_actions, 1)
+            self.error(f"unrecognized argument {left[0]}" + (f": did you mean {near[0]}?" if near else ""))
+        return found, left
 
 
 def main(argv=None):
@@ -29,8 +41,9 @@ def main(argv=None):
     """
     words = sys.argv[1:] if argv is None else list(argv)
     try:
-        if instead := GONE.get(" ".join(words[:2])):
-            raise DreError(f"`dre {' '.join(words[:2])}` is no more: {instead}")
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):  # a file or pipe on Windows has not every sign of a table
+                stream.reconfigure(encoding="utf-8", errors="replace")
         args = _parser(words[0] if words else None).parse_args(words)
         status = args.run(args) or 0
         sys.stdout.flush()  # here, where a reader that has gone is known
@@ -48,7 +61,8 @@ def main(argv=None):
 
 def _parser(word):
     """Return the parser with the options of `word`; the other words are only named."""
-    parser = argparse.ArgumentParser(prog="dre", description="Score dialogue responses, with data and judges at hand.")
+    parser = Parser(prog="dre", description="Score dialogue responses, with data and judges at hand.")
+    parser.add_argument("--version", action="version", version=f"dre {__version__}")
     subparsers = parser.add_subparsers(dest="word", required=True, metavar="command")
     chosen = ROOMS[word][0] if word in ROOMS else None
     if chosen:

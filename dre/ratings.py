@@ -7,6 +7,7 @@ import re
 
 import pandas as pd
 
+from dre import recording
 from dre.dialogues import CONTEXTS, KINDS, context_sha256, contexts, conversations, histories, load
 from dre.errors import DreError
 from dre.fetch import fetch, read_jsonl, repository_file
@@ -99,11 +100,24 @@ def fed_judged(name=NAME):
     ``examples`` is one of `SHOWN`; the items that a random draw showed are missing from it. All qualities of an item
     were rated in one reply, so these are no verdicts of the prompts ``quality_...``.
     """
-    rows = []
+    rows, (turns, dialogues) = [], _fed()
+    shown = pd.concat([turns, dialogues.rename(columns={"turns": "context"})])[["pair_id", "context", "response"]]
+    recording.check_texts(recording.folder(name), shown.fillna("").to_dict("records"))
     for record in read_jsonl(repository_file("recorded", name, "fed_qualities.jsonl")):
         about = record["item"], record["examples"]
         rows += [(*about, quality, float(score)) for quality, score in record["ratings"].items()]
     return pd.DataFrame(rows, columns=["item", "examples", "quality", "score"])
+
+
+def criteria(name=NAME):
+    """Return the recorded judge's ratings by criterion: ``pair_id, prompt`` (the family) and one column for each.
+
+    On the scales of the prompts ``geval_...`` and ``analyse_rate_...``, but all of a pair were rated in one reply.
+    """
+    table = pd.DataFrame(read_jsonl(repository_file("recorded", name, "criteria.jsonl"))).drop(columns="analysis")
+    shown = pd.concat([rated(set) for set in table["pair_id"].str.partition("/")[0].unique()])
+    recording.check_texts(recording.folder(name), shown.to_dict("records"))
+    return table
 
 
 def held_out(names=tuple(RATED)):
@@ -140,6 +154,7 @@ def training_scores(name=NAME):
         response = record["text"] if response_id == "generic" else replies[response_id]
         if response_id == "generic":
             response_id = f"generic-{generic.setdefault(response, len(generic))}"
+        _check(record, context.turns, response)
         ids = (f"{context.context_id} <- {response_id}", context.context_id, context.set)
         rows.append((*ids, context.turns, response, response_id, float(record["score"]), context.domain))
     columns = ["pair_id", "context_id", "set", "context", "response", "response_id", "score", "domain"]
@@ -168,9 +183,7 @@ def graded(name=NAME):
             response = record["text"] if "text" in record else replies[record["response"]]
         if kind == "truncated":
             response = " ".join(response.split()[: record["words"]])
-        texts = context_sha256(turns), context_sha256([response])
-        if texts != (record["context_sha256"], record.get("response_sha256", texts[1])):
-            raise DreError(f"{id}, {kind}: these are not the texts that were graded; run `dre data fetch` again")
+        _check(record, turns, response)
         rows.append((id, conversation, id.partition("/")[0], turns, response, kind, float(record["score"])))
     columns = ["context_id", "conversation", "set", "context", "response", "kind", "score"]
     table = pd.DataFrame(rows, columns=columns)
@@ -186,6 +199,13 @@ def held_out_conversations(name=NAME):
 def _is_held_out(conversation):
     """A fifth of all conversations, by their ids alone."""
     return int(hashlib.sha256(conversation.encode()).hexdigest()[:8], 16) < 0.2 * 16**8
+
+
+def _check(record, turns, response):
+    """Raise DreError if the texts of a pair are not those that were graded."""
+    found = {"context_sha256": context_sha256(turns), "response_sha256": context_sha256([response])}
+    if any(record.get(name, found[name]) != found[name] for name in found):
+        raise DreError(f"{record['context']}: these are not the texts that were graded; run `dre data fetch` again")
 
 
 def _training_texts():

@@ -1,9 +1,12 @@
-"""Tables as CSV and Markdown; a notebook and the report page show the Markdown."""
+"""Tables as CSV and Markdown, which a notebook and the report page show; files that are written whole or not at all."""
 
+import json
 import math
 import os
 import re
+import secrets
 import string
+from contextlib import suppress
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from itertools import product
 from numbers import Integral, Real
@@ -32,15 +35,72 @@ def number(value, form=2):
     return re.sub(r"^[-+](?=[0.,]*%?$)", "", text).replace("-", "−")  # a true minus, but none for zero
 
 
-def replace(path, text):
-    """Write a file, and its folder, so that a reader sees the old text or the whole new one; DreError if it cannot."""
-    part = path.with_name(path.name + ".part")
+def replace(path, content):
+    """Write a file (text or bytes), and its folder, so that a reader sees the old or the whole new one; else DreError.
+
+    Others who write it at the same time have a temporary file of their own; none of them stays behind.
+    """
+    path = Path(path)
+    content = content.encode("utf-8") if isinstance(content, str) else content
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
+        part.write_bytes(content)
         os.replace(part, path)
     except OSError as error:
+        with suppress(OSError):
+            part.unlink()
         raise DreError(f"{path}: cannot be written ({error.strerror}): free space or give another place") from None
+
+
+def write(table, path):
+    """Write a DataFrame as the ending of the name says: .csv, .parquet, else JSON Lines."""
+    path = Path(path)
+    if path.suffix == ".parquet":
+        replace(path, table.to_parquet(None, index=False))
+    elif path.suffix == ".csv":
+        replace(path, table.to_csv(index=False, lineterminator="\n"))
+    else:
+        replace(path, table.to_json(orient="records", lines=True, force_ascii=False, double_precision=15))
+
+
+def check_output(path, endings, *inputs):
+    """Refuse an output that could not be written, or is an input, before work is spent on it."""
+    path = Path(path)
+    if path.suffix not in endings or not os.access(path.resolve().parent, os.W_OK):
+        raise DreError(f"{path}: expected a name that ends in {', '.join(endings)}, in a folder that can be written to")
+    if path.resolve() in [Path(one).resolve() for one in inputs]:
+        raise DreError(f"{path} is an input: name another file to write")
+
+
+def own_output(path, made=None, force=False):
+    """Return the summary beside an output of this same run, None where there is no output; else DreError.
+
+    ``made``, name -> value, is what decides the content; the summary has it, as parts of its signature or beside it.
+    Without ``made`` a file that is there is never one's own. With ``force`` it counts as gone.
+    """
+    if force or not Path(path).exists():
+        return None
+    what = "name another file, delete it, or write over it with --force"
+    try:
+        summary = json.loads(Path(f"{path}.summary.json").read_text(encoding="utf-8"))
+        there = dict(part.split(":", 1) for part in summary["signature"].split("|")) | summary
+        differ = [f"{name} {there.get(name)}, now {made[name]}" for name in made if there.get(name) != made[name]]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        raise DreError(f"{path} is there, and nothing says that this command made it: {what}") from None
+    if differ:
+        raise DreError(f"{path} is of another run ({'; '.join(differ)}): {what}")
+    return summary
+
+
+def signature(made):
+    """Return what made an output, name -> text, as one line."""
+    return "|".join(f"{name}:{text}" for name, text in made.items())
+
+
+def write_summary(path, summary):
+    """Write beside an output what made it and what it says: before the output, so that it is there with it."""
+    replace(f"{path}.summary.json", json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
 
 
 class Table:
@@ -90,6 +150,13 @@ class Table:
         return paths
 
     __repr__ = _repr_markdown_ = markdown
+
+
+def show(df, caption, note, columns):
+    """Print those of `columns` that a table has, with what belongs to them, in four digits."""
+    columns = [name for name in columns if name in df]
+    df = df[[name for name in df if name.removesuffix("_low").removesuffix("_high") in columns]]
+    print(Table(df, "table", caption, note, digits=4, rows=len(df), columns=columns).markdown())
 
 
 def _title(column):

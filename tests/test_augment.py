@@ -188,6 +188,9 @@ def test_the_command_generates_and_reports(tmp_path, capsys, monkeypatch):
         assert main([*run, "--rounds", "1"]) == 1 and "5 accepted, 1 rejected" in capsys.readouterr().out
         assert main(["augment", "generate", "twice.jsonl", *run[3:]]) == 2  # one id, two contexts
         assert [one.id for one in algorithm.read("r.jsonl")] == ["c1"]
-        assert main([*run, "--checker", "openai:m", "--checker-base-url", server.url]) == 0
+        assert main([*run, "--checker", "openai:m", "--checker-base-url", server.url]) == 2  # which made it otherwise
+        assert "a.jsonl is of another run (rounds 1 refine, now 3 refine)" in capsys.readouterr().err
+        assert main([*run, "--force", "--checker", "openai:m", "--checker-base-url", server.url]) == 0
+        assert main([*run, "-o", "own.jsonl", "--force"]) == 2 and len(algorithm.read("own.jsonl")) == 6
     assert main(["augment", "report", "a.jsonl", "--held-out", "own.jsonl", "-o", "q.csv"]) == 0
     assert pd.read_csv("q.csv")[["measured", "leaked"]].to_numpy().tolist() == [[6, 100]]

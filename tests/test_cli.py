@@ -1,6 +1,7 @@
 import functools
 import hashlib
 import http.server
+import io
 import subprocess
 import sys
 import threading
@@ -8,7 +9,7 @@ import threading
 import pytest
 import yaml
 
-from dre import cli, fetch
+from dre import __version__, cli, fetch
 from dre.errors import DreError
 
 TEXT, BLOB = b"hello\n", "ce013625030ba8dba906f756967f9e9ca394464a"  # as git names this content
@@ -43,6 +44,30 @@ def test_help_names_every_command_and_loads_nothing_heavy():
     assert all(f"    {word}" in done.stdout for word in cli.ROOMS)
     loaded = {line.split("|")[-1].strip() for line in done.stderr.splitlines()}
     assert "dre.cli" in loaded and not loaded & {"torch", "pandas", "transformers", "pooch"}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("score in.jsonl -o o.csv --methd slm", "dre score: error: unrecognized argument --methd: did you mean --method?"),
+        ("score in.jsonl -o o.csv --meth=slm", "dre score: error: unrecognized argument --meth=slm: did you mean --method?"),
+        ("judge run in.jsonl --judge openai:m --xyz 1", "dre judge run: error: unrecognized argument --xyz\n"),
+        ("score in.jsonl -o o.csv --accuracies abc", "argument --accuracies: invalid accuracies value: 'abc'"),
+        ("--version", f"dre {__version__}\n"),
+    ],
+)
+def test_a_mistyped_option_is_named_by_its_command(line, said, capsys):
+    with pytest.raises(SystemExit):
+        cli.main(line.split())
+    assert said in "".join(capsys.readouterr())
+
+
+def test_every_sign_can_be_printed_into_a_file_of_windows(monkeypatch):
+    file = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")
+    monkeypatch.setattr(sys, "stdout", file)
+    monkeypatch.setattr(fetch, "_groups", lambda: print("\u2212 \u4e2d \ud83d") or {})
+    assert cli.main(["data", "list"]) == 0
+    assert "\u2212 \u4e2d ?" in file.buffer.getvalue().decode("utf-8")
 
 
 def test_an_interrupt_has_its_exit_code(monkeypatch, capsys):

@@ -1,8 +1,11 @@
 """Means, paired tests and ranks of systems, against scipy and by hand."""
 
+import time
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import permutation_test
 
 from dre import stats
 from dre.score import compare
@@ -53,7 +56,30 @@ def test_a_clear_difference_is_found_and_none_is_not(groups, monkeypatch):
     assert p["a", "b"] < 0.01 and p["a", "c"] < 0.01 and p["b", "c"] > 0.05
 
 
+def test_p_values_are_those_of_scipy_exact_for_few_contexts(monkeypatch):
+    rng = np.random.default_rng(3)
+    means = pd.DataFrame(rng.normal(size=(40, 3)).round(1), columns=["a", "b", "c"])
+    means["b"] += 0.4
+    means.loc[13:, "c"] = np.nan
+    swap = {"permutation_type": "samples", "vectorized": True, "n_resamples": 10_000, "rng": 1}
+    for row in compare.compare(means):
+        d = (means[row["a"]] - means[row["b"]]).dropna().to_numpy()
+        p = permutation_test((d,), np.mean, **swap).pvalue
+        assert row["p_permutation"] == pytest.approx(p, abs=1e-12 if len(d) == 13 else 0.02) and row["n_contexts"] == len(d)
+    (apart,) = compare.compare(pd.DataFrame({"a": range(1, 51), "b": 0}))
+    assert apart["p_permutation"] == pytest.approx(1 / 10_001)  # the least that 10,000 swaps can show
+
+
+def test_twenty_systems_are_compared_in_seconds():
+    rng, context = np.random.default_rng(0), np.arange(400)
+    start = time.monotonic()
+    found = summary(*(frame(rng.normal(i / 10, 1, 400), context, f"s{i:02}") for i in range(20)))
+    assert time.monotonic() - start < 5 and len(found["comparisons"]) == 190 and found["systems"][0]["system"] == "s19"
+
+
 def test_missing_scores_are_counted_and_left_out_and_one_context_has_no_interval():
+    both = summary(frame([1.0, np.nan, 3.0], [1, 2, 3]), frame([1.0, 1.0], [1, 2], "b"))
+    assert (both["contexts"], both["shared_contexts"]) == (3, 1)
     found = summary(frame([1.0, np.nan, 3.0], [1, 2, 3], status=["ok", "malformed", "ok"]))["systems"][0]
     assert (found["score"], found["n"], found["n_missing"]) == (2.0, 2, 1)
     assert found["statuses"] == {"ok": 2, "malformed": 1}

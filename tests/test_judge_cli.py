@@ -14,7 +14,8 @@ from judge_servers import Server, pairs
 import dre.judges
 from dre.cli import main
 from dre.errors import DreError
-from dre.judges import compare, files, prompts
+from dre.fetch import read_jsonl, repository_file
+from dre.judges import prompts, trial
 from dre.judges.store import Store
 
 
@@ -43,14 +44,16 @@ def test_run_estimate_status_and_replay(work, capsys, monkeypatch):
     again = pd.read_json("again.jsonl", lines=True)
     assert list(again["score_llm"]) == list(pd.read_csv("out.csv")["score_llm"]) and len(again) == 4
     assert main(["judge", "status", "--store", "s.sqlite"]) == 0
-    assert "ok: 4 (live; $0.0002; 200 tokens in, 40 out)" in capsys.readouterr().out
+    assert "answered: 4 (live; $0.0002; 200 tokens in, 40 out)" in capsys.readouterr().out
     assert dre_judge("replay", "pairs.jsonl", "--temperature", "0", url=url) == 2
     assert "replies to 4 pairs are not stored, first own/0" in capsys.readouterr().err
 
 
 FAULTS = {
-    "bad.jsonl:2: no JSON object": ["bad.jsonl"],
-    "pair_id is 'own/0', expected a text that no other row has": ["twice.jsonl"],
+    "bad.jsonl:2: no record: expected one JSON object per line": ["bad.jsonl"],
+    "twice.jsonl:5: id 'own/0' is line 1's": ["twice.jsonl"],
+    "empty.csv: there is no pair (0 bad record(s))": ["empty.csv"],
+    "--param 'spec=\"x\"': expected a parameter without an option of its own": ["pairs.jsonl", "--param", 'spec="x"'],
     "OPENAI_API_KEY is not set": ["pairs.jsonl"],
     "without user name, password": ["pairs.jsonl", "--base-url", "http://user:pass@host"],
     "no price is known": ["pairs.jsonl", "--max-usd", "1"],
@@ -60,7 +63,8 @@ FAULTS = {
 
 @pytest.mark.parametrize("said", FAULTS)
 def test_faults_are_said_before_anything_is_asked(work, capsys, said):
-    (work / "bad.jsonl").write_text('{"pair_id": "a"}\n{"pair_id": \n')
+    (work / "bad.jsonl").write_text('{"pair_id": "a", "context": "Hi.", "response": "Ho."}\n[["pair_id", "x"]]\n')
+    (work / "empty.csv").write_text("pair_id,context,response\n\n")
     (work / "twice.jsonl").write_text((work / "pairs.jsonl").read_text() * 2)
     assert dre_judge("run", *FAULTS[said]) == 2 and said in capsys.readouterr().err
 
@@ -68,7 +72,7 @@ def test_faults_are_said_before_anything_is_asked(work, capsys, said):
 def batch(path, change=lambda line: line, reply='{"score": 2.5}', model="test-model-2026-01-01"):
     """Answer exported prompts as a batch API does."""
     body, answered = servers.openai(reply, model=model).body, []
-    for _, line in files.read_jsonl(path):
+    for line in read_jsonl(path):
         answer = {"custom_id": line["custom_id"], "response": {"status_code": 200, "body": body}, "error": None}
         answered.append(json.dumps(change(answer)) + "\n")
     path.with_name("replies.jsonl").write_text("".join(answered))
@@ -77,7 +81,7 @@ def batch(path, change=lambda line: line, reply='{"score": 2.5}', model="test-mo
 def test_prompts_go_out_and_replies_come_back_at_the_batch_price(work, capsys):
     gpt, served, out = "openai:gpt-4o-mini", "gpt-4o-mini-2024-07-18", work / "prompts.jsonl"
     assert dre_judge("export", "pairs.jsonl", "-o", "prompts.jsonl", judge=gpt) == 0
-    lines = [line for _, line in files.read_jsonl(out)]
+    lines = read_jsonl(out)
     assert len({line["custom_id"] for line in lines}) == 4 and all(len(line["custom_id"]) <= 64 for line in lines)
     assert lines[0]["url"] == "/v1/chat/completions" and lines[0]["body"]["max_completion_tokens"] == 1024
     changes = iter([{"error": {"message": "no"}}, {"response": {"status_code": 500}}, {"response": None}, {}])
@@ -85,7 +89,7 @@ def test_prompts_go_out_and_replies_come_back_at_the_batch_price(work, capsys):
     assert dre_judge("import", "replies.jsonl", "pairs.jsonl", judge=gpt) == 1
     said = capsys.readouterr().out
     assert "1 replies stored, 0 were stored before, 3 requests failed" in said and "3 missing, 1 malformed" in said
-    assert dre_judge("export", "pairs.jsonl", "-o", "prompts.jsonl", "--retry", "malformed", judge=gpt) == 0
+    assert dre_judge("export", "pairs.jsonl", "-o", "prompts.jsonl", "--retry", "malformed", "--force", judge=gpt) == 0
     batch(out, model=served)
     for count in (4, 0):
         assert dre_judge("import", "replies.jsonl", "pairs.jsonl", "-o", "out.csv", judge=gpt) == 0
@@ -104,15 +108,46 @@ def test_a_file_that_does_not_belong_is_refused_whole(work, change):
     assert dre_judge("import", "replies.jsonl", "pairs.jsonl") == 2 and Store("s.sqlite").summary() == []
 
 
-def test_the_committed_recording_is_a_judge_like_any_other():
+@pytest.fixture
+def cases():
+    """Six pairs that were recorded and whose texts are ours."""
+    records = map(json.loads, repository_file("cases.jsonl").read_text(encoding="utf-8").splitlines()[:3])
+    rows = [(one["id"], n, tuple(one["context"]), said) for one in records for n, said in enumerate(one["responses"])]
+    return pd.DataFrame([{"pair_id": f"cases/{i}/{n + 1}", "context": c, "response": said} for i, n, c, said in rows])
+
+
+def test_the_committed_recording_is_a_judge_like_any_other(cases):
     one = dre.judges.open("recorded:claude-2026-11", store="unused", max_usd=1)
-    known = pd.DataFrame({"pair_id": ["dailydialog-zhao/0", "dailydialog-zhao/1"]})
-    assert list(one.score(known)["score_llm"]) == [4.9, 1.6]
-    assert one.score(known, "dre")["s_inf"].between(0, 1).all()
-    assert (one.score(known, first=1)["status"] == "ok").all()
-    more = pd.concat([known, pd.DataFrame({"pair_id": ["x"]})])
-    assert list(one.score(more, ask=False)["status"]) == ["ok", "ok", "missing"]
-    pytest.raises(DreError, one.score, more).match("lacks prompt llm_only.* for 1 of 3 pairs, first x")
+    assert list(one.score(cases)["score_llm"]) == [4.6, 4.8, 4.6, 4.6, 4.2, 4.7]
+    assert one.score(cases, "dre")["s_inf"].between(0, 1).all()
+    new = cases.tail(1).assign(pair_id="x")
+    assert list(one.score(pd.concat([cases[:1], new]), ask=False)["status"]) == ["ok", "missing"]
+    pytest.raises(DreError, one.score, new).match("lacks prompt llm_only.* for 1 of 1 pairs, first x")
+    pytest.raises(DreError, one.score, cases, first=7).match(r"repeats \[7\], for 6 of 6 pairs")
+
+
+def test_a_recording_answers_for_the_texts_and_the_prompt_it_was_made_with_alone(cases, work, capsys):
+    one, spaced = dre.judges.open("recorded:claude-2026-11"), cases.assign(response="  " + cases["response"] + "\n")
+    assert one.score(spaced).equals(one.score(cases))
+    other = cases.assign(response=["Another reply.", *cases["response"][1:]])
+    pytest.raises(DreError, one.score, other).match(f"pair {cases['pair_id'][0]} has other texts")
+    pytest.raises(DreError, one.score, cases.drop(columns="context"), ask=False).match("has no context")
+    built_in = (prompts.FOLDER / "llm_only.txt").read_text(encoding="utf-8")
+    for name, text in {"same": built_in, "scale": built_in.replace("scale: [0.0, 5.0]", "scale: [0, 10]")}.items():
+        (work / name).mkdir()
+        (work / name / "llm_only.txt").write_text(text)
+    assert one.score(cases, "same/llm_only.txt").equals(one.score(cases))
+    pytest.raises(DreError, one.score, cases, work / "scale/llm_only.txt").match("has other words, scales or labels")
+    cases.to_json("cases.jsonl", orient="records", lines=True)
+    run = ("cases.jsonl", "--prompt", "scale/llm_only.txt")
+    assert dre_judge("run", *run, judge="recorded:claude-2026-11") == 2
+    assert main(["score", "cases.jsonl", "-o", "o.csv", *run[1:], "--judge", "recorded:claude-2026-11"]) == 2
+    assert capsys.readouterr().err.count("has other words") == 2
+    recording = repository_file("recorded", "claude-2026-11", "judgements.jsonl").parent
+    for file in ("manifest.json", "judgements.jsonl"):  # no hashes
+        (work / "mine").mkdir(exist_ok=True)
+        (work / "mine" / file).write_bytes((recording / file).read_bytes())
+    pytest.raises(DreError, dre.judges.open("recorded:mine").score, cases).match("expected hashes of what")
 
 
 @pytest.mark.parametrize("provider", list(servers.KEYS))
@@ -142,7 +177,7 @@ def test_a_live_judge_stands_beside_the_recorded_ones_on_the_same_sample(work, c
     sets, claude, prompt = ("personachat-usr", "topicalchat-usr"), "claude-2026-11", prompts.load("llm_only")
     replies, samples = {}, []
     for name in sets:
-        rows = compare.sample(name, 15)
+        rows = trial.sample(name, 15)
         rows["score"] = dre.judges.open(f"recorded:{claude}").score(rows)["score_llm"].to_numpy()
         for row in rows.to_dict("records"):
             replies[prompt.render(row)[-1]["content"]] = json.dumps({"score": row["score"]})
@@ -155,6 +190,65 @@ def test_a_live_judge_stands_beside_the_recorded_ones_on_the_same_sample(work, c
     expected = np.mean([rows["score"].corr(rows["human"], method="spearman") for rows in samples])
     assert table["spearman"][["openai:test-model", claude]].tolist() == pytest.approx([expected] * 2, abs=1e-5)
     gap = table.loc["Claude-3-haiku"]
-    assert gap["difference"] == pytest.approx(gap["spearman"] - expected, abs=1e-5) and gap["pairs"] > 100
+    assert gap["difference"] == pytest.approx(gap["spearman"] - expected, abs=1e-5)
+    standard_error = (gap["difference_high"] - gap["difference_low"]) / 2 / 1.96  # which 2.8 of must be 0.05
+    assert gap["pairs"] == pytest.approx(29 * (2.8 * standard_error / 0.05) ** 2, rel=0.15)
+    assert not trial.sample(sets[0], 15, seed=1).index.equals(trial.sample(sets[0], 15).index)
     assert "29 of 30 pairs" in out and "replies): 1.00" in out and "without a score: 3.3%" in out
     assert "dollars per 1,000 replies: 0.06" in out and "60 calls, $0.0036" in out
+
+
+@needs_data
+def test_a_judge_that_always_says_the_same_gets_its_row_and_a_reason(work, capsys):
+    with Server(lambda request: servers.openai('{"score": 2.5}')) as server:
+        options = ["--sets", "personachat-usr,topicalchat-usr", "--n", "18", "--repeats", "1", "-o", "t.csv"]
+        assert dre_judge("compare", *options, url=server.url) == 0
+        assert dre_judge("compare", *options, url=server.url) == 2  # which would write over it
+    said, table = capsys.readouterr(), pd.read_csv("t.csv").set_index("judge")
+    assert "| openai:test-model | — | — | — |" in said.out and "t.csv is there" in said.err
+    assert "openai:test-model gave every pair of topicalchat-usr the score 2.5, which correlates" in said.out
+    assert table.loc["claude-2026-11", "spearman"] > 0.5 and table["difference"].isna().all()
+
+
+def test_what_was_not_asked_or_is_not_a_batch_is_said(work, cases, capsys):
+    cases.to_json("cases.jsonl", orient="records", lines=True)
+    recorded = {"judge": "recorded:claude-2026-11"}
+    assert dre_judge("run", "cases.jsonl", "--max-usd", "1", **recorded) == 0
+    said = capsys.readouterr()
+    assert "6 pairs: 6 ok" in said.out and "no table was written: give -o FILE.csv" in said.out
+    assert "is a recording, for which --max-usd does nothing" in said.err
+    assert dre_judge("show", "cases/creative-1/2", "cases.jsonl", "--prompt", "dre", **recorded) == 0
+    assert "slot s" in (said := capsys.readouterr().out) and "status: ok\nscore_llm: " in said and "s_inf: " in said
+    assert dre_judge("run", "pairs.jsonl", **recorded) == 2
+    said = capsys.readouterr()
+    assert "0 calls to make" not in said.out and "for 4 of 4 pairs" in said.err
+    for action in ("export", "import"):
+        words = (["replies.jsonl"] if action == "import" else []) + ["pairs.jsonl", "-o", "p.jsonl"]
+        assert dre_judge(action, *words, **recorded) == 2
+        assert "is a recording, which takes and gives no batch" in capsys.readouterr().err
+
+
+
+RUN = ["--judge", "openai:m", "--store", "s.sqlite", "-o"]
+OUTPUTS = {  # command -> the ending of what it writes
+    ("judge", "run", "in.jsonl", *RUN): ".jsonl",
+    ("judge", "export", "in.jsonl", *RUN): ".jsonl",
+    ("augment", "generate", "in.jsonl", *RUN): ".jsonl",
+    ("augment", "report", "mini:test", "-o"): ".csv",
+    ("judge", "compare", *RUN): ".csv",
+    ("score", "in.jsonl", "--judge", "openai:m", "-o"): ".jsonl",
+}
+
+
+@pytest.mark.parametrize("command", OUTPUTS, ids=lambda words: " ".join(words[:2]))
+def test_nothing_is_written_over_an_input_or_what_someone_else_wrote(command, work, capsys):
+    given = "".join(json.dumps({"id": row["pair_id"]} | row) + "\n" for row in pairs(2))
+    (work / "in.jsonl").write_text(given)
+    precious = f"keep{OUTPUTS[command]}"
+    (work / precious).write_text("precious")
+    faults = {precious: "nothing says that this command made it: name another file, delete it, or"}
+    faults |= {"in.jsonl": "in.jsonl is an input: name another"} if "in.jsonl" in command else {}
+    faults |= {"a.txt": "expected a name that ends in", f"none/a{OUTPUTS[command]}": "in a folder that can be written to"}
+    for path, said in faults.items():
+        assert main([*command, path]) == 2 and said in capsys.readouterr().err
+    assert (work / precious).read_text() == "precious" and (work / "in.jsonl").read_text() == given

@@ -1,11 +1,15 @@
 """Tables in their forms."""
 
+import threading
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from dre.errors import DreError
 from dre.report import Table, number, replace
+from dre.report import write as report_write
 
 NUMBERS = {(85.65, 1): "85.7", (85.649999999999991, 1): "85.7", (-0.004, 2): "0.00", (-0.5, 1): "−0.5", (-3, 0): "−3"}
 NUMBERS |= {(np.int64(12345678901), 2): "12,345,678,901", ("-0.001", "+.1f"): "0.0", ("85.65", "+,.1f"): "+85.7"}
@@ -53,3 +57,23 @@ def test_rows_are_chosen_by_name_in_that_order_and_a_name_that_selects_nothing_i
     assert grid(Table(df, "t", "Caption", rows={"model": ["b", "a"]}))[1:] == [["b", "1"], ["b", "3"], ["a", "0"]]
     with pytest.raises(DreError, match="table t has no row whose model is 'context'"):
         Table(df, "t", "Caption", rows={"model": ["a", "context"]})
+
+
+def test_two_who_write_one_file_never_tear_it_and_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
+    path, texts = tmp_path / "a.txt", ["a\r\n" * 200_000, "b" * 500_000]
+    replace(path, texts[0])
+    writers = [threading.Thread(target=lambda text=text: [replace(path, text) for _ in range(20)]) for text in texts]
+    for one in writers:
+        one.start()
+    while any(one.is_alive() for one in writers):
+        assert path.read_bytes().decode() in texts
+    assert list(tmp_path.iterdir()) == [path]
+
+    def full(self, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    for write_it in (lambda: replace(path, "c"), lambda: report_write(pd.DataFrame({"a": [1]}), tmp_path / "b.parquet")):
+        with pytest.raises(DreError, match="No space left on device"):
+            write_it()
+    assert list(tmp_path.iterdir()) == [path] and path.read_bytes().decode() in texts

@@ -12,12 +12,13 @@ import pytest
 import tiny
 import torch
 
-from dre import DRE, fusion
+from dre import DRE, fusion, readers
 from dre.calibrated import Calibrated
 from dre.cli import main
 from dre.dialogues import load
 from dre.errors import DreError
-from dre.score import api, io
+from dre.judges.asking import Run
+from dre.score import api
 from dre.slm import SLM, recipes
 
 RECORDED = ("--judge", "recorded:claude-2026-11")
@@ -116,9 +117,6 @@ def test_a_file_of_each_form_gets_the_scores_of_the_model(slm, tmp_path, capsys,
 def test_without_a_name_the_model_that_comes_with_the_package_scores(given, tmp_path, capsys):
     assert dre("score", given, "-o", tmp_path / "o.csv") == 0
     assert capsys.readouterr().out.startswith("dre:slm|slm:default-")
-    metric = DRE.load()
-    high, low = metric.score([["Is there any tea left?"]] * 2, ["Yes, in the blue tin.", "My car is red."])["score"]
-    assert high > metric.slm.provenance["threshold"] > low
 
 
 def test_a_finished_run_is_shown_again_and_never_written_over(slm, given, tmp_path, monkeypatch, capsys):
@@ -128,12 +126,13 @@ def test_a_finished_run_is_shown_again_and_never_written_over(slm, given, tmp_pa
     assert dre(*run) == 0
     assert output.stat().st_mtime_ns == before and capsys.readouterr().out == said
     assert dre("score", write(records(3), tmp_path / "b.jsonl"), *run[2:]) == 2
-    assert "o.csv is of another run ({'signature': 'dre:slm|" in capsys.readouterr().err
+    assert re.search(r"o.csv is of another run \(data \w{12}, now \w{12}\): name .*--force$", capsys.readouterr().err)
     monkeypatch.setattr(api, "native_bf16", lambda: True)
-    assert dre(*run, "--bf16") == 2 and "|precision:bf16|data:" in capsys.readouterr().err
-    (tmp_path / "mine.csv").write_text("precious")
-    assert dre("score", given, "-o", tmp_path / "mine.csv", "--slm", slm) == 2
-    assert (tmp_path / "mine.csv").read_text() == "precious"
+    assert dre(*run, "--bf16") == 2 and "(precision None, now bf16)" in capsys.readouterr().err
+    for torn in ("[]", "{"):
+        Path(f"{output}.summary.json").write_text(torn)
+        assert dre(*run) == 2 and "nothing says that this command made it" in capsys.readouterr().err
+    assert dre(*run, "--force") == 0 and capsys.readouterr().out == said
 
 
 def test_a_bad_line_stops_the_run_or_is_set_aside_and_counted(slm, tmp_path, capsys):
@@ -142,27 +141,30 @@ def test_a_bad_line_stops_the_run_or_is_set_aside_and_counted(slm, tmp_path, cap
         "{torn": "no record: expected one JSON object per line",
         '{"context": "a", "response": ""}': "response is ''",
         '{"context": "a", "response": "half \\ud83d"}': "response is 'half",
-        '{"context": ["a", null], "response": "b"}': "context is ('a', None): expected turns, oldest first",
+        '{"context": ["a", null], "response": "b"}': "context is ['a', None]: expected turns, oldest first",
+        "[" * 100_000: "no record: expected one JSON object per line",
+        json.dumps({"context": "[" + "-" * 200_000 + "1]", "response": " "}): "response is ' '",
         first: "id 'c0' is line 1's",
     }
     holed, output = tmp_path / "holed.jsonl", tmp_path / "o.csv"
     holed.write_text("\n".join(["\ufeff" + first, *reasons, *others]))
     run = ("score", holed, "-o", output, "--slm", slm)
     assert dre(*run) == 2
-    assert f"error: {holed}:2: no record: expected one JSON object per line" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"error: {holed}:2: no record: expected one JSON object per line" in said and "(and 6 more bad)" in said
     assert list(tmp_path.iterdir()) == [holed]
     assert dre(*run, "--skip-bad") == 0
-    assert "5 bad record(s) not scored" in capsys.readouterr().err
+    assert "7 bad record(s) not scored" in capsys.readouterr().err
     aside = [json.loads(line) for line in Path(f"{output}.bad.jsonl").read_text().splitlines()]
-    assert [one["line"] for one in aside] == [2, 3, 4, 5, 6] and aside[0]["content"] == "{torn"
+    assert [one["line"] for one in aside] == [*range(2, 9)] and aside[0]["content"] == "{torn"
     assert all(one["reason"].startswith(reason) for one, reason in zip(aside, reasons.values(), strict=True))
-    assert list(read(output)["line"]) == [1, 7, 8, 9]
+    assert list(read(output)["line"]) == [1, 9, 10, 11]
 
 
 def test_a_line_of_csv_is_where_a_record_begins_and_turns_may_be_a_list_written_out(tmp_path):
     lines = ["context,response", '"two\nlines",ok', "a", "a,b,c", "a,", "[laughs] Hi.,x", "\"['Hi.', 'Oh?']\",y"]
     (tmp_path / "a.csv").write_text("\n".join(lines))
-    pairs, bad = io.pairs(io.records(tmp_path / "a.csv"))
+    pairs, bad = readers.pairs(readers.records(tmp_path / "a.csv"))
     assert [one["line"] for one in bad] == [4, 5, 6]
     assert list(pairs["context"]) == [("two", "lines"), ("[laughs] Hi.",), ("Hi.", "Oh?")]
 
@@ -170,9 +172,14 @@ def test_a_line_of_csv_is_where_a_record_begins_and_turns_may_be_a_list_written_
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("in.jsonl --method slide", "method slide needs --judge: give --judge"),
+        ("in.jsonl --method slide", "method slide needs a judge: give judge"),
+        ("in.jsonl --method slm --judge recorded:claude-2026-11", "method slm asks no judge: leave it out, or choose"),
         ("in.jsonl --accuracies 88,98", "expected those of SLM and LLM in [0, 1]"),
+        ("in.jsonl --max-usd 1", "--max-usd: there is no judge to use it"),
+        ("in.jsonl --workers 2", "--workers is of --engine ray"),
+        ("in.jsonl --field context", "expected NAME=COLUMN"),
         ("new.csv --method non_dre --judge recorded:claude-2026-11", "for 1 of 1 pairs"),
+        ("new.csv --field context=dialog", "context is None: expected turns, oldest first, or chat messages; the record has context, response"),
         ("none.jsonl", "none.jsonl: cannot be read (No such file"),
         ("bad.csv", "bad.csv:2: not UTF-8"),
     ],
@@ -185,14 +192,38 @@ def test_what_does_not_fit_or_cannot_be_read_is_one_sentence(given, monkeypatch,
     assert message in capsys.readouterr().err
 
 
-def test_a_threshold_accepts_and_a_cut_response_is_said(tmp_path, capsys):
+def test_a_threshold_accepts_and_what_is_cut_is_said(tmp_path, capsys):
     texts = ["!" * 127, "Yes.", "Only with milk.", "It was the train to my house."]
-    given = write([{"context": ["Hi."], "response": text} for text in texts], tmp_path / "in.jsonl")
-    assert dre("score", given, "-o", tmp_path / "o.csv", "--slm", saved_slm(tmp_path, threshold=0.8)) == 0
-    assert "1 responses are longer than the encoder reads" in capsys.readouterr().err
-    table = read(tmp_path / "o.csv")
+    rows = [{"context": ["Hi."], "response": text} for text in texts] + [{"context": ["tea " * 130], "response": "a"}]
+    slm = saved_slm(tmp_path, threshold=0.8)
+    assert dre("score", write(rows, tmp_path / "in.jsonl"), "-o", tmp_path / "o.csv", "--slm", slm) == 0
+    said, table = capsys.readouterr(), read(tmp_path / "o.csv")
+    assert "1 responses are longer than the encoder reads; only their beginning" in said.err
+    assert "1 contexts are longer than the encoder reads; only their end counts" in said.err
+    assert "Score: about 0 to 2, higher is better; accepted: score slm from 0.800 on." in said.out
     assert table["accepted"].equals(table["score_slm"] >= 0.8)
-    assert table["reason"].notna().tolist() == [True, False, False, False]
+    reasons = ["the response is cut after 128 tokens", *[None] * 3, "the context is cut: only its last 128 tokens count"]
+    assert table["reason"].astype(object).where(table["reason"].notna(), None).tolist() == reasons
+    assert type(DRE.load(slm).score([["Hi."]], ["Yes."]).iloc[0]["accepted"]) is bool
+
+
+def test_replies_that_repeat_their_context_or_are_in_another_language_are_said(tmp_path, capsys):
+    asked = ["Did you water the plants by the door today?", "Which train goes to the old harbour?", "Who made soup?"]
+    told = {
+        "good": ["I did, before breakfast.", "The one at ten from platform two.", "My brother did, with fresh leeks."],
+        "echo": asked,
+        "salad": ["door the by water you", "harbour the old to goes", "soup made who"],
+        "deutsch": ["Ja, schon vor dem Frühstück gegossen.", "Der nächste fährt gegen zehn Uhr vom Bahnsteig zwei.",
+                    "Mein jüngerer Bruder, mit frischem Lauch und Kartoffeln."],
+    }  # fmt: skip
+    rows = [{"system": name, "context": [turn], "response": one} for name in told for turn, one in zip(asked, told[name])]
+    assert dre("score", write(rows, tmp_path / "in.jsonl"), "-o", tmp_path / "o.csv") == 0
+    said = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in said] == [
+        "responses of 'deutsch' look like no language that the SLM knows (its tokeniser makes 2.2 pieces of a word, of English 1.0)",
+        "2 of 3 replies of 'echo' only repeat words of their context",
+        "2 of 3 replies of 'salad' only repeat words of their context",
+    ]
 
 
 @pytest.mark.parametrize("method", ["slide", "ex_dre", "in_dre", "dre", "non_dre"])
@@ -212,6 +243,55 @@ def test_every_method_is_its_equation(slm, given, tmp_path, method):
     if method in ("in_dre", "dre"):
         assert all("- SLM: 90.0%" in body and "- LLM: 80.0%" in body for body in bodies)
         assert any(f"{table['s_p'][0]:.3f}" in body for body in bodies)
+
+
+class Heard:
+    """A judge of one's own that keeps what it is shown, and gives the lowest score of its prompt's scale, or more."""
+
+    spec, signature, last, max_usd, shown = "own:ear", "own:ear", Run(), None, None
+
+    def score(self, pairs, prompt):
+        self.shown, (low, high) = pairs, prompt.scale
+        scores = np.linspace(low, high, len(pairs))
+        return pd.DataFrame({"score_llm": scores, "s_inf": 0.5, "status": "ok", "reason": ""})
+
+
+def test_a_prompt_is_shown_numbers_in_their_range_and_its_scale_becomes_0_to_5(slm):
+    heard, metric = Heard(), DRE.load(slm, judge=(one := Heard()), method="dre", accuracies=[0.9, 0.8])
+    found, about = metric.slm.score(pd.DataFrame(records(3)).assign(pair_id=range(6))), metric.slm.provenance
+    about["d_min"], about["d_max"] = found["distance"].quantile([0.4, 0.6])  # recipe graded leaves 0 to 1, too
+    said = metric.score(*(list(pd.DataFrame(records(3))[name]) for name in ("context", "response")))
+    assert said["s_d"].min() < 0 and said["s_d"].max() > 1
+    assert one.shown["s_d"].min() == 0 and one.shown["s_d"].max() == 1
+    assert (one.shown["score_slm"] == (1 - one.shown["s_d"] + one.shown["s_p"]).round(6)).all()
+    np.testing.assert_allclose(said["score"], (1 - said["s_d"] + said["s_p"]) * said["score_llm"])
+    likert = DRE.load(judge=heard, prompt="geval_coherence").score([["Hi."]] * 3, ["Ho."] * 3)  # 1 to 3
+    assert likert["score"].tolist() == [0, 2.5, 5]
+
+
+@pytest.mark.parametrize("options, said", [
+    ({"methd": "slide"}, "no option 'methd': did you mean method?"),
+    ({"judge": Heard(), "accuracy": [1, 1]}, "no option 'accuracy': did you mean accuracies?"),
+    ({"temperature": 0}, "no option 'temperature': only a judge that is opened here"),
+    ({"method": "ex_dre"}, "method ex_dre needs a judge: give judge"),
+    ({"method": "dre", "judge": Heard()}, "needs a judge and the accuracies of SLM and LLM: give accuracies"),
+    ({"judge": "recorded:claude-2026-11", "method": "slm"}, "asks no judge: leave it out"),
+    ({"fusion": "f.json"}, "no use for a fusion"),
+    ({"prompt": "llm_only"}, "nothing to prompt"),
+])  # fmt: skip
+def test_options_that_mean_nothing_are_refused_in_words_for_python(options, said):
+    with pytest.raises(DreError, match=re.escape(said)) as error:
+        DRE.load(**options)
+    assert "--" not in str(error.value)
+
+
+def test_a_judge_without_a_method_is_the_judge_alone_under_either_name(monkeypatch):
+    told = [DRE.load(judge=Heard(), **more).signature() for more in ({}, {"method": "judge"}, {"method": "non_dre"})]
+    assert len(set(told)) == 1 and told[0].startswith("dre:judge|judge:own:ear|")
+    given = []
+    monkeypatch.setattr(api.judges, "open", lambda judge, **options: given.append((judge, options)) or Heard())
+    DRE.load(judge=str.upper, repeats=2)  # a function becomes a judge like a name
+    assert given == [(str.upper, {"repeats": 2})]
 
 
 def test_an_interrupted_run_does_not_go_on_with_another_servers_judge(given, tmp_path, capsys):
@@ -244,17 +324,20 @@ def test_replies_without_a_score_are_counted_and_without_any_nothing_is_written(
         few = write(records(2), tmp_path / "few.jsonl")
         assert dre("score", few, "-o", tmp_path / "none.csv", *more, "--plain") == 1
     table, said = read(tmp_path / "o.csv"), capsys.readouterr()
-    assert "nothing was written: 4 pairs have no score: the judge's reply is error (HTTP 400" in said.err
+    assert "nothing was written: 2 pairs of 'alpha' have no score: the judge's reply is error (first alpha/c0: HTTP 400" in said.err
     assert not list(tmp_path.glob("none.csv*"))
     bad = table["status"] == "malformed"
     assert 0 < bad.sum() < 24 and table["score"].isna().equals(bad) and table["reason"][bad].notna().all()
-    assert f"{bad.sum()} pairs have no score: the judge's reply is malformed (" in said.err
+    for system, part in table[bad].groupby("system"):
+        assert f"{len(part)} pairs of '{system}' have no score: the judge's reply is malformed (" in said.err
+    both = (~bad).groupby(table["context_id"]).all().sum()
+    assert f"only {both} of 12 contexts have a score of every system" in said.err
 
 
 def test_score_and_compute(slm):
     metric, contexts, responses = DRE.load(slm), [["Do you like tea?"], "Is it late?\nIt is."], ["With milk.", "I see."]
     table = metric.score(contexts, responses, systems=["a", "b"])
-    assert list(table["id"]) == ["0", "1"] and list(table["system"]) == ["a", "b"] and "line" not in table
+    assert list(table["id"]) == ["1", "2"] and list(table["system"]) == ["a", "b"] and "line" not in table
     found = metric.compute(predictions=responses, contexts=contexts)
     assert found["scores"] == pytest.approx(table["score"].tolist()) and found["n_missing"] == 0
     assert found["score"] == pytest.approx(table["score"].mean())
@@ -306,9 +389,14 @@ def test_a_fusion_is_learned_measured_and_used_and_held_to_its_model(slm, sets, 
     np.testing.assert_allclose(fused["z_slm"], learned.slm(before["score_slm"]), atol=1e-5)
     np.testing.assert_allclose(fused["score"], (1 - w) * fused["z_llm"] + w * fused["z_slm"], atol=1e-9)
     assert dre(*learn) == 2  # the file is there
-    file.write_text(file.read_text().replace("f" * 12, "e" * 12))
+    whole = json.loads(file.read_text())
+    file.write_text(json.dumps(whole).replace("f" * 12, "e" * 12))
     assert dre(*run, tmp_path / "other.csv") == 2
     assert "was learned with model eeeeeeeeeeee, not with ffff" in capsys.readouterr().err
+    faults = [{"weight": 7.5}, {"weight": float("nan")}, {"slm": {"at": [1], "z": [0]}}, {"llm": {"at": [], "z": []}}]
+    for fault in [*faults, {"slm": {"at": [0, 1, 2], "z": [0, 1]}}, {"slm": {"at": [0, 1, 2], "z": [1, 0, -1]}}]:
+        file.write_text(json.dumps(whole | fault))
+        assert dre(*run, tmp_path / "other.csv") == 2 and "is no saved fusion" in capsys.readouterr().err
 
 
 def test_a_recorded_judge_wants_ids_that_no_other_system_has(slm, tmp_path, capsys):
@@ -327,3 +415,7 @@ def test_scores_of_other_data_or_by_different_models_teach_nothing(sets, tmp_pat
     Path(f"{other}.summary.json").write_text(summary)
     assert dre("calibrate", "--set", source, scores, "--set", source, other, "-o", file) == 2
     assert "scored with different models" in capsys.readouterr().err and not file.exists()
+    read(scores).drop(columns="line").to_csv(other, index=False)
+    assert dre("calibrate", "--set", source, other, "-o", file) == 2
+    assert "expected what dre score wrote, with the summary beside it" in capsys.readouterr().err
+    assert dre("calibrate", "--set", source, scores, "-o", source) == 2

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from dre import dialogues
+from dre import dialogues, readers
 from dre.dialogues import FIELDS
 from dre.errors import DreError
 from dre.fetch import read_jsonl, repository_file
 from dre.report import replace
-from dre.score import io
 
 EXPECTED = {"positive": "Positive", "adversarial": "Negative"}  # kind of response -> the label it has to get
 
@@ -180,7 +179,7 @@ class Result:
             record |= {FIELDS[name]: texts for name, texts in item.responses.items()}
             record["check"] = {kind: [item.labels.get((kind, i)) for i in range(5)] for kind in EXPECTED}
             lines.append(json.dumps(record, ensure_ascii=False) + "\n")
-        replace(Path(path), "".join(lines))
+        replace(path, "".join(lines))
         return len(lines)
 
 
@@ -212,11 +211,11 @@ def read(path):
     there are any, the lists of `FIELDS`, ``split`` (``train``), ``domain`` (``daily``), ``set`` (the file's name).
     """
     found, default = {}, {"set": Path(path).stem, "split": "train", "domain": "daily"}
-    for line, record in io.records(path):
+    for line, record in readers.records(path):
         try:
             own = {name: str(value) for name, value in (default | record).items() if name in (*default, "id")}
             texts = {kind: tuple(record[name]) for kind, name in FIELDS.items() if record.get(name)}
-            texts["turns"] = io.turns_of(record["context"])
+            texts["turns"] = readers.turns_of(record["context"])
             if own["id"] in found or not all(map(str.strip, ["".join(texts["turns"]), *sum(texts.values(), ())])):
                 raise ValueError("a text is empty, or the id stands there twice")
         except (ValueError, TypeError, KeyError) as error:

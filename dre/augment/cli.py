@@ -1,13 +1,11 @@
 """``dre augment generate | report | sheet``: responses for contexts that have none, and checks of such a set."""
 
 import random
-from pathlib import Path
 
-from dre import dialogues, ratings
+from dre import __version__, dialogues, ratings
 from dre.augment import algorithm, quality
-from dre.errors import DreError
 from dre.judges import cli as judging
-from dre.report import replace
+from dre.report import check_output, own_output, signature, write, write_summary
 
 CONTEXTS = (
     "JSONL with id, context (turns) and, if there are any, positive_responses, adversarial_negative_responses; or "
@@ -32,6 +30,7 @@ def add(subparsers):
     option("--again", choices=("refine", "generate"), default="refine", help="revise what was rejected, or write anew")
     option("-o", "--output", required=True, metavar="FILE", help="the accepted contexts' responses: .jsonl")
     option("--rejected", metavar="FILE", help="the last drafts of the other contexts: .jsonl")
+    option("--force", action="store_true", help="write over an output of another run")
     parser.set_defaults(run=generate)
     parser = actions.add_parser("report", help="overlap, give-aways, diversity and leakage of sets")
     option = parser.add_argument
@@ -39,6 +38,7 @@ def add(subparsers):
     option("--held-out", nargs="+", default=[], metavar="NAME", help="contexts or rated sets to be apart from")
     option("--at-most", type=int, default=1000, metavar="N", help="contexts of a set (default: 1000)")
     option("-o", "--output", metavar="FILE", help="write the table there: .csv")
+    option("--force", action="store_true", help="write over a file that is there")
     parser.set_defaults(run=report)
     steps = actions.add_parser("sheet", help="a sheet on which people check a set, and what they answered")
     steps = steps.add_subparsers(dest="step", required=True, metavar="step")
@@ -56,9 +56,9 @@ def add(subparsers):
 
 def generate(args):
     """Ask, write what was accepted; 1 if a context was not."""
-    for path in filter(None, (args.output, args.rejected)):  # before money is spent on it
-        if not Path(path).resolve().parent.is_dir():
-            raise DreError(f"{path}: its folder is not there: create it first")
+    check_output(args.output, (".jsonl",), args.contexts)
+    if args.rejected:
+        check_output(args.rejected, (".jsonl",), args.contexts, args.output)
     contexts, public = algorithm.named(args.contexts), args.contexts in dialogues.CONTEXTS
     if public:  # a set to train on is held apart from what models are tested on
         contexts = dialogues.apart(contexts, ratings.held_out())
@@ -68,11 +68,17 @@ def generate(args):
     own = {"base_url": args.checker_base_url or "", "key_env": args.checker_key_env, "price": args.checker_price}
     if args.checker or any(own.values()):
         checker = judging.open_from(args, args.checker or args.judge, store=judge.store, **own)
+    made = {"judge": judge.signature, "checker": (checker or judge).signature, "rounds": f"{args.rounds} {args.again}"}
+    made |= {"data": dialogues.data_hash(contexts)[:12], "version": __version__}
+    outputs = [path for path in (args.output, args.rejected) if path]
+    for path in outputs:
+        own_output(path, made, args.force)
     result = algorithm.generate(contexts, judge, checker, args.rounds, args.again)
     table = result.report
-    print(f"{result.save(args.output, turns=not public):,} contexts written to {args.output}")
-    if args.rejected:
-        print(f"{result.save(args.rejected, rejected=True, turns=not public):,} written to {args.rejected}")
+    for path in outputs:
+        write_summary(path, {"signature": signature(made), "statuses": table["status"].value_counts().to_dict()})
+        n = result.save(path, rejected=path != args.output, turns=not public)
+        print(f"{n:,} {'contexts' if path == args.output else 'rejected ones'} written to {path}")
     counts = ", ".join(f"{n:,} {status}" for status, n in table["status"].value_counts().items())
     print(f"{len(table):,} contexts: {counts}" + (f"; ${result.spent:.4f} spent" if judge.price else ""))
     if result.stopped:
@@ -85,13 +91,16 @@ def generate(args):
 
 def report(args):
     """Print the quality report, one line per measure, and write it if asked."""
+    if args.output:
+        check_output(args.output, (".csv",), *args.contexts, *args.held_out)
+        own_output(args.output, force=args.force)
     held_out = []
     for name in args.held_out:
         held_out += [ratings.rated(name)] if name in ratings.RATED else algorithm.named(name)
     sets = {name: algorithm.named(name) for name in args.contexts}
     table = quality.report(sets, dict.fromkeys(sets, held_out) if held_out else None, at_most=args.at_most)
     if args.output:
-        replace(Path(args.output), table.to_csv(index=False))
+        write(table, args.output)
     for row in table.to_dict("records"):
         print(f"{row['set']}: {row['contexts']:,} contexts, {row['measured']:,} measured")
         for name in quality.MEASURES:

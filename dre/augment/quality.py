@@ -154,8 +154,9 @@ def write_sheet(contexts, path, n=100, seed=0):
     drawn["context"] = ["\n".join(lines) for lines in spoken]
     # A spreadsheet program would run a text that begins so as a formula.
     drawn["response"] = [f"'{text}" if text.startswith(("=", "+", "-", "@")) else text for text in drawn["response"]]
-    replace(key, drawn[KEY].to_csv(index=False))
-    replace(path, "\ufeff" + drawn[SHEET].to_csv(index=False))  # the mark makes spreadsheet programs read UTF-8
+    replace(key, drawn[KEY].to_csv(index=False, lineterminator="\n"))
+    text = drawn[SHEET].to_csv(index=False, lineterminator="\n")
+    replace(path, f"\ufeff{text}")  # the mark makes spreadsheet programs read UTF-8
     return key
 
 

@@ -1,39 +1,48 @@
-"""``dre judge run | estimate | status | replay | export | import | compare``, and the options that say who judges."""
+"""``dre judge``: run, estimate, replay, show, status, export, import, compare; and the options that say who judges."""
 
 import json
 import sys
-from pathlib import Path
+from itertools import groupby
 
-from dre import judges
+from dre import __version__, judges, readers
 from dre.errors import DreError
-from dre.judges import files
+from dre.judges import files, prompts
 from dre.judges.store import Store
-from dre.report import Table, replace
+from dre.report import Table, check_output, own_output, replace, signature, write, write_summary
+
+OPTIONS = ("store", "base_url", "key_env", "max_usd", "price", "plain", "max_tokens", "temperature", "timeout",
+           "concurrency", "repeats")  # fmt: skip
+RECORDED = "recorded:"
 
 
 def add(subparsers):
     """Add the command ``dre judge``."""
     judge = subparsers.add_parser("judge", help="score pairs with a language model")
     actions = judge.add_subparsers(dest="action", required=True, metavar="action")
-    status = actions.add_parser("status", help="what is stored")
-    status.add_argument("--store", metavar="FILE")
-    status.set_defaults(run=_status)
     for name, run, text in (
-        ("run", _score, "ask for what is not stored yet, and write the scores"),
-        ("estimate", _score, "calls, tokens and money that a run would take"),
-        ("replay", _score, "write the scores from a store or a recording; ask nothing"),
-        ("export", _score, "write the missing prompts as a batch file"),
-        ("import", _import, "take in replies to exported prompts, or a store of an earlier version"),
+        ("run", _run, "ask for what is not stored yet, and write the scores"),
+        ("estimate", _estimate, "calls, tokens and money that a run would take"),
+        ("replay", _replay, "write the scores from a store or a recording; ask nothing"),
+        ("show", _show, "the prompt of one pair as it is sent, the reply, and how it was read"),
+        ("status", _status, "what is stored, and how it reads for a file of pairs"),
+        ("export", _export, "write the missing prompts as a batch file"),
+        ("import", _import, "take in replies to exported prompts"),
     ):
-        action, optional = actions.add_parser(name, help=text), name == "import"
-        if optional:
-            action.add_argument("source", help="replies as JSONL, or the SQLite file of an earlier version")
-        pairs = "JSONL: one object per line with pair_id, context, response"
-        action.add_argument("pairs", help=pairs, nargs="?" if optional else None)
+        action = actions.add_parser(name, help=text, description=text)
+        if name == "import":
+            action.add_argument("source", help="replies as JSONL")
+        if name == "show":
+            action.add_argument("pair", metavar="PAIR", help="its id")
+        readers.add_options(action, optional=name == "status")
         action.add_argument("--prompt", default="llm_only", help="a prompt's name, or a template file of your own")
-        action.add_argument("-o", "--output", metavar="FILE", help=".csv or .jsonl (export: .jsonl)")
-        action.add_argument("--retry", default="", metavar="STATUS,...", help="ask malformed, refused, ... again")
-        add_options(action, required=not optional)
+        if name in ("run", "replay", "export", "import"):
+            ending = ".jsonl" if name == "export" else ".csv or .jsonl"
+            action.add_argument("-o", "--output", metavar="FILE", help=ending, required=name == "export")
+            action.add_argument("--force", action="store_true", help="write over an output of another run")
+        if name in ("run", "estimate", "export"):
+            statuses = {"type": lambda text: text.split(","), "default": [], "metavar": "STATUS,..."}
+            action.add_argument("--retry", help="ask malformed, refused, ... again", **statuses)
+        add_options(action, required=name != "status")
         action.set_defaults(run=run)
     trial = actions.add_parser("compare", help="try a judge on public rated pairs, beside the recorded judges")
     trial.add_argument("--sets", metavar="NAME,...", help="default: personachat-usr,topicalchat-usr,fed-turn")
@@ -41,6 +50,7 @@ def add(subparsers):
     trial.add_argument("--seed", type=int, default=0, help="of the draw (default: 0)")
     trial.add_argument("--prompt", default="llm_only", help="a prompt's name, or a template file of your own")
     trial.add_argument("-o", "--output", metavar="FILE.csv", help="where the table is written")
+    trial.add_argument("--force", action="store_true", help="write over a file that is there")
     add_options(trial)
     trial.set_defaults(run=_compare)
 
@@ -66,73 +76,135 @@ def add_options(parser, required=True):
 
 
 def open_from(args, spec=None, **options):
-    """Return the judge that the options of `add_options` name; `spec` and `options` go before them."""
-    names = "store base_url key_env max_usd price plain max_tokens temperature timeout concurrency repeats"
-    given = {name: getattr(args, name) for name in names.split()}
-    for text in args.param:
+    """Return the judge that the options of `add_options` name; `spec` and `options` go before them.
+
+    None if no judge is named and no option is given. Options that a recording has no use for are said.
+    """
+    spec, given = spec or args.judge, {name: getattr(args, name) for name in OPTIONS} | _params(args.param)
+    idle = [name for name in given if given[name] not in (None, "", False) and name not in ("store", "repeats")]
+    idle = ", ".join(f"--{name.replace('_', '-')}" for name in idle)
+    if spec is None:
+        if idle:
+            raise DreError(f"{idle}: there is no judge to use it: give --judge, or leave it out")
+        return None
+    if spec.startswith(RECORDED) and idle:
+        print(f"note: {spec} is a recording, for which {idle} does nothing", file=sys.stderr)
+    return judges.open(spec, **{name: value for name, value in (given | options).items() if value is not None})
+
+
+def _params(texts):
+    """Further parameters of the API, from NAME=JSON."""
+    found = {}
+    for text in texts:
         name, _, value = text.partition("=")
+        if name in (*OPTIONS, "spec"):
+            raise DreError(f"--param {text!r}: expected a parameter without an option of its own")
         try:
-            given[name] = json.loads(value)
+            found[name] = json.loads(value)
         except ValueError:
             raise DreError(f"--param {text!r}: expected NAME=JSON, such as seed=1 or effort='\"low\"'") from None
-    given = {name: value for name, value in (given | options).items() if value is not None}
-    return judges.open(spec or args.judge, **given)
+    return found
 
 
-def _asked(args):
-    """The judge, the pairs, and the statuses to ask again, once it is clear that the output can be written."""
-    path = args.output
-    if path and (Path(path).suffix not in (".csv", ".jsonl") or not Path(path).resolve().parent.is_dir()):
-        raise DreError(f"{path}: expected a name that ends in .csv or .jsonl, in a folder that is there")
-    pairs = [row for _, row in files.read_jsonl(args.pairs)]
-    return open_from(args), pairs, [status for status in args.retry.split(",") if status]
+def _given(args, endings=(".csv", ".jsonl")):
+    """The judge, its prompt, the pairs, and what makes the output, once it is clear that this can be written."""
+    output = getattr(args, "output", None)
+    if output:
+        check_output(output, endings, args.input)
+    judge = open_from(args)
+    recorded = args.judge.startswith(RECORDED)
+    if recorded and args.action in ("export", "import"):
+        raise DreError(f"{args.judge} is a recording, which takes and gives no batch: name a judge that can be asked")
+    prompt = judge.prompt(args.prompt) if recorded else prompts.load(args.prompt)
+    needs = ("context", "response")
+    if not recorded:
+        needs = [name for name in needs if name in prompt.slots]
+    pairs, bad, data = readers.read(args, needs, whole=True)
+    if bad:
+        print(f"{len(bad):,} bad record(s) left out, first line {bad[0]['line']}: {bad[0]['reason']}", file=sys.stderr)
+    known = prompt if isinstance(prompt, str) else f"{prompt.name} {prompt.sha256[:12]}"
+    made = {"judge": judge.signature, "prompt": known, "data": data[:12], "version": __version__}
+    if output:
+        own_output(output, made if endings == (".csv", ".jsonl") else None, args.force)
+    return judge, prompt, pairs, made
 
 
-def _score(args):
-    """Run, replay, estimate or export; 1 if the table is not complete."""
-    judge, pairs, retry = _asked(args)
-    if args.action == "export":
-        if not (args.output or "").endswith(".jsonl"):
-            raise DreError("give -o FILE.jsonl for the prompts")
-        print(f"{files.export_prompts(judge, pairs, args.prompt, args.output, retry):,} prompts are in {args.output}")
-    elif args.action != "replay":
-        print(judge.estimate(pairs, args.prompt, retry))
-    if args.action in ("export", "estimate"):
-        return 0
-    ask = args.action == "run" and not args.judge.startswith("recorded:")
-    frame = judge.score(pairs, args.prompt, retry, ask=ask)
-    lacking = frame.loc[frame["n_samples"] < judge.repeats, "pair_id"]
-    if len(lacking) and not ask:
-        what = f"replies to {len(lacking)} pairs are not stored, first {lacking.iloc[0]}"
-        raise DreError(f"{what}: compare judge, prompt, options with `dre judge status`, or ask with `dre judge run`")
-    done = _finish(frame, args.output)
-    if ask:
+def _run(args):
+    """Ask, and write the table; 1 if it is not complete."""
+    judge, prompt, pairs, made = _given(args)
+    print(judge.estimate(pairs, prompt, args.retry))
+    done = _finish(judge.score(pairs, prompt, args.retry), judge, made, args.output)
+    if not args.judge.startswith(RECORDED):
         spent = f", ${judge.last.spent:.4f} spent" if judge.price else ""
         print(f"{judge.last.calls:,} calls{spent}; store: {judge.store.path}")
+    if not args.output:
+        print("no table was written: give -o FILE.csv to have one; what is stored is not asked again")
     if judge.last.stopped == "budget":
         print(f"stopped before ${args.max_usd:g} would be passed: raise --max-usd to go on")
     return done
 
 
+def _estimate(args):
+    judge, prompt, pairs, _ = _given(args)
+    print(judge.estimate(pairs, prompt, args.retry))
+
+
+def _replay(args):
+    judge, prompt, pairs, made = _given(args)
+    table = judge.score(pairs, prompt, ask=False)
+    lacking = table.loc[table["n_samples"] < judge.repeats, "pair_id"]
+    if len(lacking):
+        what = f"replies to {len(lacking)} pairs are not stored, first {lacking.iloc[0]}"
+        raise DreError(f"{what}: compare judge, prompt, options with `dre judge status`, or ask with `dre judge run`")
+    return _finish(table, judge, made, args.output)
+
+
+def _export(args):
+    judge, prompt, pairs, _ = _given(args, (".jsonl",))
+    print(f"{files.export_prompts(judge, pairs, prompt, args.output, args.retry):,} prompts are in {args.output}")
+
+
 def _import(args):
-    if Path(args.source).is_file() and Path(args.source).read_bytes().startswith(b"SQLite format 3\0"):
-        new, before = files.import_store(args.source, Store(args.store))
-        print(f"{new:,} replies brought over, {before:,} were stored before")
-        return 0
-    if not (args.pairs and args.judge):
-        raise DreError("give the pairs and --judge as for the export")
-    judge, pairs, _ = _asked(args)
-    stored, before, failed = files.import_replies(judge, pairs, args.prompt, args.source)
+    judge, prompt, pairs, made = _given(args)
+    stored, before, failed = files.import_replies(judge, pairs, prompt, args.source)
     print(f"{stored:,} replies stored, {before:,} were stored before, {failed:,} requests failed")
-    return _finish(judge.score(pairs, args.prompt, ask=False), args.output)
+    return _finish(judge.score(pairs, prompt, ask=False), judge, made, args.output)
+
+
+def _show(args):
+    """Print what a judge is asked about a pair, what it said, and how that was read."""
+    judge, prompt, pairs, _ = _given(args)
+    row = pairs[pairs["pair_id"] == args.pair]
+    if row.empty:
+        raise DreError(f"{args.input} has no pair {args.pair!r}: its first is {pairs['pair_id'].iloc[0]!r}")
+    verdict = judge.score(row, prompt, ask=False).iloc[0]
+    if not isinstance(prompt, str):
+        try:
+            sent = prompt.render(row.iloc[0].to_dict())
+        except DreError as error:  # what was shown to a recorded judge beside the texts is not in the file
+            sent = [{"role": "not shown here", "content": str(error)}]
+        for message in sent:
+            print(f"--- {message['role']} ---\n{message['content']}\n")
+    for asked, _, reply in [] if args.judge.startswith(RECORDED) else judge.replies(row, prompt):
+        what = "not asked yet" if reply is None else f"{reply.outcome}, from {reply.model or judge.model}"
+        print(f"--- reply {asked.repeat + 1}: {what} ---\n{reply.text if reply else ''}\n")
+    print("--- read as ---")
+    values = {name: verdict[name] for name in ("status", "score_llm", "s_inf", "label", "responses", "reason")}
+    for name, value in values.items():
+        if not readers.absent(value):
+            print(f"{name}: {value}")
+    return int(verdict["status"] == "missing")
 
 
 def _compare(args):
     """Print a judge's row beside the recorded judges'; 1 if not all pairs were scored."""
-    from dre.judges import compare  # the data rooms and SciPy, which no other action of this command needs
+    from dre.judges import trial  # the data rooms, which no other action of this command needs
 
-    judge, names = open_from(args, repeats=1), args.sets.split(",") if args.sets else compare.SETS
-    table, did = compare.compare(judge, names, args.n, args.repeats or 2, args.seed, args.prompt)
+    if args.output:
+        check_output(args.output, (".csv",))
+        own_output(args.output, force=args.force)
+    judge, names = open_from(args, repeats=1), args.sets.split(",") if args.sets else trial.SETS
+    table, did = trial.compare(judge, names, args.n, args.repeats or 2, args.seed, args.prompt)
     caption = f"Spearman with people, mean of {', '.join(names)}: {did['pairs']} pairs, 95 % over contexts"
     headers = {"difference": "Less the judge asked", "pairs": "Pairs to show 0.05"}
     print(shown := Table(table, "compare", caption, headers=headers, digits={"pairs": 0}))
@@ -144,32 +216,45 @@ def _compare(args):
         ("asked now", f"{did['calls']:,} calls, ${did['spent']:.4f}"),
     ):
         print(f"{what}: {'unknown' if value.startswith('nan') else value}")
+    for name, score in did["constant"].items():
+        print(f"{judge.spec} gave every pair of {name} the score {score:g}, which correlates with nothing")
     if args.output:
-        replace(Path(args.output), shown.csv())
+        replace(args.output, shown.csv())
     if did["stopped"]:
         print(f"stopped ({did['stopped']}); what was answered is stored: the same command goes on")
     return int(bool(did["stopped"]))
 
 
 def _status(args):
+    """Print what is stored, and, given pairs and a judge, how their replies are read."""
+    if args.input:
+        if not args.judge:
+            raise DreError("a file of pairs needs the judge who was asked: give --judge, or leave the file out")
+        judge, prompt, pairs, _ = _given(args)
+        _finish(judge.score(pairs, prompt, ask=False), judge)
+        return
     store = Store(args.store)
     print(f"store: {store.path}" if (rows := store.summary()) else f"store: {store.path}: nothing is stored yet")
-    for judge, base_url, prompt, params, outcome, source, count, cost, read, written in rows:
-        money = "cost unknown" if cost is None else f"${cost:.4f}"
+    for (judge, base_url, prompt, params), group in groupby(rows, key=lambda row: row[:4]):
         print(f"{judge}{f' at {base_url}' if base_url else ''}, prompt {prompt}, {params}")
-        print(f"  {outcome}: {count:,} ({source}; {money}; {read or 0:,} tokens in, {written or 0:,} out)")
-    return 0
+        for *_, outcome, source, count, cost, read, written in group:
+            money = "cost unknown" if cost is None else f"${cost:.4f}"
+            outcome = "answered" if outcome == "ok" else outcome
+            print(f"  {outcome}: {count:,} ({source}; {money}; {read or 0:,} tokens in, {written or 0:,} out)")
 
 
-def _finish(frame, path):
+def _finish(table, judge, made=None, path=None):
     """Write the table and print what became of the pairs; 1 if replies are missing."""
+    counts = table["status"].value_counts()
     if path:
-        text = frame.to_csv(index=False) if path.endswith(".csv") else frame.to_json(orient="records", lines=True)
-        replace(Path(path), text)
-    counts = frame["status"].value_counts()
-    print(f"{len(frame):,} pairs: " + ", ".join(f"{count:,} {status}" for status, count in counts.items()))
+        write_summary(path, {"signature": signature(made), "statuses": counts.to_dict()})
+        write(table, path)
+    print(f"{len(table):,} pairs: " + ", ".join(f"{count:,} {status}" for status, count in counts.items()))
     for status in counts.index.difference(["ok"]):
-        first = frame[frame["status"] == status].iloc[0]
-        more = "; give a larger --max-tokens (all pairs are then asked anew)" if status == "truncated" else ""
+        first = table[table["status"] == status].iloc[0]
+        more = "; give a larger --max-tokens" if status == "truncated" else ""
         print(f"  {status}, e.g. {first['pair_id']}: {first['reason']}{more}", file=sys.stderr)
-    return int(bool({"missing", "error"} & set(counts.index)))
+    few = table["n_samples"] < judge.repeats
+    if some := int((few & (table["n_samples"] > 0)).sum()):
+        print(f"  {some:,} pairs lack some of their {judge.repeats} replies", file=sys.stderr)
+    return int(few.any())

@@ -1,19 +1,19 @@
 """Recorded judgements: a folder with ``manifest.json`` (what was asked by each prompt) and ``judgements.jsonl``.
 
 Its lines hold ``pair_id``, ``prompt``, ``repeat`` (default 0), and what was given: ``score, influence`` or ``label``.
+`dre.recording` knows the prompts and texts they are about.
 """
 
 import functools
 import hashlib
 import json
-from pathlib import Path
 
+from dre import recording
 from dre.errors import DreError
-from dre.judges import files, parse, prices
+from dre.judges import parse, prices, prompts
 from dre.judges.asking import Run
 from dre.judges.judge import frame, rows_of
-
-FOLDER = Path(__file__).parents[2] / "data" / "recorded"
+from dre.readers import records
 
 
 class Recorded:
@@ -26,35 +26,51 @@ class Recorded:
 
     def __init__(self, name, repeat=0, repeats=1):
         self.spec, self.repeat, self.repeats, self.last = f"recorded:{name}", repeat, repeats, Run()
-        folder = FOLDER / name if (FOLDER / name).is_dir() else Path(name)
-        if not (folder / "judgements.jsonl").is_file():
-            there = ", ".join(sorted(path.parent.name for path in FOLDER.glob("*/judgements.jsonl")))
-            raise DreError(f"no recording {name!r}: give a folder with judgements.jsonl, or one of {there}")
-        self._records, self._sha256 = _read(folder)
+        self._folder = recording.folder(name)
+        self._records, self._sha256 = _read(self._folder)
 
     @property
     def signature(self):
         """All that can change a verdict besides the prompt and the pair, as one line of text."""
         return f"{self.spec} repeat={self.repeat} repeats={self.repeats} sha256={self._sha256[:12]}"
 
+    def prompt(self, given):
+        """Return a prompt by name, path or as it is; by name alone one that was asked with a built-in prompt's words.
+
+        DreError if there is no such prompt, or it has other words than the recorded one of its name.
+        """
+        asked = {name for name, _ in self._records}
+        if isinstance(given, str) and given in asked - {*prompts.names()}:
+            return given
+        prompt = prompts.load(given)
+        if prompt.name in asked:
+            recording.check_prompt(self._folder, prompt)
+        return prompt
+
     def estimate(self, pairs, prompt="llm_only", retry=()):
-        """Say that nothing would be asked."""
+        """Say that nothing would be asked; DreError if something would have to be."""
+        self.score(pairs, prompt)
         return "0 calls to make: all is recorded"
 
     def score(self, pairs, prompt="llm_only", retry=(), first=0, ask=True, examples=None):
-        """Return the table of recorded verdicts, as `Judge.score` does; what is missing is an error, if `ask`."""
+        """Return the table of recorded verdicts, as `Judge.score` does; what is missing is an error, if `ask`.
+
+        DreError, too, where the prompt or a pair's texts are not those of the recording.
+        """
         if examples is not None:
             raise DreError(f"{self.spec} was shown no examples that could be chosen here: use a live judge")
-        ids = [row["pair_id"] for row in rows_of(pairs)]
-        name = getattr(prompt, "name", None) or Path(prompt).stem
+        rows, prompt = rows_of(pairs), self.prompt(prompt)
+        name = getattr(prompt, "name", prompt)
         repeats = list(range(self.repeat + first, self.repeat + first + self.repeats))
         known = [self._records.get((name, repeat), {}) for repeat in repeats]
-        lacking = [pair_id for pair_id in ids if not all(pair_id in of_repeat for of_repeat in known)]
+        lacking = [row["pair_id"] for row in rows if not all(row["pair_id"] in of_repeat for of_repeat in known)]
         if ask and lacking:
-            which = f"prompt {name}, repeats {repeats}, for {len(lacking)} of {len(ids)} pairs, first {lacking[0]}"
+            which = f"prompt {name}, repeats {repeats}, for {len(lacking)} of {len(rows)} pairs, first {lacking[0]}"
             raise DreError(f"{self.spec} lacks {which}: score recorded pairs only, or use a live judge")
+        there = [row for row in rows if any(row["pair_id"] in of_repeat for of_repeat in known)]
+        recording.check_texts(self._folder, there)
         said = {}
-        for pair_id in ids:
+        for pair_id in (row["pair_id"] for row in rows):
             given = [of_repeat[pair_id].get for of_repeat in known if pair_id in of_repeat]
             verdicts = [parse.Verdict("ok", get("score"), get("influence"), get("label")) for get in given]
             said[pair_id] = (verdicts, [0.0] * len(verdicts), [])
@@ -64,12 +80,13 @@ class Recorded:
 @functools.lru_cache(maxsize=4)
 def _read(folder):
     """``{(prompt, repeat): {pair_id: record}}``, and the sha256 of the judgements."""
-    path = folder / "judgements.jsonl"
-    manifest, records = json.loads((folder / "manifest.json").read_text(encoding="utf-8")), {}
-    for where, record in files.read_jsonl(path):
+    path, found, what = folder / "judgements.jsonl", {}, "a prompt of the manifest and a pair_id, once a repeat"
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    for line, record in records(path):
+        record = record if isinstance(record, dict) else {}
         name, pair_id, repeat = record.get("prompt"), record.get("pair_id"), record.get("repeat", 0)
-        of_repeat = records.setdefault((name, repeat), {})
+        of_repeat = found.setdefault((name, repeat), {})
         if name not in manifest["prompts"] or not isinstance(pair_id, str) or pair_id in of_repeat:
-            raise DreError(f"{where}: expected a prompt of the manifest and a pair_id, each repeat of a pair once")
+            raise DreError(f"{path}:{line}: expected {what}")
         of_repeat[pair_id] = record
-    return records, hashlib.sha256(path.read_bytes()).hexdigest()
+    return found, hashlib.sha256(path.read_bytes()).hexdigest()

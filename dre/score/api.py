@@ -1,5 +1,6 @@
 """The metric: a trained SLM, a judge, or both fused, as Table 4 names the methods."""
 
+import difflib
 import hashlib
 import json
 import sys
@@ -10,16 +11,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dre import __version__, judges
+from dre import __version__, judges, readers
 from dre import fusion as fusions
 from dre.calibrated import Calibrated
 from dre.errors import DreError
 from dre.fetch import REPOSITORY
 from dre.judges import prompts
-from dre.score import io
-from dre.slm.model import DEFAULT, SLM, native_bf16
+from dre.report import signature
+from dre.slm.model import DEFAULT, SLM, context_text, native_bf16
 
-#: method -> what it needs
+#: method -> what it needs; as the papers call them, but for the judge alone (their Non-DRE)
 METHODS = {
     "slm": ("slm",),
     "slide": ("slm", "judge"),
@@ -27,8 +28,20 @@ METHODS = {
     "in_dre": ("slm", "judge", "accuracies"),
     "dre": ("slm", "judge", "accuracies"),
     "calibrated": ("slm", "judge", "fusion"),
-    "non_dre": ("judge",),
+    "judge": ("judge",),
 }
+ALIASES = {"non_dre": "judge"}
+#: method -> what its scores are
+SCALES = {
+    "slm": "about 0 to 2",
+    "slide": "0 to 2",
+    "ex_dre": "about 0 to 10",
+    "in_dre": "0 to 5",
+    "dre": "about 0 to 10",
+    "calibrated": "in standard deviations, 0 is an ordinary pair",
+    "judge": "0 to 5",
+}
+WORDS = {"judge": "a judge", "accuracies": "the accuracies of SLM and LLM", "fusion": "a fusion that was learned"}
 COLUMNS = (
     "line id system context_id distance s_d s_p score_slm score_llm s_inf s_c case z_slm z_llm score status reason"
 )
@@ -44,22 +57,27 @@ class DRE:
         self.accuracies, self.fusion, self.bf16 = accuracies, fusion, bf16
 
     @classmethod
-    def load(cls, slm=None, judge=None, method="slm", prompt=None, accuracies=None, fusion=None, bf16=False, **options):
+    def load(cls, slm=None, judge=None, method=None, prompt=None, accuracies=None, fusion=None, bf16=False, **options):
         """Load the metric; DreError if something is not given, not there or damaged.
 
-        `METHODS` says what a method needs. ``slm`` is what `find` finds, None the one that comes with the package;
-        ``judge`` what `dre.judges.open` takes, with
-        ``options``, or returns; ``prompt`` the name or file of another than the method's own; ``accuracies`` are
+        `METHODS` says what a method needs; without one it is the judge alone if there is a judge, else the SLM.
+        ``slm`` is what `find` finds, None the one that comes with the package; ``judge`` what `dre.judges.open` takes
+        (with ``options``) or returns; ``prompt`` the name or file of another than the method's own; ``accuracies`` are
         those of SLM and LLM in [0, 1]; ``fusion`` is a file that ``dre calibrate`` wrote; with ``bf16`` embeddings are
         made in bfloat16: faster where the hardware multiplies it itself, and less exact.
         """
-        check(method, judge, prompt, accuracies, fusion, bf16)
+        for name in options:
+            near = difflib.get_close_matches(name, (*WORDS, "slm", "method", "prompt", "bf16"), 1, 0.75)
+            if near or judge is None or hasattr(judge, "score"):
+                what = f"did you mean {near[0]}?" if near else "only a judge that is opened here takes other options"
+                raise DreError(f"there is no option {name!r}: {what}")
+        method = check(method, judge, prompt, accuracies, fusion, bf16)
         learned = Calibrated.load(fusion) if fusion else None
         if judge:
             prompt = prompts.load(prompt or ("dre" if "accuracies" in METHODS[method] else "llm_only"))
             if prompt.kind != "score":
                 raise DreError(f"prompt {prompt.name!r} asks for a {prompt.kind}: expected one that asks for a score")
-            judge = judges.open(judge, **options) if isinstance(judge, str) else judge
+            judge = judge if hasattr(judge, "score") else judges.open(judge, **options)
         model = SLM.load(find(slm)) if "slm" in METHODS[method] else None
         if bf16:
             if not native_bf16():
@@ -91,11 +109,11 @@ class DRE:
         }
 
     def score_pairs(self, pairs, progress=False):
-        """Score a table of pairs that `dre.score.io` made; DreError if the judge stops before the end.
+        """Score a table of pairs that `dre.readers` made; DreError if the judge stops before the end.
 
         Returns one row per pair, in their order, with `COLUMNS` and, of a model that stores a threshold, ``accepted``.
         ``status`` is ``ok``, or what became of the judge's reply (``malformed, refused, truncated, empty, error``),
-        which leaves ``score`` missing; ``reason`` says why, or that a text was cut.
+        which leaves ``score`` missing; ``reason`` says why, or that texts were cut.
         """
         table = pairs.assign(status="ok", reason="")
         if self.slm is not None:
@@ -104,7 +122,8 @@ class DRE:
             table = self._large(table)
         table = self._fused(table).reindex(columns=COLUMNS.split())
         if self.slm is not None and "threshold" in self.slm.provenance:
-            table["accepted"] = table["score_slm"] >= self.slm.provenance["threshold"]
+            accepted = table["score_slm"] >= self.slm.provenance["threshold"]
+            table["accepted"] = accepted.astype("bool[pyarrow]")  # whose values are Python's
         return table
 
     def _small(self, table, progress):
@@ -114,34 +133,41 @@ class DRE:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=r".*response\(s\) have more than")  # the reason says it
             scored = [self.slm.score(block, progress=progress and sys.stderr.isatty()) for block in blocks]
-        said = f"the response is cut after {self.slm.encoder.max_seq_length} tokens"
-        scored = pd.concat(scored).assign(reason=np.where(self.slm.cut(distinct["response"]), said, ""))
+        scored = pd.concat(scored).assign(reason=self._cut(distinct))
         scored = distinct[["pair_id", "context", "response"]].merge(scored).drop(columns="pair_id")
         return table.drop(columns="reason").merge(scored, on=["context", "response"], how="left")
+
+    def _cut(self, pairs):
+        """What the SLM does not read of each pair, in words."""
+        tokenizer, limit = self.slm.encoder.tokenizer, self.slm.encoder.max_seq_length
+        separator = getattr(tokenizer, "sep_token", None) or "\n"
+        distinct = pairs["context"].unique()
+        cut = {turns: self.slm.context(turns) != context_text(turns, separator, sys.maxsize) for turns in distinct}
+        of_context = np.where(pairs["context"].map(cut), f"the context is cut: only its last {limit} tokens count", "")
+        of_response = np.where(self.slm.cut(pairs["response"]), f"the response is cut after {limit} tokens", "")
+        return ["; ".join(filter(None, parts)) for parts in zip(of_response, of_context)]
 
     def _large(self, table):
         """Add the judge's numbers, and what became of its replies."""
         shown = table
-        if self.slm is not None:
-            shown = table.assign(s_d=table["s_d"].round(DIGITS), s_p=table["s_p"].round(DIGITS))
-            shown["score_slm"] = (1 - shown["s_d"] + shown["s_p"]).round(DIGITS)
+        if self.slm is not None:  # a distance and a probability for the prompt, whatever the recipe
+            s_d, s_p = (table[name].clip(0, 1).round(DIGITS) for name in ("s_d", "s_p"))
+            shown = table.assign(s_d=s_d, s_p=s_p, score_slm=(1 - s_d + s_p).round(DIGITS))
         if self.accuracies:
             shown = shown.assign(slm_accuracy=self.accuracies[0], llm_accuracy=self.accuracies[1])
-        if self.judge.spec.startswith("recorded:"):
-            if shown["id"].duplicated().any():
-                raise DreError(f"{self.judge.spec} knows a pair by its id: make ids unique, also between systems")
-            shown = shown.assign(pair_id=shown["id"])
+        if self.judge.spec.startswith("recorded:") and shown["id"].duplicated().any():
+            raise DreError(f"{self.judge.spec} knows a pair by its id: make ids unique, also between systems")
         said = self.judge.score(shown, self.prompt).set_index(table.index)
         if self.judge.last.stopped == "budget":
             said = f"stopped before ${self.judge.max_usd:g} would be passed: every reply is stored"
-            raise DreError(f"{said}, run the same command with a larger --max-usd to go on")
+            raise DreError(f"{said}, and the same with a larger ceiling goes on")
         llm = fusions.to_llm_scale(said["score_llm"].where(said["status"] == "ok"), *self.prompt.scale)
         reason = said["reason"].where(said["reason"].fillna("") != "", table["reason"])
         return table.assign(score_llm=llm, s_inf=said["s_inf"], status=said["status"], reason=reason)
 
     def _fused(self, table):
         """Add ``score``, and what the method shows beside it."""
-        if self.method in ("slm", "non_dre", "in_dre"):
+        if self.method in ("slm", "judge", "in_dre"):
             return table.assign(score=table["score_slm" if self.method == "slm" else "score_llm"])
         slm, llm, s_d, s_p = (table[name] for name in ("score_slm", "score_llm", "s_d", "s_p"))
         if self.method == "slide":
@@ -170,25 +196,38 @@ class DRE:
         found |= {name: version(name) for name in ("torch", "sentence-transformers", "transformers")}
         return {name: " ".join(str(text).replace("|", "/").split()) for name, text in found.items()}
 
+    @property
+    def scale(self):
+        """What the scores are, in words."""
+        threshold = self.slm.provenance.get("threshold") if self.slm is not None else None
+        said = "" if threshold is None else f"; accepted: score slm from {threshold:.3f} on"
+        return f"{SCALES[self.method]}, higher is better{said}"
+
     def signature(self, data=None):
         """Return the line to print beside a score."""
-        return "|".join(f"{name}:{text}" for name, text in self.parts(data).items())
+        return signature(self.parts(data))
 
 
-def check(method, judge=None, prompt=None, accuracies=None, fusion=None, bf16=False):
-    """Refuse settings that do not fit together, before anything is loaded."""
+def check(method=None, judge=None, prompt=None, accuracies=None, fusion=None, bf16=False):
+    """Return the method that is meant; DreError for settings that do not fit together, before anything is loaded."""
+    method = ALIASES.get(method, method) or ("judge" if judge else "slm")
     if method not in METHODS:
         raise DreError(f"method is {method!r}: expected one of {', '.join(METHODS)}")
     needs, given = METHODS[method], {"judge": judge, "accuracies": accuracies or prompt, "fusion": fusion}
-    lacking = [name for name in needs if name in given and not given[name]]
-    idle = [name for name in ("judge", "fusion") if given[name] and name not in needs]
-    idle += ["bf16"] if bf16 and ("slm" not in needs or "accuracies" in needs) else []  # no SLM, or shown its numbers
-    if lacking or idle:
-        what = f"give --{lacking[0]}" if lacking else f"leave --{idle[0]} out"
-        wants = ", ".join(f"--{name}" for name in needs if name in given) or "nothing else"
-        raise DreError(f"method {method} needs {wants}: {what}")
+    if lacking := [name for name in needs if name in given and not given[name]]:
+        wants = " and ".join(WORDS[name] for name in needs if name in given)
+        raise DreError(f"method {method} needs {wants}: give {lacking[0]}")
+    if judge and "judge" not in needs:
+        raise DreError(f"method {method} asks no judge: leave it out, or choose method judge (it alone) or ex_dre")
+    if fusion and "fusion" not in needs:
+        raise DreError(f"method {method} has no use for a fusion: leave it out, or choose method calibrated")
+    if prompt and "judge" not in needs:
+        raise DreError(f"method {method} asks no judge, so there is nothing to prompt: leave the prompt out")
+    if bf16 and ("slm" not in needs or "accuracies" in needs):  # no SLM, or its numbers are shown
+        raise DreError(f"method {method} has no use for bf16: leave it out")
     if accuracies and not (len(accuracies) == 2 and all(0 <= one <= 1 for one in accuracies)):
         raise DreError(f"accuracies are {accuracies}: expected those of SLM and LLM in [0, 1], such as 0.88,0.98")
+    return method
 
 
 def find(name):
@@ -208,16 +247,18 @@ def find(name):
         return name
     there = ", ".join(f"{path.name} ({path.parent.parent.name})" for path in found or sorted(trained))
     what = "a folder, owner/name on the Hub, or the beginning of one of"
-    raise DreError(f"{len(found)} SLMs are named {name!r}: expected {what}: {there or 'none is trained'}")
+    many = f"{len(found)} SLMs are" if found else "no SLM is"
+    raise DreError(f"{many} named {name!r}: expected {what}: {there or 'none is trained'}")
 
 
 def _pairs(contexts, responses, references=None, ids=None, systems=None):
-    """Checked pairs of sequences from Python, as `dre.score.io.pairs` makes them of a file."""
+    """Checked pairs of sequences from Python, as `dre.readers.pairs` makes them of a file."""
     given = {"context": contexts, "response": responses, "reference": references, "id": ids, "system": systems}
     given = {name: list(values) for name, values in given.items() if values is not None}
     if len(lengths := {len(values) for values in given.values()}) > 1 or not given["response"]:
         raise DreError(f"sequences of lengths {sorted(lengths)}: expected one of each per pair, and one pair at least")
-    pairs, bad = io.pairs(enumerate(dict(zip(given, values)) for values in zip(*given.values())))
+    records = (dict(zip(given, values)) for values in zip(*given.values()))
+    pairs, bad = readers.pairs(enumerate(records, 1))
     if bad:
         raise DreError(f"pair {bad[0]['line']}: {bad[0]['reason']}")
     return pairs

@@ -1,66 +1,104 @@
 """Means of systems over contexts: intervals, paired permutation tests, and a ranking whose ties are honest."""
 
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
-from scipy.stats import permutation_test
 
 from dre import stats
 
 #: columns whose means are given
 MEASURES = ("score", "score_slm", "s_d", "s_p", "score_llm", "s_inf")
-RESAMPLES, PERMUTATIONS, AT_ONCE = 2000, 10_000, 250
+RESAMPLES, PERMUTATIONS, AT_ONCE = 2000, 10_000, 500
+EXACT = 13  # so many contexts, or fewer, are swapped in all 2^n ways, which are no more than PERMUTATIONS
 GROUPS = 4000  # more contexts are resampled in so many groups, each context whole, which bounds time and memory
 
 
 def summarise(table, seed=0):
     """Say what a table of scores says about its systems; resampled are contexts, since responses share them.
 
-    Returns ``rows, contexts``; ``systems``, one dict per system, the best first: ``system, n`` (scored), ``n_missing,
-    statuses, accepted`` (a share), the `MEASURES` that have values with ``_low`` and ``_high`` (95 %), ``rank,
-    rank_last``; and ``comparisons``, see `compare`. What is undefined is None.
+    Returns ``rows, contexts, shared_contexts`` (those with a score of every system); ``systems``, one dict per system,
+    the best first: ``system, n`` (scored), ``n_missing, statuses, accepted`` (a share), the `MEASURES` that have values
+    with ``_low`` and ``_high`` (95 %), ``rank, rank_last``; and ``comparisons``, see `compare`. What is undefined is
+    None.
     """
-    unit = pd.Series(pd.factorize(table["context_id"])[0] % GROUPS, table.index)
-    systems, means = [], {}
+    unit, names = pd.factorize(table["context_id"])
+    grouped, systems = table.groupby([unit % GROUPS, "system"]), []
     for name, rows in table.groupby("system"):
-        statuses, within = rows["status"].value_counts().to_dict(), unit[rows.index]
+        statuses = rows["status"].value_counts().to_dict()
         row = {"system": name, "n": statuses.get("ok", 0), "n_missing": len(rows) - statuses.get("ok", 0)}
-        row |= {"statuses": statuses} | ({"accepted": rows["accepted"].mean()} if "accepted" in rows else {})
-        for measure in MEASURES:
-            if rows[measure].notna().any():
-                row |= _mean(rows[measure], within, measure, seed)
-        systems.append(row)
-        means[name] = rows["score"].groupby(within).mean()
-    comparisons = compare(pd.DataFrame(means), seed)
+        systems.append(row | {"statuses": statuses})
+        if "accepted" in rows:
+            systems[-1]["accepted"] = float(rows["accepted"].mean())
+    drawn = _resamples(min(len(names), GROUPS), seed)
+    for measure in MEASURES:
+        sums, counts = (getattr(grouped[measure], how)().unstack(fill_value=0) for how in ("sum", "count"))
+        found = zip(systems, counts.sum(), *_means(sums.to_numpy(), counts.to_numpy(), drawn))
+        for row, n, *numbers in found:
+            row |= dict(zip((measure, f"{measure}_low", f"{measure}_high"), numbers)) if n else {}
+    comparisons = compare(grouped["score"].mean().unstack(), seed, drawn)
+    scored = table[table["score"].notna()].groupby("context_id")["system"].nunique()
     found = {"systems": rank(systems, comparisons), "comparisons": comparisons}
     for name, rows in found.items():  # as JSON has them, without NaN
         found[name] = [{key: None if value != value else value for key, value in row.items()} for row in rows]
-    return {"rows": len(table), "contexts": table["context_id"].nunique()} | found
+    shared = int((scored == len(systems)).sum())
+    return {"rows": len(table), "contexts": len(names), "shared_contexts": shared} | found
 
 
-def _mean(values, contexts, name, seed):
-    found = stats.mean(values, contexts, RESAMPLES, seed)
-    return {name: found["mean"], f"{name}_low": found["low"], f"{name}_high": found["high"]}
+def _resamples(n, seed):
+    """How often each of n groups is in the data and in each resample: (1 + RESAMPLES, n)."""
+    drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=RESAMPLES)
+    return np.vstack([np.ones(n), drawn])
 
 
-def compare(means, seed=0):
+def _means(sums, counts, drawn):
+    """Means of columns, given as sums and counts by group (groups, k), and the ends of their intervals: three (k,)."""
+    with np.errstate(invalid="ignore"):
+        found = (drawn @ sums) / (drawn @ counts)
+    ends = np.full((2, found.shape[1]), np.nan)
+    for k in np.flatnonzero((counts > 0).sum(axis=0) > 1):
+        known = found[1:, k][~np.isnan(found[1:, k])]  # a resample may hold no context of a system
+        ends[:, k] = np.quantile(known, [stats.LEVEL / 2, 1 - stats.LEVEL / 2])
+    return found[0], *ends
+
+
+def compare(means, seed=0, drawn=None):
     """Compare every two systems on the contexts that both answered.
 
     ``means`` has one row per context, one column per system: its mean score there, NaN where it has none. Returns one
     dict per two systems: ``a, b, difference`` (mean over contexts of a minus b) with ``_low, _high`` (95 %, bootstrap),
     ``p_permutation`` (two-sided), ``p_holm`` (corrected over all of them), ``n_contexts``; NaN with fewer than two.
     """
-    found = []
-    for a, b in combinations(means, 2):
-        d = (means[a] - means[b]).dropna().to_numpy()
-        row = {"a": a, "b": b, **_mean(d, np.arange(len(d)), "difference", seed), "p_permutation": np.nan}
-        if len(d) > 1:  # swapping the two within a context flips the sign of their difference
-            swap = {"permutation_type": "samples", "n_resamples": PERMUTATIONS, "batch": AT_ONCE, "rng": seed}
-            row["p_permutation"] = permutation_test((d,), np.mean, vectorized=True, **swap).pvalue
-        found.append(row | {"n_contexts": len(d)})
-    adjusted = stats.holm([row["p_permutation"] for row in found])
-    return [row | {"p_holm": float(p)} for row, p in zip(found, adjusted)]
+    if means.shape[1] < 2:
+        return []
+    drawn = _resamples(len(means), seed) if drawn is None else drawn
+    d = np.stack([(means[a] - means[b]).to_numpy(float) for a, b in combinations(means, 2)], axis=1)
+    seen, d = ~np.isnan(d), np.nan_to_num(d)
+    p = _permuted(d, seen, seed)
+    difference, low, high = _means(d, seen, drawn)
+    rows = pd.DataFrame(list(combinations(means, 2)), columns=["a", "b"])
+    rows = rows.assign(difference=difference, difference_low=low, difference_high=high)
+    rows = rows.assign(p_permutation=p, p_holm=stats.holm(p), n_contexts=seen.sum(axis=0))
+    return rows.to_dict("records")
+
+
+def _permuted(d, seen, seed):
+    """Two-sided p of the mean of each column of differences (contexts, k), 0 where none is ``seen``.
+
+    Swapping two systems in a context flips the sign of their difference there: in all ways where a column has few
+    contexts, else in random ones, the same for all columns, where the data count as one more.
+    """
+    p, n = np.full(d.shape[1], np.nan), seen.sum(axis=0)
+    least = np.abs(d.sum(axis=0)) - 1e-10 * np.abs(d).sum(axis=0)  # equal sums may differ by rounding
+    for k in np.flatnonzero((n > 1) & (n <= EXACT)):
+        signs = np.array(list(product((1, -1), repeat=n[k])))
+        p[k] = (np.abs(signs @ d[seen[:, k], k]) >= least[k]).mean()
+    many, hits, draw = np.flatnonzero(n > EXACT), 0, np.random.default_rng(seed)
+    for _ in range(PERMUTATIONS // AT_ONCE if len(many) else 0):
+        signs = 2.0 * draw.integers(0, 2, (AT_ONCE, len(d)), dtype=np.int8) - 1
+        hits += (np.abs(signs @ d[:, many]) >= least[many]).sum(axis=0)
+    p[many] = (1 + hits) / (1 + PERMUTATIONS)
+    return p
 
 
 def rank(systems, comparisons):

@@ -32,11 +32,13 @@ def compare(judge, sets=SETS, n=120, repeats=2, seed=0, prompt="llm_only", resam
     with its interval, and ``pairs``, how many it takes to show a difference of 0.05 at 5 % with power 80 %. Intervals
     are of 95 %, over contexts. And a dict: ``pairs`` scored of those drawn, ``retest`` (Spearman of first and second
     replies, mean over sets), ``malformed`` (share of replies without a score), ``usd`` and ``seconds`` per 1,000
-    replies (NaN where unknown or nothing was asked), ``calls, spent, stopped``.
+    replies (NaN where unknown or nothing was asked), ``calls, spent, stopped``, ``constant`` (the one score of a set
+    all of whose pairs got it, by set: there is no correlation then).
     """
     if unknown := [name for name in sets if name not in ratings.RATED]:
         raise DreError(f"no rated set {unknown[0]!r}: the sets are {', '.join(ratings.RATED)}")
     found, retests, asked, did = [], [], [], {"calls": 0, "spent": 0.0, "stopped": "", "seconds": 0.0}
+    did["constant"] = {}
     for i, name in enumerate(sets):
         rows, replies = sample(name, n // len(sets) + (i < n % len(sets)), seed), []
         for repeat in range(repeats):
@@ -47,12 +49,15 @@ def compare(judge, sets=SETS, n=120, repeats=2, seed=0, prompt="llm_only", resam
             did["stopped"] = did["stopped"] or judge.last.stopped
         asked += replies
         first, *again = (frame["score_llm"].to_numpy() for frame in replies)
+        if len(given := set(first[~np.isnan(first)])) == 1:
+            did["constant"][name] = given.pop()
         retests += [pd.Series(first).corr(pd.Series(other), method="spearman") for other in again]
         table = others.scores(name).drop(columns="pair_id").loc[rows.index]
         table.insert(0, judge.spec, first)
         found.append((table, rows["human"].to_numpy(), rows["context_id"].to_numpy()))
     known = [column for column in found[0][0] if all(column in table for table, *_ in found)]
-    r = np.mean([_draws(table[known], *people, resamples, i) for i, (table, *people) in enumerate(found)], axis=0)
+    with np.errstate(invalid="ignore"):
+        r = np.mean([_draws(table[known], *people, resamples, i) for i, (table, *people) in enumerate(found)], axis=0)
     scored = sum(int(table[judge.spec].notna().sum()) for table, *_ in found)
     rows = [_row(name, r[:, j], r[:, 0], scored) for j, name in enumerate(known)]
     replies = pd.concat(asked)
@@ -71,13 +76,14 @@ def _draws(table, human, contexts, resamples, seed):
 
 def _row(name, r, asked, scored):
     """One row of the table, from the correlations of a judge and of the judge asked, in the data and in resamples."""
-    row = {"judge": name, "spearman": r[0]} | _ends("spearman", r)
-    gap = r - asked
-    if not gap.any():
+    row, gap = {"judge": name, **_found("spearman", r)}, r - asked
+    if not gap.any() or np.isnan(gap[0]):  # the judge itself, its own recording, or one without a correlation
         return row | {"difference": np.nan, "pairs": np.nan}
-    needed = int(np.ceil(scored * (POWER * np.nanstd(gap[1:]) / SHOWN) ** 2))
-    return row | {"difference": gap[0]} | _ends("difference", gap) | {"pairs": needed}
+    needed = np.ceil(scored * (POWER * np.nanstd(gap[1:]) / SHOWN) ** 2)
+    return row | _found("difference", gap) | {"pairs": int(needed)}
 
 
-def _ends(name, r):
-    return dict(zip((f"{name}_low", f"{name}_high"), np.nanquantile(r[1:], [0.025, 0.975])))
+def _found(name, r):
+    """A number of the data with the ends of its interval; NaN where there is none."""
+    low, high = (np.nan, np.nan) if np.isnan(r[0]) else np.nanquantile(r[1:], [0.025, 0.975])
+    return {name: r[0], f"{name}_low": low, f"{name}_high": high}

@@ -1,0 +1,230 @@
+"""Files of responses, read alike by every command: JSON Lines, a JSON array, CSV or TSV, Parquet.
+
+The form is told by a name's ending, also before ``.gz``; of standard input, ``-``, by how it begins.
+"""
+
+import ast
+import codecs
+import csv
+import gzip
+import hashlib
+import io
+import json
+import numbers
+import re
+import sys
+import zlib
+from itertools import groupby
+from pathlib import Path
+
+import pandas as pd
+import pyarrow
+import pyarrow.parquet
+
+from dre.errors import DreError
+
+FIELDS = ("context", "response", "reference", "id", "system")
+ENDINGS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
+HALF = re.compile("[\ud800-\udfff]")  # of a character, which no tokeniser takes
+UNSPOKEN = ("system", "developer", "tool", "function")  # roles of chat messages that are no turn
+
+
+def add_options(parser, optional=False):
+    """Add a file of responses and the options that say how it is read."""
+    about = "context (turns or chat messages), response, and if there are any: id (or pair_id), system, reference; "
+    about += "JSONL, JSON, CSV, TSV or Parquet, - for standard input"
+    parser.add_argument("input", help=about, nargs="?" if optional else None)
+    parser.add_argument("--field", action="append", default=[], metavar="NAME=COLUMN", help="context=history: its name")
+    parser.add_argument("--skip-bad", action="store_true", help="leave records out that cannot be read, and go on")
+
+
+def read(args, needs=("context", "response"), whole=False):
+    """Return (pairs, bad, sha256 of the file) for the options of `add_options`, see `pairs`; DreError if there is none.
+
+    Without ``--skip-bad`` a bad record is a DreError, too.
+    """
+    fields, data = dict(text.partition("=")[::2] for text in args.field), content(args.input)
+    if fields.keys() - set(FIELDS) or not all(fields.values()):
+        raise DreError(f"--field {' '.join(args.field)}: expected NAME=COLUMN with one of {', '.join(FIELDS)}")
+    found, bad = pairs(records(args.input, data), fields, needs, whole)
+    if bad and not args.skip_bad:
+        more = f" (and {len(bad) - 1:,} more bad)" if len(bad) > 1 else ""
+        what = "--field says which column is which, --skip-bad leaves bad records out"
+        raise DreError(f"{args.input}:{bad[0]['line']}: {bad[0]['reason']}{more}; {what}")
+    if not len(found):
+        raise DreError(f"{args.input}: there is no pair ({len(bad)} bad record(s)): expected at least one")
+    return found, bad, hashlib.sha256(data).hexdigest()
+
+
+def content(path):
+    """Return the bytes of a file, of standard input for ``-``; DreError if it cannot be read."""
+    try:
+        return sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise DreError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def records(path, data=None):
+    """Yield (line, record) of a file: a dict, or what stands there instead; DreError if it cannot be read.
+
+    ``data`` are its bytes, if they are known. Where there are no lines, as in Parquet, records are counted from 1.
+    """
+    data = content(path) if data is None else data
+    ending = Path(str(path).removesuffix(".gz")).suffix
+    if str(path) != "-" and ending not in ENDINGS:
+        raise DreError(f"{path}: expected a file whose name ends in {', '.join(ENDINGS)}, or - for standard input")
+    try:
+        data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+        if ending == ".parquet" or data.startswith(b"PAR1"):
+            yield from enumerate(pyarrow.parquet.read_table(pyarrow.BufferReader(data)).to_pylist(), 1)
+            return
+        utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        text = data.decode("utf-16" if utf16 else "utf-8-sig")
+        ending = ending or {"[": ".json", "{": ".jsonl"}.get(text.lstrip()[:1], ".csv")
+        if ending == ".json" and not text.lstrip().startswith("{"):  # else it holds lines, whatever it is called
+            yield from enumerate(json.loads(text), 1)
+        else:
+            yield from _jsonl(text) if ending in (".jsonl", ".json") else _csv(text)
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise DreError(f"{path}:{line}: not UTF-8: save the file as UTF-8") from None
+    except (OSError, EOFError, ValueError, TypeError, RecursionError, csv.Error, zlib.error) as error:
+        raise DreError(f"{path}: cannot be read ({error})") from None
+
+
+def _jsonl(text):
+    for number, line in enumerate(text.split("\n"), 1):  # only there a line ends: texts hold other ends of lines
+        if line.strip():
+            try:
+                yield number, json.loads(line)
+            except (ValueError, RecursionError):
+                yield number, line
+
+
+def _csv(text):
+    """Records of CSV with commas, semicolons or tabs, as spreadsheet programs write it; one may be several lines."""
+    separator = max(",;\t", key=text.lstrip().partition("\n")[0].count)
+    reader, names, end = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True), None, 0
+    for cells in reader:
+        start, end = end + 1, reader.line_num
+        if names is None and any(cells):
+            names = [name.strip() for name in cells]
+        elif any(cells):  # no blank line
+            yield start, dict(zip(names, cells)) if len(cells) == len(names) else cells
+
+
+def pairs(records, fields=None, needs=("context", "response"), whole=False):
+    """Return (pairs, bad) of what `records` yields; ``fields`` says which of `FIELDS` has which other name there.
+
+    ``pairs`` is a table with ``line``, `FIELDS`, ``context_id`` (equal for equal turns) and ``pair_id`` (the id, with
+    the system's name before it where systems share ids), with ``whole`` also every other column; ``bad`` has
+    ``line, reason, content`` of each record that cannot be used, because it lacks what it ``needs``, for example.
+    """
+    rows, bad, seen = [], [], {}
+    for line, record in records:
+        try:
+            row = _pair(record, line, fields or {}, needs)
+            first = seen.setdefault((row["system"], row["id"]), line)
+            if first != line:
+                raise ValueError(f"id {row['id']!r} is line {first}'s: make ids unique in a system, or leave them out")
+            rows.append((record if whole else {}) | row)
+        except ValueError as error:
+            bad.append({"line": line, "reason": str(error), "content": record})
+    found = pd.DataFrame(rows) if rows else pd.DataFrame(columns=["line", *FIELDS])
+    texts = [json.dumps(turns).encode() for turns in found["context"]]
+    found["context_id"] = [hashlib.sha256(text).hexdigest()[:16] for text in texts]
+    shared = found["id"].duplicated(keep=False)
+    found["pair_id"] = found["id"].mask(shared, found["system"] + "/" + found["id"])
+    return found, bad
+
+
+def _pair(record, line, fields, needs):
+    """The pair of a record; ValueError says what was found and expected."""
+    if not isinstance(record, dict):
+        raise ValueError("no record: expected one JSON object per line, or as many cells as the header has")
+    given = {field: record.get(fields.get(field, field)) for field in FIELDS}
+    if absent(given["context"]) and "messages" in record:
+        given |= _of_messages(record["messages"], given["response"])
+    if absent(given["id"]):
+        given["id"] = record.get("pair_id")
+    found = {"line": line, "context": turns_of(given["context"]), "response": given["response"]}
+    wrong = {"context": not _are_turns(found["context"]), "response": not _is_text(found["response"])}
+    for field, expected in (("context", "turns, oldest first, or chat messages"), ("response", "a text")):
+        if wrong[field] and (field in needs or not absent(given[field])):
+            has = ", ".join(map(str, record)) or "nothing"
+            raise ValueError(f"{field} is {given[field]!r:.60}: expected {expected}; the record has {has:.200}")
+    instead = {"reference": None, "id": str(line), "system": ""}
+    return found | {field: _name(field, given[field], default) for field, default in instead.items()}
+
+
+def _name(field, value, default):
+    """A text that may be absent; a whole number is one, too."""
+    if absent(value):
+        return default
+    value = str(value) if isinstance(value, numbers.Integral) else value
+    if not _is_text(value):
+        raise ValueError(f"{field} is {value!r:.60}: expected a text, or nothing")
+    return value
+
+
+def _is_text(value):
+    return isinstance(value, str) and bool(value.strip()) and not HALF.search(value)
+
+
+def _are_turns(turns):
+    return isinstance(turns, tuple) and all(isinstance(t, str) for t in turns) and _is_text("".join(turns))
+
+
+def turns_of(value):
+    """Return the turns of a list, of chat messages, of either written out, or of a text with one turn per line.
+
+    Of messages, several of one role in a row are one turn, and instructions and tools are none. Else what was given.
+    """
+    if isinstance(value, str):
+        written = _written(value)
+        value = [turn.strip() for turn in value.split("\n") if turn.strip()] if written is None else written
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, (list, tuple)) and value and all(isinstance(one, dict) for one in value):
+        value = [" ".join(texts) for _, texts in _spoken(value)]
+    return tuple(value) if isinstance(value, (list, tuple)) else value
+
+
+def _written(text):
+    """The list of texts or messages that a text is, as JSON or Python writes it; else None."""
+    for load in (json.loads, ast.literal_eval) if text.startswith("[") else ():
+        try:
+            found = load(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        if isinstance(found, list) and {type(one) for one in found} in ({str}, {dict}):
+            return found
+    return None
+
+
+def _of_messages(messages, response):
+    """Context and response of a chat: the response is the last thing that the assistant says, if none is given."""
+    turns = list(_spoken(messages if isinstance(messages, list) else []))
+    if absent(response):
+        while turns and turns[-1][0] != "assistant":
+            turns.pop()
+        response = " ".join(turns.pop()[1]) if turns else None
+    return {"context": [" ".join(texts) for _, texts in turns], "response": response}
+
+
+def _spoken(messages):
+    """Yield (role, texts) of chat messages as OpenAI has them, each role as long as it speaks."""
+    said = []
+    for one in messages:
+        role, text = (one.get("role"), one.get("content")) if isinstance(one, dict) else (None, None)
+        if isinstance(text, list):  # of parts
+            text = " ".join(str(part["text"]) for part in text if isinstance(part, dict) and "text" in part)
+        if not isinstance(role, str) or not (text is None or isinstance(text, str)):
+            raise ValueError(f"a message is {one!r:.60}: expected an object with role and content")
+        if text and role not in UNSPOKEN:
+            said.append((role, text))
+    return [(role, [text for _, text in group]) for role, group in groupby(said, key=lambda each: each[0])]
+
+
+def absent(value):
+    """Nothing, an empty cell, or the NaN that pandas puts into one."""
+    return value is None or value == "" or (isinstance(value, float) and value != value)

@@ -1,0 +1,108 @@
+"""One reader for every command: the forms of a file of responses, and what is said of one that cannot be read."""
+
+import gzip
+import io
+import json
+import sys
+from pathlib import Path
+
+import judge_servers as servers
+import pandas as pd
+import pytest
+
+from dre import readers
+from dre.cli import main
+
+PAIRS = [  # id, context, response
+    ("a", ("Is the shop open?", "Only until noon; then it closes."), "Then I had better hurry."),
+    ("7", ("Señor, have you any tea?",), "Yes; in the blue tin."),
+]
+ROWS = [{"id": id, "context": list(turns), "response": response} for id, turns, response in PAIRS]
+TABLE = pd.DataFrame(ROWS).assign(context=[json.dumps(row["context"]) for row in ROWS])
+
+
+def messages(turns, *more):
+    """A chat as OpenAI has it, the last turn the user's: with instructions, parts, and one role speaking twice."""
+    first, *others = turns
+    roles = ("user", "assistant") if len(turns) % 2 else ("assistant", "user")
+    said = [{"role": roles[i % 2], "content": text} for i, text in enumerate([*turns, *more])]
+    head, _, tail = first.partition(", ")
+    parts = [{"role": roles[0], "content": text} for text in (head + ",", [{"type": "text", "text": tail}])]
+    return [{"role": "system", "content": "Be brief."}, *(parts + said[1:] if tail else said)]
+
+
+def lines(rows):
+    return "\n".join(json.dumps(row) for row in rows).encode()
+
+
+FORMS = {
+    "a.jsonl": b"\n" + lines(ROWS),
+    "pair_id.jsonl": lines([{"pair_id": row["id"] if row["id"] == "a" else 7} | row | {"id": None} for row in ROWS]),
+    "marked.jsonl": b"\xef\xbb\xbf" + lines(ROWS),
+    "array.json": json.dumps(ROWS, indent=1).encode(),
+    "lines.json": lines(ROWS),
+    "messages.jsonl": lines([{"id": i, "messages": messages(turns, said)} for i, turns, said in PAIRS]),
+    "roles.jsonl": lines([row | {"context": messages(row["context"])} for row in ROWS]),
+    "comma.csv": TABLE.to_csv(index=False).encode(),
+    "excel.csv": b"\xef\xbb\xbf" + TABLE.to_csv(index=False, sep=";", lineterminator="\r\n").encode(),
+    "roles.csv": TABLE.assign(context=[str(messages(turns)) for _, turns, _ in PAIRS]).to_csv(index=False).encode(),
+    "tab.tsv": TABLE.to_csv(index=False, sep="\t").encode(),
+    "wide.csv": TABLE.to_csv(index=False, sep="\t").encode("utf-16"),
+    "a.parquet": pd.DataFrame(ROWS).to_parquet(None),
+    "a.csv.gz": gzip.compress(TABLE.to_csv(index=False).encode()),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_form_gives_the_same_pairs_as_a_file_and_as_standard_input(name, tmp_path, monkeypatch):
+    (tmp_path / name).write_bytes(FORMS[name])
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(FORMS[name])))
+    for path in (tmp_path / name, "-"):
+        pairs, bad = readers.pairs(readers.records(path))
+        assert list(pairs[["pair_id", "context", "response"]].itertuples(index=False, name=None)) == PAIRS and not bad
+
+
+def test_the_file_of_the_readme_works_in_every_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    text = readme.split("echo '")[1].split("'")[0]
+    Path("responses.jsonl").write_text(text + "\n")
+    with servers.Server(lambda request: servers.openai('{"score": 4}')) as server:
+        judge = ("--judge", "openai:m", "--base-url", server.url, "--store", "s.sqlite")
+        for action in (["estimate"], ["run", "-o", "o.csv"], ["replay"], ["status"], ["export", "-o", "p.jsonl"]):
+            assert main(["judge", action[0], "responses.jsonl", *action[1:], *judge]) == 0
+        assert main(["judge", "show", "1", "responses.jsonl", *judge]) == 0
+        assert main(["score", "responses.jsonl", "-o", "q.csv", *judge]) == 0
+        assert len(server.requests) == 1
+    said, turns = capsys.readouterr().out, json.loads(text)
+    assert pd.read_csv("o.csv")["pair_id"].tolist() == pd.read_csv("q.csv")["id"].tolist() == [1]
+    assert "0 prompts are in p.jsonl" in said and "dre:judge|" in said
+    shown = said[said.index("--- user ---") : said.index("dre:judge|")]
+    assert turns["context"][1] in shown and turns["response"] in shown  # the prompt as it was sent
+    assert '--- reply 1: ok, from test-model ---\n{"score": 4}' in shown and "status: ok\nscore_llm: 4.0" in shown
+
+
+FAULTS = {
+    b"context,response\n\n\na,b\nc\n": "x.csv:5: no record: expected one JSON object per line, or as many cells",
+    b"dialog,reply\na,b\nc,d\ne,f\n": "x.csv:2: context is None: expected turns, oldest first, or chat messages; "
+    "the record has dialog, reply (and 2 more bad); --field",
+    b'context,response\na,"b\n': "x.csv: cannot be read (unexpected end of data)",
+    b"context,response\na,\xe9\n": "x.csv:2: not UTF-8",
+    b"": "x.csv: there is no pair (0 bad record(s))",
+    b"context,response\n\n": "x.csv: there is no pair (0 bad record(s))",
+}
+
+
+@pytest.mark.parametrize("content", FAULTS)
+def test_a_fault_is_one_sentence_for_every_command(content, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("x.csv").write_bytes(content)
+    for command in (["score", "x.csv", "-o", "o.csv"], ["judge", "estimate", "x.csv", "--judge", "openai:m", "--store", ":memory:"]):
+        assert main(command) == 2
+        assert FAULTS[content] in capsys.readouterr().err
+
+
+def test_pairs_of_systems_that_share_ids_keep_their_names_apart_and_turns_are_no_text():
+    rows = [{"id": 1, "system": system, "context": ["a\x1fb"], "response": "c"} for system in "st"]
+    pairs, _ = readers.pairs(enumerate([*rows, rows[0] | {"id": "2", "context": ["a", "b"]}], 1))
+    assert pairs["pair_id"].tolist() == ["s/1", "t/1", "2"] and pairs["context_id"].nunique() == 2
