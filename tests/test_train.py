@@ -20,9 +20,9 @@ TRAIN, DEV = load("mini", "train"), load("mini", "dev")[:2]
 GRADED = (("it was", 4.5), ("it", 3.0), ("no", 0.5))
 
 
-def beside(n=7):
+def extra(n=7):
     dialogues = [Context("more", str(i), "train", ("do you", f"is it {i}"), (f"it is {i}",)) for i in range(n)]
-    return data.Beside(dialogues, [(str(i), (f"was it {i}",), *one) for i in range(2) for one in GRADED])
+    return data.Extra(dialogues, [(str(i), (f"was it {i}",), *one) for i in range(2) for one in GRADED])
 
 
 def weights(*parts):
@@ -50,7 +50,7 @@ def test_curves_show_that_it_learns_and_a_second_call_only_loads(encoder, tmp_pa
     assert after["contrastive_loss"] < before["contrastive_loss"]
     again = fit(TRAIN[:24], **settings)
     assert again.provenance == slm.provenance and "threshold" in slm.provenance
-    pd.testing.assert_frame_equal(again.score(pairs(DEV)), slm.score(pairs(DEV)), atol=1e-6)
+    pd.testing.assert_frame_equal(again.score(pairs(DEV)), slm.score(pairs(DEV)), atol=1e-5)
     with pytest.raises(DreError, match="holds another model"):
         fit(TRAIN[:24], seed=1, **settings)
 
@@ -87,16 +87,16 @@ def test_released_goes_from_the_encoder_to_the_projection_to_the_classifier(enco
 @pytest.mark.parametrize(("name", "stops"), [("paper", (1, 3)), ("released", (3, 1)), ("graded", (4,))])
 def test_an_interrupted_training_goes_on_and_ends_with_the_same_curve(encoder, tmp_path, monkeypatch, name, stops):
     """Two steps per epoch: interrupted within the first, a later one, or a later stage, once or twice."""
-    extra, epochs, loss = beside() if name == "graded" else None, 1 if name == "released" else 3, train._loss
+    more, epochs, loss = extra() if name == "graded" else None, 1 if name == "released" else 3, train._loss
 
     def learn(out):
-        return fit(TRAIN[:9], DEV, tmp_path / out, recipes.get(name, epochs), 3, encoder, False, extra)
+        return fit(TRAIN[:9], DEV, tmp_path / out, recipes.get(name, epochs), 3, encoder, False, more)
 
     whole = learn("whole")
     for steps in stops:
-        left = iter(range(steps))
-        with monkeypatch.context() as patch, pytest.raises(StopIteration):  # in the middle of a step
-            patch.setattr(train, "_loss", lambda *given, left=left: (next(left), loss(*given))[1])
+        left = [True] * steps
+        with monkeypatch.context() as patch, pytest.raises(IndexError):  # in the middle of a step
+            patch.setattr(train, "_loss", lambda *given, left=left: (left.pop(), loss(*given))[1])
             learn("stopped")
         assert not (tmp_path / "stopped").exists() and (tmp_path / "stopped.work").exists()
     slm = learn("stopped")
@@ -124,7 +124,7 @@ def test_several_processes_train_what_one_does(encoder, tmp_path):
 def test_everything_that_decides_a_training_is_in_its_fingerprint():
     made_of = {"train": TRAIN[:3], "dev": [], "recipe": recipes.get("graded"), "seed": 0, "encoder": "minilm"}
     others = {"train": TRAIN[:2], "dev": DEV, "recipe": recipes.get("graded", epochs=1), "seed": 1, "encoder": "b"}
-    changed = [made_of | {name: value} for name, value in (others | {"beside": beside()}).items()]
+    changed = [made_of | {name: value} for name, value in (others | {"extra": extra()}).items()]
     assert len({data.describe(**one)["fingerprint"] for one in (made_of, *changed)}) == 7
 
 
