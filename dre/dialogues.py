@@ -173,8 +173,8 @@ def apart(chosen, held_out, near=NEAR):
     differently; and a rated context of which it holds the share `near` of the word trigrams, each weighted by the
     logarithm of how rare it is: DailyDialog has dialogues twice, in edited words. With ``near=None`` only shared
     utterances count, and the first line of a conversation of ConvAI2 goes with the one before: so was left out what the
-    first recorded models did not learn from. `held_out` is a table of rated responses (turns and responses count), an iterable of Context
-    (turns count), or an iterable of both.
+    first recorded models did not learn from. `held_out` is a table of rated responses (turns and responses count), an
+    iterable of Context (turns count), or an iterable of both.
     """
     held_out = [held_out] if isinstance(held_out, pd.DataFrame) else list(held_out)
     sources = {context.context_id.split("/")[0] for context in chosen}
