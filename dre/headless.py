@@ -43,10 +43,7 @@ def code_cells(content):
 
 
 def code(content):
-    """Return what counts of each code cell: its lines but for blank ones and comments; a DreError names a faulty cell.
-
-    While this is the same, outputs stay true.
-    """
+    """Return what counts of each code cell, its lines but for comments and blank ones; a faulty one is a DreError."""
     cells = []
     for number, cell in enumerate(code_cells(content), 1):
         # A line for the shell or for IPython is no Python.
@@ -140,12 +137,12 @@ def _clean(output, count, root):
     """Return an output with the number of its cell, and with names for the folders of this machine in its texts."""
     if "execution_count" in output:
         output["execution_count"] = count
-    texts, folders = output.get("data", output), [(os.environ.get("DRE_DATA_HOME", ""), "$DRE_DATA_HOME")]
+    folders = {os.environ.get("DRE_DATA_HOME", ""): "$DRE_DATA_HOME", str(root): ".", str(Path.home()): "~"}
+    texts = output.get("data", output)
     for kind in texts.keys() & {"text", "text/plain", "text/markdown", "text/html"}:
         text = "".join(texts[kind])
-        for folder, short in [*folders, (str(root), "."), (str(Path.home()), "~")]:
-            # As Windows has it, in a text, quoted, or in an address, too. Whole names only: neither /home/me-too nor
-            # https://there/home/me is the folder /home/me.
+        for folder, short in folders.items():
+            # As Windows has it plain, quoted, or in an address. Whole names only: /a is not in /a-b nor in http://x/a.
             for form in {folder, folder.replace("\\", "\\\\"), folder.replace("\\", "/")} - {"", "/"}:
                 text = re.sub(rf"((?<=://)|(?<![\w./\\-])){re.escape(form)}(?![\w-]|\.\w)", short, text)
         texts[kind] = text.splitlines(keepends=True)

@@ -33,8 +33,8 @@ COMMITTED = "public"  # the profile whose outputs the committed notebooks carry
 def run(profile, jobs=2):
     """Bring results, figures and page of a profile up to date; return the names of the notebooks that ran.
 
-    At most ``jobs`` notebooks run at a time. Deletes what notebooks wrote once and write no more, and brings committed
-    notebooks and numbers in words up to date.
+    Deletes what notebooks wrote once and write no more, and brings committed notebooks and numbers in words up to date.
+    At most ``jobs`` notebooks run at a time, and one where judges are asked or RETRAIN is set: it records what it does.
     """
     books, changed = notebooks(profile.root), []
     print(f"profile {profile.name}: {profile.title}; needs {profile.needs}", flush=True)
@@ -43,7 +43,8 @@ def run(profile, jobs=2):
     (profile.build / "state").mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(profile.root / "build" / "paper.lock", timeout=0):
-            ran = _run(books, profile, 1 if _records(profile) else jobs)
+            recorded = all(judge.startswith("recorded:") for judge in profile.judges)
+            ran = _run(books, profile, jobs if recorded and os.environ.get("RETRAIN", "0") in ("", "0") else 1)
             for book in notebooks(profile.root):
                 if why := stale(book, profile):
                     raise DreError(f"{book.path.name}: {why} after it was executed: run the same command again")
@@ -94,12 +95,6 @@ def _run(books, profile, jobs):
     return ran
 
 
-def _records(profile):
-    """Tell whether what notebooks train or ask is recorded: then one runs at a time."""
-    asked = [judge for judge in profile.judges if not judge.startswith("recorded:")]
-    return bool(asked) or os.environ.get("RETRAIN", "0") not in ("", "0")
-
-
 def _bring(book, profile, label):
     """Execute a notebook if it is stale, keep what it read and wrote, and return whether it ran."""
     file, started = profile.build / "state" / book.name, time.monotonic()
@@ -107,20 +102,20 @@ def _bring(book, profile, label):
         print(f"{label} up to date\n", end="", flush=True)
         return False
     print(f"{label} running: {why}\n", end="", flush=True)
-    was = state.load(file)
-    replace(file, state.text({"before": was["before"] | was["wrote"]}))
+    made = state.load(file)
+    replace(file, state.text({"before": made["before"] | made["wrote"]}))
     target = execute(book, profile, file)
     made = state.load(file)
     if state.LOCK not in made["read"]:
         raise DreError(f"{book.path.name}: its kernel kept no record of what it read, in {file}")
     made["wrote"][target.relative_to(profile.root).as_posix()] = state.digest(target)
-    added = [name for name in made["read"] if _records(profile) and f"/{state.SCORES}" in name]  # to what it read
-    made["read"] |= {name: state.digest(profile.root / name) for name in added}
     made["read"] = {name: value for name, value in made["read"].items() if name not in made["wrote"]}
+    for name in [name for name in made["read"] if os.environ.get("RETRAIN") and f"/{state.SCORES}" in name]:
+        made["read"][name] = state.digest(profile.root / name)  # it may have added to what it read
     made["ended"] = {book.name: _mark(code(json.loads(target.read_text(encoding="utf-8"))))}
     replace(file, state.text(made))
-    took = f"{time.monotonic() - started:.0f} s, {made['peak'].get('kernel', 'unknown')} MB of memory"
-    print(f"{label} done in {took}\n", end="", flush=True)
+    memory = made["peak"].get("kernel", "unknown")
+    print(f"{label} done in {time.monotonic() - started:.0f} s, {memory} MB of memory\n", end="", flush=True)
     return True
 
 
@@ -133,22 +128,21 @@ def stale(book, profile):
     """Return in words why a notebook must run; None if all that its last run read and wrote is as it was then."""
     made = state.load(profile.build / "state" / book.name)
     if made["ended"] != {book.name: _mark(book.code)}:
-        return "its code, Python or RETRAIN has changed" if made["ended"] else "no run of it has ended"
+        return "its code, Python or RETRAIN has changed" if made["ended"] else "no run of it has ended well"
     files = made["read"] | made["wrote"]
     return next((f"{name} has changed" for name in files if state.digest(profile.root / name) != files[name]), None)
 
 
 def drop_stale(books, profile):
     """Delete what notebooks wrote, none writes any more, and nobody has changed since: never a reader's own files."""
-    names, made = {book.name for book in books}, {}
-    for file in sorted((profile.build / "state").iterdir()):
-        made[file] = state.load(file)
+    names = {book.name for book in books}
+    made = {file: state.load(file) for file in sorted((profile.build / "state").iterdir())}
     kept = {name for file in made if file.name in names for name in made[file]["wrote"]}
     for file, each in made.items():
         for name, value in (each["before"] | each["wrote"]).items():
             if name not in kept and value == state.digest(profile.root / name):
                 print(f"deleted, no notebook writes it: {name}")
-                (profile.root / name).unlink()
+                (profile.root / name).unlink(missing_ok=True)
         if file.name not in names:
             file.unlink()
 
@@ -198,7 +192,7 @@ def main(argv=None):
     for name in filter(os.environ.get, ("DRE_DATA_HOME", "DRE_STORE")):  # kernels run in notebooks/
         os.environ[name] = str(Path(os.environ[name]).expanduser().absolute())
     try:
-        run(profile(args.profile, root().resolve()), args.jobs)
+        run(profile(args.profile, root().resolve()), max(1, args.jobs))
     except (DreError, OSError, RuntimeError) as error:  # RuntimeError: a kernel died
         print(f"error: {error}", file=sys.stderr)
         return 1
