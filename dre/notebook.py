@@ -1,11 +1,11 @@
 """What every notebook begins with (the cell after its parameters): `setup` returns the `Book` of its results."""
 
-import hashlib
 import json
 import sys
 import warnings
 from importlib.metadata import version
 
+from dre import state
 from dre.profile import COMMITTED
 from dre.profile import profile as read_profile
 from dre.report import Table, in_words, replace
@@ -31,19 +31,21 @@ def setup(notebook, profile):
 
 
 class Ended(Exception):
-    """Ends a notebook before its last cell, without being an error: headless, the runner goes on with the next."""
+    """Ends a notebook before its last cell, without being an error: papermill takes it for success."""
 
     def _render_traceback_(self):
         return ["The notebook ends here."]  # what IPython shows in place of a traceback
 
 
+Ended.__name__ = "SystemExit"  # by this name, without a message, papermill knows an end that was meant
+
+
 class Book:
-    """The results of one notebook: saved as files, and registered for the report page in a manifest."""
+    """The results of one notebook: saved as files and, when the runner executes it, registered in a manifest."""
 
     def __init__(self, name, profile):
         self.name, self.profile = name, profile
         self._manifest, self._said = {"notebook": name, "items": [], "not_run": []}, {}
-        self._write()  # of an earlier run nothing stays
 
     def table(self, df, name, caption, note="", **shown):
         """Save a table, register it, and return it (a `dre.report.Table`) for display.
@@ -105,19 +107,20 @@ class Book:
         """End the notebook here, with one line that says `why`, if the profile has no sets with human ratings."""
         if not self.profile.rated:
             self.not_run("the rest of this notebook", f"{why}: make paper PROFILE=public")
-            raise Ended(why)
+            raise Ended
 
     def _register(self, kind, name, caption, files):
         # The hashes let a test hold files to the run that made them.
-        names = {path: path.relative_to(self.profile.root).as_posix() for path in files}
-        hashes = {name: hashlib.sha256(path.read_bytes()).hexdigest() for path, name in names.items()}
+        hashes = {path.relative_to(self.profile.root).as_posix(): state.note("wrote", path) for path in files}
         kept = [item for item in self._manifest["items"] if (item["kind"], item["name"]) != (kind, name)]
         self._manifest["items"] = [*kept, {"kind": kind, "name": name, "caption": caption, "files": hashes}]
         self._write()
 
     def _write(self):
-        path = self.profile.results / "manifest" / f"{self.name}.json"
-        replace(path, json.dumps(self._manifest, indent=1, ensure_ascii=False) + "\n")
+        if state.kept:  # by hand, some cells run, in any order
+            path = self.profile.results / "manifest" / f"{self.name}.json"
+            replace(path, json.dumps(self._manifest, indent=1, ensure_ascii=False) + "\n")
+            state.note("wrote", path)
 
 
 class _Picture:
