@@ -1,38 +1,58 @@
 """Read a verdict from a reply. A reply is read or it is malformed: nothing is guessed, clipped or set to 0.
 
-Where a schema went with the request, the object that is the reply is the verdict, and nothing but objects is read.
-Any other reply is read by one ladder, without its thinking (left open, it is ``truncated``):
+Thinking is dropped (left open, the reply is ``truncated``); then the first of these decides:
 
-1. the JSON object that was asked for, as the whole reply;
-2. values in other objects and values with a label (``Score: 3``): all of the judge's own agree, or the last is called
-   final and repeats the one before;
+1. the JSON object that was asked for, as the whole reply; where a schema went with the request, nothing else is read;
+2. objects on lines of their own and values with a label (``Score: 3``), those that are the judge's own: all agree, or
+   the last is called final and repeats the one before;
 3. a value alone: the sole line, the line above a reason, the line below a whole sentence.
 
-What is not the judge's own says `dre.judges.quotes`. Time is linear in the length of the reply.
+Not the judge's own is what the dialogue holds, unless it is the whole reply, and what is quoted or stands in a sentence
+that reports or supposes it. Time is linear in the length of a reply.
 """
 
-import itertools
+import functools
 import json
 import re
+import unicodedata
 from typing import NamedTuple
 
-from dre.judges import quotes, values
-
-MOST = 100  # braces, or labelled values, of a reply that is read
+LONGEST = 40_000  # characters of a reply that is read, without its thinking
+MARK = "\ue000"  # stands for a JSON object
+regex = functools.partial(re.compile, flags=re.IGNORECASE | re.MULTILINE)
 THINK = r"(?:think|thinking|thought|reasoning|scratchpad)\s*>"
-TAG = values.regex(rf"<\s*+/?+\s*+{THINK}")
-THOUGHT = values.regex(rf"\A(?s:<\s*{THINK}.*?<\s*/\s*{THINK}|.*?<\s*/\s*{THINK}[ \t]*$)")
-REFUSAL = values.regex(
+TAG = regex(rf"<\s*+/?+\s*+{THINK}")
+THOUGHT = regex(rf"\A(?s:<\s*{THINK}.*?<\s*/\s*{THINK}|.*?<\s*/\s*{THINK}[ \t]*$)")
+REFUSAL = regex(
     r"\b(?:can(?:['\u2019]t|not)|could(?:n['\u2019]t| not)|won['\u2019]t|will not|(?:decline|refuse|unable) to)"
     r"\s+(?:\w+\s+){0,3}?(?:rat|scor|judg|evaluat|assess|assign|classify|label|assist|help(?! but)|comply|provid)"
     r"|\b(?:sorry|apologi[sz]e),?\s+but\b|\bas an ai\b"
 )
+REPORT_OR_CONDITION = regex(
+    r"\b(?:(?:ask|claim|contain|demand|hold|instruct|mean|order|read|request|say|state|tell|want|write)s|said|told|wrote"
+    r"|spells|quot(?:e[sd]?|ing)|translat(?:ed|ion)|decoded|inject(?:s|ed|ion)|in english|if|unless)\b"
+)
+SENTENCE_END = re.compile(r"[.!?][\"')\]]* |(?<!:)\n")
+PLAIN = str.maketrans(dict.fromkeys("*_#$", " ") | dict.fromkeys("\u201c\u201d\u00ab\u00bb`", '"'))
+LABELS = {  # what is asked for, and what may stand before it in words
+    "score": "score|rating|grade|verdict|answer|score llm",
+    "influence": "s inf|(?:degree of )?influence(?: (?:degree|score))?",
+    "label": "label|prediction|classification|class|answer|verdict",
+}
+LABEL_START = r"(?:^|(?<=[.,;!?]) )[ |\u2022-]*(?:[0-9]{1,3}[.)] )?(?:(?:(?P<final>final|overall)|the|its|my|llm) )*"
+LABEL_END = r"(?:[\"')\] ]*(?:[(\[][^()\[\]\n]{0,40}[)\]])?[\"' ]*(?:[:=|]+|$)|(?<!answer) is )"
+I_GIVE = r"I(?:['\u2019]d| would)? (?:give|rate|score|put) (?:this|it|(?:the|this) re(?:sponse|ply)) (?:an? |at )?"
+# What makes a number another one: more digits, letters or words, a range, another denominator, a question.
+MORE = r"\w|[.,]\d| ?(?:[%?]|[-\u2013\u2014~+/^\u00b1,] ?[0-9]|\(out )"
+MORE += r"| (?!(?:as|because|for|since)\b|\w+:|(?-i:[A-Z]))\w"
+ALONE_AFTER = r"\A|(?<=[.!?:)\"]\n)|^(?=(?:[-\u2022] )?(?:response|output|reply) ?:)"
+ALONE_BEFORE = r"\Z|\n(?:rationale|reason(?:s|ing)?|explanation|analysis|justification|because|since)\b"
 
 
 class Verdict(NamedTuple):
-    """What a reply says: its status, scores on the prompt's scales, a label, or responses by kind; else why not.
+    """What a reply says: a status and why, scores on the prompt's scales, a label, or responses by kind.
 
-    ``status`` is ok, malformed, refused, truncated or empty; error and missing where there is no reply.
+    ``status``: ok, malformed, refused, truncated or empty; error or missing where there is no reply.
     """
 
     status: str
@@ -43,116 +63,176 @@ class Verdict(NamedTuple):
     reason: str = ""
 
 
+class Unclear(ValueError):
+    """A reply without one clear verdict: why, and its status where that is known."""
+
+
 def read(reply, prompt, row=None, structured=False):
     """Return the `Verdict` of a reply to a `dre.judges.prompts.Prompt` that was rendered with `row`; never raises.
 
     `structured`: the prompt's schema went with the request.
     """
-    text, texts, fields = (reply or "").replace(values.MARK, "").strip(), quotes.texts(row or {}), prompt.fields
+    text, texts = (reply or "").replace(MARK, "").strip(), _texts(row or {})
     try:
-        text = _without_thinking(text, texts)
-        parts, objects = _objects(text)
-        asked = len(objects) == 1 and objects[0].keys() == set(fields)
-        asked = asked and (not values.plain("".join(parts)) if structured else parts == ["", ""] and text not in texts)
-        if prompt.kind == "generate":
-            found = [_five(given, fields, () if asked else texts) for given in objects if set(fields) <= given.keys()]
-            return Verdict("ok", responses=_only("JSON object with new responses", list(filter(None, found))))
-        if asked:
-            found = {field: values.read(field, objects[0][field], prompt) for field in fields}
+        if TAG.search(text) and not text.startswith("{") and not TAG.search("\n".join(texts)):
+            text = THOUGHT.sub("", text).strip()
+            if TAG.search(text):
+                raise Unclear("the reply breaks off while thinking", "truncated")
+        if not text:
+            raise Unclear("the reply is empty, or nothing but thinking", "empty")
+        rest, objects = _objects(text)
+        asked = (_plain(rest) if structured else rest) == MARK and objects[0].keys() == set(prompt.fields)
+        if asked and (structured or text not in texts):
+            found = {field: _value(field, objects[0][field], prompt) for field in prompt.fields}
         else:
-            parts[1:] = [_in_words(given, prompt) + part for given, part in zip(objects, parts[1:])]
-            found = {field: _stated(field, prompt, "".join(parts), texts, structured) for field in fields}
-        return Verdict("ok", found.get("score"), found.get("influence"), found.get("label"))
-    except values.Unclear as error:
+            found = _found(rest, objects, prompt, _dialogue(texts), structured)
+    except Unclear as error:
         reason, *status = error.args
         return Verdict(*(status or ["refused" if REFUSAL.search(text[:400]) else "malformed"]), reason=reason)
+    if prompt.kind == "generate":
+        return Verdict("ok", responses=found)
+    return Verdict("ok", found.get("score"), found.get("influence"), found.get("label"))
 
 
-def _without_thinking(text, texts):
-    """A reply without its thinking, unless the dialogue holds such tags, too."""
-    if TAG.search(text) and not text.startswith("{") and not TAG.search("\n".join(texts)):
-        text = THOUGHT.sub("", text).strip()
-        if TAG.search(text):
-            raise values.Unclear("the reply breaks off while thinking", "truncated")
-    if not text:
-        raise values.Unclear("the reply is empty, or nothing but thinking", "empty")
-    return text
+def _texts(row):
+    """The texts of a row that a judge may quote."""
+    shown, found = row.get("examples"), []
+    for one in (row, *(shown if isinstance(shown, list) else ())):
+        turns = one.get("context") or ()
+        found += [*([turns] if isinstance(turns, str) else turns), *map(one.get, ("response", "reference", "facts"))]
+    return tuple(text.strip() for text in found if isinstance(text, str))
 
 
 def _objects(text):
-    """The texts around the outermost JSON objects of a reply, and the objects."""
-    if text.count("{") > MOST:
-        raise values.Unclear(f"the reply has more than {MOST} braces")
-    parts, objects, done, at = [], [], 0, text.find("{")
+    """A reply with a mark in place of each outermost JSON object, and the objects; in these, overall_score is score."""
+    if len(text) > LONGEST or text.count("{") > 100:
+        raise Unclear(f"the reply has more than {LONGEST:,} characters or 100 braces")
+    decoder, objects, at = json.JSONDecoder(object_pairs_hook=_with_short_keys), [], text.find("{")
     while at >= 0:
         try:
-            value, end = json.JSONDecoder().raw_decode(text, at)
+            value, end = decoder.raw_decode(text, at)
+            text, objects = text[:at] + MARK + text[end:], [*objects, value]
         except (ValueError, RecursionError):  # also an integer of thousands of digits, or nesting as deep
-            end = at + 1
-        else:
-            parts, objects, done = [*parts, text[done:at]], [*objects, value], end
-        at = text.find("{", end)
+            pass
+        at = text.find("{", at + 1)
     if not objects and re.search(r'\{\s*(?:"|\Z)', text[text.rfind("}") + 1 :]):
-        raise values.Unclear("the JSON object breaks off", "truncated")
-    return [*parts, text[done:]], objects
+        raise Unclear("the JSON object breaks off", "truncated")
+    return text, objects
 
 
-def _in_words(given, prompt):
-    """What an object gives for the fields asked for, by their own names or others, as labelled values."""
-    found = []
-    for field in prompt.fields:
-        name, value, *_ = values.patterns(field, prompt)
-        keys = [field] if field in given else [key for key in given if name.fullmatch(values.plain(key))]
-        found += [f"{values.MARK}{key}: {given[key]}" for key in keys if value.fullmatch(values.plain(str(given[key])))]
-    return "".join(found) + values.MARK
+def _with_short_keys(pairs):
+    return {re.sub("(?:overall|final|llm)_|_degree", "", key.casefold()): value for key, value in pairs}
 
 
-def _stated(field, prompt, text, texts, objects_only):
-    """The value that a reply gives for a field."""
-    said, marked, text = quotes.dialogue(texts), re.search("[>`\"\u201c\u201d\u00ab\u00bb]", text), values.plain(text)
-    _, _, labelled, alone = values.patterns(field, prompt)
-    own = []
-    for match in _matches(labelled, text):
-        words = match["words"]
-        copied = said.holds(words) and (marked or words != text or said.has_line(words))
-        if not (copied or quotes.told(text, match.start("words")) or (objects_only and match[0][0] != values.MARK)):
-            own.append(match)
-    if not (own or objects_only or len(prompt.fields) > 1 or REFUSAL.search(text[:400])):
-        for match in _matches(alone, text):
-            copied = said.holds(match["words"]) and (marked or (match.start() and said.has_line(match["words"])))
-            if not (copied or quotes.told(text, match.start())):
-                own.append(match)
-    given = [values.read(field, match["value"], prompt) for match in own]
-    if len(given) > 2 and own[-1]["final"] and given[-1] == given[-2]:
-        given = given[-1:]
-    return _only(f"JSON object{'' if objects_only else ', label or line of its own'} with the {field}", given)
+def _plain(text):
+    """A text without Markdown's signs, empty lines and runs of spaces, its quotation marks all the same."""
+    lines = re.sub(r"```(?:\w*$)?", "", text, flags=re.MULTILINE).translate(PLAIN).splitlines()
+    return "\n".join(filter(None, (" ".join(line.split()) for line in lines)))
 
 
-def _matches(pattern, text):
-    """All matches of a pattern, if they are not very many."""
-    found = list(itertools.islice(pattern.finditer(text), MOST + 1))
-    if len(found) > MOST:
-        raise values.Unclear(f"the reply gives more than {MOST} values")
-    return found
+def _words(text):
+    """The words and numbers of a text in one form, which no kind of quotation changes."""
+    text = unicodedata.normalize("NFKC", re.sub(r"\\[nrt]", " ", text)).casefold()
+    words = re.findall(r"\d+(?:[.,]\d+)*|[^\W\d_]+", text)
+    words = [re.sub(r"\.0+$", "", word.replace(",", ".")) if word[0].isdigit() else word for word in words]
+    return f" {' '.join(words)} "
 
 
-def _only(what, given):
-    """The one value that all are."""
-    if not given:
-        raise values.Unclear(f"no {what} in which the judge itself speaks")
-    if any(value != given[0] for value in given):
-        raise values.Unclear(f"the reply has more than one {what}, and they differ")
-    return given[0]
+@functools.lru_cache(maxsize=1024)
+def _dialogue(texts):
+    """What a reply may quote: all words in order, and those of each text and line."""
+    lines = "\n".join(texts).splitlines()
+    return _words(" ".join(lines)), {_words(part) for part in (*texts, *lines)}
 
 
-def _five(given, kinds, texts):
-    """Five different responses of each kind; None if all of a kind stand in the texts."""
+def _told(text, place):
+    """Whether what stands at a place is quoted, or in a sentence that reports it or sets a condition."""
+    line = text[text.rfind("\n", 0, place) + 1 : place]
+    sentence = SENTENCE_END.split(text[max(0, place - 300) : place])[-1]
+    return line.startswith(">") or line.count('"') % 2 or REPORT_OR_CONDITION.search(sentence)
+
+
+def _found(rest, objects, prompt, said, structured):
+    """The values of a reply that is not just the object asked for."""
+    text, marked, given = _plain(rest), re.search("[>`\"\u201c\u201d\u00ab\u00bb]", rest), []
+    for mark, value in zip(re.finditer(MARK, text), objects):
+        amid = text[: mark.start()].rstrip(" ")[-1:] not in ("", *"\n:[(.!?")
+        if set(prompt.fields) <= value.keys() and not amid and not _told(text, mark.start()):
+            if not any(_copied(field, value[field], said) for field in prompt.fields):
+                given.append(value)
+    if (structured or prompt.kind == "generate") and not given:
+        raise Unclear("no JSON object of its own in the reply: give --plain if the model has no structured output")
     found = {}
-    for kind in kinds:
-        responses = [one.strip() for one in given[kind] if isinstance(one, str)] if isinstance(given[kind], list) else []
-        if len({" ".join(one.casefold().split()) for one in responses} - {""}) != 5 or len(responses) != 5:
-            raise values.Unclear(f"{len(responses)} {kind} responses, expected 5, none of them twice")
-        if all(quotes.dialogue(texts).holds(one) for one in responses):
-            return None
-        found[kind] = tuple(responses)
+    for field in prompt.fields:
+        values = [_value(field, value[field], prompt) for value in given]
+        values += _stated(field, prompt, text, said, marked, not given) if prompt.kind != "generate" else []
+        if not values:
+            raise Unclear(f"no JSON object, label or line of its own in which the judge itself gives the {field}")
+        if any(value != values[-1] for value in values):
+            raise Unclear(f"the {field} is given more than once, and not the same")
+        found[field] = values[-1]
     return found
+
+
+def _copied(field, value, said):
+    """Whether a field with its value, or all texts of a list, stand in the dialogue."""
+    return all(_words(str(one)) in said[0] for one in (value if isinstance(value, list) else [f"{field} {value}"]))
+
+
+def _stated(field, prompt, text, said, marked, alone):
+    """The judge's own values with a label; without any, those that stand alone; only the last, if it is final."""
+    _, labelled, lone = _patterns(field, prompt)
+    found = []
+    for match in [*labelled.finditer(text)][-100:]:
+        words = _words(match["words"])
+        copied = words in said[0] and (marked or match["words"] != text or words in said[1])
+        if not copied and not _told(text, match.start("words")):
+            found.append((_value(field, match["value"], prompt), match["final"]))
+    if alone and not found and len(prompt.fields) == 1 and not REFUSAL.search(text[:400]):
+        for match in [*lone.finditer(text)][-100:]:
+            words = _words(match["words"])
+            copied = words in said[0] and (marked or (match.start() and words in said[1]))
+            if not copied and not _told(text, match.start()):
+                found.append((_value(field, match["value"], prompt), None))
+    values = [value for value, _ in found]
+    return values[-1:] if len(found) > 2 and found[-1][1] and values[-1] == values[-2] else values
+
+
+@functools.lru_cache
+def _patterns(field, prompt):
+    """Patterns of a field's value, of one with a label in a line or sentence, and of one alone on a line."""
+    labels, bullet, opening = LABELS[field], "[-\u2022]", ""
+    if field == "score":
+        labels += f"|{re.escape(_plain(prompt.criterion or 'overall'))}"
+    if field == "label":
+        words = "|".join(re.escape(_plain(label)) for label in prompt.labels)
+        value = rf"\b(?:adversarial )?(?P<value>{words})\b(?: response\b)?"
+        value += rf"(?![\s\"']*(?:\?|(?:or|and|[/,|])[\s\"']*(?:{words})\b))"
+        opening = rf"|(?: ?[.,:;!\u2013\u2014-] |\n(?!(?-i:[a-z])))(?!(?s:.*)\b(?:{words})\b)"  # "No. It asks again."
+    else:
+        low, high = prompt.ends[field]
+        sign, bullet = ("[-+\u2212]?", "\u2022") if low < 0 else ("", bullet)  # "- 0.5" may be below 0
+        value = rf"(?P<value>{sign}[0-9]++(?:\.[0-9]++)?+(?:e[-+]?[0-9]+)?+)(?: ?(?:/|\(?out of) ?"
+        value += rf"{re.escape(f'{high:g}')}(?:\.0+)?+\)?)?+(?: (?:points?|stars?)\b)?+(?!{MORE})"
+    label = rf"(?:(?:{labels}){LABEL_END}{f'|{I_GIVE}' if field == 'score' else ''})"
+    alone = rf"(?:{bullet} )?(?:(?:response|output|reply) ?:)?[\s\"(\[]*(?P<words>{value})[\s\")\]!.]*"
+    alone = rf"(?:{ALONE_AFTER}){alone}(?:\([^()\d]*\)\.?)?(?={ALONE_BEFORE}{opening})"
+    return regex(value), regex(rf"{LABEL_START}(?P<words>{label}[\s\"'(\[]*{value})"), regex(alone)
+
+
+def _value(field, given, prompt):
+    """A number on its scale, the meaning of a label, or five different texts of a kind."""
+    if prompt.kind == "generate":
+        texts = tuple(text.strip() for text in given if isinstance(text, str)) if isinstance(given, list) else ()
+        if len({" ".join(text.casefold().split()) for text in texts} - {""}) != 5 or len(texts) != 5:
+            raise Unclear(f"{len(texts)} {field} responses, expected 5, none of them twice")
+        return texts
+    match = _patterns(field, prompt)[0].fullmatch(_plain(str(given)))
+    if not match:
+        raise Unclear(f"the {field} is {str(given)[:40]!r}")
+    if field == "label":
+        return {_plain(word).casefold(): label for word, label in prompt.labels.items()}[match["value"].casefold()]
+    number, (low, high) = float(match["value"].replace("\u2212", "-")), prompt.ends[field]
+    if not low <= number <= high:
+        raise Unclear(f"the {field} is {number:g}, off the scale {low:g}-{high:g}")
+    return number
