@@ -22,7 +22,7 @@ MARK = "\ue000"  # stands for a JSON object
 regex = functools.partial(re.compile, flags=re.IGNORECASE | re.MULTILINE)
 THINK = r"(?:think|thinking|thought|reasoning|scratchpad)\s*>"
 TAG = regex(rf"<\s*+/?+\s*+{THINK}")
-THOUGHT = regex(rf"\A(?s:<\s*{THINK}.*?<\s*/\s*{THINK}|.*?<\s*/\s*{THINK}[ \t]*$)")
+THOUGHT = regex(rf"\A(?s:<\s*{THINK}.*?<\s*/\s*{THINK}|.*?^[ \t]*<\s*/\s*{THINK}[ \t]*$)")
 REFUSAL = regex(
     r"\b(?:can(?:['\u2019]t|not)|could(?:n['\u2019]t| not)|won['\u2019]t|will not|(?:decline|refuse|unable) to)"
     r"\s+(?:\w+\s+){0,3}?(?:rat|scor|judg|evaluat|assess|assign|classify|label|assist|help(?! but)|comply|provid)"
@@ -156,18 +156,18 @@ def _found(rest, objects, prompt, said, structured):
     """The values of a reply that is not just the object asked for."""
     text, marked, given = _plain(rest), re.search("[>`\"\u201c\u201d\u00ab\u00bb]", rest), []
     for mark, value in zip(re.finditer(MARK, text), objects):
-        amid = text[: mark.start()].rstrip(" ")[-1:] not in ("", *"\n:[(.!?")
+        amid = text[: mark.start()].rstrip(" ")[-1:] not in ("", *f"{MARK}\n:[(.!?")
         if set(prompt.fields) <= value.keys() and not amid and not _told(text, mark.start()):
             if not any(_copied(field, value[field], said) for field in prompt.fields):
                 given.append(value)
-    if (structured or prompt.kind == "generate") and not given:
-        raise Unclear("no JSON object of its own in the reply: give --plain if the model has no structured output")
     found = {}
     for field in prompt.fields:
         values = [_value(field, value[field], prompt) for value in given]
-        values += _stated(field, prompt, text, said, marked, not given) if prompt.kind != "generate" else []
+        if prompt.kind != "generate":
+            values += _stated(field, prompt, text, said, marked, not given, structured and not given)
         if not values:
-            raise Unclear(f"no JSON object, label or line of its own in which the judge itself gives the {field}")
+            plain = ": give --plain if the model has no structured output" if structured else ""
+            raise Unclear(f"no {field} of the judge's own in the reply{plain}")
         if any(value != values[-1] for value in values):
             raise Unclear(f"the {field} is given more than once, and not the same")
         found[field] = values[-1]
@@ -179,23 +179,28 @@ def _copied(field, value, said):
     return all(_words(str(one)) in said[0] for one in (value if isinstance(value, list) else [f"{field} {value}"]))
 
 
-def _stated(field, prompt, text, said, marked, alone):
+def _stated(field, prompt, text, said, marked, alone, whole):
     """The judge's own values with a label; without any, those that stand alone; only the last, if it is final."""
     _, labelled, lone = _patterns(field, prompt)
     found = []
-    for match in [*labelled.finditer(text)][-100:]:
+    for match in _matches(labelled, text, whole):
         words = _words(match["words"])
         copied = words in said[0] and (marked or match["words"] != text or words in said[1])
         if not copied and not _told(text, match.start("words")):
             found.append((_value(field, match["value"], prompt), match["final"]))
     if alone and not found and len(prompt.fields) == 1 and not REFUSAL.search(text[:400]):
-        for match in [*lone.finditer(text)][-100:]:
+        for match in _matches(lone, text, whole):
             words = _words(match["words"])
             copied = words in said[0] and (marked or (match.start() and words in said[1]))
             if not copied and not _told(text, match.start()):
                 found.append((_value(field, match["value"], prompt), None))
     values = [value for value, _ in found]
     return values[-1:] if len(found) > 2 and found[-1][1] and values[-1] == values[-2] else values
+
+
+def _matches(pattern, text, whole):
+    """Where a pattern matches: the whole text, or its last hundred parts."""
+    return filter(None, [pattern.fullmatch(text)]) if whole else [*pattern.finditer(text)][-100:]
 
 
 @functools.lru_cache
@@ -208,7 +213,8 @@ def _patterns(field, prompt):
         words = "|".join(re.escape(_plain(label)) for label in prompt.labels)
         value = rf"\b(?:adversarial )?(?P<value>{words})\b(?: response\b)?"
         value += rf"(?![\s\"']*(?:\?|(?:or|and|[/,|])[\s\"']*(?:{words})\b))"
-        opening = rf"|(?: ?[.,:;!\u2013\u2014-] |\n(?!(?-i:[a-z])))(?!(?s:.*)\b(?:{words})\b)"  # "No. It asks again."
+        opening = r"|(?: ?[.,:;!\u2013\u2014-] |\n(?!(?-i:[a-z])))"  # "No. It asks again.", and no other label
+        opening += rf"(?!(?s:.*)\b(?:{words})\b)"
     else:
         low, high = prompt.ends[field]
         sign, bullet = ("[-+\u2212]?", "\u2022") if low < 0 else ("", bullet)  # "- 0.5" may be below 0
