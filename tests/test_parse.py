@@ -87,7 +87,21 @@ def test_what_still_moves_a_text_reply_moves_none_where_a_schema_was_sent():
     assert not any(moved(*case, structured=True) for case in MOVES.values())
 
 
-LONG = ["{", '{"a":', "<think>", "</think>", "a", " ", "Score: 1\n", "the ", '"', "says: Score: 1. ", "Yes. ", "> ", "Score ("]
+LONG = [
+    "{",
+    '{"a":',
+    "<think>",
+    "</think>",
+    "a",
+    " ",
+    "Score: 1\n",
+    "the ",
+    '"',
+    "says: Score: 1. ",
+    "Yes. ",
+    "> ",
+    "Score (",
+]
 
 
 @pytest.mark.parametrize("text", LONG)

@@ -2,13 +2,13 @@
 
 Thinking is dropped (left open, the reply is ``truncated``); then the first of these decides:
 
-1. the JSON object that was asked for, as the whole reply; where a schema went with the request, nothing else is read;
-2. objects on lines of their own and values with a label (``Score: 3``), those that are the judge's own: all agree, or
-   the last is called final and repeats the one before;
+1. the JSON object that was asked for, as the whole reply; with a schema in the request, whatever the dialogue holds;
+2. objects on lines of their own and values with a label (``Score: 3``), as far as they are the judge's own: all agree,
+   or the last is called final and repeats the one before;
 3. a value alone: the sole line, the line above a reason, the line below a whole sentence.
 
-Not the judge's own is what the dialogue holds, unless it is the whole reply, and what is quoted or stands in a sentence
-that reports or supposes it. Time is linear in the length of a reply.
+With a schema, only an object, or a value that is the whole reply, can be a verdict. Not the judge's own is what the
+dialogue holds, what is quoted, and what a sentence reports or supposes. Time is linear in the length of a reply.
 """
 
 import functools
@@ -121,7 +121,8 @@ def _objects(text):
 
 
 def _with_short_keys(pairs):
-    return {re.sub("(?:overall|final|llm)_|_degree", "", key.casefold()): value for key, value in pairs}
+    short = {re.sub("(?:overall|final|llm)_|_degree", "", key.casefold()): value for key, value in pairs}
+    return short if len(short) == len(pairs) else {}  # nothing is said by what is said twice
 
 
 def _plain(text):
@@ -154,12 +155,13 @@ def _told(text, place):
 
 def _found(rest, objects, prompt, said, structured):
     """The values of a reply that is not just the object asked for."""
-    text, marked, given = _plain(rest), re.search("[>`\"\u201c\u201d\u00ab\u00bb]", rest), []
+    text, marked, given = _plain(rest), re.search('[>`"\u201c\u201d\u00ab\u00bb]', rest), []
     for mark, value in zip(re.finditer(MARK, text), objects):
         amid = text[: mark.start()].rstrip(" ")[-1:] not in ("", *f"{MARK}\n:[(.!?")
-        if set(prompt.fields) <= value.keys() and not amid and not _told(text, mark.start()):
-            if not any(_copied(field, value[field], said) for field in prompt.fields):
-                given.append(value)
+        if amid or _told(text, mark.start()) or not set(prompt.fields) <= value.keys():
+            continue
+        if not any(_copied(field, value[field], said) for field in prompt.fields):
+            given.append(value)
     found = {}
     for field in prompt.fields:
         values = [_value(field, value[field], prompt) for value in given]
