@@ -169,7 +169,7 @@ class Judge:
         """Return the `Verdict` of a stored reply; the provider's own word for it goes before the parser's."""
         if reply.outcome != "ok":
             return parse.Verdict(reply.outcome, reason=f"the provider says {reply.outcome}")
-        said = prompt.parse(reply.text, row)
+        said = prompt.parse(reply.text, row, structured=prompt.schema is not None and not self.plain)
         return likelihoods.read(reply.top, said, prompt, self.likeliest) if self.likeliest else said
 
 
