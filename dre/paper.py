@@ -35,16 +35,17 @@ def run(profile, jobs=2):
     At most ``jobs`` notebooks run at a time, and one where judges are asked or RETRAIN is set: it records what it does.
     """
     books, changed = notebooks(profile.root), []
-    print(f"profile {profile.name}: {profile.title}; needs {profile.needs}", flush=True)
+    print(f"profile {profile.name}: {profile.title}; needs {profile.needs}; {len(books)} notebooks", flush=True)
     if profile.name == COMMITTED:
         words.check(profile.root, books)
     if others := {path.name for path in profile.root.glob("notebooks/*.ipynb")} - {book.path.name for book in books}:
         print(f"not run, since its name is none of the project's: {', '.join(sorted(others))}")
     (profile.build / "state").mkdir(parents=True, exist_ok=True)
+    path = os.pathsep.join(filter(None, [str(profile.root), os.environ.get("PYTHONPATH")]))
+    os.environ |= {"DRE_ROOT": str(profile.root), "PYTHONPATH": path, "TOKENIZERS_PARALLELISM": "false"}
     try:
         with FileLock(profile.root / "build" / "paper.lock", timeout=0):
-            recorded = all(judge.startswith("recorded:") for judge in profile.judges)
-            ran = _run(books, profile, jobs if recorded and os.environ.get("RETRAIN", "0") in ("", "0") else 1)
+            ran = _run(books, profile, jobs)
             for book in notebooks(profile.root):
                 if why := stale(book, profile):
                     raise DreError(f"{book.path.name}: {why} after it was executed: run the same command again")
@@ -60,15 +61,16 @@ def run(profile, jobs=2):
 
 def _run(books, profile, jobs):
     """Run stale notebooks, each after those it needs; return the names of those that ran as they ended."""
-    os.environ |= {"DRE_ROOT": str(profile.root), "TOKENIZERS_PARALLELISM": "false"}
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(profile.root), os.environ.get("PYTHONPATH")]))
+    live = any(not judge.startswith("recorded:") for judge in profile.judges)
+    if live or os.environ.get("RETRAIN", "0") not in ("", "0"):
+        jobs = 1  # what is asked or trained is recorded
+    needed = {name for book in books for name in book.needs}
+    train = [book for book in books if book.name in needed and not book.needs and profile.name != COMMITTED]
+    if jobs > 1 and train:  # for all others, on all cores
+        return _run(train, profile, 1) + _run([book for book in books if book not in train], profile, jobs)
     if jobs > 1:
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, os.cpu_count() // jobs)))
-    labels = {book.name: f"[{number}/{len(books)}] {book.name:<35}" for number, book in enumerate(books, 1)}
-    ahead = {}  # of the longest row of notebooks that wait for each other: one who has most to come goes first
-    for book in reversed(books):
-        ahead[book.name] = 1 + max((ahead[other.name] for other in books if book.name in other.needs), default=0)
-    waiting, running, ran, failed = sorted(books, key=lambda book: -ahead[book.name]), {}, [], []
+    waiting, running, ran, failed = sorted(books, key=lambda book: book.name not in needed), {}, [], []
     # Kernels start in the working directory, which threads share.
     with contextlib.chdir(profile.root / "notebooks"), ThreadPoolExecutor(jobs) as pool:
         try:
@@ -76,7 +78,7 @@ def _run(books, profile, jobs):
                 unmet = {book.name for book in (*waiting, *running.values())}
                 for book in [book for book in waiting if unmet.isdisjoint(book.needs)][: jobs - len(running)]:
                     waiting.remove(book)
-                    running[pool.submit(_bring, book, profile, labels[book.name])] = book
+                    running[pool.submit(_bring, book, profile)] = book
                 for done in wait(running, return_when=FIRST_COMPLETED).done:
                     book = running.pop(done)
                     try:
@@ -95,9 +97,9 @@ def _run(books, profile, jobs):
     return ran
 
 
-def _bring(book, profile, label):
+def _bring(book, profile):
     """Execute a notebook if it is stale, keep what it read and wrote, and return whether it ran."""
-    file, started = profile.build / "state" / book.name, time.monotonic()
+    file, label, started = profile.build / "state" / book.name, f"{book.name:<34}", time.monotonic()
     if not (why := stale(book, profile)):
         print(f"{label} up to date\n", end="", flush=True)
         return False
