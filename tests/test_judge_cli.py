@@ -89,7 +89,7 @@ def test_prompts_go_out_and_replies_come_back_at_the_batch_price(work, capsys):
     assert dre_judge("import", "replies.jsonl", "pairs.jsonl", judge=gpt) == 1
     said = capsys.readouterr().out
     assert "1 replies stored, 0 were stored before, 3 requests failed" in said and "3 missing, 1 malformed" in said
-    assert dre_judge("export", "pairs.jsonl", "-o", "prompts.jsonl", "--retry", "malformed", "--force", judge=gpt) == 0
+    assert dre_judge("export", "pairs.jsonl", "-o", "prompts.jsonl", "--retry", "malformed", judge=gpt) == 0
     batch(out, model=served)
     for count in (4, 0):
         assert dre_judge("import", "replies.jsonl", "pairs.jsonl", "-o", "out.csv", judge=gpt) == 0

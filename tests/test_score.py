@@ -173,7 +173,7 @@ def test_a_line_of_csv_is_where_a_record_begins_and_turns_may_be_a_list_written_
     ("line", "message"),
     [
         ("in.jsonl --method slide", "method slide needs a judge: give judge"),
-        ("in.jsonl --method slm --judge recorded:claude-2026-11", "method slm asks no judge: leave it out, or choose"),
+        ("in.jsonl --method slm --judge recorded:claude-2026-11", "method slm has no use for judge: leave it out, or choose"),
         ("in.jsonl --accuracies 88,98", "expected those of SLM and LLM in [0, 1]"),
         ("in.jsonl --max-usd 1", "--max-usd: there is no judge to use it"),
         ("in.jsonl --workers 2", "--workers is of --engine ray"),
@@ -275,9 +275,9 @@ def test_a_prompt_is_shown_numbers_in_their_range_and_its_scale_becomes_0_to_5(s
     ({"temperature": 0}, "no option 'temperature': only a judge that is opened here"),
     ({"method": "ex_dre"}, "method ex_dre needs a judge: give judge"),
     ({"method": "dre", "judge": Heard()}, "needs a judge and the accuracies of SLM and LLM: give accuracies"),
-    ({"judge": "recorded:claude-2026-11", "method": "slm"}, "asks no judge: leave it out"),
-    ({"fusion": "f.json"}, "no use for a fusion"),
-    ({"prompt": "llm_only"}, "nothing to prompt"),
+    ({"judge": "recorded:claude-2026-11", "method": "slm"}, "has no use for judge: leave it out"),
+    ({"fusion": "f.json"}, "no use for fusion"),
+    ({"prompt": "llm_only"}, "no use for prompt"),
 ])  # fmt: skip
 def test_options_that_mean_nothing_are_refused_in_words_for_python(options, said):
     with pytest.raises(DreError, match=re.escape(said)) as error:
