@@ -8,6 +8,7 @@ from bisect import bisect
 from collections import defaultdict
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pandas as pd
 
 from dre.errors import DreError
@@ -18,18 +19,21 @@ KINDS = {"p": "positives", "a": "adversarials", "r": "randoms"}
 FIELDS = dict(
     zip(KINDS.values(), ("positive_responses", "adversarial_negative_responses", "random_negative_responses"))
 )
+REQUESTS = ("paper", "balanced", "adversarials only")  # on which responses were written; splits of their own
 SPLITS = {
     "mini": ("train", "dev", "test"),
-    "dailydialog++": ("train", "dev", "test"),
+    "dailydialog++": ("train", "dev", "test", "adversarials only"),
     "dailydialog++-positives": ("train",),
-    "convai2-augmented": ("train", "test"),
-    "topicalchat-augmented": ("train", "test"),
+    "convai2-augmented": ("train", "test", "paper", "balanced"),
+    "topicalchat-augmented": ("train", "test", "paper", "balanced"),
 }
 CONTEXTS = ("convai2-valid", "topicalchat-valid_freq", "topicalchat-test_freq")
 POOLS = {"convai2-augmented": "convai2-valid", "topicalchat-augmented": "topicalchat-valid_freq"}
 VERSIONS = ("original", "paraphrase", "es", "zh")  # of the embedded corpus: English in other words, Spanish, Chinese
 TURNS = 3  # of a public context: the last utterance before it, the reply to that, the utterance to answer
 WORDS = 4  # shorter utterances ("Yes, please.") are no sign of a shared dialogue
+NEAR = 0.4  # a conversation that holds so much of a context's word trigrams repeats it in edited words
+TRIGRAMS = 8  # fewer ("Hi! How are you today?") are no sign of that
 
 
 @dataclass(frozen=True)
@@ -101,9 +105,16 @@ def load(name, split):
 
     The embedded corpus (74, 14, 32 contexts); DailyDialog++ (dev 1,028, test 1,142; five responses of each kind); its
     further contexts with positives only (7,641); ConvAI2's and Topical-Chat's with those of Algorithm 1 (150, 50 each).
+    Further contexts for training are splits named by the request on which their responses were written (`REQUESTS`):
+    ``paper`` (ConvAI2 630, Topical-Chat 540), ``balanced`` (630 each: borrowed words, length and questions tell
+    nothing), and 800 of DailyDialog++'s contexts with positives, ``adversarials only``. ``train+paper`` is both.
     """
+    if "+" in split:
+        return [context for part in split.split("+") for context in load(name, part)]
     if split not in SPLITS.get(name, ()):
         raise DreError(f"no split {split!r} of a data set {name!r}: use one of {SPLITS}")
+    if split in REQUESTS:
+        return _written(name, split)
     if name.startswith("dailydialog++"):
         file, key = (f"dataset/{split}.json", "id") if name == "dailydialog++" else ("data_positives.json", "dialog_id")
         return [_context(record, name, str(record[key]), split) for record in read_jsonl(fetch(file))]
@@ -153,41 +164,79 @@ def histories(name):
     return found
 
 
-def apart(chosen, held_out):
-    """Return the chosen contexts whose whole conversation shares no utterance of more than four words with `held_out`.
+def apart(chosen, held_out, near=NEAR):
+    """Return the chosen contexts whose whole conversation repeats nothing of `held_out`.
 
-    Turns **and replies** (of every kind) of the chosen are compared, and one shared utterance leaves out the whole
-    conversation, also where only another part of it was chosen: in ``convai2-valid/<line>`` the consecutive lines with
-    one persona, in ``topicalchat-.../<conversation>/<turn>`` the conversation, elsewhere the context. `held_out` is a
-    table of rated responses (turns and responses count), an iterable of Context (turns count), or an iterable of both.
-    Case, punctuation and spacing are ignored, because the sets were tokenised differently.
+    Turns **and replies** (of every kind) of the chosen are compared, and what one part of a conversation repeats leaves
+    out the whole (`conversations`), also where only another part of it was chosen. It repeats what it shares an
+    utterance of more than four words with, case, punctuation and spacing aside, because the sets were tokenised
+    differently; and a rated context of which it holds the share `near` of the word trigrams, each weighted by the
+    logarithm of how rare it is (DailyDialog has dialogues twice, in edited words; with ``near=None`` only shared
+    utterances count). `held_out` is a table of rated responses (turns and responses count), an iterable of Context
+    (turns count), or an iterable of both.
     """
+    held_out = [held_out] if isinstance(held_out, pd.DataFrame) else list(held_out)
     sources = {context.context_id.split("/")[0] for context in chosen}
     public = [context for name in CONTEXTS if name in sources for context in contexts(name)]
-    lines = {int(context.id.split("/")[1]) for context in public if context.set == "convai2"}
-    starts = sorted(lines - {line + 1 for line in lines})  # the line before a conversation has no context
-
-    def conversation(context):
-        source, _, rest = context.context_id.partition("/")
-        if source == "convai2-valid":
-            return source, bisect(starts, int(rest))
-        return source, rest.rpartition("/")[0] if source in CONTEXTS else rest
-
-    seen, shared = set(_long(_utterances(held_out))), set()
+    of, said = conversations(context.context_id for context in chosen), defaultdict(dict)
     for context in [*public, *chosen]:
-        said = (*context.turns, *context.positives, *context.adversarials, *context.randoms)
-        if not seen.isdisjoint(_long(said)):
-            shared.add(conversation(context))
-    return [context for context in chosen if conversation(context) not in shared]
+        texts = (*context.turns, *context.positives, *context.adversarials, *context.randoms)
+        said[of(context.context_id)].update(dict.fromkeys(texts))
+    seen = set(_long(_utterances(held_out)))
+    shared = {conversation for conversation, texts in said.items() if not seen.isdisjoint(_long(texts))}
+    if near is not None:
+        rated = [turns for record in held_out if isinstance(record, pd.DataFrame) for turns in _turns(record)]
+        shared |= _near(said, rated, near)
+    return [context for context in chosen if of(context.context_id) not in shared]
+
+
+def conversations(ids):
+    """Return a function of a context id that returns the id of its conversation, for these `ids` and their like.
+
+    In ``convai2-valid/<line>`` the consecutive lines with one persona are one, named by the first; in
+    ``topicalchat-.../<conversation>/<turn>`` the conversation; elsewhere each context is.
+    """
+    starts = []
+    if any(id.startswith("convai2-valid/") for id in ids):
+        starts = [i for i, (earlier, persona, *_) in enumerate(_persona_lines()) if earlier != persona]
+
+    def conversation(id):
+        source, _, rest = id.partition("/")
+        if source == "convai2-valid":
+            return f"{source}/{starts[bisect(starts, int(rest)) - 1]}"
+        return f"{source}/{rest.rpartition('/')[0]}" if source in CONTEXTS else id
+
+    return conversation
+
+
+def _near(said, rated, share):
+    """The conversations (of id -> texts) that hold at least this `share` of the trigrams of a rated context."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    trigrams = CountVectorizer(ngram_range=(3, 3), token_pattern=r"\w+", binary=True, dtype=np.float64)
+    words = trigrams.build_analyzer()
+    rated = [text for text in map("\n".join, sorted(set(rated))) if len(set(words(text))) >= TRIGRAMS]
+    if not rated:
+        return set()
+    has = trigrams.fit_transform([*map("\n".join, said.values()), *rated])
+    rarity = np.log(has.shape[0] / has.sum(axis=0).A1)
+    wanted = has[len(said) :].multiply(rarity).tocsr()
+    held = (has[: len(said)] @ wanted.T).tocoo()  # conversations x rated contexts
+    near = held.row[held.data >= share * wanted.sum(axis=1).A1[held.col]]
+    ids = list(said)
+    return {ids[row] for row in near}
+
+
+def _turns(record):
+    """The turns of a context, or of each row of a table (``context`` or, of whole dialogues, ``turns``)."""
+    return [record.turns] if isinstance(record, Context) else record.get("turns", record.get("context"))
 
 
 def _utterances(records):
-    """Yield every utterance of contexts and of tables (``context`` or, of whole dialogues, ``turns``; ``response``)."""
-    for record in [records] if isinstance(records, pd.DataFrame) else records:
-        if isinstance(record, Context):
-            yield from record.turns
-        else:
-            yield from (turn for turns in record.get("turns", record.get("context")) for turn in turns)
+    """Yield every utterance of contexts and of tables, the responses of tables among them."""
+    for record in records:
+        yield from (turn for turns in _turns(record) for turn in turns)
+        if not isinstance(record, Context):
             yield from record.get("response", ())
 
 
@@ -223,6 +272,29 @@ def _augmented(name):
     recorded = read_jsonl(repository_file("recorded", "claude-2026-11", "augmented.jsonl"))
     known = [(public[record["id"]], record) for record in recorded if record["id"] in public]
     return [replace(own, set=name, split=record["split"], **_responses(record)) for own, record in known]
+
+
+def _written(name, request):
+    """Join what was written on a request with the public contexts; a record that does not fit is a DreError."""
+    if name == "dailydialog++":
+        public = load("dailydialog++-positives", "train")
+    else:
+        public = [replace(context, set=name, positives=()) for context in contexts(POOLS[name])]
+    public, found = {context.context_id: context for context in public}, []
+    file = repository_file("recorded", "claude-2026-11", "augmented_more.jsonl")
+    for line, record in enumerate(read_jsonl(file), 1):
+        if record.get("request") not in REQUESTS:
+            raise DreError(f"{file}:{line}: request {record.get('request')!r}, expected one of {', '.join(REQUESTS)}")
+        own = public.get(record["id"])
+        if own is None or record["request"] != request:  # of another set, or another request
+            continue
+        if context_sha256(own.turns) != record["context_sha256"]:
+            raise DreError(f"{file}:{line}: {own.context_id} is another context here: run `dre data fetch` again")
+        own = replace(own, **{kind: texts or getattr(own, kind) for kind, texts in _responses(record).items()})
+        if min(len(own.positives), len(own.adversarials)) < 5:
+            raise DreError(f"{file}:{line}: {own.context_id} has fewer than five responses of a kind")
+        found.append(own)
+    return found
 
 
 def _convai2():  # ids: convai2-valid/<line of the reply, from 0>

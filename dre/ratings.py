@@ -8,7 +8,7 @@ import re
 import pandas as pd
 
 from dre import recording
-from dre.dialogues import CONTEXTS, KINDS, context_sha256, contexts, histories, load
+from dre.dialogues import CONTEXTS, KINDS, context_sha256, contexts, conversations, histories, load
 from dre.errors import DreError
 from dre.fetch import fetch, read_jsonl, repository_file
 
@@ -191,8 +191,18 @@ def graded(name=NAME):
         rows.append((id, conversation, id.partition("/")[0], turns, response, kind, float(record["score"])))
     columns = ["context_id", "conversation", "set", "context", "response", "kind", "score"]
     table = pd.DataFrame(rows, columns=columns)
-    digest = table["conversation"].map(lambda id: int(hashlib.sha256(id.encode()).hexdigest()[:8], 16))
-    return table.assign(held_out=digest < 0.2 * 16**8)
+    return table.assign(held_out=table["conversation"].map(_is_held_out))
+
+
+def held_out_conversations(name=NAME):
+    """Return the ids of the graded conversations that nothing is trained on, a set."""
+    ids = [record["context"] for record in read_jsonl(repository_file("recorded", name, "graded.jsonl"))]
+    return {conversation for conversation in map(conversations(ids), ids) if _is_held_out(conversation)}
+
+
+def _is_held_out(conversation):
+    """A fifth of all conversations, by their ids alone."""
+    return int(hashlib.sha256(conversation.encode()).hexdigest()[:8], 16) < 0.2 * 16**8
 
 
 def _check(record, turns, response):

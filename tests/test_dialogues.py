@@ -1,9 +1,12 @@
+import json
+
 import pandas as pd
 import pytest
 from conftest import needs_data
 
 from dre import dialogues, ratings
 from dre.dialogues import Context, apart, data_hash, load
+from dre.errors import DreError
 from dre.profile import profile
 from dre.slm import beside, contexts
 
@@ -19,6 +22,11 @@ HASHES = {
     ("convai2-augmented", "test"): (50, "3b526dee3cc16a77"),
     ("topicalchat-augmented", "train"): (150, "8d51d9ae440686714f"),
     ("topicalchat-augmented", "test"): (50, "9b4bb8c65387fe0d"),
+    ("dailydialog++", "adversarials only"): (800, ""),
+    ("convai2-augmented", "train+paper"): (780, ""),
+    ("convai2-augmented", "balanced"): (630, ""),
+    ("topicalchat-augmented", "paper"): (540, ""),
+    ("topicalchat-augmented", "balanced"): (630, ""),
 }
 
 
@@ -67,6 +75,53 @@ def test_apart_leaves_out_the_whole_conversation(monkeypatch):
     monkeypatch.setattr(dialogues, "contexts", sources.get)
     assert apart([shared, later, other, *chat], RATED) == [other, chat[2]]
     assert apart([later, other, *chat[1:]], RATED) == [other, chat[2]]
+
+
+def test_apart_knows_a_rated_context_in_edited_words():
+    """Half of its word trigrams are in the copy, of which no utterance is the same; a greeting is no sign of anything."""
+    turns = ("I would like to book a quiet table by the window for tonight.", "Sorry, all tables there are taken.")
+    rated = pd.DataFrame({"context": [turns, ("Hi! How are you?",)], "response": ["Then tomorrow.", "Fine."]})
+    copy = daily(0, turn="I would like to book a quiet table by the window for two.")
+    others = [daily(i, turn="Hi! How are you? Fine?") for i in range(1, 20)]
+    assert apart([copy, *others], rated) == others
+    assert apart([copy, *others], rated, near=0.9) == apart([copy, *others], rated, near=None) == [copy, *others]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"request": "best"}, "request 'best', expected one of paper, balanced"),
+        ({"context_sha256": "0"}, "is another context here"),
+        ({"adversarial_negative_responses": ["No."] * 4}, "fewer than five"),
+    ],
+)
+def test_a_record_that_does_not_fit_is_named_by_file_and_line(tmp_path, monkeypatch, change, reason):
+    own = public("convai2", "convai2-valid/5", "What do you do?")
+    good = {"id": own.id, "request": "paper", "context_sha256": dialogues.context_sha256(own.turns)}
+    good |= {"positive_responses": ["I bake."] * 5, "adversarial_negative_responses": ["No."] * 5}
+    file = tmp_path / "more.jsonl"
+    monkeypatch.setattr(dialogues, "repository_file", lambda *names: file)
+    monkeypatch.setattr(dialogues, "contexts", lambda name: [own])
+    file.write_text(json.dumps(good) + "\n", encoding="utf-8")
+    assert load("convai2-augmented", "paper")[0].adversarials == ("No.",) * 5
+    file.write_text(json.dumps(good) + "\n" + json.dumps(good | change) + "\n", encoding="utf-8")
+    with pytest.raises(DreError, match=f"more.jsonl:2: .*{reason}"):
+        load("convai2-augmented", "paper")
+
+
+@needs_data
+def test_the_larger_training_sets_hold_no_conversation_of_dev_test_or_held_out_grades():
+    public, splits = profile("public"), ("dev+adversarials only", "train+paper", "train+paper")
+    names = ("dailydialog++", "convai2-augmented", "topicalchat-augmented")
+    graded = ratings.graded()
+    held_out = set(graded.loc[graded["held_out"], "conversation"])
+    for entry, name, split, size in zip(public.sets, names, splits, (1626, 653, 558)):
+        entry = entry.model_copy(update={"train": (name, split)})
+        train, dev, test = contexts(entry, public.rated, filter=2)
+        of = dialogues.conversations(one.context_id for one in (*train, *dev, *test))
+        learned = {of(one.context_id) for one in train}
+        assert len(train) == size
+        assert learned.isdisjoint(held_out) and learned.isdisjoint(of(one.context_id) for one in (*dev, *test))
 
 
 @needs_data

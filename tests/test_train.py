@@ -134,3 +134,28 @@ def test_the_command_trains_by_a_recipe_and_without_disentanglement(encoder, tmp
     assert main([*command, "--recipe", "released"]) == 0
     stages = [point["stage"] for point in SLM.load(out).provenance["curves"]]
     assert stages == ["contrastive"] * 2 + ["classifier"] * 2
+
+
+def test_the_best_epoch_is_kept_also_by_a_training_that_was_interrupted(encoder, tmp_path, monkeypatch):
+    """By triplet accuracy on held-out contexts, here given: the second of four epochs."""
+    given, measure = iter([0.1, 0.2, 0.9, 0.3, 0.3, 0.4, 0.1, 0.2, 0.9, 0.3, 0.4]), train._measure
+
+    def measured(slm, contexts, stage, epoch):
+        accuracy = next(given)
+        return [point | {"triplet_accuracy": accuracy} for point in measure(slm, contexts, stage, epoch)]
+
+    def trained(out, keep):
+        recipe = replace(recipes.get("paper", epochs=4), keep=keep)
+        return fit(TRAIN[:9], DEV, tmp_path / out, recipe, encoder=encoder, progress=False)
+
+    monkeypatch.setattr(train, "_measure", measured)
+    save = torch.save
+    monkeypatch.setattr(torch, "save", lambda state, file: save(state, file) or state["done"] == 3 and 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        trained("best", "best")
+    monkeypatch.setattr(torch, "save", save)
+    best = trained("best", "best")  # its third epoch comes again, since it was not renamed into place
+    assert best.provenance["kept"] == {"joint": 2}
+    last = trained("last", "last")
+    assert "kept" not in last.provenance
+    assert not torch.equal(*weights(best.encoder, last.encoder))

@@ -33,19 +33,27 @@ class Beside:
 
 
 @functools.lru_cache  # every training of a set asks for the same contexts
-def contexts(entry, rated_names=(), seed=0):
+def contexts(entry, rated_names=(), seed=0, filter=1):
     """Return (train, dev, test) contexts of ``entry``, one of ``profile.sets``, as tuples.
 
-    Where train and dev are the same contexts, ``entry.held_out`` of them, drawn with ``seed``, become dev. Training
-    conversations that share an utterance with a rated set are left out (`dre.dialogues.apart`): no correlation is
-    measured on what was learned.
+    Where dev's contexts are among train's, ``entry.held_out`` of them, drawn with ``seed``, become dev, and train is
+    the rest. Training conversations that share an utterance with a rated set are left out (`dre.dialogues.apart`): no
+    correlation is measured on what was learned. Filter 2 also leaves out those that repeat a rated context in edited
+    words, and those that hold a context of dev or test or a graded one that is held out.
     """
     train, dev, test = (dialogues.load(*part) for part in (entry.train, entry.dev, entry.test))
-    if entry.train == entry.dev:
-        order = np.random.default_rng(seed).permutation(len(train))
-        n_dev = round(entry.held_out * len(train))
-        train, dev = [train[i] for i in sorted(order[n_dev:])], [train[i] for i in sorted(order[:n_dev])]
-    return tuple(apart(train, ratings.held_out(rated_names))), tuple(dev), tuple(test)
+    if entry.held_out:
+        order = np.random.default_rng(seed).permutation(len(dev))
+        dev = [dev[i] for i in sorted(order[: round(entry.held_out * len(dev))])]
+        kept = set(dev)
+        train = [context for context in train if context not in kept]
+    rated = ratings.held_out(rated_names)
+    if filter == 1:
+        return tuple(apart(train, rated, near=None)), tuple(dev), tuple(test)
+    of = dialogues.conversations(context.context_id for context in (*train, *dev, *test))
+    held_out = {of(context.context_id) for context in (*dev, *test)} | ratings.held_out_conversations()
+    train = [context for context in train if of(context.context_id) not in held_out]
+    return tuple(apart(train, rated)), tuple(dev), tuple(test)
 
 
 def beside(profile, dev):
@@ -58,7 +66,7 @@ def beside(profile, dev):
 
 
 @functools.lru_cache  # every seed asks for the same
-def _beside(names, dev, tests, rated_names):
+def _beside(names, dev, tests, rated_names, near=None):
     kept = [*dev, *(context for test in tests for context in dialogues.load(*test))]
     kept += ratings.held_out(rated_names)
     for table in held_out_grades(names.graded):  # their turns; the replies may be those of other conversations
@@ -70,8 +78,8 @@ def _beside(names, dev, tests, rated_names):
     for name in names.graded:
         table = ratings.graded(name)
         for one in (table[~table["held_out"]], ratings.training_scores(name)):
-            graded += _apart(one[["context_id", "set", "context", "response", "score"]], kept)
-    return Beside(apart(pool, kept), graded)
+            graded += _apart(one[["context_id", "set", "context", "response", "score"]], kept, near)
+    return Beside(apart(pool, kept, near), graded)
 
 
 def held_out_grades(names):
@@ -79,10 +87,10 @@ def held_out_grades(names):
     return [table[table["held_out"]] for table in map(ratings.graded, names)]
 
 
-def _apart(table, kept):
+def _apart(table, kept, near):
     """The graded pairs of a table whose conversations share no utterance with what is kept, as tuples."""
     asked = [Context(one.set, one.context_id, "train", one.context, (one.response,)) for one in table.itertuples()]
-    ids = {context.id for context in apart(asked, kept)}
+    ids = {context.id for context in apart(asked, kept, near)}
     return [(one.context_id, *one[3:]) for one in table[table["context_id"].isin(ids)].itertuples()]
 
 

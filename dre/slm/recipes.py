@@ -60,11 +60,12 @@ class Recipe:
     weight_decay: float = 0.01
     max_seq_length: int = 128  # tokens kept of a text, of a context its last ones
     contrast: str = "whole"  # Eq. 12 on whole embeddings of responses, as printed, or on their "robust" parts
+    keep: str = "last"  # epoch of each stage: the last, or the "best" by triplet accuracy on held-out contexts
     mixture: Mixture | None = None  # of recipe ``graded``: what is learned from beside labelled contexts, and how
 
     def as_dict(self):
-        """Return the recipe as JSON types, for provenance and fingerprints."""
-        return asdict(self)
+        """Return the recipe as JSON types, for provenance and fingerprints; that the last epoch is kept is not said."""
+        return {name: value for name, value in asdict(self).items() if (name, value) != ("keep", "last")}
 
     @classmethod
     def from_dict(cls, stored):

@@ -101,6 +101,7 @@ def _train(slm, train, dev, seed, beside, checkpoint, progress):
         elif done < before + stage.epochs:
             optimizer.load_state_dict(kept["optimizer"])
             schedule.load_state_dict(kept["schedule"])
+        best = kept.get("best") if before < done <= before + stage.epochs else None
         for epoch in range(max(done - before, 0), stage.epochs):
             # Every epoch has random numbers of its own, so a training that goes on draws what it would have drawn.
             torch.manual_seed(int(np.random.SeedSequence([seed, number, epoch]).generate_state(1)[0]))
@@ -117,16 +118,26 @@ def _train(slm, train, dev, seed, beside, checkpoint, progress):
                 schedule.step()
                 optimizer.zero_grad()
             curves += _measure(slm, measured, stage.name, epoch + 1)
+            if recipe.keep == "best" and (best is None or curves[-1]["triplet_accuracy"] >= best["triplet_accuracy"]):
+                best = curves[-1] | {"encoder": _copied(encoder), "head": _copied(head)}
             parts = {"encoder": encoder, "head": head, "optimizer": optimizer, "schedule": schedule}
-            state = {name: part.state_dict() for name, part in parts.items()} | {"curves": curves}
+            state = {name: part.state_dict() for name, part in parts.items()} | {"curves": curves, "best": best}
             state |= {"done": before + epoch + 1, "fingerprint": slm.provenance["fingerprint"]}
             if PartialState().is_main_process:
                 torch.save(state, unfinished := checkpoint.with_suffix(".partial"))
                 os.replace(unfinished, checkpoint)  # no half checkpoint is ever read
+        if best is not None:
+            encoder.load_state_dict(best["encoder"])
+            head.load_state_dict(best["head"])
+            slm.provenance.setdefault("kept", {})[stage.name] = best["epoch"]
     for part in (encoder, head):
         part.requires_grad_(False).eval()
     slm.known.clear()  # embedded in the precision of training
     return curves
+
+
+def _copied(part):
+    return {name: value.detach().clone() for name, value in part.state_dict().items()}
 
 
 def _share(batch):
