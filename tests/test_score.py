@@ -220,7 +220,7 @@ def test_replies_that_repeat_their_context_or_are_in_another_language_are_said(t
     assert dre("score", write(rows, tmp_path / "in.jsonl"), "-o", tmp_path / "o.csv") == 0
     said = capsys.readouterr().err.splitlines()
     assert [line.split(":")[0] for line in said] == [
-        "responses of 'deutsch' look like no language that the SLM knows (its tokeniser makes 2.2 pieces of a word, of English 1.0)",
+        "responses of 'deutsch' are in no language that the SLM knows (it makes 2.2 pieces of a word, of English 1.0)",
         "2 of 3 replies of 'echo' only repeat words of their context",
         "2 of 3 replies of 'salad' only repeat words of their context",
     ]
