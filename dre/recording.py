@@ -44,9 +44,10 @@ def hash_of(shown):
 def check(folder, name, shown):
     """Raise DreError unless a prompt, or a row of texts, is the one that was recorded under this name."""
     if _hashes(folder).get(name) != hash_of(shown):
-        what = "prompt" if hasattr(shown, "template") else "pair"
-        found = f"{what} {name} is another one here than what {folder.name} was shown under this name"
-        raise DreError(f"{found}: a recording answers for its own prompts and texts alone, so ask a live judge")
+        prompt = hasattr(shown, "template")
+        found = f"prompt {name} has other words, scales or labels" if prompt else f"pair {name} has other texts"
+        what = f"{found} here than those that {folder.name} was shown under this name"
+        raise DreError(f"{what}: a recording answers for its own alone, so ask a live judge")
 
 
 @functools.lru_cache(maxsize=4)
