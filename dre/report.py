@@ -46,9 +46,10 @@ def replace(path, content):
         part.write_bytes(content)
         os.replace(part, path)
     except OSError as error:
+        raise DreError(f"{path}: cannot be written ({error.strerror}): free space or give another place") from None
+    finally:
         with suppress(OSError):
             part.unlink()
-        raise DreError(f"{path}: cannot be written ({error.strerror}): free space or give another place") from None
 
 
 def write(table, path):
