@@ -101,8 +101,7 @@ def fed_judged(name=NAME):
     were rated in one reply, so these are no verdicts of the prompts ``quality_...``.
     """
     rows, (turns, dialogues) = [], _fed()
-    shown = pd.concat([turns, dialogues.rename(columns={"turns": "context"})])[["pair_id", "context", "response"]]
-    recording.check_texts(recording.folder(name), shown.fillna("").to_dict("records"))
+    _check_shown(name, turns, dialogues.rename(columns={"turns": "context"}).assign(response=""))
     for record in read_jsonl(repository_file("recorded", name, "fed_qualities.jsonl")):
         about = record["item"], record["examples"]
         rows += [(*about, quality, float(score)) for quality, score in record["ratings"].items()]
@@ -115,9 +114,14 @@ def criteria(name=NAME):
     On the scales of the prompts ``geval_...`` and ``analyse_rate_...``, but all of a pair were rated in one reply.
     """
     table = pd.DataFrame(read_jsonl(repository_file("recorded", name, "criteria.jsonl"))).drop(columns="analysis")
-    shown = pd.concat([rated(set) for set in table["pair_id"].str.partition("/")[0].unique()])
-    recording.check_texts(recording.folder(name), shown.to_dict("records"))
+    _check_shown(name, *map(rated, table["pair_id"].str.partition("/")[0].unique()))
     return table
+
+
+def _check_shown(name, *tables):
+    """Raise DreError if texts of pairs are not those that were shown to the recorded judge."""
+    for row in pd.concat(tables).to_dict("records"):
+        recording.check(recording.folder(name), row["pair_id"], row)
 
 
 def held_out(names=tuple(RATED)):

@@ -131,8 +131,7 @@ def pairs(records, fields=None, needs=("context", "response"), whole=False):
         except ValueError as error:
             bad.append({"line": line, "reason": str(error), "content": record})
     found = pd.DataFrame(rows) if rows else pd.DataFrame(columns=["line", *FIELDS])
-    texts = [json.dumps(turns).encode() for turns in found["context"]]
-    found["context_id"] = [hashlib.sha256(text).hexdigest()[:16] for text in texts]
+    found["context_id"] = [hashlib.sha256(json.dumps(turns).encode()).hexdigest()[:16] for turns in found["context"]]
     shared = found["id"].duplicated(keep=False)
     found["pair_id"] = found["id"].mask(shared, found["system"] + "/" + found["id"])
     return found, bad
@@ -143,36 +142,37 @@ def _pair(record, line, fields, needs):
     if not isinstance(record, dict):
         raise ValueError("no record: expected one JSON object per line, or as many cells as the header has")
     given = {field: record.get(fields.get(field, field)) for field in FIELDS}
-    if absent(given["context"]) and "messages" in record:
-        given |= _of_messages(record["messages"], given["response"])
+    if absent(given["context"]) and isinstance(record.get("messages"), list):
+        given |= _of_chat(record["messages"], given["response"])
     if absent(given["id"]):
         given["id"] = record.get("pair_id")
-    found = {"line": line, "context": turns_of(given["context"]), "response": given["response"]}
-    wrong = {"context": not _are_turns(found["context"]), "response": not _is_text(found["response"])}
+    turns = turns_of(given["context"])
+    fits = {"context": isinstance(turns, tuple) and all(isinstance(t, str) for t in turns) and _is_text("".join(turns))}
+    fits["response"] = _is_text(given["response"])
     for field, expected in (("context", "turns, oldest first, or chat messages"), ("response", "a text")):
-        if wrong[field] and (field in needs or not absent(given[field])):
+        if not fits[field] and (field in needs or not absent(given[field])):
             has = ", ".join(map(str, record)) or "nothing"
             raise ValueError(f"{field} is {given[field]!r:.60}: expected {expected}; the record has {has:.200}")
     instead = {"reference": None, "id": str(line), "system": ""}
-    return found | {field: _name(field, given[field], default) for field, default in instead.items()}
+    names = {field: _name(field, given[field], default) for field, default in instead.items()}
+    return {"line": line, "context": turns, "response": given["response"], **names}
 
 
 def _name(field, value, default):
     """A text that may be absent; a whole number is one, too."""
-    if absent(value):
-        return default
     value = str(value) if isinstance(value, numbers.Integral) else value
-    if not _is_text(value):
+    if not absent(value) and not _is_text(value):
         raise ValueError(f"{field} is {value!r:.60}: expected a text, or nothing")
-    return value
+    return default if absent(value) else value
 
 
 def _is_text(value):
     return isinstance(value, str) and bool(value.strip()) and not HALF.search(value)
 
 
-def _are_turns(turns):
-    return isinstance(turns, tuple) and all(isinstance(t, str) for t in turns) and _is_text("".join(turns))
+def absent(value):
+    """Nothing, an empty cell, or the NaN that pandas puts into one."""
+    return value is None or value == "" or (isinstance(value, float) and value != value)
 
 
 def turns_of(value):
@@ -184,8 +184,9 @@ def turns_of(value):
         written = _written(value)
         value = [turn.strip() for turn in value.split("\n") if turn.strip()] if written is None else written
     value = value.tolist() if hasattr(value, "tolist") else value
-    if isinstance(value, (list, tuple)) and value and all(isinstance(one, dict) for one in value):
-        value = [" ".join(texts) for _, texts in _spoken(value)]
+    if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+        spoken = [(one.get("role"), _said(one)) for one in value if one.get("role") not in UNSPOKEN]
+        value = [" ".join(text for _, text in group) for _, group in groupby(spoken, key=lambda one: one[0])]
     return tuple(value) if isinstance(value, (list, tuple)) else value
 
 
@@ -201,30 +202,16 @@ def _written(text):
     return None
 
 
-def _of_messages(messages, response):
-    """Context and response of a chat: the response is the last thing that the assistant says, if none is given."""
-    turns = list(_spoken(messages if isinstance(messages, list) else []))
-    if absent(response):
-        while turns and turns[-1][0] != "assistant":
-            turns.pop()
-        response = " ".join(turns.pop()[1]) if turns else None
-    return {"context": [" ".join(texts) for _, texts in turns], "response": response}
+def _of_chat(messages, response):
+    """Context and response of a chat: the response is the last that the assistant says, if none is given."""
+    own = [i for i, one in enumerate(messages) if isinstance(one, dict) and one.get("role") == "assistant"]
+    if absent(response) and own:
+        return {"context": messages[: own[-1]], "response": _said(messages[own[-1]])}
+    return {"context": messages}
 
 
-def _spoken(messages):
-    """Yield (role, texts) of chat messages as OpenAI has them, each role as long as it speaks."""
-    said = []
-    for one in messages:
-        role, text = (one.get("role"), one.get("content")) if isinstance(one, dict) else (None, None)
-        if isinstance(text, list):  # of parts
-            text = " ".join(str(part["text"]) for part in text if isinstance(part, dict) and "text" in part)
-        if not isinstance(role, str) or not (text is None or isinstance(text, str)):
-            raise ValueError(f"a message is {one!r:.60}: expected an object with role and content")
-        if text and role not in UNSPOKEN:
-            said.append((role, text))
-    return [(role, [text for _, text in group]) for role, group in groupby(said, key=lambda each: each[0])]
-
-
-def absent(value):
-    """Nothing, an empty cell, or the NaN that pandas puts into one."""
-    return value is None or value == "" or (isinstance(value, float) and value != value)
+def _said(message):
+    """What a message of a chat says, whole or in parts."""
+    content = message.get("content") or ""
+    parts = content if isinstance(content, list) else [content]
+    return " ".join(str(part.get("text", "")) if isinstance(part, dict) else str(part) for part in parts)

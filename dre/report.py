@@ -48,9 +48,10 @@ def replace(path, content):
         part.write_bytes(content)
         os.replace(part, path)
     except OSError as error:
+        raise DreError(f"{path}: cannot be written ({error.strerror}): free space or give another place") from None
+    finally:
         with suppress(OSError):
             part.unlink()
-        raise DreError(f"{path}: cannot be written ({error.strerror}): free space or give another place") from None
 
 
 def write(table, path):
@@ -74,10 +75,9 @@ def check_output(path, endings, *inputs):
 
 
 def own_output(path, made=None, force=False):
-    """Return the summary beside an output of this same run, None where there is no output; else DreError.
+    """Return the summary beside an output of this same run; None where there is no output, or by ``force``.
 
-    ``made``, name -> value, is what decides the content; the summary has it, as parts of its signature or beside it.
-    Without ``made`` a file that is there is never one's own. With ``force`` it counts as gone.
+    ``made``, name -> value, is what decides the content: the summary has to say the same, else DreError; so without it.
     """
     if force or not Path(path).exists():
         return None
@@ -99,7 +99,7 @@ def signature(made):
 
 
 def write_summary(path, summary):
-    """Write beside an output what made it and what it says: before the output, so that it is there with it."""
+    """Write beside an output, and before it, what made it (``signature``) and what it says."""
     replace(f"{path}.summary.json", json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
 
 

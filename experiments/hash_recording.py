@@ -1,4 +1,4 @@
-"""Write the hashes of what a recorded judge was asked: prompts by name, texts by pair id (`dre.recording`).
+"""Write the hashes of what a recorded judge was shown: prompts by name, texts by pair id (`dre.recording`).
 
 Run ``python experiments/hash_recording.py`` with the public data (``dre data fetch``) where a recording has new pairs
 or prompts. A prompt that is no built-in one was asked with the words of the one its name begins with.
@@ -19,7 +19,7 @@ FILES = {"judgements.jsonl": "pair_id", "criteria.jsonl": "pair_id", "fed_qualit
 
 
 def texts():
-    """Return everything that may have been shown, pair id -> hash."""
+    """Return everything that may have been shown: pair id -> row."""
     cases = [
         {"pair_id": f"cases/{case['id']}/{number}", "context": case["context"], "response": response}
         for case in read_jsonl(REPOSITORY / "data" / "cases.jsonl")
@@ -27,20 +27,20 @@ def texts():
     ]
     tables = [pairs(load("mini", split), "par") for split in SPLITS["mini"]]
     tables += [pairs(load("dailydialog++", "test"), "par"), *map(ratings.rated, ratings.RATED), pd.DataFrame(cases)]
-    tables.append(ratings.fed_dialogues().rename(columns={"turns": "context"}).assign(response=None))
+    tables.append(ratings.fed_dialogues().rename(columns={"turns": "context"}).assign(response=""))
     every = pd.concat([table[["pair_id", "context", "response"]] for table in tables])
-    return {row.pair_id: recording.text_hash(row.context, row.response) for row in every.itertuples()}
+    return {row["pair_id"]: row for row in every.to_dict("records")}
 
 
 def hashes(folder):
-    """Return the hashes of a recording as `dre.recording.hashes` reads them."""
+    """Return the hashes of a recording by what they are of."""
     records = {name: read_jsonl(folder / name) for name in FILES if (folder / name).is_file()}
     ids = {record[FILES[name]] for name, some in records.items() for record in some}
     every, built_in, asked = texts(), prompts.names(), {}
     for name in sorted({record["prompt"] for record in records["judgements.jsonl"]}):
         words = max((one for one in built_in if f"{name}_".startswith(f"{one}_")), key=len)
-        asked[name] = recording.prompt_hash(prompts.load(words))
-    return {"prompts": asked, "pairs": {id: every[id] for id in sorted(ids)}}
+        asked[name] = recording.hash_of(prompts.load(words))
+    return asked | {id: recording.hash_of(every[id]) for id in sorted(ids)}
 
 
 def main(name="claude-2026-11"):
@@ -48,7 +48,7 @@ def main(name="claude-2026-11"):
     folder = recording.folder(name)
     text = json.dumps(found := hashes(folder), indent=0)
     (folder / recording.FILE).write_bytes(gzip.compress(text.encode(), mtime=0))
-    print(f"{len(found['prompts'])} prompts, {len(found['pairs'])} pairs")
+    print(f"{len(found):,} hashes")
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ def test_prompts_go_out_and_replies_come_back_at_the_batch_price(work, capsys):
     assert dre_judge("import", "replies.jsonl", "pairs.jsonl", judge=gpt) == 1
     said = capsys.readouterr().out
     assert "1 replies stored, 0 were stored before, 3 requests failed" in said and "3 missing, 1 malformed" in said
-    assert dre_judge("export", "pairs.jsonl", "-o", "prompts.jsonl", "--retry", "malformed", "--force", judge=gpt) == 0
+    assert dre_judge("export", "pairs.jsonl", "-o", "prompts.jsonl", "--retry", "malformed", judge=gpt) == 0
     batch(out, model=served)
     for count in (4, 0):
         assert dre_judge("import", "replies.jsonl", "pairs.jsonl", "-o", "out.csv", judge=gpt) == 0
@@ -130,19 +130,19 @@ def test_a_recording_answers_for_the_texts_and_the_prompt_it_was_made_with_alone
     one, spaced = dre.judges.open("recorded:claude-2026-11"), cases.assign(response="  " + cases["response"] + "\n")
     assert one.score(spaced).equals(one.score(cases))
     other = cases.assign(response=["Another reply.", *cases["response"][1:]])
-    pytest.raises(DreError, one.score, other).match(f"pair {cases['pair_id'][0]} has other texts")
-    pytest.raises(DreError, one.score, cases.drop(columns="context"), ask=False).match("has no context")
+    pytest.raises(DreError, one.score, other).match(f"pair {cases['pair_id'][0]} has other texts here")
+    pytest.raises(DreError, one.score, cases.drop(columns="context"), ask=False).match("has other texts here")
     built_in = (prompts.FOLDER / "llm_only.txt").read_text(encoding="utf-8")
     for name, text in {"same": built_in, "scale": built_in.replace("scale: [0.0, 5.0]", "scale: [0, 10]")}.items():
         (work / name).mkdir()
         (work / name / "llm_only.txt").write_text(text)
     assert one.score(cases, "same/llm_only.txt").equals(one.score(cases))
-    pytest.raises(DreError, one.score, cases, work / "scale/llm_only.txt").match("has other words, scales or labels")
+    pytest.raises(DreError, one.score, cases, work / "scale/llm_only.txt").match("prompt llm_only has other words, scales or labels here")
     cases.to_json("cases.jsonl", orient="records", lines=True)
     run = ("cases.jsonl", "--prompt", "scale/llm_only.txt")
     assert dre_judge("run", *run, judge="recorded:claude-2026-11") == 2
     assert main(["score", "cases.jsonl", "-o", "o.csv", *run[1:], "--judge", "recorded:claude-2026-11"]) == 2
-    assert capsys.readouterr().err.count("has other words") == 2
+    assert capsys.readouterr().err.count("prompt llm_only has other words") == 2
     recording = repository_file("recorded", "claude-2026-11", "judgements.jsonl").parent
     for file in ("manifest.json", "judgements.jsonl"):  # no hashes
         (work / "mine").mkdir(exist_ok=True)

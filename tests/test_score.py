@@ -173,7 +173,7 @@ def test_a_line_of_csv_is_where_a_record_begins_and_turns_may_be_a_list_written_
     ("line", "message"),
     [
         ("in.jsonl --method slide", "method slide needs a judge: give judge"),
-        ("in.jsonl --method slm --judge recorded:claude-2026-11", "method slm asks no judge: leave it out, or choose"),
+        ("in.jsonl --method slm --judge recorded:claude-2026-11", "method slm has no use for judge: leave it out, or choose"),
         ("in.jsonl --accuracies 88,98", "expected those of SLM and LLM in [0, 1]"),
         ("in.jsonl --max-usd 1", "--max-usd: there is no judge to use it"),
         ("in.jsonl --workers 2", "--workers is of --engine ray"),
@@ -220,7 +220,7 @@ def test_replies_that_repeat_their_context_or_are_in_another_language_are_said(t
     assert dre("score", write(rows, tmp_path / "in.jsonl"), "-o", tmp_path / "o.csv") == 0
     said = capsys.readouterr().err.splitlines()
     assert [line.split(":")[0] for line in said] == [
-        "responses of 'deutsch' look like no language that the SLM knows (its tokeniser makes 2.2 pieces of a word, of English 1.0)",
+        "responses of 'deutsch' are in no language that the SLM knows (it makes 2.2 pieces of a word, of English 1.0)",
         "2 of 3 replies of 'echo' only repeat words of their context",
         "2 of 3 replies of 'salad' only repeat words of their context",
     ]
@@ -275,9 +275,9 @@ def test_a_prompt_is_shown_numbers_in_their_range_and_its_scale_becomes_0_to_5(s
     ({"temperature": 0}, "no option 'temperature': only a judge that is opened here"),
     ({"method": "ex_dre"}, "method ex_dre needs a judge: give judge"),
     ({"method": "dre", "judge": Heard()}, "needs a judge and the accuracies of SLM and LLM: give accuracies"),
-    ({"judge": "recorded:claude-2026-11", "method": "slm"}, "asks no judge: leave it out"),
-    ({"fusion": "f.json"}, "no use for a fusion"),
-    ({"prompt": "llm_only"}, "nothing to prompt"),
+    ({"judge": "recorded:claude-2026-11", "method": "slm"}, "has no use for judge: leave it out"),
+    ({"fusion": "f.json"}, "no use for fusion"),
+    ({"prompt": "llm_only"}, "no use for prompt"),
 ])  # fmt: skip
 def test_options_that_mean_nothing_are_refused_in_words_for_python(options, said):
     with pytest.raises(DreError, match=re.escape(said)) as error:

@@ -9,7 +9,7 @@ import pandas as pd
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 from sklearn.metrics import cohen_kappa_score
 
-from dre import stats
+from dre import readers, stats
 from dre.classification import choose_threshold, correct, length_only, response_only
 from dre.dialogues import apart, pairs
 from dre.errors import DreError
@@ -207,11 +207,8 @@ def _answers(path, key):
 
 
 def _table(path, columns):
-    """Read a CSV file as spreadsheet programs write it: with commas, semicolons or tabs."""
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            separator = max(",;\t", key=file.readline().count)
-        table = pd.read_csv(path, sep=separator, encoding="utf-8-sig", dtype=str, keep_default_na=False)
-        return table[columns].assign(item=table["item"].str.strip())
-    except (OSError, ValueError, KeyError) as error:
-        raise DreError(f"{path}: expected CSV in UTF-8 with columns {', '.join(columns)} ({error})") from None
+    """Read a CSV file as spreadsheet programs write it."""
+    table = pd.DataFrame([row for _, row in readers.records(path) if isinstance(row, dict)])
+    if lacking := set(columns) - set(table):
+        raise DreError(f"{path}: expected columns {', '.join(columns)}, but there is no {min(lacking)}")
+    return table[columns].assign(item=table["item"].str.strip())

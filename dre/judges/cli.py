@@ -27,32 +27,28 @@ def add(subparsers):
         ("status", _status, "what is stored, and how it reads for a file of pairs"),
         ("export", _export, "write the missing prompts as a batch file"),
         ("import", _import, "take in replies to exported prompts"),
+        ("compare", _compare, "try a judge on public rated pairs, beside the recorded judges"),
     ):
         action = actions.add_parser(name, help=text, description=text)
-        if name == "import":
-            action.add_argument("source", help="replies as JSONL")
-        if name == "show":
-            action.add_argument("pair", metavar="PAIR", help="its id")
-        readers.add_options(action, optional=name == "status")
-        action.add_argument("--prompt", default="llm_only", help="a prompt's name, or a template file of your own")
-        if name in ("run", "replay", "export", "import"):
-            ending = ".jsonl" if name == "export" else ".csv or .jsonl"
-            action.add_argument("-o", "--output", metavar="FILE", help=ending, required=name == "export")
-            action.add_argument("--force", action="store_true", help="write over an output of another run")
+        option = action.add_argument
+        if first := {"show": ("pair", "its id"), "import": ("source", "replies as JSONL")}.get(name):
+            option(first[0], help=first[1])
+        if name != "compare":
+            readers.add_options(action, optional=name == "status")
+        option("--prompt", default="llm_only", help="a prompt's name, or a template file of your own")
+        if name in ("run", "replay", "export", "import", "compare"):
+            ending = {"export": ".jsonl", "compare": ".csv"}.get(name, ".csv or .jsonl")
+            option("-o", "--output", metavar="FILE", help=ending, required=name == "export")
+            option("--force", action="store_true", help="write over an output of another run")
         if name in ("run", "estimate", "export"):
             statuses = {"type": lambda text: text.split(","), "default": [], "metavar": "STATUS,..."}
-            action.add_argument("--retry", help="ask malformed, refused, ... again", **statuses)
+            option("--retry", help="ask malformed, refused, ... again", **statuses)
+        if name == "compare":
+            option("--sets", metavar="NAME,...", help="default: personachat-usr,topicalchat-usr,fed-turn")
+            option("--n", type=int, default=120, help="pairs in all, drawn over sets and ratings (default: 120)")
+            option("--seed", type=int, default=0, help="of the draw (default: 0)")
         add_options(action, required=name != "status")
         action.set_defaults(run=run)
-    trial = actions.add_parser("compare", help="try a judge on public rated pairs, beside the recorded judges")
-    trial.add_argument("--sets", metavar="NAME,...", help="default: personachat-usr,topicalchat-usr,fed-turn")
-    trial.add_argument("--n", type=int, default=120, help="pairs in all, drawn over sets and ratings (default: 120)")
-    trial.add_argument("--seed", type=int, default=0, help="of the draw (default: 0)")
-    trial.add_argument("--prompt", default="llm_only", help="a prompt's name, or a template file of your own")
-    trial.add_argument("-o", "--output", metavar="FILE.csv", help="where the table is written")
-    trial.add_argument("--force", action="store_true", help="write over a file that is there")
-    add_options(trial)
-    trial.set_defaults(run=_compare)
 
 
 def add_options(parser, required=True):
@@ -108,24 +104,21 @@ def _params(texts):
 
 def _given(args, endings=(".csv", ".jsonl")):
     """The judge, its prompt, the pairs, and what makes the output, once it is clear that this can be written."""
-    output = getattr(args, "output", None)
+    output, recorded = getattr(args, "output", None), args.judge.startswith(RECORDED)
     if output:
         check_output(output, endings, args.input)
-    judge = open_from(args)
-    recorded = args.judge.startswith(RECORDED)
     if recorded and args.action in ("export", "import"):
         raise DreError(f"{args.judge} is a recording, which takes and gives no batch: name a judge that can be asked")
+    judge = open_from(args)
     prompt = judge.prompt(args.prompt) if recorded else prompts.load(args.prompt)
-    needs = ("context", "response")
-    if not recorded:
-        needs = [name for name in needs if name in prompt.slots]
+    needs = [name for name in ("context", "response") if recorded or name in prompt.slots]
     pairs, bad, data = readers.read(args, needs, whole=True)
     if bad:
         print(f"{len(bad):,} bad record(s) left out, first line {bad[0]['line']}: {bad[0]['reason']}", file=sys.stderr)
     known = prompt if isinstance(prompt, str) else f"{prompt.name} {prompt.sha256[:12]}"
     made = {"judge": judge.signature, "prompt": known, "data": data[:12], "version": __version__}
     if output:
-        own_output(output, made if endings == (".csv", ".jsonl") else None, args.force)
+        own_output(output, made, args.force)
     return judge, prompt, pairs, made
 
 
@@ -160,8 +153,10 @@ def _replay(args):
 
 
 def _export(args):
-    judge, prompt, pairs, _ = _given(args, (".jsonl",))
-    print(f"{files.export_prompts(judge, pairs, prompt, args.output, args.retry):,} prompts are in {args.output}")
+    judge, prompt, pairs, made = _given(args, (".jsonl",))
+    n = files.export_prompts(judge, pairs, prompt, args.output, args.retry)
+    write_summary(args.output, {"signature": signature(made)})
+    print(f"{n:,} prompts are in {args.output}")
 
 
 def _import(args):
@@ -172,27 +167,25 @@ def _import(args):
 
 
 def _show(args):
-    """Print what a judge is asked about a pair, what it said, and how that was read."""
+    """Print what a judge is asked about a pair, what it said, and how that was read; 1 if it was not asked."""
     judge, prompt, pairs, _ = _given(args)
     row = pairs[pairs["pair_id"] == args.pair]
     if row.empty:
         raise DreError(f"{args.input} has no pair {args.pair!r}: its first is {pairs['pair_id'].iloc[0]!r}")
     verdict = judge.score(row, prompt, ask=False).iloc[0]
-    if not isinstance(prompt, str):
-        try:
-            sent = prompt.render(row.iloc[0].to_dict())
-        except DreError as error:  # what was shown to a recorded judge beside the texts is not in the file
-            sent = [{"role": "not shown here", "content": str(error)}]
-        for message in sent:
-            print(f"--- {message['role']} ---\n{message['content']}\n")
+    try:
+        sent = [] if isinstance(prompt, str) else prompt.render(row.iloc[0].to_dict())
+    except DreError as error:  # a recorded judge was shown numbers that are not in the file
+        sent = [{"role": "not shown here", "content": str(error)}]
+    for message in sent:
+        print(f"--- {message['role']} ---\n{message['content']}\n")
     for asked, _, reply in [] if args.judge.startswith(RECORDED) else judge.replies(row, prompt):
-        what = "not asked yet" if reply is None else f"{reply.outcome}, from {reply.model or judge.model}"
+        what = f"{reply.outcome}, from {reply.model or judge.model}" if reply else "not asked yet"
         print(f"--- reply {asked.repeat + 1}: {what} ---\n{reply.text if reply else ''}\n")
     print("--- read as ---")
-    values = {name: verdict[name] for name in ("status", "score_llm", "s_inf", "label", "responses", "reason")}
-    for name, value in values.items():
-        if not readers.absent(value):
-            print(f"{name}: {value}")
+    for name in ("status", "score_llm", "s_inf", "label", "responses", "reason"):
+        if not readers.absent(verdict[name]):
+            print(f"{name}: {verdict[name]}")
     return int(verdict["status"] == "missing")
 
 

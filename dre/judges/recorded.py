@@ -1,7 +1,7 @@
 """Recorded judgements: a folder with ``manifest.json`` (what was asked by each prompt) and ``judgements.jsonl``.
 
 Its lines hold ``pair_id``, ``prompt``, ``repeat`` (default 0), and what was given: ``score, influence`` or ``label``.
-`dre.recording` knows the prompts and texts they are about.
+`dre.recording` holds it to the prompts and texts that they are about.
 """
 
 import functools
@@ -35,16 +35,16 @@ class Recorded:
         return f"{self.spec} repeat={self.repeat} repeats={self.repeats} sha256={self._sha256[:12]}"
 
     def prompt(self, given):
-        """Return a prompt by name, path or as it is; by name alone one that was asked with a built-in prompt's words.
+        """Return a prompt by name, path or as it is; as a name alone one of no template, asked in another's words.
 
-        DreError if there is no such prompt, or it has other words than the recorded one of its name.
+        DreError if there is none, or the recording knows its name with other words.
         """
         asked = {name for name, _ in self._records}
         if isinstance(given, str) and given in asked - {*prompts.names()}:
             return given
         prompt = prompts.load(given)
         if prompt.name in asked:
-            recording.check_prompt(self._folder, prompt)
+            recording.check(self._folder, prompt.name, prompt)
         return prompt
 
     def estimate(self, pairs, prompt="llm_only", retry=()):
@@ -55,23 +55,24 @@ class Recorded:
     def score(self, pairs, prompt="llm_only", retry=(), first=0, ask=True, examples=None):
         """Return the table of recorded verdicts, as `Judge.score` does; what is missing is an error, if `ask`.
 
-        DreError, too, where the prompt or a pair's texts are not those of the recording.
+        So is a prompt or a text that is not the recorded one of its name.
         """
         if examples is not None:
             raise DreError(f"{self.spec} was shown no examples that could be chosen here: use a live judge")
         rows, prompt = rows_of(pairs), self.prompt(prompt)
-        name = getattr(prompt, "name", prompt)
+        name = prompt if isinstance(prompt, str) else prompt.name
         repeats = list(range(self.repeat + first, self.repeat + first + self.repeats))
         known = [self._records.get((name, repeat), {}) for repeat in repeats]
         lacking = [row["pair_id"] for row in rows if not all(row["pair_id"] in of_repeat for of_repeat in known)]
         if ask and lacking:
             which = f"prompt {name}, repeats {repeats}, for {len(lacking)} of {len(rows)} pairs, first {lacking[0]}"
             raise DreError(f"{self.spec} lacks {which}: score recorded pairs only, or use a live judge")
-        there = [row for row in rows if any(row["pair_id"] in of_repeat for of_repeat in known)]
-        recording.check_texts(self._folder, there)
         said = {}
-        for pair_id in (row["pair_id"] for row in rows):
+        for row in rows:
+            pair_id = row["pair_id"]
             given = [of_repeat[pair_id].get for of_repeat in known if pair_id in of_repeat]
+            if given:
+                recording.check(self._folder, pair_id, row)
             verdicts = [parse.Verdict("ok", get("score"), get("influence"), get("label")) for get in given]
             said[pair_id] = (verdicts, [0.0] * len(verdicts), [])
         return frame(said)

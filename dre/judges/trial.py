@@ -76,14 +76,8 @@ def _draws(table, human, contexts, resamples, seed):
 
 def _row(name, r, asked, scored):
     """One row of the table, from the correlations of a judge and of the judge asked, in the data and in resamples."""
-    row, gap = {"judge": name, **_found("spearman", r)}, r - asked
+    row, gap = {"judge": name, **stats.interval(r, "spearman")}, r - asked
     if not gap.any() or np.isnan(gap[0]):  # the judge itself, its own recording, or one without a correlation
         return row | {"difference": np.nan, "pairs": np.nan}
     needed = np.ceil(scored * (POWER * np.nanstd(gap[1:]) / SHOWN) ** 2)
-    return row | _found("difference", gap) | {"pairs": int(needed)}
-
-
-def _found(name, r):
-    """A number of the data with the ends of its interval; NaN where there is none."""
-    low, high = (np.nan, np.nan) if np.isnan(r[0]) else np.nanquantile(r[1:], [0.025, 0.975])
-    return {name: r[0], f"{name}_low": low, f"{name}_high": high}
+    return row | stats.interval(gap, "difference") | {"pairs": int(needed)}

@@ -20,27 +20,17 @@ from dre.judges import prompts
 from dre.report import signature
 from dre.slm.model import DEFAULT, SLM, context_text, native_bf16
 
-#: method -> what it needs; as the papers call them, but for the judge alone (their Non-DRE)
+#: method -> what it needs, and what its scores are; as the papers call them, but for the judge alone (their Non-DRE)
 METHODS = {
-    "slm": ("slm",),
-    "slide": ("slm", "judge"),
-    "ex_dre": ("slm", "judge"),
-    "in_dre": ("slm", "judge", "accuracies"),
-    "dre": ("slm", "judge", "accuracies"),
-    "calibrated": ("slm", "judge", "fusion"),
-    "judge": ("judge",),
+    "slm": (("slm",), "about 0 to 2"),
+    "judge": (("judge",), "0 to 5"),
+    "slide": (("slm", "judge"), "0 to 2"),
+    "ex_dre": (("slm", "judge"), "about 0 to 10"),
+    "in_dre": (("slm", "judge", "accuracies"), "0 to 5"),
+    "dre": (("slm", "judge", "accuracies"), "about 0 to 10"),
+    "calibrated": (("slm", "judge", "fusion"), "in standard deviations, 0 is an ordinary pair"),
 }
 ALIASES = {"non_dre": "judge"}
-#: method -> what its scores are
-SCALES = {
-    "slm": "about 0 to 2",
-    "slide": "0 to 2",
-    "ex_dre": "about 0 to 10",
-    "in_dre": "0 to 5",
-    "dre": "about 0 to 10",
-    "calibrated": "in standard deviations, 0 is an ordinary pair",
-    "judge": "0 to 5",
-}
 WORDS = {"judge": "a judge", "accuracies": "the accuracies of SLM and LLM", "fusion": "a fusion that was learned"}
 COLUMNS = (
     "line id system context_id distance s_d s_p score_slm score_llm s_inf s_c case z_slm z_llm score status reason"
@@ -74,11 +64,11 @@ class DRE:
         method = check(method, judge, prompt, accuracies, fusion, bf16)
         learned = Calibrated.load(fusion) if fusion else None
         if judge:
-            prompt = prompts.load(prompt or ("dre" if "accuracies" in METHODS[method] else "llm_only"))
+            prompt = prompts.load(prompt or ("dre" if "accuracies" in METHODS[method][0] else "llm_only"))
             if prompt.kind != "score":
                 raise DreError(f"prompt {prompt.name!r} asks for a {prompt.kind}: expected one that asks for a score")
             judge = judge if hasattr(judge, "score") else judges.open(judge, **options)
-        model = SLM.load(find(slm)) if "slm" in METHODS[method] else None
+        model = SLM.load(find(slm)) if "slm" in METHODS[method][0] else None
         if bf16:
             if not native_bf16():
                 raise DreError("this machine does not multiply bfloat16 itself, which makes it slower: leave bf16 out")
@@ -201,7 +191,7 @@ class DRE:
         """What the scores are, in words."""
         threshold = self.slm.provenance.get("threshold") if self.slm is not None else None
         said = "" if threshold is None else f"; accepted: score slm from {threshold:.3f} on"
-        return f"{SCALES[self.method]}, higher is better{said}"
+        return f"{METHODS[self.method][1]}, higher is better{said}"
 
     def signature(self, data=None):
         """Return the line to print beside a score."""
@@ -213,18 +203,15 @@ def check(method=None, judge=None, prompt=None, accuracies=None, fusion=None, bf
     method = ALIASES.get(method, method) or ("judge" if judge else "slm")
     if method not in METHODS:
         raise DreError(f"method is {method!r}: expected one of {', '.join(METHODS)}")
-    needs, given = METHODS[method], {"judge": judge, "accuracies": accuracies or prompt, "fusion": fusion}
+    needs, given = METHODS[method][0], {"judge": judge, "accuracies": accuracies or prompt, "fusion": fusion}
     if lacking := [name for name in needs if name in given and not given[name]]:
         wants = " and ".join(WORDS[name] for name in needs if name in given)
         raise DreError(f"method {method} needs {wants}: give {lacking[0]}")
-    if judge and "judge" not in needs:
-        raise DreError(f"method {method} asks no judge: leave it out, or choose method judge (it alone) or ex_dre")
-    if fusion and "fusion" not in needs:
-        raise DreError(f"method {method} has no use for a fusion: leave it out, or choose method calibrated")
-    if prompt and "judge" not in needs:
-        raise DreError(f"method {method} asks no judge, so there is nothing to prompt: leave the prompt out")
-    if bf16 and ("slm" not in needs or "accuracies" in needs):  # no SLM, or its numbers are shown
-        raise DreError(f"method {method} has no use for bf16: leave it out")
+    uses = {name: name in needs for name in ("judge", "fusion")} | {"prompt": "judge" in needs}
+    uses["bf16"] = "slm" in needs and "accuracies" not in needs  # else there is no SLM, or its numbers are shown
+    for name, value in {"judge": judge, "prompt": prompt, "fusion": fusion, "bf16": bf16}.items():
+        if value and not uses[name]:
+            raise DreError(f"method {method} has no use for {name}: leave it out, or choose of {', '.join(METHODS)}")
     if accuracies and not (len(accuracies) == 2 and all(0 <= one <= 1 for one in accuracies)):
         raise DreError(f"accuracies are {accuracies}: expected those of SLM and LLM in [0, 1], such as 0.88,0.98")
     return method

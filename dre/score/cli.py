@@ -43,7 +43,7 @@ def accuracies(text):
 
 def score(args):
     """Score a file and print what came out; returns 1 if there is no score at all."""
-    from dre.score import api  # load torch
+    from dre.score import api, ray  # load torch
 
     check_output(args.output, (".csv", ".jsonl", ".parquet"), args.input)
     options = {name: getattr(args, name) for name in ("method", "prompt", "accuracies", "fusion", "bf16")}
@@ -57,7 +57,8 @@ def score(args):
     if summary := own_output(args.output, metric.parts(data) | told, args.force):
         return _show(summary, args.output)
     try:
-        table = _scored(args, metric, options, pairs)
+        on_ray = args.engine == "ray"
+        table = ray.score_pairs(options, pairs, args.workers) if on_ray else metric.score_pairs(pairs, progress=True)
     except DreError as error:
         if metric.judge is None or not metric.judge.last.calls:
             raise
@@ -76,15 +77,6 @@ def score(args):
     write_summary(args.output, summary)
     write(table, args.output)
     return _show(summary, args.output)
-
-
-def _scored(args, metric, options, pairs):
-    """The table of scores, from this process or from Ray's."""
-    from dre.score import ray
-
-    if args.engine == "ray":
-        return ray.score_pairs(options, pairs, args.workers)
-    return metric.score_pairs(pairs, progress=True)
 
 
 def _show(summary, output):

@@ -27,39 +27,28 @@ def summarise(table, seed=0):
     for name, rows in table.groupby("system"):
         statuses = rows["status"].value_counts().to_dict()
         row = {"system": name, "n": statuses.get("ok", 0), "n_missing": len(rows) - statuses.get("ok", 0)}
-        systems.append(row | {"statuses": statuses})
-        if "accepted" in rows:
-            systems[-1]["accepted"] = float(rows["accepted"].mean())
-    drawn = _resamples(min(len(names), GROUPS), seed)
+        row |= {"statuses": statuses} | ({"accepted": float(rows["accepted"].mean())} if "accepted" in rows else {})
+        systems.append(row)
+    drawn = stats.context_weights(range(min(len(names), GROUPS)), RESAMPLES, seed)
     for measure in MEASURES:
-        sums, counts = (getattr(grouped[measure], how)().unstack(fill_value=0) for how in ("sum", "count"))
-        found = zip(systems, counts.sum(), *_means(sums.to_numpy(), counts.to_numpy(), drawn))
-        for row, n, *numbers in found:
-            row |= dict(zip((measure, f"{measure}_low", f"{measure}_high"), numbers)) if n else {}
+        sums, counts = (getattr(grouped[measure], how)().unstack(fill_value=0).to_numpy() for how in ("sum", "count"))
+        for row, found in zip(systems, _means(sums, counts, measure, drawn)):
+            row |= {} if np.isnan(found[measure]) else found
     comparisons = compare(grouped["score"].mean().unstack(), seed, drawn)
-    scored = table[table["score"].notna()].groupby("context_id")["system"].nunique()
     found = {"systems": rank(systems, comparisons), "comparisons": comparisons}
     for name, rows in found.items():  # as JSON has them, without NaN
         found[name] = [{key: None if value != value else value for key, value in row.items()} for row in rows]
+    scored = table[table["score"].notna()].groupby("context_id")["system"].nunique()
     shared = int((scored == len(systems)).sum())
     return {"rows": len(table), "contexts": len(names), "shared_contexts": shared} | found
 
 
-def _resamples(n, seed):
-    """How often each of n groups is in the data and in each resample: (1 + RESAMPLES, n)."""
-    drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=RESAMPLES)
-    return np.vstack([np.ones(n), drawn])
-
-
-def _means(sums, counts, drawn):
-    """Means of columns, given as sums and counts by group (groups, k), and the ends of their intervals: three (k,)."""
-    with np.errstate(invalid="ignore"):
+def _means(sums, counts, name, drawn):
+    """Mean and interval of each column, given as sums and counts by context (contexts, k): dicts to put into rows."""
+    with np.errstate(invalid="ignore"):  # a resample may hold no context of a system
         found = (drawn @ sums) / (drawn @ counts)
-    ends = np.full((2, found.shape[1]), np.nan)
-    for k in np.flatnonzero((counts > 0).sum(axis=0) > 1):
-        known = found[1:, k][~np.isnan(found[1:, k])]  # a resample may hold no context of a system
-        ends[:, k] = np.quantile(known, [stats.LEVEL / 2, 1 - stats.LEVEL / 2])
-    return found[0], *ends
+    found[1:, (counts > 0).sum(axis=0) < 2] = np.nan
+    return [stats.interval(column, name) for column in found.T]
 
 
 def compare(means, seed=0, drawn=None):
@@ -68,18 +57,18 @@ def compare(means, seed=0, drawn=None):
     ``means`` has one row per context, one column per system: its mean score there, NaN where it has none. Returns one
     dict per two systems: ``a, b, difference`` (mean over contexts of a minus b) with ``_low, _high`` (95 %, bootstrap),
     ``p_permutation`` (two-sided), ``p_holm`` (corrected over all of them), ``n_contexts``; NaN with fewer than two.
+    ``drawn``: how often each context is in each resample, if that is known.
     """
-    if means.shape[1] < 2:
+    pairs = list(combinations(means, 2))
+    if not pairs:
         return []
-    drawn = _resamples(len(means), seed) if drawn is None else drawn
-    d = np.stack([(means[a] - means[b]).to_numpy(float) for a, b in combinations(means, 2)], axis=1)
+    d = np.stack([(means[a] - means[b]).to_numpy(float) for a, b in pairs], axis=1)
     seen, d = ~np.isnan(d), np.nan_to_num(d)
-    p = _permuted(d, seen, seed)
-    difference, low, high = _means(d, seen, drawn)
-    rows = pd.DataFrame(list(combinations(means, 2)), columns=["a", "b"])
-    rows = rows.assign(difference=difference, difference_low=low, difference_high=high)
-    rows = rows.assign(p_permutation=p, p_holm=stats.holm(p), n_contexts=seen.sum(axis=0))
-    return rows.to_dict("records")
+    drawn = stats.context_weights(range(len(d)), RESAMPLES, seed) if drawn is None else drawn
+    p, found = _permuted(d, seen, seed), _means(d, seen, "difference", drawn)
+    tests = zip(p.tolist(), stats.holm(p).tolist(), seen.sum(axis=0).tolist())
+    names = "p_permutation", "p_holm", "n_contexts"
+    return [{"a": a, "b": b, **row, **dict(zip(names, test))} for (a, b), row, test in zip(pairs, found, tests)]
 
 
 def _permuted(d, seen, seed):

@@ -2,58 +2,49 @@
 
 import re
 
-WORD = re.compile(r"\w+")
 PIECES = 1.35  # tokens a word; of English texts, by a tokeniser that knows English, 1.0 to 1.25
-ECHOES = 0.25  # share of a system's replies; of eight systems and sets that people rated 0.09 at most
+ECHOES = 0.25  # share of a system's replies; in seven sets that people rated, 0.09 at most
 SAMPLE, FEW = 1000, 20  # replies of a system that are looked at; fewer words tell no language
 
 
 def notes(table, pairs, summary, slm=None):
     """Return sentences on scores (``table``), the pairs they are of, and their summary; ``slm`` is None if not used."""
-    said = [*_missing(table, pairs), *_unequal(summary)]
+    said, shared, every = [], summary["shared_contexts"], summary["contexts"]
+    for (system, status), rows in table[table["status"] != "ok"].groupby(["system", "status"]):
+        about = f"{status} (first {pairs['pair_id'][rows.index[0]]}: {rows['reason'].iloc[0]})"
+        said.append(f"{len(rows):,} pairs{_of(system)} have no score: the judge's reply is {about}")
+    if len(summary["systems"]) > 1 and shared < every:
+        some = f"only {shared:,} of {every:,} contexts have a score of every system, so means are of different ones"
+        said.append(f"{some}: look at the comparisons, each on the contexts of both, which the ranks are made of")
     for part, which in (("response", "beginning"), ("context", "end")):
         if cut := table["reason"].str.contains(f"the {part} is cut").sum():
             said.append(f"{cut:,} {part}s are longer than the encoder reads; only their {which} counts")
     for system, rows in pairs.groupby("system") if slm is not None else ():
-        rows, name = rows.head(SAMPLE), f" of {system!r}" if system else ""
-        said += [*_foreign(rows, name, slm.encoder.tokenizer), *_echoes(rows, name)]
+        rows = rows.head(SAMPLE)
+        for part, texts in (("contexts", rows["context"].map(" ".join)), ("responses", rows["response"])):
+            if (pieces := _pieces(texts, slm.encoder.tokenizer)) > PIECES:
+                how = f"it makes {pieces:.1f} pieces of a word, of English 1.0"
+                said.append(f"{part}{_of(system)} are in no language that the SLM knows ({how}): distrust its scores")
+        if (echoes := _echoes(rows)) > ECHOES * len(rows):
+            what = "only repeat words of their context: an SLM may reward that"
+            said.append(f"{echoes:,} of {len(rows):,} replies{_of(system)} {what}")
     return said
 
 
-def _missing(table, pairs):
-    """How many pairs of each system have no score, by what became of the judge's reply."""
-    for (system, status), rows in table[table["status"] != "ok"].groupby(["system", "status"]):
-        name, first = f" of {system!r}" if system else "", pairs.loc[rows.index[0], "pair_id"]
-        about = f"{status} (first {first}: {rows['reason'].iloc[0]})"
-        yield f"{len(rows):,} pairs{name} have no score: the judge's reply is {about}"
+def _of(system):
+    return f" of {system!r}" if system else ""
 
 
-def _unequal(summary):
-    """Whether means are over different contexts, which may favour who has no score where it is bad."""
-    shared, every = summary["shared_contexts"], summary["contexts"]
-    if len(summary["systems"]) > 1 and shared < every:
-        yield (
-            f"only {shared:,} of {every:,} contexts have a score of every system: means are of different contexts; "
-            "trust the comparisons (each on the contexts of both), which the ranks are made of"
-        )
+def _pieces(texts, tokenizer):
+    """Into how many pieces a tokeniser breaks a word: many of a language it does not know; 0 of too few words."""
+    texts = texts.unique().tolist()
+    words, marks = (sum(len(re.findall(pattern, text)) for text in texts) for pattern in (r"\w+", r"[^\w\s]"))
+    tokens = sum(map(len, tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]))
+    return (tokens - marks) / words if words >= FEW else 0
 
 
-def _foreign(rows, name, tokenizer):
-    """Whether the tokeniser breaks the words of a system's texts into pieces, as of a language it does not know."""
-    for part, texts in (("contexts", rows["context"].map(" ".join)), ("responses", rows["response"])):
-        texts = list(dict.fromkeys(texts))
-        words = sum(len(WORD.findall(text)) for text in texts)
-        marks = sum(len(re.findall(r"[^\w\s]", text)) for text in texts)
-        tokens = sum(map(len, tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"])) - marks
-        if words >= FEW and tokens / words > PIECES:
-            found = f"its tokeniser makes {tokens / words:.1f} pieces of a word, of English 1.0"
-            yield f"{part}{name} look like no language that the SLM knows ({found}): do not trust its scores"
-
-
-def _echoes(rows, name):
-    """Whether many replies hold nothing but words of their context, which a small model takes for likeness."""
-    words = [WORD.findall(text.lower()) for text in rows["response"]]
-    known = [set(WORD.findall(" ".join(turns).lower())) for turns in rows["context"]]
-    echoes = sum(len(said) > 3 and known_words.issuperset(said) for said, known_words in zip(words, known))
-    if echoes > ECHOES * len(rows):
-        yield f"{echoes:,} of {len(rows):,} replies{name} only repeat words of their context: an SLM may reward that"
+def _echoes(rows):
+    """How many replies of more than three words hold nothing but words of their context."""
+    words = [re.findall(r"\w+", text.lower()) for text in rows["response"]]
+    known = [set(re.findall(r"\w+", " ".join(turns).lower())) for turns in rows["context"]]
+    return sum(len(own) > 3 and there.issuperset(own) for own, there in zip(words, known))

@@ -19,9 +19,8 @@ def score_pairs(options, pairs, workers=None):
     this machine. Each of the ``workers`` (default: as many as fit) has one GPU where there are any, else one core.
     """
     judge = options.get("judge")
-    if "slm" not in METHODS[options.get("method", "slm")] or (
-        judge is not None and not judge.spec.startswith("recorded:")
-    ):
+    live = judge is not None and not judge.spec.startswith("recorded:")
+    if live or "slm" not in METHODS[options.get("method") or "slm"][0]:
         raise DreError("Ray shares out a small model, and a live judge waits in one process: leave --engine ray out")
     try:
         import ray
