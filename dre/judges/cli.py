@@ -23,17 +23,16 @@ def add(subparsers):
         ("estimate", _score, "calls, tokens and money that a run would take"),
         ("replay", _score, "write the scores from a store or a recording; ask nothing"),
         ("export", _score, "write the missing prompts as a batch file"),
-        ("import", _import, "take in replies to exported prompts, or a store of an earlier version"),
+        ("import", _import, "take in replies to exported prompts"),
     ):
-        action, optional = actions.add_parser(name, help=text), name == "import"
-        if optional:
-            action.add_argument("source", help="replies as JSONL, or the SQLite file of an earlier version")
-        pairs = "JSONL: one object per line with pair_id, context, response"
-        action.add_argument("pairs", help=pairs, nargs="?" if optional else None)
+        action = actions.add_parser(name, help=text)
+        if name == "import":
+            action.add_argument("source", help="replies as JSONL")
+        action.add_argument("pairs", help="JSONL: one object per line with pair_id, context, response")
         action.add_argument("--prompt", default="llm_only", help="a prompt's name, or a template file of your own")
         action.add_argument("-o", "--output", metavar="FILE", help=".csv or .jsonl (export: .jsonl)")
         action.add_argument("--retry", default="", metavar="STATUS,...", help="ask malformed, refused, ... again")
-        add_options(action, required=not optional)
+        add_options(action)
         action.set_defaults(run=run)
     trial = actions.add_parser("compare", help="try a judge on public rated pairs, beside the recorded judges")
     trial.add_argument("--sets", metavar="NAME,...", help="default: personachat-usr,topicalchat-usr,fed-turn")
@@ -54,7 +53,8 @@ def add_options(parser, required=True):
     add("--store", metavar="FILE", help="where replies are kept (default: DRE_STORE, or the user's data folder)")
     add("--base-url", default="", metavar="URL", help="another server that speaks the provider's protocol")
     add("--key-env", metavar="NAME", help="environment variable that holds the key (default: the provider's own)")
-    add("--max-usd", type=float, metavar="X", help="stop before so many dollars are spent")
+    add("--max-usd", type=float, metavar="X", help="stop before this run has spent so many dollars")
+    add("--max-usd-total", type=float, metavar="X", help="stop before the whole store has cost so much")
     add("--price", metavar="IN,OUT", help="dollars per million tokens, where the price is not known")
     add("--plain", action="store_true", help="no structured output, for models that have none")
     add("--max-tokens", type=int, metavar="N", help="longest reply, thinking included (default: by prompt and model)")
@@ -67,7 +67,7 @@ def add_options(parser, required=True):
 
 def open_from(args, spec=None, **options):
     """Return the judge that the options of `add_options` name; `spec` and `options` go before them."""
-    names = "store base_url key_env max_usd price plain max_tokens temperature timeout concurrency repeats"
+    names = "store base_url key_env max_usd max_usd_total price plain max_tokens temperature timeout concurrency repeats"
     given = {name: getattr(args, name) for name in names.split()}
     for text in args.param:
         name, _, value = text.partition("=")
@@ -110,17 +110,11 @@ def _score(args):
         spent = f", ${judge.last.spent:.4f} spent" if judge.price else ""
         print(f"{judge.last.calls:,} calls{spent}; store: {judge.store.path}")
     if judge.last.stopped == "budget":
-        print(f"stopped before ${args.max_usd:g} would be passed: raise --max-usd to go on")
+        print(judge.last.why)
     return done
 
 
 def _import(args):
-    if Path(args.source).is_file() and Path(args.source).read_bytes().startswith(b"SQLite format 3\0"):
-        new, before = files.import_store(args.source, Store(args.store))
-        print(f"{new:,} replies brought over, {before:,} were stored before")
-        return 0
-    if not (args.pairs and args.judge):
-        raise DreError("give the pairs and --judge as for the export")
     judge, pairs, _ = _asked(args)
     stored, before, failed = files.import_replies(judge, pairs, args.prompt, args.source)
     print(f"{stored:,} replies stored, {before:,} were stored before, {failed:,} requests failed")
@@ -170,6 +164,6 @@ def _finish(frame, path):
     print(f"{len(frame):,} pairs: " + ", ".join(f"{count:,} {status}" for status, count in counts.items()))
     for status in counts.index.difference(["ok"]):
         first = frame[frame["status"] == status].iloc[0]
-        more = "; give a larger --max-tokens (all pairs are then asked anew)" if status == "truncated" else ""
+        more = "; give a larger --max-tokens" if status == "truncated" else ""
         print(f"  {status}, e.g. {first['pair_id']}: {first['reason']}{more}", file=sys.stderr)
     return int(bool({"missing", "error"} & set(counts.index)))

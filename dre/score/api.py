@@ -59,7 +59,7 @@ class DRE:
             prompt = prompts.load(prompt or ("dre" if "accuracies" in METHODS[method] else "llm_only"))
             if prompt.kind != "score":
                 raise DreError(f"prompt {prompt.name!r} asks for a {prompt.kind}: expected one that asks for a score")
-            judge = judges.open(judge, **options) if isinstance(judge, str) else judge
+            judge = judges.open(judge, **options)
         model = SLM.load(find(slm)) if "slm" in METHODS[method] else None
         if bf16:
             if not native_bf16():
@@ -133,8 +133,7 @@ class DRE:
             shown = shown.assign(pair_id=shown["id"])
         said = self.judge.score(shown, self.prompt).set_index(table.index)
         if self.judge.last.stopped == "budget":
-            said = f"stopped before ${self.judge.max_usd:g} would be passed: every reply is stored"
-            raise DreError(f"{said}, run the same command with a larger --max-usd to go on")
+            raise DreError(f"{self.judge.last.why}; what was answered is stored")
         llm = fusions.to_llm_scale(said["score_llm"].where(said["status"] == "ok"), *self.prompt.scale)
         reason = said["reason"].where(said["reason"].fillna("") != "", table["reason"])
         return table.assign(score_llm=llm, s_inf=said["s_inf"], status=said["status"], reason=reason)
