@@ -10,8 +10,8 @@ from dre.judges import files, prompts
 from dre.judges.store import Store
 from dre.report import Table, check_output, own_output, replace, signature, write, write_summary
 
-OPTIONS = ("store", "base_url", "key_env", "max_usd", "price", "plain", "max_tokens", "temperature", "timeout",
-           "concurrency", "repeats")  # fmt: skip
+OPTIONS = ("store", "base_url", "key_env", "max_usd", "max_usd_total", "price", "plain", "max_tokens",
+           "temperature", "timeout", "concurrency", "repeats")  # fmt: skip
 RECORDED = "recorded:"
 
 
@@ -60,7 +60,8 @@ def add_options(parser, required=True):
     add("--store", metavar="FILE", help="where replies are kept (default: DRE_STORE, or the user's data folder)")
     add("--base-url", default="", metavar="URL", help="another server that speaks the provider's protocol")
     add("--key-env", metavar="NAME", help="environment variable that holds the key (default: the provider's own)")
-    add("--max-usd", type=float, metavar="X", help="stop before so many dollars are spent")
+    add("--max-usd", type=float, metavar="X", help="stop before this run has spent so many dollars")
+    add("--max-usd-total", type=float, metavar="X", help="stop before the whole store has cost so much")
     add("--price", metavar="IN,OUT", help="dollars per million tokens, where the price is not known")
     add("--plain", action="store_true", help="no structured output, for models that have none")
     add("--max-tokens", type=int, metavar="N", help="longest reply, thinking included (default: by prompt and model)")
@@ -133,7 +134,7 @@ def _run(args):
     if not args.output:
         print("no table was written: give -o FILE.csv to have one; what is stored is not asked again")
     if judge.last.stopped == "budget":
-        print(f"stopped before ${args.max_usd:g} would be passed: raise --max-usd to go on")
+        print(judge.last.why)
     return done
 
 

@@ -149,8 +149,7 @@ class DRE:
             raise DreError(f"{self.judge.spec} knows a pair by its id: make ids unique, also between systems")
         said = self.judge.score(shown, self.prompt).set_index(table.index)
         if self.judge.last.stopped == "budget":
-            said = f"stopped before ${self.judge.max_usd:g} would be passed: every reply is stored"
-            raise DreError(f"{said}, and the same with a larger ceiling goes on")
+            raise DreError(f"{self.judge.last.why}; what was answered is stored")
         llm = fusions.to_llm_scale(said["score_llm"].where(said["status"] == "ok"), *self.prompt.scale)
         reason = said["reason"].where(said["reason"].fillna("") != "", table["reason"])
         return table.assign(score_llm=llm, s_inf=said["s_inf"], status=said["status"], reason=reason)
