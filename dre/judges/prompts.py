@@ -38,8 +38,8 @@ TEXTS = (*LISTS, "response", "reference", "facts", "feedback")
 SLOT = re.compile(r"\{\{\s*(\w+)\s*(?::([^{}]*))?\}\}")
 
 HOW = (
-    "a template begins '---', 'kind: score', 'scale: [0, 5]' (or 'kind: label', 'labels: {Yes: Positive, No: Negative}')"
-    ", '---', '[user]', each on its line, and shows {{notice}}, {{context}} and {{response}}"
+    "a template is '---', 'kind: score', 'scale: [0, 5]' (or 'kind: label', 'labels: {Yes: Positive, No: Negative}'), "
+    "'---', '[user]', each on its line, and shows {{notice}}, {{context}} and {{response}}"
 )
 
 
