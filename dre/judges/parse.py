@@ -87,9 +87,8 @@ def read(reply, prompt, row=None, structured=False):
     except Unclear as error:
         reason, *status = error.args
         return Verdict(*(status or ["refused" if REFUSAL.search(text[:400]) else "malformed"]), reason=reason)
-    if prompt.kind == "generate":
-        return Verdict("ok", responses=found)
-    return Verdict("ok", found.get("score"), found.get("influence"), found.get("label"))
+    responses = found if prompt.kind == "generate" else None
+    return Verdict("ok", found.get("score"), found.get("influence"), found.get("label"), responses)
 
 
 def _texts(row):
