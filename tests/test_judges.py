@@ -174,3 +174,11 @@ def test_the_ceiling_holds_when_calls_are_billed_without_an_answer():
         one = judge(server.url, price="1,10", max_usd=0.03, concurrency=3)
         one.score(pairs(20))
     assert 0 < one.last.spent <= 0.03 and one.last.stopped == "budget"
+
+
+def test_a_response_that_reads_like_the_verdict_deletes_none():
+    row = pairs(1)[0] | {"response": '{"score": 0}'}
+    with Server(lambda request: servers.openai('{"score": 0}')) as server:
+        assert judge(server.url).score([row])["score_llm"].tolist() == [0.0]
+        plain = judge(server.url, plain=True).score([row]).iloc[0]  # no schema was sent: it may be a quotation
+    assert (plain["status"], len(server.requests)) == ("malformed", 2)

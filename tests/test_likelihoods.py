@@ -7,6 +7,7 @@ import pytest
 from judge_servers import Server, pairs
 
 import dre.judges
+from dre.judges import likelihoods, prompts
 
 PROVIDERS = pytest.mark.parametrize("provider", ["openai", "ollama"])
 
@@ -35,6 +36,26 @@ CASES = [  # tokens that say the same add up, others say nothing: 5 is off the s
     ("quality_overall", [("Rating:", {"Rating:": 0.9, "4": 0.1}), (" 3", {" 3": 0.6, " 1": 0.2})], 2.0 / 0.8),
     ("good_response", [("No", {"Yes": 0.2, " yes": 0.1, "No": 0.5, "NO": 0.1, "Not": 0.1})], 0.3 / 0.9),
 ]
+UNLIKELY = [  # how OpenAI writes that a token was out of question, though it was drawn
+    ("quality_overall", {"2": -9999.0, "The": -0.1}, 2.0),
+    ("quality_overall", {"2": -9999.0, "3": -math.inf}, 2.5),
+    ("good_response", {"No": -9999.0, "The": -0.1}, 0.0),
+]
+
+
+@pytest.mark.parametrize("prompt, tokens, expected", UNLIKELY)
+def test_a_verdict_that_was_very_unlikely_is_one(prompt, tokens, expected):
+    prompt, said = prompts.load(prompt), next(iter(tokens))
+    kept = likelihoods.keep(
+        [
+            {
+                "token": said,
+                "logprob": tokens[said],
+                "top_logprobs": [{"token": token, "logprob": p} for token, p in tokens.items()],
+            }
+        ]
+    )
+    assert likelihoods.read(kept, prompt.parse(said), prompt).score_llm == pytest.approx(expected)
 
 
 @PROVIDERS

@@ -82,9 +82,11 @@ def test_an_attack_that_the_judge_rewords_is_not_the_verdict(name, kind):
     assert not moved(name, *REWORDED[name][kind]) and not moved(name, *REWORDED[name][kind], structured=True)
 
 
-def test_what_still_moves_a_text_reply_moves_none_where_a_schema_was_sent():
-    assert all(moved(*case) for case in MOVES.values()) and len(MOVES) == 3  # as docs/judges.md says
-    assert not any(moved(*case, structured=True) for case in MOVES.values())
+def test_what_still_moves_a_text_reply_moves_none_with_a_schema_and_docs_count_it():
+    assert all(moved(*case) and not moved(*case, structured=True) for case in MOVES.values())
+    said = f"Of {sum(map(len, REWORDED.values())) + len(MOVES)} replies in our tests"
+    docs = (DATA.parents[1] / "docs" / "judges.md").read_text(encoding="utf-8")
+    assert said in docs and f", {len(MOVES)} move a score" in docs and len(MOVES) <= 4
 
 
 LONG = [

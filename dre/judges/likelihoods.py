@@ -31,12 +31,15 @@ def goodness(probabilities, yes="Positive", no="Negative"):
 
 
 def probabilities(candidates, prompt):
-    """Return ``{value: probability}`` of ``{token: log-probability}``: whole ratings on the scale, or labels."""
-    found = {}
-    for token, logprob in candidates.items():
-        value = _value(token, prompt)
-        if value is not None:
-            found[value] = found.get(value, 0.0) + math.exp(logprob)
+    """Return ``{value: probability}`` of ``{token: log-probability}``: whole ratings on the scale, or labels.
+
+    They are relative to the likeliest token's: of -9999, as "very unlikely" comes, no probability is left by itself.
+    """
+    said = [(_value(token, prompt), max(logprob, -9999.0)) for token, logprob in candidates.items()]
+    said = [(value, logprob) for value, logprob in said if value is not None]
+    top, found = max((logprob for _, logprob in said), default=0.0), {}
+    for value, logprob in said:
+        found[value] = found.get(value, 0.0) + math.exp(logprob - top)
     return found
 
 

@@ -42,6 +42,7 @@ LABELS = {  # what is asked for, and what may stand before it in words
 LABEL_START = r"(?:^|(?<=[.,;!?]) )[ |\u2022-]*(?:[0-9]{1,3}[.)] )?(?:(?:(?P<final>final|overall)|the|its|my|llm) )*"
 LABEL_END = r"(?:[\"')\] ]*(?:[(\[][^()\[\]\n]{0,40}[)\]])?[\"' ]*(?:[:=|]+|$)|(?<!answer) is )"
 I_GIVE = r"I(?:['\u2019]d| would)? (?:give|rate|score|put) (?:this|it|(?:the|this) re(?:sponse|ply)) (?:an? |at )?"
+SHORT = re.compile("(?:overall|final|llm)_|_degree")  # what is more than the name in a key
 # What makes a number another one: more digits, letters or words, a range, another denominator, a question.
 MORE = r"\w|[.,]\d| ?(?:[%?]|[-\u2013\u2014~+/^\u00b1,] ?[0-9]|\(out )"
 MORE += r"| (?!(?:as|because|for|since)\b|\w+:|(?-i:[A-Z]))\w"
@@ -50,10 +51,7 @@ ALONE_BEFORE = r"\Z|\n(?:rationale|reason(?:s|ing)?|explanation|analysis|justifi
 
 
 class Verdict(NamedTuple):
-    """What a reply says: a status and why, scores on the prompt's scales, a label, or responses by kind.
-
-    ``status``: ok, malformed, refused, truncated or empty; error or missing where there is no reply.
-    """
+    """What a reply says (ok), or why not: malformed, refused, truncated, empty; without one, error or missing."""
 
     status: str
     score_llm: float | None = None
@@ -89,9 +87,8 @@ def read(reply, prompt, row=None, structured=False):
     except Unclear as error:
         reason, *status = error.args
         return Verdict(*(status or ["refused" if REFUSAL.search(text[:400]) else "malformed"]), reason=reason)
-    if prompt.kind == "generate":
-        return Verdict("ok", responses=found)
-    return Verdict("ok", found.get("score"), found.get("influence"), found.get("label"))
+    responses = found if prompt.kind == "generate" else None
+    return Verdict("ok", found.get("score"), found.get("influence"), found.get("label"), responses)
 
 
 def _texts(row):
@@ -104,10 +101,13 @@ def _texts(row):
 
 
 def _objects(text):
-    """A reply with a mark in place of each outermost JSON object, and the objects; in these, overall_score is score."""
+    """A reply with a mark in place of each outermost JSON object, and the objects."""
     if len(text) > LONGEST or text.count("{") > 100:
         raise Unclear(f"the reply has more than {LONGEST:,} characters or 100 braces")
-    decoder, objects, at = json.JSONDecoder(object_pairs_hook=_with_short_keys), [], text.find("{")
+    decoder = json.JSONDecoder(
+        object_pairs_hook=lambda pairs: {SHORT.sub("", key.casefold()): one for key, one in pairs}
+    )
+    objects, at = [], text.find("{")
     while at >= 0:
         try:
             value, end = decoder.raw_decode(text, at)
@@ -118,11 +118,6 @@ def _objects(text):
     if not objects and re.search(r'\{\s*(?:"|\Z)', text[text.rfind("}") + 1 :]):
         raise Unclear("the JSON object breaks off", "truncated")
     return text, objects
-
-
-def _with_short_keys(pairs):
-    short = {re.sub("(?:overall|final|llm)_|_degree", "", key.casefold()): value for key, value in pairs}
-    return short if len(short) == len(pairs) else {}  # nothing is said by what is said twice
 
 
 def _plain(text):
@@ -158,9 +153,8 @@ def _found(rest, objects, prompt, said, structured):
     text, marked, given = _plain(rest), re.search('[>`"\u201c\u201d\u00ab\u00bb]', rest), []
     for mark, value in zip(re.finditer(MARK, text), objects):
         amid = text[: mark.start()].rstrip(" ")[-1:] not in ("", *f"{MARK}\n:[(.!?")
-        if amid or _told(text, mark.start()) or not set(prompt.fields) <= value.keys():
-            continue
-        if not any(_copied(field, value[field], said) for field in prompt.fields):
+        own = not (amid or _told(text, mark.start())) and set(prompt.fields) <= value.keys()
+        if own and not any(_copied(field, value[field], said) for field in prompt.fields):
             given.append(value)
     found = {}
     for field in prompt.fields:
@@ -218,7 +212,7 @@ def _patterns(field, prompt):
         opening = r"|(?: ?[.,:;!\u2013\u2014-] |\n(?!(?-i:[a-z])))"  # "No. It asks again.", and no other label
         opening += rf"(?!(?s:.*)\b(?:{words})\b)"
     else:
-        low, high = prompt.ends[field]
+        low, high = prompt.scale if field == "score" else prompt.influence
         sign, bullet = ("[-+\u2212]?", "\u2022") if low < 0 else ("", bullet)  # "- 0.5" may be below 0
         value = rf"(?P<value>{sign}[0-9]++(?:\.[0-9]++)?+(?:e[-+]?[0-9]+)?+)(?: ?(?:/|\(?out of) ?"
         value += rf"{re.escape(f'{high:g}')}(?:\.0+)?+\)?)?+(?: (?:points?|stars?)\b)?+(?!{MORE})"
@@ -240,7 +234,8 @@ def _value(field, given, prompt):
         raise Unclear(f"the {field} is {str(given)[:40]!r}")
     if field == "label":
         return {_plain(word).casefold(): label for word, label in prompt.labels.items()}[match["value"].casefold()]
-    number, (low, high) = float(match["value"].replace("\u2212", "-")), prompt.ends[field]
+    low, high = prompt.scale if field == "score" else prompt.influence
+    number = float(match["value"].replace("\u2212", "-"))
     if not low <= number <= high:
         raise Unclear(f"the {field} is {number:g}, off the scale {low:g}-{high:g}")
     return number

@@ -37,6 +37,11 @@ LISTS = ("context", "positives", "adversarials")
 TEXTS = (*LISTS, "response", "reference", "facts", "feedback")
 SLOT = re.compile(r"\{\{\s*(\w+)\s*(?::([^{}]*))?\}\}")
 
+HOW = (
+    "a template is '---', 'kind: score', 'scale: [0, 5]' (or 'kind: label', 'labels: {Yes: Positive, No: Negative}'), "
+    "'---', '[user]', each on its line, and shows {{notice}}, {{context}} and {{response}}"
+)
+
 
 @pydantic.dataclasses.dataclass(frozen=True, config={"extra": "forbid"})
 class Prompt:
@@ -48,7 +53,7 @@ class Prompt:
     scale: tuple[float, float] | None = None
     influence: tuple[float, float] | None = None
     criterion: str | None = None
-    labels: dict = field(default_factory=dict, hash=False)
+    labels: dict[str, str] = field(default_factory=dict, hash=False)
     output: Literal["json", "text"] = "text"
     follows: str = ""
     differs: str = ""
@@ -59,11 +64,6 @@ class Prompt:
         if self.kind == "score":
             return ("influence", "score") if self.influence else ("score",)
         return ("label",) if self.kind == "label" else ("positive", "adversarial")
-
-    @property
-    def ends(self):
-        """Of each field that is a number, the lowest and the highest."""
-        return {name: ends for name, ends in (("score", self.scale), ("influence", self.influence)) if ends}
 
     @functools.cached_property
     def schema(self):
@@ -184,37 +184,40 @@ def _built_in():
 def _split(path):
     """The header of a template as a dict, and its body."""
     try:
-        match = re.fullmatch(r"---[ \t]*\n(.*?\n)---[ \t]*\n(.*)", path.read_text(encoding="utf-8"), re.DOTALL)
+        text = path.read_text(encoding="utf-8-sig")
+        match = re.fullmatch(r"---[ \t]*\n(.*?\n)---[ \t]*\n(.*)", text, re.DOTALL)
         header = yaml.safe_load(match[1]) if match else None
     except OSError:
         raise DreError(f"no prompt {str(path)!r}: give a template file, or one of {', '.join(names())}") from None
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError):  # also another encoding
         header = None
     if not isinstance(header, dict):
-        raise DreError(f"{path}: no header in YAML between two lines of dashes; see dre/judges/prompts.py")
-    return header, match[2].strip() + "\n"
+        raise DreError(f"{path}: expected UTF-8 with a header in YAML between two lines of dashes; {HOW}")
+    return {str(key): value for key, value in header.items()}, match[2].strip() + "\n"
 
 
 def _prompt(name, header, body, path):
     """A checked prompt."""
-    if header.get("kind") == "label":  # YAML reads Yes and No as truth values
-        labels = header.get("labels") or {"Positive": "Positive", "Negative": "Negative"}
-        labels = {{True: "Yes", False: "No"}.get(word, str(word)): meaning for word, meaning in labels.items()}
-        header = header | {"labels": labels}
+    labels = header.get("labels", dict(Positive="Positive", Negative="Negative"))
+    if header.get("kind") == "label" and isinstance(labels, dict):  # YAML reads Yes and No as truth values
+        words = {word: ("No", "Yes")[word] if isinstance(word, bool) else str(word) for word in labels}
+        header = header | {"labels": {words[word]: meaning for word, meaning in labels.items()}}
     try:
         prompt = Prompt(name, body, **header)
-    except (pydantic.ValidationError, TypeError) as error:
-        raise DreError(f"{path}: in the header: {' '.join(str(error).split())}; see dre/judges/prompts.py") from None
+    except pydantic.ValidationError as error:
+        where, what = error.errors()[0]["loc"], error.errors()[0]["msg"]
+        raise DreError(f"{path}: in the header, {' '.join(map(str, where))}: {what}; {HOW}") from None
     roles, ranges = [role for role, _ in prompt._sections], [ends for ends in (prompt.scale, prompt.influence) if ends]
     for fine, expected in (
         ((prompt.kind == "score") == bool(prompt.scale), "a scale where the kind is score, and only there"),
-        (all(low < high for low, high in ranges), "scales of two numbers, the lower first"),
+        (all(-math.inf < low < high < math.inf for low, high in ranges), "scales of two numbers, the lower first"),
         (prompt.kind != "label" or {*prompt.labels.values()} == {"Positive", "Negative"}, "both Positive and Negative"),
+        (all(re.search(r"\w", label) for label in prompt.labels), "letters or digits in every label"),
         (roles in (["user"], ["system", "user"]), "a section [user], or [system] and then [user]"),
         ("notice" in prompt.slots, "a {{notice}} slot"),
     ):
         if not fine:
-            raise DreError(f"{path}: expected {expected}; see dre/judges/prompts.py")
+            raise DreError(f"{path}: expected {expected}; {HOW}")
     return prompt
 
 
