@@ -44,7 +44,7 @@ def test_run_estimate_status_and_replay(work, capsys, monkeypatch):
     again = pd.read_json("again.jsonl", lines=True)
     assert list(again["score_llm"]) == list(pd.read_csv("out.csv")["score_llm"]) and len(again) == 4
     assert main(["judge", "status", "--store", "s.sqlite"]) == 0
-    assert "answered: 4 (live; $0.0002; 200 tokens in, 40 out)" in capsys.readouterr().out
+    assert "ok: 4 (live; $0.0002; 200 tokens in, 40 out)" in capsys.readouterr().out
     assert dre_judge("replay", "pairs.jsonl", "--temperature", "0", url=url) == 2
     assert "replies to 4 pairs are not stored, first own/0" in capsys.readouterr().err
 
@@ -158,12 +158,13 @@ def test_a_key_is_nowhere_in_what_is_written_and_printed(provider, work, capsys,
 
     bad = servers.error(provider, 400, f"bad request with {canary}")
     good = servers.REPLIES[provider]('{"score": 3}')
+    key = ("--key-env", servers.KEYS[provider])
     with Server(lambda request: bad if b"number 1?" in request.raw else good) as server:
-        assert dre_judge("run", "pairs.jsonl", "-o", "out.csv", url=server.url, judge=spec) == 1
+        assert dre_judge("run", "pairs.jsonl", "-o", "out.csv", *key, url=server.url, judge=spec) == 1
         assert canary in str(server.requests[0].headers)
         dre_judge("export", "pairs.jsonl", "-o", "prompts.jsonl", url=server.url, judge=spec)
     with Server(lambda request: servers.error(provider, 401, f"wrong key {canary}, Bearer 12345678")) as server:
-        assert dre_judge("run", "pairs.jsonl", url=server.url, judge=spec) == 2
+        assert dre_judge("run", "pairs.jsonl", *key, url=server.url, judge=spec) == 2
     said, written = capsys.readouterr(), [path for path in work.rglob("*") if path.is_file()]
     assert len(written) >= 5 and "wrong key [key], [key]" in said.err
     logged = [record.getMessage() for record in caplog.records if record.name.startswith("dre")]

@@ -33,7 +33,7 @@ def stored(path):
 
 def score_in_child(url, path, n, concurrency, key):
     os.environ["OPENAI_API_KEY"] = key  # tells the server whose request it is
-    judge(url, path, concurrency=concurrency).score(pairs(n))
+    judge(url, path, concurrency=concurrency, key_env="OPENAI_API_KEY").score(pairs(n))
 
 
 def test_twenty_kills_lose_no_more_than_what_was_in_flight(tmp_path):

@@ -9,7 +9,7 @@ from judge_servers import KEYS, REPLIES, Answer, Server, error, pairs
 
 import dre.judges
 from dre.errors import DreError
-from dre.judges import providers
+from dre.judges import failures
 
 GOOD = '{"score": 4.5}'
 pytestmark = pytest.mark.usefixtures("quick")
@@ -116,4 +116,4 @@ def test_retry_after_is_heeded_and_a_long_one_ends_the_run():
         judge("openai", server).score(pairs(1))
     assert len(server.requests) == 2 and time.monotonic() - start >= 0.4
     stops_at_once("openai", error("openai", 429, headers={"retry-after": "3600"}), "60 minutes")
-    assert providers.failure(429, "retry_delay { seconds: 17 }").wait == 17
+    assert failures.of_status(429, "retry_delay { seconds: 17 }").wait == 17

@@ -1,22 +1,47 @@
 """Judges: score pairs with any language model, pay for no reply twice, replay what was recorded.
 
 A pair goes through `prompts` (messages), `providers` (a call), `store` (the reply, committed), `parse` (its verdict)
-and `judge` (the table); `recorded` gives the same table without a call.
+and `judge` (the table); `recorded` and `function` give the same table without a call.
 """
 
+from typing import Any, Protocol
 
-def open(spec, **options):
-    """Return a judge: anything with ``score(pairs, prompt, retry=(), first=0, ask=True, examples=None) -> table``.
+from dre.errors import DreError
 
-    `spec` is ``openai:<model>``, ``anthropic:<model>``, ``gemini:<model>``, ``ollama:<model>``, or ``recorded:<name>``
-    (a folder of ``data/recorded``, or the path of one). Options are those of `dre.judges.judge.Judge`; a recording
-    takes ``repeat`` and ``repeats`` of them. DreError if there is no such judge, or no price for a ceiling.
+
+class AnyJudge(Protocol):
+    """What every judge has: who it is, all that decides its scores, what it costs, and what its last `score` did."""
+
+    spec: str
+    signature: str
+    repeats: int
+    price: Any  # `dre.judges.prices.Price` or None
+    max_usd: float | None
+    last: Any  # `dre.judges.asking.Run`
+
+    def score(self, pairs, prompt="llm_only", retry=(), first=0, ask=True, examples=None):
+        """Return the table of `dre.judges.judge.frame`: one row per pair."""
+
+
+def open(judge, /, **options):
+    """Return a judge.
+
+    `judge` is ``openai:<model>``, ``anthropic:<model>``, ``gemini:<model>``, ``ollama:<model>``, ``recorded:<name>`` (a
+    folder of ``data/recorded``, or the path of one), a function ``f(context, response) -> score``, or an `AnyJudge`.
+    Options are those of `dre.judges.judge.Judge`; a recording takes ``repeat`` and ``repeats`` of them. DreError if
+    there is no such judge, or no price for a ceiling.
     """
-    if spec.startswith("recorded:"):
+    if not isinstance(judge, str):
+        from dre.judges.function import Function
+
+        if options:
+            raise DreError(f"{', '.join(options)}: options of a judge that is opened by its name")
+        return Function(judge) if callable(judge) else judge
+    if judge.startswith("recorded:"):
         from dre.judges.recorded import Recorded
 
         taken = {name: options[name] for name in ("repeat", "repeats") if name in options}
-        return Recorded(spec.removeprefix("recorded:"), **taken)
+        return Recorded(judge.removeprefix("recorded:"), **taken)
     from dre.judges.judge import Judge
 
-    return Judge(spec, **options)
+    return Judge(judge, **options)

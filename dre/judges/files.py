@@ -1,34 +1,12 @@
-"""Prompts out and replies in, in the form of OpenAI's batch API; replies of older stores in."""
+"""Prompts out and replies in, in the form of OpenAI's batch API."""
 
-import contextlib
 import json
-import re
-import sqlite3
-from pathlib import Path
 
+from dre import readers
 from dre.errors import DreError
 from dre.judges import prompts, providers
 from dre.judges.judge import AGAIN
-from dre.judges.store import Asked, Reply, key_of, setting_sha256
 from dre.report import replace
-
-_OLD = """SELECT provider, base_url, model, prompt, prompt_sha256, params, messages_sha256, repeat, pair_id, reply,
-    outcome, served_model, input_tokens, output_tokens, cost, seconds, source
-    FROM judgement JOIN setting ON setting.id = judgement.setting"""
-
-
-def read_jsonl(path):
-    """Yield ``(file:line, object)`` of a JSONL file; raises `DreError` for a line that is no object."""
-    try:
-        lines = Path(path).read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DreError(f"{path}: cannot be read as UTF-8 text ({getattr(error, 'strerror', None)})") from None
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                yield f"{path}:{number}", dict(json.loads(line))
-            except (ValueError, TypeError):
-                raise DreError(f"{path}:{number}: no JSON object: mend or remove the line") from None
 
 
 def export_prompts(judge, pairs, prompt, path, retry=()):
@@ -37,13 +15,13 @@ def export_prompts(judge, pairs, prompt, path, retry=()):
     ours = ("num_ctx", "think", "keep_alive") if judge.provider == "ollama" else ()  # unknown to that protocol
     params = {name: value for name, value in judge.params.items() if name not in ours}
     params["max_tokens"] = judge.max_tokens(prompt)
-    schema, lines = None if judge.plain else prompt.schema, []
+    schema, lines = judge.schema(prompt), []
     base_url = judge.base_url if judge.provider == "openai" else "elsewhere"
     for asked, row in judge.missing(pairs, prompt, retry):
         body = providers.openai_body(judge.model, base_url, prompt.render(row), params, schema)
         line = {"custom_id": asked.key, "method": "POST", "url": "/v1/chat/completions", "body": body}
         lines.append(json.dumps(line, ensure_ascii=False) + "\n")
-    replace(Path(path), "".join(lines))
+    replace(path, "".join(lines))
     return len(lines)
 
 
@@ -56,51 +34,25 @@ def import_replies(judge, pairs, prompt, path):
     known = {asked.key: asked for asked, _, _ in judge.replies(pairs, prompt)}
     wanted = {asked.key for asked, _ in judge.missing(pairs, prompt, AGAIN)}  # a score is never replaced
     new, failed, seen = [], 0, set()
-    for where, line in read_jsonl(path):
-        name = str(line.get("custom_id")).rpartition("-")[2]  # earlier, the prompt's hash stood before it
+    for number, line in readers.records(path):
+        where, name = f"{path}:{number}", str(line.get("custom_id")) if isinstance(line, dict) else ""
         if name in seen or name not in known:
             same = "give the same pairs, prompt, judge and options as for the export, and one reply for each request"
             raise DreError(f"{where}: custom_id {name!r} is none of these pairs, or was in a line before: {same}")
         seen.add(name)
         response = line.get("response")
-        if line.get("error") or not response or response.get("status_code", 200) != 200:
-            failed += 1
-            continue
         try:
+            if line.get("error") or not response or response.get("status_code", 200) != 200:
+                failed += 1
+                continue
             reply = providers.read_openai(response["body"])
         except (AttributeError, LookupError, TypeError):
             raise DreError(f"{where}: no chat completion, expected a line of a batch's output") from None
-        # A provider may add a date to a model's name, or a path in front; nothing else.
-        if reply.model and not re.fullmatch(rf"(.*/)?{re.escape(judge.model)}(-.*)?", reply.model):
+        if reply.model and not providers.answers(judge.model, reply.model):
             raise DreError(f"{where}: answered by {reply.model}, but {judge.model} was to be asked")
         if known[name].key in wanted:
-            cost = judge.price and judge.price.cost(reply.input_tokens, reply.output_tokens, batch=True)
+            cost = judge.price and judge.price.cost(reply.input_tokens, reply.output_tokens, True, reply.cached)
             new.append((known[name], reply._replace(cost=cost, source="batch")))
     with judge.store.held():
         judge.store.put(new)
     return len(new), len(seen) - failed - len(new), failed
-
-
-def import_store(path, store):
-    """Bring over the replies of a store of an earlier version; returns how many, and how many were there before."""
-    try:
-        with contextlib.closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as old:
-            rows = [_brought(*row) for row in old.execute(_OLD)]
-    except sqlite3.Error as error:
-        raise DreError(f"{path}: no store of an earlier version ({error})") from None
-    with store.held():
-        there = store.get([asked.key for asked, _ in rows])
-        store.put([(asked, reply) for asked, reply in rows if asked.key not in there])
-    return len(rows) - len(there), len(there)
-
-
-def _brought(provider, base_url, model, prompt, prompt_sha256, params, messages, repeat, pair_id, *reply):
-    """A row of an earlier store as (`Asked`, `Reply`)."""
-    params = json.loads(params)
-    params |= params.pop("extra", {})
-    params["structured"] = params["structured"] == "json_schema"
-    if provider == "ollama" and params.get("num_ctx") == 8192 + params["max_tokens"]:
-        del params["num_ctx"]  # follows from max_tokens
-    spec, told = f"{provider}:{model}", json.dumps(params, sort_keys=True)
-    key = key_of(setting_sha256(spec, base_url, prompt_sha256, params), messages, repeat)
-    return Asked(key, spec, base_url, prompt, told, pair_id, repeat), Reply(*reply)

@@ -1,8 +1,8 @@
 """A judge: scores pairs through the store; asks only for what is missing, within a budget, many calls in flight."""
 
 import json
-import re
 import statistics
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,8 +14,24 @@ from dre.judges.store import Asked, Store, key_of, messages_sha256, setting_sha2
 # What --param may not set: the bound on the cost of a call hangs on it, or the request is ours to make.
 _OURS = {"max_completion_tokens", "max_output_tokens", "num_predict", "n", "candidate_count"}
 _OURS |= {"messages", "model", "stream", "response_format", "output_config"}
+# What it may set under a ceiling: nothing that makes a token dearer, or lets there be more than max_tokens says.
+_BOUNDED = {"max_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "stop", "stop_sequences", "num_ctx"}
+_BOUNDED |= {"presence_penalty", "frequency_penalty", "logit_bias", "logprobs", "top_logprobs", "keep_alive"}
+_BOUNDED |= {"effort", "reasoning_effort", "reasoning", "thinking", "think", "verbosity"}
 AGAIN = ("malformed", "refused", "truncated", "empty")  # statuses that may be asked again
 COLUMNS = ["pair_id", "score_llm", "s_inf", "label", "responses", "status", "reason", "cost", "n_samples", "n_ok"]
+
+
+class Wanted(NamedTuple):
+    """A reply that a pair needs, and the keys under which it may be stored, with the limits on tokens they stand for.
+
+    The judge's own comes first; but a reply that ended by itself is the same under every limit that has room for it.
+    """
+
+    asked: Asked
+    row: dict
+    messages: list
+    limits: dict
 
 
 class Judge:
@@ -28,9 +44,11 @@ class Judge:
     store : Store, path or None
         None: the default store (``DRE_STORE``, or a file in the user's data folder).
     base_url, key_env : str
-        Another server that speaks the provider's protocol; the environment variable with its key.
-    price, max_usd : Price or str, float, or None
-        ``"IN,OUT"``, dollars per million tokens (default: as listed); the most that one call of `score` may spend.
+        Another server that speaks the provider's protocol (default: what ``OPENAI_BASE_URL, ANTHROPIC_BASE_URL`` or
+        ``OLLAMA_HOST`` says, else the provider); the variable with its key, without which a foreign server gets none.
+    price, max_usd, max_usd_total : Price or str, float, float, or None
+        ``"IN,OUT"``, dollars per million tokens (default: as listed); the most that one call of `score` may spend, and
+        that all calls in the store may have cost after it.
     concurrency, timeout : int and float, or None
         Calls in flight at most (default 16) and seconds that one may take, without those it waits behind others (120);
         4 and 600 at servers of one's own, which often answer one at a time.
@@ -42,40 +60,64 @@ class Judge:
         Score by log-probabilities (`dre.judges.likelihoods`): of a rating, the mean of so many of the likeliest ratings
         (True: 3), of a label p(yes) in [0, 1]. OpenAI and Ollama give them, and servers that speak their protocols.
 
-    ``last`` says what the last call of `score` did: a `dre.judges.asking.Run`.
+    ``last`` says what the last call of `score` did: a `dre.judges.asking.Run`. `close` (or a with statement) closes the
+    store, if the judge opened it.
     """
 
-    def __init__(self, spec, store=None, base_url="", key_env=None, price=None, max_usd=None, concurrency=None,
-                 timeout=None, attempts=8, repeats=1, plain=False, logprobs=0, **params):  # fmt: skip
+    def __init__(self, spec, /, store=None, base_url="", key_env=None, price=None, max_usd=None, max_usd_total=None,
+                 concurrency=None, timeout=None, attempts=8, repeats=1, plain=False, logprobs=0, **params):  # fmt: skip
         self.spec = spec
         self.provider, _, self.model = spec.partition(":")
-        if not self.model or self.provider not in providers.KEYS:
-            known = ", ".join(f"{name}:<model>" for name in (*providers.KEYS, "recorded"))
+        if not self.model or self.provider not in providers.PROVIDERS:
+            known = ", ".join(f"{name}:<model>" for name in (*providers.PROVIDERS, "recorded"))
             raise DreError(f"judge {spec!r}: expected one of {known}")
-        # It is stored, so no key may be in it.
-        if base_url and not re.fullmatch(r"https?://[^/@?#]+(/[^@?#]*)?", base_url):
-            raise DreError("the base URL must look like http://host:port/path, without user name, password or query")
-        self.base_url, self.key_env = base_url.rstrip("/"), key_env
+        self.address, self.key_env = providers.address_of(self.provider, base_url), key_env
+        own = self.address == providers.PROVIDERS[self.provider].address
+        self.base_url = "" if own else self.address  # as it stands in keys and in the signature
         self.price = prices.given(price) if isinstance(price, str) else price
         self.price = self.price or prices.find(self.provider, self.model, self.base_url)
-        slow = self.provider == "ollama" or (self.base_url and not providers.known(self.base_url))
+        slow = self.provider == "ollama" or not providers.theirs(self.address)
         self.concurrency = (4 if slow else 16) if concurrency is None else concurrency
         self.timeout = (600.0 if slow else 120.0) if timeout is None else timeout
-        self.max_usd, self.attempts, self.repeats, self.plain = max_usd, attempts, repeats, plain
+        self.max_usd, self.max_usd_total = max_usd, max_usd_total
+        self.attempts, self.repeats, self.plain = attempts, repeats, plain
         self.likeliest = 3 if logprobs is True else int(logprobs or 0)
         if self.likeliest and self.provider not in likelihoods.PROVIDERS:
             raise DreError(f"judge {spec!r}: {self.provider} gives no log-probabilities: {likelihoods.INSTEAD}")
         self.params = {"logprobs": True, "top_logprobs": likelihoods.TOP} if self.likeliest else {}
         self.params |= {name: value for name, value in params.items() if value is not None}
-        if not min(self.concurrency, self.timeout, attempts, repeats) > 0:
-            raise DreError("concurrency, timeout, attempts and repeats must be more than 0")
-        if spoilt := sorted(_OURS & self.params.keys()):
+        whole = {"concurrency": self.concurrency, "attempts": attempts, "repeats": repeats}
+        whole |= {"max_tokens": self.params.get("max_tokens", 1)}
+        for name, value in (*whole.items(), ("timeout", self.timeout)):
+            if not isinstance(value, int if name in whole else int | float) or value <= 0:
+                raise DreError(f"{name} is {value!r}: expected a number above 0")
+        ceilings = {"--max-usd": max_usd, "--max-usd-total": max_usd_total}
+        given = [(flag, usd) for flag, usd in ceilings.items() if usd is not None]
+        if spoilt := sorted(_OURS & self.params.keys() or given and self.params.keys() - _BOUNDED):
             raise DreError(f"parameter {spoilt[0]}: has an option of its own, or would break the count of money")
-        if max_usd is not None and not (max_usd >= 0 and self.price):
-            why = f"no price is known for {spec}" if max_usd >= 0 else f"max_usd is {max_usd}"
-            raise DreError(f"{why}, so --max-usd cannot be kept: give dollars, and --price IN,OUT per million tokens")
-        self.store = store if isinstance(store, Store) else Store(store)
+        for flag, usd in given:
+            if not (usd >= 0 and self.price):
+                why = f"no price is known for {spec}" if usd >= 0 else f"it is {usd}"
+                raise DreError(f"{why}, so {flag} cannot be kept: give dollars, and --price IN,OUT per million tokens")
+        self.store, self._own = (store, False) if isinstance(store, Store) else (Store(store), True)
         self.last = asking.Run()
+
+    def close(self):
+        """Close the store, if the judge opened it."""
+        if self._own:
+            self.store.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def ceilings(self):
+        """Return ``(dollars that a run may spend, option, dollars)`` of each ceiling."""
+        run, total = self.max_usd, self.max_usd_total
+        found = [] if run is None else [(run, "--max-usd", run)]
+        return found if total is None else [*found, (total - self.store.spent(), "--max-usd-total", total)]
 
     @property
     def signature(self):
@@ -106,60 +148,98 @@ class Judge:
             if "examples" not in prompt.slots:
                 raise DreError(f"prompt {prompt.name} has no slot {{{{examples}}}}: use quality_overall, say")
             rows = [row | {"examples": examples[row["pair_id"]]} for row in rows]
-        found = self.replies(rows, prompt, first)
-        if ask and (retry or any(reply is None for *_, reply in found)):
+        wanted = self._wanted(rows, prompt, first)
+        replies = self._stored(wanted)
+        if ask and self._lacking(wanted, replies, prompt, retry):
             with self.store.held():  # and others may have asked in the meantime
-                if missing := self.missing(rows, prompt, retry, first):
-                    asking.ask_all(self, missing, prompt, self.last)
-            found = self.replies(rows, prompt, first)
-        said = {row["pair_id"]: ([], [], []) for row in rows}
-        for asked, row, reply in found:
-            verdicts, costs, errors = said[row["pair_id"]]
+                if lacking := self._lacking(wanted, self._stored(wanted), prompt, retry):
+                    asking.ask_all(self, lacking, prompt, self.last)
+            replies = self._stored(wanted)
+        said, paid = {row["pair_id"]: ([], [], []) for row in rows}, set()
+        for one, reply in zip(wanted, replies):
+            verdicts, costs, lacking = said[one.row["pair_id"]]
             if reply:
-                verdicts.append(self.verdict(reply, prompt, row))
-                costs.append(reply.cost)
-            errors += [self.last.errors[asked.key]] if asked.key in self.last.errors else []
+                verdicts.append(self.verdict(reply, prompt, one.row))
+                costs.append(0.0 if one.asked.key in paid else self._cost(reply))  # pairs with one prompt share it
+                paid.add(one.asked.key)
+            else:
+                error = self.last.errors.get(one.asked.key)
+                lacking.append(parse.Verdict("error" if error else "missing", reason=error or "not asked yet"))
         return frame(said)
 
     def missing(self, pairs, prompt="llm_only", retry=(), first=0):
         """Return ``(Asked, row)`` of each reply that is not stored, or is of a status in `retry`."""
-        if isinstance(retry, str) or not set(retry) <= set(AGAIN):
-            raise DreError(f"retry is {retry!r}: expected a list of {', '.join(AGAIN)}")
-        prompt, lacking = prompts.load(prompt), {}
-        for asked, row, reply in self.replies(pairs, prompt, first):
-            if reply is None or (retry and self.verdict(reply, prompt, row).status in retry):
-                lacking.setdefault(asked.key, (asked, row))  # pairs whose prompts are the same share a reply
-        return list(lacking.values())
+        prompt = prompts.load(prompt)
+        wanted = self._wanted(rows_of(pairs), prompt, first)
+        return [(one.asked, one.row) for one in self._lacking(wanted, self._stored(wanted), prompt, retry)]
 
     def replies(self, pairs, prompt="llm_only", first=0):
         """Return ``(Asked, row, Reply or None)`` of each reply that belongs to some pairs, in their order."""
-        prompt = prompts.load(prompt)
-        how = self.params | {"max_tokens": self.max_tokens(prompt)}
-        how["structured"] = prompt.schema is not None and not self.plain
-        setting = setting_sha256(self.spec, self.base_url, prompt.sha256, how)
+        wanted = self._wanted(rows_of(pairs), prompts.load(prompt), first)
+        return [(one.asked, one.row, reply) for one, reply in zip(wanted, self._stored(wanted))]
+
+    def _wanted(self, rows, prompt, first):
+        """Return the `Wanted` replies of rows, in their order."""
+        limit = self.max_tokens(prompt)
+        how = self.params | {"max_tokens": limit, "structured": self.schema(prompt) is not None}
+        settings = {setting_sha256(self.spec, self.base_url, prompt.sha256, how): limit}
+        for base_url, params in self.store.settings(self.spec):  # the same up to limit and spelling
+            other = json.loads(params)
+            if base_url in (self.base_url, self.address) and how == other | {"max_tokens": limit}:
+                settings[setting_sha256(self.spec, base_url, prompt.sha256, other)] = other["max_tokens"]
         about, wanted = (self.spec, self.base_url, prompt.name, json.dumps(how, sort_keys=True)), []
-        for row in rows_of(pairs):
-            digest = messages_sha256(prompt.render(row))
+        for row in rows:
+            digest = messages_sha256(messages := prompt.render(row))
             for n in range(first, first + self.repeats):
-                wanted.append((Asked(key_of(setting, digest, n), *about, row["pair_id"], n), row))
-        found = self.store.get({asked.key for asked, _ in wanted})
-        return [(asked, row, found.get(asked.key)) for asked, row in wanted]
+                limits = {key_of(setting, digest, n): of for setting, of in settings.items()}
+                wanted.append(Wanted(Asked(next(iter(limits)), *about, row["pair_id"], n), row, messages, limits))
+        return wanted
+
+    def _stored(self, wanted):
+        """Return the `Reply` that is stored for each, or None."""
+        found, replies = self.store.get({key for one in wanted for key in one.limits}), []
+        for one in wanted:
+            own = one.limits[one.asked.key]
+            there = [(found[key], limit) for key, limit in one.limits.items() if key in found]
+            fit = [reply for reply, limit in there if _fits(reply, limit, own)]
+            replies.append(min(fit, key=lambda reply: reply.outcome == "truncated", default=None))
+        return replies
+
+    def _lacking(self, wanted, replies, prompt, retry):
+        """Return those that are not stored, or are of a status in `retry`; one of those that share a reply."""
+        if isinstance(retry, str) or not set(retry) <= set(AGAIN):
+            raise DreError(f"retry is {retry!r}: expected a list of {', '.join(AGAIN)}")
+        lacking = {}
+        for one, reply in zip(wanted, replies):
+            if reply is None or (retry and self.verdict(reply, prompt, one.row).status in retry):
+                lacking.setdefault(one.asked.key, one)
+        return list(lacking.values())
+
+    def _cost(self, reply):
+        if reply.cost is None and self.price:  # which was not known when it came
+            return self.price.cost(reply.input_tokens, reply.output_tokens, batch=reply.source == "batch")
+        return reply.cost
 
     def estimate(self, pairs, prompt="llm_only", retry=()):
         """Say in words what scoring would take: calls, tokens and dollars, about and at most."""
         prompt = prompts.load(prompt)
-        missing = self.missing(pairs, prompt, retry)
-        if not missing:
+        wanted = self._wanted(rows_of(pairs), prompt, 0)
+        lacking = self._lacking(wanted, self._stored(wanted), prompt, retry)
+        if not lacking:
             return "0 calls to make: all is stored"
         limit, thoughts = self.max_tokens(prompt), 1000 * prices.thinks(self.model, self.params)
-        most = sum(prices.most_tokens(prompt.render(row), prompt.schema) for _, row in missing)
-        read, written = most // 4, len(missing) * min(limit, prices.REPLY[prompt.kind] + thoughts)
+        most = sum(prices.most_tokens(one.messages, self.schema(prompt)) for one in lacking)
+        read, written = most // 4, len(lacking) * min(limit, prices.REPLY[prompt.kind] + thoughts)
         money = "price unknown (give --price IN,OUT)"
         if self.price:
-            about, ceiling = self.price.cost(read, written), self.price.cost(most, len(missing) * limit)
+            about, ceiling = self.price.cost(read, written), self.price.cost(most, len(lacking) * limit)
             money = f"about ${about:.2f}, at most ${ceiling:.2f} ({self.price.source})"
         tokens = f"about {read:,} tokens in, {written:,} out (at most {limit:,} per reply)"
-        return f"{len(missing):,} calls to make\n{tokens}\n{money}"
+        return f"{len(lacking):,} calls to make\n{tokens}\n{money}"
+
+    def schema(self, prompt):
+        """Return the JSON schema that goes with a request, or None."""
+        return None if self.plain else prompt.schema
 
     def max_tokens(self, prompt):
         """Return the longest reply to a prompt, in tokens."""
@@ -169,27 +249,36 @@ class Judge:
         """Return the `Verdict` of a stored reply; the provider's own word for it goes before the parser's."""
         if reply.outcome != "ok":
             return parse.Verdict(reply.outcome, reason=f"the provider says {reply.outcome}")
-        said = prompt.parse(reply.text, row)
+        said = prompt.parse(reply.text, row, structured=self.schema(prompt) is not None)
         return likelihoods.read(reply.top, said, prompt, self.likeliest) if self.likeliest else said
 
 
+def _fits(reply, limit, own):
+    """Whether a reply that was asked for with a limit on its tokens is what the judge's own limit would give."""
+    if reply.outcome == "truncated":
+        return limit >= own
+    return limit == own or (reply.output_tokens or 0) <= own
+
+
 def frame(said):
-    """Return the table of ``{pair_id: (verdicts, costs, errors)}``.
+    """Return the table of ``{pair_id: (verdicts, costs, lacking)}``: verdicts of replies, and of what is lacking.
 
     Of ``n_samples`` replies ``n_ok`` are scores; ``score_llm`` and ``s_inf`` are their means, ``label`` what most say.
-    ``status`` is ok if there is one, else what most replies were, missing (not asked) or error (none came).
+    ``status`` is error or missing (not asked) if a reply did not come, ok if all came and one is a score, else what
+    most of them were. Only what is ok has a score.
     """
     rows = []
-    for pair_id, (verdicts, costs, errors) in said.items():
-        good = [one for one in verdicts if one.status == "ok"]
-        one = parse.Verdict("error", reason=errors[0]) if errors else parse.Verdict("missing", reason="not asked yet")
-        if verdicts:
-            most = statistics.mode(one.status for one in good or verdicts)
-            one = next(one for one in verdicts if one.status == most)
+    for pair_id, (verdicts, costs, lacking) in said.items():
+        ok = [one for one in verdicts if one.status == "ok"]
+        good = [] if lacking else ok
+        of = lacking or good or verdicts or [parse.Verdict("missing", reason="not asked yet")]
+        status = "error" if "error" in (one.status for one in lacking) else statistics.mode(one.status for one in of)
+        one = next(one for one in of if one.status == status)
+        lost = f"{len(lacking)} of {len(lacking + verdicts)} replies did not come: " if lacking and verdicts else ""
         scores = np.array([(one.score_llm, one.s_inf) for one in good] or [(None, None)], float).mean(axis=0)
         label = statistics.mode(one.label for one in good) if good else None
-        counts = np.array(costs or [None], float).sum(), len(verdicts), len(good)
-        rows.append((pair_id, *scores, label, one.responses, one.status, one.reason, *counts))
+        counts = np.array(costs or [None], float).sum(), len(verdicts), len(ok)
+        rows.append((pair_id, *scores, label, one.responses, status, lost + one.reason, *counts))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 

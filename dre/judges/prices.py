@@ -13,30 +13,37 @@ _THINKS = re.compile(
     r"|deepseek-?(?:r\d|v[4-9])|qwq|qwen-?3|magistral|glm-?[4-9]|kimi-k2|minimax-m|nemotron|think|reason|\br1\b",
     re.IGNORECASE,
 )
-_THINKING = {"think", "thinking", "thinking_config", "reasoning", "reasoning_effort"}
+_THINKING = {"think", "thinking", "reasoning", "reasoning_effort"}
 
 
 class Price(NamedTuple):
-    """US dollars per million tokens, where the numbers are from, and the share of them that a batch costs."""
+    """US dollars per million tokens, where the numbers are from, and the share of them that a batch costs.
+
+    ``cached``: dollars of input that is read from a cache (None: as any input).
+    """
 
     input: float
     output: float
     source: str = "given"
     batch_share: float = 1.0
+    cached: float | None = None
 
-    def cost(self, input_tokens, output_tokens, batch=False):
+    def cost(self, input_tokens, output_tokens, batch=False, cached=0):
         """Return the dollars of so many tokens, through the batch API or not; None if either count is unknown."""
         if input_tokens is None or output_tokens is None:
             return None
-        return (input_tokens * self.input + output_tokens * self.output) / 1e6 * (self.batch_share if batch else 1.0)
+        saved = cached * (self.input - (self.input if self.cached is None else self.cached))
+        dollars = (input_tokens * self.input - saved + output_tokens * self.output) / 1e6
+        return dollars * (self.batch_share if batch else 1.0)
 
 
 def find(provider, model, base_url=""):
     """Return the `Price` of a model at the provider's own address (one's own machine: anywhere), or None: not known."""
     for line in (Path(__file__).parent / "prices.txt").read_text().splitlines():
-        pattern, read, written, source = line.split(maxsplit=3)
+        pattern, read, cached, written, source = line.split(maxsplit=4)
         if re.fullmatch(pattern, f"{provider}:{model}") and (provider == "ollama" or not base_url):
-            return Price(float(read), float(written), source, 1.0 if provider == "ollama" else 0.5)
+            share = 1.0 if provider == "ollama" else 0.5
+            return Price(float(read), float(written), source, share, float(cached))
     return None
 
 
