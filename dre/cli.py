@@ -11,7 +11,7 @@ from dre.errors import DreError
 
 ROOMS = {  # word -> (module whose add(subparsers) defines it, help)
     "data": ("dre.fetch", "list, fetch and verify the public data"),
-    "slm": ("dre.slm.train", "train the small model"),
+    "slm": ("dre.slm.cli", "train the small model"),
     "judge": ("dre.judges.cli", "score pairs with a language model"),
     "augment": ("dre.augment.cli", "write labelled responses for contexts (Algorithm 1) and examine them"),
     "score": ("dre.score.cli", "score the responses of one's own dialogue systems, and compare systems"),

@@ -33,7 +33,7 @@ VERSIONS = ("original", "paraphrase", "es", "zh")  # of the embedded corpus: Eng
 TURNS = 3  # of a public context: the last utterance before it, the reply to that, the utterance to answer
 WORDS = 4  # shorter utterances ("Yes, please.") are no sign of a shared dialogue
 NEAR = 0.4  # a conversation that holds so much of a context's word trigrams repeats it in edited words
-TRIGRAMS = 8  # fewer ("Hi! How are you today?") are no sign of that
+TRIGRAMS = 8  # fewer ("Hi! How are you?") are no sign of that
 
 
 @dataclass(frozen=True)
@@ -171,14 +171,16 @@ def apart(chosen, held_out, near=NEAR):
     out the whole (`conversations`), also where only another part of it was chosen. It repeats what it shares an
     utterance of more than four words with, case, punctuation and spacing aside, because the sets were tokenised
     differently; and a rated context of which it holds the share `near` of the word trigrams, each weighted by the
-    logarithm of how rare it is (DailyDialog has dialogues twice, in edited words; with ``near=None`` only shared
-    utterances count). `held_out` is a table of rated responses (turns and responses count), an iterable of Context
-    (turns count), or an iterable of both.
+    logarithm of how rare it is: DailyDialog has dialogues twice, in edited words. With ``near=None`` only shared
+    utterances count, and the first line of a conversation of ConvAI2 goes with the one before: so was left out what the
+    first recorded models did not learn from. `held_out` is a table of rated responses (turns and responses count), an
+    iterable of Context (turns count), or an iterable of both.
     """
     held_out = [held_out] if isinstance(held_out, pd.DataFrame) else list(held_out)
     sources = {context.context_id.split("/")[0] for context in chosen}
     public = [context for name in CONTEXTS if name in sources for context in contexts(name)]
-    of, said = conversations(context.context_id for context in chosen), defaultdict(dict)
+    of = conversations((context.context_id for context in chosen), late=near is None)
+    said = defaultdict(dict)
     for context in [*public, *chosen]:
         texts = (*context.turns, *context.positives, *context.adversarials, *context.randoms)
         said[of(context.context_id)].update(dict.fromkeys(texts))
@@ -190,15 +192,17 @@ def apart(chosen, held_out, near=NEAR):
     return [context for context in chosen if of(context.context_id) not in shared]
 
 
-def conversations(ids):
+def conversations(ids, late=False):
     """Return a function of a context id that returns the id of its conversation, for these `ids` and their like.
 
     In ``convai2-valid/<line>`` the consecutive lines with one persona are one, named by the first; in
-    ``topicalchat-.../<conversation>/<turn>`` the conversation; elsewhere each context is.
+    ``topicalchat-.../<conversation>/<turn>`` the conversation; elsewhere each context is. With `late` the first line of
+    a conversation goes with the one before (see `apart`).
     """
     starts = []
     if any(id.startswith("convai2-valid/") for id in ids):
         starts = [i for i, (earlier, persona, *_) in enumerate(_persona_lines()) if earlier != persona]
+        starts = [0, *(start + 1 for start in starts)] if late else starts
 
     def conversation(id):
         source, _, rest = id.partition("/")

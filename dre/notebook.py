@@ -1,13 +1,14 @@
 """What every notebook begins with (the cell after its parameters): `setup` returns the `Book` of its results."""
 
-import hashlib
 import json
 import sys
 import warnings
 from importlib.metadata import version
 
+from dre import state
+from dre.profile import COMMITTED
 from dre.profile import profile as read_profile
-from dre.report import Table, replace
+from dre.report import Table, in_words, replace
 
 
 def setup(notebook, profile):
@@ -30,19 +31,21 @@ def setup(notebook, profile):
 
 
 class Ended(Exception):
-    """Ends a notebook before its last cell, without being an error: headless, the runner goes on with the next."""
+    """Ends a notebook before its last cell, without being an error: papermill takes it for success."""
 
     def _render_traceback_(self):
         return ["The notebook ends here."]  # what IPython shows in place of a traceback
 
 
+Ended.__name__ = "SystemExit"  # by this name, without a message, papermill knows an end that was meant
+
+
 class Book:
-    """The results of one notebook: saved as files, and registered for the report page in a manifest."""
+    """The results of one notebook: saved as files and, when the runner executes it, registered in a manifest."""
 
     def __init__(self, name, profile):
         self.name, self.profile = name, profile
-        self._manifest = {"notebook": name, "items": [], "not_run": []}
-        self._write()  # of an earlier run nothing stays
+        self._manifest, self._said = {"notebook": name, "items": [], "not_run": []}, {}
 
     def table(self, df, name, caption, note="", **shown):
         """Save a table, register it, and return it (a `dre.report.Table`) for display.
@@ -53,7 +56,8 @@ class Book:
 
         ``shown``: ``digits``, decimals of all columns, or a dict by column (others 2); ``headers``, printed names by
         column, by default the name with spaces for underscores; ``rows``, the first n (15 unless told), a list of
-        positions, or a mask; ``columns``, the names of those that are shown, in this order, by default the first 7.
+        positions, a mask, or ``{column: names}``, each of which must be there; ``columns``, the names of those that are
+        shown, in this order, by default the first 7.
         """
         table = Table(df, name, caption, note, **shown)
         self._register("table", name, caption, table.save(self.profile.results))
@@ -64,6 +68,19 @@ class Book:
         path = self.profile.results / f"{name}.csv"
         replace(path, Table(df, name, caption).csv())
         self._register("data", name, caption, [path])
+
+    def say(self, table, *values, **names):
+        """Name numbers that prose shows: each name is a format of a row of ``<table>.csv`` (`dre.report.in_words`).
+
+        ``book.say("table4", "SLM", alone="{DailyDialog:.2f}")`` is shown by ``<!--alone--><!--/-->`` in a markdown cell
+        (`dre.words`). Prose has the numbers of one profile, `dre.profile.COMMITTED`: others say nothing.
+        """
+        if self.profile.name == COMMITTED:
+            path = self.profile.results / f"{table}.csv"
+            self._said |= {name: in_words(path, values, form) for name, form in names.items()}
+            path = self.profile.results / "words" / f"{self.name}.json"
+            replace(path, json.dumps(self._said, indent=1, ensure_ascii=False) + "\n")
+            self._register("words", "words", "Numbers in words", [path])
 
     def figure(self, fig, name, caption):
         """Save a matplotlib figure as ``figures/<profile>/<name>.pdf`` and ``.png``, close it, and return its picture.
@@ -90,19 +107,20 @@ class Book:
         """End the notebook here, with one line that says `why`, if the profile has no sets with human ratings."""
         if not self.profile.rated:
             self.not_run("the rest of this notebook", f"{why}: make paper PROFILE=public")
-            raise Ended(why)
+            raise Ended
 
     def _register(self, kind, name, caption, files):
         # The hashes let a test hold files to the run that made them.
-        names = {path: path.relative_to(self.profile.root).as_posix() for path in files}
-        hashes = {name: hashlib.sha256(path.read_bytes()).hexdigest() for path, name in names.items()}
+        hashes = {path.relative_to(self.profile.root).as_posix(): state.note("wrote", path) for path in files}
         kept = [item for item in self._manifest["items"] if (item["kind"], item["name"]) != (kind, name)]
         self._manifest["items"] = [*kept, {"kind": kind, "name": name, "caption": caption, "files": hashes}]
         self._write()
 
     def _write(self):
-        path = self.profile.results / "manifest" / f"{self.name}.json"
-        replace(path, json.dumps(self._manifest, indent=1, ensure_ascii=False) + "\n")
+        if state.kept:  # by hand, some cells run, in any order
+            path = self.profile.results / "manifest" / f"{self.name}.json"
+            replace(path, json.dumps(self._manifest, indent=1, ensure_ascii=False) + "\n")
+            state.note("wrote", path)
 
 
 class _Picture:

@@ -1,53 +1,54 @@
-"""``make paper``: run the notebooks whose inputs have changed, in order, stop at the first that fails, make the page.
+"""``make paper``: run the notebooks whose inputs have changed, stop when one fails, and make the page.
 
-A notebook reruns when its code, a module of the package that it really uses, the profile, the data of this repository,
-the locked versions or a notebook it needs has changed, or a file that it wrote is missing.
+A notebook reruns when its code or a file that it read has changed (modules, the profile, data, the locked versions,
+what other notebooks wrote), or when a file that it wrote is not as it left it: see `dre.state`.
+Without make, as on Windows or under conda, the command is ``python -m dre.paper --profile public``.
 """
 
 import argparse
-import ast
+import contextlib
 import hashlib
 import json
 import os
 import re
+import signal
 import sys
 import time
-from functools import cache
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from pathlib import Path
 
 import mistune
+import psutil
 from filelock import FileLock, Timeout
 
-from dre import words
+from dre import state, words
 from dre.errors import DreError
-from dre.headless import commit, execute, notebooks, source
-from dre.profile import profile, root
+from dre.headless import code, commit, execute, notebooks, source
+from dre.profile import COMMITTED, profile, root
 from dre.report import replace
 
-COMMITTED = "public"  # the profile whose outputs the committed notebooks carry
-SCORES = "scores"  # recorded SLM scores in results/: read and, with RETRAIN=1, written by notebooks
-MADE = (".csv", ".md", ".tex", ".html", ".json", ".png", ".pdf")
-PAGE = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>DRE and SLIDE: results</title>
-<style>
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 74rem; margin: 2rem auto; padding: 0 1rem }}
-table {{ border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums }} img {{ max-width: 100% }}
-th, td {{ padding: .2rem .7rem; border-bottom: 1px solid #d8dee4 }} td[style*=right] {{ white-space: nowrap }}
-</style>
-{body}</html>
-"""
 
-
-def run(profile):
+def run(profile, jobs=2):
     """Bring results, figures and page of a profile up to date; return the names of the notebooks that ran.
 
-    Deletes what no notebook wrote, and brings committed notebooks and numbers in words up to date.
+    Deletes what notebooks wrote once and write no more, and brings committed notebooks and numbers in words up to date.
+    At most ``jobs`` notebooks run at a time, and one where judges are asked or RETRAIN is set: it records what it does.
     """
-    books = notebooks(profile.root)
-    print(f"profile {profile.name}: {profile.title}; needs {profile.needs}", flush=True)
-    profile.build.mkdir(parents=True, exist_ok=True)
+    books, changed = notebooks(profile.root), []
+    print(f"profile {profile.name}: {profile.title}; needs {profile.needs}; {len(books)} notebooks", flush=True)
+    if profile.name == COMMITTED:
+        words.check(profile.root, books)
+    if others := {path.name for path in profile.root.glob("notebooks/*.ipynb")} - {book.path.name for book in books}:
+        print(f"not run, since its name is none of the project's: {', '.join(sorted(others))}")
+    (profile.build / "state").mkdir(parents=True, exist_ok=True)
+    path = os.pathsep.join(filter(None, [str(profile.root), os.environ.get("PYTHONPATH")]))
+    os.environ |= {"DRE_ROOT": str(profile.root), "PYTHONPATH": path, "TOKENIZERS_PARALLELISM": "false"}
     try:
         with FileLock(profile.root / "build" / "paper.lock", timeout=0):
-            ran, changed = _run(books, profile), []
+            ran = _run(books, profile, jobs)
+            for book in notebooks(profile.root):
+                if why := stale(book, profile):
+                    raise DreError(f"{book.path.name}: {why} after it was executed: run the same command again")
             drop_stale(books, profile)
             if profile.name == COMMITTED:
                 changed = [book.path for book in books if commit(book.path, profile)] + words.fill(profile.root)
@@ -58,100 +59,100 @@ def run(profile):
     return ran
 
 
-def _run(books, profile):
-    ran, marks = [], {}
-    _sha256.cache_clear(), _tree.cache_clear()
-    for number, book in enumerate(books, 1):
-        marks[book.name] = fingerprint(profile, book, marks)
-        head, state = f"[{number}/{len(books)}] {book.name:<28}", profile.build / "state" / book.name
-        before, *files = state.read_text(encoding="utf-8").splitlines() if state.is_file() else [""]
-        if before == marks[book.name] and all((profile.root / name).exists() for name in files):
-            print(f"{head} up to date", flush=True)
-            continue
-        print(f"{head} running", flush=True)
-        state.unlink(missing_ok=True)
-        started = time.monotonic()
-        execute(book, profile)
-        marks[book.name] = fingerprint(profile, book, marks)  # a notebook that trains records scores
-        replace(state, "\n".join([marks[book.name], *written(book, profile)]))
-        ran.append(book.name)
-        print(f"{head} done in {time.monotonic() - started:.0f} s", flush=True)
+def _run(books, profile, jobs):
+    """Run stale notebooks, each after those it needs; return the names of those that ran as they ended."""
+    live = any(not judge.startswith("recorded:") for judge in profile.judges)
+    if live or os.environ.get("RETRAIN", "0") not in ("", "0"):
+        jobs = 1  # what is asked or trained is recorded
+    needed = {name for book in books for name in book.needs}
+    train = [book for book in books if book.name in needed and not book.needs and profile.name != COMMITTED]
+    if jobs > 1 and train:  # for all others, on all cores
+        return _run(train, profile, 1) + _run([book for book in books if book not in train], profile, jobs)
+    if jobs > 1:
+        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, os.cpu_count() // jobs)))
+    waiting, running, ran, failed = sorted(books, key=lambda book: book.name not in needed), {}, [], []
+    # Kernels start in the working directory, which threads share.
+    with contextlib.chdir(profile.root / "notebooks"), ThreadPoolExecutor(jobs) as pool:
+        try:
+            while waiting or running:
+                unmet = {book.name for book in (*waiting, *running.values())}
+                for book in [book for book in waiting if unmet.isdisjoint(book.needs)][: jobs - len(running)]:
+                    waiting.remove(book)
+                    running[pool.submit(_bring, book, profile)] = book
+                for done in wait(running, return_when=FIRST_COMPLETED).done:
+                    book = running.pop(done)
+                    try:
+                        ran += [book.name] if done.result() else []
+                    except DreError as error:
+                        failed.append(str(error))
+                        waiting.clear()  # what runs beside it may end
+        except BaseException:  # an interrupt: the pool ends when its kernels do
+            while not all(future.done() for future in running):
+                for process in psutil.Process().children(recursive=True):
+                    process.kill()
+                time.sleep(0.1)
+            raise
+    if failed:
+        raise DreError("\n".join(failed))
     return ran
+
+
+def _bring(book, profile):
+    """Execute a notebook if it is stale, keep what it read and wrote, and return whether it ran."""
+    file, label, started = profile.build / "state" / book.name, f"{book.name:<34}", time.monotonic()
+    if not (why := stale(book, profile)):
+        print(f"{label} up to date\n", end="", flush=True)
+        return False
+    print(f"{label} running: {why}\n", end="", flush=True)
+    made = state.load(file)
+    replace(file, state.text({"before": made["before"] | made["wrote"]}))
+    target = execute(book, profile, file)
+    made = state.load(file)
+    if state.LOCK not in made["read"]:
+        raise DreError(f"{book.path.name}: its kernel kept no record of what it read, in {file}")
+    made["wrote"][target.relative_to(profile.root).as_posix()] = state.digest(target)
+    made["read"] = {name: value for name, value in made["read"].items() if name not in made["wrote"]}
+    for name in [name for name in made["read"] if os.environ.get("RETRAIN") and f"/{state.SCORES}" in name]:
+        made["read"][name] = state.digest(profile.root / name)  # it may have added to what it read
+    made["ended"] = {book.name: _mark(code(json.loads(target.read_text(encoding="utf-8"))))}
+    replace(file, state.text(made))
+    memory = made["peak"].get("kernel", "unknown")
+    print(f"{label} done in {time.monotonic() - started:.0f} s, {memory} MB of memory\n", end="", flush=True)
+    return True
+
+
+def _mark(lines):
+    """Return the hash of a notebook's code and of what else decides what it does."""
+    return hashlib.sha256(json.dumps([sys.version, os.environ.get("RETRAIN", ""), lines]).encode()).hexdigest()
+
+
+def stale(book, profile):
+    """Return in words why a notebook must run; None if all that its last run read and wrote is as it was then."""
+    made = state.load(profile.build / "state" / book.name)
+    if made["ended"] != {book.name: _mark(book.code)}:
+        return "its code, Python or RETRAIN has changed" if made["ended"] else "no run of it has ended well"
+    files = made["read"] | made["wrote"]
+    return next((f"{name} has changed" for name in files if state.digest(profile.root / name) != files[name]), None)
+
+
+def drop_stale(books, profile):
+    """Delete what notebooks wrote, none writes any more, and nobody has changed since: never a reader's own files."""
+    names = {book.name for book in books}
+    made = {file: state.load(file) for file in sorted((profile.build / "state").iterdir())}
+    kept = {name for file in made if file.name in names for name in made[file]["wrote"]}
+    for file, each in made.items():
+        for name, value in (each["before"] | each["wrote"]).items():
+            if name not in kept and value == state.digest(profile.root / name):
+                print(f"deleted, no notebook writes it: {name}")
+                (profile.root / name).unlink(missing_ok=True)
+        if file.name not in names:
+            file.unlink()
 
 
 def manifest(book, profile):
     """Return what a notebook registered when it last ran; see `dre.notebook.Book`."""
     path = profile.results / "manifest" / f"{book.name}.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"items": [], "not_run": []}
-
-
-def written(book, profile):
-    """Return the names of the files that a notebook registered when it last ran."""
-    return [name for item in manifest(book, profile)["items"] for name in item["files"]]
-
-
-def drop_stale(books, profile):
-    """Delete what lies in results and figures of a profile and no notebook writes; recorded scores stay."""
-    own = {profile.root / name for book in books for name in written(book, profile)}
-    own |= {profile.results / "index.html", *(profile.results / "manifest" / f"{book.name}.json" for book in books)}
-    for path in sorted([*profile.results.rglob("*"), *profile.figures.rglob("*")]):
-        if path.suffix in MADE and path not in own and path.parent.name != SCORES:
-            print(f"deleted, no notebook writes it: {path.relative_to(profile.root)}")
-            path.unlink()
-
-
-def fingerprint(profile, book, marks):
-    """Hash what a notebook's result depends on (`marks`: these hashes of others); comments and prose do not count."""
-    used = modules(profile.root, book.tree)
-    files = [*used, *sorted(path for path in (profile.root / "data").rglob("*") if path.is_file())]
-    files += [profile.root / "profiles" / f"{profile.name}.yaml", profile.root / "requirements.lock"]
-    digests = [_sha256(path) for path in files]
-    if profile.root / "dre/slm/scores.py" in used:  # a run may add to recorded scores: read anew
-        beside = [*(profile.results / SCORES).glob("*"), *profile.root.glob("dre/slm/default/*.json")]
-        digests += map(_sha256.__wrapped__, sorted(beside))
-    needed, retrain = [marks[name] for name in book.needs], os.environ.get("RETRAIN", "")
-    mark = [sys.version, ast.dump(book.tree), needed, digests, retrain]
-    return hashlib.sha256(json.dumps(mark).encode()).hexdigest()
-
-
-# Code and data as they were when the run began.
-_sha256 = cache(lambda path: hashlib.sha256(path.name.encode() + path.read_bytes()).hexdigest())
-_tree = cache(lambda path: ast.parse(path.read_text(encoding="utf-8")))
-
-
-def modules(root, tree):
-    """Return the files of the package that code uses, directly or not, found without importing any.
-
-    ``dre/__init__.py`` leads nowhere, but who asks `dre` itself for a name is taken to use all of the package.
-    """
-    files = {str(path.relative_to(root).with_suffix("")): path for path in (root / "dre").rglob("*.py")}
-    files = {name.replace(os.sep, ".").removesuffix(".__init__"): path for name, path in files.items()}
-    names, todo = set(), _imported(tree)
-    while todo:
-        name = todo.pop()
-        names.add(name)
-        if name in files:
-            package = name if files[name].stem == "__init__" and name != "dre" else None
-            todo |= _imported(_tree(files[name]), package) - names
-        elif name.count(".") == 1:
-            todo |= files.keys() - names
-    found = {files[name] for name in names & files.keys()}
-    beside = {folder for path in found for folder in (path.parent, path.with_suffix(""))}
-    return sorted(found | {path for folder in beside for path in folder.glob("*") if path.suffix in (".txt", ".yaml")})
-
-
-def _imported(tree, package=None):
-    """Return what code imports, and what lies above (a.b.c runs a and a.b); of a `package` texts, too: lazy modules."""
-    names = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            base = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
-            names |= {f"{base}{alias.name}" for alias in node.names}
-        elif package and isinstance(node, ast.Constant):
-            names.add(f"{package}.{node.value}")
-    return {
-        name[: dot.start()] for name in names if f"{name}.".startswith("dre.") for dot in re.finditer(r"\.|$", name)
-    }
 
 
 def page(profile):
@@ -175,11 +176,12 @@ def page(profile):
                 parts.append(f"{(profile.results / two[0]).read_text(encoding='utf-8')}\n[CSV]({one})")
             elif item["kind"] == "figure":
                 parts.append(f"![{item['name']}]({one})\n\n{item['caption']} ([PDF]({two[0]}))")
-            else:
+            elif item["kind"] == "data":
                 parts.append(f"{item['caption']}: [CSV]({one})")
         parts += [f"Not run: {one['what']} ({one['why']})" for one in made["not_run"]]
     path = profile.results / "index.html"
-    replace(path, PAGE.format(body=mistune.html("\n\n".join(parts))))
+    template = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
+    replace(path, template.replace("BODY", mistune.html("\n\n".join(parts))))
     return path
 
 
@@ -187,9 +189,12 @@ def main(argv=None):
     """Run the command line and return its exit status: 0, 1 with an error in words, or 130 if interrupted."""
     parser = argparse.ArgumentParser(prog="make paper", description=__doc__.splitlines()[0])
     parser.add_argument("--profile", default="mini", help="a file in profiles/, by its name (default: mini)")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count()), help="how many notebooks run at a time")
     args = parser.parse_args(argv)
+    for name in filter(os.environ.get, ("DRE_DATA_HOME", "DRE_STORE")):  # kernels run in notebooks/
+        os.environ[name] = str(Path(os.environ[name]).expanduser().absolute())
     try:
-        run(profile(args.profile, root()))
+        run(profile(args.profile, root().resolve()), max(1, args.jobs))
     except (DreError, OSError, RuntimeError) as error:  # RuntimeError: a kernel died
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -200,4 +205,5 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the kernels, too
     sys.exit(main())

@@ -2,12 +2,14 @@
 
 import os
 from pathlib import Path
+from typing import Literal
 
 import yaml
 from pydantic import BaseModel, Field, PositiveInt, StrictInt, StrictStr, ValidationError, model_validator
 
 from dre.errors import DreError
 
+COMMITTED = "public"  # the profile whose outputs the committed notebooks carry, and whose numbers stand in words
 Split = tuple[StrictStr, StrictStr]  # name and split, as `dre.dialogues.load` takes them
 
 
@@ -25,8 +27,8 @@ class TrainingSet(BaseModel, extra="forbid", frozen=True):
     held_out: float = Field(0.0, ge=0, lt=1)
 
 
-class Beside(BaseModel, extra="forbid", frozen=True):
-    """What a recipe with a mixture learns from beside labelled contexts: dialogues, and recordings of graded pairs."""
+class Sources(BaseModel, extra="forbid", frozen=True):
+    """What recipe ``graded`` learns from besides labelled contexts: names of dialogues, and of recorded grades."""
 
     dialogues: tuple[StrictStr, ...]
     graded: tuple[StrictStr, ...]
@@ -42,7 +44,8 @@ class Profile(BaseModel, extra="forbid", frozen=True):
     recipes: tuple[StrictStr, ...] = Field(min_length=1)
     seeds: tuple[StrictInt, ...] = Field(min_length=1)
     epochs: dict[str, PositiveInt]
-    beside: Beside
+    extra: Sources
+    filter: Literal[1, 2]
     sets: tuple[TrainingSet, ...] = Field(min_length=1)
     rated: tuple[StrictStr, ...]
     judges: tuple[StrictStr, ...]

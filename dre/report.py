@@ -5,8 +5,10 @@ import math
 import os
 import re
 import secrets
+import string
 from contextlib import suppress
 from decimal import ROUND_HALF_UP, Decimal, localcontext
+from itertools import product
 from numbers import Integral, Real
 from pathlib import Path
 
@@ -112,7 +114,7 @@ class Table:
         digits = digits if isinstance(digits, dict) else dict.fromkeys([*own, *shown], digits)
         if unknown := sorted({*headers, *digits, *shown} - set(df.columns)):
             raise DreError(f"table {name} has no column {unknown[0]!r}: its columns are {', '.join(own)}")
-        rows = ROWS if rows is None else rows
+        rows = self._named(*rows.items()) if isinstance(rows, dict) else ROWS if rows is None else rows
         part = self.df.head(rows) if isinstance(rows, int) else self.df.loc[rows]
         self.headers = [_markdown(headers.get(column, _title(column))) for column in shown]
         records = part.to_dict("records")
@@ -121,6 +123,14 @@ class Table:
         cut = f"{len(part)} of {len(df)} rows" if len(part) < len(df) else ""
         cut = cut or (f"{len(shown)} of {len(own)} columns" if len(shown) < len(own) else "")
         self.below = " ".join(filter(None, [note, cut and f"({cut}; all are in {name}.csv)"]))
+
+    def _named(self, names_in):
+        """Return the rows that have one of some names in a column, in the order of the names; each must be there."""
+        column, names = names_in
+        found = [self.df.index[self.df[column] == name] for name in names]
+        if unknown := [name for name, rows in zip(names, found) if rows.empty]:
+            raise DreError(f"table {self.name} has no row whose {column} is {unknown[0]!r}")
+        return [row for rows in found for row in rows]
 
     def csv(self):
         """Return all rows and columns as CSV text, six significant digits."""
@@ -172,3 +182,40 @@ def _cell(row, column, digits):
 
 def _markdown(text):
     return " ".join(str(text).translate(ESCAPED).split())
+
+
+def in_words(path, values, form):
+    """Return `form` filled from the row of a CSV that has all these `values`, each in any column; or DreError.
+
+    A list among the values takes a row for each of its own, joined by " / ". Numbers are rounded as in tables, and
+    ``{x:.2f[]}`` adds the interval of column ``x``: ``0.85 [0.82, 0.88]``.
+    """
+    if not path.is_file():
+        raise DreError(f"there is no {path.name} in {path.parent}: say a number after the cell that writes its table")
+    table, said = pd.read_csv(path, dtype=str, keep_default_na=False), []
+    for wanted in product(*(each if isinstance(each, list) else [each] for each in values)):
+        rows = table[[set(wanted) <= set(row) for row in table.to_numpy()]].to_dict("records")
+        if len(rows) != 1:
+            raise DreError(f"{path.name}: {len(rows)} of {len(table)} rows have {', '.join(wanted)}, expected one")
+        try:
+            said.append(_Words().vformat(form, (), rows[0]))
+        except KeyError as error:
+            raise DreError(f"{path.name} has no column {error}, but {', '.join(table.columns)}") from error
+        except (ValueError, IndexError, AttributeError) as error:
+            raise DreError(f"{path.name}, {', '.join(wanted)}: cannot say {form}: {error}") from error
+    return " / ".join(said)
+
+
+class _Words(string.Formatter):
+    """Formats the cells of a row, which are text: numbers as in tables, anything else as it is."""
+
+    def get_value(self, key, args, row):
+        return row[key], *(row.get(f"{key}{end}", "") for end in PARTS[:2])
+
+    def format_field(self, value, form):
+        shown = value if form.endswith("[]") else value[:1]
+        if "" in shown:
+            raise ValueError("a value is missing in the table")
+        form = form.removesuffix("[]")
+        value, *ends = (number(each, form) if form else each for each in shown)
+        return f"{value} [{', '.join(ends)}]" if ends else value

@@ -1,45 +1,62 @@
-"""Numbers in words: README, docs and the markdown cells of notebooks take them from the CSVs of ``results/``.
+"""Numbers in words: what the cells of notebooks say by name (`dre.notebook.Book.say`) stands in README, docs and prose.
 
-A place names a table, the conditions that select one of its rows, and what to say of that row; `fill` writes the words
-between the two comments, which no reader sees::
+Two comments that no reader sees enclose it; a notebook's own names stand alone, those of others after its number::
 
-    accuracy <!-- table3 | model=SLM (Prob & Dis), recipe=paper | {overall:.1f} % --><!-- end -->
-    <!-- include results/public/table3.md --><!-- end -->
+    correlates at <!--slm-->0.19 / 0.21 / −0.12<!--/-->, and is right in <!--03.right-->87.8<!--/--> % of cases
+    <!--docs/verdicts.md-->the text of this file<!--/-->
 
-``table3`` is ``results/public/table3.csv``. A table of one row needs no condition. Numbers are rounded as in tables.
+All other comments are left as they are.
 """
 
-import csv
+import ast
 import json
 import re
-import string
 
 from dre.errors import DreError
-from dre.report import number, replace
+from dre.headless import code_cells, source
+from dre.profile import COMMITTED
+from dre.report import replace
 
-PLACE = re.compile(
-    r"(?P<head><!-- (?:include (?P<path>\S+)|(?P<table>\w+) \|(?P<where>[^|]*)\| (?P<form>.+?)) -->)"
-    r".*?<!-- end -->",
-    re.DOTALL,
-)
+SAYS = re.compile(r"book\.say\(")
+MARK = re.compile(r"<!--([\w./]+)-->")
+PLACE = re.compile(r"<!--(\w[\w./]*)-->(?:(?!<!--).)*<!--/-->", re.DOTALL)
 
 
-def fill(root, write=True):
-    """Fill all places of the project in `root`; return the paths of the files that changed.
+def check(root, books):
+    """Raise DreError where prose of the project in `root` shows a name that no cell of `books` says; nothing is run."""
+    names = []
+    for book in books:
+        for cell in filter(SAYS.search, map(source, code_cells(book.content))):
+            calls = [node for node in ast.walk(ast.parse(cell)) if isinstance(node, ast.Call)]
+            calls = [node for node in calls if SAYS.match(ast.unparse(node))]
+            names += [f"{book.name[:2]}.{keyword.arg}" for node in calls for keyword in node.keywords]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise DreError(f"{min(twice)} is said twice: a name stands for one number of a notebook")
+    fill(root, write=False, words=dict.fromkeys(names, ""))
 
-    With `write` False no file is changed: the paths are those in which a place is unfilled or stale.
+
+def said(root):
+    """Return what the notebooks of a project have said, in their last runs, by full name."""
+    files = {path.stem[:2]: path for path in root.glob(f"results/{COMMITTED}/words/*.json")}
+    words = {number: json.loads(path.read_text(encoding="utf-8")) for number, path in files.items()}
+    return {f"{number}.{name}": text for number in words for name, text in words[number].items()}
+
+
+def fill(root, write=True, words=None):
+    """Fill all places of the project in `root`; return the paths of the files in which that changes something.
+
+    With `write` False none is changed. `words`: by full name, by default what is `said`.
     """
-    changed = []
+    words, changed = said(root) if words is None else words, []
     # docs first: README and a notebook include one of them
     for path in (*sorted(root.glob("docs/*.md")), *root.glob("README.md"), *sorted(root.glob("notebooks/*.ipynb"))):
-        after = text = path.read_text(encoding="utf-8")
+        text = after = path.read_text(encoding="utf-8")
         if path.suffix == ".md":
-            after = filled(text, root, path.name)
-        elif "<!-- " in text:
+            after = _filled(text, path, root, words)
+        elif MARK.search(text):
             book = json.loads(text)
-            for cell in book["cells"]:
-                if cell["cell_type"] == "markdown":
-                    cell["source"] = filled("".join(cell["source"]), root, path.name).splitlines(keepends=True)
+            for cell in (cell for cell in book["cells"] if cell["cell_type"] == "markdown"):
+                cell["source"] = _filled("".join(cell["source"]), path, root, words).splitlines(keepends=True)
             after = json.dumps(book, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
         if after != text:
             changed.append(path)
@@ -48,41 +65,20 @@ def fill(root, write=True):
     return changed
 
 
-def filled(text, root, where):
-    """Return `text` with every place filled from the project in `root`; an error names the file, `where`, and place."""
-    after, places = PLACE.subn(lambda place: f"{place['head']}{_said(place, root, where)}<!-- end -->", text)
-    if text.count("<!-- ") != 2 * places:
-        raise DreError(f"{where}: {text.count('<!-- ')} comments, but {places} places; each place needs one end")
-    return after
+def _filled(text, path, root, words):
+    """Return the text of a file or cell with its places filled; an unknown name or half a place is a DreError."""
+    own = path.name[:2]
 
+    def shown(place):
+        name = place[1]
+        if (root / name).is_file():
+            inner = re.sub("<!--.*?-->", "", (root / name).read_text(encoding="utf-8"), flags=re.DOTALL)
+            return f"<!--{name}-->\n\n{inner.strip()}\n\n<!--/-->"
+        if (full := name if "." in name else f"{own}.{name}") not in words:
+            raise DreError(f"{path.name}: <!--{name}--> is no file, and no cell says it: book.say(..., {name}=...)")
+        return f"<!--{name}-->{words[full]}<!--/-->"
 
-def _said(place, root, where):
-    """Return the words of one place (a match of PLACE)."""
-    name, shown = place["path"] or f"results/public/{place['table']}.csv", f"{where}: {place['head']}"
-    if not (root / name).is_file():
-        raise DreError(f"{shown}: there is no {name}; run make paper PROFILE=public, or correct the name")
-    if place["path"]:
-        text = re.sub("<!--.*?-->", "", (root / name).read_text(encoding="utf-8"))
-        return f"\n\n{text.strip()}\n\n"
-    with open(root / name, encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    # A value may contain commas, as long as no ``name=`` follows.
-    parts = [part.partition("=") for part in re.split(r",\s*(?=\w+=)", place["where"].strip()) if part]
-    try:
-        found = [row for row in rows if all(row[column.strip()] == value.strip() for column, _, value in parts)]
-        if len(found) != 1:
-            raise DreError(f"{shown}: the conditions select {len(found)} rows of {len(rows)}, expected exactly one")
-        return _Words().vformat(place["form"], (), found[0])
-    except KeyError as error:
-        raise DreError(f"{shown}: the table has no column {error}, but {', '.join(rows[0])}") from error
-    except (ValueError, IndexError, AttributeError) as error:
-        raise DreError(f"{shown}: cannot say this: {error}") from error
-
-
-class _Words(string.Formatter):
-    """Formats the cells of a CSV: numbers as numbers, others as they are."""
-
-    def format_field(self, value, spec):
-        if value == "":
-            raise ValueError("this value is missing in the table")
-        return number(value, spec) if spec else value
+    for name in MARK.findall(PLACE.sub("", text)):
+        if {name, f"{own}.{name}"} & {"/", *words}:
+            raise DreError(f"{path.name}: <!--{name}--> is half a place: <!--name-->words<!--/-->")
+    return PLACE.sub(shown, text)

@@ -9,10 +9,7 @@ Run ``python experiments/ablate_slm.py``: half an hour of one core. It writes re
 each variant and set with Spearman correlations (mean over seeds; 95 % intervals over contexts and seeds).
 """
 
-import os
 from itertools import product
-
-os.environ["RETRAIN"] = "1"  # the models themselves are needed, not their recorded scores
 
 import numpy as np
 import pandas as pd
@@ -20,7 +17,7 @@ import torch
 
 from dre import ratings, stats
 from dre.profile import profile, root
-from dre.slm import beside, contexts, trained
+from dre.slm import contexts, extra, load_or_train
 from dre.slm.data import held_out_grades
 from dre.slm.heads import cosines
 
@@ -52,19 +49,18 @@ def subsets(graded, recording):
 def main():
     """Score, train heads, write."""
     public = profile("public")
-    train, dev, _ = contexts(public.sets[0], public.rated)
-    extra, recording = beside(public, dev), pd.concat([ratings.graded(name) for name in public.beside.graded])
-    held_out = pd.concat(held_out_grades(public.beside.graded)).rename(columns={"score": "human"})
+    train, dev, _ = contexts(public.sets[0], public.rated, filter=public.filter)
+    more, recording = extra(public, dev), pd.concat([ratings.graded(name) for name in public.extra.graded])
+    held_out = pd.concat(held_out_grades(public.extra.graded)).rename(columns={"score": "human"})
     tables = {name: ratings.rated(name) for name in public.rated}
     tables["held-out grades"] = held_out.assign(pair_id=range(len(held_out)))
-    key, recipe = public.sets[0].key, "graded"
-    models = [trained(public, key, recipe, seed).slm for seed in public.seeds]
-    papers = [trained(public, key, "paper", seed).slm for seed in public.seeds]
-    learned = pd.DataFrame(extra.graded, columns=["context_id", "context", "response", "score"])
-    fits = models[0].fitting(train, extra.dialogues, public.seed)
-    with torch.no_grad(), models[0].as_it_was():
-        h, h_fits = (models[0].views(one.assign(pair_id=range(len(one)))) for one in (learned, fits))
-        frozen = {name: models[0].views(table) for name, table in tables.items()}
+    key = public.sets[0].key
+    models = [load_or_train(public, key, "graded", seed) for seed in public.seeds]
+    papers = [load_or_train(public, key, "paper", seed) for seed in public.seeds]
+    learned = pd.DataFrame(more.graded, columns=["context_id", "context", "response", "score"])
+    fits, base = models[0].fitting(train, more.dialogues, public.seed), models[0].base
+    h, h_fits = (models[0].views(one.assign(pair_id=range(len(one))), base) for one in (learned, fits))
+    frozen = {name: models[0].views(table, base) for name, table in tables.items()}
     plain = {name: cosines(x).mean(0).cpu().numpy() for name, x in frozen.items()}
     found, all_of_it = {}, ("likeness", "fit", "quality")
     for seed, slm, paper in zip(public.seeds, models, papers):
@@ -77,8 +73,8 @@ def main():
             slm.learn_fit(h_fits[:, at], fits["fits"][at], fits["context"][at], seed)
             with torch.no_grad():
                 parts[part] = {of: torch.sigmoid(slm.head.fit(x)).cpu().numpy() for of, x in frozen.items()}
-        for part, at in subsets(extra.graded, recording).items():
-            slm.learn_from(h[:, at], learned["score"].to_numpy()[at], learned["context_id"].iloc[at], seed)
+        for part, at in subsets(more.graded, recording).items():
+            slm.learn_quality(h[:, at], learned["score"].to_numpy()[at], learned["context_id"].iloc[at], seed)
             with torch.no_grad():
                 parts[part] = {of: slm.head.quality(x).cpu().numpy() for of, x in frozen.items()}
         variants = {"graded": all_of_it}
@@ -88,7 +84,7 @@ def main():
         variants["without contrast and adversarials"] = "plain", "plain fit, no adversarials", "quality"
         variants["the paper's SLM, and quality"] = "paper", "quality"
         variants |= {
-            part: ("likeness", "fit", part) for part in subsets(extra.graded, recording) if part != "all grades"
+            part: ("likeness", "fit", part) for part in subsets(more.graded, recording) if part != "all grades"
         }
         for (variant, of), name in product(variants.items(), tables):
             score = sum(standard(parts[part][name], parts[part]["held-out grades"]) for part in of)

@@ -61,7 +61,7 @@ def _interval(found, name):
 def main():
     """Train, measure, write."""
     settings = profile("public")
-    train, _, _ = contexts(settings.sets[0], settings.rated)
+    train, _, _ = contexts(settings.sets[0], settings.rated, filter=settings.filter)
     order = np.random.default_rng(SEED).permutation(len(train))
     halves = [[train[i] for i in sorted(order[fold::2])] for fold in (0, 1)]
     rows = []

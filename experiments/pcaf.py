@@ -10,18 +10,17 @@ trained on so that versions of a dialogue are told alike; what these say of the 
 
 Run ``python experiments/pcaf.py [profile]``: ``public`` (default; MiniLM, 17 minutes of one core a seed) or ``full``
 (XLM-RoBERTa-base, of the paper's kind, from the Hub; a GPU). It writes ``pcaf-<variant>-seed<k>`` (``pair_id`` and a
-score for each language, four digits) and ``pcaf-parallel.npz`` into results/<profile>/scores; what is recorded there is
-not done twice.
+score for each language, four digits) into results/<profile>/scores, and ``pcaf-parallel.npz`` into those of ``public``,
+whatever the profile: it is of the embedded corpus and MiniLM. What the same recipe recorded there is not done twice.
 """
 
+import argparse
 import copy
 import hashlib
 import json
 import random
-import sys
 import time
 from dataclasses import asdict
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -30,16 +29,19 @@ import torch.nn.functional as F
 
 from dre import ratings
 from dre.dialogues import Context, apart, pairs, parallel
-from dre.slm import SLM, pcaf
+from dre.errors import DreError
+from dre.profile import profile
+from dre.slm import SLM, arrays, pcaf
+from dre.slm.data import TRAINING
 from dre.slm.model import DEFAULT, native_bf16
+from dre.slm.scores import record_arrays
 from dre.slm.train import MAX_NORM, distinct, embed, groups
 
-PROFILE = (sys.argv[1:] or ["public"])[0]
-SCORES = Path(__file__).resolve().parents[1] / "results" / PROFILE / "scores"
 FIRST, MORE = ("dailydialog-gupta", "dailydialog-grade"), ("empathetic-grade",)
 TESTS = ("dailydialog-zhao", "personachat-usr", "fed-turn")
-ENCODER = {"public": "minilm", "full": "xlm-roberta-base"}[PROFILE]
-SEEDS, TOKENS = (0, 1, 2), 64  # of context and response the last ones: half of 128, a third of the time
+ENCODERS = {"public": "minilm", "full": "xlm-roberta-base"}
+SEEDS = (0, 1, 2)
+STAGES = {True: ("align", "align-distil"), False: ("plain", "distil")}  # of a training with alignment, and without
 
 
 def ideas(name):
@@ -76,10 +78,10 @@ def plane(features):
     return ((flat - flat.mean(dim=0)) @ axes[:2].T).reshape(*features.shape[:2], 2).numpy()
 
 
-def write(table, name, about=None):
+def write(table, folder, name, about=None):
     """Write ids and numbers, four digits, the same bytes for the same numbers; what made them beside it."""
-    SCORES.mkdir(parents=True, exist_ok=True)
-    path = SCORES / f"{name}.csv.gz"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.csv.gz"
     table.to_csv(path, index=False, float_format="%.4g", compression={"method": "gzip", "mtime": 0})
     if about:
         path.with_name(f"{name}.json").write_text(json.dumps(about, indent=1, sort_keys=True) + "\n", encoding="utf-8")
@@ -93,7 +95,7 @@ def parallel_ideas():
     ]
 
 
-def aligned(slm, ideas, seed=0, epochs=2, batch=8, rate=5e-4):
+def aligned(slm, ideas, seed, epochs, batch, rate):
     """Return a copy of an SLM of recipe ``graded``, trained on so that versions are told alike: does that steady it?
 
     Eq. 5 pulls the versions of a context with its reply together, [h_c; h_r] as representation; the squared distance of
@@ -140,19 +142,32 @@ def read(slm, some):
 def parallel_scores():
     """Scores of the test pairs of the parallel corpus, version after version, by three models trained on its others."""
     table = pd.concat(map(pairs, parallel("test").values()), ignore_index=True)
-    ideas = parallel_ideas()
-    found = {"SLM graded, aligned": aligned(SLM.load(DEFAULT), ideas).score(table)["score_slm"]}
-    for name, align in (("PCAF", True), ("PCAF, not aligned", False)):
-        metric = pcaf.PCAF.untrained("minilm", pcaf.Recipe(align=align))
+    ideas, slm = parallel_ideas(), "SLM graded, aligned"
+    found = {slm: aligned(SLM.load(DEFAULT), ideas, 0, **pcaf.PARALLEL[slm]).score(table)["score_slm"]}
+    for name in ("PCAF", "PCAF, not aligned"):
+        metric = pcaf.PCAF.untrained("minilm", pcaf.Recipe(**pcaf.PARALLEL[name]))
         pcaf.train(metric, ideas, 0)
         found[name] = metric.score(table)
     return {name: np.asarray(score, np.float32) for name, score in found.items()}
 
 
+def known(read, *asked):
+    """Whether the same recipe has been recorded."""
+    try:
+        return read(*asked) is not None
+    except DreError:
+        return False
+
+
 def main():
     """Train, score, write; print what it cost."""
-    if PROFILE == "public" and not (SCORES / "pcaf-parallel.npz").exists():
-        np.savez_compressed(SCORES / "pcaf-parallel.npz", **parallel_scores())
+    parser = argparse.ArgumentParser(description="the longer trainings of notebook 10")
+    parser.add_argument("profile", nargs="?", default="public", choices=ENCODERS)
+    settings = profile(parser.parse_args().profile)
+    folder, encoder = settings.results / "scores", ENCODERS[settings.name]
+    public = profile("public")
+    if not known(arrays, public, "pcaf-parallel", pcaf.PARALLEL):
+        record_arrays(public.results / "scores" / "pcaf-parallel.npz", pcaf.PARALLEL, parallel_scores())
     (one, out_one), (two, out_two), (three, out_three) = map(ideas, FIRST + MORE)
     first, more, tables = [*one, *two], [*one, *two, *three], tests()
     print(f"{len(first)} and {len(more)} ideas; left out for the test sets: {out_one}, {out_two}, {out_three}")
@@ -164,27 +179,27 @@ def main():
     def drawn(metric):
         return torch.stack([metric.features(table.loc[shown]) for table in tables.values()])
 
-    if not (SCORES / "pcaf-cosine.json").exists():
-        cosines = {code: 1 - SLM.untrained(ENCODER).distances(table)["distance"] for code, table in tables.items()}
-        untrained = pcaf.PCAF.untrained(ENCODER, pcaf.Recipe(max_seq_length=TOKENS))
-        write(ids.assign(**cosines), "pcaf-cosine", neighbours(drawn(untrained)))
+    if not (folder / "pcaf-cosine.json").exists():
+        cosines = {code: 1 - SLM.untrained(encoder).distances(table)["distance"] for code, table in tables.items()}
+        untrained = pcaf.PCAF.untrained(encoder, pcaf.TABLE7)
+        write(ids.assign(**cosines), folder, "pcaf-cosine", neighbours(drawn(untrained)))
     for seed in SEEDS:
-        for align in (True, False):
-            names = ("align", "align-distil") if align else ("plain", "distil")
-            if all((SCORES / f"pcaf-{name}-seed{seed}.json").exists() for name in names):
+        for align, names in STAGES.items():
+            if all(known(pcaf.recorded, folder, name, seed) for name in names):
                 continue
-            spent, recipe = time.process_time(), pcaf.Recipe(align=align, max_seq_length=TOKENS)
-            about = {"recipe": asdict(recipe), "seed": seed, "encoder": ENCODER, "ideas": [len(first), len(more)]}
+            spent, recipe = time.process_time(), pcaf.VARIANTS[names[0]]
+            about = {"recipe": asdict(recipe), "seed": seed, "encoder": encoder, "ideas": [len(first), len(more)]}
             about |= {"ideas_hash": digest, "torch": torch.__version__, "threads": torch.get_num_threads()}
-            for name, metric in zip(names, pcaf.fit(first, more, recipe, seed, ENCODER)):
+            about |= {"training": TRAINING}
+            for name, metric in zip(names, pcaf.fit(first, more, recipe, seed, encoder)):
                 features = drawn(metric)
                 scores = {code: metric.score(table) for code, table in tables.items()}
                 about |= neighbours(features) | {"cpu_seconds": round(time.process_time() - spent)}
-                write(ids.assign(**scores), f"pcaf-{name}-seed{seed}", about)
+                write(ids.assign(**scores), folder, f"pcaf-{name}-seed{seed}", about)
                 if seed == 0 and name in ("align", "plain"):
                     x, y = plane(features).reshape(-1, 2).T
                     points = {"language": np.repeat(list(tables), len(shown)), "idea": [*shown] * len(tables)}
-                    write(pd.DataFrame(points | {"x": x, "y": y}), f"pcaf-plane-{name}")
+                    write(pd.DataFrame(points | {"x": x, "y": y}), folder, f"pcaf-plane-{name}")
             print(f"seed {seed}, alignment {align}: {time.process_time() - spent:.0f} s of CPU", flush=True)
 
 

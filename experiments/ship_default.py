@@ -4,14 +4,11 @@ Run ``python experiments/ship_default.py VERSION``; the model is trained if it i
 dre/slm/default: what was learned (4 MB), what it was learned from, and a card.
 """
 
-import os
 import shutil
 import sys
 
-os.environ["RETRAIN"] = "1"  # the model itself is needed, not its recorded scores
-
 from dre.profile import profile
-from dre.slm import trained
+from dre.slm import load_or_train
 from dre.slm.model import DEFAULT
 
 CARD = """# The SLM that comes with dre
@@ -35,12 +32,12 @@ encoder, and two heads; `slm.json` says what they were learned from, with hashes
 def main(version):
     """Train or find the model, save it in the package."""
     public = profile("public")
-    slm = trained(public, public.sets[0].key, "graded", public.seed).slm
+    slm = load_or_train(public, public.sets[0].key, "graded", public.seed)
     about = slm.provenance
     about |= {"name": f"default-{version}"}
     shutil.rmtree(DEFAULT, ignore_errors=True)
     slm.save(DEFAULT)
-    facts = {"contexts": about["contexts"]["train"], **{key: about["beside"][key] for key in ("dialogues", "graded")}}
+    facts = {"contexts": about["contexts"]["train"], **{key: about["extra"][key] for key in ("dialogues", "graded")}}
     facts |= {key: about[key] for key in ("name", "seed", "encoder", "threshold")}
     (DEFAULT / "README.md").write_text(CARD.format(fingerprint=about["fingerprint"][:12], **facts), encoding="utf-8")
 

@@ -26,6 +26,12 @@ def encoder(tmp_path_factory):
     return tiny.encoder(tmp_path_factory.mktemp("tiny"))
 
 
+@pytest.fixture(scope="session")
+def still(tmp_path_factory):
+    """The folder of a tiny encoder without dropout, whose training is the same on every machine."""
+    return tiny.still(tiny.encoder(tmp_path_factory.mktemp("still")))
+
+
 @pytest.fixture
 def quick(monkeypatch):
     """No key is set, and a call that fails is repeated at once."""

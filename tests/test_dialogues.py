@@ -7,8 +7,8 @@ from conftest import needs_data
 from dre import dialogues, ratings
 from dre.dialogues import Context, apart, data_hash, load
 from dre.errors import DreError
-from dre.profile import profile
-from dre.slm import beside, contexts
+from dre.profile import Sources, profile
+from dre.slm import contexts, data, extra
 
 # The hashes name the training data of every recorded model: changing one makes all of them stale.
 HASHES = {
@@ -124,9 +124,21 @@ def test_the_larger_training_sets_hold_no_conversation_of_dev_test_or_held_out_g
         assert learned.isdisjoint(held_out) and learned.isdisjoint(of(one.context_id) for one in (*dev, *test))
 
 
+@pytest.mark.parametrize("where", ["dev", "tests", "rated", "nothing"])
+def test_what_is_reserved_is_not_in_what_recipe_graded_learns_from(monkeypatch, where):
+    """The embedded corpus's first five contexts stand for dev, a test set, or a rated set."""
+    names, some = Sources(dialogues=("mini",), graded=()), tuple(load("mini", "train")[:5])
+    given = {"dev": (), "tests": (), "rated": ()}
+    given |= {where: {"dev": some, "tests": (("other", "test"),), "rated": ("usr",), "nothing": ()}[where]}
+    monkeypatch.setattr(ratings, "held_out", lambda names: list(some) if names else [])
+    monkeypatch.setattr(dialogues, "load", lambda name, split: list(some) if name == "other" else load(name, split))
+    found = data._extra(names, given["dev"], given["tests"], given["rated"]).dialogues
+    assert {*load("mini", "train")} - {*found} == ({*some} if where != "nothing" else set())
+
+
 @needs_data
-def test_nothing_that_people_rated_is_in_what_a_model_learns_from():
-    """By words, without the code that leaves it out: all seven sets, and the dialogues of FED."""
+def test_nothing_that_people_rated_and_nothing_held_out_is_in_what_a_model_learns_from():
+    """By words, without the code that leaves it out: all seven sets, and the dialogues of FED; dev and test sets."""
 
     def words(texts):
         return {"".join(filter(str.isalnum, text.lower())) for text in texts if len(text.split()) > 4}
@@ -136,11 +148,11 @@ def test_nothing_that_people_rated_is_in_what_a_model_learns_from():
     rated = set()
     for table in (*map(ratings.rated, ratings.RATED), ratings.fed_dialogues().rename(columns={"turns": "context"})):
         rated |= words([turn for turns in table["context"] for turn in turns] + list(table.get("response", ())))
-    for entry in public.sets:
-        train, dev, _ = contexts(entry, public.rated)
-        for one in train:
-            assert not words((*one.turns, *one.positives, *one.adversarials, *one.randoms)) & rated, one.context_id
-    more = beside(public, dev)
+    splits = [contexts(entry, public.rated, filter=public.filter) for entry in public.sets]
+    for one in (one for train, _, _ in splits for one in train):
+        assert not words((*one.turns, *one.positives, *one.adversarials, *one.randoms)) & rated, one.context_id
+    more, (_, dev, _) = extra(public, splits[0][1]), splits[0]
+    rated |= words(turn for part in (dev, *(test for *_, test in splits)) for one in part for turn in one.turns)
     assert len(more.dialogues) > 20_000 and len(more.graded) > 1_500
     assert not words([text for one in more.dialogues for text in (*one.turns, *one.positives)]) & rated
     assert not words([text for _, turns, response, _ in more.graded for text in (*turns, response)]) & rated

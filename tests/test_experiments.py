@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import needs_data
 
-from dre.slm import beside, contexts
+from dre.slm import contexts, extra
 
 ROOT = Path(__file__).parents[1]
 spec = importlib.util.spec_from_file_location("choose_slm", ROOT / "experiments" / "choose_slm.py")
@@ -26,17 +26,17 @@ def test_what_a_script_imports_of_the_package_is_there(path):
 @needs_data
 def test_no_held_out_conversation_is_trained_on():
     given = choose.data()
-    n, held = len(given.graded) + len(given.held_out), set(given.held_out["conversation"])
-    assert n > 4500 and 0.15 < len(given.held_out) / n < 0.25
-    assert not held & set(given.graded["conversation"])
+    held_out, conversations = given["held_out"], set(given["graded"]["conversation"].dropna())
+    assert len(given["graded"]) > 5000 and len(held_out) > 800 and len(conversations) > 400
+    assert not conversations & set(held_out["conversation"])
 
     def long(turns):
         return {"".join(filter(str.isalnum, turn.lower())) for turn in turns if len(turn.split()) > 4}
 
-    said = set().union(*map(long, given.held_out["context"]))
+    said = set().union(*map(long, held_out["context"]))
     public = choose.profile("public")
-    labelled, dev, _ = contexts(public.sets[0], public.rated)
-    learned = beside(public, dev)
+    labelled, dev, _ = contexts(public.sets[0], public.rated, filter=public.filter)
+    learned = extra(public, dev)
     others = [turns for _, turns, _, _ in learned.graded] + [one.turns for one in (*learned.dialogues, *labelled)]
     assert len(learned.dialogues) > 20_000 and len(labelled) > 700 and len(learned.graded) > 5000
     assert not [turns for turns in others if said & long(turns)]

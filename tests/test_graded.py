@@ -7,18 +7,21 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 import torch
-from test_train import TRAIN, beside
+from test_train import TRAIN, extra
+from tiny import no_doubles
 
 from dre.dialogues import load, pairs
 from dre.errors import DreError
 from dre.slm import SLM, fit, graded, recipes
+from dre.slm.heads import LowRank
 
 RECIPE = replace(recipes.get("graded", epochs=1), learning_rate=3e-3)
 
 
 @pytest.fixture(scope="module")
 def slm(encoder, tmp_path_factory):
-    return fit(TRAIN[:8], [], tmp_path_factory.mktemp("a") / "slm", RECIPE, 0, encoder, False, beside())
+    with no_doubles():
+        return fit(TRAIN[:8], [], tmp_path_factory.mktemp("a") / "slm", RECIPE, 0, encoder, False, extra())
 
 
 def test_contrast_in_both_directions_by_hand():
@@ -54,24 +57,53 @@ def test_grades_by_hand():
     assert torch.isclose(graded.grade_loss(found, score, context), error + math.log1p(math.e))
 
 
-def test_only_adapters_learn_and_as_it_was_the_encoder_reads_as_before(slm, encoder):
+def test_only_adapters_learn_and_the_base_reads_as_before(slm, encoder):
     table = pairs(load("mini", "dev")[:3])
     before, after = SLM.untrained(encoder), slm.parts(table)["likeness"]
     weights = slm.encoder[0].model.state_dict()
     for name, value in before.encoder[0].model.state_dict().items():
         own = name if name in weights else f"{name.rpartition('.')[0]}.layer.{name.rpartition('.')[2]}"
         assert weights[own].equal(value), name
-    with slm.as_it_was():
-        h = slm.views(table)
-    assert torch.allclose(
-        1 - torch.cosine_similarity(h[0], h[2]).double(), torch.tensor(before.distances(table)["distance"])
-    )
+    h = slm.views(table, slm.base)
+    distance = torch.tensor(before.distances(table)["distance"])
+    assert torch.allclose(1 - torch.cosine_similarity(h[0], h[2]).double(), distance, atol=1e-6)
     was = torch.cosine_similarity(h[:2], h[2:], dim=-1).mean(0).double()
     assert ((2 * torch.tensor(after) - was) - was).abs().max() > 1e-3  # the mean of adapted and as it was
+    adapted = slm.views(table)
+    with torch.no_grad():
+        both, quality = (slm.head.likeness(adapted) + was) / 2, slm.head.quality(h)
+        assert (quality - slm.head.quality(adapted)).abs().max() > 1e-3  # which the base reads
+    assert torch.allclose(torch.tensor(after), both.double(), atol=1e-6)
+    assert torch.allclose(torch.tensor(slm.parts(table)["quality"]), quality.double(), atol=1e-5)
+
+
+def test_merged_adapters_read_as_the_product_beside_the_layer_does(slm):
+    slm, table = copy.deepcopy(slm), pairs(load("mini", "dev")[:2])
+    merged, layers = slm.views(table), [each for each in slm.encoder.modules() if isinstance(each, LowRank)]
+    assert len(layers) == 12 and all(each.merged is not None for each in layers)
+    slm.learns(("encoder",))
+    assert torch.allclose(slm.views(table), merged, atol=1e-5) and all(each.merged is None for each in layers)
+
+
+def test_heads_learn_on_adapters_as_they_are_saved(encoder, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(graded.Graded, "learn_heads", lambda slm, *_: seen.extend(slm.encoder.state_dict().items()))
+    fit(TRAIN[:8], [], tmp_path / "slm", RECIPE, 0, encoder, False, extra())
+    ups = [value for name, value in seen if name.endswith(".up")]
+    assert len(ups) == 12 and all(value.any() and value.equal(value.half().float()) for value in ups)
+
+
+def test_a_response_is_not_wrong_in_its_own_context(slm, monkeypatch):
+    slm, shown = copy.deepcopy(slm), []
+    h, fit_of = torch.randn(3, 40, slm.encoder.get_embedding_dimension()), slm.head.fit
+    monkeypatch.setattr(slm.head, "fit", lambda h: (shown.append(h.shape[1]), fit_of(h))[1])
+    slm.learn_fit(h, [1.0] * 40, pd.Series(["a"] * 40), 0)
+    slm.learn_fit(h, [1.0] * 40, pd.Series(["a", "b"] * 20), 0)
+    assert shown[: graded.EPOCHS] == [40] * graded.EPOCHS and min(shown[graded.EPOCHS :]) > 45
 
 
 def test_three_parts_make_the_score_and_vary_alike_over_the_graded_pairs(slm):
-    table = graded._table(beside().graded)
+    table = graded._table(extra().graded)
     found, parts = slm.score(table), slm.parts(table)
     assert (found["distance"] - (1 - parts["likeness"])).abs().max() < 1e-12
     scaled = {name: scale * (parts[name] - at) for name, (at, scale) in slm.provenance["scales"].items()}

@@ -35,6 +35,9 @@ def test_a_table_says_nothing_where_nothing_can_be_compared(encoder):
     model = load_encoder(encoder, 512)
     scores = metrics.reference_based(ITEMS, model).set_index("pair_id")[metrics.COLUMNS]
     assert scores.isna().all(axis=1).tolist() == [False, False, False, True, True, True]
+    precision, recall = 1, 1 / 2  # of "tea" for "no tea"; half is the penalty of a single match
+    meteor = precision * recall / (0.9 * precision + 0.1 * recall) / 2
+    assert scores.loc["made/2", "METEOR"] == pytest.approx(meteor)
     assert scores.loc["made/1"][:7].tolist() == pytest.approx([1] * 7)  # but for case and marks
     perfect = metrics.reference_based(ITEMS, model, itself=True).drop(columns=["pair_id", "METEOR"]).loc[5]
     assert perfect.tolist() == pytest.approx([1.0] * len(perfect), abs=1e-6)  # METEOR's penalty counts one chunk, too

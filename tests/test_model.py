@@ -13,7 +13,7 @@ from dre.slm.model import keep_end, load_encoder
 
 def untrained(path, recipe="paper"):
     slm = SLM.untrained(path, recipes.get(recipe))
-    slm.calibrate(load("mini", "dev"))
+    slm.set_range(load("mini", "dev"))
     return slm
 
 
@@ -36,8 +36,8 @@ def test_scores_follow_eq_18_and_19_and_depend_on_no_other_pair_nor_order_nor_ba
     assert table["s_d"].agg(["min", "max"]).tolist() == pytest.approx([0, 1], abs=1e-5)
     together = table.set_index("pair_id")
     for part, size in ((dev.sample(40, random_state=0), 3), (dev[17:18], 64)):
-        slm.known.clear()
-        found = slm.score(part, batch_size=size).set_index("pair_id")
+        slm.forget()
+        found = slm.score(part, room=size).set_index("pair_id")
         np.testing.assert_allclose(found, together.loc[found.index], atol=1e-5)
 
 

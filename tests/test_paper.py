@@ -1,17 +1,25 @@
 """What `make paper` does: what reruns, failures, committed outputs, and the `Book` of a notebook."""
 
+import contextlib
 import json
+import os
+import re
 import shutil
+import subprocess
+import sys
+import time
 from importlib.metadata import version
 from pathlib import Path
+from unittest import mock
 
 import matplotlib.pyplot as plt
 import pandas as pd
+import psutil
 import pytest
 from filelock import FileLock
 from nbformat import v4
 
-from dre import headless, notebook, paper
+from dre import headless, notebook, paper, state
 from dre.errors import DreError
 from dre.profile import profile
 
@@ -25,8 +33,9 @@ def root(tmp_path, monkeypatch):
     """A project of its own: profiles, a lock, no notebooks yet."""
     shutil.copytree(HERE / "profiles", tmp_path / "profiles")
     write(tmp_path, {"requirements.lock": "a==1\n", "data/some.txt": "data\n"})
-    for name, value in {"DRE_ROOT": str(tmp_path), "PYTHONPATH": "", "RETRAIN": ""}.items():
-        monkeypatch.setenv(name, value)  # restored after what `execute` sets
+    values = {"DRE_ROOT": str(tmp_path), "PYTHONPATH": str(HERE), "RETRAIN": "", "OMP_NUM_THREADS": "1"}
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)  # restored after what a run sets
     return tmp_path
 
 
@@ -51,93 +60,220 @@ def book(root, name, *texts, **metadata):
     write(root, {f"notebooks/{name}.ipynb": json.dumps(content, indent=1, sort_keys=True) + "\n"})
 
 
+@contextlib.contextmanager
+def watched(file, root):
+    """As in a kernel that the runner started, but for the hook."""
+    with open(file, "a") as kept, mock.patch.multiple(state, kept=kept, root=root):
+        yield
+
+
 @pytest.fixture
 def quick(root, monkeypatch):
-    def execute(each, profile):
-        names = {"book": notebook.Book(each.name, profile), "pd": pd}
-        for code in headless.code_cells(each.content)[1:]:
-            exec(headless.source(code), names)
+    """Four notebooks, executed without a kernel; what `text` reads is noted as a kernel's hook does."""
+
+    def execute(each, profile, file):
+        target = profile.build / "notebooks" / each.path.name
+        write(root, {target: each.path.read_text()})
+        with watched(file, root):
+            state.note("read", root / state.LOCK)
+            run_by_hand(root, each.name)
+        return target
 
     monkeypatch.setattr(paper, "execute", execute)
-    write(root, {"dre/__init__.py": 'LAZY = {"DRE": "dre.b"}', "dre/a.py": "import dre.slm", "dre/b.py": ""})
-    write(root, {"dre/slm/__init__.py": 'LAZY = {"fit": "train"}', "dre/slm/train.py": "", "dre/slm/scores.py": ""})
-    book(root, "00_start", "import os")
-    book(root, "01_a", "# fast\nbook.table(pd.DataFrame({'a': [1]}), 'a', 'A')", "if 0:\n    from dre import a")
-    book(root, "02_b", "1 + 1", needs=["01_a"])
-    book(root, "03_c", "if 0:\n    from dre.slm.scores import trained")
+    book(root, "00_start", "text('data/some.txt')")
+    book(root, "01_a", "# fast\nbook.table(pd.DataFrame({'a': [1]}), 'a', 'A')", "text('profiles/public.yaml')")
+    book(root, "02_b", "text('results/public/a.csv')", needs=["01_a"])
+    book(root, "03_c", "import os\ntext('results/public/scores/x.json', os.environ['RETRAIN'])")
+    write(root, {"results/public/scores/x.json": "[0]"})
     return root
 
 
-def run(root):
-    return [each[:2] for each in paper.run(profile("mini", root))]
+def run_by_hand(root, name, cells=slice(None)):
+    """Run cells of a notebook as a reader does: nobody watches."""
+
+    def text(name, add=""):
+        state.note("read", root / name)
+        if "scores/" in name:
+            state.note("read", (root / name).parent)
+        if add:
+            (root / name).write_text((root / name).read_text() + add)
+
+    names = {"book": notebook.Book(name, profile("public", root)), "pd": pd, "text": text}
+    for code in headless.code_cells(json.loads((root / f"notebooks/{name}.ipynb").read_text()))[1:][cells]:
+        exec(headless.source(code), names)
 
 
-def test_only_what_changed_runs_again(quick, monkeypatch):
+def run(root, jobs=1):
+    return [each[:2] for each in sorted(paper.run(profile("public", root), jobs))]
+
+
+def test_only_what_changed_runs_again(quick, monkeypatch, capsys):
     assert run(quick) == ["00", "01", "02", "03"] and run(quick) == []
-    edit(quick / "notebooks/01_a.ipynb", "# fast", "# very fast")
-    assert run(quick) == [], "a comment"
-    write(quick, {"dre/slm/train.py": "x = 1"})
-    assert run(quick) == ["01", "02", "03"], "a module that is used by another or by name, and what needs its user"
-    write(quick, {"dre/b.py": "x = 1"})
-    assert run(quick) == [], "a module that only the package itself names"
-    (quick / "results/mini/a.csv").unlink()
-    write(quick, {"build/mini/state/00_start": "torn"})
-    assert run(quick) == ["00", "01"], "a missing file, a torn state"
-    for path in ("data/some.txt", "requirements.lock", "profiles/mini.yaml"):
-        edit(quick / path, "\n", "\n# more\n")
-        assert run(quick) == ["00", "01", "02", "03"], path
-    write(quick, {"results/mini/scores/x.csv.gz": "recorded"})
+    assert re.findall("(..)_.* running", capsys.readouterr().out) == ["01", "00", "02", "03"], "others wait for 01"
+    edit(quick / "notebooks/01_a.ipynb", "# fast", "\\n# very fast\\n\\n# indeed")
+    assert run(quick) == [] and "very fast" in (quick / "notebooks/01_a.ipynb").read_text(), "a comment, blank lines"
+    edit(quick / "notebooks/00_start.ipynb", "')", "') and '''\\n# no comment\\n'''")
+    assert run(quick) == ["00"] and "00_start" in capsys.readouterr().out
+    write(quick, {"data/some.txt": "more"})
+    assert run(quick) == ["00"] and "running: data/some.txt has changed" in capsys.readouterr().out
+    edit(quick / "profiles/public.yaml", "name: public\n", "# a comment\nname: public\n")
+    assert run(quick) == []
+    edit(quick / "profiles/public.yaml", "some minutes", "minutes")
+    assert run(quick) == ["01"], "what it wrote is what it was: who needs it has nothing to do"
+    edit(quick / "notebooks/01_a.ipynb", "[1]", "[2]")
+    assert run(quick) == ["01", "02"], "and who needs it"
+    write(quick, {"build/public/state/00_start": "torn"})
+    assert run(quick) == ["00"]
+    edit(quick / "requirements.lock", "1", "2")
+    assert run(quick) == ["00", "01", "02", "03"]
+    write(quick, {"results/public/scores/y.json": "recorded"})
     assert run(quick) == ["03"], "recorded scores, for who reads them"
     monkeypatch.setenv("RETRAIN", "1")
-    assert run(quick) == ["00", "01", "02", "03"]
+    with mock.patch.object(paper, "ThreadPoolExecutor", wraps=paper.ThreadPoolExecutor) as pool:
+        assert run(quick, jobs=2) == ["00", "01", "02", "03"], "scores that a run itself records"
+    pool.assert_called_once_with(1)
+    assert run(quick) == []
 
 
-def test_one_run_at_a_time_and_a_complete_one_deletes_what_no_notebook_wrote_but_recorded_scores(quick):
-    stale, kept = ["results/mini/old.csv", "figures/mini/old.png"], ["results/mini/scores/s.json", "results/mini/note"]
-    write(quick, dict.fromkeys((*stale, *kept), "x"))
-    assert run(quick) and not any((quick / name).exists() for name in stale)
-    assert all((quick / name).exists() for name in (*kept, "results/mini/a.csv", "results/mini/index.html"))
+@pytest.mark.parametrize("now", [None, "edited"])
+@pytest.mark.parametrize("name", ["results/public/a.csv", "results/public/manifest/01_a.json", "{build}/01_a.ipynb"])
+def test_what_a_notebook_wrote_is_restored(quick, name, now):
+    def results():
+        return {path: path.read_bytes() for path in (quick / "results").rglob("*.*")}
+
+    run(quick)
+    before, path = results(), quick / name.format(build="build/public/notebooks")
+    path.unlink() if now is None else path.write_text(now)
+    assert run(quick) == ["01"] and results() == before and run(quick) == []
+
+
+def test_cells_run_by_hand_lose_nothing(quick):
+    run(quick)
+    run_by_hand(quick, "01_a", slice(0, 0))
+    run_by_hand(quick, "01_a")
+    assert run(quick) == [] and (quick / "results/public/a.csv").exists()
+    edit(quick / "notebooks/01_a.ipynb", "[1]", "[2]")
+    run_by_hand(quick, "01_a")
+    edit(quick / "notebooks/01_a.ipynb", "[2]", "[1]")
+    assert run(quick) == ["01"] and (quick / "results/public/a.csv").read_text() == "a\n1\n"
+
+
+def test_what_no_notebook_writes_any_more_is_deleted_and_a_readers_own_file_is_not(quick):
+    run(quick)
+    own = ["results/public/my_scores.csv", "figures/public/mine.png", "results/public/a.csv"]
+    write(quick, dict.fromkeys(own[:2], "x"))
+    edit(quick / "notebooks/01_a.ipynb", "'a', 'A')", "'b', 'B')\\n1 / 0")
+    edit(quick / "notebooks/02_b.ipynb", "a.csv", "b.csv")
+    with pytest.raises(ZeroDivisionError):
+        run(quick)
+    assert (quick / "results/public/a.csv").exists() and (quick / "results/public/b.csv").exists()
+    edit(quick / "notebooks/01_a.ipynb", "'b', 'B')\\n1 / 0", "'c', 'C')")
+    edit(quick / "notebooks/02_b.ipynb", "b.csv", "c.csv")
+    assert run(quick) == ["01", "02"]
+    assert sorted(path.stem for path in (quick / "results/public").glob("*.csv")) == ["c", "my_scores"], "half run, too"
+    (quick / "results/public/c.csv").write_text("a reader's")
+    for name in ("01_a", "02_b"):
+        (quick / f"notebooks/{name}.ipynb").unlink()
+    assert run(quick) == [] and run(quick) == [] and all((quick / name).exists() for name in own[:2])
+    assert (quick / "results/public/c.csv").exists() and not (quick / "results/public/c.md").exists()
+
+
+def test_a_change_while_notebooks_run_is_not_taken_for_seen_and_one_run_at_a_time(quick, capsys):
+    edit(quick / "notebooks/03_c.ipynb", "['RETRAIN'])", "['RETRAIN'])\\ntext('data/some.txt', 'added')")
+    with pytest.raises(DreError, match="00_start.ipynb: data/some.txt has changed after it was executed"):
+        run(quick)
+    write(quick, {"notebooks/01_a-Copy1.ipynb": "{}"})
+    edit(quick / "notebooks/02_b.ipynb", "text(", "text((")
+    with pytest.raises(DreError, match=r"02_b.ipynb .*: cell \[2\], line 1: '\(' was never closed"):
+        run(quick)
+    edit(quick / "notebooks/02_b.ipynb", "text((", "text(")
+    edit(quick / "notebooks/03_c.ipynb", "'added'", "''")
+    assert run(quick) == ["00", "03"] and "not run, since its name" in capsys.readouterr().out
     with FileLock(quick / "build/paper.lock"), pytest.raises(DreError, match="another make paper is under way"):
         run(quick)
 
 
 def test_a_book_saves_figures_without_a_date_and_the_page_shows_them_and_what_was_not_run(quick):
     made = notebook.Book("00_start", profile("public", quick))
-    made.table(pd.DataFrame({"claim": ["a|b"]}), "t", "Claims *and*")
-    shown = made.figure(plt.figure(), "f", "A figure")
+    with watched(quick / "state", quick):
+        made.table(pd.DataFrame({"claim": ["a|b"]}), "t", "Claims *and*")
+        shown = made.figure(plt.figure(), "f", "A figure")
+        made.not_run("the end", "no time")
     png, pdf = ((quick / f"figures/public/f.{ending}").read_bytes() for ending in ("png", "pdf"))
     assert shown._repr_png_() == png and not any(word in png + pdf for word in (b"Software", b"Date", b"Producer"))
-    made.not_run("the end", "no time")
-    book(quick, "00_start", "# Start\n\n[![badge](x)](y)\n\nThe model *does not* <!-- v | | {a} -->read<!-- end -->.")
+    book(quick, "00_start", "# Start\n\n[![badge](x)](y)\n\nThe model *does not* <!--read-->read<!--/-->.")
     text = paper.page(made.profile).read_text()
     parts = ("<h2>Start", "<em>does not</em> read.", "a|b", 'href="t.csv"', 'src="../../figures/public/f.png"', "f.pdf")
     where = [text.index(part) for part in (*parts, "Not run: the end (no time)", "<h2>01_a")]
     assert where == sorted(where) and "badge" not in text and text.count("f.png") == 1
 
 
-def test_a_failing_cell_in_a_kernel_is_named_and_a_run_is_committed_without_traces_of_the_machine(root, capfd):
-    code = 'import sys, pathlib\nprint("in", pathlib.Path.cwd().parent)\nprint("noise", file=sys.stderr)\nn'
-    book(root, "00_start", "# Title", "# a comment\nx = 1 / (n - 1)", code)
-    public, path = profile("public", root), root / "notebooks/00_start.ipynb"
+def test_two_failing_cells_in_kernels_are_named_and_a_run_is_committed_without_traces_of_the_machine(
+    root, monkeypatch, capfd
+):
+    monkeypatch.setenv("DRE_DATA_HOME", os.path.relpath(root / "mine"))
+    code = 'import os, sys\nprint("in", os.path.dirname(os.getcwd()))\nprint("noise", file=sys.stderr)\n'
+    book(root, "00_start", "# Title", "# a comment\nassert n > 1", code + 'print(os.environ["DRE_DATA_HOME"])\nn')
+    book(root, "01_other", "n\n1 / (n - 1)")
+    book(root, "02_end", needs=["00_start"])
+    path = root / "notebooks/00_start.ipynb"
     assert paper.main(["--profile", "public"]) == 1 and (root / "build/public/notebooks/00_start.ipynb").exists()
-    said = "00_start.ipynb failed in cell [2], which begins '# a comment': ZeroDivisionError: division by zero"
-    assert said in capfd.readouterr().err
-    edit(path, "n - 1", "n")
-    assert paper.run(public) == ["00_start"] and "noise" in capfd.readouterr().err
+    said = capfd.readouterr()
+    assert "00_start.ipynb failed in cell [2] at 'assert n > 1': AssertionError: assert n > 1" in said.err
+    assert "01_other.ipynb failed in cell [2] at '1 / (n - 1)': ZeroDivisionError" in said.err
+    assert "02_end" not in said.out
+    edit(path, "n > 1", "n")
+    edit(root / "notebooks/01_other.ipynb", "n - 1", "n")
+    assert paper.main(["--profile", "public"]) == 0
+    said = capfd.readouterr()
+    assert "00_start | noise" in said.err and "MB of memory" in said.out
     written = path.read_bytes()
-    assert paper.run(public) == [] and path.read_bytes() == written
+    assert paper.run(profile("public", root)) == [] and path.read_bytes() == written
     parameters, _, _, cell = json.loads(written)["cells"]
     stream, _ = cell["outputs"]
-    assert parameters["source"] == PARAMETERS and "".join(stream["text"]) == "in .\n"
-    edit(path, "noise", "silence")
-    with pytest.raises(DreError, match="was edited after it was executed"):
-        headless.commit(path, public)
+    assert parameters["source"] == PARAMETERS and "".join(stream["text"]) == "in .\n$DRE_DATA_HOME\n"
+
+
+@pytest.mark.parametrize("home", ["/home/me", r"C:\Users\me", "data"])
+def test_names_of_folders_are_left_out_of_texts_and_of_nothing_else(root, monkeypatch, home):
+    monkeypatch.setattr(Path, "home", lambda: home)
+    lines = f"{home} {home}/a,b 'file://{home}/b'", repr(home), f"{home}2 {home}-too https://x{home}/y 0.1 / 0.2"
+    book(root, "00_start", "x")
+    path, copy = root / "notebooks/00_start.ipynb", "build/public/notebooks/00_start.ipynb"
+    ran = json.loads(path.read_text())
+    ran["cells"][1]["outputs"] = [{"output_type": "display_data", "data": {"text/plain": list(lines), "data": home}}]
+    write(root, {copy: json.dumps(ran)})
+    headless.commit(path, profile("public", root))
+    data = json.loads(path.read_text())["cells"][1]["outputs"][0]["data"]
+    assert data == {"text/plain": ["~ ~/a,b 'file://~/b''~'" + lines[2]], "data": home}
+
+
+def test_an_interrupt_ends_both_kernels_and_starts_no_other(root):
+    wait = "import os, pathlib, time\npathlib.Path(f'../data/{os.getpid()}.pid').touch()\ntime.sleep(60)"
+    for name in ("00_a", "01_b", "02_c"):
+        book(root, name, wait)
+    command = [sys.executable, "-m", "dre.paper", "--profile", "public", "--jobs", "2"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    until = time.monotonic() + 60
+    while len(pids := [int(path.stem) for path in root.glob("data/*.pid")]) < 2 and time.monotonic() < until:
+        time.sleep(0.05)
+    process.terminate()  # as by Ctrl-C
+    said, _ = process.communicate(timeout=30)
+    assert process.returncode == 130 and "interrupted: finished notebooks are kept" in said and "02_c" not in said
+    assert not any(map(psutil.pid_exists, pids)) and len(pids) == 2
 
 
 def test_in_a_kernel_setup_gives_a_book_and_a_notebook_may_end_itself_before_it_wrote_all(root):
     (root / "dre").symlink_to(HERE / "dre")
+    scores = root / "results/mini/scores"
+    write(root, {scores / "b.npz": ""})
+    pd.DataFrame({"a": [1]}).to_csv(scores / "a.csv.gz")
     table = f"import IPython\nassert IPython.__version__ == {version('ipython')!r}\n"  # .ci/run tries an older one, too
-    table += 'import pandas as pd\nbook.table(pd.DataFrame({"a": [1]}), "t", "A table")'
+    table += """import pandas as pd
+pd.read_csv(book.profile.results / "scores/a.csv.gz"), open("../data/some.txt").read(), open("../data/own.txt", "w")
+table = book.table(pd.DataFrame({"a": [1]}), "t", "A table")
+open("../results/mini/t.csv").read()
+table"""
     figure = ("import matplotlib.pyplot as plt\nfig = plt.figure()", 'book.figure(fig, "f", "A figure")')
     setup = SETUP.replace("03_classification", "00_start")
     book(root, "00_start", setup, table, *figure, 'book.needs_public("no ratings")', "1 / 0")
@@ -148,3 +284,11 @@ def test_in_a_kernel_setup_gives_a_book_and_a_notebook_may_end_itself_before_it_
     assert "".join(table[0]["data"]["text/markdown"]) == (root / "results/mini/t.md").read_text()
     assert not opened and "image/png" in figure[0]["data"], "an open figure is shown once"
     assert "make paper PROFILE=public" in "".join(end[0]["text"]) and not after
+    kept = state.load(root / "build/mini/state/00_start")
+    modules = {name for name in kept["read"] if name.startswith("dre/")}
+    assert {f"dre/{name}.py" for name in ("__init__", "state", "report", "plots")} <= modules
+    assert "dre/cli.py" not in modules
+    files = {"data/some.txt", "profiles/mini.yaml", "results/mini/scores", "results/mini/scores/a.csv.gz", state.LOCK}
+    assert kept["read"].keys() - modules == files
+    wrote = {"00_start.ipynb", "00_start.json", "f.pdf", "f.png", "t.csv", "t.md"}
+    assert set(map(os.path.basename, kept["wrote"])) == wrote

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,17 @@ ATTACKS["kinds"]["responses"] = {
 }
 
 
+REWORDED = yaml.safe_load((DATA / "reworded.yaml").read_text(encoding="utf-8"))
+MOVES = REWORDED.pop("moves")
+
+
+def moved(name, text, reply, honest, structured=False):
+    """Whether something else is read than an honest reader reads."""
+    row = {"context": ("Is the shop open?", "Only until noon."), "response": text}
+    verdict = prompts.load(name).parse(reply, row, structured)
+    return verdict.status == "ok" and (verdict.label or verdict.score_llm) != honest
+
+
 def block(text):
     return "\n".join(f"> {line}" for line in text.splitlines())
 
@@ -42,7 +54,7 @@ def forms(text):
 @pytest.mark.parametrize("case", TABLE, ids=[f"{case['prompt']}-{case['why'].replace(' ', '_')}" for case in TABLE])
 def test_table_of_replies(case):
     row = {"context": case.get("context", ["Hello there."]), "response": case.get("response", "Fine, thanks.")}
-    verdict = prompts.load(case["prompt"]).parse(case["reply"], row)
+    verdict = prompts.load(case["prompt"]).parse(case["reply"], row, case.get("structured", False))
     expected = tuple(case.get(name) for name in ("status", "score_llm", "s_inf", "label"))
     assert verdict[:4] == expected, verdict.reason
 
@@ -63,6 +75,45 @@ def test_no_attack_becomes_the_verdict(tmp_path, kind):
             assert found != aim, f"{family}: {reply}"
             read.append(verdict.status == "ok")
     assert len(read) >= 60 and sum(read) > 0.6 * len(read)  # what the judge says itself is still read
+
+
+@pytest.mark.parametrize("name, kind", [(name, kind) for name in REWORDED for kind in REWORDED[name]])
+def test_an_attack_that_the_judge_rewords_is_not_the_verdict(name, kind):
+    assert not moved(name, *REWORDED[name][kind]) and not moved(name, *REWORDED[name][kind], structured=True)
+
+
+def test_what_still_moves_a_text_reply_moves_none_where_a_schema_was_sent():
+    assert all(moved(*case) for case in MOVES.values()) and len(MOVES) == 3  # as docs/judges.md says
+    assert not any(moved(*case, structured=True) for case in MOVES.values())
+
+
+LONG = [
+    "{",
+    '{"a":',
+    "<think>",
+    "</think>",
+    "a",
+    " ",
+    "Score: 1\n",
+    "the ",
+    '"',
+    "says: Score: 1. ",
+    "Yes. ",
+    "> ",
+    "Score (",
+]
+
+
+@pytest.mark.parametrize("text", LONG)
+@pytest.mark.parametrize("name", ["llm_only", "good_response"])
+def test_time_is_linear_in_the_reply(name, text):
+    prompt, times = prompts.load(name), []
+    for size in (39_000, 300_000):
+        start = time.process_time()
+        for structured in (False, True):
+            assert prompt.parse(f"x{text * (size // len(text))}", None, structured).status != "empty"
+        times.append(time.process_time() - start)
+    assert max(times) < 0.2
 
 
 QUOTE = ['The response is "{}".', '"{}"', "'{}'", "It says \u201c{}\u201d and no more.", "```\n{}\n```"]

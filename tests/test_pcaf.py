@@ -1,3 +1,4 @@
+import copy
 import math
 import random
 
@@ -61,6 +62,15 @@ def test_two_stages_learn_and_the_student_goes_on_from_a_teacher_that_stays(enco
     teacher, student = pcaf.fit(some, some, recipe, 0, encoder)
     assert teacher.score(table).tolist() == pytest.approx(metric.score(table).tolist(), abs=1e-5)
     assert not (teacher.score(table) == student.score(table)).all()
+
+
+def test_the_code_that_trains_is_the_one_whose_scores_are_recorded(still, monkeypatch):
+    """Where these losses change, dre.slm.data.TRAINING is raised."""
+    monkeypatch.setattr(pcaf, "native_bf16", lambda: False)
+    teacher = PCAF.untrained(still, Recipe(epochs=(1, 1), batch_ideas=4))
+    assert pcaf.train(teacher, ideas(), 0) == pytest.approx([6.2886963, 6.2765017, 6.1537209], rel=2e-6)
+    student = copy.deepcopy(teacher)
+    assert pcaf.train(student, ideas(), 0, teacher) == pytest.approx([0.1830278, 0.1826551, 0.1743988], rel=2e-6)
 
 
 def test_alignment_brings_versions_together_beside_the_same_training_without(encoder):

@@ -1,16 +1,12 @@
-"""Tables in their forms, and numbers filled into words."""
+"""Tables in their forms."""
 
-import json
-import re
 import threading
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from test_paper import write
 
-from dre import words
 from dre.errors import DreError
 from dre.report import Table, number, replace
 from dre.report import write as report_write
@@ -56,6 +52,13 @@ def test_a_file_is_only_replaced_by_the_whole_new_one(tmp_path):
     assert (tmp_path / "a.csv").read_text() == "old"
 
 
+def test_rows_are_chosen_by_name_in_that_order_and_a_name_that_selects_nothing_is_an_error():
+    df = pd.DataFrame({"model": ["a", "b", "c", "b"], "n": range(4)})
+    assert grid(Table(df, "t", "Caption", rows={"model": ["b", "a"]}))[1:] == [["b", "1"], ["b", "3"], ["a", "0"]]
+    with pytest.raises(DreError, match="table t has no row whose model is 'context'"):
+        Table(df, "t", "Caption", rows={"model": ["a", "context"]})
+
+
 def test_two_who_write_one_file_never_tear_it_and_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
     path, texts = tmp_path / "a.txt", ["a\r\n" * 200_000, "b" * 500_000]
     replace(path, texts[0])
@@ -74,44 +77,3 @@ def test_two_who_write_one_file_never_tear_it_and_a_full_disk_leaves_nothing(tmp
         with pytest.raises(DreError, match="No space left on device"):
             write_it()
     assert list(tmp_path.iterdir()) == [path] and path.read_bytes().decode() in texts
-
-
-FILES = {
-    "results/public/t.csv": 'model,seed,acc,d\n"SLM (Prob & Dis), paper",0,85.65,-0.5\nX,1,3,-0.001\nX,2,,\n',
-    "results/public/t.md": "| a |\n",
-}
-SAID = {
-    "t | model=SLM (Prob & Dis), paper | {acc:.1f} % [{d:+.1f}]": "85.7 % [−0.5]",
-    "t | model=X, seed=1 | {model}: {d:+.1f} %": "X: 0.0 %",
-    "include results/public/t.md": "\n\n| a |\n\n",
-}
-FAULTS = {
-    "t | model=X | {d}": "select 2 rows of 3, expected exactly one",
-    "t | model=X, seed=2 | {d:.1f}": "this value is missing",
-    "t | seed=1 | {d} --> <!-- t | seed=0 | {d}": "each place needs one end",
-}
-
-
-def test_a_place_is_filled_from_one_row_and_then_stays_or_is_an_error_that_names_the_file(tmp_path):
-    write(tmp_path, FILES)
-    for place, said in SAID.items():
-        text = f"Before <!-- {place} --><!-- end --> after, <!-- {place} -->an old\nvalue<!-- end -->."
-        once = words.filled(text, tmp_path, "README.md")
-        assert once == f"Before <!-- {place} -->{said}<!-- end --> after, <!-- {place} -->{said}<!-- end -->."
-        assert words.filled(once, tmp_path, "README.md") == once
-    for place, fault in FAULTS.items():
-        with pytest.raises(DreError, match=f"README.md.*{re.escape(fault)}"):
-            words.filled(f"<!-- {place} --><!-- end -->", tmp_path, "README.md")
-
-
-def test_readme_and_notebooks_are_filled_alike_and_only_what_is_stale_is_written(tmp_path):
-    place = "<!-- t | seed=0 | {acc:.1f} -->"
-    cells = [{"cell_type": kind, "source": ["It is\n", f"{place}?<!-- end -->."]} for kind in ("markdown", "code")]
-    texts = {"README.md": f"It is {place}?<!-- end -->.\n", "docs/use.md": "Nothing.\n"}
-    write(tmp_path, FILES | texts | {"notebooks/00_a.ipynb": json.dumps({"cells": cells})})
-    stale = [tmp_path / "README.md", tmp_path / "notebooks/00_a.ipynb"]
-    assert words.fill(tmp_path, write=False) == stale == words.fill(tmp_path)
-    assert words.fill(tmp_path, write=False) == [] == words.fill(tmp_path)
-    assert stale[0].read_text() == f"It is {place}85.7<!-- end -->.\n"
-    prose, code = json.loads(stale[1].read_text())["cells"]
-    assert prose["source"] == ["It is\n", f"{place}85.7<!-- end -->."] and code == cells[1]

@@ -29,7 +29,7 @@ def saved_slm(folder, threshold=None):
     torch.manual_seed(1)
     model = SLM.untrained(tiny.encoder(folder), recipes.get("paper"))
     model.provenance |= {"fingerprint": "f" * 64, "seed": 3, "encoder": "tiny"}
-    model.calibrate(load("mini", "dev"))
+    model.set_range(load("mini", "dev"))
     if threshold:
         model.set_threshold(threshold)
     model.save(folder / "slm")

@@ -1,3 +1,4 @@
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -5,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import pearsonr, spearmanr, zscore
 
-from dre import stats
+from dre import plots, stats
 from dre.errors import DreError
 
 SCIPY = {"spearman": spearmanr, "pearson": pearsonr}
@@ -141,3 +142,13 @@ def test_a_swap_that_leaves_nothing_to_correlate_counts_against_a_difference():
     a, b = pd.Series([0.0, 0, 0, 1, 1, 1]), pd.Series([1.0, 1, 1, 0, 0, 0])
     found = stats.compare(a, b, human, pd.Series(range(6)), permutations=4000)
     assert found["p"] == pytest.approx(4 / 64, abs=0.02)  # as it is, all swapped, and the two that make both constant
+
+
+def test_an_interval_is_drawn_from_its_low_to_its_high_end():
+    table = pd.DataFrame({"r": [0.2, 0.5], "r_low": [0.1, 0.3], "r_high": [0.4, 0.9]})
+    ax = plt.figure().subplots()
+    plots.whiskers(ax, table, [0, 1], value="r")
+    lines, points = ax.collections
+    assert [segment.tolist() for segment in lines.get_segments()] == [[[0.1, 0], [0.4, 0]], [[0.3, 1], [0.9, 1]]]
+    assert points.get_offsets().tolist() == [[0.2, 0], [0.5, 1]]
+    plt.close()

@@ -1,7 +1,9 @@
 """Training for real, on a tiny encoder: batches, curves, determinism, going on after an interruption."""
 
-import re
-import shutil
+import functools
+import json
+import os
+import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -9,20 +11,23 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 import torch
+from tiny import no_doubles
 from torch.nn.utils import parameters_to_vector
+from transformers import get_linear_schedule_with_warmup
 
+from dre.classification import choose_threshold
 from dre.cli import main
 from dre.dialogues import Context, load, pairs
 from dre.errors import DreError
-from dre.slm import SLM, data, fit, losses, recipes, train
+from dre.slm import SLM, data, fit, graded, losses, recipes, train
 
 TRAIN, DEV = load("mini", "train"), load("mini", "dev")[:2]
 GRADED = (("it was", 4.5), ("it", 3.0), ("no", 0.5))
 
 
-def beside(n=7):
+def extra(n=7):
     dialogues = [Context("more", str(i), "train", ("do you", f"is it {i}"), (f"it is {i}",)) for i in range(n)]
-    return data.Beside(dialogues, [(str(i), (f"was it {i}",), *one) for i in range(2) for one in GRADED])
+    return data.Extra(dialogues, [(str(i), (f"was it {i}",), *one) for i in range(2) for one in GRADED])
 
 
 def weights(*parts):
@@ -50,7 +55,7 @@ def test_curves_show_that_it_learns_and_a_second_call_only_loads(encoder, tmp_pa
     assert after["contrastive_loss"] < before["contrastive_loss"]
     again = fit(TRAIN[:24], **settings)
     assert again.provenance == slm.provenance and "threshold" in slm.provenance
-    pd.testing.assert_frame_equal(again.score(pairs(DEV)), slm.score(pairs(DEV)), atol=1e-6)
+    pd.testing.assert_frame_equal(again.score(pairs(DEV)), slm.score(pairs(DEV)), atol=1e-5)
     with pytest.raises(DreError, match="holds another model"):
         fit(TRAIN[:24], seed=1, **settings)
 
@@ -58,7 +63,8 @@ def test_curves_show_that_it_learns_and_a_second_call_only_loads(encoder, tmp_pa
 @pytest.mark.parametrize("name", ["paper", "released"])
 def test_curves_have_every_term_of_the_loss_and_the_share_of_triplets_on_which_it_acts(encoder, tmp_path, name):
     recipe = replace(recipes.get(name, epochs=1), batch_contexts=2)
-    slm = fit(TRAIN[:4], TRAIN[4:7], tmp_path / "slm", recipe, encoder=encoder, progress=False)
+    with no_doubles():
+        slm = fit(TRAIN[:4], TRAIN[4:7], tmp_path / "slm", recipe, encoder=encoder, progress=False)
     found = {term: [] for stage in recipe.stages for term in stage.terms}
     for batch in (TRAIN[4:6], TRAIN[6:7]):
         texts, triplets = train.triplet_batch(train.training_rows(batch, slm.context))
@@ -87,16 +93,16 @@ def test_released_goes_from_the_encoder_to_the_projection_to_the_classifier(enco
 @pytest.mark.parametrize(("name", "stops"), [("paper", (1, 3)), ("released", (3, 1)), ("graded", (4,))])
 def test_an_interrupted_training_goes_on_and_ends_with_the_same_curve(encoder, tmp_path, monkeypatch, name, stops):
     """Two steps per epoch: interrupted within the first, a later one, or a later stage, once or twice."""
-    extra, epochs, loss = beside() if name == "graded" else None, 1 if name == "released" else 3, train._loss
+    more, epochs, loss = extra() if name == "graded" else None, 1 if name == "released" else 3, train._loss
 
     def learn(out):
-        return fit(TRAIN[:9], DEV, tmp_path / out, recipes.get(name, epochs), 3, encoder, False, extra)
+        return fit(TRAIN[:9], DEV, tmp_path / out, recipes.get(name, epochs), 3, encoder, False, more)
 
     whole = learn("whole")
     for steps in stops:
-        left = iter(range(steps))
-        with monkeypatch.context() as patch, pytest.raises(StopIteration):  # in the middle of a step
-            patch.setattr(train, "_loss", lambda *given, left=left: (next(left), loss(*given))[1])
+        left = [True] * steps
+        with monkeypatch.context() as patch, pytest.raises(IndexError):  # in the middle of a step
+            patch.setattr(train, "_loss", lambda *given, left=left: (left.pop(), loss(*given))[1])
             learn("stopped")
         assert not (tmp_path / "stopped").exists() and (tmp_path / "stopped.work").exists()
     slm = learn("stopped")
@@ -104,27 +110,88 @@ def test_an_interrupted_training_goes_on_and_ends_with_the_same_curve(encoder, t
     pd.testing.assert_frame_equal(slm.score(pairs(DEV)), whole.score(pairs(DEV)))
 
 
-def test_several_processes_train_what_one_does(encoder, tmp_path):
+def test_several_processes_train_what_one_does(still, tmp_path):
     """Without dropout and in-batch negatives two halves of a step make the same mean gradient."""
-    shutil.copytree(encoder, still := tmp_path / "still")
-    config = (still / "config.json").read_text()
-    (still / "config.json").write_text(re.sub(r'(dropout_prob": )0.1', r"\1 0", config))
-    command = ["slm", "train", "--train", "mini:dev", "--encoder", str(still), "--epochs", "1", "--out"]
+    command = ["slm", "train", "--train", "mini:dev", "--encoder", still, "--epochs", "1", "--out"]
     assert main([*command, str(tmp_path / "one")]) == 0
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "dre"]
-    done = subprocess.run(
-        [*launch, *command, tmp_path / "two"], capture_output=True, text=True, timeout=300, check=True
-    )
-    assert done.stdout.count("14 contexts, fingerprint") == 1
-    models = [SLM.untrained(str(still)), SLM.load(tmp_path / "one"), SLM.load(tmp_path / "two")]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}  # as torchrun sets it
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-m", "dre", *command, tmp_path / "two"],
+            env=os.environ | group | {"RANK": str(i), "LOCAL_RANK": str(i)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for i in range(2)
+    ]
+    printed = "".join(one.communicate(timeout=300)[0] for one in both)
+    assert printed.count("14 contexts, fingerprint") == 1 and not any(one.returncode for one in both)
+    models = [SLM.untrained(still), SLM.load(tmp_path / "one"), SLM.load(tmp_path / "two")]
     start, one, two = weights(*(slm.encoder for slm in models))
     assert (one - two).abs().sum() < 0.05 * (one - start).abs().sum()
+
+
+LOSSES = {  # of three steps: where they change, dre.slm.data.TRAINING is raised, and recorded scores are refused
+    "paper": [1.7556503, 1.7123916, 1.6670914],
+    "paper-robust": [1.7556503, 1.7093066, 1.6621566],
+    "released": [4.3634815, 4.3628879, 4.3158321],
+    "graded": [3.0185976, 2.8965107, 2.8888662],
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_code_that_trains_is_the_one_whose_scores_are_recorded(still, monkeypatch, name):
+    monkeypatch.setattr(train, "native_bf16", lambda: False)
+    recipe = recipes.get(name)
+    torch.manual_seed(0)
+    slm = (graded.Graded if recipe.mixture else SLM).untrained(still, recipe)
+    slm.learns(recipe.stages[0].trains)
+    rows = train.training_rows(TRAIN[: 3 * recipe.batch_contexts], slm.context)
+    if recipe.mixture:
+        (rows,) = graded.passes(TRAIN[: len(rows)], extra().dialogues, slm.context, recipe.mixture, 1, 0)
+    optimizer = torch.optim.AdamW(train.groups(slm))
+    schedule = get_linear_schedule_with_warmup(optimizer, 0, 10)
+    vectors = functools.partial(train.embed, slm.encoder)
+    losses = list(train.learn(slm, rows, recipe.stages[0].terms, vectors, optimizer, schedule))
+    assert losses == pytest.approx(LOSSES[name], rel=2e-6) and data.TRAINING == 1
+
+
+def test_weights_decay_but_biases_and_norms_do_not(encoder):
+    slm = SLM.untrained(encoder, recipes.get("paper"))
+    slm.learns(("encoder", "head"))
+    names = {id(value): name for part in (slm.encoder, slm.head) for name, value in part.named_parameters()}
+    decay = {names[id(value)]: group["weight_decay"] for group in train.groups(slm) for value in group["params"]}
+    assert decay.keys() == set(names.values()) and set(decay.values()) == {0.0, 0.01}
+    assert all((value == 0) == (name.endswith("bias") or "LayerNorm" in name) for name, value in decay.items())
+
+
+def test_the_range_is_of_positives_and_adversarials_and_the_threshold_of_all_kinds(encoder, tmp_path):
+    texts = ("is it tea", "do you"), ("yes it is my tea", "i do"), ("no train was tea", "the train")
+    near = [
+        Context("own", str(i), "train", (turn,), (right,), (wrong,), randoms=(turn,))  # as the encoder reads the turn
+        for i, (turn, right, wrong) in enumerate(zip(*texts))
+    ]
+    recipe = recipes.get("paper", epochs=1)
+    slm = fit(near, near, tmp_path / "slm", recipe, encoder=encoder, progress=False)
+    distance = slm.distances(pairs(near, "pa"))["distance"]
+    assert slm.provenance["d_min"] == pytest.approx(distance.min(), abs=1e-6)
+    assert slm.distances(pairs(near, "r"))["distance"].min() < distance.min() - 1e-3
+    table = pairs(near, "par")
+    scores = slm.score(table)["score_slm"]
+    own, other = (
+        choose_threshold(scores[of], table["kind"][of], negatives)
+        for negatives, of in (("ar", table["kind"] != ""), ("a", table["kind"] != "r"))
+    )
+    assert slm.provenance["threshold"] == pytest.approx(own, abs=1e-5) and abs(own - other) > 1e-3
 
 
 def test_everything_that_decides_a_training_is_in_its_fingerprint():
     made_of = {"train": TRAIN[:3], "dev": [], "recipe": recipes.get("graded"), "seed": 0, "encoder": "minilm"}
     others = {"train": TRAIN[:2], "dev": DEV, "recipe": recipes.get("graded", epochs=1), "seed": 1, "encoder": "b"}
-    changed = [made_of | {name: value} for name, value in (others | {"beside": beside()}).items()]
+    changed = [made_of | {name: value} for name, value in (others | {"extra": extra()}).items()]
     assert len({data.describe(**one)["fingerprint"] for one in (made_of, *changed)}) == 7
 
 
@@ -159,3 +226,36 @@ def test_the_best_epoch_is_kept_also_by_a_training_that_was_interrupted(encoder,
     last = trained("last", "last")
     assert "kept" not in last.provenance
     assert not torch.equal(*weights(best.encoder, last.encoder))
+
+
+def test_the_command_trains_on_a_file_and_names_a_faulty_line(encoder, tmp_path, capsys):
+    own, out = tmp_path / "own.jsonl", tmp_path / "a"
+    lines = [
+        {
+            "id": str(i),
+            "context": ["is it tea", "no"],
+            "positive_responses": ["yes"],
+            "adversarial_negative_responses": ["my tea"],
+        }
+        for i in range(2)
+    ]
+    own.write_text("\n".join(map(json.dumps, lines)))
+    command = ["slm", "train", "--train", str(own), "--encoder", encoder, "--epochs", "1", "--out", str(out)]
+    assert main(command) == 0 and "2 contexts, fingerprint" in capsys.readouterr().out
+    own.write_text(own.read_text() + '\n{"id": "2", "context": []}')
+    assert main(command) == 2 and f"{own}:3: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--recipe", "graded"], "learns from dialogues and grades as well: say --extra public"),
+        (["--extra", "public"], "recipe paper takes no --extra"),
+        (["--recipe", "graded", "--extra", "mini"], "there are 0 dialogues and 0 graded pairs"),
+        (["--epochs", "0"], "epochs are 0: expected 1 or more"),
+        (["--recipe", "best"], "unknown recipe 'best'"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_before_training(encoder, tmp_path, capsys, options, said):
+    command = ["slm", "train", "--train", "mini:dev", "--encoder", encoder, "--out", str(tmp_path / "a"), *options]
+    assert main(command) == 2 and said in capsys.readouterr().err and not [*tmp_path.iterdir()]

@@ -1,56 +1,78 @@
 """The verdicts say what the tables say: each direction holds, and would not if its two numbers changed places."""
 
-import csv
+import re
 
 import pytest
 from test_paper import HERE
 
-ROWS = [line for line in (HERE / "docs" / "verdicts.md").read_text(encoding="utf-8").splitlines()[2:] if line]
-PAPER, SUM = "SLM (Prob & Dis), paper", "score=SLM (Prob & Dis)"
-CONTROL = "comparison=In-DRE less another pair's numbers"
-CHOICE = "level=turn; comparison=BM25 less random"
-SETS = ("PersonaChat", "TopicalChat")
+from dre.report import in_words
+from dre.words import PLACE, said
 
-BELOW = [  # (how the verdict's row begins, what is less, than what): a number, or table, row, column
-    ("The small model (SLM) tells", f"table3 | model={PAPER} | overall_high", "table3 | model=DEB | overall_low"),
-    ("The small model", "table3 | model=DEB | overall", "table3 | model=LLM labels (claude-2026-11) | overall"),
-    ("Disentangling raises trip", "training_gains | set=all sets; measure=triplet accuracy | difference", "training_gains | set=all sets; measure=triplet accuracy | difference_sd"),
-    ("It raises classification", f"disentangling | {SUM} | overall_low", 0),
-    ("It raises classification", 0, f"disentangling | {SUM} | overall_high"),
-    ("It raises classification", "training_gains | set=all sets; measure=classification accuracy | difference", "training_gains | set=all sets; measure=classification accuracy | difference_sd"),
-    ("After it", "figure5 | space=trained without sep | positive", "figure5 | space=encoder before training | positive"),
-    ("After it", "figure5 | space=trained without sep | positive", "figure5 | space=trained with sep: robust parts | positive"),
-    ("0.5 is", "threshold_readings | reading=0.5 as printed | overall", "threshold_readings | reading=1, half of the range | overall"),
-    ("LLMs fail", "errors | kind=positives | only the SLM right", "errors | kind=positives | only the LLM right"),
-    *[("The SLM alone", f"table4 | method={PAPER} | {s}_high", f"table4 | method={PAPER} | {s}_published") for s in SETS],
-    *[("The SLM alone", f"table4 | method={PAPER} | {s}", f"table4 | method=Response length | {s}") for s in SETS],
-    *[("SLIDE, Ex-DRE", f"table4_claim | fusion=SLIDE or Ex-DRE; slm={r} | better", f"table4_claim | fusion=SLIDE or Ex-DRE; slm={r} | worse") for r in ("paper", "graded")],
-    ("SLIDE, Ex-DRE", "table4_claim | fusion=DRE | better", "table4_claim | fusion=DRE | worse"),
-    *[("Showing", f"table4_interior | set={s}; {CONTROL} | difference_low", 0) for s in ("DailyDialog", *SETS)],
-    *[("Showing", 0, f"table4_interior | set={s}; {CONTROL} | difference_high") for s in ("DailyDialog", *SETS)],
-    *[("It transfers", f"table5 | set={s}; method=SLM (Prob & Dis) | seen", f"table5 | set={s}; method=Response length | seen") for s in SETS],
-    *[("Augmented sets", f"augmentation_slm | set={s} (augmented); recipe=paper | overall_high", f"augmentation_slm | set={s} (augmented); recipe=paper | printed") for s in SETS],
-    ("Creative", f"table6 | metric={PAPER}; source=ours | contradiction_1", f"table6 | metric={PAPER}; source=ours | contradiction_2"),
-    ("Creative", "table6 | metric=Non-DRE; source=ours | contradiction_2", "table6 | metric=Non-DRE; source=ours | creative_2"),
-    ("Creative", "table6 | metric=DRE; source=ours | creative_2", "table6 | metric=Non-DRE; source=ours | creative_2"),
-    ("Huynh", f"huynh_choice | {CHOICE} | difference_low", 0),
-    ("Huynh", 0, f"huynh_choice | {CHOICE} | difference_high"),
-    ("PCAF", "pcaf_table7 | variant=PCAF; source=here | mean_high", "pcaf_table7 | variant=cosine, untrained; source=here | mean_low"),
-    *[("PCAF", f"pcaf_table7 | variant={a}; source=in print | mean", f"pcaf_table7 | variant={b}; source=in print | mean") for a, b in (("w/o kd & align", "w/o kd"), ("w/o kd", "PCAF"))],
-    *[("PCAF", f"pcaf_table7 | variant={v}; source=here | mean_low", 0) for v in ("PCAF", "w/o kd", "w/o kd & align")],
-    *[("PCAF", 0, f"pcaf_table7 | variant={v}; source=here | mean_high") for v in ("PCAF", "w/o kd", "w/o kd & align")],
-    ("PCAF", "pcaf_neighbours | variant=w/o kd & align | nearest_is_same_idea", "pcaf_neighbours | variant=w/o kd | nearest_is_same_idea"),
+PUBLIC = HERE / "results" / "public"
+LINES = [line for line in (HERE / "docs" / "verdicts.md").read_text(encoding="utf-8").splitlines() if line]
+ROWS = LINES[2:]
+SLM, WRONG = "SLM (Prob & Dis), paper", "In-DRE less another pair's numbers"
+AWAY, ALL = ("PersonaChat", "TopicalChat"), ("DailyDialog", "PersonaChat", "TopicalChat")
+SAID = said(HERE)
+
+# How the verdict's row begins, what is less, than what: a number; a name as prose shows it, and which of its numbers,
+# from 0; or where a table has it.
+BELOW = [
+    ("The small model (SLM) tells", "03.accuracy 2", "03.deb"),
+    ("The small model", "03.deb", "03.llm"),
+    ("Disentangling raises trip", "02.triplet_points", "02.triplet_spread"),
+    ("Disentangling raises trip", "02.triplet_higher", "02.triplet_higher 1"),
+    ("It raises classification", "03.sep_points 1", 0),
+    ("It raises classification", 0, "03.sep_points 2"),
+    ("It raises classification", "02.class_points", "02.class_spread"),
+    ("It raises classification", "02.class_higher", "02.class_higher 1"),
+    ("After it", "02.near_without", "02.near_untrained"),
+    ("After it", "02.near_without", "02.near_with"),
+    ("0.5 is", "03.at_printed", "03.at_half"),
+    ("LLMs fail", "03.only_slm_whole", "03.only_llm_whole"),
+    *[("The SLM alone", ("table4", SLM, f"{s}_high"), ("table4", SLM, f"{s}_published")) for s in AWAY],
+    *[("The SLM alone", f"04.slm {i}", f"04.slm_printed {i}") for i in range(3)],
+    ("The SLM alone", "04.slm 1", "04.length_persona"),
+    ("The SLM alone", "04.slm 2", "04.length_topical"),
+    ("SLIDE, Ex-DRE", "04.better", "04.worse"),
+    ("SLIDE, Ex-DRE", "04.worse", "04.worse 1"),
+    ("SLIDE, Ex-DRE", "04.graded_better", "04.graded_worse"),
+    ("SLIDE, Ex-DRE", ("table4_claim", "DRE", "better"), "04.dre_worse"),
+    *[("Showing", f"04.llm_printed {i}", f"04.shown_printed {i}") for i in range(3)],
+    *[("Showing", ("table4_interior", s, WRONG, "difference_low"), each) for i, s in enumerate(ALL) for each in (0, f"04.over_wrong {i}")],
+    *[("Showing", each, ("table4_interior", s, WRONG, "difference_high")) for i, s in enumerate(ALL) for each in (0, f"04.over_wrong {i}")],
+    ("It transfers", "05.unseen_persona_plain", "05.seen_persona_plain"),
+    ("It transfers", "05.unseen_topical", "05.seen_topical"),
+    ("It transfers", "05.seen_persona", "05.length_persona"),
+    ("It transfers", "05.seen_topical", "05.length_topical"),
+    *[("Augmented sets", ("augmentation_slm", f"{s} (augmented)", "paper", "overall_high"), ("augmentation_slm", f"{s} (augmented)", "paper", "printed")) for s in AWAY],
+    ("Augmented sets", "03.check_persona_whole", 83),
+    ("Augmented sets", "03.check_topical_whole", 85),
+    ("Creative", "06.slm_fitting", "06.slm_contradiction"),
+    ("Creative", "06.llm_contradiction", "06.llm_creative"),
+    ("Creative", "06.dre_creative", "06.llm_creative"),
+    ("Creative", "06.dre_contradiction", "06.dre_creative"),
+    ("Huynh", 0, "09.by_hand_signed"),
+    ("Huynh", "09.choice_turns_signed 1", 0),
+    ("Huynh", 0, "09.choice_turns_signed 2"),
+    ("PCAF", "10.distilled 2", ("pcaf_table7", "cosine, untrained", "here", "mean_low")),
+    ("PCAF", "10.distilled 2", "10.cosine"),
+    ("PCAF", "10.plain_printed", "10.aligned_printed"),
+    ("PCAF", "10.aligned_printed", "10.distilled_printed"),
+    *[("PCAF", f"10.{name} 1", each) for name in ("plain", "aligned", "distilled") for each in (0, f"10.{name}_point")],
+    *[("PCAF", each, f"10.{name} 2") for name in ("plain", "aligned", "distilled") for each in (0, f"10.{name}_point")],
+    ("PCAF", "10.near_plain_whole", "10.near_aligned_whole"),
 ]  # fmt: skip
 
 
 def value(what):
+    if isinstance(what, tuple):
+        table, *row, column = what
+        return float(in_words(PUBLIC / f"{table}.csv", row, f"{{{column}}}"))
     if not isinstance(what, str):
         return what
-    table, where, column = what.split(" | ")
-    with open(HERE / "results" / "public" / f"{table}.csv", encoding="utf-8", newline="") as file:
-        wanted = [part.split("=", 1) for part in where.split("; ")]
-        (row,) = [row for row in csv.DictReader(file) if all(row[key] == text for key, text in wanted)]
-    return float(row[column])
+    name, _, which = what.partition(" ")
+    return float(re.findall(r"[−\d.]+", SAID[name])[int(which or 0)].replace("−", "-"))
 
 
 @pytest.mark.parametrize(("begins", "less", "more"), BELOW)
@@ -59,5 +81,9 @@ def test_a_verdict_has_the_direction_of_its_numbers(begins, less, more):
     assert value(less) < value(more)
 
 
-def test_every_verdict_is_held():
-    assert len(ROWS) <= 14 and all(any(row.startswith(f"| {begins}") for begins, *_ in BELOW) for row in ROWS)
+def test_every_verdict_and_every_number_it_shows_is_held_and_rows_have_the_cells_of_their_table():
+    assert 0 < len(ROWS) <= 14 and {line.count("|") for line in LINES} == {6}
+    for row in ROWS:
+        held = [str(each) for begins, *both in BELOW if row.startswith(f"| {begins}") for each in both]
+        shown = {place[1] for place in PLACE.finditer(row)}
+        assert held and shown <= {what.partition(" ")[0] for what in held}, row

@@ -1,6 +1,10 @@
 """A tiny, randomly initialised BERT as a Sentence-Transformers folder: the real architecture, trained in seconds."""
 
+import contextlib
+import re
 import string
+from pathlib import Path
+from unittest import mock
 
 import torch
 from sentence_transformers import SentenceTransformer
@@ -9,6 +13,40 @@ from transformers import AutoTokenizer, BertConfig, BertModel
 
 WORDS = ["the", "a", "i", "you", "we", "it", "is", "was", "do", "did", "can", "my", "your", "tea", "train", "no", "yes"]
 LETTERS = string.ascii_lowercase + string.digits + string.punctuation + "\u1100\u1161\u11a8\u110b\u1173\u11ab"
+
+
+def still(path):
+    """Switch dropout off in an encoder's folder."""
+    config = Path(path) / "config.json"
+    config.write_text(re.sub(r'(dropout_prob": )0.1', r"\1 0", config.read_text()))
+    return path
+
+
+@contextlib.contextmanager
+def no_doubles():
+    """Refuse float64 but for what has left the device, as a device does that has none (Apple's)."""
+    cpu, double, to = torch.Tensor.cpu, torch.Tensor.double, torch.Tensor.to
+
+    def leave(x, *options, **named):
+        found = cpu(x, *options, **named)
+        found = found.view(found.shape)  # another tensor, also where it was on the CPU before
+        found.has_left = True
+        return found
+
+    def refuse(x):
+        assert getattr(x, "has_left", False), "float64 on the device"
+        return double(x)
+
+    def move(x, *options, **named):
+        assert torch.float64 not in (*options, *named.values()), "float64 on the device"
+        return to(x, *options, **named)
+
+    with (
+        mock.patch.object(torch.Tensor, "cpu", leave),
+        mock.patch.object(torch.Tensor, "double", refuse),
+        mock.patch.object(torch.Tensor, "to", move),
+    ):
+        yield
 
 
 def encoder(folder, dimension=32):

@@ -51,7 +51,8 @@ def overlap_only(train, dev, test):
 #: What tells positives from adversarials without understanding either: (train, dev, test) -> scores of dev and test.
 GIVE_AWAYS = {"overlap_only": overlap_only, "length_only": length_only, "response_only": response_only}
 #: The measures of a report, in the order of its columns.
-MEASURES = ("overlap_positive", "overlap_adversarial", *GIVE_AWAYS, "self_bleu_positive", "self_bleu_adversarial",
+OF_KINDS = ("overlap", "borrows", "asks", "self_bleu")
+MEASURES = (*(f"{name}_{kind}" for name in OF_KINDS for kind in ("positive", "adversarial")), *GIVE_AWAYS,
             "distinct_2", "leaked")  # fmt: skip
 
 
@@ -89,11 +90,14 @@ def _measured(contexts, held_out, seed):
     owners, kind = table["context_id"].to_numpy(), table["kind"]
     balance = (0.5 / kind.map(kind.value_counts(normalize=True))).to_numpy()  # the mean is that over both kinds
     found = {name: (owners, give_away(table, scorer, seed) * balance) for name, scorer in GIVE_AWAYS.items()}
-    for name, values in {"overlap": overlap(table), "self_bleu": self_bleu(table)}.items():
+    share, asks = overlap(table), table["response"].str.strip().str.endswith("?").to_numpy(float)
+    borrows = np.where(np.isnan(share), np.nan, share > 0)
+    measured = {"overlap": share, "borrows": borrows, "asks": asks, "self_bleu": self_bleu(table)}
+    for name, values in measured.items():
         found[f"{name}_positive"] = owners, np.where(kind == "p", values, np.nan)
         found[f"{name}_adversarial"] = owners, np.where(kind == "a", values, np.nan)
     found["distinct_2"] = ids, np.array([distinct(context) for context in contexts])
-    clean = {context.context_id for context in apart(contexts, held_out or [])}
+    clean = {context.context_id for context in apart(contexts, held_out or [], near=None)}
     found["leaked"] = ids, np.array([np.nan if held_out is None else float(id not in clean) for id in ids])
     return {name: found[name] for name in MEASURES}
 

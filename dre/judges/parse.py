@@ -1,10 +1,14 @@
 """Read a verdict from a reply. A reply is read or it is malformed: nothing is guessed, clipped or set to 0.
 
-The JSON object that was asked for counts as it is. In any other reply thinking is dropped (left open, the reply is
-``truncated``); then JSON objects with the fields asked for count; then a final or overall label with a value (``Final
-score: 3``), then any label that opens a line or sentence, then a value alone on the first or last line. Texts inside
-JSON objects are not read, and what stands in the dialogue is never the verdict: a labelled value that the dialogue
-holds, whatever signs stand between its words or around it, counts only as the whole reply, and if it is no whole turn.
+Thinking is dropped (left open, the reply is ``truncated``); then the first of these decides:
+
+1. the JSON object that was asked for, as the whole reply; with a schema in the request, whatever the dialogue holds;
+2. objects on lines of their own and values with a label (``Score: 3``), as far as they are the judge's own: all agree,
+   or the last is called final and repeats the one before;
+3. a value alone: the sole line, the line above a reason, the line below a whole sentence.
+
+With a schema, only an object, or a value that is the whole reply, can be a verdict. Not the judge's own is what the
+dialogue holds, what is quoted, and what a sentence reports or supposes. Time is linear in the length of a reply.
 """
 
 import functools
@@ -13,30 +17,43 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-STATUSES = ("ok", "malformed", "refused", "truncated", "empty", "error")
+LONGEST = 40_000  # characters of a reply that is read, without its thinking
+MARK = "\ue000"  # stands for a JSON object
 regex = functools.partial(re.compile, flags=re.IGNORECASE | re.MULTILINE)
-THINK = "think|thinking|thought|reasoning|scratchpad"
-THOUGHT = regex(rf"(?s:<\s*({THINK})\s*>.*?<\s*/\s*\1\s*>|\A.*<\s*/\s*(?:{THINK})\s*>)")
-TAG = regex(rf"<\s*/?\s*(?:{THINK})\s*>")
+THINK = r"(?:think|thinking|thought|reasoning|scratchpad)\s*>"
+TAG = regex(rf"<\s*+/?+\s*+{THINK}")
+THOUGHT = regex(rf"\A(?s:<\s*{THINK}.*?<\s*/\s*{THINK}|.*?^[ \t]*<\s*/\s*{THINK}[ \t]*$)")
 REFUSAL = regex(
     r"\b(?:can(?:['\u2019]t|not)|could(?:n['\u2019]t| not)|won['\u2019]t|will not|(?:decline|refuse|unable) to)"
     r"\s+(?:\w+\s+){0,3}?(?:rat|scor|judg|evaluat|assess|assign|classify|label|assist|help(?! but)|comply|provid)"
     r"|\b(?:sorry|apologi[sz]e),?\s+but\b|\bas an ai\b"
 )
-SIGNS = r"[\s*_`\"\u201c'(\[$]*"  # what may stand before a value
-IS = rf"[*_`\"')\]]*\s*(?:\([^()\n]{{0,40}}\)\s*)?[*_`\"']*\s*[:=|]+{SIGNS}"
-START = r"(?:^|(?<=[.,;!?])\s)[ \t*_#-]*(?:[0-9]+[.)]\s+)?(?:(?P<final>final|overall)\s+|(?:the|its|my|llm)\s+)*"
+REPORT_OR_CONDITION = regex(
+    r"\b(?:(?:ask|claim|contain|demand|hold|instruct|mean|order|read|request|say|state|tell|want|write)s|said|told|wrote"
+    r"|spells|quot(?:e[sd]?|ing)|translat(?:ed|ion)|decoded|inject(?:s|ed|ion)|in english|if|unless)\b"
+)
+SENTENCE_END = re.compile(r"[.!?][\"')\]]* |(?<!:)\n")
+PLAIN = str.maketrans(dict.fromkeys("*_#$", " ") | dict.fromkeys("\u201c\u201d\u00ab\u00bb`", '"'))
 LABELS = {  # what is asked for, and what may stand before it in words
-    "score": r"score|rating|grade|verdict|answer|score_llm",
-    "influence": r"s_inf|(?:degree\s+of\s+)?influence(?:\s+(?:degree|score))?",
-    "label": r"label|prediction|classification|class|answer|verdict|response",
+    "score": "score|rating|grade|verdict|answer|score llm",
+    "influence": "s inf|(?:degree of )?influence(?: (?:degree|score))?",
+    "label": "label|prediction|classification|class|answer|verdict",
 }
-# What makes a number another one: more digits, letters, a percentage, a range, another denominator.
-MORE = r"\w|[.,]\d|[ \t]*(?:%|percent|(?:[-\u2013\u2014~+/*^\u00b1,]|to|or|and|out of|of)\s*[0-9])"
+LABEL_START = r"(?:^|(?<=[.,;!?]) )[ |\u2022-]*(?:[0-9]{1,3}[.)] )?(?:(?:(?P<final>final|overall)|the|its|my|llm) )*"
+LABEL_END = r"(?:[\"')\] ]*(?:[(\[][^()\[\]\n]{0,40}[)\]])?[\"' ]*(?:[:=|]+|$)|(?<!answer) is )"
+I_GIVE = r"I(?:['\u2019]d| would)? (?:give|rate|score|put) (?:this|it|(?:the|this) re(?:sponse|ply)) (?:an? |at )?"
+# What makes a number another one: more digits, letters or words, a range, another denominator, a question.
+MORE = r"\w|[.,]\d| ?(?:[%?]|[-\u2013\u2014~+/^\u00b1,] ?[0-9]|\(out )"
+MORE += r"| (?!(?:as|because|for|since)\b|\w+:|(?-i:[A-Z]))\w"
+ALONE_AFTER = r"\A|(?<=[.!?:)\"]\n)|^(?=(?:[-\u2022] )?(?:response|output|reply) ?:)"
+ALONE_BEFORE = r"\Z|\n(?:rationale|reason(?:s|ing)?|explanation|analysis|justification|because|since)\b"
 
 
 class Verdict(NamedTuple):
-    """What a reply says: one of `STATUSES` and why, scores on the prompt's scales, a label, or responses by kind."""
+    """What a reply says: a status and why, scores on the prompt's scales, a label, or responses by kind.
+
+    ``status``: ok, malformed, refused, truncated or empty; error or missing where there is no reply.
+    """
 
     status: str
     score_llm: float | None = None
@@ -47,157 +64,183 @@ class Verdict(NamedTuple):
 
 
 class Unclear(ValueError):
-    """A reply without one clear verdict."""
+    """A reply without one clear verdict: why, and its status where that is known."""
 
 
-def read(reply, prompt, row=None):
-    """Return the `Verdict` of a reply to a `dre.judges.prompts.Prompt` that was rendered with `row`; never raises."""
-    text, row = (reply or "").strip(), row or {}
-    turns = row.get("context") or ()
-    said = [*([turns] if isinstance(turns, str) else turns), *map(row.get, ("response", "reference", "facts"))]
-    shown = row.get("examples")
-    for one in shown if isinstance(shown, list) else ():
-        said += [*(one.get("context") or ()), one.get("response")]
-    texts = tuple(one.strip() for one in said if isinstance(one, str))
+def read(reply, prompt, row=None, structured=False):
+    """Return the `Verdict` of a reply to a `dre.judges.prompts.Prompt` that was rendered with `row`; never raises.
+
+    `structured`: the prompt's schema went with the request.
+    """
+    text, texts = (reply or "").replace(MARK, "").strip(), _texts(row or {})
     try:
-        value, end = _object(text, 0)
-        if value and end == len(text) and value.keys() == set(prompt.fields) and text not in texts:
-            return _of_values(value, prompt)
-        if TAG.search(text) and not TAG.search("\n".join(texts)):
-            text = THOUGHT.sub("\n", text).strip()
+        if TAG.search(text) and not text.startswith("{") and not TAG.search("\n".join(texts)):
+            text = THOUGHT.sub("", text).strip()
             if TAG.search(text):
-                return Verdict("truncated", reason="the reply breaks off while thinking")
+                raise Unclear("the reply breaks off while thinking", "truncated")
         if not text:
-            return Verdict("empty", reason="the reply is empty, or nothing but thinking")
-        return _of_text(text, prompt, _dialogue(texts))
+            raise Unclear("the reply is empty, or nothing but thinking", "empty")
+        rest, objects = _objects(text)
+        asked = (_plain(rest) if structured else rest) == MARK and objects[0].keys() == set(prompt.fields)
+        if asked and (structured or text not in texts):
+            found = {field: _value(field, objects[0][field], prompt) for field in prompt.fields}
+        else:
+            found = _found(rest, objects, prompt, _dialogue(texts), structured)
     except Unclear as error:
-        return Verdict("refused" if REFUSAL.search(text[:400]) else "malformed", reason=str(error))
+        reason, *status = error.args
+        return Verdict(*(status or ["refused" if REFUSAL.search(text[:400]) else "malformed"]), reason=reason)
+    if prompt.kind == "generate":
+        return Verdict("ok", responses=found)
+    return Verdict("ok", found.get("score"), found.get("influence"), found.get("label"))
+
+
+def _texts(row):
+    """The texts of a row that a judge may quote."""
+    shown, found = row.get("examples"), []
+    for one in (row, *(shown if isinstance(shown, list) else ())):
+        turns = one.get("context") or ()
+        found += [*([turns] if isinstance(turns, str) else turns), *map(one.get, ("response", "reference", "facts"))]
+    return tuple(text.strip() for text in found if isinstance(text, str))
+
+
+def _objects(text):
+    """A reply with a mark in place of each outermost JSON object, and the objects; in these, overall_score is score."""
+    if len(text) > LONGEST or text.count("{") > 100:
+        raise Unclear(f"the reply has more than {LONGEST:,} characters or 100 braces")
+    decoder, objects, at = json.JSONDecoder(object_pairs_hook=_with_short_keys), [], text.find("{")
+    while at >= 0:
+        try:
+            value, end = decoder.raw_decode(text, at)
+            text, objects = text[:at] + MARK + text[end:], [*objects, value]
+        except (ValueError, RecursionError):  # also an integer of thousands of digits, or nesting as deep
+            pass
+        at = text.find("{", at + 1)
+    if not objects and re.search(r'\{\s*(?:"|\Z)', text[text.rfind("}") + 1 :]):
+        raise Unclear("the JSON object breaks off", "truncated")
+    return text, objects
+
+
+def _with_short_keys(pairs):
+    short = {re.sub("(?:overall|final|llm)_|_degree", "", key.casefold()): value for key, value in pairs}
+    return short if len(short) == len(pairs) else {}  # nothing is said by what is said twice
+
+
+def _plain(text):
+    """A text without Markdown's signs, empty lines and runs of spaces, its quotation marks all the same."""
+    lines = re.sub(r"```(?:\w*$)?", "", text, flags=re.MULTILINE).translate(PLAIN).splitlines()
+    return "\n".join(filter(None, (" ".join(line.split()) for line in lines)))
 
 
 def _words(text):
     """The words and numbers of a text in one form, which no kind of quotation changes."""
     text = unicodedata.normalize("NFKC", re.sub(r"\\[nrt]", " ", text)).casefold()
     words = re.findall(r"\d+(?:[.,]\d+)*|[^\W\d_]+", text)
-    return [re.sub(r"\.0+$", "", word.replace(",", ".")) if word[0].isdigit() else word for word in words]
+    words = [re.sub(r"\.0+$", "", word.replace(",", ".")) if word[0].isdigit() else word for word in words]
+    return f" {' '.join(words)} "
 
 
 @functools.lru_cache(maxsize=1024)
 def _dialogue(texts):
     """What a reply may quote: all words in order, and those of each text and line."""
     lines = "\n".join(texts).splitlines()
-    return f" {' '.join(_words(' '.join(lines)))} ", {tuple(_words(part)) for part in (*texts, *lines)}
+    return _words(" ".join(lines)), {_words(part) for part in (*texts, *lines)}
 
 
-def _holds(said, text):
-    """Whether the words of a text stand in the dialogue one after the other."""
-    return f" {' '.join(_words(text))} " in said[0]
+def _told(text, place):
+    """Whether what stands at a place is quoted, or in a sentence that reports it or sets a condition."""
+    line = text[text.rfind("\n", 0, place) + 1 : place]
+    sentence = SENTENCE_END.split(text[max(0, place - 300) : place])[-1]
+    return line.startswith(">") or line.count('"') % 2 or REPORT_OR_CONDITION.search(sentence)
 
 
-def _object(text, at):
-    """The JSON object that starts at a place, and its end; None, and the next place, if there is none."""
-    if not text.startswith("{", at):
-        return None, at + 1
-    try:
-        return json.JSONDecoder().raw_decode(text, at)
-    except (ValueError, RecursionError):  # also an integer of thousands of digits, or nesting as deep
-        return None, at + 1
+def _found(rest, objects, prompt, said, structured):
+    """The values of a reply that is not just the object asked for."""
+    text, marked, given = _plain(rest), re.search('[>`"\u201c\u201d\u00ab\u00bb]', rest), []
+    for mark, value in zip(re.finditer(MARK, text), objects):
+        amid = text[: mark.start()].rstrip(" ")[-1:] not in ("", *f"{MARK}\n:[(.!?")
+        if amid or _told(text, mark.start()) or not set(prompt.fields) <= value.keys():
+            continue
+        if not any(_copied(field, value[field], said) for field in prompt.fields):
+            given.append(value)
+    found = {}
+    for field in prompt.fields:
+        values = [_value(field, value[field], prompt) for value in given]
+        if prompt.kind != "generate":
+            values += _stated(field, prompt, text, said, marked, not given, structured and not given)
+        if not values:
+            plain = ": give --plain if the model has no structured output" if structured else ""
+            raise Unclear(f"no {field} of the judge's own in the reply{plain}")
+        if any(value != values[-1] for value in values):
+            raise Unclear(f"the {field} is given more than once, and not the same")
+        found[field] = values[-1]
+    return found
 
 
-def _of_text(text, prompt, said):
-    """The verdict of a reply that is not just the object asked for."""
-    rest, found, at = text, [], text.find("{")
-    while at >= 0:  # every outermost JSON object
-        value, end = _object(text, at)
-        if value is not None:
-            rest = rest[:at] + "\u2592" * (end - at) + rest[end:]
-            if set(prompt.fields) <= value.keys() and not _borrowed(value, text[at:end], prompt, said):
-                found.append(_of_values(value, prompt))
-        at = text.find("{", end)
-    if found:
-        return _only(found)
-    if re.search(r'\{\s*(?:"[^}]*)?\Z', rest):
-        return Verdict("truncated", reason="the JSON object breaks off")
-    if prompt.kind == "generate":
-        raise Unclear("no JSON object with positive and adversarial responses")
-    return _of_values({field: _only(_stated(field, prompt, rest, said)) for field in prompt.fields}, prompt)
+def _copied(field, value, said):
+    """Whether a field with its value, or all texts of a list, stand in the dialogue."""
+    return all(_words(str(one)) in said[0] for one in (value if isinstance(value, list) else [f"{field} {value}"]))
 
 
-def _borrowed(value, text, prompt, said):
-    """Whether an object, one of its fields, or all responses of a kind stand in the dialogue."""
-    if prompt.kind == "generate":
-        lists = [value[kind] for kind in prompt.fields if isinstance(value[kind], list)]
-        return _holds(said, text) or any(all(_holds(said, str(one)) for one in texts) for texts in lists)
-    return _holds(said, text) or any(_holds(said, f"{field} {value[field]}") for field in prompt.fields)
-
-
-def _stated(field, prompt, text, said):
-    """What words give for a field: final or overall values, else labelled ones, else those alone on a line."""
+def _stated(field, prompt, text, said, marked, alone, whole):
+    """The judge's own values with a label; without any, those that stand alone; only the last, if it is final."""
     _, labelled, lone = _patterns(field, prompt)
-    matches = [match for match in labelled.finditer(text) if _own(text[match.start("name") : match.end()], text, said)]
-    matches = [match for match in matches if match["final"] or match["name"].lower() == "overall"] or matches
-    if not matches and len(prompt.fields) == 1 and not REFUSAL.search(text[:400]):
-        lines = [line.strip() for line in text.splitlines() if line.strip(" `")] or [""]
-        opening = re.split(r"(?<=[^\W\d_])[.,:;!]\s", lines[0])[0]  # "Positive. It answers."
-        for match in filter(None, map(lone.fullmatch, dict.fromkeys((opening, lines[-1])))):
-            line, value = match.string, match["value"]
-            marked = re.search("[\"'\u201c\u201d\u2018\u2019\u00ab\u00bb]", line) or re.search("[`>]", text)
-            if not _holds(said, value) or (
-                not marked and (line == opening == text[: len(line)] or _own(value, text, said))
-            ):
-                matches.append(match)
-    if not matches:
-        raise Unclear(f"no {field} in the reply that is one value and its own")
-    return [match["value"].casefold() for match in matches]
+    found = []
+    for match in _matches(labelled, text, whole):
+        words = _words(match["words"])
+        copied = words in said[0] and (marked or match["words"] != text or words in said[1])
+        if not copied and not _told(text, match.start("words")):
+            found.append((_value(field, match["value"], prompt), match["final"]))
+    if alone and not found and len(prompt.fields) == 1 and not REFUSAL.search(text[:400]):
+        for match in _matches(lone, text, whole):
+            words = _words(match["words"])
+            copied = words in said[0] and (marked or (match.start() and words in said[1]))
+            if not copied and not _told(text, match.start()):
+                found.append((_value(field, match["value"], prompt), None))
+    values = [value for value, _ in found]
+    return values[-1:] if len(found) > 2 and found[-1][1] and values[-1] == values[-2] else values
+
+
+def _matches(pattern, text, whole):
+    """Where a pattern matches: the whole text, or its last hundred parts."""
+    return filter(None, [pattern.fullmatch(text)]) if whole else [*pattern.finditer(text)][-100:]
 
 
 @functools.lru_cache
 def _patterns(field, prompt):
-    """Patterns of a value, of one with a name before it, and of one alone on a line."""
+    """Patterns of a field's value, of one with a label in a line or sentence, and of one alone on a line."""
+    labels, bullet, opening = LABELS[field], "[-\u2022]", ""
+    if field == "score":
+        labels += f"|{re.escape(_plain(prompt.criterion or 'overall'))}"
     if field == "label":
-        value = rf"(?:adversarial\s+)?(?P<value>{'|'.join(map(re.escape, prompt.labels))})\b(?:\s+response\b)?"
+        words = "|".join(re.escape(_plain(label)) for label in prompt.labels)
+        value = rf"\b(?:adversarial )?(?P<value>{words})\b(?: response\b)?"
+        value += rf"(?![\s\"']*(?:\?|(?:or|and|[/,|])[\s\"']*(?:{words})\b))"
+        opening = r"|(?: ?[.,:;!\u2013\u2014-] |\n(?!(?-i:[a-z])))"  # "No. It asks again.", and no other label
+        opening += rf"(?!(?s:.*)\b(?:{words})\b)"
     else:
-        high = (prompt.scale if field == "score" else prompt.influence)[1]
-        value = rf"(?P<value>[0-9]++(?:\.[0-9]++)?+)(?:\s*(?:/|out of)\s*{high:g}(?:\.0+)?)?+(?!{MORE})"
-    names = f"{LABELS[field]}|{(prompt.criterion or 'overall') if field == 'score' else field}"
-    before, after = rf"(?:[-*\u2022#]\s+)?(?:(?:response|output|reply)\s*:)?{SIGNS}", r"[\s*_`\"\u201d')\]$.!]*"
-    lone = rf"{before}{value}{after}(?:\([^()\d]*\))?[.\s]*"
-    return regex(value), regex(rf"{START}(?P<name>{names}){IS}{value}"), regex(lone)
+        low, high = prompt.ends[field]
+        sign, bullet = ("[-+\u2212]?", "\u2022") if low < 0 else ("", bullet)  # "- 0.5" may be below 0
+        value = rf"(?P<value>{sign}[0-9]++(?:\.[0-9]++)?+(?:e[-+]?[0-9]+)?+)(?: ?(?:/|\(?out of) ?"
+        value += rf"{re.escape(f'{high:g}')}(?:\.0+)?+\)?)?+(?: (?:points?|stars?)\b)?+(?!{MORE})"
+    label = rf"(?:(?:{labels}){LABEL_END}{f'|{I_GIVE}' if field == 'score' else ''})"
+    alone = rf"(?:{bullet} )?(?:(?:response|output|reply) ?:)?[\s\"(\[]*(?P<words>{value})[\s\")\]!.]*"
+    alone = rf"(?:{ALONE_AFTER}){alone}(?:\([^()\d]*\)\.?)?(?={ALONE_BEFORE}{opening})"
+    return regex(value), regex(rf"{LABEL_START}(?P<words>{label}[\s\"'(\[]*{value})"), regex(alone)
 
 
-def _own(words, text, said):
-    """Whether words are the judge's own: no line of the dialogue, and not in it unless they are the whole reply."""
-    parts = tuple(_words(words))
-    return parts not in said[1] and (len(parts) == 1 or words == text or not _holds(said, words))
-
-
-def _only(values):
-    """The one value that all are."""
-    if any(value != values[0] for value in values):
-        raise Unclear("several verdicts that differ")
-    return values[0]
-
-
-def _of_values(values, prompt):
-    """The verdict of the values of all fields: a number on its scale, a known label, five different texts of a kind."""
-    found = {}
-    for field in prompt.fields:
-        value = values[field]
-        if prompt.kind == "generate":
-            texts = [text.strip() for text in value if isinstance(text, str)] if isinstance(value, list) else []
-            if len({" ".join(text.casefold().split()) for text in texts} - {""}) != 5 or len(texts) != 5:
-                raise Unclear(f"{len(texts)} {field} responses, expected 5, none of them twice")
-            found[field] = tuple(texts)
-            continue
-        match = _patterns(field, prompt)[0].fullmatch(str(value).strip())
-        if not match:
-            raise Unclear(f"the {field} is {str(value)[:40]!r}")
-        if field == "label":
-            found[field] = {word.casefold(): label for word, label in prompt.labels.items()}[match["value"].casefold()]
-            continue
-        low, high = prompt.scale if field == "score" else prompt.influence
-        found[field] = float(match["value"])
-        if not low <= found[field] <= high:
-            raise Unclear(f"the {field} is {found[field]:g}, off the scale {low:g}-{high:g}")
+def _value(field, given, prompt):
+    """A number on its scale, the meaning of a label, or five different texts of a kind."""
     if prompt.kind == "generate":
-        return Verdict("ok", responses=found)
-    return Verdict("ok", found.get("score"), found.get("influence"), found.get("label"))
+        texts = tuple(text.strip() for text in given if isinstance(text, str)) if isinstance(given, list) else ()
+        if len({" ".join(text.casefold().split()) for text in texts} - {""}) != 5 or len(texts) != 5:
+            raise Unclear(f"{len(texts)} {field} responses, expected 5, none of them twice")
+        return texts
+    match = _patterns(field, prompt)[0].fullmatch(_plain(str(given)))
+    if not match:
+        raise Unclear(f"the {field} is {str(given)[:40]!r}")
+    if field == "label":
+        return {_plain(word).casefold(): label for word, label in prompt.labels.items()}[match["value"].casefold()]
+    number, (low, high) = float(match["value"].replace("\u2212", "-")), prompt.ends[field]
+    if not low <= number <= high:
+        raise Unclear(f"the {field} is {number:g}, off the scale {low:g}-{high:g}")
+    return number

@@ -60,6 +60,11 @@ class Prompt:
             return ("influence", "score") if self.influence else ("score",)
         return ("label",) if self.kind == "label" else ("positive", "adversarial")
 
+    @property
+    def ends(self):
+        """Of each field that is a number, the lowest and the highest."""
+        return {name: ends for name, ends in (("score", self.scale), ("influence", self.influence)) if ends}
+
     @functools.cached_property
     def schema(self):
         """JSON schema of a reply, or None. Ranges stand in words, because not every provider takes them as keys."""
@@ -142,8 +147,11 @@ class Prompt:
         return f"Rating: {rating:.3g}"
 
     def parse(self, reply, row=None, structured=False):
-        """Read a reply to a row as a `dre.judges.parse.Verdict`; words of the row's texts are never the verdict."""
-        return parse.read(reply, self, row)
+        """Read a reply to a row as a `dre.judges.parse.Verdict`; words of the row's texts are never the verdict.
+
+        `structured`: the schema went with the request, so the object that is the reply is the verdict.
+        """
+        return parse.read(reply, self, row, structured)
 
 
 def names():

@@ -6,9 +6,9 @@ right responses from adversarial ones and those of other contexts; quality one o
 what a judge would give.
 """
 
+import copy
 import hashlib
 import random
-from contextlib import contextmanager
 from itertools import islice, product
 
 import numpy as np
@@ -20,87 +20,80 @@ from torch import nn
 
 from dre.errors import DreError
 from dre.slm.heads import FITS, FOOLS, GradedHead, LowRank, cosines, grade_loss
-from dre.slm.model import SLM, load_encoder
+from dre.slm.model import SLM, Reader, doubles, load_encoder
 
 EPOCHS, BATCH = 15, 128  # of a head over its pairs
 FILE = "adapter.safetensors"  # everything that was learned, in half precision
 
 
 class Graded(SLM):
-    """An SLM of recipe ``graded``; its ``s_p`` is fit and quality, each scaled to vary as much as ``s_d`` does."""
+    """An SLM of recipe ``graded``; its ``s_p`` is fit and quality, each scaled to vary as much as ``s_d`` does.
 
-    def __init__(self, *args):
-        super().__init__(*args)
-        self.known_otherwise = {}  # what the encoder as it was has embedded
+    ``encoder`` is the adapted one, ``reader`` reads with it; ``base`` reads with the encoder as it was, which has the
+    same weights, held once, without the adapters.
+    """
+
+    def __init__(self, base, recipe):
+        shared = {id(part): part for part in (*base.parameters(), base.tokenizer)}
+        adapted = copy.deepcopy(base, shared)
+        layers = getattr(adapted[0].model, "encoder", adapted[0].model)
+        for name, layer in [(name, each) for name, each in layers.named_modules() if isinstance(each, nn.Linear)]:
+            parent, _, own = name.rpartition(".")
+            setattr(layers.get_submodule(parent), own, LowRank(layer, recipe.mixture.rank).to(layer.weight.device))
+        super().__init__(adapted, GradedHead(base.get_embedding_dimension()), recipe)
+        self.base = Reader(base)
 
     @classmethod
     def untrained(cls, encoder="minilm", recipe=None, device=None):
         """Return an encoder with adapters that change nothing yet, a fresh head beside it."""
-        base = load_encoder(encoder, recipe.max_seq_length, device)
-        layers = base[0].model.encoder if hasattr(base[0].model, "encoder") else base[0].model
-        for name, layer in [(name, each) for name, each in layers.named_modules() if isinstance(each, nn.Linear)]:
-            parent, _, own = name.rpartition(".")
-            setattr(layers.get_submodule(parent), own, LowRank(layer, recipe.mixture.rank).to(layer.weight.device))
-        return cls(base, GradedHead(base.get_embedding_dimension()), recipe)
+        return cls(load_encoder(encoder, recipe.max_seq_length, device), recipe)
+
+    def forget(self):
+        """Forget what was read."""
+        super().forget()
+        self.base.known.clear()
 
     def learns(self, parts):
         """Let adapters and weights of the views learn, of a stage of training (which it has one of)."""
-        self.known.clear()
+        self.forget()
         self.encoder.requires_grad_(False)
         self.head.requires_grad_(False)
-        for parameter in (*self._adapters("down"), *self._adapters("up"), self.head.views):
-            parameter.requires_grad_(True)
-
-    def _adapters(self, part=None):
-        found = [each for each in self.encoder.modules() if isinstance(each, LowRank)]
-        return [getattr(each, part) for each in found] if part else found
-
-    @contextmanager
-    def as_it_was(self):
-        """Within it, the encoder reads as before any training."""
-        self._read_adapted(False)
-        try:
-            yield
-        finally:
-            self._read_adapted(True)
-
-    def _read_adapted(self, active):
-        self.known, self.known_otherwise = self.known_otherwise, self.known
+        self.head.views.requires_grad_(True)
         for each in self._adapters():
-            each.active = active
+            each.merged = None
+            each.down.requires_grad_(True), each.up.requires_grad_(True)
 
-    def views(self, pairs, batch_size=64, progress=False):
-        """Return what the encoder makes of whole contexts, last turns and responses: (3, n, d)."""
-        return self._embedded(self._viewed(pairs), batch_size, progress)
+    def _adapters(self):
+        return [each for each in self.encoder.modules() if isinstance(each, LowRank)]
+
+    def views(self, pairs, reader=None, room=None, progress=False):
+        """Return what a reader, by default the adapted one, makes of contexts, last turns and responses: (3, n, d)."""
+        return _read(reader or self.reader, self._viewed(pairs), room, progress)
 
     def _viewed(self, pairs):
         contexts, responses = self.texts(pairs)
         last = [self.context((turns,) if isinstance(turns, str) else turns[-1:]) for turns in pairs["context"]]
         return contexts + last + responses
 
-    def _embedded(self, texts, batch_size, progress):
-        return self.encode(texts, batch_size, progress)["anchor"].view(3, len(texts) // 3, -1)
-
     @torch.no_grad()
-    def parts(self, pairs, batch_size=64, progress=False):
+    def parts(self, pairs, room=None, progress=False):
         """Return the ``likeness, fit, quality`` of each pair: [-1, 1], a probability, and an unbounded number."""
+        self.head.eval()
         texts = self._viewed(pairs)  # checked and cut once, for both encoders
-        h = self._embedded(texts, batch_size, progress)
-        with self.as_it_was():
-            before = self._embedded(texts, batch_size, progress)
+        h, before = (_read(reader, texts, room, progress) for reader in (self.reader, self.base))
         found = {"likeness": (self.head.likeness(h) + cosines(before).mean(0)) / 2}
         found |= {"fit": torch.sigmoid(self.head.fit(h)), "quality": self.head.quality(before)}
-        return pd.DataFrame({name: part.double().cpu().numpy() for name, part in found.items()})
+        return pd.DataFrame({name: doubles(part) for name, part in found.items()})
 
-    def distances(self, pairs, batch_size=64, progress=False):
-        """Return ``pair_id, distance, s_p``: 1 - likeness, and the sum of fit and quality as `weigh` scales them."""
-        parts = self.parts(pairs, batch_size, progress)
-        s_p = 0.5 + sum(scale * (parts[name] - at) for name, (at, scale) in self.provenance.get("scales", {}).items())
+    def distances(self, pairs, room=None, progress=False):
+        """Return ``pair_id, distance, s_p``: 1 - likeness, and the sum of fit and quality as `scale` has them."""
+        parts = self.parts(pairs, room, progress)
+        s_p = 0.5 + sum(unit * (parts[name] - at) for name, (at, unit) in self.provenance.get("scales", {}).items())
         return pd.DataFrame({"pair_id": list(pairs["pair_id"]), "distance": 1 - parts["likeness"], "s_p": s_p})
 
     def ordered(self, table):
         """Return by name what the curves show: of a table's triplets whether the adapted likeness orders them right."""
-        table = table.assign(distance=1 - self.head.likeness(self.views(table)).double().cpu().numpy())
+        table = table.assign(distance=1 - doubles(self.head.likeness(self.views(table))))
         each = [
             np.less.outer(*(part.loc[part["kind"] == kind, "distance"].to_numpy() for kind in "pa")).ravel()
             for _, part in table.groupby("context_id")
@@ -108,13 +101,11 @@ class Graded(SLM):
         return {"triplet_accuracy": torch.from_numpy(np.concatenate(each))}
 
     def learn_heads(self, contexts, dialogues, graded, seed):
-        """Train both heads: fit on labelled contexts and some dialogues, quality on `graded` (see `Beside`)."""
+        """Train both heads: fit on labelled contexts and some dialogues, quality on ``Extra.graded``."""
         fits = self.fitting(contexts, dialogues, seed)
         self.learn_fit(self.views(fits), fits["fits"], fits["context"], seed)
         table = _table(graded)
-        with self.as_it_was():
-            h = self.views(table)
-        self.learn_from(h, table["score"], table["context_id"], seed)
+        self.learn_quality(self.views(table, self.base), table["score"], table["context_id"], seed)
 
     def fitting(self, contexts, dialogues, seed):
         """Return what fit is learned from, a table of pairs with ``fits``: 1 for right responses, 0 for adversarial."""
@@ -126,8 +117,7 @@ class Graded(SLM):
         table = pd.DataFrame(pairs, columns=["context", "response", "fits"])
         return table.assign(pair_id=range(len(table)))
 
-    @torch.no_grad()
-    def weigh(self, graded):
+    def scale(self, graded):
         """Scale fit and quality so that over the graded pairs each varies as much as ``s_d``: all three count alike."""
         parts, spread = self.parts(_table(graded)), self.provenance["d_max"] - self.provenance["d_min"]
         unit = parts["likeness"].std() / spread
@@ -141,24 +131,30 @@ class Graded(SLM):
         """
         fits = torch.tensor(np.asarray(fits), dtype=torch.float32, device=h.device)
         context = torch.from_numpy(pd.factorize(context)[0]).to(h.device)
-        for step, batch in self._batches(self.head.fits, len(fits), seed):
+
+        def loss(batch, draw):
             own = batch[fits[batch].bool().cpu().numpy()]
-            other = step.permutation(batch)[: len(own)]
-            apart = (context[own] != context[other]).cpu().numpy()
-            own, other = own[apart], other[apart]
+            other = draw.permutation(batch)[: len(own)]
+            elsewhere = (context[own] != context[other]).cpu().numpy()
+            own, other = own[elsewhere], other[elsewhere]
             shown = torch.cat([h[:, batch], torch.stack([h[0, other], h[1, other], h[2, own]])], dim=1)
             labels = torch.cat([fits[batch], fits.new_zeros(len(own))])
-            F.binary_cross_entropy_with_logits(self.head.fit(shown), labels).backward()
+            return F.binary_cross_entropy_with_logits(self.head.fit(shown), labels)
 
-    def learn_from(self, h, score, context_id, seed):
+        self._learn(self.head.fits, loss, len(fits), seed)
+
+    def learn_quality(self, h, score, context_id, seed):
         """Train the quality head on embedded views (3, n, d), grades (0-5) and the ids of their contexts."""
         score = torch.tensor(np.asarray(score), dtype=torch.float32, device=h.device)
         context = torch.from_numpy(pd.factorize(context_id)[0])
-        for _, batch in self._batches(self.head.layers, len(score), seed, context):
-            grade_loss(self.head.quality(h[:, batch]), score[batch], context[batch].to(h.device)).backward()
 
-    def _batches(self, layers, n, seed, context=None):
-        """Yield a generator of random numbers and the places of each batch, and take a step after it.
+        def loss(batch, _):
+            return grade_loss(self.head.quality(h[:, batch]), score[batch], context[batch].to(h.device))
+
+        self._learn(self.head.layers, loss, len(score), seed, context)
+
+    def _learn(self, layers, loss, n, seed, context=None):
+        """Take a part of the head through `EPOCHS` over n pairs; ``loss`` is of places in a batch and a generator.
 
         With `context`, numbers (n,), pairs of a context stand together.
         """
@@ -171,29 +167,31 @@ class Graded(SLM):
             order = order if context is None else np.argsort(order[context], kind="stable")
             for batch in np.array_split(order, max(n // BATCH, 1)):
                 optimizer.zero_grad()
-                yield draw, batch
+                loss(batch, draw).backward()
                 optimizer.step()
-        self.head.eval()
+        self.head.requires_grad_(False).eval()
 
-    def learned(self):
+    def state(self):
         """Return everything that was learned, in half precision, name -> tensor."""
         found = {f"head.{name}": value for name, value in self.head.state_dict().items()}
         for i, each in enumerate(self._adapters()):
             found |= {f"{i}.down": each.down.data, f"{i}.up": each.up.data}
         return {name: value.half().cpu().contiguous() for name, value in found.items()}
 
-    def take(self, learned):
-        """Set what was learned, as `learned` returns it."""
+    def load_state(self, state):
+        """Set what was learned, as `state` returns it; the adapters are merged into the weights that they adapt."""
         prefix = "head."
-        head = {name.removeprefix(prefix): value.float() for name, value in learned.items() if name.startswith(prefix)}
+        head = {name.removeprefix(prefix): value.float() for name, value in state.items() if name.startswith(prefix)}
         self.head.load_state_dict(head)
         for i, each in enumerate(self._adapters()):
-            each.down.data.copy_(learned[f"{i}.down"])
-            each.up.data.copy_(learned[f"{i}.up"])
+            each.down.data.copy_(state[f"{i}.down"])
+            each.up.data.copy_(state[f"{i}.up"])
+            each.merge()
+        self.forget()
 
     def write(self, path):
         """Write what was learned into a folder; the encoder that it adapts is named and known by its hash."""
-        save_file(self.learned(), str(path / FILE))
+        save_file(self.state(), str(path / FILE))
 
     @classmethod
     def read(cls, path, recipe, provenance, device=None):
@@ -201,18 +199,22 @@ class Graded(SLM):
         slm = cls.untrained(provenance["encoder"], recipe, device)
         if slm.base_hash() != provenance["base"]:
             raise DreError(f"encoder {provenance['encoder']!r} is another one here than the one that was adapted")
-        slm.take(load_file(path / FILE))
-        slm.encoder.eval(), slm.head.eval()
+        slm.load_state(load_file(path / FILE))
+        slm.head.requires_grad_(False).eval()
         slm.provenance = provenance
         return slm
 
     def base_hash(self):
-        """Return the beginning of a sha256 over the weights of the encoder that do not learn."""
+        """Return the beginning of a sha256 over the weights of the encoder as it was."""
         digest = hashlib.sha256()
-        for name, value in sorted(self.encoder[0].model.state_dict().items()):
-            if not name.endswith((".down", ".up")):
-                digest.update(value.float().cpu().numpy().tobytes())
+        for _, value in sorted(self.base.encoder[0].model.state_dict().items()):
+            digest.update(value.float().cpu().numpy().tobytes())
         return digest.hexdigest()[:16]
+
+
+def _read(reader, texts, room, progress):
+    """Embed as many contexts, last turns and responses, one list behind the other: (3, n, d)."""
+    return reader(texts, room, progress).view(3, len(texts) // 3, -1)
 
 
 def passes(contexts, dialogues, text, mixture, number, seed):

@@ -15,14 +15,20 @@ class LowRank(nn.Module):
 
     def __init__(self, layer, rank):
         super().__init__()
-        self.layer, self.active = layer, True
+        self.layer = layer
+        self.register_buffer("merged", None, persistent=False)  # the sum, once it is learned
         self.down = nn.Parameter(torch.randn(rank, layer.in_features) / layer.in_features**0.5)
         self.up = nn.Parameter(torch.zeros(layer.out_features, rank))
 
     def forward(self, x):
-        """Return the layer's (..., out) of (..., in), adapted while ``active``."""
-        y = self.layer(x)
-        return y + F.linear(F.linear(x, self.down), self.up) if self.active else y
+        """Return the adapted layer's (..., out) of (..., in)."""
+        if self.merged is not None:
+            return F.linear(x, self.merged, self.layer.bias)
+        return self.layer(x) + F.linear(F.linear(x, self.down), self.up)
+
+    def merge(self):
+        """Read with one matrix until this learns again."""
+        self.merged = (self.layer.weight + self.up @ self.down).detach()
 
 
 def _scorer(dimension, hidden):

@@ -87,5 +87,5 @@ def _in_batch_of(h_c, h_r, c, p, a):
     c, p_of_c = torch.unique(torch.stack([c, p], dim=1), dim=0).unbind(dim=1)
     candidates = torch.unique(torch.cat([p, a]))
     itself = p_of_c[:, None] == candidates
-    siblings = (c[:, None] == c).double() @ itself.double() > 0
+    siblings = (c[:, None] == c).float() @ itself.float() > 0
     return in_batch(h_c[c], h_r[candidates], itself.int().argmax(dim=1), siblings & ~itself)

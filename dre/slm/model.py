@@ -1,4 +1,4 @@
-"""An SLM: its encoder and the strings that it reads, the head on it, scoring (Eq. 17-19), saving, loading."""
+"""An SLM: its encoder and how texts are read, the head on it, scoring (Eq. 17-19), saving, loading."""
 
 import json
 import os
@@ -15,15 +15,18 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 from huggingface_hub import snapshot_download
+from pydantic import TypeAdapter
 from safetensors.torch import load_model, save_model
 from torch import nn
+from tqdm.auto import tqdm
 
 from dre.dialogues import pairs as pairs_of
 from dre.errors import DreError
 from dre.slm import losses, recipes
+from dre.slm.data import DEFAULT as DEFAULT
 
-DEFAULT = Path(__file__).with_name("default")  # the SLM that comes with the package
 REMEMBERED = 50_000  # texts whose embeddings are kept at most, which bounds memory
+ROOM = {"cpu": 512, "gpu": 16_384}  # tokens of a batch: what a core's cache holds, for each core; what fills a GPU
 HUB_NAMES = {"minilm": "sentence-transformers/all-MiniLM-L6-v2", "distilbert": "distilbert-base-uncased"}
 
 
@@ -77,12 +80,61 @@ def keep_end(text, tokenizer, limit):
         text = text[cut if space < 0 else space :].strip()
 
 
+def doubles(x):
+    """Return a tensor's numbers as a numpy array of float64, which not every device has."""
+    return x.cpu().double().numpy()
+
+
 def native_bf16():
     """Whether the hardware multiplies bfloat16 itself; elsewhere it is emulated and slower than float32."""
     if torch.cuda.is_available():
         return torch.cuda.is_bf16_supported(including_emulation=False)
     probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
     return any(getattr(torch.cpu, probe, lambda: False)() for probe in probes)
+
+
+class Reader:
+    """Embeds texts with an encoder, each distinct one once, shortest first: hardly a token of a batch is padding.
+
+    It remembers its last `REMEMBERED` texts while the encoder does not learn.
+    """
+
+    def __init__(self, encoder):
+        self.encoder, self.known = encoder, {}
+
+    @torch.no_grad()
+    def __call__(self, texts, room=None, progress=False):
+        """Return (n, d) float32 embeddings; ``room`` is the number of tokens of a batch, by default as `ROOM` says."""
+        self.encoder.eval()
+        known = {} if any(parameter.requires_grad for parameter in self.encoder.parameters()) else self.known
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        room = room or (ROOM["cpu"] * torch.get_num_threads() if self.encoder.device.type == "cpu" else ROOM["gpu"])
+        with tqdm(total=len(new), desc="texts read", disable=not progress) as bar:
+            for places in batches(self._lengths(new), room):
+                batch = [new[place] for place in places]
+                features = self.encoder.preprocess(batch)
+                features = {name: x.to(self.encoder.device) for name, x in features.items() if torch.is_tensor(x)}
+                known.update(zip(batch, self.encoder(features)["sentence_embedding"].float()))
+                bar.update(len(batch))
+        row = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+        h = torch.stack([known[text] for text in row])[[row[text] for text in texts]]
+        for text in list(known)[:-REMEMBERED]:
+            del known[text]
+        return h
+
+    def _lengths(self, texts):
+        """The number of tokens that are read of each text, (n,)."""
+        ids = self.encoder.tokenizer(texts, verbose=False)["input_ids"] if texts else []
+        return np.minimum([len(one) for one in ids], self.encoder.max_seq_length)
+
+
+def batches(lengths, room):
+    """Yield the places of texts of some lengths, shortest first, in batches that padded have at most `room` tokens."""
+    order, start = np.argsort(lengths, kind="stable"), 0
+    for end in range(1, len(order) + 1):
+        if end == len(order) or lengths[order[end]] * (end + 1 - start) > room:
+            yield order[start:end]
+            start = end
 
 
 class Head(nn.Module):
@@ -122,12 +174,12 @@ class Head(nn.Module):
 class SLM:
     """An encoder (SentenceTransformer) with a head beside it; ``provenance`` says what made it.
 
-    Nothing in it learns until `learns` says what; while its encoder does not, it remembers what it has embedded.
+    Nothing in it learns until `learns` says what; while its encoder does not, it remembers what it has read.
     """
 
     def __init__(self, encoder, head, recipe, provenance=None):
         self.encoder, self.head = encoder.requires_grad_(False), head.to(encoder.device)
-        self.recipe, self.provenance, self.known = recipe, dict(provenance or {}), {}
+        self.recipe, self.provenance, self.reader = recipe, dict(provenance or {}), Reader(encoder)
 
     @classmethod
     def untrained(cls, encoder="minilm", recipe=None, device=None):
@@ -138,55 +190,50 @@ class SLM:
 
     def learns(self, parts):
         """Let those ``parts`` learn that a stage of training names, and nothing else."""
-        self.known.clear()
+        self.forget()
         self.encoder.requires_grad_("encoder" in parts)
         self.head.requires_grad_("head" in parts)
         self.head.classifier.requires_grad_(not {"head", "classifier"}.isdisjoint(parts))
 
-    @torch.no_grad()
-    def encode(self, texts, batch_size=64, progress=False):
-        """Embed texts, each distinct one once; return what the head makes of them: (n, d) float32 tensors by name."""
-        self.encoder.eval()
-        self.head.eval()
-        learning = any(parameter.requires_grad for parameter in self.encoder.parameters())
-        known = {} if learning or len(self.known) > REMEMBERED else self.known
-        row = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-        if new := [text for text in row if text not in known]:
-            h = self.encoder.encode(new, batch_size=batch_size, convert_to_tensor=True, show_progress_bar=progress)
-            known.update(zip(new, h.float().to(self.encoder.device)))
-        h = torch.stack([known[text] for text in row])
-        index = torch.tensor([row[text] for text in texts], device=h.device)
-        return {name: None if part is None else part[index] for name, part in self.head(h).items()}
+    def forget(self):
+        """Forget what was read."""
+        self.reader.known.clear()
 
     @torch.no_grad()
-    def distances(self, pairs, batch_size=64, progress=False):
+    def encode(self, texts, room=None, progress=False):
+        """Embed texts, each distinct one once; return what the head makes of them: (n, d) float32 tensors by name."""
+        self.head.eval()
+        return self.head(self.reader(texts, room, progress))
+
+    @torch.no_grad()
+    def distances(self, pairs, room=None, progress=False):
         """Return columns ``pair_id, distance, s_p`` for a table of pairs: what Eq. 18 needs before normalisation."""
         contexts, responses = self.texts(pairs)
-        h = self.encode(contexts + responses, batch_size, progress)
+        h = self.encode(contexts + responses, room, progress)
         h_c, h_r = h["anchor"][: len(pairs)], h["robust"][len(pairs) :]
         d = losses.distance(h_c, h_r)
         p = torch.softmax(self.head.logits(h_c, h_r), dim=-1)[:, losses.POSITIVE]
-        columns = {"distance": d.double().cpu().numpy(), "s_p": p.double().cpu().numpy()}
-        return pd.DataFrame({"pair_id": list(pairs["pair_id"])} | columns)
+        return pd.DataFrame({"pair_id": list(pairs["pair_id"]), "distance": doubles(d), "s_p": doubles(p)})
 
-    def score(self, pairs, batch_size=64, progress=False):
+    def score(self, pairs, room=None, progress=False):
         """Score a table of ``pair_id, context`` (turns, oldest first), ``response``, Eq. 17-19.
 
         d_min and d_max are those of the training data, stored with the model, so a pair's score does not depend on
         the other pairs (beyond rounding). One farther or nearer than any training pair gets an s_d outside [0, 1].
+        ``room`` is the number of tokens of a batch (see `ROOM`); ``progress`` shows a bar.
 
         Returns one row per pair, in their order: ``pair_id, distance`` (cosine, [0, 2]), ``s_d`` (normalised distance),
         ``s_p`` (probability of being positive), ``score_slm`` = 1 - s_d + s_p, about [0, 2]. DreError where a text is
         empty.
         """
         if "d_min" not in self.provenance:
-            raise DreError("this SLM has no d_min and d_max: call calibrate(training contexts) before scoring")
+            raise DreError("this SLM has no d_min and d_max: call set_range(training contexts) before scoring")
         low, high = self.provenance["d_min"], self.provenance["d_max"]
-        table = self.distances(pairs, batch_size, progress)
+        table = self.distances(pairs, room, progress)
         table.insert(2, "s_d", (table["distance"] - low) / (high - low))
         return table.assign(score_slm=1 - table["s_d"] + table["s_p"])
 
-    def calibrate(self, contexts):
+    def set_range(self, contexts):
         """Store d_min and d_max of Eq. 18 from the positive and adversarial pairs of training contexts (reading 6)."""
         d = self.distances(pairs_of(contexts, kinds="pa"))["distance"]
         if d.isna().any() or d.min() == d.max():
@@ -211,8 +258,8 @@ class SLM:
                     raise DreError(f"the {name} of pair {pair_id} is {text!r}: expected text; leave the pair out")
         if cut := self.cut(responses).sum():
             limit = self.encoder.max_seq_length
-            said = f"{cut} response(s) have more than {limit} tokens: only the first {limit} are read"
-            warnings.warn(said, stacklevel=3)
+            what = f"{cut} response(s) have more than {limit} tokens: only the first {limit} are read"
+            warnings.warn(what, stacklevel=3)
         return contexts, responses
 
     def context(self, turns):
@@ -247,7 +294,7 @@ class SLM:
             if not Path(path).is_dir():
                 path = snapshot_download(str(path), allow_patterns=["*.json", "*.txt", "*.safetensors"])
             about = json.loads((Path(path) / "slm.json").read_text(encoding="utf-8"))
-            recipe = recipes.Recipe.from_dict(about["recipe"])
+            recipe = TypeAdapter(recipes.Recipe).validate_python(about["recipe"])
             if recipe.mixture:  # named, since its module stands on this one
                 cls = pkgutil.resolve_name("dre.slm.graded:Graded")
             return cls.read(Path(path), recipe, about["provenance"], device)

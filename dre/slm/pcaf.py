@@ -2,19 +2,26 @@
 
 An idea is a context with a response, in V parallel versions (translations, paraphrases). Of B ideas, ``v, v_bar``
 (B, V, d) are the representations of right and wrong responses, ``s, s_bar`` (B, V) their scores.
+
+It differs from print where nothing hangs on it or two cores do not do more: the encoder's mean over tokens for XLM-R's
+pooled output (Eq. 1), AdamW with a rate of its own for the MLP and a warm-up for Adam (`Recipe`).
 """
 
 import copy
+import json
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
+import pandas as pd
 import torch
 import torch.nn.functional as F
 from torch import nn
 from transformers import get_linear_schedule_with_warmup
 
-from dre.slm.model import context_text, keep_end, load_encoder, native_bf16
+from dre.errors import DreError
+from dre.slm.data import TRAINING, default
+from dre.slm.model import Reader, context_text, keep_end, load_encoder, native_bf16
 from dre.slm.train import MAX_NORM, distinct, embed, groups
 
 
@@ -28,7 +35,7 @@ class Idea:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Choices of a training. In print: 10 and 10 epochs, batches of 32, learning rate 5e-6, an encoder of 550 M."""
+    """Choices of a training. In print: 10 and 10 epochs, batches of 32, Adam at 5e-6 throughout, XLM-R-Large."""
 
     epochs: tuple[int, int] = (2, 2)  # of alignment, of distillation
     align: bool = True  # without, the first stage has Eq. 6 alone
@@ -40,6 +47,29 @@ class Recipe:
     warmup: float = 0.1
     weight_decay: float = 0.01
     max_seq_length: int = 128
+
+
+#: of the trainings of Table 7 that experiments/pcaf.py records: half of the tokens, a third of the time
+TABLE7 = Recipe(max_seq_length=64)
+VARIANTS = {"align": TABLE7, "align-distil": TABLE7}
+VARIANTS |= dict.fromkeys(("plain", "distil"), replace(TABLE7, align=False))
+#: what the recorded scores of the parallel corpus are made of, ``pcaf-parallel.npz``
+PARALLEL = {name: asdict(Recipe(align=align)) for name, align in {"PCAF": True, "PCAF, not aligned": False}.items()}
+PARALLEL |= {"SLM graded, aligned": {"epochs": 2, "batch": 8, "rate": 5e-4}, "training": TRAINING, "of": default()}
+
+
+def recorded(folder, variant, seed):
+    """Return the scores of one of `VARIANTS` that are recorded in a folder, and what made them, a dict.
+
+    The table has a column for each language, by ``pair_id``. DreError if another recipe made them.
+    """
+    path = folder / f"pcaf-{variant}-seed{seed}.json"
+    about = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    asked = {"recipe": json.loads(json.dumps(asdict(VARIANTS[variant]))), "seed": seed, "training": TRAINING}
+    if differ := [key for key in asked if about.get(key) != asked[key]]:
+        wrong = f"are of another training, with other {', '.join(differ)}" if about else "are missing"
+        raise DreError(f"recorded scores of {path.stem} {wrong}: python experiments/pcaf.py records them")
+    return pd.read_csv(path.with_suffix(".csv.gz")).set_index("pair_id"), about
 
 
 def similarity_all(v, v_bar, temperature=0.05):
@@ -112,11 +142,9 @@ class PCAF:
     @torch.no_grad()
     def features(self, pairs):
         """Return v_r of Eq. 1 for a table with ``context`` (turns) and ``response``: (n, d), float32, on the CPU."""
-        self.encoder.eval()
         texts = [self.text(*each) for each in zip(pairs["context"], pairs["response"])]
         with torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=native_bf16()):
-            h = self.encoder.encode(texts, batch_size=64, convert_to_tensor=True, show_progress_bar=False)
-        return h.float().cpu()
+            return Reader(self.encoder)(texts).cpu()
 
     @torch.no_grad()
     def score(self, pairs):

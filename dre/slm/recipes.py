@@ -13,8 +13,6 @@
 
 from dataclasses import asdict, dataclass, replace
 
-from pydantic import TypeAdapter
-
 from dre.errors import DreError
 
 JOINT = ("L_out", "L_ins_same_pos", "L_ins_same_neg", "L_out_robust", "L_cls")
@@ -41,7 +39,7 @@ class Mixture:
     dialogues: int = 4  # come into a batch with each labelled context, with one positive each
     last_turns: tuple[int, ...] = (1, 2, 3, 4, 99)  # so many of a dialogue are shown, drawn each time
     rank: int = 32  # of the matrices that adapt the encoder
-    fits: int = 3000  # dialogues that the head for fit learns from, beside the labelled contexts
+    fits: int = 3000  # dialogues that the head for fit learns from, besides the labelled contexts
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,6 @@ class Recipe:
     name: str
     sep: str  # "maps": two linear maps d -> d; "halves": of one linear layer, padded with zeros; "none"
     stages: tuple[Stage, ...]
-    pairs: str = "all"  # 25 triplets per context, or "zip": positive i with adversarial i, 5 triplets
     margin: float = 0.5  # m of Eq. 12 and 13, in cosine distance
     batch_contexts: int = 8  # per step; each brings all its responses
     learning_rate: float = 5e-5  # peak rate of AdamW for the encoder
@@ -61,18 +58,11 @@ class Recipe:
     max_seq_length: int = 128  # tokens kept of a text, of a context its last ones
     contrast: str = "whole"  # Eq. 12 on whole embeddings of responses, as printed, or on their "robust" parts
     keep: str = "last"  # epoch of each stage: the last, or the "best" by triplet accuracy on held-out contexts
-    mixture: Mixture | None = None  # of recipe ``graded``: what is learned from beside labelled contexts, and how
+    mixture: Mixture | None = None  # of recipe ``graded``: what is learned from besides labelled contexts, and how
 
     def as_dict(self):
         """Return the recipe as JSON types, for provenance and fingerprints; that the last epoch is kept is not said."""
         return {name: value for name, value in asdict(self).items() if (name, value) != ("keep", "last")}
-
-    @classmethod
-    def from_dict(cls, stored):
-        """Return the recipe that `as_dict` described; DreError if it is of a kind that is no longer."""
-        if stored.get("head") == "interaction":
-            raise DreError("its recipe 'context' was replaced by 'graded': take the default model, or train anew")
-        return TypeAdapter(cls).validate_python(stored)
 
 
 # The learning rates were chosen by cross-validation: experiments/choose_paper_recipe.py
@@ -100,6 +90,8 @@ def get(name, epochs=None, disentangled=True):
     if recipe is None:
         raise DreError(f"unknown recipe {name!r}: expected one of {', '.join(RECIPES)}")
     if epochs is not None:
+        if epochs < 1:
+            raise DreError(f"epochs are {epochs}: expected 1 or more")
         recipe = replace(recipe, stages=tuple(replace(stage, epochs=epochs) for stage in recipe.stages))
     if disentangled:
         return recipe

@@ -1,9 +1,11 @@
 """Recorded SLM scores: what a trained model says of every pair that the notebooks show, kept by pair id.
 
 ``results/<profile>/scores/<key>-<recipe>[-plain]-seed<k>.csv.gz`` holds ``pair_id, s_d, s_p``, the ``.json`` beside it
-what made the model. So the notebooks of profile ``public`` need no training.
+what made the model. So the notebooks of profile ``public`` need no training. `Scores` reads, `Recorder` writes,
+`load_or_train` does neither; `trained` takes what a profile and ``RETRAIN`` ask for.
 """
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -11,32 +13,25 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from dre import dialogues, fetch, ratings
 from dre.errors import DreError
 from dre.report import replace
-from dre.slm import recipes
-from dre.slm.data import DECISIVE, beside, contexts, decisive, describe
+from dre.slm import data, recipes
+from dre.slm.data import DECISIVE
 
 
 class Scores:
-    """The recorded scores of one SLM, which answers for the pairs it knows as the model would.
+    """The recorded scores of one SLM, which answers for the pairs it knows as the model would."""
 
-    Given the model itself (``slm``), whatever is asked is scored and recorded: a replay gives the same digits.
-    """
-
-    def __init__(self, file, slm=None):
-        self.file, self.slm = Path(file), slm
+    def __init__(self, file):
+        self.file = Path(file)
         self.name = self.file.name.removesuffix(".csv.gz")
         self._json = self.file.with_name(f"{self.name}.json")
-        recorded = json.loads(self._json.read_text(encoding="utf-8")) if self._json.exists() else {}
-        self.provenance = recorded if slm is None else slm.provenance
-        table = pd.DataFrame({"pair_id": []})
-        # Two trainings of one recipe end with ranges of their own: d_min and d_max tell which model scored.
-        same = recorded and all(recorded.get(key) == self.provenance.get(key) for key in (*DECISIVE, "d_min", "d_max"))
-        if same:
+        self.provenance, self._table = {}, pd.DataFrame({"pair_id": []}).set_index("pair_id")
+        if self._json.exists():
+            self.provenance = json.loads(self._json.read_text(encoding="utf-8"))
             table = pd.read_csv(self.file, dtype={"pair_id": str}, keep_default_na=False)
-        self._table = table.set_index("pair_id")
-        if slm is not None and not same:  # of a model that is asked for no score its curves are still shown
-            self._write()
+            self._table = table.set_index("pair_id")
 
     def score(self, pairs):
         """Return ``pair_id, distance, s_d, s_p, score_slm`` as `dre.slm.SLM.score`; DreError if a pair is not known."""
@@ -50,23 +45,36 @@ class Scores:
         return self.score(pairs)[["pair_id", "distance", "s_p"]] if "d_min" in self.provenance else self._look_up(pairs)
 
     def _look_up(self, pairs):
-        if self.slm is not None:
-            self._record(pairs)
         places = self._table.index.get_indexer(pairs["pair_id"])  # by an index that is made once
         if len(unknown := pairs["pair_id"][places < 0]):
-            said = f"{len(unknown)} of {len(pairs)} pairs (such as {unknown.iloc[0]}) have no score of {self.name}"
-            raise DreError(f"{said}: RETRAIN=1 trains the model and records them")
+            lacking = f"{len(unknown)} of {len(pairs)} pairs (such as {unknown.iloc[0]}) have no score of {self.name}"
+            raise DreError(f"{lacking}: RETRAIN={self.name} trains the model and records them")
         return self._table.take(places).reset_index()
 
-    def _record(self, pairs):
-        pairs = pairs[self._table.index.get_indexer(pairs["pair_id"]) < 0].drop_duplicates("pair_id")
-        if not len(pairs):  # what is recorded stays: another batch would round it otherwise
-            return
-        trained = "d_min" in self.provenance
-        new = self.slm.score(pairs)[["pair_id", "s_d", "s_p"]] if trained else self.slm.distances(pairs).iloc[:, :2]
-        new = new.set_index("pair_id").map(lambda value: float(f"{value:.5g}"))
-        self._table = pd.concat([self._table, new])
-        self._write()
+
+class Recorder(Scores):
+    """An SLM whose scores are recorded as it gives them: a replay gives the same digits.
+
+    What another model recorded under this name is dropped.
+    """
+
+    def __init__(self, file, slm):
+        super().__init__(file)
+        before, self.slm, self.provenance = self.provenance, slm, slm.provenance
+        # Two trainings of one recipe end with ranges of their own: d_min and d_max tell which model scored.
+        if any(before.get(key) != self.provenance.get(key) for key in (*DECISIVE, "d_min", "d_max")):
+            self._table = self._table[:0]
+        self._write()  # of a model that is asked for no score its curves are still shown
+
+    def _look_up(self, pairs):
+        new = pairs[self._table.index.get_indexer(pairs["pair_id"]) < 0].drop_duplicates("pair_id")
+        if len(new):  # what is recorded stays: another batch would round it otherwise
+            trained = "d_min" in self.provenance
+            new = self.slm.score(new)[["pair_id", "s_d", "s_p"]] if trained else self.slm.distances(new).iloc[:, :2]
+            new = new.set_index("pair_id").map(lambda value: float(f"{value:.5g}"))
+            self._table = pd.concat([self._table, new]) if len(self._table) else new
+            self._write()
+        return super()._look_up(pairs)
 
     def _write(self):
         self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -81,79 +89,139 @@ class Scores:
 def trained(profile, key, recipe, seed, disentangled=True):
     """Return the SLM of one training of a profile, or what was recorded of it.
 
-    For profile ``public`` these are the recorded `Scores`, DreError if they are another model's; with ``RETRAIN=1`` the
-    model, found in or trained into the build folder, whose scores are recorded. For others it is the SLM itself; of
-    recipe ``graded``, where a profile has nothing for it to learn from, the one that comes with the package.
+    For profile ``public`` these are the recorded `Scores`, DreError if they are another model's. ``RETRAIN``, a recipe
+    or the name of a recording such as ``dailydialog-paper-seed0`` (several with commas; 1: all of them), trains what
+    it names and records it. For other profiles it is the model itself; of recipe ``graded``, where a profile has
+    nothing extra to learn from, the one that comes with the package. For the arguments see `load_or_train`.
+    """
+    recipe = recipes.get(recipe)
+    if _default(profile, recipe):
+        from dre.slm.model import SLM
+
+        return SLM.load(data.DEFAULT)
+    file = _file(profile, key, recipe, seed, disentangled)
+    if _recorded(profile, file, recipe.name):
+        return _checked(Scores(file), made_of(profile, key, recipe, seed, disentangled))
+    slm = load_or_train(profile, key, recipe, seed, disentangled)
+    return Recorder(file, slm) if profile.name == "public" else slm
+
+
+def load_or_train(profile, key, recipe, seed, disentangled=True):
+    """Return the SLM of one training of a profile, found in the build folder or trained into it; it records nothing.
+
     ``key`` is that of one of ``profile.sets``, or several joined by ``+``; for the rest see `dre.slm.fit`.
     """
-    recipe = recipes.get(recipe, epochs=profile.epochs.get(recipe), disentangled=disentangled)
-    if recipe.mixture and not profile.beside.dialogues:
-        from dre.slm.model import DEFAULT, SLM
-
-        return SLM.load(DEFAULT)
-    entries = {entry.key: entry for entry in profile.sets}
-    parts = [contexts(entries[one], profile.rated) for one in key.split("+")]
-    train, dev = ([context for part in parts for context in part[i]] for i in (0, 1))
-    extra = None if recipe.mixture is None else beside(profile, dev)
-    made_of = (train, dev, recipe, seed, profile.encoder, extra)
-    file = _file(profile, key, recipe, seed, disentangled)
-    if _recorded(profile):
-        return _read(file, decisive(*made_of))
     from dre.slm.train import fit
 
-    fingerprint = describe(*made_of)["fingerprint"]
-    out = profile.build / "models" / f"{file.name.removesuffix('.csv.gz')}-{fingerprint[:12]}"
-    slm = fit(train, dev, out, recipe, seed, profile.encoder, progress=False, beside=extra)
-    return Scores(file, slm) if profile.name == "public" else slm
+    recipe, (train, dev) = _asked(profile, recipe, disentangled), _split(profile, key)
+    extra = data.extra(profile, dev) if recipe.mixture else None
+    fingerprint = data.describe(train, dev, recipe, seed, profile.encoder, extra)["fingerprint"]
+    name = _file(profile, key, recipe, seed, disentangled).name.removesuffix(".csv.gz")
+    out = profile.build / "models" / f"{name}-{fingerprint[:12]}"
+    return fit(train, dev, out, recipe, seed, profile.encoder, progress=False, extra=extra)
+
+
+def made_of(profile, key, recipe, seed, disentangled=True):
+    """Return what decides the SLM that `trained` answers with (`DECISIVE`), a dict; nothing is trained."""
+    recipe = _asked(profile, recipe, disentangled)
+    if _default(profile, recipe):
+        return data.default()
+    return data.decisive(_hashes(profile, key, bool(recipe.mixture)), recipe, seed, profile.encoder)
 
 
 def seeds(profile, key, recipe, disentangled=True):
     """Return the seeds that `trained` has an answer for: those of a profile, of ``public`` the recorded ones."""
     files = {seed: _file(profile, key, recipes.get(recipe), seed, disentangled) for seed in profile.seeds}
-    return [seed for seed, file in files.items() if file.exists() or not _recorded(profile)]
+    return [seed for seed, file in files.items() if file.exists() or not _recorded(profile, file, recipe)]
 
 
 def untrained(profile):
     """Return the encoder before any training, or its recorded cosine distances; ask it for ``distances(pairs)``."""
-    file, made_of = profile.results / "scores" / "encoder-untrained.csv.gz", {"encoder": profile.encoder}
-    if _recorded(profile):
-        return _read(file, made_of)
+    file, asked = profile.results / "scores" / "encoder-untrained.csv.gz", {"encoder": profile.encoder}
+    if _recorded(profile, file):
+        return _checked(Scores(file), asked)
     from dre.slm.model import SLM
 
     slm = SLM.untrained(profile.encoder)
-    slm.provenance = made_of
-    return Scores(file, slm) if profile.name == "public" else slm
+    slm.provenance = asked
+    return Recorder(file, slm) if profile.name == "public" else slm
 
 
-def kept(profile, name, make):
-    """Return arrays by name: those of ``make()``, or for profile ``public``, without ``RETRAIN=1``, the recorded ones.
+def arrays(profile, name, asked, make=None):
+    """Return arrays by name: those of ``make()``, or for profile ``public`` the recorded ones, ``<name>.npz``.
 
-    They are recorded beside the scores, as ``<name>.npz``.
+    ``asked``, JSON types, is what they are made of, such as `made_of` returns: it is recorded with them, and what was
+    made of something else is refused. Without ``make`` they are always the recorded ones.
     """
     file = profile.results / "scores" / f"{name}.npz"
-    if _recorded(profile):
-        with np.load(file) as found:
-            return dict(found)
-    found = make()
-    if profile.name == "public":
-        np.savez_compressed(partial := file.with_suffix(".partial.npz"), **found)
-        os.replace(partial, file)
+    if make is not None and not _recorded(profile, file):
+        found = make()
+        if profile.name == "public":
+            record_arrays(file, asked, found)
+        return found
+    found = dict(np.load(file)) if file.exists() else {}
+    if str(found.pop("made_of", "")) != json.dumps(asked, sort_keys=True):
+        how = f"RETRAIN={name} makes" if make else "its script in experiments/ makes"
+        raise DreError(f"recorded {name} is missing or of other models than those asked for: {how} it anew")
     return found
 
 
-def _recorded(profile):
-    """Whether a profile lives on recorded scores."""
-    return profile.name == "public" and os.environ.get("RETRAIN", "0") in ("", "0")
+def record_arrays(file, asked, found):
+    """Write arrays by name, and what they are made of, for `arrays` to read."""
+    np.savez_compressed(partial := file.with_suffix(".partial.npz"), made_of=json.dumps(asked, sort_keys=True), **found)
+    os.replace(partial, file)
+
+
+def _recorded(profile, file, recipe=None):
+    """Whether a recording of profile ``public`` is read: ``RETRAIN`` does not ask for it, nor for its recipe."""
+    retrain = os.environ.get("RETRAIN", "").split(",")
+    return profile.name == "public" and not {"1", file.name.partition(".")[0], recipe}.intersection(retrain)
+
+
+def _default(profile, recipe):
+    """Whether the model that comes with the package stands in for one that has nothing extra to learn from."""
+    return recipe.mixture is not None and not profile.extra.dialogues
+
+
+def _asked(profile, recipe, disentangled):
+    return recipes.get(recipe, profile.epochs.get(recipes.get(recipe).name), disentangled)
+
+
+def _split(profile, key):
+    """The contexts to train on and those held out, of one or several sets."""
+    entries = {entry.key: entry for entry in profile.sets}
+    parts = [data.contexts(entries[one], profile.rated, filter=profile.filter) for one in key.split("+")]
+    return tuple([context for part in parts for context in part[i]] for i in (0, 1))
 
 
 def _file(profile, key, recipe, seed, disentangled):
     return profile.results / "scores" / f"{key}-{recipe.name}{'' if disentangled else '-plain'}-seed{seed}.csv.gz"
 
 
-def _read(file, made_of):
+def _hashes(profile, key, mixture):
+    """Return `dre.slm.data.hashes` of a training; the build folder keeps them by the hash of what they are made of.
+
+    To read the dialogues and leave out what training must not see takes seconds, once for each version of the data,
+    of the modules that read them and of what the profile says of them.
+    """
+    asked = profile.model_dump_json(include={"sets", "rated", "extra", "filter"})
+    digest = hashlib.sha256(json.dumps([asked, key, mixture]).encode())
+    code = [Path(module.__file__) for module in (dialogues, ratings, fetch, data)]
+    for path in (*code, fetch.REGISTRY, *sorted(fetch.REPOSITORY.glob("data/*/**/*.jsonl"))):
+        digest.update(path.read_bytes())
+    file = profile.build / "hashes" / f"{digest.hexdigest()[:16]}.json"
+    if not file.exists():
+        train, dev = _split(profile, key)
+        found = data.hashes(train, dev, data.extra(profile, dev) if mixture else None)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace(file, json.dumps(found))
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def _checked(scores, asked):
     """Return recorded scores if their model was made of what is asked for."""
-    found = Scores(file)
-    if differ := [key for key in DECISIVE if found.provenance.get(key) != made_of.get(key)]:
-        wrong = f"are those of another model, with other {', '.join(differ)}" if found.provenance else "are missing"
-        raise DreError(f"recorded scores of {found.name} {wrong}: RETRAIN=1 trains the one asked for and records them")
-    return found
+    if differ := [key for key in DECISIVE if scores.provenance.get(key) != asked.get(key)]:
+        wrong = f"are those of another model, with other {', '.join(differ)}" if scores.provenance else "are missing"
+        what = f"RETRAIN={scores.name} trains the one asked for and records them"
+        raise DreError(f"recorded scores of {scores.name} {wrong}: {what}")
+    return scores

@@ -1,4 +1,4 @@
-"""Training an SLM: the loop, the curves of Figures 3 and 4, going on after an interruption, and ``dre slm train``."""
+"""Training an SLM: the loop, the curves of Figures 3 and 4, going on after an interruption."""
 
 import math
 import os
@@ -16,10 +16,10 @@ from tqdm.auto import tqdm
 from transformers import get_linear_schedule_with_warmup
 
 from dre.classification import choose_threshold
-from dre.dialogues import load, pairs
+from dre.dialogues import pairs
 from dre.errors import DreError
 from dre.slm import losses, recipes
-from dre.slm.data import Beside, describe
+from dre.slm.data import Extra, describe
 from dre.slm.graded import Graded, passes
 from dre.slm.model import SLM, native_bf16
 
@@ -28,20 +28,23 @@ MAX_NORM = 1.0  # of the gradient of a step
 SAMPLE = 200  # training contexts on which the curves are measured, at most; never more than are held out
 
 
-def fit(train, dev, out, recipe="paper", seed=0, encoder="minilm", progress=True, beside=None):
+def fit(train, dev, out, recipe="paper", seed=0, encoder="minilm", progress=True, extra=None):
     """Train an SLM, or load it when folder ``out`` already holds the result of exactly this call.
 
     ``train, dev``: lists of Context; ``dev``, which may be empty, is measured (curves), and the threshold is chosen on
     it. ``recipe``: what `dre.slm.recipes.get` takes or returns; ``encoder``: see `dre.slm.model.load_encoder`;
-    ``beside`` (`dre.slm.data.Beside`): what recipe ``graded`` learns from as well. From ``<out>.work`` an
-    interrupted training goes on after its last complete epoch. DreError if ``out`` holds another model.
+    ``extra`` (`dre.slm.data.Extra`): what recipe ``graded`` learns from as well. From ``<out>.work`` an interrupted
+    training goes on after its last complete epoch. DreError if ``out`` holds another model, or data are missing.
 
     Started by ``torchrun`` several processes share the contexts of each step and average their gradients: the
     same training, but that in-batch negatives (recipes ``released`` and ``graded``) are those of a process's own share.
     """
-    recipe = recipes.get(recipe)
+    recipe, extra = recipes.get(recipe), extra or Extra()
+    if recipe.mixture and not (extra.dialogues and extra.graded):
+        found = f"{len(extra.dialogues)} dialogues and {len(extra.graded)} graded pairs"
+        raise DreError(f"recipe {recipe.name} learns from dialogues and graded pairs as well: there are {found}")
     out, work = Path(out), Path(f"{out}.work")
-    provenance = describe(train, dev, recipe, seed, encoder, beside)
+    provenance = describe(train, dev, recipe, seed, encoder, extra if recipe.mixture else None)
     if out.exists():
         slm = SLM.load(out)
         if slm.provenance.get("fingerprint") != provenance["fingerprint"]:
@@ -49,49 +52,47 @@ def fit(train, dev, out, recipe="paper", seed=0, encoder="minilm", progress=True
         return slm
     work.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(seed)
-    beside = beside or Beside()
     processes = PartialState(cpu=not torch.cuda.is_available())
-    device = processes.device if processes.num_processes > 1 else None
-    slm = (Graded if recipe.mixture else SLM).untrained(encoder, recipe, device)
+    slm = (Graded if recipe.mixture else SLM).untrained(
+        encoder, recipe, processes.device if processes.num_processes > 1 else None
+    )
     slm.provenance = provenance
     progress = progress and processes.is_main_process
-    slm.provenance["curves"] = _train(slm, train, dev, seed, beside, work / "epoch.pt", progress)
-    if not processes.is_main_process:
-        processes.wait_for_everyone()
-        return SLM.load(out, device)
+    slm.provenance["curves"] = _train(slm, train, dev, seed, extra, work / "epoch.pt", progress)
     if recipe.mixture:
-        slm.take(slm.learned())  # rounded, so that heads learn on what is saved, and the model here is that one
-        slm.learn_heads(train, beside.dialogues, beside.graded, seed)
-        slm.take(slm.learned())
+        slm.load_state(slm.state())  # rounded, so that heads learn on what is saved, and the model here is that one
+        slm.learn_heads(train, extra.dialogues, extra.graded, seed)
+        slm.load_state(slm.state())
         slm.provenance["base"] = slm.base_hash()
-    slm.calibrate(train)
+    slm.set_range(train)
     if recipe.mixture:
-        slm.weigh(beside.graded)
+        slm.scale(extra.graded)
     if dev:
         negatives = "ar" if any(context.randoms for context in dev) else "a"
         table = pairs(dev, kinds="p" + negatives)
         slm.set_threshold(choose_threshold(slm.score(table)["score_slm"], table["kind"], negatives))
-    slm.save(out)
-    shutil.rmtree(work)
+    if processes.is_main_process:
+        slm.save(out)
+        shutil.rmtree(work)
     processes.wait_for_everyone()
     return slm
 
 
-def _train(slm, train, dev, seed, beside, checkpoint, progress):
+def _train(slm, train, dev, seed, extra, checkpoint, progress):
     """Take a fresh SLM through the stages of its recipe; return the curves, one row per stage, epoch and split."""
     recipe, encoder, head = slm.recipe, slm.encoder, slm.head
     rows = training_rows(train, slm.context)
     size = min(SAMPLE, len(train), len(dev) or SAMPLE)
     measured = {"train": random.Random(seed).sample(train, size)} | ({"dev": dev} if dev else {})
     steps = math.ceil(len(rows) / recipe.batch_contexts)
-    kept = _last_epoch(checkpoint, slm)
-    curves, done = kept.get("curves", []), kept.get("done", 0)  # done: epochs, of all stages
+    stored = _last_epoch(checkpoint, slm)
+    curves, done = stored.get("curves", []), stored.get("done", 0)  # done: epochs, of all stages
     for number, stage in enumerate(recipe.stages):
         slm.learns(stage.trains)
-        vectors = partial(embed, encoder) if "encoder" in stage.trains else _looked_up(encoder, rows)
+        vectors = partial(embed, encoder) if "encoder" in stage.trains else _looked_up(slm.reader, rows)
         shown = [rows] * stage.epochs
         if recipe.mixture:
-            shown = passes(train, beside.dialogues, slm.context, recipe.mixture, stage.epochs, seed)
+            shown = passes(train, extra.dialogues, slm.context, recipe.mixture, stage.epochs, seed)
         optimizer = torch.optim.AdamW(groups(slm))
         total = steps * stage.epochs
         schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(recipe.warmup * total), total)
@@ -99,9 +100,9 @@ def _train(slm, train, dev, seed, beside, checkpoint, progress):
         if done <= before:
             curves += _measure(slm, measured, stage.name, 0)
         elif done < before + stage.epochs:
-            optimizer.load_state_dict(kept["optimizer"])
-            schedule.load_state_dict(kept["schedule"])
-        best = kept.get("best") if before < done <= before + stage.epochs else None
+            optimizer.load_state_dict(stored["optimizer"])
+            schedule.load_state_dict(stored["schedule"])
+        best = stored.get("best") if before < done <= before + stage.epochs else None
         for epoch in range(max(done - before, 0), stage.epochs):
             # Every epoch has random numbers of its own, so a training that goes on draws what it would have drawn.
             torch.manual_seed(int(np.random.SeedSequence([seed, number, epoch]).generate_state(1)[0]))
@@ -109,14 +110,9 @@ def _train(slm, train, dev, seed, beside, checkpoint, progress):
             encoder.train("encoder" in stage.trains)  # no dropout in an encoder that does not learn
             head.train()
             name = f"{recipe.name}, {stage.name} {epoch + 1}/{stage.epochs}"
-            for start in tqdm(range(0, len(order), recipe.batch_contexts), name, disable=not progress, unit="step"):
-                batch = [shown[epoch][i] for i in order[start : start + recipe.batch_contexts]]
-                _loss(slm, _share(batch), stage.terms, vectors).backward()
-                _average([*encoder.parameters(), *head.parameters()])
-                torch.nn.utils.clip_grad_norm_([*encoder.parameters(), *head.parameters()], MAX_NORM)
-                optimizer.step()
-                schedule.step()
-                optimizer.zero_grad()
+            with tqdm(total=steps, desc=name, disable=not progress, unit="step") as bar:
+                for _ in learn(slm, [shown[epoch][i] for i in order], stage.terms, vectors, optimizer, schedule):
+                    bar.update()
             curves += _measure(slm, measured, stage.name, epoch + 1)
             if recipe.keep == "best" and (best is None or curves[-1]["triplet_accuracy"] >= best["triplet_accuracy"]):
                 best = curves[-1] | {"encoder": _copied(encoder), "head": _copied(head)}
@@ -132,7 +128,7 @@ def _train(slm, train, dev, seed, beside, checkpoint, progress):
             slm.provenance.setdefault("kept", {})[stage.name] = best["epoch"]
     for part in (encoder, head):
         part.requires_grad_(False).eval()
-    slm.known.clear()  # embedded in the precision of training
+    slm.forget()  # what was embedded in the precision of training
     return curves
 
 
@@ -140,10 +136,24 @@ def _copied(part):
     return {name: value.detach().clone() for name, value in part.state_dict().items()}
 
 
-def _share(batch):
+def learn(slm, rows, terms, vectors, optimizer, schedule):
+    """Take one step for each batch of rows, an epoch; yield the loss (Eq. 16) of each step before it was taken."""
+    parameters = [*slm.encoder.parameters(), *slm.head.parameters()]
+    for start in range(0, len(rows), slm.recipe.batch_contexts):
+        loss = _loss(slm, _share(rows[start : start + slm.recipe.batch_contexts]), terms, vectors)
+        loss.backward()
+        _average(parameters)
+        torch.nn.utils.clip_grad_norm_(parameters, MAX_NORM)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+        yield loss.item()
+
+
+def _share(rows):
     """The contexts of a step that this process embeds: all of them, unless there are several processes."""
     state = PartialState()
-    return batch[state.process_index :: state.num_processes] or batch[:1]
+    return rows[state.process_index :: state.num_processes] or rows[:1]
 
 
 def _average(parameters):
@@ -161,7 +171,7 @@ def _loss(slm, rows, terms, vectors):
         if slm.recipe.mixture:
             texts, index = pair_batch(rows)
             return head.contrast(vectors(texts), index.to(device))
-        texts, index = triplet_batch(rows, slm.recipe.pairs)
+        texts, index = triplet_batch(rows)
         return losses.total(losses.triplet_terms(head, head(vectors(texts)), index.to(device), terms, slm.recipe))
 
 
@@ -174,14 +184,13 @@ def training_rows(contexts, text):
     return [(text(context.turns), context.positives, context.adversarials) for context in contexts]
 
 
-def triplet_batch(rows, pairs="all"):
+def triplet_batch(rows):
     """Return the distinct texts of some rows, shortest first, and (m, 3) triplets of places among them.
 
     Five positives and five adversarials of a context make 25 triplets, but only 11 texts; encoded one by one, 75.
     """
     texts, place = distinct(text for c, positives, adversarials in rows for text in (c, *positives, *adversarials))
-    combine = zip if pairs == "zip" else product
-    triplets = [(c, p, a) for c, positives, adversarials in rows for p, a in combine(positives, adversarials)]
+    triplets = [(c, p, a) for c, positives, adversarials in rows for p, a in product(positives, adversarials)]
     return texts, torch.tensor([[place[text] for text in triplet] for triplet in triplets])
 
 
@@ -211,11 +220,10 @@ def embed(encoder, texts):
     return torch.cat(h)
 
 
-@torch.no_grad()
-def _looked_up(encoder, rows):
+def _looked_up(reader, rows):
     """Return what embeds the texts of rows by looking them up: an encoder that does not learn reads each once."""
     texts, place = distinct(text for c, positives, adversarials in rows for text in (c, *positives, *adversarials))
-    h = encoder.encode(texts, convert_to_tensor=True, show_progress_bar=False).clone()
+    h = reader(texts)
     return lambda texts: h[[place[text] for text in texts]]
 
 
@@ -275,37 +283,9 @@ def _terms(slm, contexts):
 
 def _last_epoch(checkpoint, slm):
     """Take the model to where this training was interrupted and return the rest of its state; {} at the beginning."""
-    kept = torch.load(checkpoint, slm.encoder.device, weights_only=True) if checkpoint.exists() else {}
-    if kept.get("fingerprint") != slm.provenance["fingerprint"]:
+    stored = torch.load(checkpoint, slm.encoder.device, weights_only=True) if checkpoint.exists() else {}
+    if stored.get("fingerprint") != slm.provenance["fingerprint"]:
         return {}
-    slm.encoder.load_state_dict(kept["encoder"])
-    slm.head.load_state_dict(kept["head"])
-    return kept
-
-
-def add(subparsers):
-    """Add the command ``slm``."""
-    actions = subparsers.add_parser("slm", help="train the small model").add_subparsers(metavar="action", required=True)
-    parser = actions.add_parser("train", help="train one, or go on with a training that was interrupted")
-    option = parser.add_argument
-    option("--train", type=_named, metavar="NAME:SPLIT", required=True, help="such as dailydialog++:train")
-    option("--dev", type=_named, metavar="NAME:SPLIT", default=[], help="data for the curves and the threshold")
-    option("--out", metavar="FOLDER", required=True, help="where the model goes")
-    option("--encoder", default="minilm", help="minilm (default), distilbert, a Hub id or a folder")
-    option("--epochs", type=int, metavar="N", help="of every stage, instead of the recipe's own")
-    option("--recipe", default="paper", help="paper (default), paper-robust, released or graded")
-    option("--seed", type=int, default=0, metavar="N", help="default: 0")
-    option("--plain", action="store_true", help="without disentanglement, the control of Figures 3 and 4")
-    parser.set_defaults(run=_run)
-
-
-def _named(name_and_split):
-    name, _, split = name_and_split.partition(":")
-    return load(name, split)
-
-
-def _run(args):
-    recipe = recipes.get(args.recipe, args.epochs, not args.plain)
-    slm = fit(args.train, args.dev, args.out, recipe, args.seed, args.encoder)
-    n, name, low, high = (slm.provenance[name] for name in ("contexts", "fingerprint", "d_min", "d_max"))
-    PartialState().print(f"{args.out}: {n['train']:,} contexts, fingerprint {name[:12]}, d in [{low:.4f}, {high:.4f}]")
+    slm.encoder.load_state_dict(stored["encoder"])
+    slm.head.load_state_dict(stored["head"])
+    return stored
