@@ -44,7 +44,7 @@ def test_run_estimate_status_and_replay(work, capsys, monkeypatch):
     again = pd.read_json("again.jsonl", lines=True)
     assert list(again["score_llm"]) == list(pd.read_csv("out.csv")["score_llm"]) and len(again) == 4
     assert main(["judge", "status", "--store", "s.sqlite"]) == 0
-    assert "answered: 4 (live; $0.0002; 200 tokens in, 40 out)" in capsys.readouterr().out
+    assert "ok: 4 (live; $0.0002; 200 tokens in, 40 out)" in capsys.readouterr().out
     assert dre_judge("replay", "pairs.jsonl", "--temperature", "0", url=url) == 2
     assert "replies to 4 pairs are not stored, first own/0" in capsys.readouterr().err
 

@@ -272,7 +272,7 @@ def test_a_prompt_is_shown_numbers_in_their_range_and_its_scale_becomes_0_to_5(s
 @pytest.mark.parametrize("options, said", [
     ({"methd": "slide"}, "no option 'methd': did you mean method?"),
     ({"judge": Heard(), "accuracy": [1, 1]}, "no option 'accuracy': did you mean accuracies?"),
-    ({"temperature": 0}, "no option 'temperature': only a judge that is opened here"),
+    ({"temperature": 0}, "no option 'temperature': only a judge that is named"),
     ({"method": "ex_dre"}, "method ex_dre needs a judge: give judge"),
     ({"method": "dre", "judge": Heard()}, "needs a judge and the accuracies of SLM and LLM: give accuracies"),
     ({"judge": "recorded:claude-2026-11", "method": "slm"}, "has no use for judge: leave it out"),
@@ -285,13 +285,11 @@ def test_options_that_mean_nothing_are_refused_in_words_for_python(options, said
     assert "--" not in str(error.value)
 
 
-def test_a_judge_without_a_method_is_the_judge_alone_under_either_name(monkeypatch):
+def test_a_judge_without_a_method_is_the_judge_alone_under_either_name_and_may_be_a_function():
     told = [DRE.load(judge=Heard(), **more).signature() for more in ({}, {"method": "judge"}, {"method": "non_dre"})]
     assert len(set(told)) == 1 and told[0].startswith("dre:judge|judge:own:ear|")
-    given = []
-    monkeypatch.setattr(api.judges, "open", lambda judge, **options: given.append((judge, options)) or Heard())
-    DRE.load(judge=str.upper, repeats=2)  # a function becomes a judge like a name
-    assert given == [(str.upper, {"repeats": 2})]
+    metric = DRE.load(judge=lambda context, response: len(context) + (response == "Ho."))
+    assert metric.score([["Hi."], ["Hi.", "Oh?"]], ["Ho.", "No."])["score"].tolist() == [2, 2]
 
 
 def test_an_interrupted_run_does_not_go_on_with_another_servers_judge(given, tmp_path, capsys):

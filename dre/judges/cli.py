@@ -10,8 +10,8 @@ from dre.judges import files, prompts
 from dre.judges.store import Store
 from dre.report import Table, check_output, own_output, replace, signature, write, write_summary
 
-OPTIONS = ("store", "base_url", "key_env", "max_usd", "max_usd_total", "price", "plain", "max_tokens",
-           "temperature", "timeout", "concurrency", "repeats")  # fmt: skip
+OPTIONS = ("store", "base_url", "key_env", "max_usd", "max_usd_total", "price", "plain", "max_tokens", "temperature",
+           "timeout", "concurrency", "repeats")  # fmt: skip
 RECORDED = "recorded:"
 
 
@@ -127,7 +127,7 @@ def _run(args):
     """Ask, and write the table; 1 if it is not complete."""
     judge, prompt, pairs, made = _given(args)
     print(judge.estimate(pairs, prompt, args.retry))
-    done = _finish(judge.score(pairs, prompt, args.retry), judge, made, args.output)
+    done = _finish(judge.score(pairs, prompt, args.retry), made, args.output)
     if not args.judge.startswith(RECORDED):
         spent = f", ${judge.last.spent:.4f} spent" if judge.price else ""
         print(f"{judge.last.calls:,} calls{spent}; store: {judge.store.path}")
@@ -150,7 +150,7 @@ def _replay(args):
     if len(lacking):
         what = f"replies to {len(lacking)} pairs are not stored, first {lacking.iloc[0]}"
         raise DreError(f"{what}: compare judge, prompt, options with `dre judge status`, or ask with `dre judge run`")
-    return _finish(table, judge, made, args.output)
+    return _finish(table, made, args.output)
 
 
 def _export(args):
@@ -164,7 +164,7 @@ def _import(args):
     judge, prompt, pairs, made = _given(args)
     stored, before, failed = files.import_replies(judge, pairs, prompt, args.source)
     print(f"{stored:,} replies stored, {before:,} were stored before, {failed:,} requests failed")
-    return _finish(judge.score(pairs, prompt, ask=False), judge, made, args.output)
+    return _finish(judge.score(pairs, prompt, ask=False), made, args.output)
 
 
 def _show(args):
@@ -225,19 +225,18 @@ def _status(args):
         if not args.judge:
             raise DreError("a file of pairs needs the judge who was asked: give --judge, or leave the file out")
         judge, prompt, pairs, _ = _given(args)
-        _finish(judge.score(pairs, prompt, ask=False), judge)
+        _finish(judge.score(pairs, prompt, ask=False))
         return
     store = Store(args.store)
     print(f"store: {store.path}" if (rows := store.summary()) else f"store: {store.path}: nothing is stored yet")
     for (judge, base_url, prompt, params), group in groupby(rows, key=lambda row: row[:4]):
         print(f"{judge}{f' at {base_url}' if base_url else ''}, prompt {prompt}, {params}")
-        for *_, outcome, source, count, cost, read, written in group:
+        for *_, status, source, count, cost, read, written in group:
             money = "cost unknown" if cost is None else f"${cost:.4f}"
-            outcome = "answered" if outcome == "ok" else outcome
-            print(f"  {outcome}: {count:,} ({source}; {money}; {read or 0:,} tokens in, {written or 0:,} out)")
+            print(f"  {status}: {count:,} ({source}; {money}; {read or 0:,} tokens in, {written or 0:,} out)")
 
 
-def _finish(table, judge, made=None, path=None):
+def _finish(table, made=None, path=None):
     """Write the table and print what became of the pairs; 1 if replies are missing."""
     counts = table["status"].value_counts()
     if path:
@@ -248,7 +247,4 @@ def _finish(table, judge, made=None, path=None):
         first = table[table["status"] == status].iloc[0]
         more = "; give a larger --max-tokens" if status == "truncated" else ""
         print(f"  {status}, e.g. {first['pair_id']}: {first['reason']}{more}", file=sys.stderr)
-    few = table["n_samples"] < judge.repeats
-    if some := int((few & (table["n_samples"] > 0)).sum()):
-        print(f"  {some:,} pairs lack some of their {judge.repeats} replies", file=sys.stderr)
-    return int(few.any())
+    return int(bool({"missing", "error"} & set(counts.index)))

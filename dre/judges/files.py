@@ -1,26 +1,12 @@
 """Prompts out and replies in, in the form of OpenAI's batch API."""
 
 import json
-from pathlib import Path
 
+from dre import readers
 from dre.errors import DreError
 from dre.judges import prompts, providers
 from dre.judges.judge import AGAIN
 from dre.report import replace
-
-
-def read_jsonl(path):
-    """Yield ``(file:line, object)`` of a JSONL file; raises `DreError` for a line that is no object."""
-    try:
-        lines = Path(path).read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DreError(f"{path}: cannot be read as UTF-8 text ({getattr(error, 'strerror', None)})") from None
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                yield f"{path}:{number}", dict(json.loads(line))
-            except (ValueError, TypeError):
-                raise DreError(f"{path}:{number}: no JSON object: mend or remove the line") from None
 
 
 def export_prompts(judge, pairs, prompt, path, retry=()):
@@ -35,7 +21,7 @@ def export_prompts(judge, pairs, prompt, path, retry=()):
         body = providers.openai_body(judge.model, base_url, prompt.render(row), params, schema)
         line = {"custom_id": asked.key, "method": "POST", "url": "/v1/chat/completions", "body": body}
         lines.append(json.dumps(line, ensure_ascii=False) + "\n")
-    replace(Path(path), "".join(lines))
+    replace(path, "".join(lines))
     return len(lines)
 
 
@@ -48,8 +34,8 @@ def import_replies(judge, pairs, prompt, path):
     known = {asked.key: asked for asked, _, _ in judge.replies(pairs, prompt)}
     wanted = {asked.key for asked, _ in judge.missing(pairs, prompt, AGAIN)}  # a score is never replaced
     new, failed, seen = [], 0, set()
-    for where, line in read_jsonl(path):
-        name = str(line.get("custom_id"))
+    for number, line in readers.records(path):
+        where, name = f"{path}:{number}", str(line.get("custom_id")) if isinstance(line, dict) else ""
         if name in seen or name not in known:
             same = "give the same pairs, prompt, judge and options as for the export, and one reply for each request"
             raise DreError(f"{where}: custom_id {name!r} is none of these pairs, or was in a line before: {same}")

@@ -52,14 +52,14 @@ class DRE:
 
         `METHODS` says what a method needs; without one it is the judge alone if there is a judge, else the SLM.
         ``slm`` is what `find` finds, None the one that comes with the package; ``judge`` what `dre.judges.open` takes
-        (with ``options``) or returns; ``prompt`` the name or file of another than the method's own; ``accuracies`` are
-        those of SLM and LLM in [0, 1]; ``fusion`` is a file that ``dre calibrate`` wrote; with ``bf16`` embeddings are
-        made in bfloat16: faster where the hardware multiplies it itself, and less exact.
+        (a name with ``options``, or a function); ``prompt`` the name or file of another than the method's own;
+        ``accuracies`` are those of SLM and LLM in [0, 1]; ``fusion`` is a file that ``dre calibrate`` wrote; with
+        ``bf16`` embeddings are made in bfloat16: faster where the hardware multiplies it itself, and less exact.
         """
         for name in options:
             near = difflib.get_close_matches(name, (*WORDS, "slm", "method", "prompt", "bf16"), 1, 0.75)
-            if near or judge is None or hasattr(judge, "score"):
-                what = f"did you mean {near[0]}?" if near else "only a judge that is opened here takes other options"
+            if near or not isinstance(judge, str):
+                what = f"did you mean {near[0]}?" if near else "only a judge that is named takes other options"
                 raise DreError(f"there is no option {name!r}: {what}")
         method = check(method, judge, prompt, accuracies, fusion, bf16)
         learned = Calibrated.load(fusion) if fusion else None
@@ -67,7 +67,7 @@ class DRE:
             prompt = prompts.load(prompt or ("dre" if "accuracies" in METHODS[method][0] else "llm_only"))
             if prompt.kind != "score":
                 raise DreError(f"prompt {prompt.name!r} asks for a {prompt.kind}: expected one that asks for a score")
-            judge = judge if hasattr(judge, "score") else judges.open(judge, **options)
+            judge = judges.open(judge, **options)
         model = SLM.load(find(slm)) if "slm" in METHODS[method][0] else None
         if bf16:
             if not native_bf16():
