@@ -2,7 +2,9 @@
 # make paper PROFILE=public  the same on public data with recorded SLM scores (RETRAIN=1 trains them anew)
 # make paper PROFILE=full    as in the paper
 # make test | lab | bench | lock | clean
-# ARGS="..." is passed on to the command behind the target.
+# ARGS="..." is passed on to the command behind the target, such as ARGS="--jobs 1": one notebook at a time, not two.
+# Without make, as on Windows or in a conda environment (which make would not use: it sets up .venv):
+#   python -m dre.paper --profile public
 PROFILE ?= mini
 ARGS ?=
 VENV := .venv
