@@ -1,11 +1,12 @@
 """What the package costs in time, beside the obvious other ways; all ratios are of one run on one machine.
 
-- score: test pairs scored in one call, pair by pair with the same model, and by Sentence-Transformers' own ``encode``
-  of every text of every pair (no second head, nothing else: the least that a metric of embeddings has to do).
+- score: test pairs scored by the SLM that comes with the package in one call and, as the limit, their distinct texts
+  embedded by Sentence-Transformers' ``encode`` with each of its two encoders. ``--against FOLDER`` compares with
+  another checkout, too, each in a process of its own.
 - judges: calls to a local server that answers after a fixed time, by a judge (stored, counted, parsed) and by a bare
-  asyncio loop over the same SDK, in turns of which the fastest counts; and a hundred thousand replies replayed.
+  asyncio loop over the same SDK; and a hundred thousand replies replayed.
 
-Results: results/bench/{score,judges}.json, .csv and .md.
+Results: results/bench/{score,judges}.csv and .md.
 """
 
 import argparse
@@ -24,23 +25,25 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results" / "bench"
 SERVERS = ROOT / "tests" / "judge_servers.py"
-BATCH = 64  # texts per batch, for both ways that have batches
 PROMPT = "llm_only"
 
 
-def fastest(ways, turns):
+def fastest(ways, turns, by="seconds"):
     """Run each of some functions in turn, `turns` times; returns seconds of each in its fastest turn, and results.
 
     The processor's seconds stand beside those of the clock: they tell the work from the waiting, and are less hurt by
-    whatever else the machine does.
+    whatever else the machine does. A way may say itself what it took, as (seconds, processor seconds, result).
     """
     took, results = {}, {}
     for _ in range(turns):
         for name, way in ways.items():
             start, busy = time.perf_counter(), time.process_time()
             results[name] = way()
-            seconds = {"seconds": time.perf_counter() - start, "processor_seconds": time.process_time() - busy}
-            took[name] = min(took.get(name, seconds), seconds, key=lambda one: one["seconds"])
+            seconds = time.perf_counter() - start, time.process_time() - busy
+            if isinstance(results[name], tuple):
+                *seconds, results[name] = results[name]
+            seconds = dict(zip(("seconds", "processor_seconds"), seconds))
+            took[name] = min(took.get(name, seconds), seconds, key=lambda one: one[by])
     return took, results
 
 
@@ -57,55 +60,68 @@ def test_pairs(limit):
     return name, dialogues.pairs(contexts, "par").iloc[:limit]
 
 
-def bench_score(limit):
-    """Rows and settings of the comparison of scoring; the model is not trained, which changes no time."""
+def once(limit):
+    """Score test pairs in one call by the package on the path, and print as JSON what it took and gave."""
+    from dre.slm.model import DEFAULT, SLM
+
+    table, slm = test_pairs(limit)[1], SLM.load(DEFAULT)
+    slm.score(table.iloc[-8:])  # what is loaded lazily
+    start, busy = time.perf_counter(), time.process_time()
+    found = slm.score(table)["score_slm"]
+    print(json.dumps([time.perf_counter() - start, time.process_time() - busy, list(found)]))
+
+
+def in_checkout(folder, limit):
+    """`once` with the package of a checkout: seconds, processor seconds, scores."""
+    command = [sys.executable, __file__, "once", "--pairs", str(limit)]
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(folder)}, capture_output=True, check=True)
+    return tuple(json.loads(done.stdout))
+
+
+def bench_score(sizes, turns, against=None):
+    """Rows and settings of the comparison of scoring, ratios of processor seconds, for several numbers of pairs."""
     import torch
-    from sentence_transformers.util import pairwise_cos_sim
 
-    from dre import dialogues
-    from dre.slm.model import SLM, context_text
+    from dre.slm.model import DEFAULT, SLM
 
-    data, table = test_pairs(limit)
-    slm = SLM.untrained("minilm")
-    slm.calibrate(dialogues.load("mini", "train")[:20])
+    slm, rows, apart = SLM.load(DEFAULT), [], 0
+    for limit in sizes:
+        data, table = test_pairs(limit)
+        last = [slm.context(turns[-1:]) for turns in table["context"]]
+        texts = list(dict.fromkeys([*map(slm.context, table["context"]), *last, *table["response"]]))
 
-    def ours():
-        slm.known.clear()  # what it has embedded
-        return slm.score(table, batch_size=BATCH)["score_slm"]
+        def one_call(table=table):
+            slm.forget()  # what it has read
+            return slm.score(table)["score_slm"]
 
-    def pair_by_pair():
-        def one(pair):
-            slm.known.clear()
-            return slm.score(pair)["score_slm"].iloc[0]
+        def encode(texts=texts):
+            return [model.encode(texts, convert_to_tensor=True) for model in (slm.encoder, slm.base.encoder)]
 
-        return [one(table.iloc[[i]]) for i in range(len(table))]
-
-    def encode_all():
-        texts = [context_text(turns) for turns in table["context"]], list(table["response"])
-        return pairwise_cos_sim(*(slm.encoder.encode(one, batch_size=BATCH, convert_to_tensor=True) for one in texts))
-
-    slm.score(table.iloc[-BATCH:])  # what is loaded lazily
-    ways = {
-        "one call": ours,
-        "pair by pair, the same model, remembering nothing": pair_by_pair,
-        "Sentence-Transformers, every text of every pair": encode_all,
-    }
-    took, results = fastest(ways, turns=1)
-    whole, single, _ = results.values()
-    apart = max(abs(a - b) for a, b in zip(whole, single))
-    first, encoder = took["one call"]["seconds"], slm.encoder
-    rows = []
-    for way, one in took.items():
-        row = {"way": way, "pairs": len(table), **one, "pairs_per_second": len(table) / one["seconds"]}
-        rows.append(row | {"times": one["seconds"] / first})
-    texts = {*table["response"], *map(context_text, table["context"])}
+        slm.score(table.iloc[-8:])  # what is loaded lazily
+        ways = {"one call": one_call, "Sentence-Transformers, distinct texts, both encoders": encode}
+        if against:
+            for name, folder in {
+                "one call in a process of its own": ROOT,
+                "the same, earlier version": against,
+            }.items():
+                ways[name] = lambda folder=folder, limit=limit: in_checkout(folder, limit)
+        took, results = fastest(ways, turns, by="processor_seconds")
+        if against:
+            both = zip(results["one call"], results["the same, earlier version"])
+            apart = max(apart, *(abs(a - b) for a, b in both))
+        for way, one in took.items():
+            row = {"way": way, "pairs": len(table), "texts": len(texts), **one}
+            row |= {"times": one["processor_seconds"] / took["one call"]["processor_seconds"]}
+            rows.append(row | {"pairs_per_processor_second": len(table) / one["processor_seconds"]})
     settings = {
-        "data": f"{data}, {len(table):,} pairs, {2 * len(table):,} texts, {len(texts):,} of them different",
-        "encoder": f"MiniLM, {encoder.max_seq_length} tokens, {next(encoder.parameters()).dtype}, {encoder.device}",
-        "batch_size": BATCH,
+        "data": f"{data}; texts are distinct ones: contexts, last turns, responses",
+        "model": f"{slm.provenance['name']}, {next(slm.encoder.parameters()).dtype}, {slm.encoder.device}",
         "threads": torch.get_num_threads(),
-        "one call and pair by pair apart by at most": apart,
+        "turns, of which the fastest counts": turns,
     }
+    if against:
+        commit = subprocess.run(["git", "-C", against, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+        settings |= {"earlier version": commit.stdout.strip(), "its scores apart by at most": f"{apart:.0e}"}
     return rows, settings
 
 
@@ -204,7 +220,7 @@ def bench_judges(args):
 
 
 def write(name, caption, rows, settings):
-    """Print one comparison and write it as JSON, CSV and Markdown."""
+    """Print one comparison and write it as CSV and Markdown."""
     import pandas as pd
 
     from dre.report import Table
@@ -212,12 +228,11 @@ def write(name, caption, rows, settings):
     machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     packages = ("torch", "sentence-transformers", "transformers") if name == "score" else ("openai",)
     settings = {"machine": machine} | settings | {one: version(one) for one in packages}
-    settings["load"] = round(os.getloadavg()[0], 2)
+    settings |= {"load": round(os.getloadavg()[0], 2)}
     df = pd.DataFrame(rows)
     note = "; ".join(f"{key.replace('_', ' ')}: {value}" for key, value in settings.items())
     text = Table(df, name, caption, note).markdown()
     RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps({"settings": settings, "rows": rows}, indent=1) + "\n")
     (RESULTS / f"{name}.md").write_text(text)
     df.to_csv(RESULTS / f"{name}.csv", index=False, float_format="%.6g")
     print(text)
@@ -226,20 +241,22 @@ def write(name, caption, rows, settings):
 def main():
     """Run what is named."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", choices=["score", "judges", []], help="default: both")
-    parser.add_argument("--pairs", type=int, metavar="N", help="score only the first N test pairs (default: all)")
-    parser.add_argument(
-        "--turns", type=int, default=2, metavar="N", help="of each way; the fastest counts (default: 2)"
-    )
-    parser.add_argument("--calls", type=int, default=500, metavar="N", help="calls to the server (default: 500)")
-    parser.add_argument("--flying", type=int, default=50, metavar="N", help="calls in flight (default: 50)")
-    parser.add_argument("--latency", type=float, default=0.2, metavar="S", help="seconds of an answer (default: 0.2)")
-    parser.add_argument("--stored", type=int, default=100_000, metavar="N", help="replies to replay (default: 100,000)")
+    option = parser.add_argument
+    option("part", nargs="?", choices=["score", "judges", "once"], help="default: score and judges")
+    option("--pairs", type=int, nargs="+", default=[450], metavar="N", help="the first N test pairs (default: 450)")
+    option("--against", metavar="FOLDER", help="score: a checkout of another version to compare with")
+    option("--turns", type=int, default=2, metavar="N", help="of each way; the fastest counts (default: 2)")
+    option("--calls", type=int, default=500, metavar="N", help="calls to the server (default: 500)")
+    option("--flying", type=int, default=50, metavar="N", help="calls in flight (default: 50)")
+    option("--latency", type=float, default=0.2, metavar="S", help="seconds of an answer (default: 0.2)")
+    option("--stored", type=int, default=100_000, metavar="N", help="replies to replay (default: 100,000)")
     args = parser.parse_args()
-    parts = args.parts or ["score", "judges"]
-    if "score" in parts:
-        write("score", "Scoring pairs of context and response", *bench_score(args.pairs))
-    if "judges" in parts:
+    if args.part == "once":
+        once(*args.pairs)
+    if args.part in (None, "score"):
+        found = bench_score(args.pairs, args.turns, args.against)
+        write("score", "Scoring pairs of context and response, times in processor seconds", *found)
+    if args.part in (None, "judges"):
         write("judges", "Asking a judge, and replaying what it said", *bench_judges(args))
 
 
