@@ -8,6 +8,11 @@ beginning of a random order of the largest one, another order for each seed. ``p
 4, without disentangling; ``adversarials`` of DailyDialog's are partly people's (its dev) and partly written for this
 project (the others).
 
+Beside recipe ``paper`` on MiniLM stand, on DailyDialog's largest set, ``paper-robust`` and ``released`` to its end, and
+``paper`` on all-mpnet-base-v2 (110 M parameters, as many as the encoder of the authors' notebook; two epochs). That
+encoder comes from the Hub (sentence-transformers/all-mpnet-base-v2); ``--mpnet FOLDER`` reads it from a folder whose
+model.safetensors has the sha256 `MPNET`.
+
 Run ``python experiments/learning_curve.py [--only TEXT ...] [--list]``: it goes through `PLAN` and does what has no
 result yet, so it can be cut off at any time. Each training leaves ``results/curve/<name>.json`` (its curves, accuracies
 on DailyDialog++ test at a threshold chosen on held-out contexts, how often the score falls when the context is another
@@ -16,6 +21,7 @@ stay in build/curve. About 30 seconds a context of one core, in all.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import time
@@ -41,22 +47,35 @@ LARGEST = {
 }
 SIZES = {"dailydialog": (110, 220, 435, "own"), "personachat": (40, 110, 300), "topicalchat": (40, 110, 300)}
 WRITTEN = ("personachat", "topicalchat")  # the domains whose responses are all written for this project
+#: how a training differs from recipe ``paper`` on MiniLM: recipe, epochs of each stage (None: the recipe's), encoder
+VARIANTS = {
+    "": ("paper", EPOCHS, "minilm"),
+    "plain": ("paper", EPOCHS, "minilm"),  # without disentangling
+    "robust": ("paper-robust", EPOCHS, "minilm"),
+    "released": ("released", None, "minilm"),
+    "mpnet": ("paper", 2, "sentence-transformers/all-mpnet-base-v2"),
+}
+MPNET = "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"
 
 
 def plan():
-    """Return (domain, size, seed, disentangled) of every training, those that matter most first."""
+    """Return (domain, size, seed, variant) of every training, those that matter most first."""
     points = [(domain, "all") for domain in LARGEST] + [(domain, "balanced") for domain in WRITTEN]
     points += [(domain, "same") for domain in WRITTEN]
     smaller = [(domain, size) for domain, sizes in SIZES.items() for size in reversed(sizes)]
-    wanted = [(*point, 0, True) for point in (*points, *smaller)]
-    wanted += [(*point, 1, True) for point in (*points, *smaller)] + [(*point, 2, True) for point in points]
-    more = [(domain, "all", seed, False) for seed in range(3) for domain in LARGEST]
-    return wanted + more + [("dailydialog", "all", seed, plain) for seed in (3, 4) for plain in (True, False)]
+    wanted = [(*point, 0, "") for point in (*points, *smaller)]
+    wanted += [(domain, "all", seed, "") for seed in (1, 2) for domain in LARGEST]
+    wanted += [(*point, seed, "") for seed in (1, 2) for point in points]
+    wanted += [("dailydialog", "all", 0, variant) for variant in ("released", "robust", "mpnet")]
+    wanted += [(*point, 1, "") for point in smaller]
+    wanted += [(domain, "all", seed, "plain") for seed in range(3) for domain in LARGEST]
+    wanted += [("dailydialog", "all", seed, variant) for seed in (3, 4) for variant in ("", "plain")]
+    return list(dict.fromkeys([*wanted, *(("dailydialog", "all", seed, "robust") for seed in (1, 2))]))
 
 
-def name_of(domain, size, seed, disentangled):
+def name_of(domain, size, seed, variant):
     """The name of a training."""
-    return f"{domain}-{size}{'' if disentangled else '-plain'}-seed{seed}"
+    return f"{domain}-{size}{variant and '-'}{variant}-seed{seed}"
 
 
 def chosen(domain, size, seed, settings):
@@ -74,6 +93,14 @@ def chosen(domain, size, seed, settings):
         order = np.random.default_rng(seed).permutation(len(train))[:size]
         train = [train[i] for i in sorted(order)]
     return list(train), list(dev), list(test)
+
+
+def checked(encoder):
+    """Return the folder or Hub id of all-mpnet-base-v2; a folder must hold the weights that the Hub has."""
+    weights = Path(encoder) / "model.safetensors"
+    if weights.exists() and hashlib.sha256(weights.read_bytes()).hexdigest() != MPNET:
+        raise SystemExit(f"{weights} is another file than the Hub's: expected sha256 {MPNET}")
+    return encoder
 
 
 def measure(slm, dev, settings):
@@ -104,10 +131,11 @@ def main():
     parser = argparse.ArgumentParser(description="recipe paper on training sets of growing size")
     parser.add_argument("--only", nargs="+", default=[""], help="trainings whose name has one of these in it")
     parser.add_argument("--list", action="store_true", help="say what there is and what is missing, and do nothing")
+    parser.add_argument("--mpnet", default=VARIANTS["mpnet"][2], help="folder or Hub id of all-mpnet-base-v2")
     args, settings = parser.parse_args(), profile("public")
     OUT.mkdir(parents=True, exist_ok=True)
-    for domain, size, seed, disentangled in plan():
-        name = name_of(domain, size, seed, disentangled)
+    for domain, size, seed, variant in plan():
+        name = name_of(domain, size, seed, variant)
         result, lock = OUT / f"{name}.json", ROOT / "build" / "curve" / f"{name}.lock"
         if args.list:
             print("done   " if result.exists() else "missing", name)
@@ -122,14 +150,18 @@ def main():
         started = time.process_time()
         try:
             train, dev, _ = chosen(domain, size, seed, settings)
-            recipe = recipes.get("paper", epochs=EPOCHS, disentangled=disentangled)
-            recipe = recipes.replace(recipe, keep="best")
-            slm = fit(train, dev, lock.with_suffix(""), recipe, seed, settings.encoder, progress=False)
+            of, epochs, encoder = VARIANTS[variant]
+            recipe = recipes.get(of, epochs, disentangled=variant != "plain")
+            recipe = recipe if of == "released" else recipes.replace(recipe, keep="best")
+            where = checked(args.mpnet) if variant == "mpnet" else encoder
+            slm = fit(train, dev, lock.with_suffix(""), recipe, seed, where, progress=False)
             row, scores = measure(slm, dev, settings)
         finally:
             lock.unlink()
-        about = {"domain": domain, "size": size, "contexts": len(train), "seed": seed, "disentangled": disentangled}
-        kept = {key: slm.provenance[key] for key in ("fingerprint", "train_hash", "dev_hash", "kept", "d_min", "d_max")}
+        about = {"domain": domain, "size": size, "contexts": len(train), "seed": seed, "variant": variant}
+        about |= {"recipe": of, "encoder": encoder}
+        kept = {key: slm.provenance[key] for key in ("fingerprint", "train_hash", "dev_hash", "d_min", "d_max")}
+        kept["kept"] = slm.provenance.get("kept")  # released keeps the last epoch of each stage
         gzip = {"method": "gzip", "mtime": 0}
         scores.to_csv(OUT / f"{name}.csv.gz", index=False, float_format="%.4g", compression=gzip)
         row = about | kept | row | {"seconds": round(time.process_time() - started), "curves": slm.provenance["curves"]}
