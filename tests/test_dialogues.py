@@ -65,6 +65,7 @@ def test_apart_compares_utterances_of_more_than_four_words_without_case_and_punc
     assert apart([*clean, *shared], [RATED, dialogue, daily(4, turn="is there any soup left today")]) == clean
 
 
+@needs_data
 def test_apart_leaves_out_the_whole_conversation(monkeypatch):
     """Also where only another part of it was chosen."""
     shared = public("convai2", "convai2-valid/5", "What do you do?", reply="My aunt ran a small inn")
