@@ -96,7 +96,7 @@ def _apart(table, reserved, near):
 
 def describe(train, dev, recipe, seed, encoder, extra=None):
     """Return everything that decides a training; its ``fingerprint`` (sha256) identifies it on this kind of machine."""
-    from dre.slm.model import native_bf16
+    from dre.slm.encoder import native_bf16
 
     found = decisive(hashes(train, dev, extra), recipe, seed, encoder) | {"bf16": native_bf16()}
     versions = {"python": platform.python_version(), "dre": dre.__version__}
