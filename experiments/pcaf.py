@@ -34,7 +34,7 @@ from torch import nn
 from transformers import get_linear_schedule_with_warmup
 
 from dre import ratings
-from dre.dialogues import Context, apart, pairs, parallel
+from dre.dialogues import Context, pairs, parallel, without_overlap
 from dre.errors import DreError
 from dre.profile import profile
 from dre.slm import SLM, arrays, pcaf
@@ -165,7 +165,7 @@ def ideas(name):
     tables = ratings.translated(name)
     best = tables["en"].groupby("context_id", sort=False)["human"].idxmax()
     contexts = [Context(name, str(i), "train", tables["en"]["context"][i]) for i in best]
-    kept = [int(context.id) for context in apart(contexts, ratings.held_out(TESTS))]
+    kept = [int(context.id) for context in without_overlap(contexts, ratings.rated_tables(TESTS))]
     found = [tuple((table["context"][i], table["response"][i]) for table in tables.values()) for i in kept]
     return [Idea(versions) for versions in found], len(best) - len(kept)
 

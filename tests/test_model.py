@@ -9,7 +9,8 @@ from sentence_transformers import SentenceTransformer
 
 from dre.dialogues import load, pairs
 from dre.errors import DreError
-from dre.slm import SLM, encoder as reading, recipes
+from dre.slm import SLM, recipes
+from dre.slm import encoder as reading
 from dre.slm.encoder import keep_end, load_encoder
 
 

@@ -52,7 +52,7 @@ def test_fed_turns_are_taken_from_the_dialogue_they_share_an_id_with():
         assert dialogues.loc[one.context_id, "turns"][: len(said) - 1] == said[:-1]
     assert not any(turn.startswith(("User:", "System:")) for said in dialogues["turns"] for turn in said)
     assert turns["ratings"].map(len).eq(5).all()
-    assert [len(table) for table in ratings.held_out(["fed-turn", "topicalchat-usr"])] == [375, 360, 125]
+    assert [len(table) for table in ratings.rated_tables(["fed-turn", "topicalchat-usr"])] == [375, 360, 125]
 
 
 def test_every_quality_of_fed_has_its_five_raters_and_the_recorded_judge_its_ratings():

@@ -9,7 +9,7 @@ from dre.report import check_output, own_output, signature, write, write_summary
 
 CONTEXTS = (
     "JSONL with id, context (turns) and, if there are any, positive_responses, adversarial_negative_responses; or "
-    "NAME:SPLIT such as convai2-augmented:train; or a public pool: " + ", ".join(dialogues.CONTEXTS)
+    "NAME:SPLIT such as convai2-augmented:train; or a public pool: " + ", ".join(dialogues.PUBLIC)
 )
 
 
@@ -59,9 +59,9 @@ def generate(args):
     check_output(args.output, (".jsonl",), args.contexts)
     if args.rejected:
         check_output(args.rejected, (".jsonl",), args.contexts, args.output)
-    contexts, public = algorithm.named(args.contexts), args.contexts in dialogues.CONTEXTS
+    contexts, public = algorithm.named(args.contexts), args.contexts in dialogues.PUBLIC
     if public:  # a set to train on is held apart from what models are tested on
-        contexts = dialogues.apart(contexts, ratings.held_out())
+        contexts = dialogues.without_overlap(contexts, ratings.rated_tables())
     if args.sample is not None:
         contexts = random.Random(args.seed).sample(contexts, min(args.sample, len(contexts)))
     judge, checker = judging.open_from(args), None

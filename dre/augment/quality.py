@@ -11,7 +11,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from dre import readers, stats
 from dre.classification import choose_threshold, correct, length_only, response_only
-from dre.dialogues import apart, pairs
+from dre.dialogues import pairs, without_overlap
 from dre.errors import DreError
 from dre.report import replace
 
@@ -56,18 +56,18 @@ MEASURES = (*(f"{name}_{kind}" for name in OF_KINDS for kind in ("positive", "ad
             "distinct_2", "leaked")  # fmt: skip
 
 
-def report(sets, held_out=None, at_most=1000, n=1000, seed=0):
+def report(sets, reserved=None, at_most=1000, n=1000, seed=0):
     """Return the measures of sets (name -> contexts), one row per set; of more than `at_most` contexts a sample.
 
-    ``held_out`` (name -> records) is what the set of that name must share no utterance with, as `dre.dialogues.apart`
-    takes it.
+    ``reserved`` (name -> records) is what the set of that name must share no utterance with, as
+    `dre.dialogues.without_overlap` takes it.
 
     Columns: ``set, contexts`` (in the set), ``measured`` (of those), and, in percent with ``_low`` and ``_high``, NaN
     where nothing can be measured: ``overlap``, the share of a response's content words that stand in its context;
     ``overlap_only, length_only, response_only``, the accuracy (50 is chance) of classifiers that see only that share,
     the length, the wording; ``self_bleu`` with the others of its kind and context as references; ``distinct_2``,
     distinct over all pairs of words in a context's responses; ``leaked``, the share of contexts whose
-    conversation has an utterance of more than four words that stands in a held-out record.
+    conversation has an utterance of more than four words that stands in a reserved record.
     """
     rows = []
     for name, contexts in sets.items():
@@ -77,14 +77,14 @@ def report(sets, held_out=None, at_most=1000, n=1000, seed=0):
         if len(used) > at_most:
             used = [used[i] for i in sorted(random.Random(seed).sample(range(len(used)), at_most))]
         row = {"set": name, "contexts": len(contexts), "measured": len(used)}
-        for measure, (owners, values) in _measured(used, (held_out or {}).get(name), seed).items():
+        for measure, (owners, values) in _measured(used, (reserved or {}).get(name), seed).items():
             found = stats.mean(100 * values, owners, n=n, seed=seed)
             row |= {measure: found["mean"], f"{measure}_low": found["low"], f"{measure}_high": found["high"]}
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _measured(contexts, held_out, seed):
+def _measured(contexts, reserved, seed):
     """Each of `MEASURES` -> (ids of contexts, values between 0 and 1)."""
     table, ids = pairs(contexts), [context.context_id for context in contexts]
     owners, kind = table["context_id"].to_numpy(), table["kind"]
@@ -97,8 +97,8 @@ def _measured(contexts, held_out, seed):
         found[f"{name}_positive"] = owners, np.where(kind == "p", values, np.nan)
         found[f"{name}_adversarial"] = owners, np.where(kind == "a", values, np.nan)
     found["distinct_2"] = ids, np.array([distinct(context) for context in contexts])
-    clean = {context.context_id for context in apart(contexts, held_out or [], near=None)}
-    found["leaked"] = ids, np.array([np.nan if held_out is None else float(id not in clean) for id in ids])
+    clean = {context.context_id for context in without_overlap(contexts, reserved or [], near=None)}
+    found["leaked"] = ids, np.array([np.nan if reserved is None else float(id not in clean) for id in ids])
     return {name: found[name] for name in MEASURES}
 
 
