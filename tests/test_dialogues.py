@@ -65,15 +65,18 @@ def test_without_overlap_compares_utterances_of_more_than_four_words_without_cas
     assert without_overlap([*clean, *shared], [RATED, dialogue, daily(4, turn="is there any soup left today")]) == clean
 
 
-@needs_data
 def test_without_overlap_leaves_out_the_whole_conversation(monkeypatch):
     """Also where only another part of it was chosen."""
     shared = public("convai2", "convai2-valid/5", "What do you do?", reply="My aunt ran a small inn")
     later, other = (public("convai2", f"convai2-valid/{line}", "Is it hard?") for line in (6, 8))
     said = {"c1/3": "Where did you learn to cook so well?", "c1/4": "Hm.", "c2/3": "Hm."}
     chat = [public("topicalchat", f"topicalchat-test_freq/{id}", turn) for id, turn in said.items()]
-    sources = {"convai2-valid": [shared, later, other], "topicalchat-test_freq": chat}
-    monkeypatch.setattr(dialogues, "contexts", sources.get)
+    whole = {f"convai2-valid/{i}": "one" for i in (4, 5, 6)} | {f"convai2-valid/{i}": "two" for i in (7, 8)}
+    whole |= {one.id: one.id.rpartition("/")[0] for one in chat}
+    turns = {one.id: (("", "", *one.turns), *one.positives, "") for one in (shared, later, other, *chat)}
+    histories = {id: (conversation, *turns.get(id, (("Hm.",), "So.", ""))) for id, conversation in whole.items()}
+    named = {name: {id: one for id, one in histories.items() if id.startswith(name)} for name in dialogues.PUBLIC}
+    monkeypatch.setattr(dialogues, "histories", named.get)
     assert without_overlap([shared, later, other, *chat], RATED) == [other, chat[2]]
     assert without_overlap([later, other, *chat[1:]], RATED) == [other, chat[2]]
 
@@ -98,11 +101,11 @@ def test_without_overlap_knows_a_rated_context_in_edited_words():
 )
 def test_a_record_that_does_not_fit_is_named_by_file_and_line(tmp_path, monkeypatch, change, reason):
     own = public("convai2", "convai2-valid/5", "What do you do?")
-    good = {"id": own.id, "request": "paper", "context_sha256": dialogues.context_sha256(own.turns)}
+    good = {"id": own.id, "split": "train", "request": "paper", "context_sha256": dialogues.context_sha256(own.turns)}
     good |= {"positive_responses": ["I bake."] * 5, "adversarial_negative_responses": ["No."] * 5}
     file = tmp_path / "more.jsonl"
     monkeypatch.setattr(dialogues, "repository_file", lambda *names: file)
-    monkeypatch.setattr(dialogues, "contexts", lambda name: [own])
+    monkeypatch.setattr(dialogues, "public_contexts", lambda name: [own])
     file.write_text(json.dumps(good) + "\n", encoding="utf-8")
     assert load("convai2-augmented", "paper")[0].adversarials == ("No.",) * 5
     file.write_text(json.dumps(good) + "\n" + json.dumps(good | change) + "\n", encoding="utf-8")

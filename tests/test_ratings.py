@@ -98,7 +98,7 @@ def test_graded_pairs_are_the_texts_that_were_graded_and_conversations_are_whole
 
 def test_graded_pairs_of_other_texts_are_refused(monkeypatch):
     known, replies = ratings._training_texts()
-    changed = {id: (conversation, (*turns[:-1], "Something else.")) for id, (conversation, turns) in known.items()}
+    changed = {id: (one, (*turns[:-1], "Something else."), *of) for id, (one, turns, *of) in known.items()}
     with monkeypatch.context() as patch, pytest.raises(DreError, match="not the texts that were graded"):
         patch.setattr(ratings, "_training_texts", lambda: (changed, replies))
         ratings.graded()
