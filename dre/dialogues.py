@@ -4,9 +4,9 @@ import hashlib
 import json
 import random
 import re
-from bisect import bisect
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,9 @@ SPLITS = {
     "convai2-augmented": ("train", "test", "paper", "balanced"),
     "topicalchat-augmented": ("train", "test", "paper", "balanced"),
 }
-CONTEXTS = ("convai2-valid", "topicalchat-valid_freq", "topicalchat-test_freq")
+#: conversations without adversarial responses: the set and the domain of their contexts
+PUBLIC = {"convai2-valid": ("convai2", "persona")}
+PUBLIC |= dict.fromkeys(("topicalchat-valid_freq", "topicalchat-test_freq"), ("topicalchat", "topical"))
 POOLS = {"convai2-augmented": "convai2-valid", "topicalchat-augmented": "topicalchat-valid_freq"}
 VERSIONS = ("original", "paraphrase", "es", "zh")  # of the embedded corpus: English in other words, Spanish, Chinese
 TURNS = 3  # of a public context: the last utterance before it, the reply to that, the utterance to answer
@@ -41,8 +43,7 @@ class Context:
     """A dialogue context (turns, oldest first) and its labelled responses.
 
     ``positives`` fit; ``adversarials`` share words but do not fit; ``randoms`` come from other contexts. ``id`` is that
-    of the source, ``split`` train, dev or test, ``domain`` daily, persona or topical; ``facts`` is the persona or
-    knowledge that the speaker was given, empty where there is none.
+    of the source, ``split`` train, dev or test, ``domain`` daily, persona or topical; ``facts`` the speaker's persona.
     """
 
     set: str
@@ -113,13 +114,12 @@ def load(name, split):
         return [context for part in split.split("+") for context in load(name, part)]
     if split not in SPLITS.get(name, ()):
         raise DreError(f"no split {split!r} of a data set {name!r}: use one of {SPLITS}")
-    if split in REQUESTS:
+    if split in REQUESTS or name in POOLS:
         return _written(name, split)
-    if name.startswith("dailydialog++"):
-        file, key = (f"dataset/{split}.json", "id") if name == "dailydialog++" else ("data_positives.json", "dialog_id")
-        return [_context(record, name, str(record[key]), split) for record in read_jsonl(fetch(file))]
-    found = _mini() if name == "mini" else _augmented(name)
-    return [context for context in found if context.split == split]
+    if name == "mini":
+        return [context for context in _mini() if context.split == split]
+    file, key = (f"dataset/{split}.json", "id") if name == "dailydialog++" else ("data_positives.json", "dialog_id")
+    return [_context(record, name, str(record[key]), split) for record in read_jsonl(fetch(file))]
 
 
 def parallel(split):
@@ -137,35 +137,46 @@ def parallel(split):
     return {"original": original} | found
 
 
-def contexts(name):
-    """Return the public contexts `name` (one of `CONTEXTS`): three turns, their original reply as the one positive."""
-    return _convai2() if name == "convai2-valid" else _topical_chat(name)
+def public_contexts(name):
+    """Return contexts of one of `PUBLIC`: the last three turns before a reply, which is their one positive."""
+    set, domain = PUBLIC[name]
+    return [
+        Context(set, id, "train", turns[-TURNS:], (reply,), domain=domain, facts=facts)
+        for id, (_, turns, reply, facts) in histories(name).items()
+        if len(turns) >= TURNS
+    ]
 
 
+@cache  # several read them, one after the other
 def histories(name):
-    """Return whole public conversations, `name` being one of `CONTEXTS`: id -> (conversation, turns before, reply).
+    """Return whole conversations of one of `PUBLIC`: context id -> (conversation, all turns before, reply, facts).
 
-    The id is that of a context, which shows the last three turns; here the first replies of a conversation have one,
-    too. ``conversation`` is the same for all replies of one. In ConvAI2 one speaker's turns and the replies alternate.
+    ``conversation`` is the id that all replies of one share, the first ones among them, which make no context. ConvAI2
+    has a persona (``facts``) and the last utterance on each line, separated by tabs, and the reply in a second file;
+    consecutive lines with one persona are one conversation.
     """
-    if name != "convai2-valid":
-        return {
-            f"{name}/{conversation}/{k}": (f"{name}/{conversation}", tuple(messages[:k]), messages[k])
-            for conversation, messages in _messages(name).items()
-            for k in range(1, len(messages))
-        }
-    found, said = {}, []
-    for i, (earlier, persona, last, reply) in enumerate(_persona_lines()):
-        if earlier != persona:
-            start, said = i, []
-        said.append(last)
-        found[f"{name}/{i}"] = f"{name}/{start}", tuple(said), reply
-        said.append(reply)
+    found, conversation, before, said = {}, "", None, []
+    if name == "convai2-valid":
+        replies = [line.strip() for line in read_lines(fetch("no_cands_target.txt"))]
+        for i, line in enumerate(read_lines(fetch("no_cands_source.txt"))):
+            *persona, last = line.rstrip("\r").split("\t")
+            if persona != before:
+                conversation, before, said = f"{name}/{i}", persona, []
+            said.append(last.strip())
+            facts = "\n".join(fact.strip() for fact in persona)
+            found[f"{name}/{i}"] = conversation, tuple(said), replies[i], facts
+            said.append(replies[i])
+        return found
+    file = fetch(f"conversations/{name.removeprefix('topicalchat-')}.json")
+    for id, record in json.loads(file.read_bytes()).items():
+        said = [turn["message"].strip() for turn in record["content"]]
+        for k in range(1, len(said)):
+            found[f"{name}/{id}/{k}"] = f"{name}/{id}", tuple(said[:k]), said[k], ""
     return found
 
 
-def apart(chosen, held_out, near=NEAR):
-    """Return the chosen contexts whose whole conversation repeats nothing of `held_out`.
+def without_overlap(chosen, reserved, near=NEAR):
+    """Return the chosen contexts whose whole conversation repeats nothing of what is `reserved`.
 
     Turns **and replies** (of every kind) of the chosen are compared, and what one part of a conversation repeats leaves
     out the whole (`conversations`), also where only another part of it was chosen. It repeats what it shares an
@@ -173,47 +184,41 @@ def apart(chosen, held_out, near=NEAR):
     differently; and a rated context of which it holds the share `near` of the word trigrams, each weighted by the
     logarithm of how rare it is: DailyDialog has dialogues twice, in edited words. With ``near=None`` only shared
     utterances count, and the first line of a conversation of ConvAI2 goes with the one before: so was left out what the
-    first recorded models did not learn from. `held_out` is a table of rated responses (turns and responses count), an
+    first recorded models did not learn from. `reserved` is a table of rated responses (turns and responses count), an
     iterable of Context (turns count), or an iterable of both.
     """
-    held_out = [held_out] if isinstance(held_out, pd.DataFrame) else list(held_out)
-    sources = {context.context_id.split("/")[0] for context in chosen}
-    public = [context for name in CONTEXTS if name in sources for context in contexts(name)]
+    reserved = [reserved] if isinstance(reserved, pd.DataFrame) else list(reserved)
     of = conversations((context.context_id for context in chosen), late=near is None)
-    said = defaultdict(dict)
+    sources = {context.context_id.split("/")[0] for context in chosen}
+    public = [context for name in PUBLIC if name in sources for context in public_contexts(name)]
+    texts = defaultdict(dict)  # of each conversation
     for context in [*public, *chosen]:
-        texts = (*context.turns, *context.positives, *context.adversarials, *context.randoms)
-        said[of(context.context_id)].update(dict.fromkeys(texts))
-    seen = set(_long(_utterances(held_out)))
-    shared = {conversation for conversation, texts in said.items() if not seen.isdisjoint(_long(texts))}
+        own = (*context.turns, *context.positives, *context.adversarials, *context.randoms)
+        texts[of(context.context_id)].update(dict.fromkeys(own))
+    seen = set(_long(_utterances(reserved)))
+    shared = {conversation for conversation, own in texts.items() if not seen.isdisjoint(_long(own))}
     if near is not None:
-        rated = [turns for record in held_out if isinstance(record, pd.DataFrame) for turns in _turns(record)]
-        shared |= _near(said, rated, near)
+        rated = [turns for record in reserved if isinstance(record, pd.DataFrame) for turns in _turns(record)]
+        shared |= _near(texts, rated, near)
     return [context for context in chosen if of(context.context_id) not in shared]
 
 
 def conversations(ids, late=False):
     """Return a function of a context id that returns the id of its conversation, for these `ids` and their like.
 
-    In ``convai2-valid/<line>`` the consecutive lines with one persona are one, named by the first; in
-    ``topicalchat-.../<conversation>/<turn>`` the conversation; elsewhere each context is. With `late` the first line of
-    a conversation goes with the one before (see `apart`).
+    Of contexts of `PUBLIC` it is that of `histories`; elsewhere each context is one. With `late` the first line of a
+    conversation of ConvAI2 goes with the one before (see `without_overlap`).
     """
-    starts = []
-    if any(id.startswith("convai2-valid/") for id in ids):
-        starts = [i for i, (earlier, persona, *_) in enumerate(_persona_lines()) if earlier != persona]
-        starts = [0, *(start + 1 for start in starts)] if late else starts
-
-    def conversation(id):
-        source, _, rest = id.partition("/")
-        if source == "convai2-valid":
-            return f"{source}/{starts[bisect(starts, int(rest)) - 1]}"
-        return f"{source}/{rest.rpartition('/')[0]}" if source in CONTEXTS else id
-
-    return conversation
+    found, sources = {}, {id.partition("/")[0] for id in ids}
+    for name in sources.intersection(PUBLIC):
+        own = {id: conversation for id, (conversation, *_) in histories(name).items()}
+        if late and name == "convai2-valid":
+            own = dict(zip(own, [*own.values()][:1] + [*own.values()]))
+        found |= own
+    return lambda id: found.get(id, id)
 
 
-def _near(said, rated, share):
+def _near(texts, rated, share):
     """The conversations (of id -> texts) that hold at least this `share` of the trigrams of a rated context."""
     from sklearn.feature_extraction.text import CountVectorizer
 
@@ -222,12 +227,12 @@ def _near(said, rated, share):
     rated = [text for text in map("\n".join, sorted(set(rated))) if len(set(words(text))) >= TRIGRAMS]
     if not rated:
         return set()
-    has = trigrams.fit_transform([*map("\n".join, said.values()), *rated])
+    has = trigrams.fit_transform([*map("\n".join, texts.values()), *rated])
     rarity = np.log(has.shape[0] / has.sum(axis=0).A1)
-    wanted = has[len(said) :].multiply(rarity).tocsr()
-    held = (has[: len(said)] @ wanted.T).tocoo()  # conversations x rated contexts
+    wanted = has[len(texts) :].multiply(rarity).tocsr()
+    held = (has[: len(texts)] @ wanted.T).tocoo()  # conversations x rated contexts
     near = held.row[held.data >= share * wanted.sum(axis=1).A1[held.col]]
-    ids = list(said)
+    ids = list(texts)
     return {ids[row] for row in near}
 
 
@@ -270,68 +275,27 @@ def _mini():
     return found
 
 
-def _augmented(name):
-    """Join the recorded responses of Algorithm 1 with the public contexts that their ids name."""
-    public = {context.id: context for context in contexts(POOLS[name])}
-    recorded = read_jsonl(repository_file("recorded", "claude-2026-11", "augmented.jsonl"))
-    known = [(public[record["id"]], record) for record in recorded if record["id"] in public]
-    return [replace(own, set=name, split=record["split"], **_responses(record)) for own, record in known]
-
-
-def _written(name, request):
-    """Join what was written on a request with the public contexts; a record that does not fit is a DreError."""
+def _written(name, split):
+    """Join what a model wrote with the public contexts that its ids name; a record that does not fit is a DreError."""
+    requested = split in REQUESTS
+    file = "augmented_more.jsonl" if requested else "augmented.jsonl"
+    file, found = repository_file("recorded", "claude-2026-11", file), []
     if name == "dailydialog++":
         public = load("dailydialog++-positives", "train")
     else:
-        public = [replace(context, set=name, positives=()) for context in contexts(POOLS[name])]
-    public, found = {context.context_id: context for context in public}, []
-    file = repository_file("recorded", "claude-2026-11", "augmented_more.jsonl")
+        public = [replace(context, set=name, positives=()) for context in public_contexts(POOLS[name])]
+    public = {context.context_id: context for context in public}
     for line, record in enumerate(read_jsonl(file), 1):
-        if record.get("request") not in REQUESTS:
+        if requested and record.get("request") not in REQUESTS:
             raise DreError(f"{file}:{line}: request {record.get('request')!r}, expected one of {', '.join(REQUESTS)}")
         own = public.get(record["id"])
-        if own is None or record["request"] != request:  # of another set, or another request
+        if own is None or record["request" if requested else "split"] != split:  # of another set, or another split
             continue
         if context_sha256(own.turns) != record["context_sha256"]:
             raise DreError(f"{file}:{line}: {own.context_id} is another context here: run `dre data fetch` again")
-        own = replace(own, **{kind: texts or getattr(own, kind) for kind, texts in _responses(record).items()})
+        written = {kind: texts or getattr(own, kind) for kind, texts in _responses(record).items()}
+        own = replace(own, split=record["split"], **written)
         if min(len(own.positives), len(own.adversarials)) < 5:
             raise DreError(f"{file}:{line}: {own.context_id} has fewer than five responses of a kind")
         found.append(own)
-    return found
-
-
-def _convai2():  # ids: convai2-valid/<line of the reply, from 0>
-    """Read ConvAI2 validation: the persona and the last utterance, separated by tabs; the replies in a second file.
-
-    Consecutive lines with one persona are one conversation; its first line has no utterance before it and is left out.
-    """
-    lines, found = _persona_lines(), []
-    for i in range(1, len(lines)):
-        (_, _, before, answer), (earlier, persona, last, reply) = lines[i - 1], lines[i]
-        if earlier == persona:
-            about = {"domain": "persona", "facts": "\n".join(fact.strip() for fact in persona)}
-            found.append(Context("convai2", f"convai2-valid/{i}", "train", (before, answer, last), (reply,), **about))
-    return found
-
-
-def _persona_lines():
-    """Return of each line of ConvAI2 the persona of the line before it, its own, its last utterance and the reply."""
-    sources = [line.rstrip("\r").split("\t") for line in read_lines(fetch("no_cands_source.txt"))]
-    replies = [line.strip() for line in read_lines(fetch("no_cands_target.txt"))]
-    personas = [None, *(persona for *persona, _ in sources)]
-    return [(personas[i], personas[i + 1], one[-1].strip(), replies[i]) for i, one in enumerate(sources)]
-
-
-def _messages(name):
-    conversations = json.loads(fetch(f"conversations/{name.removeprefix('topicalchat-')}.json").read_bytes())
-    return {id: [turn["message"].strip() for turn in record["content"]] for id, record in conversations.items()}
-
-
-def _topical_chat(name):  # ids: <name>/<conversation>/<turn of the reply>
-    found = []
-    for conversation, messages in _messages(name).items():
-        for k in range(TURNS, len(messages)):
-            turns, reply = tuple(messages[k - TURNS : k]), (messages[k],)
-            found.append(Context("topicalchat", f"{name}/{conversation}/{k}", "train", turns, reply, domain="topical"))
     return found

@@ -24,9 +24,9 @@ def reference_based(items, encoder, itself=False):
     """Score each response against its reference: ``pair_id`` and one column for each of `COLUMNS`.
 
     ``items`` has ``pair_id``, ``response`` and ``reference`` (str, or None); where nothing can be compared scores are
-    NaN, and where a response is its own reference, too, unless ``itself``. ``encoder``, a ``SentenceTransformer`` such
-    as ``dre.slm.model.load_encoder("minilm", 512)``, gives the word vectors, and the states of BERTScore, whose authors
-    use roberta-large: encoders are not comparable.
+    NaN, and where a response is its own reference, too, unless ``itself``. ``encoder``, of
+    `dre.slm.encoder.load_encoder`, gives the word vectors, and the states of BERTScore, whose authors use
+    roberta-large: encoders are not comparable.
     """
     texts = [[one.strip() if isinstance(one, str) else "" for one in items[name]] for name in ("response", "reference")]
     scored = [bool(a and b and (itself or a != b)) for a, b in zip(*texts)]

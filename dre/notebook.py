@@ -1,5 +1,6 @@
 """What every notebook begins with (the cell after its parameters): `setup` returns the `Book` of its results."""
 
+import io
 import json
 import sys
 import warnings
@@ -89,13 +90,14 @@ class Book:
         """
         import matplotlib.pyplot as plt
 
-        self.profile.figures.mkdir(parents=True, exist_ok=True)
-        png, pdf = (self.profile.figures / f"{name}.{ending}" for ending in ("png", "pdf"))
-        fig.savefig(png, bbox_inches="tight", dpi=160, metadata={"Software": None})
-        fig.savefig(pdf, bbox_inches="tight", metadata={"CreationDate": None, "Producer": None, "Creator": None})
+        paths = [self.profile.figures / f"{name}.{ending}" for ending in ("png", "pdf")]
+        for path, dates in zip(paths, (["Software"], ["CreationDate", "Producer", "Creator"])):
+            how = {"bbox_inches": "tight", "dpi": 160, "metadata": dict.fromkeys(dates)}
+            fig.savefig(picture := io.BytesIO(), format=path.suffix[1:], **how)
+            replace(path, picture.getvalue())
         plt.close(fig)
-        self._register("figure", name, caption, [png, pdf])
-        return _Picture(name, png.read_bytes())
+        self._register("figure", name, caption, paths)
+        return _Picture(name, paths[0].read_bytes())
 
     def not_run(self, what, why):
         """Say here and on the report page that `what` was not run, and why."""

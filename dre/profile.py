@@ -16,7 +16,7 @@ Split = tuple[StrictStr, StrictStr]  # name and split, as `dre.dialogues.load` t
 class TrainingSet(BaseModel, extra="forbid", frozen=True):
     """One set an SLM is trained, tuned and tested on.
 
-    Where train and dev are the same contexts, the share ``held_out`` of them is kept from training for thresholds.
+    Where train and dev are the same contexts, the share ``dev_share`` of them is kept from training for thresholds.
     """
 
     key: StrictStr
@@ -24,7 +24,7 @@ class TrainingSet(BaseModel, extra="forbid", frozen=True):
     train: Split
     dev: Split
     test: Split
-    held_out: float = Field(0.0, ge=0, lt=1)
+    dev_share: float = Field(0.0, ge=0, lt=1)
 
 
 class Sources(BaseModel, extra="forbid", frozen=True):

@@ -8,7 +8,7 @@ import re
 import pandas as pd
 
 from dre import recording
-from dre.dialogues import CONTEXTS, KINDS, context_sha256, contexts, conversations, histories, load
+from dre.dialogues import KINDS, PUBLIC, TURNS, context_sha256, conversations, histories, load
 from dre.errors import DreError
 from dre.fetch import fetch, read_jsonl, repository_file
 
@@ -124,8 +124,8 @@ def _check_shown(name, *tables):
         recording.check(recording.folder(name), row["pair_id"], row)
 
 
-def held_out(names=tuple(RATED)):
-    """Return the tables that training must be apart from (`dre.dialogues.apart`): of FED its whole dialogues, too."""
+def rated_tables(names=tuple(RATED)):
+    """Return the tables that training must share no utterance with: rated sets, of FED its whole dialogues, too."""
     return [*map(rated, names), *([fed_dialogues()] if "fed-turn" in names else [])]
 
 
@@ -148,19 +148,18 @@ def training_scores(name=NAME):
     response_id, score`` (0-5), ``domain``. A response id is that of the record the text comes from (a pair id, or a
     context id whose reply it is), or ``generic-<number>``.
     """
-    _, replies = _training_texts()
-    labelled = load("dailydialog++", "dev") + load("dailydialog++-positives", "train")
-    public = contexts("convai2-valid") + contexts("topicalchat-valid_freq")
-    known = {context.context_id: context for context in labelled + public}
+    known, replies = _training_texts()
     generic, rows = {}, []
     for record in read_jsonl(repository_file("recorded", name, "training_scores.jsonl")):
-        context, response_id = known[record["context"]], record["response"]
-        response = record["text"] if response_id == "generic" else replies[response_id]
+        id, response_id = record["context"], record["response"]
+        _, turns, set, domain = known[id]
+        turns, response = turns[-TURNS:] if id.partition("/")[0] in PUBLIC else turns, replies.get(response_id)
         if response_id == "generic":
+            response = record["text"]
             response_id = f"generic-{generic.setdefault(response, len(generic))}"
-        _check(record, context.turns, response)
-        ids = (f"{context.context_id} <- {response_id}", context.context_id, context.set)
-        rows.append((*ids, context.turns, response, response_id, float(record["score"]), context.domain))
+        _check(record, turns, response)
+        pair_id, score = f"{id} <- {response_id}", float(record["score"])
+        rows.append((pair_id, id, set, turns, response, response_id, score, domain))
     columns = ["pair_id", "context_id", "set", "context", "response", "response_id", "score", "domain"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -168,18 +167,18 @@ def training_scores(name=NAME):
 def graded(name=NAME):
     """Return the recorded LLM-only scores of responses of ten kinds to training contexts, joined with their texts.
 
-    One row per pair: 5,468 on 696 contexts of 1 to 17 turns. Columns ``context_id, conversation`` (the unit to hold
-    out: contexts of one ConvAI2 or Topical-Chat conversation share it), ``set, context`` (tuple of turns, of a
-    conversation also those before the last three), ``response, kind, score`` (0-5), ``held_out``: a fifth of the
-    conversations, that nothing is trained on (decided by their ids alone). Kinds: good, bland, off,
-    contradicts, garbled (written for the purpose); reference, retrieved, random; truncated (the first words of a
+    One row per pair: 5,468 on 696 contexts of 1 to 17 turns. Columns ``context_id, conversation`` (the unit to keep
+    from training: contexts of one ConvAI2 or Topical-Chat conversation share it), ``set, context`` (tuple of turns, of
+    a conversation also those before the last three), ``response, kind, score`` (0-5), ``for_choice``: a fifth of the
+    conversations, that nothing is trained on and SLMs are chosen by (decided by their ids alone). Kinds: good, bland,
+    off, contradicts, garbled (written for the purpose); reference, retrieved, random; truncated (the first words of a
     response), echo (a turn of the context). DreError where a text is not the one that was graded.
     """
     known, replies = _training_texts()
     rows = []
     for record in read_jsonl(repository_file("recorded", name, "graded.jsonl")):
         id, kind = record["context"], record["kind"]
-        conversation, turns = known[id]
+        conversation, turns, *_ = known[id]
         turns = turns[-record["turns"] :]
         if kind == "echo":
             response = turns[record["turn"]]
@@ -191,16 +190,16 @@ def graded(name=NAME):
         rows.append((id, conversation, id.partition("/")[0], turns, response, kind, float(record["score"])))
     columns = ["context_id", "conversation", "set", "context", "response", "kind", "score"]
     table = pd.DataFrame(rows, columns=columns)
-    return table.assign(held_out=table["conversation"].map(_is_held_out))
+    return table.assign(for_choice=table["conversation"].map(_is_for_choice))
 
 
-def held_out_conversations(name=NAME):
+def conversations_for_choice(name=NAME):
     """Return the ids of the graded conversations that nothing is trained on, a set."""
     ids = [record["context"] for record in read_jsonl(repository_file("recorded", name, "graded.jsonl"))]
-    return {conversation for conversation in map(conversations(ids), ids) if _is_held_out(conversation)}
+    return {conversation for conversation in map(conversations(ids), ids) if _is_for_choice(conversation)}
 
 
-def _is_held_out(conversation):
+def _is_for_choice(conversation):
     """A fifth of all conversations, by their ids alone."""
     return int(hashlib.sha256(conversation.encode()).hexdigest()[:8], 16) < 0.2 * 16**8
 
@@ -213,13 +212,14 @@ def _check(record, turns, response):
 
 
 def _training_texts():
-    """Return id -> (conversation, turns) of training contexts, and the texts of responses by their recorded ids."""
-    public = {id: found for source in CONTEXTS for id, found in histories(source).items()}
+    """Return id -> (conversation, turns, set, domain) of training contexts, and the texts of responses by their ids."""
     labelled = load("dailydialog++", "dev") + load("dailydialog++-positives", "train")
-    known = {id: (conversation, turns) for id, (conversation, turns, _) in public.items()}
-    known |= {context.context_id: (context.context_id, context.turns) for context in labelled}
+    known = {one.context_id: (one.context_id, one.turns, one.set, one.domain) for one in labelled}
     replies = {c.pair_id(k, i): text for c in labelled for k in KINDS for i, text in enumerate(c.responses(k))}
-    return known, replies | {id: reply for id, (_, _, reply) in public.items()}
+    for source in PUBLIC:
+        for id, (conversation, turns, reply, _) in histories(source).items():
+            known[id], replies[id] = (conversation, turns, *PUBLIC[source]), reply
+    return known, replies
 
 
 def ids_by_text(name):

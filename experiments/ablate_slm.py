@@ -18,7 +18,6 @@ import torch
 from dre import ratings, stats
 from dre.profile import profile, root
 from dre.slm import contexts, extra, load_or_train
-from dre.slm.data import held_out_grades
 from dre.slm.heads import cosines
 
 OUT = root() / "results" / "choices" / "ablations.csv"
@@ -51,9 +50,9 @@ def main():
     public = profile("public")
     train, dev, _ = contexts(public.sets[0], public.rated, filter=public.filter)
     more, recording = extra(public, dev), pd.concat([ratings.graded(name) for name in public.extra.graded])
-    held_out = pd.concat(held_out_grades(public.extra.graded)).rename(columns={"score": "human"})
+    for_choice = recording[recording["for_choice"]].rename(columns={"score": "human"})
     tables = {name: ratings.rated(name) for name in public.rated}
-    tables["held-out grades"] = held_out.assign(pair_id=range(len(held_out)))
+    tables["held-out grades"] = for_choice.assign(pair_id=range(len(for_choice)))
     key = public.sets[0].key
     models = [load_or_train(public, key, "graded", seed) for seed in public.seeds]
     papers = [load_or_train(public, key, "paper", seed) for seed in public.seeds]

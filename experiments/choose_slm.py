@@ -32,9 +32,10 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from dre import ratings, stats
-from dre.dialogues import Context, apart, pairs
+from dre.dialogues import pairs
 from dre.profile import profile
 from dre.slm import SLM, contexts, load_or_train
+from dre.slm.data import pairs_without_overlap
 from dre.slm.heads import GAP
 
 OUT = Path(__file__).resolve().parents[1] / "results" / "choices" / "slm.csv"
@@ -51,26 +52,19 @@ READINGS = {
 
 
 def data():
-    """Return tables by name: ``graded`` for training, ``held_out`` (with ``kind``), ``fed``, ``labelled`` held out.
+    """Return tables by name: ``graded`` for training, ``for_choice`` (with ``kind``), ``fed``, ``labelled`` held out.
 
     What shares a conversation with a rated set or a held-out context is not trained on. ``score`` of FED is the mean
     human rating.
     """
-    table, rated, public = ratings.graded(), ratings.held_out(), profile("public")
+    table, rated, public = ratings.graded(), ratings.rated_tables(), profile("public")
     train, dev, _ = contexts(public.sets[0], public.rated, filter=public.filter)
-    table = without_overlap(table, rated)
-    held_out = without_overlap(table[table["held_out"]], train)
-    more = without_overlap(ratings.training_scores(), [*rated, held_out])
-    found = {"graded": pd.concat([table[~table["held_out"]], more]), "held_out": held_out}
+    table = pairs_without_overlap(table, rated)
+    for_choice = pairs_without_overlap(table[table["for_choice"]], train)
+    more = pairs_without_overlap(ratings.training_scores(), [*rated, for_choice])
+    found = {"graded": pd.concat([table[~table["for_choice"]], more]), "for_choice": for_choice}
     found |= {"fed": ratings.rated("fed-turn").rename(columns={"human": "score"}), "labelled": pairs(dev, kinds="par")}
     return {name: one.assign(pair_id=range(len(one))) for name, one in found.items()}
-
-
-def without_overlap(table, reserved):
-    """The pairs of a table whose conversations share no utterance with what is reserved."""
-    rows = zip(table["set"], table["context_id"], table["context"], table["response"])
-    asked = [Context(set, id, "train", turns, (response,)) for set, id, turns, response in rows]
-    return table[table["context_id"].isin({context.id for context in apart(asked, reserved)})]
 
 
 def ordered(found, table):
@@ -100,16 +94,16 @@ def readings(slm, plain, given):
 
 def measured(given, parts):
     """Yield one row for each reading: correlations, and on FED the difference to the untrained encoder's likeness."""
-    held_out, fed, labelled = (given[name] for name in ("held_out", "fed", "labelled"))
-    own, kind = held_out["kind"].isin(PEOPLE).to_numpy(), labelled["kind"].to_numpy()
+    chosen_by, fed, labelled = (given[name] for name in ("for_choice", "fed", "labelled"))
+    own, kind = chosen_by["kind"].isin(PEOPLE).to_numpy(), labelled["kind"].to_numpy()
     for reading, of in parts.items():
         both = (pd.Series(one["fed"]) for one in (of, parts["as it was"]))
         gain = stats.compare(*both, fed["score"], fed["context_id"], permutations=1)
         yield {
             "reading": reading,
-            "graded": spearman(of["held_out"], held_out["score"]),
-            "graded_people": spearman(of["held_out"][own], held_out["score"][own]),
-            "graded_pairs": ordered(of["held_out"], held_out),
+            "graded": spearman(of["for_choice"], chosen_by["score"]),
+            "graded_people": spearman(of["for_choice"][own], chosen_by["score"][own]),
+            "graded_pairs": ordered(of["for_choice"], chosen_by),
             **{
                 f"auc_{name}": roc_auc_score(kind[kind != other] == "p", of["labelled"][kind != other])
                 for name, other in (("adversarial", "r"), ("random", "a"))
@@ -118,7 +112,7 @@ def measured(given, parts):
             "fed_less_untrained": gain["difference"],
             "fed_less_low": gain["low"],
             "fed_less_high": gain["high"],
-            "with_length": spearman(of["held_out"], held_out["response"].str.len()),
+            "with_length": spearman(of["for_choice"], chosen_by["response"].str.len()),
         }
 
 

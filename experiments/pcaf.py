@@ -8,6 +8,9 @@ DailyDialog-Zhao, PersonaChat-USR and FED turns. All of this was fixed before th
 Steadier scores: PCAF's first stage on the embedded parallel corpus, with and without alignment, and the default SLM
 trained on so that versions of a dialogue are told alike; what these say of the corpus's test pairs.
 
+It differs from print where nothing hangs on it or two cores do not do more: the encoder's mean over tokens for XLM-R's
+pooled output (Eq. 1), AdamW with a rate of its own for the MLP and a warm-up for Adam (`dre.slm.pcaf.Recipe`).
+
 Run ``python experiments/pcaf.py [profile]``: ``public`` (default; MiniLM, 17 minutes of one core a seed) or ``full``
 (XLM-RoBERTa-base, of the paper's kind, from the Hub; a GPU). It writes ``pcaf-<variant>-seed<k>`` (``pair_id`` and a
 score for each language, four digits) into results/<profile>/scores, and ``pcaf-parallel.npz`` into those of ``public``,
@@ -18,22 +21,25 @@ import argparse
 import copy
 import hashlib
 import json
+import math
 import random
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from torch import nn
+from transformers import get_linear_schedule_with_warmup
 
 from dre import ratings
-from dre.dialogues import Context, apart, pairs, parallel
+from dre.dialogues import Context, pairs, parallel, without_overlap
 from dre.errors import DreError
 from dre.profile import profile
 from dre.slm import SLM, arrays, pcaf
-from dre.slm.data import TRAINING
-from dre.slm.model import DEFAULT, native_bf16
+from dre.slm.data import DEFAULT, TRAINING
+from dre.slm.encoder import Reader, context_text, keep_end, load_encoder, native_bf16
 from dre.slm.scores import record_arrays
 from dre.slm.train import MAX_NORM, distinct, embed, groups
 
@@ -44,14 +50,124 @@ SEEDS = (0, 1, 2)
 STAGES = {True: ("align", "align-distil"), False: ("plain", "distil")}  # of a training with alignment, and without
 
 
+@dataclass(frozen=True)
+class Idea:
+    """A dialogue in parallel versions, each (turns, response); ``wrong``: a wrong response for each, where there is."""
+
+    versions: tuple
+    wrong: tuple = ()
+
+
+class PCAF:
+    """An encoder over context and response together (Eq. 1) with a three-layer MLP (Eq. 2); scores about 0 to 1."""
+
+    def __init__(self, encoder, recipe=None):
+        self.encoder, self.recipe, d = encoder, recipe or pcaf.Recipe(), encoder.get_embedding_dimension()
+        layers = (nn.Linear(d, d), nn.GELU(), nn.Linear(d, d // 2), nn.GELU(), nn.Linear(d // 2, 1))
+        self.head = nn.Sequential(*layers).to(encoder.device)
+
+    @classmethod
+    def untrained(cls, encoder="minilm", recipe=None, seed=0):
+        """Return a metric before training; ``encoder`` as for `load_encoder`, in print XLM-RoBERTa."""
+        torch.manual_seed(seed)
+        recipe = recipe or pcaf.Recipe()
+        return cls(load_encoder(encoder, recipe.max_seq_length), recipe)
+
+    def text(self, turns, response):
+        """Return the one text that is read: turns and response, joined; the end of it where it is too long."""
+        tokenizer = self.encoder.tokenizer
+        text = context_text((*turns, response), tokenizer.sep_token or "\n")
+        return keep_end(text, tokenizer, self.encoder.max_seq_length)
+
+    @torch.no_grad()
+    def features(self, pairs):
+        """Return v_r of Eq. 1 for a table with ``context`` (turns) and ``response``: (n, d), float32, on the CPU."""
+        texts = [self.text(*each) for each in zip(pairs["context"], pairs["response"])]
+        with torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=native_bf16()):
+            return Reader(self.encoder)(texts).cpu()
+
+    @torch.no_grad()
+    def score(self, pairs):
+        """Return s of Eq. 2 for the rows of a table, (n,); trained towards 1 (right) and 0 (wrong), not bounded."""
+        self.head.eval()
+        return self.head(self.features(pairs).to(self.encoder.device)).squeeze(-1).cpu().numpy()
+
+    def batch(self, ideas, wrong):
+        """Return v, v_bar, s, s_bar of ideas with these wrong responses, (B, V) each; a distinct text is read once."""
+        right = [[self.text(*version) for version in idea.versions] for idea in ideas]
+        other = [[self.text(turns, r) for (turns, _), r in zip(idea.versions, rs)] for idea, rs in zip(ideas, wrong)]
+        texts, place = distinct(text for rows in (right, other) for row in rows for text in row)
+        index = torch.tensor([[[place[text] for text in row] for row in rows] for rows in (right, other)])
+        with torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=native_bf16()):
+            h = embed(self.encoder, texts)
+        h = h.float()
+        v, s = h[index.to(h.device)], self.head(h).squeeze(-1)[index.to(h.device)]
+        return v[0], v[1], s[0], s[1]
+
+
+def exchanged(ideas, draw):
+    """Return for each idea its wrong responses; where it has none, the right ones of another idea, in all versions."""
+    order = draw.sample(range(len(ideas)), len(ideas))
+    after = {i: order[(place + 1) % len(order)] for place, i in enumerate(order)}
+    return [idea.wrong or tuple(r for _, r in ideas[after[i]].versions) for i, idea in enumerate(ideas)]
+
+
+def train(metric, ideas, seed, teacher=None):
+    """Train through one stage: alignment (Eq. 7) or, with a ``teacher``, distillation (Eq. 10); return losses by step.
+
+    Eq. 5-7 are sums over ideas; a step takes their mean, which scales them. Wrong responses are drawn for every epoch.
+    """
+    recipe, stage = metric.recipe, 0 if teacher is None else 1
+    steps, found = max(math.ceil((len(ideas) - 1) / recipe.batch_ideas), 1) * recipe.epochs[stage], []
+    optimizer = torch.optim.AdamW(groups(metric))
+    schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(recipe.warmup * steps), steps)
+    for epoch in range(recipe.epochs[stage]):
+        draw = random.Random(f"{seed}/{stage}/{epoch}")
+        torch.manual_seed(draw.getrandbits(32))
+        wrong, order = exchanged(ideas, draw), draw.sample(range(len(ideas)), len(ideas))
+        metric.encoder.train(), metric.head.train()
+        for start in range(0, len(order) - 1, recipe.batch_ideas):  # Eq. 3 needs a second idea: no batch has one
+            places = order[start : start + recipe.batch_ideas]
+            loss = _loss(metric, teacher, [ideas[i] for i in places], [wrong[i] for i in places])
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_([*metric.encoder.parameters(), *metric.head.parameters()], MAX_NORM)
+            optimizer.step()
+            schedule.step()
+            optimizer.zero_grad()
+            found.append(loss.item())
+    metric.encoder.eval(), metric.head.eval()
+    return found
+
+
+def _loss(metric, teacher, ideas, wrong):
+    v, v_bar, s, s_bar = metric.batch(ideas, wrong)
+    if teacher is not None:
+        with torch.no_grad():
+            _, _, *targets = teacher.batch(ideas, wrong)
+        return pcaf.student(s, s_bar, *targets, metric.recipe.alpha).mean()
+    loss = pcaf.right_and_wrong(s, s_bar).sum()
+    if metric.recipe.align:
+        loss = loss + pcaf.alignment(v, v_bar, metric.recipe.temperature)
+    return loss / len(ideas)
+
+
+def fit(first, more, recipe=None, seed=0, encoder="minilm"):
+    """Return (teacher, student): trained on ideas ``first``, then a copy of it distilled on ``more``."""
+    teacher = PCAF.untrained(encoder, recipe, seed)
+    train(teacher, first, seed)
+    student = copy.deepcopy(teacher)
+    train(student, more, seed, teacher)
+    return teacher, student
+
+
 def ideas(name):
     """The highest-rated response of every context of a set, in all languages; (ideas, contexts left out)."""
     tables = ratings.translated(name)
     best = tables["en"].groupby("context_id", sort=False)["human"].idxmax()
     contexts = [Context(name, str(i), "train", tables["en"]["context"][i]) for i in best]
-    kept = [int(context.id) for context in apart(contexts, ratings.held_out(TESTS))]
+    kept = [int(context.id) for context in without_overlap(contexts, ratings.rated_tables(TESTS))]
     found = [tuple((table["context"][i], table["response"][i]) for table in tables.values()) for i in kept]
-    return [pcaf.Idea(versions) for versions in found], len(best) - len(kept)
+    return [Idea(versions) for versions in found], len(best) - len(kept)
 
 
 def tests():
@@ -90,7 +206,7 @@ def write(table, folder, name, about=None):
 def parallel_ideas():
     """One idea for each training context of the parallel corpus: its first positive, and its first adversarial."""
     return [
-        pcaf.Idea(tuple((c.turns, c.positives[0]) for c in each), tuple(c.adversarials[0] for c in each))
+        Idea(tuple((c.turns, c.positives[0]) for c in each), tuple(c.adversarials[0] for c in each))
         for each in zip(*parallel("train").values())
     ]
 
@@ -113,7 +229,7 @@ def aligned(slm, ideas, seed, epochs, batch, rate):
         for start in range(0, len(order) - 1, batch):
             some = order[start : start + batch]
             with torch.no_grad():
-                _, target = read(slm, [pcaf.Idea(idea.versions[:1], idea.wrong[:1]) for idea in some])
+                _, target = read(slm, [Idea(idea.versions[:1], idea.wrong[:1]) for idea in some])
             h, s_d = read(student, some)
             loss = pcaf.alignment(*h) / len(some) + ((s_d - target) ** 2).mean()
             loss.backward()
@@ -145,8 +261,8 @@ def parallel_scores():
     ideas, slm = parallel_ideas(), "SLM graded, aligned"
     found = {slm: aligned(SLM.load(DEFAULT), ideas, 0, **pcaf.PARALLEL[slm]).score(table)["score_slm"]}
     for name in ("PCAF", "PCAF, not aligned"):
-        metric = pcaf.PCAF.untrained("minilm", pcaf.Recipe(**pcaf.PARALLEL[name]))
-        pcaf.train(metric, ideas, 0)
+        metric = PCAF.untrained("minilm", pcaf.Recipe(**pcaf.PARALLEL[name]))
+        train(metric, ideas, 0)
         found[name] = metric.score(table)
     return {name: np.asarray(score, np.float32) for name, score in found.items()}
 
@@ -181,7 +297,7 @@ def main():
 
     if not (folder / "pcaf-cosine.json").exists():
         cosines = {code: 1 - SLM.untrained(encoder).distances(table)["distance"] for code, table in tables.items()}
-        untrained = pcaf.PCAF.untrained(encoder, pcaf.TABLE7)
+        untrained = PCAF.untrained(encoder, pcaf.TABLE7)
         write(ids.assign(**cosines), folder, "pcaf-cosine", neighbours(drawn(untrained)))
     for seed in SEEDS:
         for align, names in STAGES.items():
@@ -191,7 +307,7 @@ def main():
             about = {"recipe": asdict(recipe), "seed": seed, "encoder": encoder, "ideas": [len(first), len(more)]}
             about |= {"ideas_hash": digest, "torch": torch.__version__, "threads": torch.get_num_threads()}
             about |= {"training": TRAINING}
-            for name, metric in zip(names, pcaf.fit(first, more, recipe, seed, encoder)):
+            for name, metric in zip(names, fit(first, more, recipe, seed, encoder)):
                 features = drawn(metric)
                 scores = {code: metric.score(table) for code, table in tables.items()}
                 about |= neighbours(features) | {"cpu_seconds": round(time.process_time() - spent)}

@@ -1,6 +1,8 @@
 """What tests share: no model is looked up on the Hub, and tests of public data skip where it is absent."""
 
+import importlib.util
 import os
+from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -18,6 +20,14 @@ needs_data = pytest.mark.skipif(
     bool(_absent),
     reason=f"{len(_absent)} public files are not in {fetch.home()}: set DRE_DATA_HOME or run `dre data fetch`",
 )
+
+
+def experiment(name):
+    """Return a script of experiments/ as a module."""
+    path = Path(__file__).parents[1] / "experiments" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
+    return module
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import re
 import judge_servers as servers
 import pandas as pd
 import pytest
+from conftest import experiment
 
 from dre import augment, dialogues, judges
 from dre.augment import algorithm, quality
@@ -157,24 +158,25 @@ def fill(out, wrong=(), separator=","):
 
 def test_a_sheet_is_blind_and_its_answers_are_compared_with_the_design_and_each_other(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    draw = ["augment", "sheet", "write", "mini:test", "-o", "sheet.csv", "-n", "20"]
-    assert main(draw) == 0
+    sheet = experiment("annotation_sheet").main
+    sheet(draw := ["write", "mini:test", "-o", "sheet.csv", "-n", "20"])
     shown, key = pd.read_csv("sheet.csv", keep_default_na=False), pd.read_csv("sheet.key.csv")
     assert shown.columns.tolist() == ["item", "context", "response", "fits", "note"] and set(shown["fits"]) == {""}
     kinds = "".join(key["kind"])
     assert kinds.count("p") == kinds.count("a") == 10 and "ap" in kinds and "pa" in kinds  # shuffled
     texts = pairs(dialogues.load("mini", "test")).set_index("pair_id")["response"]
     assert shown["response"].tolist() == texts[key["pair_id"]].tolist()
-    assert main(draw) == 2  # the sheet is there
+    with pytest.raises(DreError, match="is new"):
+        sheet(draw)
     fill("one.csv")
     # Two positives called wrong: 18 of 20 right, 8 yes of 20, so kappa = (.9 - .5) / .5 = .8 with the design.
     fill("two.csv", key.query("kind == 'p'")["item"][:2], ";")
-    assert main(["augment", "sheet", "read", "one.csv", "two.csv", "--key", "sheet.key.csv"]) == 0
+    sheet(["read", "one.csv", "two.csv", "--key", "sheet.key.csv"])
     expected = {"one: overall 100.00 [100.00, 100.00]", "two: adversarial 100.00 [100.00, 100.00]"}
     expected |= {"two: kappa with the design 0.80", "one, two: kappa 0.80"}
     assert expected <= set(capsys.readouterr().out.splitlines())
-    assert main(["augment", "sheet", "read", "sheet.csv", "--key", "sheet.key.csv"]) == 2  # no answer is no "no"
-    assert "20 rows for 20 items, without yes or no: 1, 2, 3, 4, 5:" in capsys.readouterr().err
+    with pytest.raises(DreError, match="20 rows for 20 items, without yes or no: 1, 2, 3, 4, 5:"):
+        sheet(["read", "sheet.csv", "--key", "sheet.key.csv"])  # no answer is no "no"
 
 
 def test_the_command_generates_and_reports(tmp_path, capsys, monkeypatch):

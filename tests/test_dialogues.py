@@ -5,7 +5,7 @@ import pytest
 from conftest import needs_data
 
 from dre import dialogues, ratings
-from dre.dialogues import Context, apart, data_hash, load
+from dre.dialogues import Context, data_hash, load, without_overlap
 from dre.errors import DreError
 from dre.profile import Sources, profile
 from dre.slm import contexts, data, extra
@@ -54,37 +54,41 @@ def public(set, id, *turns, reply="So."):
     return Context(set, id, "train", turns, (reply,))
 
 
-def test_apart_compares_utterances_of_more_than_four_words_without_case_and_punctuation():
+def test_without_overlap_compares_utterances_of_more_than_four_words_without_case_and_punctuation():
     clean = [daily(0), daily(1, turn="At home, mostly.")]
     shared = [daily(2, turn="where did you learn to cook , so well ?"), daily(3, turn="My aunt ran a small inn")]
     shared += [daily(4, positive="My aunt ran a small INN"), daily(5, adversarial="My aunt ran a small inn.")]
-    assert apart([*clean, *shared], RATED) == clean
+    assert without_overlap([*clean, *shared], RATED) == clean
     # Held out may be whole dialogues, too (FED), and contexts, whose turns count and not their responses.
     dialogue = pd.DataFrame({"turns": [("Any pets, and if so, which?", "None.")]})
     shared = [daily(2, turn="any pets - and if so - which"), daily(3, turn="Is there any soup left today?")]
-    assert apart([*clean, *shared], [RATED, dialogue, daily(4, turn="is there any soup left today")]) == clean
+    assert without_overlap([*clean, *shared], [RATED, dialogue, daily(4, turn="is there any soup left today")]) == clean
 
 
-def test_apart_leaves_out_the_whole_conversation(monkeypatch):
+def test_without_overlap_leaves_out_the_whole_conversation(monkeypatch):
     """Also where only another part of it was chosen."""
     shared = public("convai2", "convai2-valid/5", "What do you do?", reply="My aunt ran a small inn")
     later, other = (public("convai2", f"convai2-valid/{line}", "Is it hard?") for line in (6, 8))
     said = {"c1/3": "Where did you learn to cook so well?", "c1/4": "Hm.", "c2/3": "Hm."}
     chat = [public("topicalchat", f"topicalchat-test_freq/{id}", turn) for id, turn in said.items()]
-    sources = {"convai2-valid": [shared, later, other], "topicalchat-test_freq": chat}
-    monkeypatch.setattr(dialogues, "contexts", sources.get)
-    assert apart([shared, later, other, *chat], RATED) == [other, chat[2]]
-    assert apart([later, other, *chat[1:]], RATED) == [other, chat[2]]
+    whole = {f"convai2-valid/{i}": "one" for i in (4, 5, 6)} | {f"convai2-valid/{i}": "two" for i in (7, 8)}
+    whole |= {one.id: one.id.rpartition("/")[0] for one in chat}
+    turns = {one.id: (("", "", *one.turns), *one.positives, "") for one in (shared, later, other, *chat)}
+    histories = {id: (conversation, *turns.get(id, (("Hm.",), "So.", ""))) for id, conversation in whole.items()}
+    named = {name: {id: one for id, one in histories.items() if id.startswith(name)} for name in dialogues.PUBLIC}
+    monkeypatch.setattr(dialogues, "histories", named.get)
+    assert without_overlap([shared, later, other, *chat], RATED) == [other, chat[2]]
+    assert without_overlap([later, other, *chat[1:]], RATED) == [other, chat[2]]
 
 
-def test_apart_knows_a_rated_context_in_edited_words():
+def test_without_overlap_knows_a_rated_context_in_edited_words():
     """Half of its word trigrams are in the copy, of which no utterance is the same; a greeting is no sign of anything."""
     turns = ("I would like to book a quiet table by the window for tonight.", "Sorry, all tables there are taken.")
     rated = pd.DataFrame({"context": [turns, ("Hi! How are you?",)], "response": ["Then tomorrow.", "Fine."]})
     copy = daily(0, turn="I would like to book a quiet table by the window for two.")
     others = [daily(i, turn="Hi! How are you? Fine?") for i in range(1, 20)]
-    assert apart([copy, *others], rated) == others
-    assert apart([copy, *others], rated, near=0.9) == apart([copy, *others], rated, near=None) == [copy, *others]
+    assert without_overlap([copy, *others], rated) == others
+    assert without_overlap([copy, *others], rated, near=0.9) == without_overlap([copy, *others], rated, near=None) == [copy, *others]
 
 
 @pytest.mark.parametrize(
@@ -97,11 +101,11 @@ def test_apart_knows_a_rated_context_in_edited_words():
 )
 def test_a_record_that_does_not_fit_is_named_by_file_and_line(tmp_path, monkeypatch, change, reason):
     own = public("convai2", "convai2-valid/5", "What do you do?")
-    good = {"id": own.id, "request": "paper", "context_sha256": dialogues.context_sha256(own.turns)}
+    good = {"id": own.id, "split": "train", "request": "paper", "context_sha256": dialogues.context_sha256(own.turns)}
     good |= {"positive_responses": ["I bake."] * 5, "adversarial_negative_responses": ["No."] * 5}
     file = tmp_path / "more.jsonl"
     monkeypatch.setattr(dialogues, "repository_file", lambda *names: file)
-    monkeypatch.setattr(dialogues, "contexts", lambda name: [own])
+    monkeypatch.setattr(dialogues, "public_contexts", lambda name: [own])
     file.write_text(json.dumps(good) + "\n", encoding="utf-8")
     assert load("convai2-augmented", "paper")[0].adversarials == ("No.",) * 5
     file.write_text(json.dumps(good) + "\n" + json.dumps(good | change) + "\n", encoding="utf-8")
@@ -114,7 +118,7 @@ def test_the_larger_training_sets_hold_no_conversation_of_dev_test_or_held_out_g
     public, splits = profile("public"), ("dev+adversarials only", "train+paper", "train+paper")
     names = ("dailydialog++", "convai2-augmented", "topicalchat-augmented")
     graded = ratings.graded()
-    held_out = set(graded.loc[graded["held_out"], "conversation"])
+    held_out = set(graded.loc[graded["for_choice"], "conversation"])
     for entry, name, split, size in zip(public.sets, names, splits, (1626, 653, 558)):
         entry = entry.model_copy(update={"train": (name, split)})
         train, dev, test = contexts(entry, public.rated, filter=2)
@@ -130,7 +134,7 @@ def test_what_is_reserved_is_not_in_what_recipe_graded_learns_from(monkeypatch, 
     names, some = Sources(dialogues=("mini",), graded=()), tuple(load("mini", "train")[:5])
     given = {"dev": (), "tests": (), "rated": ()}
     given |= {where: {"dev": some, "tests": (("other", "test"),), "rated": ("usr",), "nothing": ()}[where]}
-    monkeypatch.setattr(ratings, "held_out", lambda names: list(some) if names else [])
+    monkeypatch.setattr(ratings, "rated_tables", lambda names: list(some) if names else [])
     monkeypatch.setattr(dialogues, "load", lambda name, split: list(some) if name == "other" else load(name, split))
     found = data._extra(names, given["dev"], given["tests"], given["rated"]).dialogues
     assert {*load("mini", "train")} - {*found} == ({*some} if where != "nothing" else set())

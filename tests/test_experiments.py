@@ -1,18 +1,14 @@
 """Scripts that run for hours find what they import, and choose on conversations that nothing was trained on."""
 
 import ast
-import importlib.util
 from pathlib import Path
 
 import pytest
-from conftest import needs_data
+from conftest import experiment, needs_data
 
 from dre.slm import contexts, extra
 
-ROOT = Path(__file__).parents[1]
-spec = importlib.util.spec_from_file_location("choose_slm", ROOT / "experiments" / "choose_slm.py")
-choose = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(choose)
+ROOT, choose = Path(__file__).parents[1], experiment("choose_slm")
 
 
 @pytest.mark.parametrize("path", [*ROOT.glob("experiments/*.py"), *ROOT.glob("benchmarks/*.py")], ids=lambda p: p.name)
@@ -26,7 +22,7 @@ def test_what_a_script_imports_of_the_package_is_there(path):
 @needs_data
 def test_no_held_out_conversation_is_trained_on():
     given = choose.data()
-    held_out, conversations = given["held_out"], set(given["graded"]["conversation"].dropna())
+    held_out, conversations = given["for_choice"], set(given["graded"]["conversation"].dropna())
     assert len(given["graded"]) > 5000 and len(held_out) > 800 and len(conversations) > 400
     assert not conversations & set(held_out["conversation"])
 

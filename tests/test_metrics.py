@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from dre import metrics
-from dre.slm.model import load_encoder
+from dre.slm.encoder import load_encoder
 
 ROWS = [
     ("the train is late", "the train was late"),

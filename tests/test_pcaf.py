@@ -4,12 +4,15 @@ import random
 
 import pytest
 import torch
-from conftest import needs_data
+from conftest import experiment, needs_data
 
 from dre import ratings
 from dre.dialogues import VERSIONS, pairs, parallel
 from dre.slm import pcaf
-from dre.slm.pcaf import PCAF, Idea, Recipe
+from dre.slm.pcaf import Recipe
+
+trainer = experiment("pcaf")
+PCAF, Idea = trainer.PCAF, trainer.Idea
 
 # Two ideas in two versions, in the plane: cosines are 1, 0 or -1, and exp(cos / 0.5) is e^2, 1 or e^-2.
 EAST, NORTH, WEST = (1.0, 0.0), (0.0, 1.0), (-1.0, 0.0)
@@ -46,9 +49,9 @@ def ideas(split="train", versions=("original", "es"), n=6):
 
 def test_wrong_responses_are_those_of_an_idea_or_of_another_one_in_all_versions():
     own = ideas()
-    assert pcaf.exchanged(own, random.Random(0)) == [idea.wrong for idea in own]
+    assert trainer.exchanged(own, random.Random(0)) == [idea.wrong for idea in own]
     bare = [Idea(idea.versions) for idea in own]
-    for idea, wrong in zip(bare, pcaf.exchanged(bare, random.Random(0))):
+    for idea, wrong in zip(bare, trainer.exchanged(bare, random.Random(0))):
         (other,) = [one for one in bare if tuple(r for _, r in one.versions) == wrong]
         assert other != idea
 
@@ -57,20 +60,20 @@ def test_two_stages_learn_and_the_student_goes_on_from_a_teacher_that_stays(enco
     recipe = Recipe(epochs=(6, 1), batch_ideas=4, learning_rate=1e-3)
     some, table = ideas(), pairs(parallel("test")["es"][:3])
     metric = PCAF.untrained(encoder, recipe)
-    losses = pcaf.train(metric, some, 0)
+    losses = trainer.train(metric, some, 0)
     assert len(losses) == 6 * 3 and sum(losses[-3:]) < sum(losses[:3])
-    teacher, student = pcaf.fit(some, some, recipe, 0, encoder)
+    teacher, student = trainer.fit(some, some, recipe, 0, encoder)
     assert teacher.score(table).tolist() == pytest.approx(metric.score(table).tolist(), abs=1e-5)
     assert not (teacher.score(table) == student.score(table)).all()
 
 
 def test_the_code_that_trains_is_the_one_whose_scores_are_recorded(still, monkeypatch):
     """Where these losses change, dre.slm.data.TRAINING is raised."""
-    monkeypatch.setattr(pcaf, "native_bf16", lambda: False)
+    monkeypatch.setattr(trainer, "native_bf16", lambda: False)
     teacher = PCAF.untrained(still, Recipe(epochs=(1, 1), batch_ideas=4))
-    assert pcaf.train(teacher, ideas(), 0) == pytest.approx([6.2886963, 6.2765017, 6.1537209], rel=2e-6)
+    assert trainer.train(teacher, ideas(), 0) == pytest.approx([6.2886963, 6.2765017, 6.1537209], rel=2e-6)
     student = copy.deepcopy(teacher)
-    assert pcaf.train(student, ideas(), 0, teacher) == pytest.approx([0.1830278, 0.1826551, 0.1743988], rel=2e-6)
+    assert trainer.train(student, ideas(), 0, teacher) == pytest.approx([0.1830278, 0.1826551, 0.1743988], rel=2e-6)
 
 
 def test_alignment_brings_versions_together_beside_the_same_training_without(encoder):
@@ -79,7 +82,7 @@ def test_alignment_brings_versions_together_beside_the_same_training_without(enc
     nearness = []
     for align in (True, False):
         metric = PCAF.untrained(encoder, Recipe(epochs=(30, 0), batch_ideas=7, learning_rate=3e-3, align=align))
-        pcaf.train(metric, some, 0)
+        trainer.train(metric, some, 0)
         v = metric.batch(some, [("i", "i")] * 7)[0].detach()
         one, two = torch.nn.functional.normalize(v, dim=-1).unbind(dim=1)
         nearness.append((one @ two.T).argmax(dim=1).eq(torch.arange(7)).float().mean().item())

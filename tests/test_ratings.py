@@ -52,7 +52,7 @@ def test_fed_turns_are_taken_from_the_dialogue_they_share_an_id_with():
         assert dialogues.loc[one.context_id, "turns"][: len(said) - 1] == said[:-1]
     assert not any(turn.startswith(("User:", "System:")) for said in dialogues["turns"] for turn in said)
     assert turns["ratings"].map(len).eq(5).all()
-    assert [len(table) for table in ratings.held_out(["fed-turn", "topicalchat-usr"])] == [375, 360, 125]
+    assert [len(table) for table in ratings.rated_tables(["fed-turn", "topicalchat-usr"])] == [375, 360, 125]
 
 
 def test_every_quality_of_fed_has_its_five_raters_and_the_recorded_judge_its_ratings():
@@ -98,7 +98,7 @@ def test_graded_pairs_are_the_texts_that_were_graded_and_conversations_are_whole
 
 def test_graded_pairs_of_other_texts_are_refused(monkeypatch):
     known, replies = ratings._training_texts()
-    changed = {id: (conversation, (*turns[:-1], "Something else.")) for id, (conversation, turns) in known.items()}
+    changed = {id: (one, (*turns[:-1], "Something else."), *of) for id, (one, turns, *of) in known.items()}
     with monkeypatch.context() as patch, pytest.raises(DreError, match="not the texts that were graded"):
         patch.setattr(ratings, "_training_texts", lambda: (changed, replies))
         ratings.graded()

@@ -186,7 +186,7 @@ def third_party():
     splits = [(name, split) for name, splits in dialogues.SPLITS.items() for split in splits if name != "mini"]
     ours = dialogues.REQUESTS  # written for this project, on public contexts that are read below
     pools = [dialogues.load(*each) for each in splits if each != ("dailydialog++", "train") and each[1] not in ours]
-    contexts = sum([*pools, *map(dialogues.contexts, dialogues.CONTEXTS)], [])
+    contexts = sum([*pools, *map(dialogues.public_contexts, dialogues.PUBLIC)], [])
     texts = [text for c in contexts for text in (*c.turns, *c.positives, *c.adversarials, *c.randoms)]
     for rows in map(ratings.rated, ratings.RATED):
         texts += [text for c in ("context", "response", "reference") for text in rows[c].explode().dropna()]

@@ -23,7 +23,7 @@ ARRAYS = {"h": np.eye(3, dtype="float32"), "kind": np.array([*"cpa"])}
 def recorded(tmp_path_factory):
     """Profile `public` in a folder of its own, with a tiny encoder, and what the models of a retraining answered."""
     folder = tmp_path_factory.mktemp("project")
-    entry = profile("mini").sets[0].model_copy(update={"train": ("mini", "dev"), "held_out": 0.2})
+    entry = profile("mini").sets[0].model_copy(update={"train": ("mini", "dev"), "dev_share": 0.2})
     own = {"name": "public", "root": folder, "encoder": tiny.encoder(folder), "epochs": {"paper": 1, "released": 1}}
     public = profile("mini").model_copy(update=own | {"sets": (entry,)})
     table = pairs(load("mini", "test")[:4], "par")
@@ -74,7 +74,7 @@ def test_unknown_pairs_and_scores_of_another_model_are_named_with_what_to_do(rec
         with pytest.raises(DreError, match=f"those of another model, with other {key}: RETRAIN={NAME}"):
             trained(public, "mini", "paper", 0)
     file.write_text(json.dumps(about))
-    more = public.sets[0].model_copy(update={"held_out": 0.4})
+    more = public.sets[0].model_copy(update={"dev_share": 0.4})
     with pytest.raises(DreError, match="with other train_hash, dev_hash"):
         trained(public.model_copy(update={"sets": (more,)}), "mini", "paper", 0)
     monkeypatch.setattr(data, "TRAINING", data.TRAINING + 1)

@@ -198,8 +198,8 @@ def recorded(name="claude-2026-11"):
 
 def named(name):
     """Return contexts by name: a public pool, ``<data set>:<split>``, or the path of a file that `read` reads."""
-    if name in dialogues.CONTEXTS:
-        return dialogues.contexts(name)
+    if name in dialogues.PUBLIC:
+        return dialogues.public_contexts(name)
     data_set, _, split = str(name).partition(":")
     return dialogues.load(data_set, split) if split and data_set in dialogues.SPLITS else read(name)
 

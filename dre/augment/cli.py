@@ -1,4 +1,4 @@
-"""``dre augment generate | report | sheet``: responses for contexts that have none, and checks of such a set."""
+"""``dre augment generate | report``: responses for contexts that have none, and what gives such a set away."""
 
 import random
 
@@ -9,7 +9,7 @@ from dre.report import check_output, own_output, signature, write, write_summary
 
 CONTEXTS = (
     "JSONL with id, context (turns) and, if there are any, positive_responses, adversarial_negative_responses; or "
-    "NAME:SPLIT such as convai2-augmented:train; or a public pool: " + ", ".join(dialogues.CONTEXTS)
+    "NAME:SPLIT such as convai2-augmented:train; or a public pool: " + ", ".join(dialogues.PUBLIC)
 )
 
 
@@ -35,23 +35,11 @@ def add(subparsers):
     parser = actions.add_parser("report", help="overlap, give-aways, diversity and leakage of sets")
     option = parser.add_argument
     option("contexts", nargs="+", help=CONTEXTS)
-    option("--held-out", nargs="+", default=[], metavar="NAME", help="contexts or rated sets to be apart from")
+    option("--held-out", nargs="+", default=[], metavar="NAME", help="contexts or rated sets to share nothing with")
     option("--at-most", type=int, default=1000, metavar="N", help="contexts of a set (default: 1000)")
     option("-o", "--output", metavar="FILE", help="write the table there: .csv")
     option("--force", action="store_true", help="write over a file that is there")
     parser.set_defaults(run=report)
-    steps = actions.add_parser("sheet", help="a sheet on which people check a set, and what they answered")
-    steps = steps.add_subparsers(dest="step", required=True, metavar="step")
-    parser = steps.add_parser("write", help="draw pairs and write the sheet and its key")
-    parser.add_argument("contexts", help=CONTEXTS)
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the sheet: .csv")
-    parser.add_argument("-n", type=int, default=100, metavar="N", help="pairs (default: 100)")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the sample and its order (default: 0)")
-    parser.set_defaults(run=write_sheet)
-    parser = steps.add_parser("read", help="compare filled sheets with the design and with each other")
-    parser.add_argument("sheets", nargs="+", help="one file per annotator")
-    parser.add_argument("--key", required=True, metavar="FILE", help="the key that was written with the sheet")
-    parser.set_defaults(run=read_sheets)
 
 
 def generate(args):
@@ -59,9 +47,9 @@ def generate(args):
     check_output(args.output, (".jsonl",), args.contexts)
     if args.rejected:
         check_output(args.rejected, (".jsonl",), args.contexts, args.output)
-    contexts, public = algorithm.named(args.contexts), args.contexts in dialogues.CONTEXTS
+    contexts, public = algorithm.named(args.contexts), args.contexts in dialogues.PUBLIC
     if public:  # a set to train on is held apart from what models are tested on
-        contexts = dialogues.apart(contexts, ratings.held_out())
+        contexts = dialogues.without_overlap(contexts, ratings.rated_tables())
     if args.sample is not None:
         contexts = random.Random(args.seed).sample(contexts, min(args.sample, len(contexts)))
     judge, checker = judging.open_from(args), None
@@ -94,11 +82,11 @@ def report(args):
     if args.output:
         check_output(args.output, (".csv",), *args.contexts, *args.held_out)
         own_output(args.output, force=args.force)
-    held_out = []
+    reserved = []
     for name in args.held_out:
-        held_out += [ratings.rated(name)] if name in ratings.RATED else algorithm.named(name)
+        reserved += ratings.rated_tables([name]) if name in ratings.RATED else algorithm.named(name)
     sets = {name: algorithm.named(name) for name in args.contexts}
-    table = quality.report(sets, dict.fromkeys(sets, held_out) if held_out else None, at_most=args.at_most)
+    table = quality.report(sets, dict.fromkeys(sets, reserved) if reserved else None, at_most=args.at_most)
     if args.output:
         write(table, args.output)
     for row in table.to_dict("records"):
@@ -106,16 +94,3 @@ def report(args):
         for name in quality.MEASURES:
             low, high = row[f"{name}_low"], row[f"{name}_high"]
             print(f"  {name.replace('_', ' '):<22} {row[name]:6.1f} %  [{low:.1f}, {high:.1f}]")
-
-
-def write_sheet(args):
-    """Write a sheet and its key."""
-    key = quality.write_sheet(algorithm.named(args.contexts), args.output, args.n, args.seed)
-    print(f"{args.n} pairs to answer with yes or no in column fits: {args.output}; keep the key apart: {key}")
-
-
-def read_sheets(args):
-    """Print accuracy against the design and agreement between annotators."""
-    for row in quality.read_sheets(args.sheets, args.key)[1].itertuples():
-        interval = "" if row.low != row.low else f" [{row.low:.2f}, {row.high:.2f}]"
-        print(f"{row.annotator}: {row.measure} {row.value:.2f}{interval}")

@@ -1,19 +1,15 @@
-"""How good a set of positives and adversarials is: overlap, give-aways, diversity, leakage; a sheet for people."""
+"""How good a set of positives and adversarials is: overlap, give-aways, diversity, leakage."""
 
 import random
-from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
-from sklearn.metrics import cohen_kappa_score
 
-from dre import readers, stats
+from dre import stats
 from dre.classification import choose_threshold, correct, length_only, response_only
-from dre.dialogues import apart, pairs
+from dre.dialogues import pairs, without_overlap
 from dre.errors import DreError
-from dre.report import replace
 
 FOLDS = 5
 # scikit-learn's list holds nouns and verbs that carry meaning in a dialogue, and lacks what speech is full of.
@@ -29,9 +25,6 @@ _SPOKEN = (
 _STOP = sorted((ENGLISH_STOP_WORDS - {*_MEANINGFUL.split()}) | {*_SPOKEN.split()})
 #: text -> its content words, lower-cased, with repeats
 content_words = CountVectorizer(token_pattern=r"(?u)\b[^\W_]{2,}\b", stop_words=_STOP).build_analyzer()
-#: A sheet for people: what may stand in its column ``fits``, its columns, and those of its key
-ANSWERS = {"yes": 1.0, "y": 1.0, "1": 1.0, "no": 0.0, "n": 0.0, "0": 0.0}
-SHEET, KEY = ["item", "context", "response", "fits", "note"], ["item", "pair_id", "context_id", "kind"]
 
 
 def overlap(table):
@@ -56,18 +49,18 @@ MEASURES = (*(f"{name}_{kind}" for name in OF_KINDS for kind in ("positive", "ad
             "distinct_2", "leaked")  # fmt: skip
 
 
-def report(sets, held_out=None, at_most=1000, n=1000, seed=0):
+def report(sets, reserved=None, at_most=1000, n=1000, seed=0):
     """Return the measures of sets (name -> contexts), one row per set; of more than `at_most` contexts a sample.
 
-    ``held_out`` (name -> records) is what the set of that name must share no utterance with, as `dre.dialogues.apart`
-    takes it.
+    ``reserved`` (name -> records) is what the set of that name must share no utterance with, as
+    `dre.dialogues.without_overlap` takes it.
 
     Columns: ``set, contexts`` (in the set), ``measured`` (of those), and, in percent with ``_low`` and ``_high``, NaN
     where nothing can be measured: ``overlap``, the share of a response's content words that stand in its context;
     ``overlap_only, length_only, response_only``, the accuracy (50 is chance) of classifiers that see only that share,
     the length, the wording; ``self_bleu`` with the others of its kind and context as references; ``distinct_2``,
     distinct over all pairs of words in a context's responses; ``leaked``, the share of contexts whose
-    conversation has an utterance of more than four words that stands in a held-out record.
+    conversation has an utterance of more than four words that stands in a reserved record.
     """
     rows = []
     for name, contexts in sets.items():
@@ -77,14 +70,14 @@ def report(sets, held_out=None, at_most=1000, n=1000, seed=0):
         if len(used) > at_most:
             used = [used[i] for i in sorted(random.Random(seed).sample(range(len(used)), at_most))]
         row = {"set": name, "contexts": len(contexts), "measured": len(used)}
-        for measure, (owners, values) in _measured(used, (held_out or {}).get(name), seed).items():
+        for measure, (owners, values) in _measured(used, (reserved or {}).get(name), seed).items():
             found = stats.mean(100 * values, owners, n=n, seed=seed)
             row |= {measure: found["mean"], f"{measure}_low": found["low"], f"{measure}_high": found["high"]}
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _measured(contexts, held_out, seed):
+def _measured(contexts, reserved, seed):
     """Each of `MEASURES` -> (ids of contexts, values between 0 and 1)."""
     table, ids = pairs(contexts), [context.context_id for context in contexts]
     owners, kind = table["context_id"].to_numpy(), table["kind"]
@@ -97,8 +90,8 @@ def _measured(contexts, held_out, seed):
         found[f"{name}_positive"] = owners, np.where(kind == "p", values, np.nan)
         found[f"{name}_adversarial"] = owners, np.where(kind == "a", values, np.nan)
     found["distinct_2"] = ids, np.array([distinct(context) for context in contexts])
-    clean = {context.context_id for context in apart(contexts, held_out or [], near=None)}
-    found["leaked"] = ids, np.array([np.nan if held_out is None else float(id not in clean) for id in ids])
+    clean = {context.context_id for context in without_overlap(contexts, reserved or [], near=None)}
+    found["leaked"] = ids, np.array([np.nan if reserved is None else float(id not in clean) for id in ids])
     return {name: found[name] for name in MEASURES}
 
 
@@ -137,78 +130,3 @@ def distinct(context):
     words = [text.lower().split() for text in (*context.positives, *context.adversarials)]
     grams = [gram for text in words for gram in zip(text, text[1:])]
     return len(set(grams)) / len(grams) if grams else np.nan
-
-
-def write_sheet(contexts, path, n=100, seed=0):
-    """Write a sheet on which people check a set: `n` pairs, as many positives as adversarials, blind and shuffled.
-
-    Algorithm 1 ends with a human check of a sample. People answer in the column ``fits``, with any spreadsheet program.
-    The sheet's `path` ends in ``.csv``; the key, which annotators must not see, goes to ``<name>.key.csv``, and its
-    path is returned. Neither is written over another file.
-    """
-    path, key = Path(path), Path(path).with_suffix(".key.csv")
-    if path.suffix != ".csv" or path.exists() or key.exists():
-        raise DreError(f"{path}: expected a name that ends in .csv and is new (with answers it may be there already)")
-    table, wanted = pairs(contexts), {"p": n - n // 2, "a": n // 2}
-    if n < 2 or any((table["kind"] == kind).sum() < count for kind, count in wanted.items()):
-        raise DreError(f"a sheet of {n} pairs, half of either kind, cannot be drawn from {len(table)}: ask for fewer")
-    parts = [table[table["kind"] == kind].sample(count, random_state=seed) for kind, count in wanted.items()]
-    drawn = pd.concat(parts).sample(frac=1, random_state=seed).assign(item=range(1, n + 1), fits="", note="")
-    spoken = [(f"{'AB'[i % 2]}: {turn.strip()}" for i, turn in enumerate(turns)) for turns in drawn["context"]]
-    drawn["context"] = ["\n".join(lines) for lines in spoken]
-    # A spreadsheet program would run a text that begins so as a formula.
-    drawn["response"] = [f"'{text}" if text.startswith(("=", "+", "-", "@")) else text for text in drawn["response"]]
-    replace(key, drawn[KEY].to_csv(index=False, lineterminator="\n"))
-    text = drawn[SHEET].to_csv(index=False, lineterminator="\n")
-    replace(path, f"\ufeff{text}")  # the mark makes spreadsheet programs read UTF-8
-    return key
-
-
-def read_sheets(paths, key, n=1000, seed=0):
-    """Read filled sheets, copies of the one that was written, each named for its annotator; returns two tables.
-
-    Answers: ``item, pair_id, context_id, kind``, then one column per annotator, 1 fits, 0 does not. Summary:
-    ``annotator, measure, value, low, high`` (95 %, over contexts), of each annotator the answers that agree with the
-    design in percent (``positive, adversarial, overall``) and Cohen's ``kappa with the design``; of each two ``kappa``.
-    Kappa has no interval, and is NaN where all answers are the same.
-    """
-    paths = [Path(path) for path in ([paths] if isinstance(paths, (str, Path)) else paths)]
-    names, answers = [path.stem for path in paths], _table(key, KEY)
-    if len(set(names)) < len(names):
-        raise DreError(f"sheets named {', '.join(names)}: give one file per annotator, each of another name")
-    for name, path in zip(names, paths):
-        answers[name] = _answers(path, answers)
-    contexts, design = answers["context_id"], (answers["kind"] == "p").astype(float)
-    rows = []
-    for name in names:
-        right = 100.0 * (answers[name] == design)
-        for measure, kinds in {"positive": ["p"], "adversarial": ["a"], "overall": ["p", "a"]}.items():
-            found = stats.mean(right.where(answers["kind"].isin(kinds)), contexts, n, seed)
-            rows.append((name, measure, found["mean"], found["low"], found["high"]))
-        rows.append((name, "kappa with the design", _kappa(answers[name], design), None, None))
-    for one, other in combinations(names, 2):
-        rows.append((f"{one}, {other}", "kappa", _kappa(answers[one], answers[other]), None, None))
-    return answers, pd.DataFrame(rows, columns=["annotator", "measure", "value", "low", "high"])
-
-
-def _kappa(a, b):
-    return cohen_kappa_score(a, b) if len({*a, *b}) > 1 else float("nan")
-
-
-def _answers(path, key):
-    """Return the answers of one sheet in the order of the key."""
-    table = _table(path, SHEET[:4])
-    answers = dict(zip(table["item"], table["fits"].str.strip().str.lower().map(ANSWERS)))
-    wrong = [item for item in key["item"] if answers.get(item) not in (0.0, 1.0)]
-    if wrong or len(table) != len(key):
-        what = f"{len(table)} rows for {len(key)} items, without yes or no: {', '.join(wrong[:5]) or 'none'}"
-        raise DreError(f"{path}: {what}: expected every item of the sheet once, answered yes or no")
-    return key["item"].map(answers)
-
-
-def _table(path, columns):
-    """Read a CSV file as spreadsheet programs write it."""
-    table = pd.DataFrame([row for _, row in readers.records(path) if isinstance(row, dict)])
-    if lacking := set(columns) - set(table):
-        raise DreError(f"{path}: expected columns {', '.join(columns)}, but there is no {min(lacking)}")
-    return table[columns].assign(item=table["item"].str.strip())

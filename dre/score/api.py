@@ -18,7 +18,8 @@ from dre.errors import DreError
 from dre.fetch import REPOSITORY
 from dre.judges import prompts
 from dre.report import signature
-from dre.slm.model import DEFAULT, SLM, context_text, native_bf16
+from dre.slm.encoder import context_text, native_bf16
+from dre.slm.model import DEFAULT, SLM
 
 #: method -> what it needs, and what its scores are; as the papers call them, but for the judge alone (their Non-DRE)
 METHODS = {

@@ -26,7 +26,7 @@ def add(subparsers):
 def train(args):
     """Train, and print what came out."""
     from dre.slm import data, recipes  # load torch
-    from dre.slm.train import PartialState, fit
+    from dre.slm.train import fit
 
     recipe = recipes.get(args.recipe, args.epochs, not args.plain)
     if bool(recipe.mixture) != bool(args.extra):
@@ -36,4 +36,4 @@ def train(args):
     extra = data.extra(profile(args.extra), dev) if args.extra else None
     slm = fit(contexts, dev, args.out, recipe, args.seed, args.encoder, extra=extra)
     n, name, low, high = (slm.provenance[name] for name in ("contexts", "fingerprint", "d_min", "d_max"))
-    PartialState().print(f"{args.out}: {n['train']:,} contexts, fingerprint {name[:12]}, d in [{low:.4f}, {high:.4f}]")
+    print(f"{args.out}: {n['train']:,} contexts, fingerprint {name[:12]}, d in [{low:.4f}, {high:.4f}]")

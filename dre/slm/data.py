@@ -12,7 +12,7 @@ import numpy as np
 
 import dre
 from dre import dialogues, ratings
-from dre.dialogues import Context, apart, data_hash
+from dre.dialogues import Context, data_hash, without_overlap
 
 DEFAULT = Path(__file__).with_name("default")  # the SLM that comes with the package
 #: of the code that trains: raised by hand where the same data and recipe would end with other weights, which
@@ -34,31 +34,31 @@ class Extra:
 def contexts(entry, rated_names=(), seed=0, filter=1):
     """Return (train, dev, test) contexts of ``entry``, one of ``profile.sets``, as tuples.
 
-    Where dev's contexts are among train's, ``entry.held_out`` of them, drawn with ``seed``, become dev, and train is
-    the rest. Training conversations that share an utterance with a rated set are left out (`dre.dialogues.apart`): no
-    correlation is measured on what was learned. ``filter`` (a profile's) 2 also leaves out those that repeat a rated
-    context in edited words, and those that hold a context of dev or test or a graded one that is held out.
+    Where dev's contexts are among train's, a ``entry.dev_share`` of them, drawn with ``seed``, becomes dev, and train
+    is the rest. Training conversations that share an utterance with a rated set are left out
+    (`dre.dialogues.without_overlap`): no correlation is measured on what was learned. ``filter`` (a profile's) 2 also
+    leaves out those that repeat a rated context in edited words, and those that hold a context of dev or test or a
+    graded one that SLMs are chosen by. By neither is a stock phrase left out that test says, too.
     """
     train, dev, test = (dialogues.load(*part) for part in (entry.train, entry.dev, entry.test))
-    if entry.held_out:
+    if entry.dev_share:
         order = np.random.default_rng(seed).permutation(len(dev))
-        dev = [dev[i] for i in sorted(order[: round(entry.held_out * len(dev))])]
-        kept = set(dev)
-        train = [context for context in train if context not in kept]
-    rated = ratings.held_out(rated_names)
+        dev = [dev[i] for i in sorted(order[: round(entry.dev_share * len(dev))])]
+        train = [context for context in train if context not in {*dev}]
+    rated = ratings.rated_tables(rated_names)
     if filter == 1:
-        return tuple(apart(train, rated, near=None)), tuple(dev), tuple(test)
+        return tuple(without_overlap(train, rated, near=None)), tuple(dev), tuple(test)
     of = dialogues.conversations(context.context_id for context in (*train, *dev, *test))
-    held_out = {of(context.context_id) for context in (*dev, *test)} | ratings.held_out_conversations()
-    train = [context for context in train if of(context.context_id) not in held_out]
-    return tuple(apart(train, rated)), tuple(dev), tuple(test)
+    reserved = {of(context.context_id) for context in (*dev, *test)} | ratings.conversations_for_choice()
+    train = [context for context in train if of(context.context_id) not in reserved]
+    return tuple(without_overlap(train, rated)), tuple(dev), tuple(test)
 
 
 def extra(profile, dev):
     """Return the `Extra` that ``profile.extra`` names.
 
-    Conversations that share an utterance with a rated set, the held-out contexts `dev` or a test set of the profile
-    are left out.
+    Conversations that share an utterance with a rated set, the contexts `dev`, a test set of the profile or a graded
+    context that SLMs are chosen by are left out.
     """
     near = None if profile.filter == 1 else dialogues.NEAR
     return _extra(profile.extra, tuple(dev), tuple(entry.test for entry in profile.sets), profile.rated, near)
@@ -67,36 +67,33 @@ def extra(profile, dev):
 @functools.lru_cache  # every seed asks for the same
 def _extra(names, dev, tests, rated_names, near=None):
     reserved = [*dev, *(context for test in tests for context in dialogues.load(*test))]
-    reserved += ratings.held_out(rated_names)
-    for table in held_out_grades(names.graded):  # their turns; the replies may be those of other conversations
+    reserved += ratings.rated_tables(rated_names)
+    tables = [ratings.graded(name) for name in names.graded]
+    for table in tables:  # their turns; the replies may be those of other conversations
+        table = table[table["for_choice"]]
         ids = set(zip(table["context_id"], table["context"]))
         reserved += [Context("graded", id, "dev", turns) for id, turns in ids]
     pool = []
     for name in names.dialogues:
-        pool += dialogues.load(name, "train") if name in dialogues.SPLITS else dialogues.contexts(name)
+        pool += dialogues.load(name, "train") if name in dialogues.SPLITS else dialogues.public_contexts(name)
     graded = []
-    for name in names.graded:
-        table = ratings.graded(name)
-        for one in (table[~table["held_out"]], ratings.training_scores(name)):
-            graded += _apart(one[["context_id", "set", "context", "response", "score"]], reserved, near)
-    return Extra(apart(pool, reserved, near), graded)
+    for name, table in zip(names.graded, tables):
+        for one in (table[~table["for_choice"]], ratings.training_scores(name)):
+            one = pairs_without_overlap(one, reserved, near)
+            graded += zip(one["context_id"], one["context"], one["response"], one["score"])
+    return Extra(without_overlap(pool, reserved, near), graded)
 
 
-def held_out_grades(names):
-    """Return the graded pairs (tables) of conversations that are learned from by no model: SLMs are chosen on them."""
-    return [table[table["held_out"]] for table in map(ratings.graded, names)]
-
-
-def _apart(table, reserved, near):
-    """The graded pairs of a table whose conversations share no utterance with what is reserved, as tuples."""
-    asked = [Context(one.set, one.context_id, "train", one.context, (one.response,)) for one in table.itertuples()]
-    ids = {context.id for context in apart(asked, reserved, near)}
-    return [(one.context_id, *one[3:]) for one in table[table["context_id"].isin(ids)].itertuples()]
+def pairs_without_overlap(table, reserved, near=dialogues.NEAR):
+    """Return the graded pairs of a table whose conversations share no utterance with what is reserved."""
+    rows = zip(table["set"], table["context_id"], table["context"], table["response"])
+    asked = [Context(set, id, "train", turns, (response,)) for set, id, turns, response in rows]
+    return table[table["context_id"].isin({context.id for context in without_overlap(asked, reserved, near)})]
 
 
 def describe(train, dev, recipe, seed, encoder, extra=None):
     """Return everything that decides a training; its ``fingerprint`` (sha256) identifies it on this kind of machine."""
-    from dre.slm.model import native_bf16
+    from dre.slm.encoder import native_bf16
 
     found = decisive(hashes(train, dev, extra), recipe, seed, encoder) | {"bf16": native_bf16()}
     versions = {"python": platform.python_version(), "dre": dre.__version__}

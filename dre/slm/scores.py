@@ -5,7 +5,9 @@ what made the model. So the notebooks of profile ``public`` need no training. `S
 `load_or_train` does neither; `trained` takes what a profile and ``RETRAIN`` ask for.
 """
 
+import gzip
 import hashlib
+import io
 import json
 import os
 from pathlib import Path
@@ -34,14 +36,14 @@ class Scores:
             self._table = table.set_index("pair_id")
 
     def score(self, pairs):
-        """Return ``pair_id, distance, s_d, s_p, score_slm`` as `dre.slm.SLM.score`; DreError if a pair is not known."""
+        """Return what `dre.slm.SLM.score` does; DreError if a pair is not known."""
         found = self._look_up(pairs)
         low, high = self.provenance["d_min"], self.provenance["d_max"]
         found.insert(1, "distance", low + (high - low) * found["s_d"])
         return found.assign(score_slm=1 - found["s_d"] + found["s_p"])
 
     def distances(self, pairs):
-        """Return ``pair_id, distance`` and, of a trained model, ``s_p``, as `dre.slm.SLM.distances` does."""
+        """Return what `dre.slm.SLM.distances` does, of a model that was not trained without ``s_p``."""
         return self.score(pairs)[["pair_id", "distance", "s_p"]] if "d_min" in self.provenance else self._look_up(pairs)
 
     def _look_up(self, pairs):
@@ -77,22 +79,19 @@ class Recorder(Scores):
         return super()._look_up(pairs)
 
     def _write(self):
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.file.with_name(self.file.name + ".partial")  # renamed when complete: no half file is ever read
-        # Without a time stamp, so that the same scores are the same bytes.
-        self._table.to_csv(partial, float_format="%.5g", compression={"method": "gzip", "mtime": 0})
+        text = self._table.to_csv(float_format="%.5g", lineterminator="\n")
         self._json.unlink(missing_ok=True)  # scores and provenance of two models never lie side by side
-        os.replace(partial, self.file)
+        replace(self.file, gzip.compress(text.encode(), mtime=0))  # the same scores are the same bytes
         replace(self._json, json.dumps(self.provenance, indent=1, sort_keys=True) + "\n")
 
 
 def trained(profile, key, recipe, seed, disentangled=True):
-    """Return the SLM of one training of a profile, or what was recorded of it.
+    """Return the SLM of one training of a profile, or what was recorded of it; arguments as of `load_or_train`.
 
     For profile ``public`` these are the recorded `Scores`, DreError if they are another model's. ``RETRAIN``, a recipe
     or the name of a recording such as ``dailydialog-paper-seed0`` (several with commas; 1: all of them), trains what
     it names and records it. For other profiles it is the model itself; of recipe ``graded``, where a profile has
-    nothing extra to learn from, the one that comes with the package. For the arguments see `load_or_train`.
+    nothing extra to learn from, the one that comes with the package.
     """
     recipe = recipes.get(recipe)
     if _default(profile, recipe):
@@ -150,8 +149,8 @@ def untrained(profile):
 def arrays(profile, name, asked, make=None):
     """Return arrays by name: those of ``make()``, or for profile ``public`` the recorded ones, ``<name>.npz``.
 
-    ``asked``, JSON types, is what they are made of, such as `made_of` returns: it is recorded with them, and what was
-    made of something else is refused. Without ``make`` they are always the recorded ones.
+    ``asked``, JSON types, is what they are made of, such as `made_of` returns: what was made of something else is
+    refused. Without ``make`` they are always the recorded ones.
     """
     file = profile.results / "scores" / f"{name}.npz"
     if make is not None and not _recorded(profile, file):
@@ -168,8 +167,8 @@ def arrays(profile, name, asked, make=None):
 
 def record_arrays(file, asked, found):
     """Write arrays by name, and what they are made of, for `arrays` to read."""
-    np.savez_compressed(partial := file.with_suffix(".partial.npz"), made_of=json.dumps(asked, sort_keys=True), **found)
-    os.replace(partial, file)
+    np.savez_compressed(content := io.BytesIO(), made_of=json.dumps(asked, sort_keys=True), **found)
+    replace(file, content.getvalue())
 
 
 def _recorded(profile, file, recipe=None):
@@ -199,11 +198,7 @@ def _file(profile, key, recipe, seed, disentangled):
 
 
 def _hashes(profile, key, mixture):
-    """Return `dre.slm.data.hashes` of a training; the build folder keeps them by the hash of what they are made of.
-
-    To read the dialogues and leave out what training must not see takes seconds, once for each version of the data,
-    of the modules that read them and of what the profile says of them.
-    """
+    """Return `dre.slm.data.hashes` of a training, kept in the build folder: making them takes seconds."""
     asked = profile.model_dump_json(include={"sets", "rated", "extra", "filter"})
     digest = hashlib.sha256(json.dumps([asked, key, mixture]).encode())
     code = [Path(module.__file__) for module in (dialogues, ratings, fetch, data)]
@@ -213,7 +208,6 @@ def _hashes(profile, key, mixture):
     if not file.exists():
         train, dev = _split(profile, key)
         found = data.hashes(train, dev, data.extra(profile, dev) if mixture else None)
-        file.parent.mkdir(parents=True, exist_ok=True)
         replace(file, json.dumps(found))
     return json.loads(file.read_text(encoding="utf-8"))
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from accelerate import PartialState
-from accelerate.utils import reduce
 from tqdm.auto import tqdm
 from transformers import get_linear_schedule_with_warmup
 
@@ -20,8 +18,9 @@ from dre.dialogues import pairs
 from dre.errors import DreError
 from dre.slm import losses, recipes
 from dre.slm.data import Extra, describe
+from dre.slm.encoder import native_bf16
 from dre.slm.graded import Graded, passes
-from dre.slm.model import SLM, native_bf16
+from dre.slm.model import SLM
 
 CHUNK = 12  # texts of similar length that are encoded together: little of a chunk is padding
 MAX_NORM = 1.0  # of the gradient of a step
@@ -32,12 +31,9 @@ def fit(train, dev, out, recipe="paper", seed=0, encoder="minilm", progress=True
     """Train an SLM, or load it when folder ``out`` already holds the result of exactly this call.
 
     ``train, dev``: lists of Context; ``dev``, which may be empty, is measured (curves), and the threshold is chosen on
-    it. ``recipe``: what `dre.slm.recipes.get` takes or returns; ``encoder``: see `dre.slm.model.load_encoder`;
+    it. ``recipe``: what `dre.slm.recipes.get` takes or returns; ``encoder``: see `dre.slm.encoder.load_encoder`;
     ``extra`` (`dre.slm.data.Extra`): what recipe ``graded`` learns from as well. From ``<out>.work`` an interrupted
     training goes on after its last complete epoch. DreError if ``out`` holds another model, or data are missing.
-
-    Started by ``torchrun`` several processes share the contexts of each step and average their gradients: the
-    same training, but that in-batch negatives (recipes ``released`` and ``graded``) are those of a process's own share.
     """
     recipe, extra = recipes.get(recipe), extra or Extra()
     if recipe.mixture and not (extra.dialogues and extra.graded):
@@ -52,12 +48,8 @@ def fit(train, dev, out, recipe="paper", seed=0, encoder="minilm", progress=True
         return slm
     work.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(seed)
-    processes = PartialState(cpu=not torch.cuda.is_available())
-    slm = (Graded if recipe.mixture else SLM).untrained(
-        encoder, recipe, processes.device if processes.num_processes > 1 else None
-    )
+    slm = (Graded if recipe.mixture else SLM).untrained(encoder, recipe)
     slm.provenance = provenance
-    progress = progress and processes.is_main_process
     slm.provenance["curves"] = _train(slm, train, dev, seed, extra, work / "epoch.pt", progress)
     if recipe.mixture:
         slm.load_state(slm.state())  # rounded, so that heads learn on what is saved, and the model here is that one
@@ -66,15 +58,13 @@ def fit(train, dev, out, recipe="paper", seed=0, encoder="minilm", progress=True
         slm.provenance["base"] = slm.base_hash()
     slm.set_range(train)
     if recipe.mixture:
-        slm.scale(extra.graded)
+        slm.scale_parts(extra.graded)
     if dev:
         negatives = "ar" if any(context.randoms for context in dev) else "a"
         table = pairs(dev, kinds="p" + negatives)
         slm.set_threshold(choose_threshold(slm.score(table)["score_slm"], table["kind"], negatives))
-    if processes.is_main_process:
-        slm.save(out)
-        shutil.rmtree(work)
-    processes.wait_for_everyone()
+    slm.save(out)
+    shutil.rmtree(work)
     return slm
 
 
@@ -119,9 +109,8 @@ def _train(slm, train, dev, seed, extra, checkpoint, progress):
             parts = {"encoder": encoder, "head": head, "optimizer": optimizer, "schedule": schedule}
             state = {name: part.state_dict() for name, part in parts.items()} | {"curves": curves, "best": best}
             state |= {"done": before + epoch + 1, "fingerprint": slm.provenance["fingerprint"]}
-            if PartialState().is_main_process:
-                torch.save(state, unfinished := checkpoint.with_suffix(".partial"))
-                os.replace(unfinished, checkpoint)  # no half checkpoint is ever read
+            torch.save(state, unfinished := checkpoint.with_suffix(".partial"))
+            os.replace(unfinished, checkpoint)  # no half checkpoint is ever read
         if best is not None:
             encoder.load_state_dict(best["encoder"])
             head.load_state_dict(best["head"])
@@ -140,28 +129,13 @@ def learn(slm, rows, terms, vectors, optimizer, schedule):
     """Take one step for each batch of rows, an epoch; yield the loss (Eq. 16) of each step before it was taken."""
     parameters = [*slm.encoder.parameters(), *slm.head.parameters()]
     for start in range(0, len(rows), slm.recipe.batch_contexts):
-        loss = _loss(slm, _share(rows[start : start + slm.recipe.batch_contexts]), terms, vectors)
+        loss = _loss(slm, rows[start : start + slm.recipe.batch_contexts], terms, vectors)
         loss.backward()
-        _average(parameters)
         torch.nn.utils.clip_grad_norm_(parameters, MAX_NORM)
         optimizer.step()
         schedule.step()
         optimizer.zero_grad()
         yield loss.item()
-
-
-def _share(rows):
-    """The contexts of a step that this process embeds: all of them, unless there are several processes."""
-    state = PartialState()
-    return rows[state.process_index :: state.num_processes] or rows[:1]
-
-
-def _average(parameters):
-    """Make the gradients those of all processes."""
-    if PartialState().num_processes > 1:
-        for parameter in parameters:
-            if parameter.grad is not None:
-                parameter.grad = reduce(parameter.grad, "mean")
 
 
 def _loss(slm, rows, terms, vectors):
@@ -242,12 +216,7 @@ def groups(slm):
 
 @torch.no_grad()
 def _measure(slm, measured, stage, epoch):
-    """One point of the curves per split, over all triplets.
-
-    For Figures 3 and 4 the losses of Eq. 12 and 15 and the shares right; beside them the mean of each loss term of the
-    recipe, computed in batches of contexts as in training, and as ``<term>_active`` the share of triplets on which it
-    is above zero. Of recipe ``graded`` the triplets that likeness orders right, alone.
-    """
+    """Return one point of the curves per split, over all triplets; of recipe ``graded`` the share ordered right."""
     points = []
     for split, contexts in measured.items():
         # In the precision of the training itself: float32 would double the cost of every epoch's end.
@@ -259,6 +228,7 @@ def _measure(slm, measured, stage, epoch):
 
 
 def _terms(slm, contexts):
+    """Eq. 12 and 15 and what is right by them; each term of the recipe in batches as in training, and where it acts."""
     size, names = slm.recipe.batch_contexts, [name for stage in slm.recipe.stages for name in stage.terms]
     rows = training_rows(contexts, slm.context)
     texts, index = triplet_batch(rows)
