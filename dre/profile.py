@@ -17,14 +17,25 @@ class TrainingSet(BaseModel, extra="forbid", frozen=True):
     """One set an SLM is trained, tuned and tested on.
 
     Where train and dev are the same contexts, the share ``dev_share`` of them is kept from training for thresholds.
+    ``further``: splits that version 2 of the training data adds to train.
     """
 
     key: StrictStr
     label: StrictStr
     train: Split
+    further: StrictStr | None = None
     dev: Split
     test: Split
     dev_share: float = Field(0.0, ge=0, lt=1)
+
+
+class Model(BaseModel, extra="forbid", frozen=True):
+    """One SLM: its recipe, epochs (of each stage; None: the recipe's), which is kept, and the version of its data."""
+
+    recipe: StrictStr
+    epochs: PositiveInt | None = None
+    keep: Literal["last", "best"] = "last"
+    data: Literal[1, 2] = 1
 
 
 class Sources(BaseModel, extra="forbid", frozen=True):
@@ -43,9 +54,8 @@ class Profile(BaseModel, extra="forbid", frozen=True):
     encoder: StrictStr
     recipes: tuple[StrictStr, ...] = Field(min_length=1)
     seeds: tuple[StrictInt, ...] = Field(min_length=1)
-    epochs: dict[str, PositiveInt]
+    models: dict[str, Model]
     extra: Sources
-    filter: Literal[1, 2]
     sets: tuple[TrainingSet, ...] = Field(min_length=1)
     rated: tuple[StrictStr, ...]
     judges: tuple[StrictStr, ...]
@@ -53,9 +63,9 @@ class Profile(BaseModel, extra="forbid", frozen=True):
     root: Path
 
     @model_validator(mode="after")
-    def _epochs_of_each(self):
-        if set(self.epochs) != set(self.recipes):
-            raise ValueError(f"'epochs' is for {', '.join(self.epochs)}, expected for {', '.join(self.recipes)}")
+    def _a_model_for_each(self):
+        if missing := set(self.recipes) - set(self.models):
+            raise ValueError(f"'models' lacks {', '.join(sorted(missing))}, which 'recipes' names")
         return self
 
     results = property(lambda self: self.root / "results" / self.name, doc="Tables, report page, recorded SLM scores.")

@@ -48,7 +48,7 @@ def subsets(graded, recording):
 def main():
     """Score, train heads, write."""
     public = profile("public")
-    train, dev, _ = contexts(public.sets[0], public.rated, filter=public.filter)
+    train, dev, _ = contexts(public.sets[0], public.rated, version=public.models["graded"].data)
     more, recording = extra(public, dev), pd.concat([ratings.graded(name) for name in public.extra.graded])
     for_choice = recording[recording["for_choice"]].rename(columns={"score": "human"})
     tables = {name: ratings.rated(name) for name in public.rated}

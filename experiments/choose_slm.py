@@ -58,7 +58,7 @@ def data():
     human rating.
     """
     table, rated, public = ratings.graded(), ratings.rated_tables(), profile("public")
-    train, dev, _ = contexts(public.sets[0], public.rated, filter=public.filter)
+    train, dev, _ = contexts(public.sets[0], public.rated, version=public.models["graded"].data)
     table = pairs_without_overlap(table, rated)
     for_choice = pairs_without_overlap(table[table["for_choice"]], train)
     more = pairs_without_overlap(ratings.training_scores(), [*rated, for_choice])

@@ -1,6 +1,6 @@
 """How good would the papers' SLM be with more contexts? Recipe ``paper`` on sets of growing size, one by one.
 
-For each of three domains the contexts of its training set (profile ``public``, filter 2: nothing of dev, test, rated
+For each of three domains the contexts of its training set (profile ``public``, version 2 of the training data: nothing of dev, test, rated
 sets or held-out grades) and further ones, whose responses were written on the papers' request; beside them sets
 written so that borrowed words tell nothing (``balanced``), and as many contexts of the papers' request (``same``).
 Five epochs, of which the one with the best triplet accuracy on held-out contexts is kept. A smaller set is the
@@ -86,7 +86,8 @@ def chosen(domain, size, seed, settings):
         splits = "balanced"
     elif size == "own":
         splits = "dev"
-    train, dev, test = contexts(entry.model_copy(update={"train": (name, splits)}), settings.rated, filter=2)
+    entry = entry.model_copy(update={"train": (name, splits), "further": None})
+    train, dev, test = contexts(entry, settings.rated, version=2)
     if size == "same":
         size = len(chosen(domain, "balanced", seed, settings)[0])
     if isinstance(size, int):

@@ -47,7 +47,7 @@ def main():
     parser.add_argument("--recipes", nargs="+", default=["paper-robust", "released"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     args, settings = parser.parse_args(), profile("public")
-    train, dev, test = contexts(settings.sets[0], settings.rated, filter=settings.filter)
+    train, dev, test = contexts(settings.sets[0], settings.rated, version=settings.models["paper"].data)
     for name in args.recipes:
         folders = {seed: ROOT / "build" / "choices" / f"{name}-seed{seed}" for seed in args.seeds}
         slms = [

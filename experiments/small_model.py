@@ -61,14 +61,14 @@ PEOPLE = ("reference", "retrieved", "random")  # kinds of graded replies that pe
 
 def data():
     """Return (labelled, held out, further): contexts to learn from and not to; dialogues and grades to learn from."""
-    settings = profile("public").model_copy(update={"filter": 2})
+    settings = profile("public")
     labelled, held_out = [], []
     for entry in settings.sets:
-        entry = entry.model_copy(update={"train": (entry.train[0], SETS[entry.key])})
-        train, dev, _ = contexts(entry, settings.rated, filter=2)
+        entry = entry.model_copy(update={"train": (entry.train[0], SETS[entry.key]), "further": None})
+        train, dev, _ = contexts(entry, settings.rated, version=2)
         labelled += train
         held_out += dev
-    return labelled, held_out, extra(settings, held_out)
+    return labelled, held_out, extra(settings, held_out, version=2)
 
 
 class Rule:

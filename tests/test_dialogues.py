@@ -120,8 +120,8 @@ def test_the_larger_training_sets_hold_no_conversation_of_dev_test_or_held_out_g
     graded = ratings.graded()
     held_out = set(graded.loc[graded["for_choice"], "conversation"])
     for entry, name, split, size in zip(public.sets, names, splits, (1626, 653, 558)):
-        entry = entry.model_copy(update={"train": (name, split)})
-        train, dev, test = contexts(entry, public.rated, filter=2)
+        entry = entry.model_copy(update={"further": None, "train": (name, split)})
+        train, dev, test = contexts(entry, public.rated, version=2)
         of = dialogues.conversations(one.context_id for one in (*train, *dev, *test))
         learned = {of(one.context_id) for one in train}
         assert len(train) == size
@@ -152,7 +152,7 @@ def test_nothing_that_people_rated_and_nothing_held_out_is_in_what_a_model_learn
     rated = set()
     for table in (*map(ratings.rated, ratings.RATED), ratings.fed_dialogues().rename(columns={"turns": "context"})):
         rated |= words([turn for turns in table["context"] for turn in turns] + list(table.get("response", ())))
-    splits = [contexts(entry, public.rated, filter=public.filter) for entry in public.sets]
+    splits = [contexts(entry, public.rated, version=public.models["paper"].data) for entry in public.sets]
     for one in (one for train, _, _ in splits for one in train):
         assert not words((*one.turns, *one.positives, *one.adversarials, *one.randoms)) & rated, one.context_id
     more, (_, dev, _) = extra(public, splits[0][1]), splits[0]

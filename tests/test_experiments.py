@@ -31,7 +31,7 @@ def test_no_held_out_conversation_is_trained_on():
 
     said = set().union(*map(long, held_out["context"]))
     public = choose.profile("public")
-    labelled, dev, _ = contexts(public.sets[0], public.rated, filter=public.filter)
+    labelled, dev, _ = contexts(public.sets[0], public.rated, version=public.models["graded"].data)
     learned = extra(public, dev)
     others = [turns for _, turns, _, _ in learned.graded] + [one.turns for one in (*learned.dialogues, *labelled)]
     assert len(learned.dialogues) > 20_000 and len(labelled) > 700 and len(learned.graded) > 5000

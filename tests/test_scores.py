@@ -11,7 +11,7 @@ from conftest import needs_data
 
 from dre.dialogues import load, pairs
 from dre.errors import DreError
-from dre.profile import profile, root
+from dre.profile import Model, profile, root
 from dre.slm import SLM, arrays, data, load_or_train, made_of, pcaf, recipes, seeds, trained, untrained
 from dre.slm.scores import Recorder, Scores
 
@@ -24,7 +24,7 @@ def recorded(tmp_path_factory):
     """Profile `public` in a folder of its own, with a tiny encoder, and what the models of a retraining answered."""
     folder = tmp_path_factory.mktemp("project")
     entry = profile("mini").sets[0].model_copy(update={"train": ("mini", "dev"), "dev_share": 0.2})
-    own = {"name": "public", "root": folder, "encoder": tiny.encoder(folder), "epochs": {"paper": 1, "released": 1}}
+    own = {"name": "public", "root": folder, "encoder": tiny.encoder(folder), "models": {name: Model(recipe=name, epochs=1) for name in ("paper", "released", "graded")}}
     public = profile("mini").model_copy(update=own | {"sets": (entry,)})
     table = pairs(load("mini", "test")[:4], "par")
     with pytest.MonkeyPatch.context() as patch:
@@ -151,7 +151,9 @@ def test_committed_scores_are_of_the_recipes_as_they_are(file):
         assert len(pcaf.recorded(file.parent, name, int(seed))[0]) == 1575
         return
     name = name.removesuffix("-plain")
-    asked = data.decisive({}, recipes.get(name, public.epochs[name], not model.endswith("plain")), int(seed), "minilm")
+    made = public.models[name]
+    recipe = recipes.replace(recipes.get(made.recipe, made.epochs, not model.endswith("plain")), keep=made.keep)
+    asked = data.decisive({}, recipe, int(seed), "minilm")
     assert {part: Scores(file.with_suffix(".csv.gz")).provenance[part] for part in asked} == asked
 
 
@@ -160,7 +162,7 @@ def test_committed_scores_are_of_the_data_as_they_are():
     public = profile("public")
     for key, recipe in (("dailydialog", "graded"), ("personachat", "paper"), ("topicalchat", "paper")):
         entry = next(entry for entry in public.sets if entry.key == key)
-        train, dev, _ = data.contexts(entry, public.rated, filter=public.filter)
-        found = data.hashes(train, dev, data.extra(public, dev) if recipe == "graded" else None)
+        train, dev, _ = data.contexts(entry, public.rated, version=(version := public.models[recipe].data))
+        found = data.hashes(train, dev, data.extra(public, dev, version) if recipe == "graded" else None)
         about = Scores(public.results / "scores" / f"{key}-{recipe}-seed0.csv.gz").provenance
         assert {part: about[part] for part in found} == found

@@ -31,22 +31,25 @@ class Extra:
 
 
 @functools.lru_cache  # every training of a set asks for the same contexts
-def contexts(entry, rated_names=(), seed=0, filter=1):
+def contexts(entry, rated_names=(), seed=0, version=1):
     """Return (train, dev, test) contexts of ``entry``, one of ``profile.sets``, as tuples.
 
     Where dev's contexts are among train's, a ``entry.dev_share`` of them, drawn with ``seed``, becomes dev, and train
     is the rest. Training conversations that share an utterance with a rated set are left out
-    (`dre.dialogues.without_overlap`): no correlation is measured on what was learned. ``filter`` (a profile's) 2 also
-    leaves out those that repeat a rated context in edited words, and those that hold a context of dev or test or a
+    (`dre.dialogues.without_overlap`): no correlation is measured on what was learned. ``version`` 2 adds ``entry.further``
+    to train and also leaves out those that repeat a rated context in edited words, and those that hold a context of dev or test or a
     graded one that SLMs are chosen by. By neither is a stock phrase left out that test says, too.
     """
-    train, dev, test = (dialogues.load(*part) for part in (entry.train, entry.dev, entry.test))
+    name, splits = entry.train
+    if version == 2 and entry.further:
+        splits = f"{splits}+{entry.further}"
+    train, dev, test = (dialogues.load(*part) for part in ((name, splits), entry.dev, entry.test))
     if entry.dev_share:
         order = np.random.default_rng(seed).permutation(len(dev))
         dev = [dev[i] for i in sorted(order[: round(entry.dev_share * len(dev))])]
         train = [context for context in train if context not in {*dev}]
     rated = ratings.rated_tables(rated_names)
-    if filter == 1:
+    if version == 1:
         return tuple(without_overlap(train, rated, near=None)), tuple(dev), tuple(test)
     of = dialogues.conversations(context.context_id for context in (*train, *dev, *test))
     reserved = {of(context.context_id) for context in (*dev, *test)} | ratings.conversations_for_choice()
@@ -54,13 +57,13 @@ def contexts(entry, rated_names=(), seed=0, filter=1):
     return tuple(without_overlap(train, rated)), tuple(dev), tuple(test)
 
 
-def extra(profile, dev):
+def extra(profile, dev, version=1):
     """Return the `Extra` that ``profile.extra`` names.
 
     Conversations that share an utterance with a rated set, the contexts `dev`, a test set of the profile or a graded
     context that SLMs are chosen by are left out.
     """
-    near = None if profile.filter == 1 else dialogues.NEAR
+    near = None if version == 1 else dialogues.NEAR
     return _extra(profile.extra, tuple(dev), tuple(entry.test for entry in profile.sets), profile.rated, near)
 
 

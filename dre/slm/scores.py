@@ -85,53 +85,54 @@ class Recorder(Scores):
         replace(self._json, json.dumps(self.provenance, indent=1, sort_keys=True) + "\n")
 
 
-def trained(profile, key, recipe, seed, disentangled=True):
+def trained(profile, key, name, seed, disentangled=True):
     """Return the SLM of one training of a profile, or what was recorded of it; arguments as of `load_or_train`.
 
-    For profile ``public`` these are the recorded `Scores`, DreError if they are another model's. ``RETRAIN``, a recipe
-    or the name of a recording such as ``dailydialog-paper-seed0`` (several with commas; 1: all of them), trains what
-    it names and records it. For other profiles it is the model itself; of recipe ``graded``, where a profile has
-    nothing extra to learn from, the one that comes with the package.
+    For profile ``public`` these are the recorded `Scores`, DreError if they are another model's. ``RETRAIN``, one of
+    ``profile.models`` or the name of a recording such as ``dailydialog-paper-seed0`` (several with commas; 1: all of
+    them), trains what it names and records it. For other profiles it is the model itself; of recipe ``graded``, where
+    a profile has nothing extra to learn from, the one that comes with the package.
     """
-    recipe = recipes.get(recipe)
-    if _default(profile, recipe):
+    if _default(profile, name):
         from dre.slm.model import SLM
 
         return SLM.load(data.DEFAULT)
-    file = _file(profile, key, recipe, seed, disentangled)
-    if _recorded(profile, file, recipe.name):
-        return _checked(Scores(file), made_of(profile, key, recipe, seed, disentangled))
-    slm = load_or_train(profile, key, recipe, seed, disentangled)
+    file = _file(profile, key, name, seed, disentangled)
+    if _recorded(profile, file, name):
+        return _checked(Scores(file), made_of(profile, key, name, seed, disentangled))
+    slm = load_or_train(profile, key, name, seed, disentangled)
     return Recorder(file, slm) if profile.name == "public" else slm
 
 
-def load_or_train(profile, key, recipe, seed, disentangled=True):
+def load_or_train(profile, key, name, seed, disentangled=True):
     """Return the SLM of one training of a profile, found in the build folder or trained into it; it records nothing.
 
-    ``key`` is that of one of ``profile.sets``, or several joined by ``+``; for the rest see `dre.slm.fit`.
+    ``key`` is that of one of ``profile.sets``, or several joined by ``+``; ``name`` one of ``profile.models``; for the
+    rest see `dre.slm.fit`.
     """
     from dre.slm.train import fit
 
-    recipe, (train, dev) = _asked(profile, recipe, disentangled), _split(profile, key)
-    extra = data.extra(profile, dev) if recipe.mixture else None
+    recipe, version = _asked(profile, name, disentangled)
+    train, dev = _split(profile, key, version)
+    extra = data.extra(profile, dev, version) if recipe.mixture else None
     fingerprint = data.describe(train, dev, recipe, seed, profile.encoder, extra)["fingerprint"]
-    name = _file(profile, key, recipe, seed, disentangled).name.removesuffix(".csv.gz")
-    out = profile.build / "models" / f"{name}-{fingerprint[:12]}"
+    stem = _file(profile, key, name, seed, disentangled).name.removesuffix(".csv.gz")
+    out = profile.build / "models" / f"{stem}-{fingerprint[:12]}"
     return fit(train, dev, out, recipe, seed, profile.encoder, progress=False, extra=extra)
 
 
-def made_of(profile, key, recipe, seed, disentangled=True):
+def made_of(profile, key, name, seed, disentangled=True):
     """Return what decides the SLM that `trained` answers with (`DECISIVE`), a dict; nothing is trained."""
-    recipe = _asked(profile, recipe, disentangled)
-    if _default(profile, recipe):
+    if _default(profile, name):
         return data.default()
-    return data.decisive(_hashes(profile, key, bool(recipe.mixture)), recipe, seed, profile.encoder)
+    recipe, version = _asked(profile, name, disentangled)
+    return data.decisive(_hashes(profile, key, bool(recipe.mixture), version), recipe, seed, profile.encoder)
 
 
-def seeds(profile, key, recipe, disentangled=True):
+def seeds(profile, key, name, disentangled=True):
     """Return the seeds that `trained` has an answer for: those of a profile, of ``public`` the recorded ones."""
-    files = {seed: _file(profile, key, recipes.get(recipe), seed, disentangled) for seed in profile.seeds}
-    return [seed for seed, file in files.items() if file.exists() or not _recorded(profile, file, recipe)]
+    files = {seed: _file(profile, key, name, seed, disentangled) for seed in profile.seeds}
+    return [seed for seed, file in files.items() if file.exists() or not _recorded(profile, file, name)]
 
 
 def untrained(profile):
@@ -171,43 +172,51 @@ def record_arrays(file, asked, found):
     replace(file, content.getvalue())
 
 
-def _recorded(profile, file, recipe=None):
-    """Whether a recording of profile ``public`` is read: ``RETRAIN`` does not ask for it, nor for its recipe."""
+def _recorded(profile, file, model=None):
+    """Whether a recording of profile ``public`` is read: ``RETRAIN`` does not ask for it, nor for its model."""
     retrain = os.environ.get("RETRAIN", "").split(",")
-    return profile.name == "public" and not {"1", file.name.partition(".")[0], recipe}.intersection(retrain)
+    return profile.name == "public" and not {"1", file.name.partition(".")[0], model}.intersection(retrain)
 
 
-def _default(profile, recipe):
+def _model(profile, name):
+    if name not in profile.models:
+        raise DreError(f"profile {profile.name} has no model {name!r}: expected {', '.join(profile.models)}")
+    return profile.models[name]
+
+
+def _default(profile, name):
     """Whether the model that comes with the package stands in for one that has nothing extra to learn from."""
-    return recipe.mixture is not None and not profile.extra.dialogues
+    return recipes.get(_model(profile, name).recipe).mixture is not None and not profile.extra.dialogues
 
 
-def _asked(profile, recipe, disentangled):
-    return recipes.get(recipe, profile.epochs.get(recipes.get(recipe).name), disentangled)
+def _asked(profile, name, disentangled):
+    """The recipe of a model as the profile has it, and the version of its training data."""
+    model = _model(profile, name)
+    return recipes.replace(recipes.get(model.recipe, model.epochs, disentangled), keep=model.keep), model.data
 
 
-def _split(profile, key):
+def _split(profile, key, version):
     """The contexts to train on and those held out, of one or several sets."""
     entries = {entry.key: entry for entry in profile.sets}
-    parts = [data.contexts(entries[one], profile.rated, filter=profile.filter) for one in key.split("+")]
+    parts = [data.contexts(entries[one], profile.rated, version=version) for one in key.split("+")]
     return tuple([context for part in parts for context in part[i]] for i in (0, 1))
 
 
-def _file(profile, key, recipe, seed, disentangled):
-    return profile.results / "scores" / f"{key}-{recipe.name}{'' if disentangled else '-plain'}-seed{seed}.csv.gz"
+def _file(profile, key, name, seed, disentangled):
+    return profile.results / "scores" / f"{key}-{name}{'' if disentangled else '-plain'}-seed{seed}.csv.gz"
 
 
-def _hashes(profile, key, mixture):
+def _hashes(profile, key, mixture, version):
     """Return `dre.slm.data.hashes` of a training, kept in the build folder: making them takes seconds."""
-    asked = profile.model_dump_json(include={"sets", "rated", "extra", "filter"})
-    digest = hashlib.sha256(json.dumps([asked, key, mixture]).encode())
+    asked = profile.model_dump_json(include={"sets", "rated", "extra"})
+    digest = hashlib.sha256(json.dumps([asked, key, mixture, version]).encode())
     code = [Path(module.__file__) for module in (dialogues, ratings, fetch, data)]
     for path in (*code, fetch.REGISTRY, *sorted(fetch.REPOSITORY.glob("data/*/**/*.jsonl"))):
         digest.update(path.read_bytes())
     file = profile.build / "hashes" / f"{digest.hexdigest()[:16]}.json"
     if not file.exists():
-        train, dev = _split(profile, key)
-        found = data.hashes(train, dev, data.extra(profile, dev) if mixture else None)
+        train, dev = _split(profile, key, version)
+        found = data.hashes(train, dev, data.extra(profile, dev, version) if mixture else None)
         replace(file, json.dumps(found))
     return json.loads(file.read_text(encoding="utf-8"))
 
