@@ -1,17 +1,17 @@
 """How good would the papers' SLM be with more contexts? Recipe ``paper`` on sets of growing size, one by one.
 
-For each of three domains the contexts of its training set (profile ``public``, version 2 of the training data: nothing of dev, test, rated
-sets or held-out grades) and further ones, whose responses were written on the papers' request; beside them sets
-written so that borrowed words tell nothing (``balanced``), and as many contexts of the papers' request (``same``).
-Five epochs, of which the one with the best triplet accuracy on held-out contexts is kept. A smaller set is the
-beginning of a random order of the largest one, another order for each seed. ``plain`` is the control of Figures 3 and
-4, without disentangling; ``adversarials`` of DailyDialog's are partly people's (its dev) and partly written for this
-project (the others).
+For each of three domains the contexts of its training set (profile ``public``, version 2 of the training data:
+nothing of dev, test, rated sets or held-out grades) and further ones, whose responses were written on the papers'
+request; beside them sets written so that borrowed words tell nothing (``balanced``), and as many contexts of the
+papers' request (``same``). Five epochs, of which the one with the best triplet accuracy on held-out contexts is kept.
+A smaller set is the beginning of a random order of the largest one, another order for each seed. ``plain`` is the
+control of Figures 3 and 4, without disentangling; ``adversarials`` of DailyDialog's are partly people's (its dev) and
+partly written for this project (the others).
 
-Beside recipe ``paper`` on MiniLM stand, on DailyDialog's largest set, ``paper-robust`` and ``released`` to its end, and
-``paper`` on all-mpnet-base-v2 (110 M parameters, as many as the encoder of the authors' notebook; two epochs). That
-encoder comes from the Hub (sentence-transformers/all-mpnet-base-v2); ``--mpnet FOLDER`` reads it from a folder whose
-model.safetensors has the sha256 `MPNET`.
+Beside recipe ``paper`` on MiniLM stand, on DailyDialog's largest set, ``paper-robust`` and ``released`` to its end,
+and ``paper`` on all-mpnet-base-v2 (110 M parameters, as many as the encoder of the authors' notebook; two epochs).
+That encoder comes from the Hub (sentence-transformers/all-mpnet-base-v2); ``--mpnet FOLDER`` reads it from a folder
+whose model.safetensors has the sha256 `MPNET`.
 
 Run ``python experiments/learning_curve.py [--only TEXT ...] [--list]``: it goes through `PLAN` and does what has no
 result yet, so it can be cut off at any time. Each training leaves ``results/curve/<name>.json`` (its curves, accuracies

@@ -20,12 +20,20 @@ What the variants are made of was known from earlier looks at the seven rated se
 grades and contrast help there. So what those sets say of the winner is not untouched; three of the six measures
 (``exchanged``, ``audit``, ``corpus``) never took part in a choice before.
 
+``graded``  recipe ``graded`` on more labelled contexts (both requests), with copies of the context among the
+            adversarial responses: a turn, a turn with words left out, shuffled words
+``cross``   a cross-encoder: context and response read together, by MiniLM adapted by low-rank matrices, which learned
+            from the same what fits and what a judge would give
+
+A variant has several readings, of its parts alone or of the mean of parts standardised on the graded training pairs.
+
 Run ``python experiments/small_model.py [--only TEXT ...]``: it trains what has no result yet and writes
 results/choices/small_model/<variant>-seed<k>.json, one for each training; models stay in build/small_model.
 """
 
 import argparse
 import copy
+import dataclasses
 import json
 import random
 import time
@@ -41,12 +49,13 @@ from transformers import get_linear_schedule_with_warmup
 
 from dre import audit, ratings
 from dre.audit import kinds
-from dre.dialogues import Context, load, pairs
+from dre.dialogues import load, pairs
 from dre.profile import profile
 from dre.report import replace
-from dre.slm import contexts, extra
+from dre.slm import SLM, contexts, extra, fit, recipes
+from dre.slm.data import DEFAULT
+from dre.slm.encoder import load_encoder, native_bf16
 from dre.slm.heads import GAP, LowRank, grade_loss
-from dre.slm.model import load_encoder, native_bf16
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "results" / "choices" / "small_model"
@@ -76,7 +85,7 @@ class Rule:
 
     def __init__(self, held_out):
         grades = ratings.graded()
-        grades = grades[grades["held_out"] & grades["kind"].isin(PEOPLE)]
+        grades = grades[grades["for_choice"] & grades["kind"].isin(PEOPLE)]
         labelled = pairs(held_out, "par").drop_duplicates("pair_id")
         positives = labelled[labelled["kind"] == "p"].reset_index(drop=True)
         good = positives.drop_duplicates("context_id")[["context_id", "context", "response"]]
@@ -194,7 +203,7 @@ def judged(labelled, dialogues, seed, number):
         rows = []
         for one in labelled:
             other = draw.choice(labelled)
-            rows += [(one.turns, r, 1.0) for one_r in [one.positives] for r in one_r]
+            rows += [(one.turns, r, 1.0) for r in one.positives]
             rows += [(one.turns, r, 0.0) for r in one.adversarials]
             rows += [(other.turns, r, 0.0) for r in one.positives if other.turns != one.turns]
             rows += [(one.turns, copied, 0.0) for copied in copies(one.turns, draw)]
@@ -249,3 +258,96 @@ def train_cross(labelled, further, seed, passes=2, batch=64, grades=16):
             schedule.step()
             optimizer.zero_grad()
     return model
+
+
+def default(labelled, held_out, further, seed):
+    """Return the readings of the model that comes with the package today, and of its untrained encoder."""
+    slm, plain = SLM.load(DEFAULT), SLM.untrained()
+    return {
+        "default": lambda table: slm.score(table)["score_slm"],
+        "cosine": lambda table: -plain.distances(table)["distance"],
+    }
+
+
+def graded(labelled, held_out, further, seed):
+    """Return the readings of recipe ``graded``, with copies of the context among the adversarial responses."""
+    draw = random.Random(seed)
+    train = [dataclasses.replace(c, adversarials=(*c.adversarials, *copies(c.turns, draw))) for c in labelled]
+    out = ROOT / "build" / "small_model" / f"graded-seed{seed}"
+    slm = fit(train, held_out, out, recipes.get("graded"), seed, progress=False, extra=further)
+    units = standard(slm.parts(table_of(further.graded)))
+    return {
+        "graded": lambda table: slm.score(table)["score_slm"],
+        "graded, fit and quality": lambda table: together(slm.parts(table), units, ["fit", "quality"]),
+        "graded, fit": lambda table: slm.parts(table)["fit"],
+    }
+
+
+def cross(labelled, held_out, further, seed):
+    """Return the readings of a cross-encoder."""
+    out = ROOT / "build" / "small_model" / f"cross-seed{seed}.pt"
+    if out.exists():
+        model = Cross()
+        model.load_state_dict(torch.load(out))
+    else:
+        model = train_cross(labelled, further, seed)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        torch.save(model.state_dict(), out)
+
+    def parts(table):
+        return pd.DataFrame(model.score(table), columns=["fit", "quality"])
+
+    units = standard(parts(table_of(further.graded)))
+    return {
+        "cross": lambda table: together(parts(table), units, ["fit", "quality"]),
+        "cross, fit": lambda table: parts(table)["fit"],
+        "cross, quality": lambda table: parts(table)["quality"],
+    }
+
+
+def table_of(graded):
+    """The graded pairs as a table."""
+    table = pd.DataFrame(graded, columns=["context_id", "context", "response", "score"])
+    return table.assign(pair_id=range(len(table)))
+
+
+def standard(parts):
+    """Mean and spread of each part over the graded training pairs."""
+    return {name: (values.mean(), values.std()) for name, values in parts.items()}
+
+
+def together(parts, units, names):
+    """The mean of standardised parts."""
+    return np.mean([(parts[name] - units[name][0]) / units[name][1] for name in names], axis=0)
+
+
+VARIANTS = {"default": (default, (0,)), "graded": (graded, (0, 1, 2)), "cross": (cross, (0, 1, 2))}
+
+
+def main():
+    """Train and measure what has no result yet."""
+    parser = argparse.ArgumentParser(description="variants of the small model, and the rule that chooses")
+    parser.add_argument("--only", nargs="+", default=[""], help="trainings whose name has one of these in it")
+    only = parser.parse_args().only
+    plan = [(name, seed) for seed in range(3) for name, (_, seeds) in VARIANTS.items() if seed in seeds]
+    left = [(name, seed, OUT / f"{name}-seed{seed}.json") for name, seed in plan]
+    left = [one for one in left if not one[2].exists() and any(text in one[2].name for text in only)]
+    given = data() if left else ()
+    rule = Rule(given[1]) if left else None
+    OUT.mkdir(parents=True, exist_ok=True)
+    for name, seed, file in left:
+        began, rows = time.process_time(), {}
+        for reading, score in VARIANTS[name][0](*given, seed).items():
+            started = time.process_time()
+            rows[reading] = rule.measure(score)
+            seconds = time.process_time() - started
+            rows[reading]["seconds_1000"] = 1000 * seconds / sum(map(len, rule.tables.values()))
+        about = {"variant": name, "seed": seed, "labelled": len(given[0]), "held_out": len(given[1])}
+        about |= {"dialogues": len(given[2].dialogues), "grades": len(given[2].graded)}
+        about["seconds"] = round(time.process_time() - began)
+        replace(file, json.dumps(about | {"readings": rows}, indent=1) + "\n")
+        print(file.name, {reading: round(row["value"], 1) for reading, row in rows.items()}, flush=True)
+
+
+if __name__ == "__main__":
+    main()

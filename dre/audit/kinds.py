@@ -124,7 +124,7 @@ def corpus():
 def graded():
     """Return the cases on contexts of public data that nothing was trained on, one of each conversation."""
     table = ratings.graded()
-    table = table[table["held_out"]].drop_duplicates(["conversation", "kind"])
+    table = table[table["for_choice"]].drop_duplicates(["conversation", "kind"])
     cases = []
     for id, rows in table.groupby("context_id", sort=False):
         said = dict(zip(rows["kind"], zip(rows["context"], rows["response"])))

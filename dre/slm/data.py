@@ -36,9 +36,10 @@ def contexts(entry, rated_names=(), seed=0, version=1):
 
     Where dev's contexts are among train's, a ``entry.dev_share`` of them, drawn with ``seed``, becomes dev, and train
     is the rest. Training conversations that share an utterance with a rated set are left out
-    (`dre.dialogues.without_overlap`): no correlation is measured on what was learned. ``version`` 2 adds ``entry.further``
-    to train and also leaves out those that repeat a rated context in edited words, and those that hold a context of dev or test or a
-    graded one that SLMs are chosen by. By neither is a stock phrase left out that test says, too.
+    (`dre.dialogues.without_overlap`): no correlation is measured on what was learned. ``version`` 2 adds
+    ``entry.further`` to train and also leaves out those that repeat a rated context in edited words, and those that
+    hold a context of dev or test or a graded one that SLMs are chosen by. By neither is a stock phrase left out that
+    test says, too.
     """
     name, splits = entry.train
     if version == 2 and entry.further:
