@@ -188,6 +188,10 @@ def without_overlap(chosen, reserved, near=NEAR):
     iterable of Context (turns count), or an iterable of both.
     """
     reserved = [reserved] if isinstance(reserved, pd.DataFrame) else list(reserved)
+    tables = [record for record in reserved if isinstance(record, pd.DataFrame)]
+    rated = [turns for table in tables for turns in table.get("turns", table.get("context"))]  # or whole dialogues
+    turns = [*rated, *(table["response"] for table in tables if "response" in table)]
+    turns += [record.turns for record in reserved if isinstance(record, Context)]
     of = conversations((context.context_id for context in chosen), late=near is None)
     sources = {context.context_id.split("/")[0] for context in chosen}
     public = [context for name in PUBLIC if name in sources for context in public_contexts(name)]
@@ -195,10 +199,9 @@ def without_overlap(chosen, reserved, near=NEAR):
     for context in [*public, *chosen]:
         own = (*context.turns, *context.positives, *context.adversarials, *context.randoms)
         texts[of(context.context_id)].update(dict.fromkeys(own))
-    seen = set(_long(_utterances(reserved)))
+    seen = set(_long(text for each in turns for text in each))
     shared = {conversation for conversation, own in texts.items() if not seen.isdisjoint(_long(own))}
     if near is not None:
-        rated = [turns for record in reserved if isinstance(record, pd.DataFrame) for turns in _turns(record)]
         shared |= _near(texts, rated, near)
     return [context for context in chosen if of(context.context_id) not in shared]
 
@@ -234,19 +237,6 @@ def _near(texts, rated, share):
     near = held.row[held.data >= share * wanted.sum(axis=1).A1[held.col]]
     ids = list(texts)
     return {ids[row] for row in near}
-
-
-def _turns(record):
-    """The turns of a context, or of each row of a table (``context`` or, of whole dialogues, ``turns``)."""
-    return [record.turns] if isinstance(record, Context) else record.get("turns", record.get("context"))
-
-
-def _utterances(records):
-    """Yield every utterance of contexts and of tables, the responses of tables among them."""
-    for record in records:
-        yield from (turn for turns in _turns(record) for turn in turns)
-        if not isinstance(record, Context):
-            yield from record.get("response", ())
 
 
 def _long(texts):

@@ -29,8 +29,6 @@ _CRITERIA = ("Understandable", "Natural", "Maintains Context", "Engaging", "Uses
 SHOWN = {"zero": "zero-shot", "random0": "random 1", "random1": "random 2", "random2": "random 3", "bm25": "BM25"}
 LANGUAGES = {"en": "english", "es": "spanish", "zh": "chinese"}  # of the ten that xDial-Eval has
 _SPEAKER = re.compile("^(User|System):", re.MULTILINE)  # before each turn of FED; turns are text only in every set
-_IDS = ["pair_id", "context_id", "set", "system"]
-_COLUMNS = [*_IDS, "context", "response", "reference", "ratings"]
 
 
 def rated(name):
@@ -71,10 +69,7 @@ def translated(name):
 
 
 def fed_dialogues():
-    """Return the table of FED's 125 whole dialogues, rated by five people; as `rated`, with ``turns`` (tuple) alone.
-
-    ``pair_id`` is ``fed-dialog/<index in fed_data.json>``, ``context_id`` that of the dialogue's rated turns.
-    """
+    """Return FED's 125 whole dialogues as `rated` does, with ``turns`` (tuple) and the context ids of their turns."""
     return _fed()[1]
 
 
@@ -240,12 +235,13 @@ def _json(ending):
 def _usr(name):
     rows = []
     for i, one in enumerate(_json(_USR[name])):
+        texts = {"context": turns_of(one["context"])}
         spoken = {response["model"]: response["response"].strip() for response in one["responses"]}
         for k, response in enumerate(one["responses"]):
             ids = (f"{name}/{i}/{k}", f"{name}/{i}", name, response["model"])
-            texts = (turns_of(one["context"]), response["response"].strip(), spoken["Original Ground Truth"])
-            rows.append((*ids, *texts, response["Overall"], {c: response[c] for c in _CRITERIA}))
-    return _table(rows, _COLUMNS)
+            texts |= {"response": spoken[response["model"]], "reference": spoken["Original Ground Truth"]}
+            rows.append(_row(ids, texts, response["Overall"], {c: response[c] for c in _CRITERIA}))
+    return pd.DataFrame(rows)
 
 
 def _xdial(name):
@@ -257,24 +253,24 @@ def _xdial(name):
         number = numbers.setdefault(turns, len(numbers))
         reference = references.setdefault(turns, response) if name == "dailydialog-zhao" else None
         ids = (f"{name}/{row}", f"{name}/context-{number}", name, "")
-        rows.append((*ids, turns, response, reference, [rating], {}))
-    return _table(rows, _COLUMNS)
+        rows.append(_row(ids, {"context": turns, "response": response, "reference": reference}, [rating]))
+    return pd.DataFrame(rows)
 
 
 def _fed():
     """Return FED's turns and its dialogues. A dialogue follows its turns, so they share its index as context id."""
     turns, dialogues, dialogue = [], [], None
     for i, one in reversed(list(enumerate(_json("data/fed_data.json")))):
-        said = turns_of(_SPEAKER.sub("", one["context"]))
-        qualities = _annotated(one)
+        said, qualities = turns_of(_SPEAKER.sub("", one["context"])), _annotated(one)
         overall = qualities.pop("Overall")
         if "response" not in one:
             dialogue = f"fed-turn/dialogue-{i}"
-            dialogues.append((f"fed-dialog/{i}", dialogue, "fed-dialog", one["system"], said, overall, qualities))
+            ids = (f"fed-dialog/{i}", dialogue, "fed-dialog", one["system"])
+            dialogues.append(_row(ids, {"turns": said}, overall, qualities))
         else:
-            ids = (f"fed-turn/{i}", dialogue, "fed-turn", one["system"])
-            turns.append((*ids, said, _SPEAKER.sub("", one["response"]).strip(), None, overall, qualities))
-    return _table(turns[::-1], _COLUMNS), _table(dialogues[::-1], [*_IDS, "turns", "ratings"])
+            texts = {"context": said, "response": _SPEAKER.sub("", one["response"]).strip(), "reference": None}
+            turns.append(_row((f"fed-turn/{i}", dialogue, "fed-turn", one["system"]), texts, overall, qualities))
+    return pd.DataFrame(turns[::-1]), pd.DataFrame(dialogues[::-1])
 
 
 def _annotated(one):
@@ -282,12 +278,11 @@ def _annotated(one):
     return {c: [math.nan if isinstance(v, str) else float(v) for v in vs] for c, vs in one["annotations"].items()}
 
 
-def _table(rows, columns):
-    """Return the table of rows whose last element holds the ratings of the other criteria."""
-    table = pd.DataFrame([row[:-1] for row in rows], columns=columns)
-    others = pd.DataFrame([{criterion: _mean(values) for criterion, values in row[-1].items()} for row in rows])
-    others.columns = [str(criterion).lower().replace(" ", "_") for criterion in others]
-    return pd.concat([table.assign(human=table["ratings"].map(_mean)), others], axis=1)
+def _row(ids, texts, overall, others=None):
+    """Return a row of a table: ids, texts, the overall ratings and their mean, the mean of each other criterion."""
+    means = {name.lower().replace(" ", "_"): _mean(values) for name, values in (others or {}).items()}
+    ids = dict(zip(("pair_id", "context_id", "set", "system"), ids))
+    return ids | texts | {"ratings": overall, "human": _mean(overall)} | means
 
 
 def _mean(values):

@@ -7,7 +7,7 @@ from conftest import needs_data
 from dre import dialogues, ratings
 from dre.dialogues import Context, data_hash, load, without_overlap
 from dre.errors import DreError
-from dre.profile import Sources, profile
+from dre.profile import Sources, TrainingSet, profile
 from dre.slm import contexts, data, extra
 
 # The hashes name the training data of every recorded model: changing one makes all of them stale.
@@ -114,16 +114,25 @@ def test_a_record_that_does_not_fit_is_named_by_file_and_line(tmp_path, monkeypa
 
 
 @needs_data
-def test_the_larger_training_sets_hold_no_conversation_of_dev_test_or_held_out_grades():
+def test_the_larger_training_sets_have_the_sizes_that_are_said():
     public = profile("public")
-    graded = ratings.graded()
-    held_out = set(graded.loc[graded["for_choice"], "conversation"])
-    for entry, size in zip(public.sets, (1626, 653, 558)):
-        train, dev, test = contexts(entry, public.rated, version=2)
-        of = dialogues.conversations(one.context_id for one in (*train, *dev, *test))
-        learned = {of(one.context_id) for one in train}
-        assert len(train) == size
-        assert learned.isdisjoint(held_out) and learned.isdisjoint(of(one.context_id) for one in (*dev, *test))
+    assert [len(contexts(one, public.rated, version=2)[0]) for one in public.sets] == [1626, 653, 558]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_no_conversation_is_on_two_sides_nor_learned_from_where_models_are_chosen_by_it(monkeypatch, version):
+    """Of four conversations one is dev's, one test's, one of the grades that models are chosen by."""
+    name = "topicalchat-test_freq"
+    ids = {f"{name}/{c}/{k}": f"{name}/{c}" for c in ("dev", "test", "choice", "free") for k in (3, 4)}
+    splits = {"train": [public("topicalchat", id, "Hm.") for id in ids if id.endswith("3")]}
+    splits |= {part: [public("topicalchat", f"{name}/{part}/4", "Hm.")] for part in ("dev", "test")}
+    monkeypatch.setattr(dialogues, "load", lambda name, split: splits[split])
+    monkeypatch.setattr(dialogues, "histories", lambda _: {id: (of, ("Hm.",), "So.", "") for id, of in ids.items()})
+    monkeypatch.setattr(ratings, "conversations_for_choice", lambda: {f"{name}/choice"})
+    entry = {part: ("own", part) for part in splits} | {"key": "own", "label": "Own"}
+    train, dev, test = data.contexts.__wrapped__(TrainingSet(**entry), version=version)
+    assert (list(dev), list(test)) == (splits["dev"], splits["test"])
+    assert list(train) == splits["train"][-1 if version == 2 else 0 :]
 
 
 @pytest.mark.parametrize("where", ["dev", "tests", "rated", "nothing"])
@@ -139,7 +148,7 @@ def test_what_is_reserved_is_not_in_what_recipe_graded_learns_from(monkeypatch, 
 
 
 @needs_data
-def test_nothing_that_people_rated_and_nothing_held_out_is_in_what_a_model_learns_from():
+def test_nothing_rated_nothing_of_dev_and_test_and_no_grades_for_choice_are_in_what_a_model_learns_from():
     """By words, without the code that leaves it out: all seven sets, and the dialogues of FED; dev and test sets."""
 
     def words(texts):
@@ -147,14 +156,16 @@ def test_nothing_that_people_rated_and_nothing_held_out_is_in_what_a_model_learn
 
     public = profile("public")
     assert set(public.rated) == set(ratings.RATED)
-    rated = set()
+    reserved = set()
     for table in (*map(ratings.rated, ratings.RATED), ratings.fed_dialogues().rename(columns={"turns": "context"})):
-        rated |= words([turn for turns in table["context"] for turn in turns] + list(table.get("response", ())))
+        reserved |= words([turn for turns in table["context"] for turn in turns] + list(table.get("response", ())))
     splits = [contexts(entry, public.rated, version=public.models["paper"].data) for entry in public.sets]
     for one in (one for train, _, _ in splits for one in train):
-        assert not words((*one.turns, *one.positives, *one.adversarials, *one.randoms)) & rated, one.context_id
+        assert not words((*one.turns, *one.positives, *one.adversarials, *one.randoms)) & reserved, one.context_id
     more, (_, dev, _) = extra(public, splits[0][1]), splits[0]
-    rated |= words(turn for part in (dev, *(test for *_, test in splits)) for one in part for turn in one.turns)
-    assert len(more.dialogues) > 20_000 and len(more.graded) > 1_500
-    assert not words([text for one in more.dialogues for text in (*one.turns, *one.positives)]) & rated
-    assert not words([text for _, turns, response, _ in more.graded for text in (*turns, response)]) & rated
+    reserved |= words(turn for part in (dev, *(test for *_, test in splits)) for one in part for turn in one.turns)
+    graded = ratings.graded()
+    reserved |= words(graded.loc[graded["for_choice"], "context"].explode())
+    assert len(more.dialogues) > 20_000 and len(more.graded) > 5_000 and graded["for_choice"].sum() > 800
+    assert not words([text for one in more.dialogues for text in (*one.turns, *one.positives)]) & reserved
+    assert not words([text for _, turns, response, _ in more.graded for text in (*turns, response)]) & reserved

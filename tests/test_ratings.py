@@ -4,7 +4,6 @@ import pytest
 from conftest import needs_data
 
 from dre import dialogues, ratings
-from dre.dialogues import context_sha256
 from dre.errors import DreError
 from dre.fetch import read_jsonl, repository_file
 
@@ -80,14 +79,6 @@ def test_graded_pairs_are_the_texts_that_were_graded_and_conversations_are_whole
     assert table.groupby("kind")["score"].mean().round(2).to_dict() == pytest.approx(
         {"good": 4.53, "bland": 3.46, "reference": 3.44, "retrieved": 1.95, "truncated": 1.63, "off": 1.58,
          "random": 1.42, "contradicts": 1.29, "echo": 0.97, "garbled": 0.55})  # fmt: skip
-    recorded = read_jsonl(repository_file("recorded", ratings.NAME, "graded.jsonl"))
-    for record, row in zip(recorded, table.itertuples()):
-        assert len(row.context) == record["turns"] and context_sha256(row.context) == record["context_sha256"]
-        assert context_sha256([row.response]) == record.get("response_sha256", context_sha256([row.response]))
-        if row.kind == "echo":
-            assert row.response == row.context[record["turn"]]
-        if row.kind == "truncated":
-            assert len(row.response.split()) == record["words"]
     assert table["context"].map(len).max() == 17
     assert table["conversation"].nunique() == 696  # no two contexts of one conversation
     persona = table[table["set"] == "convai2-valid"]
@@ -108,11 +99,7 @@ def test_graded_pairs_of_other_texts_are_refused(monkeypatch):
 
 
 def test_training_scores_are_joined_with_their_texts():
-    table = ratings.training_scores()
+    table = ratings.training_scores()  # which checks each hash
     assert len(table) == 2050 and table["score"].between(0, 5).all()
     assert table["context_id"].str.split("/").str[0].nunique() == 3
     assert not set(table["context_id"]) & {i for name in ratings.RATED for i in ratings.rated(name)["context_id"]}
-    recorded = read_jsonl(repository_file("recorded", ratings.NAME, "training_scores.jsonl"))
-    for record, row in zip(recorded, table.itertuples()):
-        hashes = context_sha256(row.context), context_sha256([row.response])
-        assert hashes == (record["context_sha256"], record["response_sha256"])

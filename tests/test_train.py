@@ -2,10 +2,6 @@
 
 import functools
 import json
-import os
-import socket
-import subprocess
-import sys
 from dataclasses import replace
 
 import pandas as pd
@@ -110,30 +106,6 @@ def test_an_interrupted_training_goes_on_and_ends_with_the_same_curve(encoder, t
     pd.testing.assert_frame_equal(slm.score(pairs(DEV)), whole.score(pairs(DEV)))
 
 
-def test_several_processes_train_what_one_does(still, tmp_path):
-    """Without dropout and in-batch negatives two halves of a step make the same mean gradient."""
-    command = ["slm", "train", "--train", "mini:dev", "--encoder", still, "--epochs", "1", "--out"]
-    assert main([*command, str(tmp_path / "one")]) == 0
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}  # as torchrun sets it
-    both = [
-        subprocess.Popen(
-            [sys.executable, "-m", "dre", *command, tmp_path / "two"],
-            env=os.environ | group | {"RANK": str(i), "LOCAL_RANK": str(i)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for i in range(2)
-    ]
-    printed = "".join(one.communicate(timeout=300)[0] for one in both)
-    assert printed.count("14 contexts, fingerprint") == 1 and not any(one.returncode for one in both)
-    models = [SLM.untrained(still), SLM.load(tmp_path / "one"), SLM.load(tmp_path / "two")]
-    start, one, two = weights(*(slm.encoder for slm in models))
-    assert (one - two).abs().sum() < 0.05 * (one - start).abs().sum()
-
-
 LOSSES = {  # of three steps: where they change, dre.slm.data.TRAINING is raised, and recorded scores are refused
     "paper": [1.7556503, 1.7123916, 1.6670914],
     "paper-robust": [1.7556503, 1.7093066, 1.6621566],
@@ -195,54 +167,38 @@ def test_everything_that_decides_a_training_is_in_its_fingerprint():
     assert len({data.describe(**one)["fingerprint"] for one in (made_of, *changed)}) == 7
 
 
-def test_the_command_trains_by_a_recipe_and_without_disentanglement(encoder, tmp_path):
-    out = str(tmp_path / "a")
-    command = ["slm", "train", "--train", "mini:dev", "--encoder", encoder, "--epochs", "1", "--out", out, "--plain"]
-    assert main([*command, "--recipe", "released"]) == 0
-    stages = [point["stage"] for point in SLM.load(out).provenance["curves"]]
-    assert stages == ["contrastive"] * 2 + ["classifier"] * 2
-
-
 def test_the_best_epoch_is_kept_also_by_a_training_that_was_interrupted(encoder, tmp_path, monkeypatch):
-    """By triplet accuracy on held-out contexts, here given: the second of four epochs."""
-    given, measure = iter([0.1, 0.2, 0.9, 0.3, 0.3, 0.4, 0.1, 0.2, 0.9, 0.3, 0.4]), train._measure
+    """By triplet accuracy on held-out contexts, here given: the second of three epochs."""
+    given, measure, save = iter([0.1, 0.2, 0.9, 0.3, 0.3]), train._measure, torch.save
 
     def measured(slm, contexts, stage, epoch):
         accuracy = next(given)
         return [point | {"triplet_accuracy": accuracy} for point in measure(slm, contexts, stage, epoch)]
 
-    def trained(out, keep):
-        recipe = replace(recipes.get("paper", epochs=4), keep=keep)
-        return fit(TRAIN[:9], DEV, tmp_path / out, recipe, encoder=encoder, progress=False)
+    def trained(n, keep):
+        recipe = replace(recipes.get("paper", epochs=n), keep=keep)
+        return fit(TRAIN[:9], DEV, tmp_path / keep, recipe, encoder=encoder, progress=False)
 
     monkeypatch.setattr(train, "_measure", measured)
-    save = torch.save
     monkeypatch.setattr(torch, "save", lambda state, file: save(state, file) or state["done"] == 3 and 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        trained("best", "best")
+        trained(3, "best")
     monkeypatch.setattr(torch, "save", save)
-    best = trained("best", "best")  # its third epoch comes again, since it was not renamed into place
-    assert best.provenance["kept"] == {"joint": 2}
-    last = trained("last", "last")
-    assert "kept" not in last.provenance
-    assert not torch.equal(*weights(best.encoder, last.encoder))
+    best = trained(3, "best")  # its third epoch comes again, since it was not renamed into place
+    monkeypatch.setattr(train, "_measure", measure)
+    assert best.provenance["kept"] == {"joint": 2} and "kept" not in trained(1, "last").provenance
 
 
-def test_the_command_trains_on_a_file_and_names_a_faulty_line(encoder, tmp_path, capsys):
-    own, out = tmp_path / "own.jsonl", tmp_path / "a"
-    lines = [
-        {
-            "id": str(i),
-            "context": ["is it tea", "no"],
-            "positive_responses": ["yes"],
-            "adversarial_negative_responses": ["my tea"],
-        }
-        for i in range(2)
-    ]
-    own.write_text("\n".join(map(json.dumps, lines)))
-    command = ["slm", "train", "--train", str(own), "--encoder", encoder, "--epochs", "1", "--out", str(out)]
-    assert main(command) == 0 and "2 contexts, fingerprint" in capsys.readouterr().out
-    own.write_text(own.read_text() + '\n{"id": "2", "context": []}')
+def test_the_command_trains_on_a_file_by_a_recipe_without_disentanglement(encoder, tmp_path, capsys):
+    own, out = tmp_path / "own.jsonl", str(tmp_path / "a")
+    record = {"context": ["is it tea", "no"], "positive_responses": ["yes"], "adversarial_negative_responses": ["tea"]}
+    lines = [json.dumps(record | {"id": str(i)}) for i in range(2)]
+    own.write_text("\n".join(lines))
+    command = ["slm", "train", "--train", str(own), "--encoder", encoder, "--epochs", "1", "--out", out]
+    assert main([*command, "--recipe", "released", "--plain"]) == 0 and "2 contexts, fing" in capsys.readouterr().out
+    stages = [point["stage"] for point in SLM.load(out).provenance["curves"]]
+    assert stages == ["contrastive"] * 2 + ["classifier"] * 2
+    own.write_text("\n".join([*lines, '{"id": "2", "context": []}']))
     assert main(command) == 2 and f"{own}:3: " in capsys.readouterr().err
 
 

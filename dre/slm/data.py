@@ -100,11 +100,10 @@ def describe(train, dev, recipe, seed, encoder, extra=None):
     from dre.slm.encoder import native_bf16
 
     found = decisive(hashes(train, dev, extra), recipe, seed, encoder) | {"bf16": native_bf16()}
-    versions = {"python": platform.python_version(), "dre": dre.__version__}
-    versions |= {name: version(name) for name in ("torch", "transformers", "sentence-transformers", "numpy")}
-    fingerprint = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
-    sizes = {"train": len(train), "dev": len(dev)}
-    return found | {"fingerprint": fingerprint, "contexts": sizes, "versions": versions}
+    about = {"fingerprint": hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()}
+    about["versions"] = {"python": platform.python_version(), "dre": dre.__version__}
+    about["versions"] |= {name: version(name) for name in ("torch", "transformers", "sentence-transformers", "numpy")}
+    return found | about | {"contexts": {"train": len(train), "dev": len(dev)}}
 
 
 def decisive(hashes, recipe, seed, encoder):

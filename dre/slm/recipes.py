@@ -61,7 +61,7 @@ class Recipe:
     mixture: Mixture | None = None  # of recipe ``graded``: what is learned from besides labelled contexts, and how
 
     def as_dict(self):
-        """Return the recipe as JSON types, for provenance and fingerprints; that the last epoch is kept is not said."""
+        """Return the recipe for provenance and fingerprints, which were made before ``keep`` was a choice."""
         return {name: value for name, value in asdict(self).items() if (name, value) != ("keep", "last")}
 
 
@@ -75,9 +75,8 @@ IN_TURN = (
 )
 RELEASED = Recipe("released", "halves", IN_TURN, contrast="robust", learning_rate=2e-5)
 CONTRAST = (Stage("contrast", ("L_fit",), 2),)
-GRADED = Recipe(
-    "graded", "none", CONTRAST, learning_rate=5e-4, head_learning_rate=1e-2, batch_contexts=4, mixture=Mixture()
-)
+RATES = {"learning_rate": 5e-4, "head_learning_rate": 1e-2}
+GRADED = Recipe("graded", "none", CONTRAST, batch_contexts=4, mixture=Mixture(), **RATES)
 RECIPES = {recipe.name: recipe for recipe in (PAPER, ROBUST, RELEASED, GRADED)}
 
 
@@ -89,9 +88,9 @@ def get(name, epochs=None, disentangled=True):
     recipe = name if isinstance(name, Recipe) else RECIPES.get(name)
     if recipe is None:
         raise DreError(f"unknown recipe {name!r}: expected one of {', '.join(RECIPES)}")
+    if epochs is not None and epochs < 1:
+        raise DreError(f"epochs are {epochs}: expected 1 or more")
     if epochs is not None:
-        if epochs < 1:
-            raise DreError(f"epochs are {epochs}: expected 1 or more")
         recipe = replace(recipe, stages=tuple(replace(stage, epochs=epochs) for stage in recipe.stages))
     if disentangled:
         return recipe

@@ -26,8 +26,7 @@ class Scores:
     """The recorded scores of one SLM, which answers for the pairs it knows as the model would."""
 
     def __init__(self, file):
-        self.file = Path(file)
-        self.name = self.file.name.removesuffix(".csv.gz")
+        self.file, self.name = Path(file), Path(file).name.removesuffix(".csv.gz")
         self._json = self.file.with_name(f"{self.name}.json")
         self.provenance, self._table = {}, pd.DataFrame({"pair_id": []}).set_index("pair_id")
         if self._json.exists():
@@ -55,10 +54,7 @@ class Scores:
 
 
 class Recorder(Scores):
-    """An SLM whose scores are recorded as it gives them: a replay gives the same digits.
-
-    What another model recorded under this name is dropped.
-    """
+    """An SLM whose scores are recorded as it gives them, for a replay to the same digits; another's are dropped."""
 
     def __init__(self, file, slm):
         super().__init__(file)

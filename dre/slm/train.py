@@ -1,5 +1,6 @@
 """Training an SLM: the loop, the curves of Figures 3 and 4, going on after an interruption."""
 
+import copy
 import math
 import os
 import random
@@ -105,7 +106,7 @@ def _train(slm, train, dev, seed, extra, checkpoint, progress):
                     bar.update()
             curves += _measure(slm, measured, stage.name, epoch + 1)
             if recipe.keep == "best" and (best is None or curves[-1]["triplet_accuracy"] >= best["triplet_accuracy"]):
-                best = curves[-1] | {"encoder": _copied(encoder), "head": _copied(head)}
+                best = curves[-1] | copy.deepcopy({"encoder": encoder.state_dict(), "head": head.state_dict()})
             parts = {"encoder": encoder, "head": head, "optimizer": optimizer, "schedule": schedule}
             state = {name: part.state_dict() for name, part in parts.items()} | {"curves": curves, "best": best}
             state |= {"done": before + epoch + 1, "fingerprint": slm.provenance["fingerprint"]}
@@ -119,10 +120,6 @@ def _train(slm, train, dev, seed, extra, checkpoint, progress):
         part.requires_grad_(False).eval()
     slm.forget()  # what was embedded in the precision of training
     return curves
-
-
-def _copied(part):
-    return {name: value.detach().clone() for name, value in part.state_dict().items()}
 
 
 def learn(slm, rows, terms, vectors, optimizer, schedule):
