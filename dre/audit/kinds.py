@@ -129,7 +129,7 @@ def graded():
     for id, rows in table.groupby("context_id", sort=False):
         said = dict(zip(rows["kind"], zip(rows["context"], rows["response"])))
         reference = said.get("reference", (None, None))[1]
-        for kind in {"contradicts", "off"} & said.keys() if "good" in said else ():
+        for kind in [kind for kind in ("contradicts", "off") if {kind, "good"} <= said.keys()]:
             cases.append((kind, "public", id, (*said["good"], reference), (*said[kind], reference)))
     return cases
 
