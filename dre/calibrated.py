@@ -16,7 +16,7 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 from pydantic import Field, TypeAdapter
-from scipy.stats import norm, rankdata
+from scipy.special import ndtri
 
 from dre import readers
 from dre.errors import DreError
@@ -46,7 +46,7 @@ class Scale:
         """Learn the map: a score goes to the normal quantile of the share of ``scores`` below it (ties by half)."""
         scores = np.asarray(scores, float)
         at, counts = np.unique(scores[~np.isnan(scores)], return_counts=True)
-        z = norm.ppf((counts.cumsum() - counts / 2) / counts.sum())
+        z = ndtri((counts.cumsum() - counts / 2) / counts.sum())
         if len(z) > KNOTS:  # evenly in z, so that the tails are kept as well as the middle
             kept = np.unique(np.searchsorted(z, np.linspace(z[0], z[-1], KNOTS)))
             at, z = at[kept], z[kept]
@@ -195,8 +195,10 @@ def _rating(record, human, where):
 
 def _gains(table, resamples, seed):
     """Correlation with people of every weight less that of the better part, as normal scores: (resamples, weights)."""
+    from scipy.stats import rankdata  # a second of imports
+
     ranks = rankdata(table[["score_slm", "score_llm", "human"]].to_numpy(float), axis=0)
-    slm, llm, human = norm.ppf((ranks - 0.5) / len(table)).T
+    slm, llm, human = ndtri((ranks - 0.5) / len(table)).T
     mixed = slm[:, None] * GRID + llm[:, None] * (1 - GRID)
     r = draws(mixed, human, table["context_id"], "pearson", resamples, seed)[1:]
     r = np.nan_to_num(r)  # where parts cancel out, or a resample holds one rating only, nothing correlates

@@ -8,7 +8,6 @@ seeds the interval is rather too narrow.
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
 
 from dre.errors import DreError
 
@@ -223,6 +222,8 @@ def _ratio(covariance, variances, least):
 
 def _permuted(a, b, human, contexts, permutations, seed):
     """Two-sided p of the difference when a and b are swapped in whole contexts; midranks are not ranked again."""
+    from scipy.stats import rankdata  # a second of imports
+
     code, names = pd.factorize(contexts)
     swaps = np.random.default_rng(seed).integers(0, 2, (permutations, len(names)), dtype=np.int8)
     swaps = np.vstack([np.zeros(len(names)), swaps])  # in the first line nothing is swapped

@@ -6,6 +6,7 @@ SLM has in common with the judge (real ones 0.1 to 0.35).
 """
 
 import numpy as np
+from scipy.special import ndtri
 
 from dre import fusion, stats
 
@@ -68,6 +69,6 @@ def crossing(gain):
 
 def _normal(x, ranks=False):
     """Midranks, as standard normal scores or as they are."""
-    from scipy.stats import norm, rankdata
+    from scipy.stats import rankdata  # a second of imports
 
-    return rankdata(x) if ranks else norm.ppf((rankdata(x) - 0.5) / len(x))
+    return rankdata(x) if ranks else ndtri((rankdata(x) - 0.5) / len(x))

@@ -1,6 +1,7 @@
 """What became worse is said with exit status 3, on the contexts of both; a fine check is never one that cannot fail."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -71,6 +72,6 @@ def test_what_cannot_be_compared_is_said(new, said):
 def test_scores_of_two_makers_are_not_compared(files, capsys):
     for name, judge in (("worse.csv", "a"), ("old.csv", "b")):
         summary = {"signature": f"dre:judge|judge:openai:{judge}|data:{judge}|version:{judge}"}
-        open(f"{name}.summary.json", "w").write(json.dumps(summary))
+        Path(f"{name}.summary.json").write_text(json.dumps(summary))
     assert cli.main(["compare", "worse.csv", "old.csv"]) == 2
     assert "made with judge openai:a and openai:b: scores of two makers" in capsys.readouterr().err

@@ -231,7 +231,7 @@ def test_lock_environment_and_citation_fit_pyproject_and_the_lock_names_no_host_
     assert all(re.fullmatch(r"[\w.]+", version) for version in locked.values()) and "ray" not in locked
     python, _, conda = yaml.safe_load((HERE / "environment.yml").read_text())["dependencies"]
     assert SpecifierSet(PROJECT["requires-python"]).contains(python.removeprefix("python="))
-    assert conda == {"pip": ["-r requirements.lock", "-e ."]}
+    assert conda == {"pip": ["-r requirements.lock", "-e .[slm,judges,notebooks,paper]"]}
     citation = yaml.safe_load((HERE / "CITATION.cff").read_text())
     assert citation["version"] == PROJECT["version"] == __version__
     assert citation["license"] == PROJECT["license"] == "MIT"

@@ -45,6 +45,8 @@ def run(args):
     for path, endings in ((args.write, (".jsonl", ".csv", ".parquet")), (args.figure, (".png", ".svg", ".pdf"))):
         if path:
             check_output(path, endings, *filter(None, [args.input]))
+    if args.figure:
+        from dre import plots as plots  # before anything is asked: it may be missing
     judge = open_from(args)
     cases = kinds.corpus() + (kinds.graded() if args.public else [])
     if args.input:

@@ -1,4 +1,4 @@
-"""A judge's passport: it is asked on a sample of rated pairs, public or the user's, beside the judges recorded there."""
+"""A judge is asked on a sample of rated pairs, public ones or the user's, beside the judges recorded there."""
 
 import time
 
@@ -48,10 +48,10 @@ def compare(judge, asked, repeats=2, seed=0, prompt="llm_only", resamples=1000):
     name some), on ``machine`` replies alone, ``difference`` from the judge asked, each with its interval, and
     ``pairs``, how many it takes to show a difference of 0.05 at 5 % with power 80 %. Intervals are of 95 %, over
     contexts. And a dict: ``pairs`` scored of those drawn, ``retest`` (Spearman of first and second replies, mean over
-    sets), ``malformed`` (share of replies without a score), ``usd`` and ``seconds`` per 1,000 replies, ``tokens`` a reply (NaN
-    where unknown or nothing was asked), ``calls, spent, stopped``, ``constant`` (the one score of a set all of whose
-    pairs got it, by set: there is no correlation then), ``contexts`` (how many show each of `GAPS`), and ``level`` with
-    its interval: how well an SLM must agree with people for Ex-DRE to help this judge (`dre.what_if`).
+    sets), ``malformed`` (share of replies without a score), ``usd`` and ``seconds`` per 1,000 replies, ``tokens`` a
+    reply (NaN where unknown or nothing was asked), ``calls, spent, stopped``, ``constant`` (the one score of a set all
+    of whose pairs got it, by set: there is no correlation then), ``contexts`` (how many show each of `GAPS`), and
+    ``level`` with its interval: how well an SLM must agree with people for Ex-DRE to help (`dre.what_if`).
     """
     found, retests, came, did = [], [], [], {"calls": 0, "spent": 0.0, "stopped": "", "seconds": 0.0}
     did["constant"], tokens, replied = {}, 0, 0
@@ -80,7 +80,8 @@ def compare(judge, asked, repeats=2, seed=0, prompt="llm_only", resamples=1000):
     r = {view: _agreement(found, known, of, resamples) for view, of in VIEWS.items()}
     r = {view: drawn for view, drawn in r.items() if drawn is not None}
     scored = sum(int(table[judge.spec].notna().sum()) for table, *_ in found)
-    rows = [_row(name, {view: r[view][:, j] for view in r}, r["spearman"][:, 0], scored) for j, name in enumerate(known)]
+    by_judge = [{view: drawn[:, j] for view, drawn in r.items()} for j in range(len(known))]
+    rows = [_row(name, views, by_judge[0]["spearman"], scored) for name, views in zip(known, by_judge)]
     replies = pd.concat(came)
     n, good = replies["n_samples"].sum(), replies["n_ok"].sum()
     per = 1000 / n if n else np.nan

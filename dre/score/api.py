@@ -18,8 +18,7 @@ from dre.errors import DreError
 from dre.fetch import REPOSITORY
 from dre.judges import prompts
 from dre.report import signature
-from dre.slm.encoder import context_text, native_bf16
-from dre.slm.model import DEFAULT, SLM
+from dre.slm.data import DEFAULT
 
 #: method -> what it needs, and what its scores are; as the papers call them, but for the judge alone (their Non-DRE)
 METHODS = {
@@ -69,7 +68,13 @@ class DRE:
             if prompt.kind != "score":
                 raise DreError(f"prompt {prompt.name!r} asks for a {prompt.kind}: expected one that asks for a score")
             judge = judges.open(judge, **options)
-        model = SLM.load(find(slm)) if "slm" in METHODS[method][0] else None
+        model = None
+        if "slm" in METHODS[method][0]:
+            from dre.slm.encoder import native_bf16  # torch, which a judge alone does not need
+            from dre.slm.model import SLM
+
+
+            model = SLM.load(find(slm))
         if bf16:
             if not native_bf16():
                 raise DreError("this machine does not multiply bfloat16 itself, which makes it slower: leave bf16 out")
@@ -130,6 +135,8 @@ class DRE:
 
     def _cut(self, pairs):
         """What the SLM does not read of each pair, in words."""
+        from dre.slm.encoder import context_text
+
         tokenizer, limit = self.slm.encoder.tokenizer, self.slm.encoder.max_seq_length
         separator = getattr(tokenizer, "sep_token", None) or "\n"
         distinct = pairs["context"].unique()
@@ -183,7 +190,8 @@ class DRE:
         found |= {"fusion": self.fusion.sha256[:12]} if self.fusion else {}
         found |= {"data": data[:12]} if data else {}
         found |= {"version": __version__}
-        found |= {name: version(name) for name in ("torch", "sentence-transformers", "transformers")}
+        made_by = ("torch", "sentence-transformers", "transformers") if self.slm is not None else ()
+        found |= {name: version(name) for name in made_by}
         return {name: " ".join(str(text).replace("|", "/").split()) for name, text in found.items()}
 
     @property

@@ -66,7 +66,8 @@ def compare(means, seed=0, drawn=None):
     ``means`` has one row per context, one column per system: its mean score there, NaN where it has none. Returns one
     dict per two systems: ``a, b, difference`` (mean over contexts of a minus b) with ``_low, _high`` (95 %, bootstrap),
     ``p_permutation`` (two-sided), ``p_holm`` (corrected over all of them), ``n_contexts``, and ``visible``, the
-    difference that so many contexts can show (at 5 %, power 80 %); NaN with fewer than two contexts. ``drawn``: how often each context is in each resample, if that is known.
+    difference that so many contexts can show (at 5 %, power 80 %); NaN with fewer than two contexts.
+    ``drawn``: how often each context is in each resample, if that is known.
     """
     pairs = list(combinations(means, 2))
     if not pairs:

@@ -48,8 +48,8 @@ def run(args):
 def assert_not_worse(new, old, alpha=0.05, max_missing=None):
     """Raise AssertionError, with a sentence that says how, if a system is significantly worse than before; for pytest.
 
-    ``new, old``: tables that `dre.DRE.score` returned, or files of scores, compared as `compared` does; ``alpha``: level
-    of the test; ``max_missing``: the largest share of new pairs without a score, in [0, 1].
+    ``new, old``: tables that `dre.DRE.score` returned, or files of scores, compared as `compared` does; ``alpha``:
+    level of the test; ``max_missing``: the largest share of new pairs without a score, in [0, 1].
     """
     if failed := failures(compared(new, old), alpha, max_missing):
         raise AssertionError("; ".join(failed))
