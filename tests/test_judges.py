@@ -17,6 +17,7 @@ from judge_servers import Server, pairs
 
 import dre.judges
 from dre.errors import DreError
+from dre.judges import asking
 from dre.judges.store import Store
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -174,6 +175,25 @@ def test_the_ceiling_holds_when_calls_are_billed_without_an_answer():
         one = judge(server.url, price="1,10", max_usd=0.03, concurrency=3)
         one.score(pairs(20))
     assert 0 < one.last.spent <= 0.03 and one.last.stopped == "budget"
+
+
+def test_calls_whose_price_was_not_known_count_under_the_ceiling_of_the_store():
+    store = Store(":memory:")
+    with Server(lambda request: servers.openai('{"score": 3}', tokens=(1000, 1000))) as server:
+        judge(server.url, store).score(pairs(20))
+        one = judge(server.url, store, price="1,1", max_usd_total=0.041)
+        one.score(pairs(30))
+    assert len(server.requests) == 20 and one.last.stopped == "budget" and store.spent(one.price) == pytest.approx(0.04)
+
+
+@pytest.mark.parametrize("odd", [{"choices": "none"}, {"choices": [{"message": None}]}, {"choices": []}])
+def test_an_odd_reply_is_one_bad_row_and_ends_nothing(odd, monkeypatch):
+    monkeypatch.setattr(asking, "PATIENCE", 0.0)
+    with Server(lambda request: servers.Answer(odd) if b"number 2?" in request.raw else servers.graded(request)) as server:
+        assert list(judge(server.url).score(pairs(4))["status"]) == ["ok", "ok", "error", "ok"]
+    assert len(server.requests) == 5
+    half = pairs(1)[0] | {"pair_id": "half \ud83d"}
+    pytest.raises(DreError, judge(server.url).score, [half]).match("row 0: pair_id is 'half .*expected a text")
 
 
 def test_a_response_that_reads_like_the_verdict_deletes_none():

@@ -10,6 +10,7 @@ import pandas as pd
 from dre.errors import DreError
 from dre.judges import asking, likelihoods, parse, prices, prompts, providers
 from dre.judges.store import Asked, Store, key_of, messages_sha256, setting_sha256
+from dre.readers import HALF
 
 # What --param may not set: the bound on the cost of a call hangs on it, or the request is ours to make.
 _OURS = {"max_completion_tokens", "max_output_tokens", "num_predict", "n", "candidate_count"}
@@ -81,15 +82,15 @@ class Judge:
         self.timeout = (600.0 if slow else 120.0) if timeout is None else timeout
         self.max_usd, self.max_usd_total = max_usd, max_usd_total
         self.attempts, self.repeats, self.plain = attempts, repeats, plain
-        self.likeliest = 3 if logprobs is True else int(logprobs or 0)
+        self.likeliest = 3 if logprobs is True else logprobs or 0
         if self.likeliest and self.provider not in likelihoods.PROVIDERS:
             raise DreError(f"judge {spec!r}: {self.provider} gives no log-probabilities: {likelihoods.INSTEAD}")
         self.params = {"logprobs": True, "top_logprobs": likelihoods.TOP} if self.likeliest else {}
         self.params |= {name: value for name, value in params.items() if value is not None}
         whole = {"concurrency": self.concurrency, "attempts": attempts, "repeats": repeats}
-        whole |= {"max_tokens": self.params.get("max_tokens", 1)}
+        whole |= {"max_tokens": self.params.get("max_tokens", 1), "logprobs": self.likeliest or 1}
         for name, value in (*whole.items(), ("timeout", self.timeout)):
-            if not isinstance(value, int if name in whole else int | float) or value <= 0:
+            if not isinstance(value, int if name in whole else int | float) or not value > 0:
                 raise DreError(f"{name} is {value!r}: expected a number above 0")
         ceilings = {"--max-usd": max_usd, "--max-usd-total": max_usd_total}
         given = [(flag, usd) for flag, usd in ceilings.items() if usd is not None]
@@ -117,7 +118,7 @@ class Judge:
         """Return ``(dollars that a run may spend, option, dollars)`` of each ceiling."""
         run, total = self.max_usd, self.max_usd_total
         found = [] if run is None else [(run, "--max-usd", run)]
-        return found if total is None else [*found, (total - self.store.spent(), "--max-usd-total", total)]
+        return found if total is None else [*found, (total - self.store.spent(self.price), "--max-usd-total", total)]
 
     @property
     def signature(self):
@@ -288,7 +289,7 @@ def rows_of(pairs):
     seen = set()
     for number, row in enumerate(rows):
         pair_id = row.get("pair_id")
-        if not isinstance(pair_id, str) or pair_id in seen:
+        if not isinstance(pair_id, str) or HALF.search(pair_id) or pair_id in seen:
             raise DreError(f"row {number}: pair_id is {pair_id!r}, expected a text that no other row has")
         seen.add(pair_id)
         if isinstance(row.get("context"), str):  # turns on lines of their own

@@ -97,7 +97,7 @@ def connect(provider, model, address, timeout=120.0, key_env=None):
         try:
             reply = read(body)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise CallFailed(redact(f"no reply of this provider's: {error!r}", key), billed=True) from None
+            raise CallFailed(redact(f"no reply of this provider's: {error!r}", key), "late", billed=True) from None
         return reply._replace(text=reply.text.replace(key, "[key]")) if key else reply
 
     return ask, close

@@ -149,16 +149,18 @@ class Store:
         """Return the different ``(base_url, params)`` with which a judge was asked."""
         return self._read("SELECT DISTINCT base_url, params FROM reply WHERE judge = ?", judge)
 
-    def spent(self):
-        """Return the dollars that all calls cost, as far as their prices were known."""
-        return sum(dollars for (dollars,) in self._read("SELECT TOTAL(cost) FROM reply"))
+    def spent(self, price):
+        """Return the dollars that all calls cost; those whose price was not known count at `price`, by their tokens."""
+        of = "FILTER (WHERE cost IS NULL)"
+        sums = f"TOTAL(cost), TOTAL(input_tokens) {of}, TOTAL(output_tokens) {of}"
+        return sum(cost + price.cost(*tokens) for cost, *tokens in self._read(f"SELECT {sums} FROM reply"))
 
     def put(self, rows):
         """Commit ``(Asked, Reply)`` pairs, all or none; what stood under a key before stays in the accounts."""
         created, names = datetime.now(UTC).isoformat(timespec="seconds"), (*Asked._fields, *_COLUMNS, "created")
         new = f"INSERT INTO reply ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
         old = "UPDATE reply SET key = key || ':' || hex(randomblob(8)), source = 'replaced' WHERE key = ?"
-        values = [(*asked._replace(pair_id=clean(asked.pair_id)), *reply[:-1], created) for asked, reply in rows]
+        values = [(*asked, *reply[:-1], created) for asked, reply in rows]
         with self._opened(write=True) as db:
             db.execute("BEGIN IMMEDIATE")
             with db:  # commits, or rolls back
