@@ -28,8 +28,8 @@ class Function:
             try:
                 score = float(self.f(row["context"], row["response"]))
             except Exception as error:
-                said[row["pair_id"]] = [], [], [parse.Verdict("error", reason=repr(error))]
+                said[row["pair_id"]] = [(parse.Verdict("error", reason=repr(error)), None)]
                 continue
             off = parse.Verdict("malformed", reason=f"the score is {score:g}, off the scale {low:g}-{high:g}")
-            said[row["pair_id"]] = [parse.Verdict("ok", score) if low <= score <= high else off], [0.0], []
+            said[row["pair_id"]] = [(parse.Verdict("ok", score) if low <= score <= high else off, 0.0)]
         return frame(said)

@@ -73,8 +73,7 @@ class Recorded:
             given = [of_repeat[pair_id].get for of_repeat in known if pair_id in of_repeat]
             if given:
                 recording.check(self._folder, pair_id, row)
-            verdicts = [parse.Verdict("ok", get("score"), get("influence"), get("label")) for get in given]
-            said[pair_id] = (verdicts, [0.0] * len(verdicts), [])
+            said[pair_id] = [(parse.Verdict("ok", get("score"), get("influence"), get("label")), 0.0) for get in given]
         return frame(said)
 
 

@@ -58,7 +58,10 @@ class Reply(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a reply answers: its key, and what is kept beside it for people to read."""
+    """What a reply answers: its key, what is kept beside it for people to read, and what is not kept.
+
+    ``limits``: keys under which it may be stored, the own one first, and the limits on tokens that they stand for.
+    """
 
     key: str
     judge: str
@@ -67,6 +70,9 @@ class Asked(NamedTuple):
     params: str
     pair_id: str
     repeat: int
+    row: dict
+    messages: list
+    limits: dict
 
 
 def clean(value):
@@ -157,10 +163,10 @@ class Store:
 
     def put(self, rows):
         """Commit ``(Asked, Reply)`` pairs, all or none; what stood under a key before stays in the accounts."""
-        created, names = datetime.now(UTC).isoformat(timespec="seconds"), (*Asked._fields, *_COLUMNS, "created")
+        created, names = datetime.now(UTC).isoformat(timespec="seconds"), (*Asked._fields[:-3], *_COLUMNS, "created")
         new = f"INSERT INTO reply ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
         old = "UPDATE reply SET key = key || ':' || hex(randomblob(8)), source = 'replaced' WHERE key = ?"
-        values = [(*asked, *reply[:-1], created) for asked, reply in rows]
+        values = [(*asked[:-3], *reply[:-1], created) for asked, reply in rows]
         with self._opened(write=True) as db:
             db.execute("BEGIN IMMEDIATE")
             with db:  # commits, or rolls back
