@@ -227,8 +227,12 @@ def _value(field, given, prompt):
         raise Unclear(f"the {field} is {str(given)[:40]!r}")
     if field == "label":
         return {_plain(word).casefold(): label for word, label in prompt.labels.items()}[match["value"].casefold()]
-    low, high = prompt.scale if field == "score" else prompt.influence
-    number = float(match["value"].replace("\u2212", "-"))
+    return on_scale(field, match["value"].replace("\u2212", "-"), prompt)
+
+
+def on_scale(field, given, prompt):
+    """Return a score or an influence as a number; `Unclear` if it is off the prompt's scale."""
+    (low, high), number = prompt.scale if field == "score" else prompt.influence, float(given)
     if not low <= number <= high:
         raise Unclear(f"the {field} is {number:g}, off the scale {low:g}-{high:g}")
     return number

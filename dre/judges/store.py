@@ -75,6 +75,9 @@ class Asked(NamedTuple):
     limits: dict
 
 
+_COLUMNS, _ASKED = Reply._fields[:-1], Asked._fields[:-3]
+
+
 def clean(value):
     """Return a text, or the texts in a list of parts, as a text that can be stored: half a surrogate becomes ``?``."""
     if isinstance(value, list):
@@ -163,10 +166,10 @@ class Store:
 
     def put(self, rows):
         """Commit ``(Asked, Reply)`` pairs, all or none; what stood under a key before stays in the accounts."""
-        created, names = datetime.now(UTC).isoformat(timespec="seconds"), (*Asked._fields[:-3], *_COLUMNS, "created")
+        created, names = datetime.now(UTC).isoformat(timespec="seconds"), (*_ASKED, *_COLUMNS, "created")
         new = f"INSERT INTO reply ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
         old = "UPDATE reply SET key = key || ':' || hex(randomblob(8)), source = 'replaced' WHERE key = ?"
-        values = [(*asked[:-3], *reply[:-1], created) for asked, reply in rows]
+        values = [(*asked[: len(_ASKED)], *reply[:-1], created) for asked, reply in rows]
         with self._opened(write=True) as db:
             db.execute("BEGIN IMMEDIATE")
             with db:  # commits, or rolls back
@@ -214,9 +217,6 @@ class Store:
             db = sqlite3.connect(f"{self.path.resolve().as_uri()}?immutable=1", **_OPEN)
         db.create_function("status", 3, _status)
         return db
-
-
-_COLUMNS = Reply._fields[:-1]
 
 
 @functools.lru_cache(4096)
