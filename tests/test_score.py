@@ -181,6 +181,7 @@ def test_a_line_of_csv_is_where_a_record_begins_and_turns_may_be_a_list_written_
         ("new.csv --method non_dre --judge recorded:claude-2026-11", "for 1 of 1 pairs"),
         ("new.csv --field context=dialog", "context is None: expected turns, oldest first, or chat messages; the record has context, response"),
         ("none.jsonl", "none.jsonl: cannot be read (No such file"),
+        ("in.jsonl --slm mini", "there is no SLM 'mini': expected a folder with one, or owner/name on the Hub"),
         ("bad.csv", "bad.csv:2: not UTF-8"),
     ],
 )
@@ -342,17 +343,6 @@ def test_score_and_compute(slm):
     assert metric.compute(predictions=responses[::-1], contexts=contexts)["signature"] != found["signature"]
     with pytest.raises(DreError, match=r"sequences of lengths \[1, 2\]"):
         metric.score(contexts, responses[:1])
-
-
-def test_a_model_is_found_by_the_beginning_of_its_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(api, "REPOSITORY", tmp_path)
-    for name in ("m-seed0-aaaa", "m-seed1-bbbb"):
-        (tmp_path / "build/mini/models" / name).mkdir(parents=True)
-        (tmp_path / "build/mini/models" / name / "slm.json").write_text("{}")
-    assert api.find("m-seed1").name == "m-seed1-bbbb" and api.find("owner/name") == "owner/name"
-    with pytest.raises(DreError, match=r"2 SLMs are named 'm'.*: m-seed0-aaaa \(mini\), m-seed1-bbbb \(mini\)"):
-        api.find("m")
 
 
 @pytest.fixture(scope="module")

@@ -23,17 +23,15 @@ class Provider(NamedTuple):
     address: str
     variable: str
     domain: str
-    keys: tuple
+    keys: list
 
 
+GEMINI = "https://generativelanguage.googleapis.com"
 PROVIDERS = {
-    name: Provider(address, variable, domain, tuple(keys.split()))
-    for name, address, variable, domain, keys in (
-        ("openai", "https://api.openai.com/v1", "OPENAI_BASE_URL", "openai.com", "OPENAI_API_KEY"),
-        ("anthropic", "https://api.anthropic.com", "ANTHROPIC_BASE_URL", "anthropic.com", "ANTHROPIC_API_KEY"),
-        ("gemini", "https://generativelanguage.googleapis.com", "", "googleapis.com", "GEMINI_API_KEY GOOGLE_API_KEY"),
-        ("ollama", "http://127.0.0.1:11434", "OLLAMA_HOST", "ollama.com", "OLLAMA_API_KEY"),
-    )
+    "openai": Provider("https://api.openai.com/v1", "OPENAI_BASE_URL", "openai.com", ["OPENAI_API_KEY"]),
+    "anthropic": Provider("https://api.anthropic.com", "ANTHROPIC_BASE_URL", "anthropic.com", ["ANTHROPIC_API_KEY"]),
+    "gemini": Provider(GEMINI, "", "googleapis.com", ["GEMINI_API_KEY", "GOOGLE_API_KEY"]),
+    "ollama": Provider("http://127.0.0.1:11434", "OLLAMA_HOST", "ollama.com", ["OLLAMA_API_KEY"]),
 }
 _BESIDE = ("think", "keep_alive", "logprobs", "top_logprobs")  # of Ollama's parameters, what is no option
 
