@@ -37,12 +37,12 @@ def score_in_child(url, path, n, concurrency, key):
     judge(url, path, concurrency=concurrency, key_env="OPENAI_API_KEY").score(pairs(n))
 
 
-def test_twenty_kills_lose_no_more_than_what_was_in_flight(tmp_path):
-    n, concurrency, rng = 160, 5, random.Random(20261120)
+def test_kills_lose_no_more_than_what_was_in_flight(tmp_path):
+    n, kills, concurrency, rng = 80, 8, 5, random.Random(20261120)
     path, processes, gained = tmp_path / "store.sqlite", multiprocessing.get_context("fork"), []
     with Server(servers.graded, delay=0.02) as server:
         whole = judge(server.url, concurrency=50).score(pairs(n))  # and the children find the SDK imported
-        for kill in range(20):
+        for kill in range(kills):
             before, kept = len(server.requests), stored(path)
             child = processes.Process(target=score_in_child, args=(server.url, path, n, concurrency, f"key-{kill}"))
             child.start()
@@ -53,15 +53,12 @@ def test_twenty_kills_lose_no_more_than_what_was_in_flight(tmp_path):
             os.kill(child.pid, signal.SIGKILL)
             child.join()
             gained.append(stored(path) - kept)
-        assert 0 < stored(path) < n
-        left = n - stored(path)
+        assert 0 < (left := n - stored(path)) < n
         resumed = judge(server.url, path, concurrency=concurrency).score(pairs(n))
         asked = Counter(request.headers["authorization"].removeprefix("Bearer ") for request in server.requests)
-    for kill in range(20):
-        assert 0 <= asked[f"key-{kill}"] - gained[kill] <= concurrency, f"{asked}, kept {gained}"
-    assert asked["no-key"] == n + left
+    assert all(0 <= asked[f"key-{kill}"] - gained[kill] <= concurrency for kill in range(kills)), f"{asked}, {gained}"
+    assert asked["no-key"] == n + left and whole["score_llm"].nunique() > 5
     pd.testing.assert_frame_equal(resumed, whole)
-    assert whole["score_llm"].nunique() > 5
 
 
 def test_a_second_run_asks_nothing_and_new_pairs_only_are_asked():
@@ -100,22 +97,20 @@ def test_a_run_in_which_every_call_fails_ends_early():
     assert len(server.requests) <= 10
 
 
-@pytest.mark.parametrize("concurrency", [7, 40])
-def test_a_slow_server_is_not_asked_twice_and_not_for_more_at_once_than_allowed(concurrency):
+def test_a_slow_server_is_not_asked_twice_and_not_for_more_at_once_than_allowed():
     flying, seen, slot = [], [], threading.Lock()
 
     def script(request):
         flying.append(request)
         seen.append(len(flying))
         with slot:
-            time.sleep(0.05)
+            time.sleep(0.03)
         flying.remove(request)
         return servers.graded(request)
 
     with Server(script) as server:
-        table = judge(server.url, timeout=1, concurrency=concurrency).score(pairs(40))
-    assert (table["status"] == "ok").all() and len(server.requests) <= 1.1 * 40
-    assert 1 < max(seen) <= 1.1 * concurrency
+        table = judge(server.url, timeout=0.3, concurrency=20).score(pairs(30))
+    assert (table["status"] == "ok").all() and len(server.requests) == 30 and 1 < max(seen) <= 20
 
 
 def test_a_lost_call_is_given_up_while_others_are_answered():
@@ -128,9 +123,8 @@ def test_a_lost_call_is_given_up_while_others_are_answered():
 
     with Server(script) as server:
         one, start = judge(server.url, timeout=0.3, concurrency=4, price="1,1"), time.monotonic()
-        table = one.score(pairs(200))
-    assert (table["status"] == "ok").all() and one.last.calls == 201
-    assert time.monotonic() - start < 10
+        table = one.score(pairs(100))
+    assert (table["status"] == "ok").all() and one.last.calls == 101 and time.monotonic() - start < 10
     assert one.last.spent > table["cost"].sum() + 0.001  # the lost call may be billed, at the most it can cost
 
 

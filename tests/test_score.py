@@ -114,11 +114,6 @@ def test_a_file_of_each_form_gets_the_scores_of_the_model(slm, tmp_path, capsys,
     assert summary["contexts"] == 12 and means == pytest.approx(table.groupby("system")["score"].mean().to_dict())
 
 
-def test_without_a_name_the_model_that_comes_with_the_package_scores(given, tmp_path, capsys):
-    assert dre("score", given, "-o", tmp_path / "o.csv") == 0
-    assert capsys.readouterr().out.startswith("dre:slm|slm:default-")
-
-
 def test_a_finished_run_is_shown_again_and_never_written_over(slm, given, tmp_path, monkeypatch, capsys):
     run, output = ("score", given, "-o", tmp_path / "o.csv", "--slm", slm), tmp_path / "o.csv"
     assert dre(*run) == 0
