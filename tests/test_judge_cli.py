@@ -58,7 +58,7 @@ FAULTS = {
     "timeout is nan: expected a number above 0": ["pairs.jsonl", "--timeout", "nan"],
     "OPENAI_API_KEY is not set": ["pairs.jsonl"],
     "without user name, password": ["pairs.jsonl", "--base-url", "http://user:pass@host"],
-    "no price is known": ["pairs.jsonl", "--max-usd", "1"],
+    "no price is known": ["pairs.jsonl", "--max-usd", "1", "--judge", "openai:gpt-5-mini", "--base-url", "http://h"],
     "would break the count of money": ["pairs.jsonl", "--param", "n=5"],
 }
 

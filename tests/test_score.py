@@ -12,7 +12,7 @@ import pytest
 import tiny
 import torch
 
-from dre import DRE, fusion, readers
+from dre import DRE, fusion
 from dre.calibrated import Calibrated
 from dre.cli import main
 from dre.dialogues import load
@@ -156,14 +156,6 @@ def test_a_bad_line_stops_the_run_or_is_set_aside_and_counted(slm, tmp_path, cap
     assert list(read(output)["line"]) == [1, 9, 10, 11]
 
 
-def test_a_line_of_csv_is_where_a_record_begins_and_turns_may_be_a_list_written_out(tmp_path):
-    lines = ["context,response", '"two\nlines",ok', "a", "a,b,c", "a,", "[laughs] Hi.,x", "\"['Hi.', 'Oh?']\",y"]
-    (tmp_path / "a.csv").write_text("\n".join(lines))
-    pairs, bad = readers.pairs(readers.records(tmp_path / "a.csv"))
-    assert [one["line"] for one in bad] == [4, 5, 6]
-    assert list(pairs["context"]) == [("two", "lines"), ("[laughs] Hi.",), ("Hi.", "Oh?")]
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -174,16 +166,13 @@ def test_a_line_of_csv_is_where_a_record_begins_and_turns_may_be_a_list_written_
         ("in.jsonl --workers 2", "--workers is of --engine ray"),
         ("in.jsonl --field context", "expected NAME=COLUMN"),
         ("new.csv --method non_dre --judge recorded:claude-2026-11", "for 1 of 1 pairs"),
-        ("new.csv --field context=dialog", "context is None: expected turns, oldest first, or chat messages; the record has context, response"),
         ("none.jsonl", "none.jsonl: cannot be read (No such file"),
         ("in.jsonl --slm mini", "there is no SLM 'mini': expected a folder with one, or owner/name on the Hub"),
-        ("bad.csv", "bad.csv:2: not UTF-8"),
     ],
 )
 def test_what_does_not_fit_or_cannot_be_read_is_one_sentence(given, monkeypatch, capsys, line, message):
     monkeypatch.chdir(given.parent)
     Path("new.csv").write_text("context,response\na,b\n")
-    Path("bad.csv").write_bytes(b"context,response\na,\xff")
     assert dre("score", "-o", "o.csv", *line.split()) == 2
     assert message in capsys.readouterr().err
 
