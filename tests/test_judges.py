@@ -168,6 +168,7 @@ def test_the_ceiling_holds_under_concurrency(concurrency, tokens):  # also where
         table = one.score(pairs(60))
         calls, spent = len(server.requests), one.last.spent
     assert spent <= 0.05 and table["cost"].sum() == pytest.approx(spent) and calls == (table["status"] == "ok").sum()
+    assert spent > calls * 149e-6
     if calls < 60:
         assert one.last.stopped == "budget" and set(table["status"]) == {"ok", "missing"}
         assert spent + 2 * (3500 + 10 * 1024) / 1e6 > 0.05  # what was left would not have been enough for another call

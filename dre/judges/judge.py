@@ -73,32 +73,30 @@ class Judge:
             raise DreError(f"judge {spec!r}: {self.provider} gives no log-probabilities: {likelihoods.INSTEAD}")
         self.params = {"logprobs": True, "top_logprobs": likelihoods.TOP} if self.likeliest else {}
         self.params |= {name: value for name, value in params.items() if value is not None}
-        whole = {"concurrency": self.concurrency, "attempts": attempts, "repeats": repeats}
-        whole |= {"max_tokens": self.params.get("max_tokens", 1), "logprobs": self.likeliest or 1}
-        for name, value in (*whole.items(), ("timeout", self.timeout)):
-            if not isinstance(value, int if name in whole else int | float) or not value > 0:
+        numbers = {"concurrency": self.concurrency, "attempts": attempts, "repeats": repeats, "timeout": self.timeout}
+        numbers |= {"max_tokens": self.params.get("max_tokens", 1), "logprobs": self.likeliest or 1}
+        for name, value in numbers.items():
+            if not isinstance(value, int | float if name == "timeout" else int) or not value > 0:
                 raise DreError(f"{name} is {value!r}: expected a number above 0")
-        ceilings = {"--max-usd": max_usd, "--max-usd-total": max_usd_total}
-        given = [(flag, usd) for flag, usd in ceilings.items() if usd is not None]
+        given = {"--max-usd": max_usd, "--max-usd-total": max_usd_total}
+        given = {flag: usd for flag, usd in given.items() if usd is not None}
         if spoilt := sorted(_OURS & self.params.keys() or given and self.params.keys() - _BOUNDED):
             raise DreError(f"parameter {spoilt[0]}: has an option of its own, or would break the count of money")
-        for flag, usd in given:
+        for flag, usd in given.items():
             if not (usd >= 0 and self.price):
                 why = f"no price is known for {spec}" if usd >= 0 else f"it is {usd}"
                 raise DreError(f"{why}, so {flag} cannot be kept: give dollars, and --price IN,OUT per million tokens")
-        self.store, self._own = (store, False) if isinstance(store, Store) else (Store(store), True)
-        self.last = asking.Run()
+        self.store, self.last = store if isinstance(store, Store) else Store(store), asking.Run()
 
     def close(self):
-        """Close the store, if the judge opened it."""
-        if self._own:
-            self.store.close()
+        """Close the store; what is asked of it next opens it again."""
+        self.store.close()
 
     def ceilings(self):
         """Return ``(dollars that a run may spend, option, dollars)`` of each ceiling."""
-        run, total = self.max_usd, self.max_usd_total
-        found = [] if run is None else [(run, "--max-usd", run)]
-        return found if total is None else [*found, (total - self.store.spent(self.price), "--max-usd-total", total)]
+        spent = 0.0 if self.max_usd_total is None else self.store.spent(self.price)
+        every = (self.max_usd, 0.0, "--max-usd"), (self.max_usd_total, spent, "--max-usd-total")
+        return [(usd - before, flag, usd) for usd, before, flag in every if usd is not None]
 
     @property
     def signature(self):

@@ -64,10 +64,10 @@ class Unclear(ValueError):
     """A reply without one clear verdict: why, and its status where that is known."""
 
 
-def read(reply, prompt, row=None, structured=False):
+def read(prompt, reply, row=None, structured=False):
     """Return the `Verdict` of a reply to a `dre.judges.prompts.Prompt` that was rendered with `row`; never raises.
 
-    `structured`: the prompt's schema went with the request.
+    Words of the row's texts are never the verdict. `structured`: the prompt's schema went with the request.
     """
     text, texts = (reply or "").replace(MARK, "").strip(), _texts(row or {})
     try:

@@ -179,8 +179,8 @@ class Store:
     def summary(self):
         """Return rows (judge, base_url, prompt, params, status, source, calls, dollars, tokens in, tokens out).
 
-        ``status`` is that of the verdict, as far as it can be told without the dialogue; ``answered`` is a reply to a
-        prompt of one's own, ``unanswered`` a call that may have been billed but brought no reply.
+        ``status`` is that of the verdict without the dialogue, or ``answered`` (a reply to a prompt of one's own), or
+        ``unanswered`` (a call that may have been billed but brought no reply).
         """
         sums = "COUNT(*), SUM(cost), SUM(input_tokens), SUM(output_tokens)"
         groups = "judge, base_url, prompt, params, status(outcome, prompt, text), source"
