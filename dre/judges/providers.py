@@ -139,14 +139,12 @@ def _openai(model, address, timeout, key):
     import openai
 
     client = openai.AsyncOpenAI(api_key=key, base_url=address, timeout=None, max_retries=0)
-    create = client.chat.completions.with_raw_response.create
 
-    def build(messages, params, schema):
-        return openai_body(model, address, messages, params, schema)
+    def build(*asked):
+        return openai_body(model, address, *asked)
 
-    async def send(body):
-        answer = await create(model=model, messages=body.pop("messages"), extra_body=body)
-        return answer.http_response.json()
+    def send(body):
+        return client.post("/chat/completions", cast_to=object, body=body)
 
     return build, send, read_openai, client.close
 
@@ -155,21 +153,19 @@ def _anthropic(model, address, timeout, key):
     import anthropic
 
     client = anthropic.AsyncAnthropic(api_key=key, base_url=address, timeout=None, max_retries=0)
-    create = client.messages.with_raw_response.create
     cut = ("max_tokens", "model_context_window_exceeded", "pause_turn")
     outcomes = {"refusal": "refused"} | dict.fromkeys(cut, "truncated")
 
     def build(messages, params, schema):
-        body = dict(params)
+        body = {"model": model} | params
         if messages[0]["role"] == "system":
             body["system"], messages = messages[0]["content"], messages[1:]
         if schema:
             body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
         return {"messages": messages} | body
 
-    async def send(body):
-        named = {name: body.pop(name) for name in ("messages", "max_tokens")}
-        return (await create(model=model, **named, extra_body=body)).http_response.json()
+    def send(body):
+        return client.post("/v1/messages", cast_to=object, body=body)
 
     def read(body):
         usage = _dict(body.get("usage"))
@@ -243,8 +239,8 @@ def _ollama(model, address, timeout, key):
         top = {name: options.pop(name) for name in _BESIDE if name in options}
         return {"model": model, "messages": messages, "options": options, "format": schema} | top
 
-    async def send(body):
-        return await client.chat(**body)
+    def send(body):
+        return client.chat(**body)
 
     def read(said):
         outcome = "truncated" if said.done_reason == "length" else "ok"
