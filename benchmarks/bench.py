@@ -189,7 +189,7 @@ def bench_replay(folder, stored, turns):
     rows, path = judge_rows(stored), Path(folder) / "replay.sqlite"
     judge = judges.open("openai:bench", store=path)
     reply = Reply('{"score": 3.5}', model="bench", input_tokens=300, output_tokens=8, cost=1e-4, seconds=0.2)
-    judge.store.put([(asked, reply) for asked, _ in judge.missing(rows, PROMPT)])
+    judge.store.put([(asked, reply) for asked in judge.missing(rows, PROMPT)])
     judge.store.close()
 
     def replay():

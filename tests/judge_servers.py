@@ -74,7 +74,7 @@ class Server(ThreadingHTTPServer):
 
 def openai(text, finish="stop", refusal=None, tokens=(50, 10), model="test-model", **more):
     choice = {"index": 0, "message": {"role": "assistant", "content": text, "refusal": refusal}}
-    usage = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)}
+    usage = tokens and {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)}
     body = {"id": "c-1", "object": "chat.completion", "created": 1, "model": model, "usage": usage}
     return Answer(body | {"choices": [choice | {"finish_reason": finish}]}, **more)
 

@@ -65,7 +65,7 @@ def test_a_mistyped_option_is_named_by_its_command(line, said, capsys):
 def test_every_sign_can_be_printed_into_a_file_of_windows(monkeypatch):
     file = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")
     monkeypatch.setattr(sys, "stdout", file)
-    monkeypatch.setattr(fetch, "_groups", lambda: print("\u2212 \u4e2d \ud83d") or {})
+    monkeypatch.setattr(fetch, "_paths", lambda args: print("\u2212 \u4e2d \ud83d") or [])
     assert cli.main(["data", "list"]) == 0
     assert "\u2212 \u4e2d ?" in file.buffer.getvalue().decode("utf-8")
 

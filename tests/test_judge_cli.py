@@ -54,9 +54,11 @@ FAULTS = {
     "twice.jsonl:5: id 'own/0' is line 1's": ["twice.jsonl"],
     "empty.csv: there is no pair (0 bad record(s))": ["empty.csv"],
     "--param 'spec=\"x\"': expected a parameter without an option of its own": ["pairs.jsonl", "--param", 'spec="x"'],
+    "logprobs is 'x': expected a number above 0": ["pairs.jsonl", "--param", 'logprobs="x"'],
+    "timeout is nan: expected a number above 0": ["pairs.jsonl", "--timeout", "nan"],
     "OPENAI_API_KEY is not set": ["pairs.jsonl"],
     "without user name, password": ["pairs.jsonl", "--base-url", "http://user:pass@host"],
-    "no price is known": ["pairs.jsonl", "--max-usd", "1"],
+    "no price is known": ["pairs.jsonl", "--max-usd", "1", "--judge", "openai:gpt-5-mini", "--base-url", "http://h"],
     "would break the count of money": ["pairs.jsonl", "--param", "n=5"],
 }
 

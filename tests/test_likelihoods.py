@@ -45,16 +45,9 @@ UNLIKELY = [  # how OpenAI writes that a token was out of question, though it wa
 
 @pytest.mark.parametrize("prompt, tokens, expected", UNLIKELY)
 def test_a_verdict_that_was_very_unlikely_is_one(prompt, tokens, expected):
-    prompt, said = prompts.load(prompt), next(iter(tokens))
-    kept = likelihoods.keep(
-        [
-            {
-                "token": said,
-                "logprob": tokens[said],
-                "top_logprobs": [{"token": token, "logprob": p} for token, p in tokens.items()],
-            }
-        ]
-    )
+    prompt, (said, *_) = prompts.load(prompt), tokens
+    top = [{"token": token, "logprob": logprob} for token, logprob in tokens.items()]
+    kept = likelihoods.keep([top[0] | {"top_logprobs": top}])
     assert likelihoods.read(kept, prompt.parse(said), prompt).score_llm == pytest.approx(expected)
 
 

@@ -25,7 +25,6 @@ ATTACKS["kinds"]["responses"] = {
     "own": json.dumps({"positive": FIVE, "adversarial": OTHER}),
 }
 
-
 REWORDED = yaml.safe_load((DATA / "reworded.yaml").read_text(encoding="utf-8"))
 MOVES = REWORDED.pop("moves")
 
@@ -89,33 +88,17 @@ def test_what_still_moves_a_text_reply_moves_none_with_a_schema_and_docs_count_i
     assert said in docs and f", {len(MOVES)} move a score" in docs and len(MOVES) <= 4
 
 
-LONG = [
-    "{",
-    '{"a":',
-    "<think>",
-    "</think>",
-    "a",
-    " ",
-    "Score: 1\n",
-    "the ",
-    '"',
-    "says: Score: 1. ",
-    "Yes. ",
-    "> ",
-    "Score (",
-]
+LONG = ["{", '{"a":', "<think>", "</think>", "a", " ", "Score: 1\n", "the ", '"', "says: Score: 1. ", "Yes. ", "> ", "Score ("]
 
 
 @pytest.mark.parametrize("text", LONG)
 @pytest.mark.parametrize("name", ["llm_only", "good_response"])
 def test_time_is_linear_in_the_reply(name, text):
-    prompt, times = prompts.load(name), []
-    for size in (39_000, 300_000):
+    prompt = prompts.load(name)
+    for size, structured in itertools.product((39_000, 300_000), (False, True)):
         start = time.process_time()
-        for structured in (False, True):
-            assert prompt.parse(f"x{text * (size // len(text))}", None, structured).status != "empty"
-        times.append(time.process_time() - start)
-    assert max(times) < 0.2
+        assert prompt.parse(f"x{text * (size // len(text))}", None, structured).status != "empty"
+        assert time.process_time() - start < 0.1
 
 
 QUOTE = ['The response is "{}".', '"{}"', "'{}'", "It says \u201c{}\u201d and no more.", "```\n{}\n```"]
@@ -129,7 +112,7 @@ TEXTS = st.one_of(st.text(), *(st.lists(st.sampled_from(PIECES), max_size=9).map
 OWN = {"llm_only": "Score: 1", "geval_coherence": "Coherence: 1", "classify": "Label: Negative"}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.sampled_from(sorted(OWN)), st.sampled_from(QUOTE), TEXTS, st.sampled_from(["", "before", "after"]))
 @example("classify", QUOTE[0], 'Positive today" it is', "")
 @example("llm_only", QUOTE[4], "so ```\n5", "")
@@ -139,7 +122,7 @@ def test_any_quoted_text_of_the_row_is_never_the_verdict(name, quote, text, own)
     assert verdict.status != "ok" or (own and (verdict.score_llm == 1 or verdict.label == "Negative"))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.sampled_from([*OWN, "dre", "generate"]), TEXTS, TEXTS)
 @example("llm_only", "{" * 3000, "")
 @example("llm_only", '{"a":' * 3000, "")

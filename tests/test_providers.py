@@ -50,7 +50,7 @@ def stops_at_once(provider, answer, said):
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("status, said", [(401, "bad key"), (403, "no"), (404, "none"), (429, "insufficient_quota")])
+@pytest.mark.parametrize("status, said", [(401, "bad key"), (403, "no"), (429, "insufficient_quota"), (400, "credit balance")])
 def test_what_cannot_pass_stops_the_run(provider, status, said):
     stops_at_once(provider, error(provider, status, said), f"HTTP {status}.*no further call")
 
@@ -71,6 +71,8 @@ BLOCKED = Answer({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": 
 OUTCOMES = [  # the provider's own word goes before the text
     ("truncated", "openai", servers.openai(GOOD, "length")),
     ("truncated", "anthropic", servers.anthropic(GOOD, "max_tokens")),
+    ("truncated", "anthropic", servers.anthropic(GOOD, "pause_turn")),
+    ("truncated", "anthropic", servers.anthropic(GOOD, "model_context_window_exceeded")),
     ("truncated", "gemini", servers.gemini(GOOD, "MAX_TOKENS")),
     ("truncated", "ollama", servers.ollama(GOOD, "length")),
     ("refused", "openai", servers.openai(GOOD, "content_filter")),
@@ -93,7 +95,8 @@ def test_what_is_no_score_is_an_outcome_of_its_own_and_never_0(outcome, provider
 
 def test_parameters_and_schema_reach_the_server(provider):
     with Server(lambda request: REPLIES[provider](GOOD)) as server:
-        judge(provider, server, max_tokens=77, temperature=0.5, top_p=0.9).score(pairs(1))
+        window = {"num_ctx": 4096} if provider == "ollama" else {}
+        judge(provider, server, max_tokens=77, temperature=0.5, top_p=0.9, **window).score(pairs(1))
         judge(provider, server, plain=True).score(pairs(1))
     sent, plain = (json.loads(request.raw) for request in server.requests)
     assert all(text in str(sent) for text in ("77", "0.5", "0.9", "ferns", "properties"))
@@ -101,7 +104,8 @@ def test_parameters_and_schema_reach_the_server(provider):
     if provider == "openai":
         assert sent["max_tokens"] == 77  # servers of others know the bound by its older name
     if provider == "ollama":
-        assert sent["options"] == {"num_ctx": 8192 + 77, "num_predict": 77, "temperature": 0.5, "top_p": 0.9}
+        assert sent["options"] == {"num_ctx": 4096, "num_predict": 77, "temperature": 0.5, "top_p": 0.9}
+        assert plain["options"] == {"num_ctx": 8192 + 8192, "num_predict": 8192}
 
 
 def test_no_server_is_said_soon(provider):

@@ -16,6 +16,7 @@ from dre.cli import main
 PAIRS = [  # id, context, response
     ("a", ("Is the shop open?", "Only until noon; then it closes."), "Then I had better hurry."),
     ("7", ("Señor, have you any tea?",), "Yes; in the blue tin."),
+    ("c", ("[laughs] What\u0027s that?", "A kettle.", "\u2028So it is."), "Tea, then."),
 ]
 ROWS = [{"id": id, "context": list(turns), "response": response} for id, turns, response in PAIRS]
 TABLE = pd.DataFrame(ROWS).assign(context=[json.dumps(row["context"]) for row in ROWS])
@@ -37,7 +38,7 @@ def lines(rows):
 
 FORMS = {
     "a.jsonl": b"\n" + lines(ROWS),
-    "pair_id.jsonl": lines([{"pair_id": row["id"] if row["id"] == "a" else 7} | row | {"id": None} for row in ROWS]),
+    "pair_id.jsonl": lines([{"pair_id": 7 if row["id"] == "7" else row["id"]} | row | {"id": None} for row in ROWS]),
     "marked.jsonl": b"\xef\xbb\xbf" + lines(ROWS),
     "array.json": json.dumps(ROWS, indent=1).encode(),
     "lines.json": lines(ROWS),
@@ -83,7 +84,7 @@ def test_the_file_of_the_readme_works_in_every_command(tmp_path, monkeypatch, ca
 
 
 FAULTS = {
-    b"context,response\n\n\na,b\nc\n": "x.csv:5: no record: expected one JSON object per line, or as many cells",
+    b'context,response\n\n"a\nb",c\nd\n': "x.csv:5: no record: expected one JSON object per line, or as many cells",
     b"dialog,reply\na,b\nc,d\ne,f\n": "x.csv:2: context is None: expected turns, oldest first, or chat messages; "
     "the record has dialog, reply (and 2 more bad); --field",
     b'context,response\na,"b\n': "x.csv: cannot be read (unexpected end of data)",

@@ -12,7 +12,7 @@ import pytest
 import tiny
 import torch
 
-from dre import DRE, fusion, readers
+from dre import DRE, fusion
 from dre.calibrated import Calibrated
 from dre.cli import main
 from dre.dialogues import load
@@ -114,11 +114,6 @@ def test_a_file_of_each_form_gets_the_scores_of_the_model(slm, tmp_path, capsys,
     assert summary["contexts"] == 12 and means == pytest.approx(table.groupby("system")["score"].mean().to_dict())
 
 
-def test_without_a_name_the_model_that_comes_with_the_package_scores(given, tmp_path, capsys):
-    assert dre("score", given, "-o", tmp_path / "o.csv") == 0
-    assert capsys.readouterr().out.startswith("dre:slm|slm:default-")
-
-
 def test_a_finished_run_is_shown_again_and_never_written_over(slm, given, tmp_path, monkeypatch, capsys):
     run, output = ("score", given, "-o", tmp_path / "o.csv", "--slm", slm), tmp_path / "o.csv"
     assert dre(*run) == 0
@@ -161,14 +156,6 @@ def test_a_bad_line_stops_the_run_or_is_set_aside_and_counted(slm, tmp_path, cap
     assert list(read(output)["line"]) == [1, 9, 10, 11]
 
 
-def test_a_line_of_csv_is_where_a_record_begins_and_turns_may_be_a_list_written_out(tmp_path):
-    lines = ["context,response", '"two\nlines",ok', "a", "a,b,c", "a,", "[laughs] Hi.,x", "\"['Hi.', 'Oh?']\",y"]
-    (tmp_path / "a.csv").write_text("\n".join(lines))
-    pairs, bad = readers.pairs(readers.records(tmp_path / "a.csv"))
-    assert [one["line"] for one in bad] == [4, 5, 6]
-    assert list(pairs["context"]) == [("two", "lines"), ("[laughs] Hi.",), ("Hi.", "Oh?")]
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -179,15 +166,13 @@ def test_a_line_of_csv_is_where_a_record_begins_and_turns_may_be_a_list_written_
         ("in.jsonl --workers 2", "--workers is of --engine ray"),
         ("in.jsonl --field context", "expected NAME=COLUMN"),
         ("new.csv --method non_dre --judge recorded:claude-2026-11", "for 1 of 1 pairs"),
-        ("new.csv --field context=dialog", "context is None: expected turns, oldest first, or chat messages; the record has context, response"),
         ("none.jsonl", "none.jsonl: cannot be read (No such file"),
-        ("bad.csv", "bad.csv:2: not UTF-8"),
+        ("in.jsonl --slm mini", "there is no SLM 'mini': expected a folder with one, or owner/name on the Hub"),
     ],
 )
 def test_what_does_not_fit_or_cannot_be_read_is_one_sentence(given, monkeypatch, capsys, line, message):
     monkeypatch.chdir(given.parent)
     Path("new.csv").write_text("context,response\na,b\n")
-    Path("bad.csv").write_bytes(b"context,response\na,\xff")
     assert dre("score", "-o", "o.csv", *line.split()) == 2
     assert message in capsys.readouterr().err
 
@@ -342,17 +327,6 @@ def test_score_and_compute(slm):
     assert metric.compute(predictions=responses[::-1], contexts=contexts)["signature"] != found["signature"]
     with pytest.raises(DreError, match=r"sequences of lengths \[1, 2\]"):
         metric.score(contexts, responses[:1])
-
-
-def test_a_model_is_found_by_the_beginning_of_its_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(api, "REPOSITORY", tmp_path)
-    for name in ("m-seed0-aaaa", "m-seed1-bbbb"):
-        (tmp_path / "build/mini/models" / name).mkdir(parents=True)
-        (tmp_path / "build/mini/models" / name / "slm.json").write_text("{}")
-    assert api.find("m-seed1").name == "m-seed1-bbbb" and api.find("owner/name") == "owner/name"
-    with pytest.raises(DreError, match=r"2 SLMs are named 'm'.*: m-seed0-aaaa \(mini\), m-seed1-bbbb \(mini\)"):
-        api.find("m")
 
 
 @pytest.fixture(scope="module")

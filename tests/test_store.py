@@ -22,7 +22,7 @@ with Store(sys.argv[1]).held():
 
 def key(spec="openai:model-a", row=ROW, prompt="llm_only", first=0, **options):
     one = dre.judges.open(spec, store=":memory:", **options)
-    return one.missing([row], prompt, first=first)[0][0].key
+    return one.missing([row], prompt, first=first)[0].key
 
 
 def test_all_that_can_change_a_reply_is_in_its_key_and_nothing_else():

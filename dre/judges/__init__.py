@@ -1,7 +1,7 @@
 """Judges: score pairs with any language model, pay for no reply twice, replay what was recorded.
 
 A pair goes through `prompts` (messages), `providers` (a call), `store` (the reply, committed), `parse` (its verdict)
-and `judge` (the table); `recorded` and `function` give the same table without a call.
+and `judge` (the table); `recorded` gives the same table without a call.
 """
 
 from typing import Any, Protocol
@@ -31,17 +31,14 @@ def open(judge, /, **options):
     Options are those of `dre.judges.judge.Judge`; a recording takes ``repeat`` and ``repeats`` of them. DreError if
     there is no such judge, or no price for a ceiling.
     """
-    if not isinstance(judge, str):
-        from dre.judges.function import Function
+    from dre.judges.judge import Judge
+    from dre.judges.recorded import Function, Recorded
 
+    if not isinstance(judge, str):
         if options:
             raise DreError(f"{', '.join(options)}: options of a judge that is opened by its name")
         return Function(judge) if callable(judge) else judge
     if judge.startswith("recorded:"):
-        from dre.judges.recorded import Recorded
-
         taken = {name: options[name] for name in ("repeat", "repeats") if name in options}
         return Recorded(judge.removeprefix("recorded:"), **taken)
-    from dre.judges.judge import Judge
-
     return Judge(judge, **options)

@@ -38,7 +38,7 @@ class Run:
 
 
 def ask_all(judge, missing, prompt, run):
-    """Ask for replies, `dre.judges.judge.Wanted` each, and commit each to the store when it comes.
+    """Ask for replies, `dre.judges.store.Asked` each, and commit each to the store when it comes.
 
     Works in a thread of its own, so inside a notebook's event loop too. Ctrl-C or SIGTERM lets the calls in flight
     finish, which are paid for, and KeyboardInterrupt is raised then; a second one drops them. Raises `DreError` if no
@@ -102,7 +102,7 @@ class _Asking:
         self.judge, self.missing, self.result, self.left = judge, missing, run, len(missing)
         self.schema, self.limit = judge.schema(prompt), judge.max_tokens(prompt)
         self.ceiling, *self.stands = min(judge.ceilings(), default=(math.inf, "", 0.0))
-        self.flying, self.held, self.unsaved, self.error = {}, 0.0, [], None  # flying: key -> when it started
+        self.flying, self.held, self.error = {}, 0.0, None  # flying: key -> when it started
         self.came = self.replies = self.failed = self.silent = self.lost = self.retrying = self.presses = 0
         self.last_came = self.last_reply = time.monotonic()
         self.failures, self.trouble, self.served = Counter(), "", {"", judge.model}
@@ -117,13 +117,13 @@ class _Asking:
             with tqdm(total=self.left, unit="call", disable=None) as self.bar:
                 telling = asyncio.create_task(self._tell())
                 async with asyncio.TaskGroup() as calls:
-                    for wanted in self.missing:
+                    for asked in self.missing:
                         # Where nothing succeeds, no further pair is begun while there are some to be tried again.
                         await self._sleep(lambda: self.failed >= judge.concurrency and self.retrying)
                         await self.places.acquire()
                         if self.result.stopped:
                             break
-                        calls.create_task(self._one(wanted))
+                        calls.create_task(self._one(asked))
                 telling.cancel()
         finally:
             await close()
@@ -153,10 +153,10 @@ class _Asking:
         while not self.result.stopped and (seconds := left()) > 0:
             await asyncio.sleep(min(0.2, seconds))
 
-    async def _one(self, wanted):
+    async def _one(self, asked):
         """Ask for one reply, with as many attempts as it takes; between them its place is another's."""
         try:
-            while (wait := await self._attempt(wanted)) is not None:
+            while (wait := await self._attempt(asked)) is not None:
                 end, self.retrying = time.monotonic() + wait, self.retrying + 1
                 self.places.release()
                 await self._sleep(lambda end=end: end - time.monotonic())
@@ -169,27 +169,27 @@ class _Asking:
         self.bar.set_postfix_str(f"${self.result.spent:.4f}, {len(self.result.errors)} failed", refresh=False)
         self.bar.update()
 
-    async def _attempt(self, wanted):
+    async def _attempt(self, asked):
         """Make one call; returns None if it is settled, else the seconds to wait before the next."""
-        asked, price = wanted.asked, self.judge.price
-        most = price.cost(prices.most_tokens(wanted.messages, self.schema), self.limit) if price else 0.0
+        price = self.judge.price
+        most = price.cost(prices.most_tokens(asked.messages, self.schema), self.limit) if price else 0.0
         await self._sleep(self.pace.wait)
         if not await self._reserve(asked.key, most):
             return None
         sent, spent, start = True, most, time.monotonic()  # until it is known better, it may cost what it can cost
         try:
             params = self.judge.params | {"max_tokens": self.limit}
-            reply = await self._in_time(asyncio.ensure_future(self.ask(wanted.messages, params, self.schema)))
+            reply = await self._in_time(asyncio.ensure_future(self.ask(asked.messages, params, self.schema)))
             cost = price and price.cost(reply.input_tokens, reply.output_tokens, cached=reply.cached)
             spent = most if cost is None else cost
-            await self._save(asked, reply._replace(cost=spent if price else None, seconds=time.monotonic() - start))
+            await self._save(asked, reply, start, spent)
             self._answered(reply.model)
             return None
         except CallFailed as error:
             sent, spent = error.sent, most if error.billed else 0.0
             if error.billed:  # it stands in the accounts, and answers nothing
-                lost = Reply("", "unanswered", cost=spent if price else None, seconds=time.monotonic() - start)
-                await self._save(asked._replace(key=f"{asked.key}:{secrets.token_hex(8)}"), lost)
+                key = f"{asked.key}:{secrets.token_hex(8)}"
+                await self._save(asked._replace(key=key), Reply("", "unanswered"), start, spent)
             return self._failed(asked.key, error, start)
         finally:
             async with self.settled:  # replace what was set aside for the call by what it cost
@@ -197,6 +197,12 @@ class _Asking:
                 self.held = self.held - most if self.flying else 0.0  # no crumbs of rounding
                 self.result.calls, self.result.spent = self.result.calls + sent, self.result.spent + spent
                 self.settled.notify_all()
+
+    async def _save(self, asked, reply, start, spent):
+        """Commit a reply with what it took."""
+        reply = reply._replace(cost=spent if self.judge.price else None, seconds=time.monotonic() - start)
+        async with self.disk:
+            await asyncio.to_thread(self.judge.store.put, [(asked, reply)])
 
     def _answered(self, model):
         """Note that a reply came, and say so if it is from another model than was asked."""
@@ -221,7 +227,8 @@ class _Asking:
         self.silent += then == "late" or (then == "again" and not error.sent)
         if not self.replies and self.silent >= max(3, min(judge.concurrency, self.left)):
             return self._fatal(f"no server answers ({error})")
-        if self.failed >= GIVE_UP and quiet > PATIENCE:
+        # Where nothing is left but what has failed before, each is tried to its end: the last odd one ends no run.
+        if self.failed >= GIVE_UP and quiet > PATIENCE and self.left > len(self.failures):
             return self._fatal(f"no reply for {quiet:.0f} seconds, the last call failed with {error}")
         self.failures[key] += judge.attempts / 2 if then == "late" else 1
         if then != "skip" and self.failures[key] < judge.attempts:
@@ -247,20 +254,6 @@ class _Asking:
                 raise CallFailed(f"no answer within {self.judge.timeout:g} seconds: {advice}", "late", billed=True)
         self.came, self.last_came = self.came + 1, time.monotonic()
         return call.result()
-
-    async def _save(self, asked, reply):
-        """Commit a reply; those that come while the disk is busy are committed together with the next."""
-        self.unsaved.append((asked, reply))
-        async with self.disk:
-            rows, self.unsaved = self.unsaved, []
-            if not rows:  # the call before has committed this reply too
-                return
-            try:
-                await asyncio.to_thread(self.judge.store.put, rows)
-            except Exception as error:
-                self._stop("error", error)
-                for row in rows if len(rows) > 1 else ():  # what cannot be stored takes nothing else with it
-                    await asyncio.gather(asyncio.to_thread(self.judge.store.put, [row]), return_exceptions=True)
 
     async def _reserve(self, key, most):
         """Set aside the most a call can cost, once calls in flight leave room for it; False if there is none."""

@@ -183,7 +183,7 @@ def _show(args):
         sent = [{"role": "not shown here", "content": str(error)}]
     for message in sent:
         print(f"--- {message['role']} ---\n{message['content']}\n")
-    for asked, _, reply in [] if args.judge.startswith(RECORDED) else judge.replies(row, prompt):
+    for asked, reply in [] if args.judge.startswith(RECORDED) else judge.replies(row, prompt):
         what = f"{reply.outcome}, from {reply.model or judge.model}" if reply else "not asked yet"
         print(f"--- reply {asked.repeat + 1}: {what} ---\n{reply.text if reply else ''}\n")
     print("--- read as ---")

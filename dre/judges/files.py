@@ -17,8 +17,8 @@ def export_prompts(judge, pairs, prompt, path, retry=()):
     params["max_tokens"] = judge.max_tokens(prompt)
     schema, lines = judge.schema(prompt), []
     base_url = judge.base_url if judge.provider == "openai" else "elsewhere"
-    for asked, row in judge.missing(pairs, prompt, retry):
-        body = providers.openai_body(judge.model, base_url, prompt.render(row), params, schema)
+    for asked in judge.missing(pairs, prompt, retry):
+        body = providers.openai_body(judge.model, base_url, asked.messages, params, schema)
         line = {"custom_id": asked.key, "method": "POST", "url": "/v1/chat/completions", "body": body}
         lines.append(json.dumps(line, ensure_ascii=False) + "\n")
     replace(path, "".join(lines))
@@ -31,8 +31,8 @@ def import_replies(judge, pairs, prompt, path):
     Returns how many were stored, were stored before, and failed. DreError if one does not belong to these pairs.
     """
     prompt = prompts.load(prompt)
-    known = {asked.key: asked for asked, _, _ in judge.replies(pairs, prompt)}
-    wanted = {asked.key for asked, _ in judge.missing(pairs, prompt, AGAIN)}  # a score is never replaced
+    known = {asked.key: asked for asked, _ in judge.replies(pairs, prompt)}
+    wanted = {asked.key for asked in judge.missing(pairs, prompt, AGAIN)}  # a score is never replaced
     new, failed, seen = [], 0, set()
     for number, line in readers.records(path):
         where, name = f"{path}:{number}", str(line.get("custom_id")) if isinstance(line, dict) else ""

@@ -2,7 +2,6 @@
 
 import json
 import statistics
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -10,6 +9,7 @@ import pandas as pd
 from dre.errors import DreError
 from dre.judges import asking, likelihoods, parse, prices, prompts, providers
 from dre.judges.store import Asked, Store, key_of, messages_sha256, setting_sha256
+from dre.readers import HALF
 
 # What --param may not set: the bound on the cost of a call hangs on it, or the request is ours to make.
 _OURS = {"max_completion_tokens", "max_output_tokens", "num_predict", "n", "candidate_count"}
@@ -20,18 +20,6 @@ _BOUNDED |= {"presence_penalty", "frequency_penalty", "logit_bias", "logprobs", 
 _BOUNDED |= {"effort", "reasoning_effort", "reasoning", "thinking", "think", "verbosity"}
 AGAIN = ("malformed", "refused", "truncated", "empty")  # statuses that may be asked again
 COLUMNS = ["pair_id", "score_llm", "s_inf", "label", "responses", "status", "reason", "cost", "n_samples", "n_ok"]
-
-
-class Wanted(NamedTuple):
-    """A reply that a pair needs, and the keys under which it may be stored, with the limits on tokens they stand for.
-
-    The judge's own comes first; but a reply that ended by itself is the same under every limit that has room for it.
-    """
-
-    asked: Asked
-    row: dict
-    messages: list
-    limits: dict
 
 
 class Judge:
@@ -60,8 +48,7 @@ class Judge:
         Score by log-probabilities (`dre.judges.likelihoods`): of a rating, the mean of so many of the likeliest ratings
         (True: 3), of a label p(yes) in [0, 1]. OpenAI and Ollama give them, and servers that speak their protocols.
 
-    ``last`` says what the last call of `score` did: a `dre.judges.asking.Run`. `close` (or a with statement) closes the
-    store, if the judge opened it.
+    ``last`` says what the last call of `score` did: a `dre.judges.asking.Run`.
     """
 
     def __init__(self, spec, /, store=None, base_url="", key_env=None, price=None, max_usd=None, max_usd_total=None,
@@ -81,43 +68,35 @@ class Judge:
         self.timeout = (600.0 if slow else 120.0) if timeout is None else timeout
         self.max_usd, self.max_usd_total = max_usd, max_usd_total
         self.attempts, self.repeats, self.plain = attempts, repeats, plain
-        self.likeliest = 3 if logprobs is True else int(logprobs or 0)
+        self.likeliest = 3 if logprobs is True else logprobs or 0
         if self.likeliest and self.provider not in likelihoods.PROVIDERS:
             raise DreError(f"judge {spec!r}: {self.provider} gives no log-probabilities: {likelihoods.INSTEAD}")
         self.params = {"logprobs": True, "top_logprobs": likelihoods.TOP} if self.likeliest else {}
         self.params |= {name: value for name, value in params.items() if value is not None}
-        whole = {"concurrency": self.concurrency, "attempts": attempts, "repeats": repeats}
-        whole |= {"max_tokens": self.params.get("max_tokens", 1)}
-        for name, value in (*whole.items(), ("timeout", self.timeout)):
-            if not isinstance(value, int if name in whole else int | float) or value <= 0:
+        numbers = {"concurrency": self.concurrency, "attempts": attempts, "repeats": repeats, "timeout": self.timeout}
+        numbers |= {"max_tokens": self.params.get("max_tokens", 1), "logprobs": self.likeliest or 1}
+        for name, value in numbers.items():
+            if not isinstance(value, int | float if name == "timeout" else int) or not value > 0:
                 raise DreError(f"{name} is {value!r}: expected a number above 0")
-        ceilings = {"--max-usd": max_usd, "--max-usd-total": max_usd_total}
-        given = [(flag, usd) for flag, usd in ceilings.items() if usd is not None]
+        given = {"--max-usd": max_usd, "--max-usd-total": max_usd_total}
+        given = {flag: usd for flag, usd in given.items() if usd is not None}
         if spoilt := sorted(_OURS & self.params.keys() or given and self.params.keys() - _BOUNDED):
             raise DreError(f"parameter {spoilt[0]}: has an option of its own, or would break the count of money")
-        for flag, usd in given:
+        for flag, usd in given.items():
             if not (usd >= 0 and self.price):
                 why = f"no price is known for {spec}" if usd >= 0 else f"it is {usd}"
                 raise DreError(f"{why}, so {flag} cannot be kept: give dollars, and --price IN,OUT per million tokens")
-        self.store, self._own = (store, False) if isinstance(store, Store) else (Store(store), True)
-        self.last = asking.Run()
+        self.store, self.last = store if isinstance(store, Store) else Store(store), asking.Run()
 
     def close(self):
-        """Close the store, if the judge opened it."""
-        if self._own:
-            self.store.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
+        """Close the store; what is asked of it next opens it again."""
+        self.store.close()
 
     def ceilings(self):
         """Return ``(dollars that a run may spend, option, dollars)`` of each ceiling."""
-        run, total = self.max_usd, self.max_usd_total
-        found = [] if run is None else [(run, "--max-usd", run)]
-        return found if total is None else [*found, (total - self.store.spent(), "--max-usd-total", total)]
+        spent = 0.0 if self.max_usd_total is None else self.store.spent(self.price)
+        every = (self.max_usd, 0.0, "--max-usd"), (self.max_usd_total, spent, "--max-usd-total")
+        return [(usd - before, flag, usd) for usd, before, flag in every if usd is not None]
 
     @property
     def signature(self):
@@ -148,38 +127,37 @@ class Judge:
             if "examples" not in prompt.slots:
                 raise DreError(f"prompt {prompt.name} has no slot {{{{examples}}}}: use quality_overall, say")
             rows = [row | {"examples": examples[row["pair_id"]]} for row in rows]
-        wanted = self._wanted(rows, prompt, first)
-        replies = self._stored(wanted)
-        if ask and self._lacking(wanted, replies, prompt, retry):
+        asked = self._asked(rows, prompt, first)
+        replies = self._stored(asked)
+        if ask and self._lacking(asked, replies, prompt, retry):
             with self.store.held():  # and others may have asked in the meantime
-                if lacking := self._lacking(wanted, self._stored(wanted), prompt, retry):
+                if lacking := self._lacking(asked, self._stored(asked), prompt, retry):
                     asking.ask_all(self, lacking, prompt, self.last)
-            replies = self._stored(wanted)
-        said, paid = {row["pair_id"]: ([], [], []) for row in rows}, set()
-        for one, reply in zip(wanted, replies):
-            verdicts, costs, lacking = said[one.row["pair_id"]]
-            if reply:
-                verdicts.append(self.verdict(reply, prompt, one.row))
-                costs.append(0.0 if one.asked.key in paid else self._cost(reply))  # pairs with one prompt share it
-                paid.add(one.asked.key)
+            replies = self._stored(asked)
+        said, paid = {row["pair_id"]: [] for row in rows}, set()
+        for one, reply in zip(asked, replies):
+            if reply:  # pairs with one prompt share it
+                outcome = self.verdict(reply, prompt, one.row), 0.0 if one.key in paid else self._cost(reply)
+                paid.add(one.key)
             else:
-                error = self.last.errors.get(one.asked.key)
-                lacking.append(parse.Verdict("error" if error else "missing", reason=error or "not asked yet"))
+                error = self.last.errors.get(one.key)
+                outcome = parse.Verdict("error" if error else "missing", reason=error or "not asked yet"), None
+            said[one.pair_id].append(outcome)
         return frame(said)
 
     def missing(self, pairs, prompt="llm_only", retry=(), first=0):
-        """Return ``(Asked, row)`` of each reply that is not stored, or is of a status in `retry`."""
+        """Return the `dre.judges.store.Asked` of each reply that is not stored, or is of a status in `retry`."""
         prompt = prompts.load(prompt)
-        wanted = self._wanted(rows_of(pairs), prompt, first)
-        return [(one.asked, one.row) for one in self._lacking(wanted, self._stored(wanted), prompt, retry)]
+        asked = self._asked(rows_of(pairs), prompt, first)
+        return self._lacking(asked, self._stored(asked), prompt, retry)
 
     def replies(self, pairs, prompt="llm_only", first=0):
-        """Return ``(Asked, row, Reply or None)`` of each reply that belongs to some pairs, in their order."""
-        wanted = self._wanted(rows_of(pairs), prompts.load(prompt), first)
-        return [(one.asked, one.row, reply) for one, reply in zip(wanted, self._stored(wanted))]
+        """Return ``(Asked, Reply or None)`` of each reply that belongs to some pairs, in their order."""
+        asked = self._asked(rows_of(pairs), prompts.load(prompt), first)
+        return list(zip(asked, self._stored(asked)))
 
-    def _wanted(self, rows, prompt, first):
-        """Return the `Wanted` replies of rows, in their order."""
+    def _asked(self, rows, prompt, first):
+        """What is asked for rows, in their order; a reply that ended by itself fits every limit with room for it."""
         limit = self.max_tokens(prompt)
         how = self.params | {"max_tokens": limit, "structured": self.schema(prompt) is not None}
         settings = {setting_sha256(self.spec, self.base_url, prompt.sha256, how): limit}
@@ -187,32 +165,31 @@ class Judge:
             other = json.loads(params)
             if base_url in (self.base_url, self.address) and how == other | {"max_tokens": limit}:
                 settings[setting_sha256(self.spec, base_url, prompt.sha256, other)] = other["max_tokens"]
-        about, wanted = (self.spec, self.base_url, prompt.name, json.dumps(how, sort_keys=True)), []
+        about, asked = (self.spec, self.base_url, prompt.name, json.dumps(how, sort_keys=True)), []
         for row in rows:
             digest = messages_sha256(messages := prompt.render(row))
             for n in range(first, first + self.repeats):
                 limits = {key_of(setting, digest, n): of for setting, of in settings.items()}
-                wanted.append(Wanted(Asked(next(iter(limits)), *about, row["pair_id"], n), row, messages, limits))
-        return wanted
+                asked.append(Asked(next(iter(limits)), *about, row["pair_id"], n, row, messages, limits))
+        return asked
 
-    def _stored(self, wanted):
+    def _stored(self, asked):
         """Return the `Reply` that is stored for each, or None."""
-        found, replies = self.store.get({key for one in wanted for key in one.limits}), []
-        for one in wanted:
-            own = one.limits[one.asked.key]
+        found, replies = self.store.get({key for one in asked for key in one.limits}), []
+        for one in asked:
             there = [(found[key], limit) for key, limit in one.limits.items() if key in found]
-            fit = [reply for reply, limit in there if _fits(reply, limit, own)]
+            fit = [reply for reply, limit in there if _fits(reply, limit, one.limits[one.key])]
             replies.append(min(fit, key=lambda reply: reply.outcome == "truncated", default=None))
         return replies
 
-    def _lacking(self, wanted, replies, prompt, retry):
+    def _lacking(self, asked, replies, prompt, retry):
         """Return those that are not stored, or are of a status in `retry`; one of those that share a reply."""
         if isinstance(retry, str) or not set(retry) <= set(AGAIN):
             raise DreError(f"retry is {retry!r}: expected a list of {', '.join(AGAIN)}")
         lacking = {}
-        for one, reply in zip(wanted, replies):
+        for one, reply in zip(asked, replies):
             if reply is None or (retry and self.verdict(reply, prompt, one.row).status in retry):
-                lacking.setdefault(one.asked.key, one)
+                lacking.setdefault(one.key, one)
         return list(lacking.values())
 
     def _cost(self, reply):
@@ -223,8 +200,7 @@ class Judge:
     def estimate(self, pairs, prompt="llm_only", retry=()):
         """Say in words what scoring would take: calls, tokens and dollars, about and at most."""
         prompt = prompts.load(prompt)
-        wanted = self._wanted(rows_of(pairs), prompt, 0)
-        lacking = self._lacking(wanted, self._stored(wanted), prompt, retry)
+        lacking = self.missing(pairs, prompt, retry)
         if not lacking:
             return "0 calls to make: all is stored"
         limit, thoughts = self.max_tokens(prompt), 1000 * prices.thinks(self.model, self.params)
@@ -261,24 +237,26 @@ def _fits(reply, limit, own):
 
 
 def frame(said):
-    """Return the table of ``{pair_id: (verdicts, costs, lacking)}``: verdicts of replies, and of what is lacking.
+    """Return the table of ``{pair_id: [(verdict, dollars), ...]}``; error and missing: a reply that did not come.
 
     Of ``n_samples`` replies ``n_ok`` are scores; ``score_llm`` and ``s_inf`` are their means, ``label`` what most say.
     ``status`` is error or missing (not asked) if a reply did not come, ok if all came and one is a score, else what
     most of them were. Only what is ok has a score.
     """
     rows = []
-    for pair_id, (verdicts, costs, lacking) in said.items():
-        ok = [one for one in verdicts if one.status == "ok"]
+    for pair_id, outcomes in said.items():
+        every = [one for one, _ in outcomes] or [parse.Verdict("missing", reason="not asked yet")]
+        lacking = [one for one in every if one.status in ("error", "missing")]
+        ok, came = [one for one in every if one.status == "ok"], len(every) - len(lacking)
         good = [] if lacking else ok
-        of = lacking or good or verdicts or [parse.Verdict("missing", reason="not asked yet")]
-        status = "error" if "error" in (one.status for one in lacking) else statistics.mode(one.status for one in of)
+        of = lacking or good or every
+        status = "error" if "error" in (one.status for one in of) else statistics.mode(one.status for one in of)
         one = next(one for one in of if one.status == status)
-        lost = f"{len(lacking)} of {len(lacking + verdicts)} replies did not come: " if lacking and verdicts else ""
+        lost = f"{len(lacking)} of {len(every)} replies did not come: " if lacking and came else ""
         scores = np.array([(one.score_llm, one.s_inf) for one in good] or [(None, None)], float).mean(axis=0)
         label = statistics.mode(one.label for one in good) if good else None
-        counts = np.array(costs or [None], float).sum(), len(verdicts), len(ok)
-        rows.append((pair_id, *scores, label, one.responses, status, lost + one.reason, *counts))
+        cost = np.array([cost for one, cost in outcomes if one not in lacking] or [None], float).sum()
+        rows.append((pair_id, *scores, label, one.responses, status, lost + one.reason, cost, came, len(ok)))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -288,7 +266,7 @@ def rows_of(pairs):
     seen = set()
     for number, row in enumerate(rows):
         pair_id = row.get("pair_id")
-        if not isinstance(pair_id, str) or pair_id in seen:
+        if not isinstance(pair_id, str) or HALF.search(pair_id) or pair_id in seen:
             raise DreError(f"row {number}: pair_id is {pair_id!r}, expected a text that no other row has")
         seen.add(pair_id)
         if isinstance(row.get("context"), str):  # turns on lines of their own

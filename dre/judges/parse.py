@@ -2,9 +2,9 @@
 
 Thinking is dropped (left open, the reply is ``truncated``); then the first of these decides:
 
-1. the JSON object that was asked for, as the whole reply; with a schema in the request, whatever the dialogue holds;
-2. objects on lines of their own and values with a label (``Score: 3``), as far as they are the judge's own: all agree,
-   or the last is called final and repeats the one before;
+1. the JSON object that was asked for, as the whole reply; with a schema, whatever the dialogue holds;
+2. objects on lines of their own and values with a label (``Score: 3``), as far as they are the judge's own, if all
+   agree, or the last is called final and repeats the one before;
 3. a value alone: the sole line, the line above a reason, the line below a whole sentence.
 
 With a schema, only an object, or a value that is the whole reply, can be a verdict. Not the judge's own is what the
@@ -44,8 +44,7 @@ LABEL_END = r"(?:[\"')\] ]*(?:[(\[][^()\[\]\n]{0,40}[)\]])?[\"' ]*(?:[:=|]+|$)|(
 I_GIVE = r"I(?:['\u2019]d| would)? (?:give|rate|score|put) (?:this|it|(?:the|this) re(?:sponse|ply)) (?:an? |at )?"
 SHORT = re.compile("(?:overall|final|llm)_|_degree")  # what is more than the name in a key
 # What makes a number another one: more digits, letters or words, a range, another denominator, a question.
-MORE = r"\w|[.,]\d| ?(?:[%?]|[-\u2013\u2014~+/^\u00b1,] ?[0-9]|\(out )"
-MORE += r"| (?!(?:as|because|for|since)\b|\w+:|(?-i:[A-Z]))\w"
+MORE = r"\w|[.,]\d| ?(?:[%?]|[-\u2013\u2014~+/^\u00b1,] ?[0-9]|\(out )| (?!(?:as|because|for|since)\b|\w+:|(?-i:[A-Z]))\w"
 ALONE_AFTER = r"\A|(?<=[.!?:)\"]\n)|^(?=(?:[-\u2022] )?(?:response|output|reply) ?:)"
 ALONE_BEFORE = r"\Z|\n(?:rationale|reason(?:s|ing)?|explanation|analysis|justification|because|since)\b"
 
@@ -65,10 +64,10 @@ class Unclear(ValueError):
     """A reply without one clear verdict: why, and its status where that is known."""
 
 
-def read(reply, prompt, row=None, structured=False):
+def read(prompt, reply, row=None, structured=False):
     """Return the `Verdict` of a reply to a `dre.judges.prompts.Prompt` that was rendered with `row`; never raises.
 
-    `structured`: the prompt's schema went with the request.
+    Words of the row's texts are never the verdict. `structured`: the prompt's schema went with the request.
     """
     text, texts = (reply or "").replace(MARK, "").strip(), _texts(row or {})
     try:
@@ -78,12 +77,7 @@ def read(reply, prompt, row=None, structured=False):
                 raise Unclear("the reply breaks off while thinking", "truncated")
         if not text:
             raise Unclear("the reply is empty, or nothing but thinking", "empty")
-        rest, objects = _objects(text)
-        asked = (_plain(rest) if structured else rest) == MARK and objects[0].keys() == set(prompt.fields)
-        if asked and (structured or text not in texts):
-            found = {field: _value(field, objects[0][field], prompt) for field in prompt.fields}
-        else:
-            found = _found(rest, objects, prompt, _dialogue(texts), structured)
+        found = _found(text, texts, prompt, structured)
     except Unclear as error:
         reason, *status = error.args
         return Verdict(*(status or ["refused" if REFUSAL.search(text[:400]) else "malformed"]), reason=reason)
@@ -100,13 +94,33 @@ def _texts(row):
     return tuple(text.strip() for text in found if isinstance(text, str))
 
 
+def _found(reply, texts, prompt, structured):
+    """The value of each field that is asked for."""
+    rest, objects = _objects(reply)
+    text, said, fields, found = _plain(rest), _dialogue(texts), set(prompt.fields), {}
+    asked = (text if structured else rest) == MARK and objects[0].keys() == fields
+    if not (asked and (structured or reply not in texts)):
+        places = zip(re.finditer(MARK, text), objects)
+        objects = [one for mark, one in places if fields <= one.keys() and _own_object(one, mark, text, fields, said)]
+    marked = re.search('[>`"\u201c\u201d\u00ab\u00bb]', rest)
+    for field in prompt.fields:
+        values = [_value(field, one[field], prompt) for one in objects]
+        if prompt.kind != "generate":
+            values += _stated(field, prompt, text, said, marked, not objects, structured and not objects)
+        if not values:
+            plain = ": give --plain if the model has no structured output" if structured else ""
+            raise Unclear(f"no {field} of the judge's own in the reply{plain}")
+        if any(value != values[-1] for value in values):
+            raise Unclear(f"the {field} is given more than once, and not the same")
+        found[field] = values[-1]
+    return found
+
+
 def _objects(text):
     """A reply with a mark in place of each outermost JSON object, and the objects."""
     if len(text) > LONGEST or text.count("{") > 100:
         raise Unclear(f"the reply has more than {LONGEST:,} characters or 100 braces")
-    decoder = json.JSONDecoder(
-        object_pairs_hook=lambda pairs: {SHORT.sub("", key.casefold()): one for key, one in pairs}
-    )
+    decoder = json.JSONDecoder(object_pairs_hook=lambda pairs: {SHORT.sub("", key.casefold()): one for key, one in pairs})
     objects, at = [], text.find("{")
     while at >= 0:
         try:
@@ -118,6 +132,43 @@ def _objects(text):
     if not objects and re.search(r'\{\s*(?:"|\Z)', text[text.rfind("}") + 1 :]):
         raise Unclear("the JSON object breaks off", "truncated")
     return text, objects
+
+
+def _own_object(value, mark, text, fields, said):
+    """Whether an object stands by itself, is not reported, and has nothing that the dialogue holds."""
+    alone = text[: mark.start()].rstrip(" ")[-1:] in ("", *f"{MARK}\n:[(.!?")
+    texts = [value[field] if isinstance(value[field], list) else [f"{field} {value[field]}"] for field in fields]
+    copied = any(all(_words(str(one)) in said[0] for one in some) for some in texts)
+    return alone and not copied and not _told(text, mark.start())
+
+
+def _stated(field, prompt, text, said, marked, alone, whole):
+    """The judge's own values with a label; without any, if `alone`, those that stand alone; `whole`: as all there is."""
+    alone = alone and len(prompt.fields) == 1 and not REFUSAL.search(text[:400])
+    _, labelled, lone = _patterns(field, prompt)
+    for pattern in (labelled, lone)[: 1 + alone]:
+        values, final = [], False
+        for match in [pattern.fullmatch(text)] if whole else [*pattern.finditer(text)][-100:]:
+            place = match and match.start("words" if pattern is labelled else 0)
+            if match and not (_copied(match, text, said, marked, pattern is labelled) or _told(text, place)):
+                values.append(_value(field, match["value"], prompt))
+                final = match.groupdict().get("final")
+        if values:  # the last is enough where it is final and repeats the one before
+            return values[-1:] if len(values) > 2 and final and values[-1] == values[-2] else values
+    return []
+
+
+def _copied(match, text, said, marked, labelled):
+    """Whether words of a reply are those of the dialogue: where nothing is marked, of a whole line of it."""
+    known = said[marked is None and (match["words"] == text or not labelled)]
+    return _words(match["words"]) in known and (marked or labelled or match.start())
+
+
+def _told(text, place):
+    """Whether what stands at a place is quoted, or in a sentence that reports it or sets a condition."""
+    line = text[text.rfind("\n", 0, place) + 1 : place]
+    sentence = SENTENCE_END.split(text[max(0, place - 300) : place])[-1]
+    return line.startswith(">") or line.count('"') % 2 or REPORT_OR_CONDITION.search(sentence)
 
 
 def _plain(text):
@@ -139,64 +190,6 @@ def _dialogue(texts):
     """What a reply may quote: all words in order, and those of each text and line."""
     lines = "\n".join(texts).splitlines()
     return _words(" ".join(lines)), {_words(part) for part in (*texts, *lines)}
-
-
-def _told(text, place):
-    """Whether what stands at a place is quoted, or in a sentence that reports it or sets a condition."""
-    line = text[text.rfind("\n", 0, place) + 1 : place]
-    sentence = SENTENCE_END.split(text[max(0, place - 300) : place])[-1]
-    return line.startswith(">") or line.count('"') % 2 or REPORT_OR_CONDITION.search(sentence)
-
-
-def _found(rest, objects, prompt, said, structured):
-    """The values of a reply that is not just the object asked for."""
-    text, marked, given = _plain(rest), re.search('[>`"\u201c\u201d\u00ab\u00bb]', rest), []
-    for mark, value in zip(re.finditer(MARK, text), objects):
-        amid = text[: mark.start()].rstrip(" ")[-1:] not in ("", *f"{MARK}\n:[(.!?")
-        own = not (amid or _told(text, mark.start())) and set(prompt.fields) <= value.keys()
-        if own and not any(_copied(field, value[field], said) for field in prompt.fields):
-            given.append(value)
-    found = {}
-    for field in prompt.fields:
-        values = [_value(field, value[field], prompt) for value in given]
-        if prompt.kind != "generate":
-            values += _stated(field, prompt, text, said, marked, not given, structured and not given)
-        if not values:
-            plain = ": give --plain if the model has no structured output" if structured else ""
-            raise Unclear(f"no {field} of the judge's own in the reply{plain}")
-        if any(value != values[-1] for value in values):
-            raise Unclear(f"the {field} is given more than once, and not the same")
-        found[field] = values[-1]
-    return found
-
-
-def _copied(field, value, said):
-    """Whether a field with its value, or all texts of a list, stand in the dialogue."""
-    return all(_words(str(one)) in said[0] for one in (value if isinstance(value, list) else [f"{field} {value}"]))
-
-
-def _stated(field, prompt, text, said, marked, alone, whole):
-    """The judge's own values with a label; without any, those that stand alone; only the last, if it is final."""
-    _, labelled, lone = _patterns(field, prompt)
-    found = []
-    for match in _matches(labelled, text, whole):
-        words = _words(match["words"])
-        copied = words in said[0] and (marked or match["words"] != text or words in said[1])
-        if not copied and not _told(text, match.start("words")):
-            found.append((_value(field, match["value"], prompt), match["final"]))
-    if alone and not found and len(prompt.fields) == 1 and not REFUSAL.search(text[:400]):
-        for match in _matches(lone, text, whole):
-            words = _words(match["words"])
-            copied = words in said[0] and (marked or (match.start() and words in said[1]))
-            if not copied and not _told(text, match.start()):
-                found.append((_value(field, match["value"], prompt), None))
-    values = [value for value, _ in found]
-    return values[-1:] if len(found) > 2 and found[-1][1] and values[-1] == values[-2] else values
-
-
-def _matches(pattern, text, whole):
-    """Where a pattern matches: the whole text, or its last hundred parts."""
-    return filter(None, [pattern.fullmatch(text)]) if whole else [*pattern.finditer(text)][-100:]
 
 
 @functools.lru_cache
@@ -234,8 +227,12 @@ def _value(field, given, prompt):
         raise Unclear(f"the {field} is {str(given)[:40]!r}")
     if field == "label":
         return {_plain(word).casefold(): label for word, label in prompt.labels.items()}[match["value"].casefold()]
-    low, high = prompt.scale if field == "score" else prompt.influence
-    number = float(match["value"].replace("\u2212", "-"))
+    return on_scale(field, match["value"].replace("\u2212", "-"), prompt)
+
+
+def on_scale(field, given, prompt):
+    """Return a score or an influence as a number; `Unclear` if it is off the prompt's scale."""
+    (low, high), number = prompt.scale if field == "score" else prompt.influence, float(given)
     if not low <= number <= high:
         raise Unclear(f"the {field} is {number:g}, off the scale {low:g}-{high:g}")
     return number

@@ -146,12 +146,7 @@ class Prompt:
             raise DreError(f"{where}: its rating is {rating!r}, expected {wanted}")
         return f"Rating: {rating:.3g}"
 
-    def parse(self, reply, row=None, structured=False):
-        """Read a reply to a row as a `dre.judges.parse.Verdict`; words of the row's texts are never the verdict.
-
-        `structured`: the schema went with the request, so the object that is the reply is the verdict.
-        """
-        return parse.read(reply, self, row, structured)
+    parse = parse.read
 
 
 def names():

@@ -23,17 +23,15 @@ class Provider(NamedTuple):
     address: str
     variable: str
     domain: str
-    keys: tuple
+    keys: list
 
 
+GEMINI = "https://generativelanguage.googleapis.com"
 PROVIDERS = {
-    name: Provider(address, variable, domain, tuple(keys.split()))
-    for name, address, variable, domain, keys in (
-        ("openai", "https://api.openai.com/v1", "OPENAI_BASE_URL", "openai.com", "OPENAI_API_KEY"),
-        ("anthropic", "https://api.anthropic.com", "ANTHROPIC_BASE_URL", "anthropic.com", "ANTHROPIC_API_KEY"),
-        ("gemini", "https://generativelanguage.googleapis.com", "", "googleapis.com", "GEMINI_API_KEY GOOGLE_API_KEY"),
-        ("ollama", "http://127.0.0.1:11434", "OLLAMA_HOST", "ollama.com", "OLLAMA_API_KEY"),
-    )
+    "openai": Provider("https://api.openai.com/v1", "OPENAI_BASE_URL", "openai.com", ["OPENAI_API_KEY"]),
+    "anthropic": Provider("https://api.anthropic.com", "ANTHROPIC_BASE_URL", "anthropic.com", ["ANTHROPIC_API_KEY"]),
+    "gemini": Provider(GEMINI, "", "googleapis.com", ["GEMINI_API_KEY", "GOOGLE_API_KEY"]),
+    "ollama": Provider("http://127.0.0.1:11434", "OLLAMA_HOST", "ollama.com", ["OLLAMA_API_KEY"]),
 }
 _BESIDE = ("think", "keep_alive", "logprobs", "top_logprobs")  # of Ollama's parameters, what is no option
 
@@ -98,7 +96,7 @@ def connect(provider, model, address, timeout=120.0, key_env=None):
         try:
             reply = read(body)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise CallFailed(redact(f"no reply of this provider's: {error!r}", key), billed=True) from None
+            raise CallFailed(redact(f"no reply of this provider's: {error!r}", key), "late", billed=True) from None
         return reply._replace(text=reply.text.replace(key, "[key]")) if key else reply
 
     return ask, close
@@ -142,14 +140,12 @@ def _openai(model, address, timeout, key):
     import openai
 
     client = openai.AsyncOpenAI(api_key=key, base_url=address, timeout=None, max_retries=0)
-    create = client.chat.completions.with_raw_response.create
 
-    def build(messages, params, schema):
-        return openai_body(model, address, messages, params, schema)
+    def build(*asked):
+        return openai_body(model, address, *asked)
 
-    async def send(body):
-        answer = await create(model=model, messages=body.pop("messages"), extra_body=body)
-        return answer.http_response.json()
+    def send(body):
+        return client.post("/chat/completions", cast_to=object, body=body)
 
     return build, send, read_openai, client.close
 
@@ -158,21 +154,19 @@ def _anthropic(model, address, timeout, key):
     import anthropic
 
     client = anthropic.AsyncAnthropic(api_key=key, base_url=address, timeout=None, max_retries=0)
-    create = client.messages.with_raw_response.create
     cut = ("max_tokens", "model_context_window_exceeded", "pause_turn")
     outcomes = {"refusal": "refused"} | dict.fromkeys(cut, "truncated")
 
     def build(messages, params, schema):
-        body = dict(params)
+        body = {"model": model} | params
         if messages[0]["role"] == "system":
             body["system"], messages = messages[0]["content"], messages[1:]
         if schema:
             body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
         return {"messages": messages} | body
 
-    async def send(body):
-        named = {name: body.pop(name) for name in ("messages", "max_tokens")}
-        return (await create(model=model, **named, extra_body=body)).http_response.json()
+    def send(body):
+        return client.post("/v1/messages", cast_to=object, body=body)
 
     def read(body):
         usage = _dict(body.get("usage"))
@@ -246,8 +240,8 @@ def _ollama(model, address, timeout, key):
         top = {name: options.pop(name) for name in _BESIDE if name in options}
         return {"model": model, "messages": messages, "options": options, "format": schema} | top
 
-    async def send(body):
-        return await client.chat(**body)
+    def send(body):
+        return client.chat(**body)
 
     def read(said):
         outcome = "truncated" if said.done_reason == "length" else "ok"

@@ -1,7 +1,8 @@
-"""Recorded judgements: a folder with ``manifest.json`` (what was asked by each prompt) and ``judgements.jsonl``.
+"""Judges that ask no model: a recording, and a function of Python's.
 
-Its lines hold ``pair_id``, ``prompt``, ``repeat`` (default 0), and what was given: ``score, influence`` or ``label``.
-`dre.recording` holds it to the prompts and texts that they are about.
+A recording is a folder with ``manifest.json`` (what was asked by each prompt) and ``judgements.jsonl``, whose lines hold
+``pair_id``, ``prompt``, ``repeat`` (default 0), and what was given: ``score, influence`` or ``label``. `dre.recording`
+holds it to the prompts and texts that they are about.
 """
 
 import functools
@@ -27,12 +28,8 @@ class Recorded:
     def __init__(self, name, repeat=0, repeats=1):
         self.spec, self.repeat, self.repeats, self.last = f"recorded:{name}", repeat, repeats, Run()
         self._folder = recording.folder(name)
-        self._records, self._sha256 = _read(self._folder)
-
-    @property
-    def signature(self):
-        """All that can change a verdict besides the prompt and the pair, as one line of text."""
-        return f"{self.spec} repeat={self.repeat} repeats={self.repeats} sha256={self._sha256[:12]}"
+        self._records, sha256 = _read(self._folder)
+        self.signature = f"{self.spec} repeat={repeat} repeats={repeats} sha256={sha256[:12]}"
 
     def prompt(self, given):
         """Return a prompt by name, path or as it is; as a name alone one of no template, asked in another's words.
@@ -63,31 +60,54 @@ class Recorded:
         name = prompt if isinstance(prompt, str) else prompt.name
         repeats = list(range(self.repeat + first, self.repeat + first + self.repeats))
         known = [self._records.get((name, repeat), {}) for repeat in repeats]
-        lacking = [row["pair_id"] for row in rows if not all(row["pair_id"] in of_repeat for of_repeat in known)]
+        said = {row["pair_id"]: [found[row["pair_id"]] for found in known if row["pair_id"] in found] for row in rows}
+        lacking = [pair_id for pair_id, verdicts in said.items() if len(verdicts) < self.repeats]
         if ask and lacking:
             which = f"prompt {name}, repeats {repeats}, for {len(lacking)} of {len(rows)} pairs, first {lacking[0]}"
             raise DreError(f"{self.spec} lacks {which}: score recorded pairs only, or use a live judge")
-        said = {}
         for row in rows:
-            pair_id = row["pair_id"]
-            given = [of_repeat[pair_id].get for of_repeat in known if pair_id in of_repeat]
-            if given:
-                recording.check(self._folder, pair_id, row)
-            verdicts = [parse.Verdict("ok", get("score"), get("influence"), get("label")) for get in given]
-            said[pair_id] = (verdicts, [0.0] * len(verdicts), [])
-        return frame(said)
+            if said[row["pair_id"]]:
+                recording.check(self._folder, row["pair_id"], row)
+        return frame({pair_id: [(verdict, 0.0) for verdict in verdicts] for pair_id, verdicts in said.items()})
 
 
 @functools.lru_cache(maxsize=4)
 def _read(folder):
-    """``{(prompt, repeat): {pair_id: record}}``, and the sha256 of the judgements."""
-    path, found, what = folder / "judgements.jsonl", {}, "a prompt of the manifest and a pair_id, once a repeat"
-    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    """``{(prompt, repeat): {pair_id: Verdict}}``, and the sha256 of the judgements."""
+    path, found = folder / "judgements.jsonl", {}
+    asked = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["prompts"]
     for line, record in records(path):
-        record = record if isinstance(record, dict) else {}
-        name, pair_id, repeat = record.get("prompt"), record.get("pair_id"), record.get("repeat", 0)
-        of_repeat = found.setdefault((name, repeat), {})
-        if name not in manifest["prompts"] or not isinstance(pair_id, str) or pair_id in of_repeat:
-            raise DreError(f"{path}:{line}: expected {what}")
-        of_repeat[pair_id] = record
+        get = record.get if isinstance(record, dict) else {}.get
+        of_repeat = found.setdefault((get("prompt"), get("repeat", 0)), {})
+        if get("prompt") not in asked or not isinstance(get("pair_id"), str) or get("pair_id") in of_repeat:
+            raise DreError(f"{path}:{line}: expected a prompt of the manifest and a pair_id, once a repeat")
+        of_repeat[get("pair_id")] = parse.Verdict("ok", get("score"), get("influence"), get("label"))
     return found, hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+class Function:
+    """Judge by ``f(context, response)``, which returns a score on the prompt's scale.
+
+    ``context`` is a tuple of turns, oldest first. Nothing is stored; a pair for which it raises is an ``error``.
+    """
+
+    price, max_usd, repeats = prices.Price(0.0, 0.0, "a function"), None, 1
+
+    def __init__(self, f):
+        self.f, self.last = f, Run()
+        self.spec = self.signature = f"function:{f.__module__}.{getattr(f, '__qualname__', type(f).__qualname__)}"
+
+    def score(self, pairs, prompt="llm_only", retry=(), first=0, ask=True, examples=None):
+        """Return the table of `dre.judges.judge.frame`."""
+        prompt = prompts.load(prompt)
+        if prompt.kind != "score" or examples is not None:
+            raise DreError(f"{self.spec}: expected a prompt that asks for a score, and no examples")
+        return frame({row["pair_id"]: [(self._verdict(row, prompt), 0.0)] for row in rows_of(pairs)})
+
+    def _verdict(self, row, prompt):
+        try:
+            return parse.Verdict("ok", parse.on_scale("score", self.f(row["context"], row["response"]), prompt))
+        except parse.Unclear as error:
+            return parse.Verdict("malformed", reason=str(error))
+        except Exception as error:
+            return parse.Verdict("error", reason=repr(error))

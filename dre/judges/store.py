@@ -58,7 +58,10 @@ class Reply(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a reply answers: its key, and what is kept beside it for people to read."""
+    """What a reply answers: its key, what is kept beside it for people to read, and what is not kept.
+
+    ``limits``: keys under which it may be stored, the own one first, and the limits on tokens that they stand for.
+    """
 
     key: str
     judge: str
@@ -67,6 +70,12 @@ class Asked(NamedTuple):
     params: str
     pair_id: str
     repeat: int
+    row: dict
+    messages: list
+    limits: dict
+
+
+_COLUMNS, _ASKED = Reply._fields[:-1], Asked._fields[:-3]
 
 
 def clean(value):
@@ -149,16 +158,18 @@ class Store:
         """Return the different ``(base_url, params)`` with which a judge was asked."""
         return self._read("SELECT DISTINCT base_url, params FROM reply WHERE judge = ?", judge)
 
-    def spent(self):
-        """Return the dollars that all calls cost, as far as their prices were known."""
-        return sum(dollars for (dollars,) in self._read("SELECT TOTAL(cost) FROM reply"))
+    def spent(self, price):
+        """Return the dollars that all calls cost; those whose price was not known count at `price`, by their tokens."""
+        of = "FILTER (WHERE cost IS NULL)"
+        sums = f"TOTAL(cost), TOTAL(input_tokens) {of}, TOTAL(output_tokens) {of}"
+        return sum(cost + price.cost(*tokens) for cost, *tokens in self._read(f"SELECT {sums} FROM reply"))
 
     def put(self, rows):
         """Commit ``(Asked, Reply)`` pairs, all or none; what stood under a key before stays in the accounts."""
-        created, names = datetime.now(UTC).isoformat(timespec="seconds"), (*Asked._fields, *_COLUMNS, "created")
+        created, names = datetime.now(UTC).isoformat(timespec="seconds"), (*_ASKED, *_COLUMNS, "created")
         new = f"INSERT INTO reply ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
         old = "UPDATE reply SET key = key || ':' || hex(randomblob(8)), source = 'replaced' WHERE key = ?"
-        values = [(*asked._replace(pair_id=clean(asked.pair_id)), *reply[:-1], created) for asked, reply in rows]
+        values = [(*asked[: len(_ASKED)], *reply[:-1], created) for asked, reply in rows]
         with self._opened(write=True) as db:
             db.execute("BEGIN IMMEDIATE")
             with db:  # commits, or rolls back
@@ -168,8 +179,8 @@ class Store:
     def summary(self):
         """Return rows (judge, base_url, prompt, params, status, source, calls, dollars, tokens in, tokens out).
 
-        ``status`` is that of the verdict, as far as it can be told without the dialogue; ``answered`` is a reply to a
-        prompt of one's own, ``unanswered`` a call that may have been billed but brought no reply.
+        ``status`` is that of the verdict without the dialogue, or ``answered`` (a reply to a prompt of one's own), or
+        ``unanswered`` (a call that may have been billed but brought no reply).
         """
         sums = "COUNT(*), SUM(cost), SUM(input_tokens), SUM(output_tokens)"
         groups = "judge, base_url, prompt, params, status(outcome, prompt, text), source"
@@ -206,9 +217,6 @@ class Store:
             db = sqlite3.connect(f"{self.path.resolve().as_uri()}?immutable=1", **_OPEN)
         db.create_function("status", 3, _status)
         return db
-
-
-_COLUMNS = Reply._fields[:-1]
 
 
 @functools.lru_cache(4096)

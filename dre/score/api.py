@@ -15,7 +15,6 @@ from dre import __version__, judges, readers
 from dre import fusion as fusions
 from dre.calibrated import Calibrated
 from dre.errors import DreError
-from dre.fetch import REPOSITORY
 from dre.judges import prompts
 from dre.report import signature
 from dre.slm.data import DEFAULT
@@ -226,24 +225,13 @@ def check(method=None, judge=None, prompt=None, accuracies=None, fusion=None, bf
 
 
 def find(name):
-    """Return the folder that a folder's name, or the beginning of a model's in ``build``, names; else a Hub id.
-
-    Without a name it is the SLM that comes with the package.
-    """
+    """Return the folder of an SLM, by default that of the one that comes with the package, or its id on the Hub."""
     name = str(name or DEFAULT)
     if Path(name).is_dir():
         return Path(name).resolve()
-    roots = {Path.cwd().resolve(), REPOSITORY}
-    trained = [path.parent for root in roots for path in root.glob("build/*/models/*/slm.json")]
-    found = sorted(path for path in trained if path.name.startswith(name))
-    if len(found) == 1:
-        return found[0]
-    if not found and name.count("/") == 1 and not name.startswith((".", "/", "~")):
+    if name.count("/") == 1 and not name.startswith((".", "/", "~")):
         return name
-    there = ", ".join(f"{path.name} ({path.parent.parent.name})" for path in found or sorted(trained))
-    what = "a folder, owner/name on the Hub, or the beginning of one of"
-    many = f"{len(found)} SLMs are" if found else "no SLM is"
-    raise DreError(f"{many} named {name!r}: expected {what}: {there or 'none is trained'}")
+    raise DreError(f"there is no SLM {name!r}: expected a folder with one, or owner/name on the Hub")
 
 
 def _pairs(contexts, responses, references=None, ids=None, systems=None):

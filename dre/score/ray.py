@@ -30,27 +30,22 @@ def score_pairs(options, pairs, workers=None):
     options = options | {"slm": str(find(options.get("slm")))}  # absolute: an actor may run elsewhere
     if options.get("fusion"):
         options["fusion"] = str(Path(options["fusion"]).resolve())
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     for name in ("RAY_raylet_start_wait_time_s", "RAY_DASHBOARD_STARTUP_TIMEOUT_S"):
         os.environ.setdefault(name, "300")  # a busy machine may take minutes
     ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     try:
         unit = "GPU" if ray.cluster_resources().get("GPU") else "CPU"
         size = int(ray.cluster_resources()[unit])
-        actor = ray.remote(_Worker).options(**{"num_gpus" if unit == "GPU" else "num_cpus": 1})
+        actor = ray.remote(_Worker).options(**{f"num_{unit.lower()}s": 1})
         pool = ray.util.ActorPool([actor.remote(options) for _ in range(min(workers or size, size))])
         blocks = [pairs.iloc[start : start + BLOCK] for start in range(0, len(pairs), BLOCK)]
-        return pd.concat(pool.map(lambda worker, block: worker.score.remote(block), blocks), ignore_index=True)
+        return pd.concat(pool.map(lambda worker, block: worker.score_pairs.remote(block), blocks), ignore_index=True)
     finally:
         ray.shutdown()
 
 
-class _Worker:
+class _Worker(DRE):
     """An actor: it loads the metric once and scores block after block."""
 
     def __init__(self, options):
-        self.metric = DRE.load(**options)
-
-    def score(self, block):
-        """Score a table of pairs."""
-        return self.metric.score_pairs(block)
+        vars(self).update(vars(DRE.load(**options)))
