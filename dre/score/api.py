@@ -72,7 +72,6 @@ class DRE:
             from dre.slm.encoder import native_bf16  # torch, which a judge alone does not need
             from dre.slm.model import SLM
 
-
             model = SLM.load(find(slm))
         if bf16:
             if not native_bf16():
