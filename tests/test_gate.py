@@ -69,6 +69,12 @@ def test_what_cannot_be_compared_is_said(new, said):
         dre.assert_not_worse(new, table(OLD))
 
 
+def test_a_system_that_one_of_the_files_lacks_is_said(files, capsys):
+    pd.concat([table(OLD), table(OLD, "gone")]).to_csv("two.csv", index=False)
+    assert cli.main(["compare", "better.jsonl", "two.csv", "--fail-if", "worse"]) == 0
+    assert "only one of the files has them: gone" in capsys.readouterr().err
+
+
 def test_scores_of_two_makers_are_not_compared(files, capsys):
     for name, judge in (("worse.csv", "a"), ("old.csv", "b")):
         summary = {"signature": f"dre:judge|judge:openai:{judge}|data:{judge}|version:{judge}"}

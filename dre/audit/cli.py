@@ -50,7 +50,8 @@ def run(args):
     judge = open_from(args)
     cases = kinds.corpus() + (kinds.graded() if args.public else [])
     if args.input:
-        own = kinds.made(readers.read(args)[0], args.seed)
+        good = readers.read(args)[0].drop_duplicates("context_id")
+        own = kinds.made(good.sample(min(args.n, len(good)), random_state=args.seed), args.seed)
         cases = own + [case for case in cases if case[0] not in {kind for kind, *_ in own}]
     cases, pairs = kinds.tables(cases, args.n)
     if args.write:
@@ -73,6 +74,9 @@ def run(args):
         draw(table, made, args.figure)
     if len(low):
         print(f"below {args.fail_under:g} %: {', '.join(low)}", file=sys.stderr)
+    if judge and judge.last.stopped:
+        print(f"stopped ({judge.last.stopped}); what was answered is stored: the same command goes on", file=sys.stderr)
+        return 1
     return FAILED if len(low) else 0
 
 

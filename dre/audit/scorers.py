@@ -1,7 +1,6 @@
 """Whatever gives pairs a score, to be audited: a judge, a metric of our own or of the user's, or a file of scores."""
 
 import importlib
-import math
 import sys
 
 import numpy as np
@@ -13,6 +12,7 @@ from dre.fetch import read_jsonl
 from dre.judges import prompts
 
 METHODS = ("length", "cosine", "bleu", "slm")
+IDS, SCORES = ("id", "pair_id"), ("score", "score_llm")  # what a column may be called
 
 
 def by_method(name, pairs, slm=None):
@@ -65,19 +65,17 @@ def by_function(name, pairs):
 
 def by_file(path, pairs):
     """Take scores of pairs from a file with ``id`` (or ``pair_id``) and ``score`` (or ``score_llm``)."""
-    known = {}
-    for line, record in readers.records(path):
-        record = record if isinstance(record, dict) else {}
-        id, score = (record.get(a, record.get(b)) for a, b in (("id", "pair_id"), ("score", "score_llm")))
-        try:
-            known[id] = math.nan if readers.absent(score) else float(score)
-        except (TypeError, ValueError):
-            raise DreError(f"{path}:{line}: score is {score!r}: expected a number, or nothing") from None
-    scores = pairs["pair_id"].map(known).astype(float)
-    if scores.isna().all():
+    table = pd.DataFrame([record for _, record in readers.records(path)])
+    id, score = (next((name for name in names if name in table), None) for names in (IDS, SCORES))
+    try:
+        known = pairs["pair_id"].map(dict(zip(table[id], pd.to_numeric(table[score].replace("", None)))))
+    except (KeyError, ValueError, TypeError) as error:
+        what = f"found columns {', '.join(map(str, table))} ({error}): expected id, and score, a number or nothing"
+        raise DreError(f"{path}: {what}") from None
+    if known.isna().all():
         what = "score the pairs that --write FILE gives, and keep their ids"
         raise DreError(f"{path} has no score of a pair of this audit: {what}")
-    return _series(pairs, scores), f"scores:{path}"
+    return _series(pairs, known), f"scores:{path}"
 
 
 def by_judge(judge, pairs, prompt="llm_only", public=False):
