@@ -16,12 +16,11 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 from pydantic import Field, TypeAdapter
-from scipy.special import ndtri
 
 from dre import readers
 from dre.errors import DreError
 from dre.report import check_output, own_output, replace, show
-from dre.stats import LEVEL, correlate, draws
+from dre.stats import LEVEL, correlate, draws, normal_scores
 
 GRID = np.linspace(0, 1, 101)
 KNOTS = 101
@@ -44,6 +43,8 @@ class Scale:
     @classmethod
     def fit(cls, scores):
         """Learn the map: a score goes to the normal quantile of the share of ``scores`` below it (ties by half)."""
+        from scipy.special import ndtri  # half a second of imports
+
         scores = np.asarray(scores, float)
         at, counts = np.unique(scores[~np.isnan(scores)], return_counts=True)
         z = ndtri((counts.cumsum() - counts / 2) / counts.sum())
@@ -195,10 +196,7 @@ def _rating(record, human, where):
 
 def _gains(table, resamples, seed):
     """Correlation with people of every weight less that of the better part, as normal scores: (resamples, weights)."""
-    from scipy.stats import rankdata  # a second of imports
-
-    ranks = rankdata(table[["score_slm", "score_llm", "human"]].to_numpy(float), axis=0)
-    slm, llm, human = ndtri((ranks - 0.5) / len(table)).T
+    slm, llm, human = normal_scores(table[["score_slm", "score_llm", "human"]].to_numpy(float)).T
     mixed = slm[:, None] * GRID + llm[:, None] * (1 - GRID)
     r = draws(mixed, human, table["context_id"], "pearson", resamples, seed)[1:]
     r = np.nan_to_num(r)  # where parts cancel out, or a resample holds one rating only, nothing correlates

@@ -31,7 +31,7 @@ def run(args, judge):
     table, did = trial.compare(judge, asked, args.repeats or 2, args.seed, args.prompt)
     caption = f"Spearman with people, mean of {', '.join(asked)}: {did['pairs']} pairs, 95 % over contexts"
     headers = {name: text for name, text in HEADERS.items() if name in table}
-    shown = Table(table, "compare", caption, headers=headers, digits={"pairs": 0} if "pairs" in table else 2)
+    shown = Table(table, "compare", caption, headers=headers, digits={"pairs": 0})
     found = {"judge": judge.signature, "agreement": table.to_dict("records")} | did
     if args.audit:
         rows = audit.preferred(cases, scorers.by_judge(judge, pairs, args.prompt)[0])
