@@ -69,11 +69,11 @@ def compared(new, old):
     """
     _check_made(new, old)
     names = [name if isinstance(one, pd.DataFrame) else one for one, name in ((new, "new"), (old, "old"))]
-    a, b = map(_table, (new, old), names)
+    a, b = (readers.scores(one, ("context_id", "context", "id", "pair_id"), compare.BASELINES) for one in (new, old))
     shared = [name for name in a["system"].unique() if name in set(b["system"])]
     if not shared and a["system"].nunique() == b["system"].nunique() == 1:
         a, b, shared = a.assign(system=""), b.assign(system=""), [""]
-    if not shared or set(a["context_id"]).isdisjoint(b["context_id"]):
+    if not shared or set(a["id"]).isdisjoint(b["id"]):
         what = "context" if shared else "system"
         raise DreError(f"{names[0]} and {names[1]} share no {what}: score the same contexts, with the same names")
     found = {"comparisons": [], "baselines": [], "missing": float(a["score"].isna().mean())}
@@ -81,7 +81,7 @@ def compared(new, old):
     for measure in ("score", *(name for name in compare.BASELINES if name in a and name in b)):
         rows = []
         for name in shared:
-            sides = [one[one["system"] == name].groupby("context_id")[measure].mean() for one in (a, b)]
+            sides = [one[one["system"] == name].groupby("id")[measure].mean() for one in (a, b)]
             labels = [f"{name} ({which})".strip() for which in ("new", "old")]
             (row,) = compare.compare(pd.concat(sides, axis=1, keys=labels))
             rows.append({"measure": measure} | row)
@@ -106,22 +106,6 @@ def failures(found, alpha=0.05, max_missing=None):
     if max_missing is not None and found["missing"] > max_missing:
         said.append(f"{found['missing']:.1%} of the new pairs have no score, more than {max_missing:.1%}")
     return said
-
-
-def _table(given, name):
-    """``system, context_id, score`` and the baselines of a table or file."""
-    table = given if isinstance(given, pd.DataFrame) else pd.DataFrame([row for _, row in readers.records(given)])
-    keys = ("context_id", "context", "id", "pair_id"), ("score", "score_llm")
-    context, score = (next((key for key in some if key in table), None) for some in keys)
-    try:
-        numbers = {"score": table[score]} | {key: table[key] for key in compare.BASELINES if key in table}
-        numbers = {key: pd.to_numeric(column.replace("", None)).astype(float) for key, column in numbers.items()}
-        contexts = table[context].astype(str)
-    except (KeyError, ValueError, TypeError) as error:
-        what = f"found columns {', '.join(map(str, table))} ({error})"
-        raise DreError(f"{name}: {what}: expected score, and context_id, context or id") from None
-    system = table["system"].fillna("").astype(str) if "system" in table else ""
-    return pd.DataFrame(numbers).assign(context_id=contexts, system=system)
 
 
 def _check_made(*files):
