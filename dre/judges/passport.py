@@ -72,7 +72,7 @@ def _said(judge, did):
         "tokens per 1,000 replies": f"{1000 * did['tokens']:,.0f}",
         "seconds per 1,000 replies": f"{did['seconds']:.0f}",
         **{f"contexts that show a difference of {gap:g}": f"{n:,.0f}" for gap, n in did["contexts"].items()},
-        f"an SLM helps (Ex-DRE, {trial.SHARED:.0%} of its errors the judge's) if it agrees with people at": level,
+        f"an SLM helps by Ex-DRE ({trial.ROWS}) if it agrees with people at": level,
         "asked now": f"{did['calls']:,} calls, ${did['spent']:.4f}",
     }
     lines = [f"{what}: {'unknown' if value.startswith('nan') else value}" for what, value in values.items()]

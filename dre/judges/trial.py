@@ -17,6 +17,7 @@ POWER = 1.96 + 0.84  # standard errors that it must measure: two-sided test at 5
 GAPS = (0.05, 0.2)  # differences between two systems, in points of a judge's 0-5
 VIEWS = ("spearman", "within", "machine")  # of all pairs, with systems' means taken off, without people's replies
 SHARED = 0.25  # of an SLM's errors that are the judge's, too; real ones share 0.1 to 0.35
+ROWS = f"rows of recipe paper, {SHARED:.0%} of its errors the judge's"  # what is dealt out
 
 
 def sample(rated, n, seed=0):

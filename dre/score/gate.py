@@ -115,7 +115,7 @@ def _check_made(*files):
     made = [dict(part.split(":", 1) for part in line.split("|")) for line in lines]
     if len(made) < 2:
         return
-    for part in made[0].keys() | made[1].keys():
+    for part in made[0] | made[1]:
         there = [one.get(part, EMPTY) for one in made]
         if part not in MAY_DIFFER and there[0] != there[1]:
             found = f"{part} {there[0]} and {there[1]}"
