@@ -11,6 +11,7 @@ import pandas as pd
 
 from dre.errors import DreError
 
+POWER = 1.96 + 0.84  # standard errors that a difference must measure to be seen: test at 5 %, power 80 %
 LEVEL = 0.05  # two-sided: intervals of 95 %, adjusted p-values below it count as shown
 BLOCK = 256  # resamples handled at once, so that the work stays in the cache
 

@@ -13,7 +13,6 @@ from dre.judges import others
 SETS = ("personachat-usr", "topicalchat-usr", "fed-turn")  # those that most recorded judges know
 PEOPLE = ("Original Ground Truth", "New Human Generated", "Human")  # the systems that are none, in these
 SHOWN = 0.05  # a difference in Spearman that one would want to see
-POWER = 1.96 + 0.84  # standard errors that it must measure: two-sided test at 5 %, power 80 %
 GAPS = (0.05, 0.2)  # differences between two systems, in points of a judge's 0-5
 VIEWS = ("spearman", "within", "machine")  # of all pairs, with systems' means taken off, without people's replies
 SHARED = 0.25  # of an SLM's errors that are the judge's, too; real ones share 0.1 to 0.35
@@ -63,7 +62,7 @@ def compare(judge, asked, repeats=2, seed=0, prompt="llm_only", resamples=1000):
     by_judge = [{view: drawn[:, j] for view, drawn in r.items()} for j in range(len(known))]
     rows = [_row(name, views, by_judge[0]["spearman"], scored) for name, views in zip(known, by_judge)]
     did["pairs"] = f"{scored} of {sum(map(len, asked.values()))}"
-    did["contexts"] = {gap: np.ceil((POWER * _spread(found, judge.spec) / gap) ** 2) for gap in GAPS}
+    did["contexts"] = {gap: np.ceil((stats.POWER * _spread(found, judge.spec) / gap) ** 2) for gap in GAPS}
     return pd.DataFrame(rows), did | _level(found, judge.spec, resamples, seed)
 
 
@@ -123,7 +122,7 @@ def _row(name, views, asked, scored):
         row |= stats.interval(r, view)
     if not gap.any() or np.isnan(gap[0]):  # the judge itself, its own recording, or one without a correlation
         return row | {"difference": np.nan, "pairs": np.nan}
-    needed = np.ceil(scored * (POWER * np.nanstd(gap[1:]) / SHOWN) ** 2)
+    needed = np.ceil(scored * (stats.POWER * np.nanstd(gap[1:]) / SHOWN) ** 2)
     return row | stats.interval(gap, "difference") | {"pairs": int(needed)}
 
 
