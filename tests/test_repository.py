@@ -242,13 +242,10 @@ def test_a_wheel_has_every_folder_of_the_package_and_what_a_clone_has_beside_it(
     built = tomllib.loads((HERE / "pyproject.toml").read_text())["tool"]["setuptools"]
     folders = {path.parent.relative_to(HERE).as_posix().replace("/", ".") for path in HERE.glob("dre/**/*.py")}
     assert {*built["packages"]} == folders | {"dre.data", "dre.profiles"}
-    found = [path for name, globs in built["package-data"].items() for each in globs for path in folder_of(name).glob(each)]
+    data = [(HERE / name.removeprefix("dre."), each) for name, some in built["package-data"].items() for each in some]
+    found = [path for folder, each in data for path in folder.glob(each)]
     other = {path for path in tracked("dre", "profiles") if path.suffix != ".py"} | {*tracked("data/mini", "data/recorded")}
     assert other <= {*found}
-
-
-def folder_of(name):
-    return HERE / name.replace(".", "/") if name == "dre" else HERE / name.removeprefix("dre.")
 
 
 def test_what_is_imported_is_declared_and_the_kernel_is_no_dependency_of_the_package():
