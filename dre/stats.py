@@ -11,6 +11,7 @@ import pandas as pd
 
 from dre.errors import DreError
 
+POWER = 1.96 + 0.84  # standard errors that a difference must measure to be seen: test at 5 %, power 80 %
 LEVEL = 0.05  # two-sided: intervals of 95 %, adjusted p-values below it count as shown
 BLOCK = 256  # resamples handled at once, so that the work stays in the cache
 
@@ -165,6 +166,14 @@ def decide(tests):
     return tests.assign(answer=np.select(*answers, "no clear difference"))
 
 
+def normal_scores(x):
+    """Return the midranks of each column of x as standard normal scores."""
+    from scipy.special import ndtri  # these two take more than a second to import
+    from scipy.stats import rankdata
+
+    return ndtri((rankdata(x, axis=0) - 0.5) / len(x))
+
+
 def _resamples(contexts, n, seed):
     """The number of each row's context, and how often each context is in the data and in each resample (1 + n, G).
 
@@ -222,7 +231,7 @@ def _ratio(covariance, variances, least):
 
 def _permuted(a, b, human, contexts, permutations, seed):
     """Two-sided p of the difference when a and b are swapped in whole contexts; midranks are not ranked again."""
-    from scipy.stats import rankdata  # a second of imports
+    from scipy.stats import rankdata
 
     code, names = pd.factorize(contexts)
     swaps = np.random.default_rng(seed).integers(0, 2, (permutations, len(names)), dtype=np.int8)

@@ -6,7 +6,6 @@ SLM has in common with the judge (real ones 0.1 to 0.35).
 """
 
 import numpy as np
-from scipy.special import ndtri
 
 from dre import fusion, stats
 
@@ -20,15 +19,17 @@ def as_good_as(level, human, rows, seed=0, judge=None, shared=0.0):
     A row's place is that of a z(human) + sqrt(1 - a^2) e, e = shared z(judge's error) + sqrt(1 - shared^2) noise, where
     z are normal scores, the judge's error is what z(human) leaves of z(judge), and a is found by bisection.
     """
-    z, e = _normal(human), np.random.default_rng(seed).standard_normal(len(human))
+    from scipy.stats import rankdata
+
+    z, e = stats.normal_scores(human), np.random.default_rng(seed).standard_normal(len(human))
     if shared:
-        error = _normal(judge)
+        error = stats.normal_scores(judge)
         error = error - np.corrcoef(error, z)[0, 1] * z
-        e = shared * error / error.std() + np.sqrt(1 - shared**2) * e
+        e = shared * error / max(error.std(), 1e-12) + np.sqrt(1 - shared**2) * e
     rows = np.asarray(rows, float)
     score = fusion.s_c(*rows.T)
     order = np.argsort(score, kind="stable")
-    rows, score, people = rows[order], _normal(score[order], ranks=True), _normal(human, ranks=True)
+    rows, score, people = rows[order], rankdata(score[order]), rankdata(human)
     low, high = -1.0, 1.0
     for _ in range(40):
         a = (low + high) / 2
@@ -65,10 +66,3 @@ def crossing(gain):
     found = [np.interp(0, one, LEVELS, left=0, right=1) if one[0] == one[0] else np.nan for one in rising]
     low, high = np.quantile(found[1:], [stats.LEVEL / 2, 1 - stats.LEVEL / 2], method="inverted_cdf")
     return dict(zip(("level", "level_low", "level_high"), map(float, (found[0], low, high))))
-
-
-def _normal(x, ranks=False):
-    """Midranks, as standard normal scores or as they are."""
-    from scipy.stats import rankdata  # a second of imports
-
-    return rankdata(x) if ranks else ndtri((rankdata(x) - 0.5) / len(x))

@@ -28,6 +28,7 @@ def files(tmp_path, monkeypatch):
     table(OLD, **length).to_csv("old.csv", index=False)
     table(OLD + NOISE - 0.5, **length | {"length": np.arange(40) + 2}).sample(frac=1).to_csv("worse.csv", index=False)
     table(OLD + NOISE + 0.5).to_json("better.jsonl", orient="records", lines=True)
+    pd.concat([table(OLD), table(OLD, "gone")]).to_csv("two.csv", index=False)
     table(np.where(np.arange(40) < 4, np.nan, OLD)).to_csv("holes.csv", index=False)
 
 
@@ -39,6 +40,7 @@ def files(tmp_path, monkeypatch):
         ("better.jsonl old.csv --fail-if worse", 0, ""),
         ("holes.csv old.csv --fail-if worse --max-missing 5%", 3, "10.0% of the new pairs have no score, more than 5.0%"),
         ("holes.csv old.csv --max-missing 0.1", 0, ""),
+        ("better.jsonl two.csv --fail-if worse", 0, "only one of the files has them: gone"),
     ],
 )
 def test_a_system_that_became_worse_fails(line, status, said, files, capsys):
@@ -61,7 +63,7 @@ def test_in_pytest_a_person_can_read_why(files):
         (table(OLD[:4]), "4 contexts are in both, on which no test can fail at 0.05: score 6 or more"),
         (table(OLD).assign(context_id="other"), "share no context"),
         (pd.concat([table(OLD, "a"), table(OLD, "b")]), "share no system"),
-        (table(OLD).drop(columns="score"), "expected score, and context_id"),
+        (table(OLD).drop(columns="score"), "the table: found columns system, context_id .*: expected score, a number or nothing"),
     ],
 )
 def test_what_cannot_be_compared_is_said(new, said):

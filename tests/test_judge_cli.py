@@ -227,7 +227,7 @@ def test_a_judge_is_tried_on_ones_own_ratings(work, capsys):
         assert dre_judge(*options, "--sets", "fed-turn", url=server.url) == 2
         rated.assign(human="good").to_json("mine.jsonl", orient="records", lines=True)
         assert dre_judge(*options, url=server.url) == 2 and len(server.requests) == 80
-    assert "mine.jsonl:1: human is 'good': expected a number" in capsys.readouterr().err
+    assert "mine.jsonl:1: human is 'good': expected a number, a list" in capsys.readouterr().err
     (row,) = found["agreement"]
     assert row["spearman"] == pytest.approx(score.corr(rated["human"], method="spearman")) and "machine" not in row
     gaps = score - score.groupby(rated["system"]).transform("mean")

@@ -124,7 +124,7 @@ def test_every_file_of_results_and_figures_is_written_by_one_notebook_and_tables
     assert [path.name for path in paths if path.parent.name != SCORES] == []
     tables = [(HERE / name).read_text() for name in names if name.endswith(".md")]
     rows = [[line for line in table.splitlines() if line.startswith("|")] for table in tables]
-    assert len(tables) <= 34 and all(len(lines) <= 17 and lines[1].count("--") <= 7 for lines in rows)
+    assert len(tables) <= 35 and all(len(lines) <= 17 and lines[1].count("--") <= 7 for lines in rows)
 
 
 def test_every_number_in_words_is_that_of_its_table_and_is_shown():
@@ -236,6 +236,16 @@ def test_lock_environment_and_citation_fit_pyproject_and_the_lock_names_no_host_
     assert citation["version"] == PROJECT["version"] == __version__
     assert citation["license"] == PROJECT["license"] == "MIT"
     assert citation["repository-code"] == f"https://github.com/{SLUG}"
+
+
+def test_a_wheel_has_every_folder_of_the_package_and_what_a_clone_has_beside_it():
+    built = tomllib.loads((HERE / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folders = {path.parent.relative_to(HERE).as_posix().replace("/", ".") for path in HERE.glob("dre/**/*.py")}
+    assert {*built["packages"]} == folders | {"dre.data", "dre.profiles"}
+    data = [(HERE / name.removeprefix("dre."), each) for name, some in built["package-data"].items() for each in some]
+    found = [path for folder, each in data for path in folder.glob(each)]
+    other = {path for path in tracked("dre", "profiles") if path.suffix != ".py"} | {*tracked("data/mini", "data/recorded")}
+    assert other <= {*found}
 
 
 def test_what_is_imported_is_declared_and_the_kernel_is_no_dependency_of_the_package():

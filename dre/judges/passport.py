@@ -7,6 +7,7 @@ import pandas as pd
 from dre import audit, readers
 from dre.audit import cli as audit_cli
 from dre.audit import kinds, scorers
+from dre.calibrated import rating
 from dre.errors import DreError
 from dre.judges import trial
 from dre.report import Table, check_output, own_output, replace
@@ -31,7 +32,7 @@ def run(args, judge):
     table, did = trial.compare(judge, asked, args.repeats or 2, args.seed, args.prompt)
     caption = f"Spearman with people, mean of {', '.join(asked)}: {did['pairs']} pairs, 95 % over contexts"
     headers = {name: text for name, text in HEADERS.items() if name in table}
-    shown = Table(table, "compare", caption, headers=headers, digits={"pairs": 0} if "pairs" in table else 2)
+    shown = Table(table, "compare", caption, headers=headers, digits={"pairs": 0})
     found = {"judge": judge.signature, "agreement": table.to_dict("records")} | did
     if args.audit:
         rows = audit.preferred(cases, scorers.by_judge(judge, pairs, args.prompt)[0])
@@ -49,16 +50,16 @@ def run(args, judge):
 
 
 def rated(path):
-    """Return the pairs of a file with people's ratings, ``human``, on whatever scale."""
-    found, bad = readers.pairs(readers.records(path), whole=True)
-    if bad or "human" not in found:
-        what = f"{bad[0]['line']}: {bad[0]['reason']}" if bad else f" no column human among {', '.join(found)}"
-        raise DreError(f"{path}:{what}: expected context, response, human (a number), and system if there are any")
-    numbers = pd.to_numeric(found["human"], errors="coerce")
-    if numbers.isna().any():
-        line = found.loc[numbers.isna(), "line"].iloc[0]
-        raise DreError(f"{path}:{line}: human is {found['human'][numbers.isna()].iloc[0]!r}: expected a number")
-    return found.assign(human=numbers)
+    """Return the rated pairs of a file: ``human`` is a number on whatever scale, or a list of them."""
+    records = list(readers.records(path))
+    found, bad = readers.pairs(records)
+    if bad:
+        raise DreError(f"{path}:{bad[0]['line']}: {bad[0]['reason']}")
+    human = {line: rating(record, "human", f"{path}:{line}") for line, record in records}
+    found = found.assign(human=pd.to_numeric(found["line"].map(human))).dropna(subset="human")
+    if len(found) < 9:
+        raise DreError(f"{path}: {len(found)} pairs have a rating, human: expected 9 or more")
+    return found
 
 
 def _said(judge, did):
@@ -71,7 +72,7 @@ def _said(judge, did):
         "tokens per 1,000 replies": f"{1000 * did['tokens']:,.0f}",
         "seconds per 1,000 replies": f"{did['seconds']:.0f}",
         **{f"contexts that show a difference of {gap:g}": f"{n:,.0f}" for gap, n in did["contexts"].items()},
-        f"an SLM helps (Ex-DRE, {trial.SHARED:.0%} of its errors the judge's) if it agrees with people at": level,
+        f"an SLM helps by Ex-DRE ({trial.ROWS}) if it agrees with people at": level,
         "asked now": f"{did['calls']:,} calls, ${did['spent']:.4f}",
     }
     lines = [f"{what}: {'unknown' if value.startswith('nan') else value}" for what, value in values.items()]

@@ -13,9 +13,10 @@ from dre.judges import others
 SETS = ("personachat-usr", "topicalchat-usr", "fed-turn")  # those that most recorded judges know
 PEOPLE = ("Original Ground Truth", "New Human Generated", "Human")  # the systems that are none, in these
 SHOWN = 0.05  # a difference in Spearman that one would want to see
-POWER = 1.96 + 0.84  # standard errors that it must measure: two-sided test at 5 %, power 80 %
 GAPS = (0.05, 0.2)  # differences between two systems, in points of a judge's 0-5
+VIEWS = ("spearman", "within", "machine")  # of all pairs, with systems' means taken off, without people's replies
 SHARED = 0.25  # of an SLM's errors that are the judge's, too; real ones share 0.1 to 0.35
+ROWS = f"rows of recipe paper, {SHARED:.0%} of its errors the judge's"  # what is dealt out
 
 
 def sample(rated, n, seed=0):
@@ -53,8 +54,22 @@ def compare(judge, asked, repeats=2, seed=0, prompt="llm_only", resamples=1000):
     of whose pairs got it, by set: there is no correlation then), ``contexts`` (how many show each of `GAPS`), and
     ``level`` with its interval: how well an SLM must agree with people for Ex-DRE to help (`dre.what_if`).
     """
-    found, retests, came, did = [], [], [], {"calls": 0, "spent": 0.0, "stopped": "", "seconds": 0.0}
-    did["constant"], tokens, replied = {}, 0, 0
+    found, did = _ask(judge, asked, repeats, prompt)
+    known = [column for column in found[0][0] if all(column in table for table, *_ in found)]
+    r = {view: _agreement(found, known, view, resamples) for view in VIEWS}
+    r = {view: drawn for view, drawn in r.items() if drawn is not None}
+    scored = sum(int(table[judge.spec].notna().sum()) for table, *_ in found)
+    by_judge = [{view: drawn[:, j] for view, drawn in r.items()} for j in range(len(known))]
+    rows = [_row(name, views, by_judge[0]["spearman"], scored) for name, views in zip(known, by_judge)]
+    did["pairs"] = f"{scored} of {sum(map(len, asked.values()))}"
+    did["contexts"] = {gap: np.ceil((stats.POWER * _spread(found, judge.spec) / gap) ** 2) for gap in GAPS}
+    return pd.DataFrame(rows), did | _level(found, judge.spec, resamples, seed)
+
+
+def _ask(judge, asked, repeats, prompt):
+    """Return of each set (scores by judge, human, contexts, systems), and what asking cost and brought."""
+    did = {"calls": 0, "spent": 0.0, "stopped": "", "seconds": 0.0, "constant": {}}
+    found, retests, came, tokens = [], [], [], []
     for name, rows in asked.items():
         replies = []
         for repeat in range(repeats):
@@ -63,63 +78,39 @@ def compare(judge, asked, repeats=2, seed=0, prompt="llm_only", resamples=1000):
             did["seconds"] += time.monotonic() - start if judge.last.calls else 0.0
             did |= {"calls": did["calls"] + judge.last.calls, "spent": did["spent"] + judge.last.spent}
             did["stopped"] = did["stopped"] or judge.last.stopped
-            for *_, reply in judge.replies(rows, prompt, repeat) if hasattr(judge, "replies") else ():
-                if reply and reply.input_tokens is not None:
-                    tokens, replied = tokens + reply.input_tokens + (reply.output_tokens or 0), replied + 1
+            kept = judge.replies(rows, prompt, repeat) if hasattr(judge, "replies") else ()
+            tokens += [one.input_tokens + (one.output_tokens or 0) for *_, one in kept if one and one.input_tokens]
         came += replies
         first, *again = (frame["score_llm"].to_numpy() for frame in replies)
         if len(given := set(first[~np.isnan(first)])) == 1:
             did["constant"][name] = given.pop()
         retests += [pd.Series(first).corr(pd.Series(other), method="spearman") for other in again]
         table = others.scores(name).drop(columns="pair_id").loc[rows.index] if name in ratings.RATED else rows[[]]
-        table = table.copy()
-        table.insert(0, judge.spec, first)
-        systems = rows["system"].fillna("").to_numpy()
-        found.append((table.reset_index(drop=True), rows["human"].to_numpy(), rows["context_id"].to_numpy(), systems))
-    known = [column for column in found[0][0] if all(column in table for table, *_ in found)]
-    r = {view: _agreement(found, known, of, resamples) for view, of in VIEWS.items()}
-    r = {view: drawn for view, drawn in r.items() if drawn is not None}
-    scored = sum(int(table[judge.spec].notna().sum()) for table, *_ in found)
-    by_judge = [{view: drawn[:, j] for view, drawn in r.items()} for j in range(len(known))]
-    rows = [_row(name, views, by_judge[0]["spearman"], scored) for name, views in zip(known, by_judge)]
+        table = pd.concat([pd.Series(first, rows.index, name=judge.spec), table], axis=1).reset_index(drop=True)
+        found.append((table, *(rows[column].to_numpy() for column in ("human", "context_id", "system"))))
     replies = pd.concat(came)
     n, good = replies["n_samples"].sum(), replies["n_ok"].sum()
-    per = 1000 / n if n else np.nan
-    did |= {"pairs": f"{scored} of {sum(map(len, asked.values()))}", "retest": np.mean(retests) if retests else np.nan}
-    did |= {"malformed": 1 - good / n if n else np.nan, "usd": replies["cost"].sum(min_count=1) * per}
-    did["tokens"] = tokens / replied if replied else np.nan
+    did |= {"retest": np.mean(retests) if retests else np.nan, "malformed": 1 - good / n if n else np.nan}
+    did |= {"usd": 1000 * replies["cost"].sum(min_count=1) / n if n else np.nan}
+    did["tokens"] = np.mean(tokens) if tokens else np.nan
     did["seconds"] = 1000 * did["seconds"] / did["calls"] if did["calls"] else np.nan
-    spread = _spread(found, judge.spec)
-    did["contexts"] = {gap: np.ceil((POWER * spread / gap) ** 2) for gap in GAPS}
-    return pd.DataFrame(rows), did | _level(found, judge.spec, resamples, seed)
-
-
-def _within(table, human, systems):
-    """Scores and ratings less the mean of their system, where there are two or more."""
-    numbers = table.assign(human=human)
-    numbers = numbers - numbers.groupby(systems).transform("mean")
-    return np.full(len(table), len(set(systems)) > 1), numbers.drop(columns="human"), numbers["human"].to_numpy()
-
-
-def _machine(table, human, systems):
-    return np.isin(systems, PEOPLE, invert=True) & np.isin(systems, PEOPLE).any(), table, human
-
-
-VIEWS = {
-    "spearman": lambda table, human, systems: (np.full(len(table), True), table, human),
-    "within": _within,
-    "machine": _machine,
-}
+    return found, did
 
 
 def _agreement(found, known, view, resamples):
     """Correlations of each judge with people in one view, mean over sets that have it: (1 + resamples, judges)."""
     drawn = []
     for i, (table, human, contexts, systems) in enumerate(found):
-        rows = table[known].notna().all(axis=1).to_numpy()
-        seen, scores, people = view(table.loc[rows, known], human[rows], systems[rows])
+        scored = table[known].notna().all(axis=1).to_numpy()
+        numbers, contexts, systems = table[known].assign(human=human)[scored], contexts[scored], systems[scored]
+        person = np.isin(systems, PEOPLE)
+        if view == "within":
+            numbers = numbers - numbers.groupby(systems).transform("mean")
+        has = {"spearman": True, "within": len(set(systems)) > 1, "machine": ~person & person.any()}[view]
+        seen = np.full(len(systems), True) & has
         if seen.any():
-            drawn.append(stats.draws(scores[seen], people[seen], contexts[rows][seen], n=resamples, seed=i))
+            numbers = numbers[seen]
+            drawn.append(stats.draws(numbers[known], numbers["human"], contexts[seen], n=resamples, seed=i))
     with np.errstate(invalid="ignore"):
         return np.mean(drawn, axis=0) if drawn else None
 
@@ -131,7 +122,7 @@ def _row(name, views, asked, scored):
         row |= stats.interval(r, view)
     if not gap.any() or np.isnan(gap[0]):  # the judge itself, its own recording, or one without a correlation
         return row | {"difference": np.nan, "pairs": np.nan}
-    needed = np.ceil(scored * (POWER * np.nanstd(gap[1:]) / SHOWN) ** 2)
+    needed = np.ceil(scored * (stats.POWER * np.nanstd(gap[1:]) / SHOWN) ** 2)
     return row | stats.interval(gap, "difference") | {"pairs": int(needed)}
 
 
