@@ -122,7 +122,7 @@ def test_a_finished_run_is_shown_again_and_never_written_over(slm, given, tmp_pa
     assert output.stat().st_mtime_ns == before and capsys.readouterr().out == said
     assert dre("score", write(records(3), tmp_path / "b.jsonl"), *run[2:]) == 2
     assert re.search(r"o.csv is of another run \(data \w{12}, now \w{12}\): name .*--force$", capsys.readouterr().err)
-    monkeypatch.setattr("dre.slm.model.native_bf16", lambda: True)
+    monkeypatch.setattr("dre.slm.encoder.native_bf16", lambda: True)
     assert dre(*run, "--bf16") == 2 and "(precision None, now bf16)" in capsys.readouterr().err
     for torn in ("[]", "{"):
         Path(f"{output}.summary.json").write_text(torn)
