@@ -92,20 +92,16 @@ def count(value):
     return value if isinstance(value, int) and 0 <= value < 2**63 else None
 
 
-def messages_sha256(messages):
-    """Return the sha256 of rendered messages; the lengths in front make it unambiguous."""
-    text = "".join(f"{one['role']}:{len(one['content'])}:{one['content']}" for one in messages)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
 def setting_sha256(judge, base_url, prompt_sha256, params):
     """Return the hash of who is asked and how: what all replies of a run share."""
     return hashlib.sha256(json.dumps([judge, base_url, prompt_sha256, params], sort_keys=True).encode()).hexdigest()
 
 
 def key_of(setting, messages, repeat):
-    """Return the key of a reply from its setting's hash, its messages' hash and its repeat index."""
-    return hashlib.sha256(f"{setting} {messages} {repeat}".encode()).hexdigest()[:40]
+    """Return the key of a reply from its setting's hash, its messages (their lengths in front) and its repeat index."""
+    text = "".join(f"{one['role']}:{len(one['content'])}:{one['content']}" for one in messages)
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(f"{setting} {digest} {repeat}".encode()).hexdigest()[:40]
 
 
 class Store:
