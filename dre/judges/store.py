@@ -154,11 +154,12 @@ class Store:
         """Return the different ``(base_url, params)`` with which a judge was asked."""
         return self._read("SELECT DISTINCT base_url, params FROM reply WHERE judge = ?", judge)
 
-    def spent(self, price):
-        """Return the dollars that all calls cost; those whose price was not known count at `price`, by their tokens."""
+    def spent(self, price=None):
+        """Return the dollars that all calls cost; those of unknown price count at `price`, if given, by tokens."""
         of = "FILTER (WHERE cost IS NULL)"
         sums = f"TOTAL(cost), TOTAL(input_tokens) {of}, TOTAL(output_tokens) {of}"
-        return sum(cost + price.cost(*tokens) for cost, *tokens in self._read(f"SELECT {sums} FROM reply"))
+        rows = self._read(f"SELECT {sums} FROM reply")
+        return sum(cost + (price.cost(*tokens) if price else 0.0) for cost, *tokens in rows)
 
     def put(self, rows):
         """Commit ``(Asked, Reply)`` pairs, all or none; what stood under a key before stays in the accounts."""
