@@ -176,7 +176,7 @@ def _evidence(rated, scores, human):
         what = f"by method {made['dre']} from data {made['data']}"
         raise DreError(f"{scores} was made {what}: expected ex_dre, slide or calibrated, from {rated} as it is now")
     ratings = {line: rating(record, human, f"{rated}:{line}") for line, record in readers.records(rated, data)}
-    table = table[parts].assign(human=pd.to_numeric(lines.map(ratings))).dropna().reset_index(drop=True)
+    table = table[parts].assign(human=lines.map(ratings).astype(float)).dropna().reset_index(drop=True)
     if len(table) < 3:
         raise DreError(f"{rated}: {len(table)} pairs have both scores and a rating {human!r} (--human): expected 3")
     return {part: made[part] for part in MADE_WITH}, table

@@ -71,13 +71,12 @@ WRONG = {
     "kind: score\nscale: [5, 0]": "the lower first",
     "kind: score\nscale: high": "scale: .*tuple",
     "kind: label\nlabels: [Yes, No]": "labels: .*dictionary",
-    "kind: label\nlabels: {a: 1}": "labels a: .*string",
+    "kind: label\nlabels: {a: [1]}": "labels a: .*string",
     "kind: label\nlabels: {Yes: Positive, No: Positive}": "both Positive and Negative",
     "kind: label\nlabels: {'*': Positive, No: Negative}": "letters or digits",
     "1: x": "kind: .*required",
     "kind: scores": "'score', 'label' or 'generate'",
     "kind: [": "a header in YAML",
-    "kind: 2026-13-45": "a header in YAML",
 }
 
 

@@ -166,6 +166,7 @@ def test_a_bad_line_stops_the_run_or_is_set_aside_and_counted(slm, tmp_path, cap
         ("in.jsonl --workers 2", "--workers is of --engine ray"),
         ("in.jsonl --field context", "expected NAME=COLUMN"),
         ("new.csv --method non_dre --judge recorded:claude-2026-11", "for 1 of 1 pairs"),
+        ("two.csv --judge recorded:claude-2026-11", "make ids unique, also between systems"),
         ("none.jsonl", "none.jsonl: cannot be read (No such file"),
         ("in.jsonl --slm mini", "there is no SLM 'mini': expected a folder with one, or owner/name on the Hub"),
     ],
@@ -173,6 +174,7 @@ def test_a_bad_line_stops_the_run_or_is_set_aside_and_counted(slm, tmp_path, cap
 def test_what_does_not_fit_or_cannot_be_read_is_one_sentence(given, monkeypatch, capsys, line, message):
     monkeypatch.chdir(given.parent)
     Path("new.csv").write_text("context,response\na,b\n")
+    Path("two.csv").write_text("id,system,context,response\n1,s,a,b\n1,t,a,b\n")
     assert dre("score", "-o", "o.csv", *line.split()) == 2
     assert message in capsys.readouterr().err
 
@@ -369,13 +371,6 @@ def test_a_fusion_is_learned_measured_and_used_and_held_to_its_model(slm, sets, 
     for fault in [*faults, {"slm": {"at": [0, 1, 2], "z": [0, 1]}}, {"slm": {"at": [0, 1, 2], "z": [1, 0, -1]}}]:
         file.write_text(json.dumps(whole | fault))
         assert dre(*run, tmp_path / "other.csv") == 2 and "is no saved fusion" in capsys.readouterr().err
-
-
-def test_a_recorded_judge_wants_ids_that_no_other_system_has(slm, tmp_path, capsys):
-    rows = [row | {"system": system} for row in rated_records(load("mini", "test")[:1]) for system in "ab"]
-    source = write(rows, tmp_path / "in.jsonl")
-    assert dre("score", source, "-o", tmp_path / "o.csv", "--slm", slm, "--method", "slide", *RECORDED) == 2
-    assert "make ids unique, also between systems" in capsys.readouterr().err
 
 
 def test_scores_of_other_data_or_by_different_models_teach_nothing(sets, tmp_path, capsys):

@@ -10,13 +10,10 @@ from dre.errors import DreError
 
 
 class AnyJudge(Protocol):
-    """What every judge has: who it is, all that decides its scores, what it costs, and what its last `score` did."""
+    """What a judge of one's own needs: who it is, all that decides its scores, and what its last `score` did."""
 
     spec: str
     signature: str
-    repeats: int
-    price: Any  # `dre.judges.prices.Price` or None
-    max_usd: float | None
     last: Any  # `dre.judges.asking.Run`
 
     def score(self, pairs, prompt="llm_only", retry=(), first=0, ask=True, examples=None):

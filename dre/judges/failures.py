@@ -15,7 +15,8 @@ _UNSENT = re.compile("Connect(Error|Timeout)|NewConnection|NameResolution|ProxyE
 class CallFailed(Exception):
     """A call brought no reply: what to do ``then``, after what ``wait``; whether it is ``billed``, was ``sent``.
 
-    ``then``: ask ``again``, all calls ``slower``, again but not often (``late``: no word in time, or none to read), ``skip``, ``stop``.
+    ``then``: ask ``again``, all calls ``slower``, again but not often (``late``: no word in time, or none that can be
+    read), ``skip``, ``stop``.
     """
 
     def __init__(self, message, then="again", wait=None, billed=False, sent=True):

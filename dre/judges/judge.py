@@ -8,7 +8,7 @@ import pandas as pd
 
 from dre.errors import DreError
 from dre.judges import asking, likelihoods, parse, prices, prompts, providers
-from dre.judges.store import Asked, Store, key_of, messages_sha256, setting_sha256
+from dre.judges.store import Asked, Store, key_of, setting_sha256
 from dre.readers import HALF
 
 # What --param may not set: the bound on the cost of a call hangs on it, or the request is ours to make.
@@ -167,9 +167,9 @@ class Judge:
                 settings[setting_sha256(self.spec, base_url, prompt.sha256, other)] = other["max_tokens"]
         about, asked = (self.spec, self.base_url, prompt.name, json.dumps(how, sort_keys=True)), []
         for row in rows:
-            digest = messages_sha256(messages := prompt.render(row))
+            messages = prompt.render(row)
             for n in range(first, first + self.repeats):
-                limits = {key_of(setting, digest, n): of for setting, of in settings.items()}
+                limits = {key_of(setting, messages, n): of for setting, of in settings.items()}
                 asked.append(Asked(next(iter(limits)), *about, row["pair_id"], n, row, messages, limits))
         return asked
 

@@ -29,8 +29,8 @@ REFUSAL = regex(
     r"|\b(?:sorry|apologi[sz]e),?\s+but\b|\bas an ai\b"
 )
 REPORT_OR_CONDITION = regex(
-    r"\b(?:(?:ask|claim|contain|demand|hold|instruct|mean|order|read|request|say|state|tell|want|write)s|said|told|wrote"
-    r"|spells|quot(?:e[sd]?|ing)|translat(?:ed|ion)|decoded|inject(?:s|ed|ion)|in english|if|unless)\b"
+    r"\b(?:(?:ask|claim|contain|demand|hold|instruct|mean|order|read|request|say|state|tell|want|write)s|said|told"
+    r"|wrote|spells|quot(?:e[sd]?|ing)|translat(?:ed|ion)|decoded|inject(?:s|ed|ion)|in english|if|unless)\b"
 )
 SENTENCE_END = re.compile(r"[.!?][\"')\]]* |(?<!:)\n")
 PLAIN = str.maketrans(dict.fromkeys("*_#$", " ") | dict.fromkeys("\u201c\u201d\u00ab\u00bb`", '"'))
@@ -44,7 +44,8 @@ LABEL_END = r"(?:[\"')\] ]*(?:[(\[][^()\[\]\n]{0,40}[)\]])?[\"' ]*(?:[:=|]+|$)|(
 I_GIVE = r"I(?:['\u2019]d| would)? (?:give|rate|score|put) (?:this|it|(?:the|this) re(?:sponse|ply)) (?:an? |at )?"
 SHORT = re.compile("(?:overall|final|llm)_|_degree")  # what is more than the name in a key
 # What makes a number another one: more digits, letters or words, a range, another denominator, a question.
-MORE = r"\w|[.,]\d| ?(?:[%?]|[-\u2013\u2014~+/^\u00b1,] ?[0-9]|\(out )| (?!(?:as|because|for|since)\b|\w+:|(?-i:[A-Z]))\w"
+MORE = r"\w|[.,]\d| ?(?:[%?]|[-\u2013\u2014~+/^\u00b1,] ?[0-9]|\(out )"
+MORE += r"| (?!(?:as|because|for|since)\b|\w+:|(?-i:[A-Z]))\w"
 ALONE_AFTER = r"\A|(?<=[.!?:)\"]\n)|^(?=(?:[-\u2022] )?(?:response|output|reply) ?:)"
 ALONE_BEFORE = r"\Z|\n(?:rationale|reason(?:s|ing)?|explanation|analysis|justification|because|since)\b"
 
@@ -120,7 +121,7 @@ def _objects(text):
     """A reply with a mark in place of each outermost JSON object, and the objects."""
     if len(text) > LONGEST or text.count("{") > 100:
         raise Unclear(f"the reply has more than {LONGEST:,} characters or 100 braces")
-    decoder = json.JSONDecoder(object_pairs_hook=lambda pairs: {SHORT.sub("", key.casefold()): one for key, one in pairs})
+    decoder = json.JSONDecoder(object_pairs_hook=lambda pairs: {SHORT.sub("", key.casefold()): x for key, x in pairs})
     objects, at = [], text.find("{")
     while at >= 0:
         try:
@@ -143,7 +144,7 @@ def _own_object(value, mark, text, fields, said):
 
 
 def _stated(field, prompt, text, said, marked, alone, whole):
-    """The judge's own values with a label; without any, if `alone`, those that stand alone; `whole`: as all there is."""
+    """The judge's own values with a label; without any, if `alone`, values by themselves; `whole`: as all there is."""
     alone = alone and len(prompt.fields) == 1 and not REFUSAL.search(text[:400])
     _, labelled, lone = _patterns(field, prompt)
     for pattern in (labelled, lone)[: 1 + alone]:

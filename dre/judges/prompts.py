@@ -181,22 +181,20 @@ def _split(path):
     try:
         text = path.read_text(encoding="utf-8-sig")
         match = re.fullmatch(r"---[ \t]*\n(.*?\n)---[ \t]*\n(.*)", text, re.DOTALL)
-        header = yaml.safe_load(match[1]) if match else None
+        header = yaml.load(match[1], yaml.BaseLoader) if match else None  # Yes and No are words
     except OSError:
         raise DreError(f"no prompt {str(path)!r}: give a template file, or one of {', '.join(names())}") from None
     except (yaml.YAMLError, ValueError):  # also another encoding
         header = None
     if not isinstance(header, dict):
         raise DreError(f"{path}: expected UTF-8 with a header in YAML between two lines of dashes; {HOW}")
-    return {str(key): value for key, value in header.items()}, match[2].strip() + "\n"
+    return header, match[2].strip() + "\n"
 
 
 def _prompt(name, header, body, path):
     """A checked prompt."""
-    labels = header.get("labels", dict(Positive="Positive", Negative="Negative"))
-    if header.get("kind") == "label" and isinstance(labels, dict):  # YAML reads Yes and No as truth values
-        words = {word: ("No", "Yes")[word] if isinstance(word, bool) else str(word) for word in labels}
-        header = header | {"labels": {words[word]: meaning for word, meaning in labels.items()}}
+    if header.get("kind") == "label":
+        header = {"labels": {"Positive": "Positive", "Negative": "Negative"}} | header
     try:
         prompt = Prompt(name, body, **header)
     except pydantic.ValidationError as error:

@@ -1,8 +1,8 @@
 """Judges that ask no model: a recording, and a function of Python's.
 
-A recording is a folder with ``manifest.json`` (what was asked by each prompt) and ``judgements.jsonl``, whose lines hold
-``pair_id``, ``prompt``, ``repeat`` (default 0), and what was given: ``score, influence`` or ``label``. `dre.recording`
-holds it to the prompts and texts that they are about.
+A recording is a folder with ``manifest.json`` (what was asked by each prompt) and ``judgements.jsonl``, whose lines
+hold ``pair_id``, ``prompt``, ``repeat`` (default 0), and what was given: ``score, influence`` or ``label``.
+`dre.recording` holds it to the prompts and texts that they are about.
 """
 
 import functools

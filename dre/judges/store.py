@@ -92,20 +92,16 @@ def count(value):
     return value if isinstance(value, int) and 0 <= value < 2**63 else None
 
 
-def messages_sha256(messages):
-    """Return the sha256 of rendered messages; the lengths in front make it unambiguous."""
-    text = "".join(f"{one['role']}:{len(one['content'])}:{one['content']}" for one in messages)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
 def setting_sha256(judge, base_url, prompt_sha256, params):
     """Return the hash of who is asked and how: what all replies of a run share."""
     return hashlib.sha256(json.dumps([judge, base_url, prompt_sha256, params], sort_keys=True).encode()).hexdigest()
 
 
 def key_of(setting, messages, repeat):
-    """Return the key of a reply from its setting's hash, its messages' hash and its repeat index."""
-    return hashlib.sha256(f"{setting} {messages} {repeat}".encode()).hexdigest()[:40]
+    """Return the key of a reply from its setting's hash, its messages (their lengths in front) and its repeat index."""
+    text = "".join(f"{one['role']}:{len(one['content'])}:{one['content']}" for one in messages)
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(f"{setting} {digest} {repeat}".encode()).hexdigest()[:40]
 
 
 class Store:
@@ -158,11 +154,12 @@ class Store:
         """Return the different ``(base_url, params)`` with which a judge was asked."""
         return self._read("SELECT DISTINCT base_url, params FROM reply WHERE judge = ?", judge)
 
-    def spent(self, price):
-        """Return the dollars that all calls cost; those whose price was not known count at `price`, by their tokens."""
+    def spent(self, price=None):
+        """Return the dollars that all calls cost; those of unknown price count at `price`, if given, by tokens."""
         of = "FILTER (WHERE cost IS NULL)"
         sums = f"TOTAL(cost), TOTAL(input_tokens) {of}, TOTAL(output_tokens) {of}"
-        return sum(cost + price.cost(*tokens) for cost, *tokens in self._read(f"SELECT {sums} FROM reply"))
+        rows = self._read(f"SELECT {sums} FROM reply")
+        return sum(cost + (price.cost(*tokens) if price else 0.0) for cost, *tokens in rows)
 
     def put(self, rows):
         """Commit ``(Asked, Reply)`` pairs, all or none; what stood under a key before stays in the accounts."""

@@ -178,19 +178,17 @@ class DRE:
         found = {"dre": self.method}
         if self.slm is not None:
             about = self.slm.provenance
-            found |= {"slm": about["name"]} if "name" in about else {}
-            found |= {"model": about.get("fingerprint", "unknown")[:12], "recipe": self.slm.recipe.name}
-            found |= {"seed": about.get("seed"), "encoder": Path(str(about.get("encoder"))).name}
-            found |= {"precision": "bf16"} if self.bf16 else {}
+            found |= {"slm": about.get("name"), "model": about.get("fingerprint", "unknown")[:12]}
+            found |= {"recipe": self.slm.recipe.name, "seed": about.get("seed")}
+            found |= {"encoder": Path(str(about.get("encoder"))).name, "precision": "bf16" if self.bf16 else None}
         if self.judge is not None:
             found |= {"judge": self.judge.signature, "prompt": self.prompt.sha256[:12]}
-        found |= {"accuracies": ",".join(f"{value:g}" for value in self.accuracies)} if self.accuracies else {}
-        found |= {"fusion": self.fusion.sha256[:12]} if self.fusion else {}
-        found |= {"data": data[:12]} if data else {}
-        found |= {"version": __version__}
+        found["accuracies"] = ",".join(f"{value:g}" for value in self.accuracies or ()) or None
+        found |= {"fusion": self.fusion and self.fusion.sha256[:12], "data": data and data[:12], "version": __version__}
         made_by = ("torch", "sentence-transformers", "transformers") if self.slm is not None else ()
         found |= {name: version(name) for name in made_by}
-        return {name: " ".join(str(text).replace("|", "/").split()) for name, text in found.items()}
+        told = {name: text for name, text in found.items() if text is not None}
+        return {name: " ".join(str(text).replace("|", "/").split()) for name, text in told.items()}
 
     @property
     def scale(self):
