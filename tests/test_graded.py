@@ -13,7 +13,6 @@ from tiny import no_doubles
 from dre.dialogues import load, pairs
 from dre.errors import DreError
 from dre.slm import SLM, fit, graded, recipes
-from dre.slm.heads import LowRank
 
 RECIPE = replace(recipes.get("graded", epochs=1), learning_rate=3e-3)
 
@@ -69,20 +68,6 @@ def test_only_adapters_learn_and_the_base_reads_as_before(slm, encoder):
     assert torch.allclose(1 - torch.cosine_similarity(h[0], h[2]).double(), distance, atol=1e-6)
     was = torch.cosine_similarity(h[:2], h[2:], dim=-1).mean(0).double()
     assert ((2 * torch.tensor(after) - was) - was).abs().max() > 1e-3  # the mean of adapted and as it was
-    adapted = slm.views(table)
-    with torch.no_grad():
-        both, quality = (slm.head.likeness(adapted) + was) / 2, slm.head.quality(h)
-        assert (quality - slm.head.quality(adapted)).abs().max() > 1e-3  # which the base reads
-    assert torch.allclose(torch.tensor(after), both.double(), atol=1e-6)
-    assert torch.allclose(torch.tensor(slm.parts(table)["quality"]), quality.double(), atol=1e-5)
-
-
-def test_merged_adapters_read_as_the_product_beside_the_layer_does(slm):
-    slm, table = copy.deepcopy(slm), pairs(load("mini", "dev")[:2])
-    merged, layers = slm.views(table), [each for each in slm.encoder.modules() if isinstance(each, LowRank)]
-    assert len(layers) == 12 and all(each.merged is not None for each in layers)
-    slm.learns(("encoder",))
-    assert torch.allclose(slm.views(table), merged, atol=1e-5) and all(each.merged is None for each in layers)
 
 
 def test_heads_learn_on_adapters_as_they_are_saved(encoder, tmp_path, monkeypatch):
