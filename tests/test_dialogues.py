@@ -129,16 +129,20 @@ def test_no_conversation_is_on_two_sides_nor_learned_from_where_models_are_chose
     assert list(train) == splits["train"][-1 if filter == 2 else 0 :]
 
 
-@pytest.mark.parametrize("where", ["dev", "tests", "rated", "nothing"])
+@pytest.mark.parametrize("where", ["dev", "tests", "rated", "choice", "nothing"])
 def test_what_is_reserved_is_not_in_what_recipe_graded_learns_from(monkeypatch, where):
-    """The embedded corpus's first five contexts stand for dev, a test set, or a rated set."""
-    names, some = Sources(dialogues=("mini",), graded=()), tuple(load("mini", "train")[:5])
+    """The embedded corpus's first five contexts stand for dev, a test set, a rated set, or grades for choice."""
+    names, some = Sources(dialogues=("mini",), graded=("own",)), tuple(load("mini", "train")[:5])
+    grades = dialogues.pairs(some, "p").assign(score=3.0, for_choice=True)
     given = {"dev": (), "tests": (), "rated": ()}
-    given |= {where: {"dev": some, "tests": (("other", "test"),), "rated": ("usr",), "nothing": ()}[where]}
+    given |= {where: {"dev": some, "tests": (("other", "test"),), "rated": ("usr",)}.get(where)}
     monkeypatch.setattr(ratings, "rated_tables", lambda names: list(some) if names else [])
+    monkeypatch.setattr(ratings, "graded", lambda _: grades if where == "choice" else grades[:0])
+    monkeypatch.setattr(ratings, "training_scores", lambda _: grades[:0])
     monkeypatch.setattr(dialogues, "load", lambda name, split: list(some) if name == "other" else load(name, split))
-    found = data._extra(names, given["dev"], given["tests"], given["rated"]).dialogues
-    assert {*load("mini", "train")} - {*found} == ({*some} if where != "nothing" else set())
+    found = data._extra.__wrapped__(names, given["dev"], given["tests"], given["rated"])
+    assert {*load("mini", "train")} - {*found.dialogues} == ({*some} if where != "nothing" else set())
+    assert found.graded == []
 
 
 @needs_data
