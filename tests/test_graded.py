@@ -35,20 +35,6 @@ def test_contrast_in_both_directions_by_hand():
     assert head.contrast(h, index).item() == pytest.approx(expected, abs=1e-6)
 
 
-def test_likeness_is_the_weighted_cosine_that_contrast_compares():
-    head, h = graded.GradedHead(4), torch.randn(3, 2, 4, generator=torch.Generator().manual_seed(0))
-    head.views.data[:] = torch.tensor([1.0, -1.0])
-    a, b = math.e / (math.e + 1 / math.e), (1 / math.e) / (math.e + 1 / math.e)
-    cos = torch.nn.functional.cosine_similarity(h[:2], h[2:], dim=-1)
-    expected = a * cos[0] + b * cos[1]
-    assert torch.allclose(head.likeness(h), expected, atol=1e-6)
-    places = torch.tensor([(0, 0, 2, 4), (0, 1, 3, 5)])  # two contexts, each with its own response
-    crossed = torch.stack([h[0, [0, 0, 1, 1]], h[1, [0, 0, 1, 1]], h[2, [0, 1, 0, 1]]])
-    logits = 20 * head.likeness(crossed).view(2, 2)
-    both = (torch.logsumexp(logits, 1) + torch.logsumexp(logits, 0) - 2 * logits.diag()) / 2
-    assert head.contrast(h.flatten(0, 1), places).item() == pytest.approx(both.mean().item(), abs=1e-4)
-
-
 def test_grades_by_hand():
     found, score, context = (torch.tensor(x) for x in ([0.0, 1.0, 5.0], [5.0, 0.0, 5.0], [0, 0, 1]))
     error = ((torch.sigmoid(found) - score / 5) ** 2).mean()
