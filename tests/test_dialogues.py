@@ -115,10 +115,12 @@ def test_a_record_that_does_not_fit_is_named_by_file_and_line(tmp_path, monkeypa
 
 @pytest.mark.parametrize("filter", [1, 2])
 def test_no_conversation_is_on_two_sides_nor_learned_from_where_models_are_chosen_by_it(monkeypatch, filter):
-    """Of four conversations one is dev's, one test's, one of the grades that models are chosen by."""
+    """Of five conversations one was rated, one is dev's, one test's, one of the grades that models are chosen by."""
     name = "topicalchat-test_freq"
-    ids = {f"{name}/{c}/{k}": f"{name}/{c}" for c in ("dev", "test", "choice", "free") for k in (3, 4)}
+    ids = {f"{name}/{c}/{k}": f"{name}/{c}" for c in ("rated", "dev", "test", "choice", "free") for k in (3, 4)}
     splits = {"train": [public("topicalchat", id, "Hm.") for id in ids if id.endswith("3")]}
+    splits["train"][0] = public("topicalchat", f"{name}/rated/3", "My aunt ran a small inn.")
+    monkeypatch.setattr(ratings, "rated_tables", lambda _: [RATED])
     splits |= {part: [public("topicalchat", f"{name}/{part}/4", "Hm.")] for part in ("dev", "test")}
     monkeypatch.setattr(dialogues, "load", lambda name, split: splits[split])
     monkeypatch.setattr(dialogues, "histories", lambda _: {id: (of, ("Hm.",), "So.", "") for id, of in ids.items()})
@@ -126,7 +128,7 @@ def test_no_conversation_is_on_two_sides_nor_learned_from_where_models_are_chose
     entry = {part: ("own", part) for part in splits} | {"key": "own", "label": "Own"}
     train, dev, test = data.contexts.__wrapped__(TrainingSet(**entry), filter=filter)
     assert (list(dev), list(test)) == (splits["dev"], splits["test"])
-    assert list(train) == splits["train"][-1 if filter == 2 else 0 :]
+    assert list(train) == splits["train"][-1 if filter == 2 else 1 :]
 
 
 @pytest.mark.parametrize("where", ["dev", "tests", "rated", "choice", "nothing"])
