@@ -121,10 +121,12 @@ def test_the_larger_training_sets_have_the_sizes_that_are_said():
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_no_conversation_is_on_two_sides_nor_learned_from_where_models_are_chosen_by_it(monkeypatch, version):
-    """Of four conversations one is dev's, one test's, one of the grades that models are chosen by."""
+    """Of five conversations one was rated, one is dev's, one test's, one of the grades that models are chosen by."""
     name = "topicalchat-test_freq"
-    ids = {f"{name}/{c}/{k}": f"{name}/{c}" for c in ("dev", "test", "choice", "free") for k in (3, 4)}
+    ids = {f"{name}/{c}/{k}": f"{name}/{c}" for c in ("rated", "dev", "test", "choice", "free") for k in (3, 4)}
     splits = {"train": [public("topicalchat", id, "Hm.") for id in ids if id.endswith("3")]}
+    splits["train"][0] = public("topicalchat", f"{name}/rated/3", "My aunt ran a small inn.")
+    monkeypatch.setattr(ratings, "rated_tables", lambda _: [RATED])
     splits |= {part: [public("topicalchat", f"{name}/{part}/4", "Hm.")] for part in ("dev", "test")}
     monkeypatch.setattr(dialogues, "load", lambda name, split: splits[split])
     monkeypatch.setattr(dialogues, "histories", lambda _: {id: (of, ("Hm.",), "So.", "") for id, of in ids.items()})
@@ -132,19 +134,23 @@ def test_no_conversation_is_on_two_sides_nor_learned_from_where_models_are_chose
     entry = {part: ("own", part) for part in splits} | {"key": "own", "label": "Own"}
     train, dev, test = data.contexts.__wrapped__(TrainingSet(**entry), version=version)
     assert (list(dev), list(test)) == (splits["dev"], splits["test"])
-    assert list(train) == splits["train"][-1 if version == 2 else 0 :]
+    assert list(train) == splits["train"][-1 if version == 2 else 1 :]
 
 
-@pytest.mark.parametrize("where", ["dev", "tests", "rated", "nothing"])
+@pytest.mark.parametrize("where", ["dev", "tests", "rated", "choice", "nothing"])
 def test_what_is_reserved_is_not_in_what_recipe_graded_learns_from(monkeypatch, where):
-    """The embedded corpus's first five contexts stand for dev, a test set, or a rated set."""
-    names, some = Sources(dialogues=("mini",), graded=()), tuple(load("mini", "train")[:5])
+    """The embedded corpus's first five contexts stand for dev, a test set, a rated set, or grades for choice."""
+    names, some = Sources(dialogues=("mini",), graded=("own",)), tuple(load("mini", "train")[:5])
+    grades = dialogues.pairs(some, "p").assign(score=3.0, for_choice=True)
     given = {"dev": (), "tests": (), "rated": ()}
-    given |= {where: {"dev": some, "tests": (("other", "test"),), "rated": ("usr",), "nothing": ()}[where]}
+    given |= {where: {"dev": some, "tests": (("other", "test"),), "rated": ("usr",)}.get(where)}
     monkeypatch.setattr(ratings, "rated_tables", lambda names: list(some) if names else [])
+    monkeypatch.setattr(ratings, "graded", lambda _: grades if where == "choice" else grades[:0])
+    monkeypatch.setattr(ratings, "training_scores", lambda _: grades[:0])
     monkeypatch.setattr(dialogues, "load", lambda name, split: list(some) if name == "other" else load(name, split))
-    found = data._extra(names, given["dev"], given["tests"], given["rated"]).dialogues
-    assert {*load("mini", "train")} - {*found} == ({*some} if where != "nothing" else set())
+    found = data._extra.__wrapped__(names, given["dev"], given["tests"], given["rated"])
+    assert {*load("mini", "train")} - {*found.dialogues} == ({*some} if where != "nothing" else set())
+    assert found.graded == []
 
 
 @needs_data

@@ -1,42 +1,15 @@
 import copy
-import math
 import random
 
 import pytest
-import torch
 from conftest import experiment, needs_data
 
 from dre import ratings
 from dre.dialogues import VERSIONS, pairs, parallel
-from dre.slm import pcaf
 from dre.slm.pcaf import Recipe
 
 trainer = experiment("pcaf")
 PCAF, Idea = trainer.PCAF, trainer.Idea
-
-# Two ideas in two versions, in the plane: cosines are 1, 0 or -1, and exp(cos / 0.5) is e^2, 1 or e^-2.
-EAST, NORTH, WEST = (1.0, 0.0), (0.0, 1.0), (-1.0, 0.0)
-V = torch.tensor([[EAST, EAST], [NORTH, WEST]]) * 3  # lengths do not matter
-V_BAR = torch.tensor([[NORTH, WEST], [NORTH, NORTH]])
-E2 = math.exp(2)
-
-
-def test_equation_3_takes_later_ideas_only_and_wrong_with_right_but_not_right_with_wrong():
-    right = 2 * (1 + 1 / E2)  # east, east with north, west
-    crossed = (E2 + 1) + (1 + E2)  # wrong of the first with right of the second: north, then west
-    wrong = 2 * E2 + 2 * 1  # north, west with north, north
-    assert pcaf.similarity_all(V, V_BAR, 0.5).item() == pytest.approx(right + crossed + wrong, rel=1e-6)
-
-
-def test_equations_6_and_8_to_10_on_two_versions_by_hand():
-    s, s_bar = torch.tensor([[0.5, 1.0]]), torch.tensor([[0.5, 0.0]])
-    teacher, teacher_bar = torch.tensor([[0.8, 0.4]]), torch.tensor([[0.1, 0.0]])
-    assert pcaf.right_and_wrong(s, s_bar).tolist()[0] == pytest.approx([0.25 + 0.25, 0])
-    soft = [0.3**2 + 0.4**2 + 0.1**2, 0.6**2 + 0 + 0.4**2]  # the teacher's mean is 0.6
-    assert pcaf.distillation(s, s_bar, teacher, teacher_bar).tolist()[0] == pytest.approx(soft)
-    whole = (0.2 * 0.5 + 0.8 * soft[0] + 0.2 * 0 + 0.8 * soft[1]) / 2
-    assert pcaf.student(s, s_bar, teacher, teacher_bar, 0.2).tolist() == pytest.approx([whole])
-
 
 def ideas(split="train", versions=("original", "es"), n=6):
     found = zip(*(parallel(split)[version][:n] for version in versions))

@@ -12,7 +12,7 @@ from conftest import needs_data
 from dre.dialogues import load, pairs
 from dre.errors import DreError
 from dre.profile import Model, profile, root
-from dre.slm import SLM, arrays, data, load_or_train, made_of, pcaf, recipes, seeds, trained, untrained
+from dre.slm import SLM, arrays, data, load_or_train, pcaf, recipes, seeds, trained, untrained
 from dre.slm.scores import Recorder, Scores
 
 NAME = "mini-paper-seed0"
@@ -90,13 +90,6 @@ def test_retrain_trains_what_it_names_and_nothing_else(recorded, monkeypatch):
     for own in ("1", "paper", f"released,{NAME}"):
         monkeypatch.setenv("RETRAIN", own)
         assert type(trained(public, "mini", "paper", 0)) is Recorder
-
-
-def test_what_must_be_read_to_know_that_scores_fit_is_read_once(recorded, monkeypatch):
-    public, *_ = recorded
-    asked = made_of(public, "mini", "paper", 0)
-    monkeypatch.setattr(data, "contexts", None)
-    assert made_of(public, "mini", "paper", 0) == asked
 
 
 def test_a_retraining_does_not_mix_its_scores_with_those_of_another(recorded, tmp_path):
