@@ -1,6 +1,8 @@
 """Recorded judgements: a folder with ``manifest.json`` (what was asked by each prompt) and ``judgements.jsonl``.
 
-Its lines hold ``pair_id``, ``prompt``, ``repeat`` (default 0), and what was given: ``score, influence`` or ``label``.
+Its lines hold ``pair_id``, ``prompt``, ``repeat`` (default 0), and what was given: ``score`` (0 to 5), ``influence`` (0
+to 1) or ``label``; and in ``shown`` whose numbers the judge saw, if another pair's. The manifest may say how many lines
+there are (``judgements``).
 `dre.recording` holds it to the prompts and texts that they are about.
 """
 
@@ -81,13 +83,28 @@ class Recorded:
 @functools.lru_cache(maxsize=4)
 def _read(folder):
     """``{(prompt, repeat): {pair_id: record}}``, and the sha256 of the judgements."""
-    path, found, what = folder / "judgements.jsonl", {}, "a prompt of the manifest and a pair_id, once a repeat"
+    path, found, shown = folder / "judgements.jsonl", {}, []
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     for line, record in records(path):
         record = record if isinstance(record, dict) else {}
         name, pair_id, repeat = record.get("prompt"), record.get("pair_id"), record.get("repeat", 0)
         of_repeat = found.setdefault((name, repeat), {})
         if name not in manifest["prompts"] or not isinstance(pair_id, str) or pair_id in of_repeat:
-            raise DreError(f"{path}:{line}: expected {what}")
+            raise DreError(f"{path}:{line}: expected a prompt of the manifest and a pair_id, once a repeat")
+        for what, high in (("score", 5), ("influence", 1)):
+            given = record.get(what, 0)
+            if not isinstance(given, int | float) or not 0 <= given <= high:
+                raise DreError(f"{path}:{line}: {what} is {given!r:.60}, expected a number from 0 to {high}")
         of_repeat[pair_id] = record
+        if "shown" in record:
+            shown.append((line, record))
+    for line, record in shown:
+        other, pairs = record["shown"], found[record["prompt"], record.get("repeat", 0)]
+        if other not in pairs or other.partition("/")[0] != record["pair_id"].partition("/")[0]:
+            what = "expected a pair of the same set that was judged by this prompt, too"
+            raise DreError(f"{path}:{line}: shown is {other!r:.60}, {what}")
+    lines = sum(map(len, found.values()))
+    if lines != manifest.get("judgements", lines):
+        what = f"{lines:,} judgements, but its manifest says {manifest['judgements']:,}"
+        raise DreError(f"{path}: found {what}: get the file again")
     return found, hashlib.sha256(path.read_bytes()).hexdigest()
