@@ -6,6 +6,8 @@ training. With k seeds the resampled mean varies by (k - 1) / k of the variance 
 seeds the interval is rather too narrow.
 """
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
@@ -14,6 +16,7 @@ from dre.errors import DreError
 
 LEVEL = 0.05  # two-sided: intervals of 95 %, adjusted p-values below it count as shown
 BLOCK = 256  # resamples handled at once, so that the work stays in the cache
+SWAPS = (100_000, 1_000_000, 2_000_000)  # of contexts: where `decide` goes on, so many, one after the other
 
 
 def context_weights(contexts, n=1000, seed=0):
@@ -28,11 +31,16 @@ def draws(scores, human, contexts, method="spearman", n=1000, seed=0):
     The first line is of the data, the others of resamples of contexts, exact with ties: the midranks are anew those of
     each resample. ``method`` is "spearman" or "pearson". NaN where a score or the rating does not vary.
     """
+    return _correlations(scores, human, *_resamples(contexts, n, seed), method)
+
+
+def _correlations(scores, human, code, drawn, method="spearman"):
+    """`draws`, of rows whose contexts have the numbers ``code`` in resamples ``drawn``, which may have others, too."""
     y, x = np.asarray(human, float), np.atleast_2d(np.asarray(scores, float).T).T
     if len(y) < 3:  # two points always correlate by 1 or -1
-        return np.full((1 + n, x.shape[1]), np.nan)
-    code, drawn = _resamples(contexts, n, seed)
-    order = np.argsort(code, kind="stable")  # rows of one context stand together
+        return np.full((len(drawn), x.shape[1]), np.nan)
+    there, code = np.unique(code, return_inverse=True)
+    drawn, order = drawn[:, there], np.argsort(code, kind="stable")  # rows of one context stand together
     x, y, code = x[order], y[order], code[order]
     starts = np.searchsorted(code, np.arange(drawn.shape[1]))
     return _spearman(x, y, code, starts, drawn) if method == "spearman" else _pearson(x, y, starts, drawn)
@@ -68,16 +76,42 @@ def compare(a, b, human, contexts, n=1000, permutations=10_000, seed=0):
     one column on one side. ``human, contexts`` as in `correlate`.
 
     Returns a dict: ``difference`` (a less b, mean over seeds), ``low, high`` (95 %), ``sd`` over seeds, ``p``
-    (two-sided, (1 + hits) / (1 + permutations)), ``n`` rows used.
+    (two-sided, (1 + hits) / (1 + permutations)), ``n`` rows used, and ``swap``, the function of a number of
+    permutations that gives ``p``: `decide` takes it out, and asks it for more where the answer hangs on chance.
     """
     both, human, contexts = _aligned({"a": a, "b": b}, human, contexts)
     seen = both.notna().all(axis=1).to_numpy() & ~np.isnan(human)
     a, b, human, contexts = both.loc[seen, "a"], both.loc[seen, "b"], human[seen], contexts[seen]
     r = draws(both[seen], human, contexts, n=n, seed=seed)
     gain = r[:, : a.shape[1]] - r[:, a.shape[1] :]
-    p = np.nan if np.isnan(gain[0]).any() else _permuted(a, b, human, contexts, permutations, seed)
+    swap = partial(_permuted, a, b, human, contexts, seed)
+    p = np.nan if np.isnan(gain[0]).any() else swap(permutations)
     found = interval(gain, seed=[seed, 1])
-    return {"difference": found.pop("mean"), **found, "p": p, "n": int(seen.sum())}
+    return {"difference": found.pop("mean"), **found, "p": p, "n": int(seen.sum()), "swap": swap}
+
+
+def pooled(sets, n=1000, seed=0):
+    """How much better does the first of two scores correlate (Spearman) with people, on average over many such pairs?
+
+    ``sets``: for each rated set ``(human, contexts, pairs)``, where ``pairs`` are ``(a, b)`` as in `compare`, one for
+    each judge, say; every pair counts alike. Resampled: the contexts of a set, once for all its pairs, and the seeds,
+    once for all sets; so the pairs' dependence is in the interval. A row counts for the pairs that score it.
+
+    Returns a dict: ``difference`` (mean over pairs and seeds), ``low, high`` (95 %), ``sd`` over seeds, ``pairs``, and
+    ``positive``, how many of them are above zero.
+    """
+    gains = []
+    for i, (human, contexts, pairs) in enumerate(sets):
+        code, drawn = _resamples(contexts, n, [seed, i])
+        for a, b in pairs:
+            both, people, _ = _aligned({"a": a, "b": b}, human, contexts)
+            seen = both.notna().all(axis=1).to_numpy() & ~np.isnan(people)
+            r = _correlations(both[seen], people[seen], code[seen], drawn)
+            k = both["a"].shape[1]
+            gains.append(r[:, :k] - r[:, k:])
+    found = interval(np.mean(np.broadcast_arrays(*gains), axis=0), seed=[seed, 1])
+    positive = sum(bool(gain[0].mean() > 0) for gain in gains)
+    return {"difference": found.pop("mean"), **found, "pairs": len(gains), "positive": positive}
 
 
 def mean(values, contexts, n=1000, seed=0):
@@ -153,17 +187,29 @@ def holm(p):
 def decide(tests):
     """Answer a family of tests, a table of what `compare` returned: Holm over its rows with a ``p``.
 
+    Where ``p_holm`` lies within a factor of three of `LEVEL`, contexts are swapped again, up to the last of `SWAPS`,
+    until its distance from the level is more than three standard errors of the swaps.
+
     Returns the table with ``low, high, sd`` as ``difference_low, difference_high, difference_sd``, ``p_holm``, and
     ``answer``: "better" or "worse" where ``p_holm`` is below `LEVEL` and the interval lies above or below zero, else
-    "no clear difference"; empty where there is no ``p``.
+    "no clear difference"; "undecided" where the last swaps leave open on which side ``p_holm`` lies, and the interval
+    excludes zero; empty where there is no ``p``.
     """
-    ends = {end: f"difference_{end}" for end in ("low", "high", "sd")}
-    tests = pd.DataFrame(tests).rename(columns=ends)
+    tests = pd.DataFrame(tests)
+    again = tests.pop("swap") if "swap" in tests else None
     tests["p_holm"] = holm(tests["p"])
+    unclear = tests["p_holm"].between(LEVEL / 3, 3 * LEVEL) & (again is not None)
+    for count in SWAPS:
+        for row in tests.index[unclear]:
+            tests.loc[row, "p"] = again[row](count)
+        tests["p_holm"] = holm(tests["p"])
+        error = tests["p_holm"] * ((1 / tests["p"] - 1) / count) ** 0.5
+        unclear &= (tests["p_holm"] - LEVEL).abs() <= 3 * error
+    tests = tests.rename(columns={end: f"difference_{end}" for end in ("low", "high", "sd")})
+    above, below = tests["difference_low"] > 0, tests["difference_high"] < 0
     shown = tests["p_holm"] < LEVEL
-    better, worse = shown & (tests["difference_low"] > 0), shown & (tests["difference_high"] < 0)
-    answers = [better, worse, tests["p"].isna()], ["better", "worse", ""]
-    return tests.assign(answer=np.select(*answers, "no clear difference"))
+    answers = [unclear & (above | below), shown & above, shown & below, tests["p"].isna()]
+    return tests.assign(answer=np.select(answers, ["undecided", "better", "worse", ""], "no clear difference"))
 
 
 def _resamples(contexts, n, seed):
@@ -221,16 +267,20 @@ def _ratio(covariance, variances, least):
     return np.divide(covariance, np.sqrt(variances), out=np.full_like(covariance, np.nan), where=variances > least)
 
 
-def _permuted(a, b, human, contexts, permutations, seed):
+def _permuted(a, b, human, contexts, seed, permutations):
     """Two-sided p of the difference when a and b are swapped in whole contexts; midranks are not ranked again."""
     code, names = pd.factorize(contexts)
-    swaps = np.random.default_rng(seed).integers(0, 2, (permutations, len(names)), dtype=np.int8)
-    swaps = np.vstack([np.zeros(len(names)), swaps])  # in the first line nothing is swapped
     y, one, other = ((v - v.mean(axis=0)) / v.std(axis=0) for v in (rankdata(v, axis=0) for v in (human, a, b)))
-    one, other = np.broadcast_arrays(one, other)
-    gain = np.mean([_swapped(x, z, y, code, swaps) for x, z in zip(one.T, other.T)], axis=0)
-    less = np.abs(gain[1:]) < abs(gain[0]) - 1e-10  # not of a swap that leaves a constant: NaN counts as a hit
-    return (1 + (~less).sum()) / (1 + permutations)
+    one, other, draw = *np.broadcast_arrays(one, other), np.random.default_rng(seed)
+
+    def gain(swaps):
+        return np.abs(np.mean([_swapped(x, z, y, code, swaps) for x, z in zip(one.T, other.T)], axis=0))
+
+    least, hits = gain(np.zeros((1, len(names)))) - 1e-10, 0
+    for start in range(0, permutations, 10_000):  # a few megabytes, however many
+        swaps = draw.integers(0, 2, (min(10_000, permutations - start), len(names)), dtype=np.int8)
+        hits += (~(gain(swaps) < least)).sum()  # a swap that leaves a constant is NaN, and counts as a hit
+    return (1 + hits) / (1 + permutations)
 
 
 def _swapped(x, z, y, code, swaps):
