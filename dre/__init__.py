@@ -4,7 +4,7 @@ import importlib
 
 __version__ = "0.1.0"
 
-_LAZY = {"DRE": "dre.score.api", "SLM": "dre.slm.model"}
+_LAZY = {"DRE": "dre.score.api", "SLM": "dre.slm.model", "assert_not_worse": "dre.score.gate"}
 
 
 def __getattr__(name):

@@ -15,6 +15,8 @@ ROOMS = {  # word -> (module whose add(subparsers) defines it, help)
     "judge": ("dre.judges.cli", "score pairs with a language model"),
     "augment": ("dre.augment.cli", "write labelled responses for contexts (Algorithm 1) and examine them"),
     "score": ("dre.score.cli", "score the responses of one's own dialogue systems, and compare systems"),
+    "compare": ("dre.score.gate", "compare new scores with old ones, and fail if a system became worse"),
+    "audit": ("dre.audit.cli", "how often a judge, a metric or an SLM prefers a good reply to one made to fool it"),
     "calibrate": ("dre.calibrated", "learn a fusion's weight from one's own ratings"),
 }
 

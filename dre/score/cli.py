@@ -65,7 +65,7 @@ def score(args):
         print(f"error: {error}", file=sys.stderr)  # the judge was asked, and could not be asked to the end
         return 1
     summary = {"signature": metric.signature(data)} | told | {"scale": metric.scale, "input": Path(args.input).name}
-    summary |= compare.summarise(table)
+    summary |= compare.summarise(table := table.assign(**compare.baselines(pairs)))
     summary["notes"] = notes(table, pairs, summary, metric.slm)
     if table["score"].isna().all():
         print(f"error: nothing was written: {'; '.join(summary['notes'])}", file=sys.stderr)
@@ -89,9 +89,7 @@ def _show(summary, output):
     print(f"{summary['signature']}\n")
     show(systems, "Mean scores", note, ["rank", "system", "n", "n_missing", "accepted", *compare.MEASURES])
     if summary["comparisons"]:
-        note = "Difference a - b on the contexts of both; permutation test by context (which needs six), after Holm."
-        columns = ["a", "b", "difference", "p_permutation", "p_holm", "n_contexts"]
-        show(pd.DataFrame(summary["comparisons"]), "Comparisons", note, columns)
+        compare.show(summary)
     print(f"{summary['rows']:,} scores written to {output}, this summary to {output}.summary.json")
     print(*summary["notes"], sep="\n", end="\n" * bool(summary["notes"]), file=sys.stderr)
     return 0

@@ -1,14 +1,17 @@
 """Means of systems over contexts: intervals, paired permutation tests, and a ranking whose ties are honest."""
 
+import re
 from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
 
-from dre import stats
+from dre import metrics, report, stats
 
+BASELINES = ("length", "echo")  # which a score should know more than
 #: columns whose means are given
-MEASURES = ("score", "score_slm", "s_d", "s_p", "score_llm", "s_inf")
+MEASURES = ("score", "score_slm", "s_d", "s_p", "score_llm", "s_inf", *BASELINES)
+SEEN = 1.96 + 0.84  # standard errors that a difference must measure to be seen: two-sided test at 5 %, power 80 %
 RESAMPLES, PERMUTATIONS, AT_ONCE = 2000, 10_000, 500
 EXACT = 13  # so many contexts, or fewer, are swapped in all 2^n ways, which are no more than PERMUTATIONS
 GROUPS = 4000  # more contexts are resampled in so many groups, each context whole, which bounds time and memory
@@ -19,8 +22,8 @@ def summarise(table, seed=0):
 
     Returns ``rows, contexts, shared_contexts`` (those with a score of every system); ``systems``, one dict per system,
     the best first: ``system, n`` (scored), ``n_missing, statuses, accepted`` (a share), the `MEASURES` that have values
-    with ``_low`` and ``_high`` (95 %), ``rank, rank_last``; and ``comparisons``, see `compare`. What is undefined is
-    None.
+    with ``_low`` and ``_high`` (95 %), ``rank, rank_last``; ``comparisons``, see `compare`, and ``baselines``, the same
+    of each of `BASELINES` (a ``measure``), so far as there are such columns. What is undefined is None.
     """
     unit, names = pd.factorize(table["context_id"])
     grouped, systems = table.groupby([unit % GROUPS, "system"]), []
@@ -30,12 +33,18 @@ def summarise(table, seed=0):
         row |= {"statuses": statuses} | ({"accepted": float(rows["accepted"].mean())} if "accepted" in rows else {})
         systems.append(row)
     drawn = stats.context_weights(range(min(len(names), GROUPS)), RESAMPLES, seed)
-    for measure in MEASURES:
+    for measure in [name for name in MEASURES if name in table]:
         sums, counts = (getattr(grouped[measure], how)().unstack(fill_value=0).to_numpy() for how in ("sum", "count"))
         for row, found in zip(systems, _means(sums, counts, measure, drawn)):
             row |= {} if np.isnan(found[measure]) else found
     comparisons = compare(grouped["score"].mean().unstack(), seed, drawn)
-    found = {"systems": rank(systems, comparisons), "comparisons": comparisons}
+    baselines = [
+        {"measure": name} | row
+        for name in BASELINES
+        if name in table
+        for row in compare(grouped[name].mean().unstack(), seed, drawn)
+    ]
+    found = {"systems": rank(systems, comparisons), "comparisons": comparisons, "baselines": baselines}
     for name, rows in found.items():  # as JSON has them, without NaN
         found[name] = [{key: None if value != value else value for key, value in row.items()} for row in rows]
     scored = table[table["score"].notna()].groupby("context_id")["system"].nunique()
@@ -56,18 +65,21 @@ def compare(means, seed=0, drawn=None):
 
     ``means`` has one row per context, one column per system: its mean score there, NaN where it has none. Returns one
     dict per two systems: ``a, b, difference`` (mean over contexts of a minus b) with ``_low, _high`` (95 %, bootstrap),
-    ``p_permutation`` (two-sided), ``p_holm`` (corrected over all of them), ``n_contexts``; NaN with fewer than two.
-    ``drawn``: how often each context is in each resample, if that is known.
+    ``p_permutation`` (two-sided), ``p_holm`` (corrected over all of them), ``n_contexts``, and ``visible``, the
+    difference that so many contexts can show (at 5 %, power 80 %); NaN with fewer than two contexts. ``drawn``: how often each context is in each resample, if that is known.
     """
     pairs = list(combinations(means, 2))
     if not pairs:
         return []
     d = np.stack([(means[a] - means[b]).to_numpy(float) for a, b in pairs], axis=1)
     seen, d = ~np.isnan(d), np.nan_to_num(d)
+    n = seen.sum(axis=0)
+    spread = [d[:, k][seen[:, k]].std(ddof=1) if n[k] > 1 else np.nan for k in range(len(pairs))]
+    visible = SEEN * np.array(spread) / np.sqrt(np.maximum(n, 1))
     drawn = stats.context_weights(range(len(d)), RESAMPLES, seed) if drawn is None else drawn
     p, found = _permuted(d, seen, seed), _means(d, seen, "difference", drawn)
-    tests = zip(p.tolist(), stats.holm(p).tolist(), seen.sum(axis=0).tolist())
-    names = "p_permutation", "p_holm", "n_contexts"
+    tests = zip(p.tolist(), stats.holm(p).tolist(), n.tolist(), visible.tolist())
+    names = "p_permutation", "p_holm", "n_contexts", "visible"
     return [{"a": a, "b": b, **row, **dict(zip(names, test))} for (a, b), row, test in zip(pairs, found, tests)]
 
 
@@ -88,6 +100,24 @@ def _permuted(d, seen, seed):
         hits += (np.abs(signs @ d[:, many]) >= least[many]).sum(axis=0)
     p[many] = (1 + hits) / (1 + PERMUTATIONS)
     return p
+
+
+def baselines(pairs):
+    """What knows nothing of a reply's sense: its words, and the share of them that stand in its context."""
+    words = [re.findall(r"\w+", text.lower()) for text in pairs["response"]]
+    known = [set(re.findall(r"\w+", " ".join(turns).lower())) for turns in pairs["context"]]
+    echo = [np.mean([word in there for word in own]) if own else np.nan for own, there in zip(words, known)]
+    return {"length": metrics.length(pairs["response"]), "echo": echo}
+
+
+def show(summary):
+    """Print comparisons, beside the differences in length and echo."""
+    rows = [{"measure": "score"} | row for row in summary["comparisons"]] + summary.get("baselines", [])
+    note = "Difference a - b on the contexts of both; permutation test by context (which needs six), after Holm. "
+    note += "Length: words; echo: share of words that the context has. Visible: the difference that so many contexts "
+    note += "can show (power 80 %)."
+    columns = ["a", "b", "measure", "difference", "p_permutation", "p_holm", "n_contexts", "visible"]
+    report.show(pd.DataFrame(rows), "Comparisons", note, columns)
 
 
 def rank(systems, comparisons):

@@ -1,7 +1,9 @@
-"""What does a score read? Contexts exchanged, and the parts of a score's variance."""
+"""What does a score read, and what fools it? Contexts exchanged, parts of its variance, good replies preferred."""
 
 import numpy as np
 import pandas as pd
+
+from dre.audit.kinds import KINDS
 
 SHARES = ("response", "context", "interaction")
 
@@ -24,10 +26,11 @@ def exchange(pairs, swaps, seed=0):
     return pairs.iloc[row].assign(pair_id=ids, context=shown, row=row).reset_index(drop=True)
 
 
-def falls(before, after):
-    """Return 1 where a score falls, 0 where it rises, 0.5 where it stays up to rounding (1e-5 of its sd over rows)."""
+def falls(before, after, sd=None):
+    """Return 1 where a score falls, 0 where it rises, 0.5 where it stays up to rounding: 1e-5 of its sd over rows."""
     fall = np.asarray(before, float) - np.asarray(after, float)
-    return np.where(np.abs(fall) <= 1e-5 * np.asarray(before, float).std(axis=0), 0.5, fall > 0)
+    sd = np.asarray(before, float).std(axis=0) if sd is None else sd
+    return np.where(np.abs(fall) <= 1e-5 * sd, 0.5, fall > 0)
 
 
 def shares(matrix, weights=None):
@@ -52,3 +55,35 @@ def shares(matrix, weights=None):
     parts[parts < 1e-12 * total[:, None]] = 0  # nothing but rounding
     varies = total > 1e-12 * np.maximum(n**2 * (x**2).mean(), np.finfo(float).tiny)
     return np.where(varies[:, None], parts / np.where(varies, total, 1)[:, None], np.nan)
+
+
+def preferred(cases, scores):
+    """Return by kind how often the right pair is preferred: one row for each of `dre.audit.kinds.KINDS` among cases.
+
+    ``cases`` as `dre.audit.kinds.tables` makes them; ``scores``: a Series by pair id, in any unit, higher is better,
+    NaN where there is none. Columns ``kind, what, source, use, n`` (cases with both scores) and ``share`` (percent,
+    ties by half) with its interval (95 %, Wilson 1927, which is one also where all are right); NaN where ``n`` is 0.
+    """
+    right, other = (cases[side].map(scores).to_numpy(float) for side in ("right", "other"))
+    spread = np.nan_to_num(scores.std())
+    rows = []
+    for kind, about in KINDS.items():
+        of = (cases["kind"] == kind).to_numpy()
+        if of.any():
+            seen = of & ~np.isnan(right) & ~np.isnan(other)
+            won = falls(right[seen], other[seen], spread)
+            row = {"kind": kind, "what": about.what, "source": cases.loc[of, "source"].iloc[0]}
+            row |= {"use": ", ".join(about.use) or "report", "expected": 50 if about.equal else 100}
+            rows.append(row | {"n": int(seen.sum())} | wilson(won))
+    return pd.DataFrame(rows)
+
+
+def wilson(won):
+    """Return ``share`` of what was won (1, 0, or 0.5 for a tie) with its interval, all in percent; NaN of nothing."""
+    n, z = len(won), 1.96
+    if not n:
+        return dict.fromkeys(("share", "share_low", "share_high"), np.nan)
+    p = won.mean()
+    middle, half = p + z**2 / (2 * n), z * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+    low, high = ((middle + side * half) / (1 + z**2 / n) for side in (-1, 1))
+    return {"share": 100 * p, "share_low": 100 * low, "share_high": 100 * high}

@@ -1,0 +1,76 @@
+"""What became worse is said with exit status 3, on the contexts of both; a fine check is never one that cannot fail."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dre
+from dre import cli
+from dre.errors import DreError
+
+
+def table(scores, system="bot", **columns):
+    contexts = [f"c{i}" for i in range(len(scores))]
+    return pd.DataFrame({"system": system, "context_id": contexts, "score": scores} | columns)
+
+
+OLD = np.random.default_rng(0).normal(3, 1, 40).round(2)
+NOISE = np.random.default_rng(1).normal(0, 0.1, 40).round(2)
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    length = {"length": np.arange(40), "echo": 0.5}
+    table(OLD, **length).to_csv("old.csv", index=False)
+    table(OLD + NOISE - 0.5, **length | {"length": np.arange(40) + 2}).sample(frac=1).to_csv("worse.csv", index=False)
+    table(OLD + NOISE + 0.5).to_json("better.jsonl", orient="records", lines=True)
+    table(np.where(np.arange(40) < 4, np.nan, OLD)).to_csv("holes.csv", index=False)
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "said"),
+    [
+        ("worse.csv old.csv --fail-if worse", 3, "bot (new) is worse than bot (old): its score differs by −0.5"),
+        ("worse.csv old.csv", 0, ""),
+        ("better.jsonl old.csv --fail-if worse", 0, ""),
+        ("holes.csv old.csv --fail-if worse --max-missing 5%", 3, "10.0% of the new pairs have no score, more than 5.0%"),
+        ("holes.csv old.csv --max-missing 0.1", 0, ""),
+    ],
+)
+def test_a_system_that_became_worse_fails(line, status, said, files, capsys):
+    assert cli.main(["compare", *line.split()]) == status
+    printed = capsys.readouterr()
+    assert said in printed.err and bool(said) == bool(printed.err)
+    assert ("| length | 2.0000 [2.0000, 2.0000] |" in printed.out) == line.startswith("worse")
+
+
+def test_in_pytest_a_person_can_read_why(files):
+    dre.assert_not_worse("better.jsonl", table(OLD))
+    difference = (NOISE - 0.5).std(ddof=1) * 2.8 / np.sqrt(40)
+    with pytest.raises(AssertionError, match=f"40 shared contexts.*with so many a difference of {difference:.3f} can be seen"):
+        dre.assert_not_worse(table(OLD + NOISE - 0.5, system="v2"), table(OLD, system="v1"))
+
+
+@pytest.mark.parametrize(
+    ("new", "said"),
+    [
+        (table(OLD[:4]), "4 contexts are in both, on which no test can fail at 0.05: score 6 or more"),
+        (table(OLD).assign(context_id="other"), "share no context"),
+        (pd.concat([table(OLD, "a"), table(OLD, "b")]), "share no system"),
+        (table(OLD).drop(columns="score"), "expected score, and context_id"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(new, said):
+    with pytest.raises(DreError, match=said):
+        dre.assert_not_worse(new, table(OLD))
+
+
+def test_scores_of_two_makers_are_not_compared(files, capsys):
+    for name, judge in (("worse.csv", "a"), ("old.csv", "b")):
+        summary = {"signature": f"dre:judge|judge:openai:{judge}|data:{judge}|version:{judge}"}
+        open(f"{name}.summary.json", "w").write(json.dumps(summary))
+    assert cli.main(["compare", "worse.csv", "old.csv"]) == 2
+    assert "made with judge openai:a and openai:b: scores of two makers" in capsys.readouterr().err
