@@ -81,37 +81,38 @@ def compare(a, b, human, contexts, n=1000, permutations=10_000, seed=0):
     """
     both, human, contexts = _aligned({"a": a, "b": b}, human, contexts)
     seen = both.notna().all(axis=1).to_numpy() & ~np.isnan(human)
+    gain = gains(both["a"], both["b"], pd.Series(human), contexts, n, seed)
     a, b, human, contexts = both.loc[seen, "a"], both.loc[seen, "b"], human[seen], contexts[seen]
-    r = draws(both[seen], human, contexts, n=n, seed=seed)
-    gain = r[:, : a.shape[1]] - r[:, a.shape[1] :]
     swap = partial(_permuted, a, b, human, contexts, seed)
     p = np.nan if np.isnan(gain[0]).any() else swap(permutations)
     found = interval(gain, seed=[seed, 1])
     return {"difference": found.pop("mean"), **found, "p": p, "n": int(seen.sum()), "swap": swap}
 
 
-def pooled(sets, n=1000, seed=0):
-    """How much better does the first of two scores correlate (Spearman) with people, on average over many such pairs?
+def gains(a, b, human, contexts, n=1000, seed=0):
+    """Spearman correlation of a with people less that of b, by training seed: (1 + n, seeds), as `draws`.
 
-    ``sets``: for each rated set ``(human, contexts, pairs)``, where ``pairs`` are ``(a, b)`` as in `compare`, one for
-    each judge, say; every pair counts alike. Resampled: the contexts of a set, once for all its pairs, and the seeds,
-    once for all sets; so the pairs' dependence is in the interval. A row counts for the pairs that score it.
-
-    Returns a dict: ``difference`` (mean over pairs and seeds), ``low, high`` (95 %), ``sd`` over seeds, ``pairs``, and
-    ``positive``, how many of them are above zero.
+    Contexts are drawn among all rows, before those that lack a score are left out: by one ``seed`` all pairs of scores
+    of a set are seen in the same resamples.
     """
-    gains = []
-    for i, (human, contexts, pairs) in enumerate(sets):
-        code, drawn = _resamples(contexts, n, [seed, i])
-        for a, b in pairs:
-            both, people, _ = _aligned({"a": a, "b": b}, human, contexts)
-            seen = both.notna().all(axis=1).to_numpy() & ~np.isnan(people)
-            r = _correlations(both[seen], people[seen], code[seen], drawn)
-            k = both["a"].shape[1]
-            gains.append(r[:, :k] - r[:, k:])
-    found = interval(np.mean(np.broadcast_arrays(*gains), axis=0), seed=[seed, 1])
-    positive = sum(bool(gain[0].mean() > 0) for gain in gains)
-    return {"difference": found.pop("mean"), **found, "pairs": len(gains), "positive": positive}
+    both, human, contexts = _aligned({"a": a, "b": b}, human, contexts)
+    seen, (code, drawn) = both.notna().all(axis=1).to_numpy() & ~np.isnan(human), _resamples(contexts, n, seed)
+    r = _correlations(both[seen], human[seen], code[seen], drawn)
+    k = both["a"].shape[1]
+    return r[:, :k] - r[:, k:]
+
+
+def pooled(of_pairs, seed=0):
+    """Pool differences: their mean over several (set, judge) pairs, say, every pair counting alike.
+
+    ``of_pairs``: what `gains` returned, with one seed for all pairs of a set and another for each set; so what pairs
+    share is in the interval. Training seeds are drawn once for all of them.
+
+    Returns a dict: ``difference, low, high`` (95 %), ``sd`` over seeds, ``pairs``, and ``positive`` ones among them.
+    """
+    found = interval(np.mean(np.broadcast_arrays(*of_pairs), axis=0), seed=[seed, 1])
+    positive = sum(bool(gain[0].mean() > 0) for gain in of_pairs)
+    return {"difference": found.pop("mean"), **found, "pairs": len(of_pairs), "positive": positive}
 
 
 def mean(values, contexts, n=1000, seed=0):

@@ -91,22 +91,24 @@ def test_compare_is_a_paired_test_that_swaps_whole_contexts():
 
 
 def test_a_pooled_difference_draws_contexts_once_a_set_and_seeds_once():
-    (scores, human, contexts), (others, people, elsewhere) = made(60, 8, 1), made(48, 6, 2)
-    slm, llm, llm2 = scores["slm"], scores["llm"], scores["llm"].where(contexts != "context 3")  # a context less
-    sets = [(human, contexts, [(slm, llm), (slm, llm2)]), (people, elsewhere, [(others["slm"], others["llm"])])]
-    found = stats.pooled(sets, n=200, seed=4)
-    gains = []  # (1 + n, seeds), one pair after the other
-    for i, (y, groups, pairs) in enumerate(sets):
-        times = stats.context_weights(groups, 200, [4, i]).astype(int)
-        for a, b in pairs:
-            rows = [np.repeat(np.arange(len(y)), t) for t in times]
-            rows = [drawn[b[drawn].notna().to_numpy()] for drawn in rows]
-            r = [[spearmanr(x[k], y[k]).statistic for x in (*(a[s] for s in range(3)), b)] for k in rows]
-            gains.append(np.array(r)[:, :3] - np.array(r)[:, 3:])
-    low, high = stats.interval(np.mean(gains, axis=0), "x", [4, 1])["x_low"], stats.interval(np.mean(gains, axis=0), "x", [4, 1])["x_high"]
-    assert [found[x] for x in ("difference", "low", "high")] == pytest.approx([np.mean([g[0] for g in gains]), low, high])
-    assert (found["pairs"], found["positive"]) == (3, sum(g[0].mean() > 0 for g in gains))
-    both_ways = stats.pooled([(human, contexts, [(slm, llm), (llm, slm)])], n=50)
+    scores, human, contexts = made(60, 8, 1)
+    others, people, elsewhere = made(48, 6, 2)
+    slm, llm = scores["slm"], scores["llm"]
+    lacking = llm.where(contexts != "context 3")  # one judge did not see a context
+    pairs = [(slm, llm, human, contexts, 4), (slm, lacking, human, contexts, 4)]
+    pairs.append((others["slm"], others["llm"], people, elsewhere, 5))
+    found = stats.pooled([stats.gains(*pair[:4], n=200, seed=pair[4]) for pair in pairs], seed=7)
+    expected = []
+    for a, b, y, groups, seed in pairs:
+        drawn = [np.repeat(y.index, t) for t in stats.context_weights(groups, 200, seed).astype(int)]
+        drawn = [rows[b[rows].notna().to_numpy()] for rows in drawn]
+        r = [[spearmanr(x[rows], y[rows]).statistic for x in (*(a[k] for k in a), b)] for rows in drawn]
+        expected.append(np.array(r)[:, :3] - np.array(r)[:, 3:])
+    point = stats.interval(np.mean(expected, axis=0), "difference", [7, 1])
+    ends = {"low": point["difference_low"], "high": point["difference_high"], "sd": point["difference_sd"]}
+    positive = sum(one[0].mean() > 0 for one in expected)
+    assert found == pytest.approx({"difference": point["difference"], **ends, "pairs": 3, "positive": positive})
+    both_ways = stats.pooled([stats.gains(*two, human, contexts, n=50) for two in ((slm, llm), (llm, slm))])
     assert [both_ways[x] for x in ("difference", "low", "high")] == pytest.approx([0, 0, 0])
 
 
