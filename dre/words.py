@@ -3,7 +3,7 @@
 Two comments that no reader sees enclose it; a notebook's own names stand alone, those of others after its number::
 
     correlates at <!--slm-->0.19 / 0.21 / −0.12<!--/-->, and is right in <!--03.right-->87.8<!--/--> % of cases
-    <!--docs/verdicts.md-->the text of this file<!--/-->
+    <!--docs/verdicts.md-->the text of this file, or the rows of a CSV<!--/-->
 
 All other comments are left as they are.
 """
@@ -11,11 +11,15 @@ All other comments are left as they are.
 import ast
 import json
 import re
+from pathlib import Path
 
+import pandas as pd
+
+from dre import verdicts
 from dre.errors import DreError
 from dre.headless import code_cells, source
 from dre.profile import COMMITTED
-from dre.report import replace
+from dre.report import PARTS, Table, replace
 
 SAYS = re.compile(r"book\.say\(")
 MARK = re.compile(r"<!--([\w./]+)-->")
@@ -65,15 +69,27 @@ def fill(root, write=True, words=None):
     return changed
 
 
+def _of_file(root, name, place):
+    """Return what a file is shown as: its text, the rows of a CSV, or the verdicts on its claims (README: the main)."""
+    if name == verdicts.CLAIMS:
+        return verdicts.markdown(root, main=place.name == "README.md")
+    if name.endswith(".csv"):
+        table = pd.read_csv(root / name)
+        own = [column for column in table if not column.endswith(PARTS)]
+        return Table(table, Path(name).stem, name, rows=len(table), columns=own).markdown().partition("\n\n")[2]
+    return re.sub("<!--.*?-->", "", (root / name).read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
 def _filled(text, path, root, words):
     """Return the text of a file or cell with its places filled; an unknown name or half a place is a DreError."""
     own = path.name[:2]
 
     def shown(place):
         name = place[1]
+        if (root / name).is_file() and not any(words.values()):
+            return place[0]  # `check`, before a run: what stands there is of the last one
         if (root / name).is_file():
-            inner = re.sub("<!--.*?-->", "", (root / name).read_text(encoding="utf-8"), flags=re.DOTALL)
-            return f"<!--{name}-->\n\n{inner.strip()}\n\n<!--/-->"
+            return f"<!--{name}-->\n\n{_of_file(root, name, path).strip()}\n\n<!--/-->"
         if (full := name if "." in name else f"{own}.{name}") not in words:
             raise DreError(f"{path.name}: <!--{name}--> is no file, and no cell says it: book.say(..., {name}=...)")
         return f"<!--{name}-->{words[full]}<!--/-->"
