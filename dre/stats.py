@@ -81,7 +81,7 @@ def compare(a, b, human, contexts, n=1000, permutations=10_000, seed=0):
     """
     both, human, contexts = _aligned({"a": a, "b": b}, human, contexts)
     seen = both.notna().all(axis=1).to_numpy() & ~np.isnan(human)
-    gain = gains(both["a"], both["b"], pd.Series(human), contexts, n, seed)
+    gain = gains(both["a"], both["b"], human, contexts, n, seed)
     a, b, human, contexts = both.loc[seen, "a"], both.loc[seen, "b"], human[seen], contexts[seen]
     swap = partial(_permuted, a, b, human, contexts, seed)
     p = np.nan if np.isnan(gain[0]).any() else swap(permutations)

@@ -77,7 +77,7 @@ def _judged(claim, root):
 
     def verdict(effect):
         ends = number(effect, "_low"), number(effect, "_high")
-        return word(*ends, number(claim["none"]), number(claim["size"]), -1 if claim["side"] == "-" else 1)
+        return word(*ends, number(claim["none"]), number(claim["size"]), {"+": 1, "-": -1}[claim["side"]])
 
     made, met = {"verdict": "not testable", "given": ""}, not claim["premise"]
     if claim["least"]:  # a premise without a number is one that nothing here meets

@@ -86,7 +86,7 @@ def _filled(text, path, root, words):
 
     def shown(place):
         name = place[1]
-        if (root / name).is_file() and not any(words.values()):
+        if "/" in name and not any(words.values()):
             return place[0]  # `check`, before a run: what stands there is of the last one
         if (root / name).is_file():
             return f"<!--{name}-->\n\n{_of_file(root, name, path).strip()}\n\n<!--/-->"

@@ -60,8 +60,10 @@ def load(public):
         rated, said = ratings.rated(name), others.scores(name)
         for recipe, of_set in slms.items():
             scored[recipe][name] = [slm.score(rated) for slm in of_set[name]]
-        table = rated[["pair_id", "context_id", "human"]].join(shown, on="pair_id").rename(
-            columns={"s_d": "shown_d", "s_p": "shown_p"}
+        table = (
+            rated[["pair_id", "context_id", "human"]]
+            .join(shown, on="pair_id")
+            .rename(columns={"s_d": "shown_d", "s_p": "shown_p"})
         )
         first = scored[public.recipes[-1]][name][0]
         table = table.assign(own_d=first["s_d"], own_p=first["s_p"])
@@ -155,7 +157,9 @@ def predicted(pairs, scored, recipe, by_pair):
         for kind, fuse in (("Ex-DRE", fusion.ex_dre), ("SLIDE", slide)):
             own = np.column_stack([fuse(slm["s_d"], slm["s_p"], llm) for slm in slms])
             base, share = pd.Series(llm), by_pair[name, judge]
-            real = stats.compare(pd.DataFrame(own), base, pd.Series(human), pd.Series(contexts.to_numpy()), permutations=1)
+            real = stats.compare(
+                pd.DataFrame(own), base, pd.Series(human), pd.Series(contexts.to_numpy()), permutations=1
+            )
             expected = []
             for k, slm in enumerate(slms):
                 level = slm["score_slm"].corr(table["human"], method="spearman")
@@ -165,7 +169,9 @@ def predicted(pairs, scored, recipe, by_pair):
                 expected.append(r[1:] - r[0])
             row = {"slm": recipe, "fusion": kind, "set": ratings.RATED[name], "judge": judge, "judges": strength(judge)}
             row |= {"shared": share, "predicted": np.mean(expected), "predicted_sd": np.std(np.mean(expected, axis=0))}
-            found.append(row | {"measured": real["difference"], "measured_low": real["low"], "measured_high": real["high"]})
+            found.append(
+                row | {"measured": real["difference"], "measured_low": real["low"], "measured_high": real["high"]}
+            )
     return found
 
 
