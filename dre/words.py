@@ -51,16 +51,16 @@ def fill(root, write=True, words=None):
 
     With `write` False none is changed. `words`: by full name, by default what is `said`.
     """
-    words, changed = said(root) if words is None else words, []
+    files, words, changed = words is None, said(root) if words is None else words, []
     # docs first: README and a notebook include one of them
     for path in (*sorted(root.glob("docs/*.md")), *root.glob("README.md"), *sorted(root.glob("notebooks/*.ipynb"))):
         text = after = path.read_text(encoding="utf-8")
         if path.suffix == ".md":
-            after = _filled(text, path, root, words)
+            after = _filled(text, path, root, words, files)
         elif MARK.search(text):
             book = json.loads(text)
             for cell in (cell for cell in book["cells"] if cell["cell_type"] == "markdown"):
-                cell["source"] = _filled("".join(cell["source"]), path, root, words).splitlines(keepends=True)
+                cell["source"] = _filled("".join(cell["source"]), path, root, words, files).splitlines(keepends=True)
             after = json.dumps(book, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
         if after != text:
             changed.append(path)
@@ -80,14 +80,17 @@ def _of_file(root, name, place):
     return re.sub("<!--.*?-->", "", (root / name).read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
-def _filled(text, path, root, words):
-    """Return the text of a file or cell with its places filled; an unknown name or half a place is a DreError."""
+def _filled(text, path, root, words, files):
+    """Return the text of a file or cell with its places filled; an unknown name or half a place is a DreError.
+
+    Without `files`, before a run, what stands for a file of results stays as it is.
+    """
     own = path.name[:2]
 
     def shown(place):
         name = place[1]
-        if "/" in name and not any(words.values()):
-            return place[0]  # `check`, before a run: what stands there is of the last one
+        if name.endswith(".csv") and not files:
+            return place[0]
         if (root / name).is_file():
             return f"<!--{name}-->\n\n{_of_file(root, name, path).strip()}\n\n<!--/-->"
         if (full := name if "." in name else f"{own}.{name}") not in words:
