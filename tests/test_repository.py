@@ -141,7 +141,7 @@ def test_every_number_in_words_is_that_of_its_table_and_is_shown():
             if "words" in cell["metadata"].get("tags", ()):
                 exec(source(cell), {"book": SimpleNamespace(say=say)})
     assert said == words.said(HERE) and words.fill(HERE, write=False) == [], "run make paper PROFILE=public"
-    shown += "".join((HERE / name).read_text(encoding="utf-8") for name in ("README.md", "docs/verdicts.md"))
+    shown += "".join(path.read_text(encoding="utf-8") for path in (HERE / "README.md", *HERE.glob("docs/*.md")))
     assert [name for name in said if f"<!--{name}-->" not in shown] == []
 
 
