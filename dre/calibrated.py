@@ -16,12 +16,11 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 from pydantic import Field, TypeAdapter
-from scipy.stats import norm, rankdata
 
 from dre import readers
 from dre.errors import DreError
 from dre.report import check_output, own_output, replace, show
-from dre.stats import LEVEL, correlate, draws
+from dre.stats import LEVEL, correlate, draws, normal_scores
 
 GRID = np.linspace(0, 1, 101)
 KNOTS = 101
@@ -44,9 +43,11 @@ class Scale:
     @classmethod
     def fit(cls, scores):
         """Learn the map: a score goes to the normal quantile of the share of ``scores`` below it (ties by half)."""
+        from scipy.special import ndtri  # half a second of imports
+
         scores = np.asarray(scores, float)
         at, counts = np.unique(scores[~np.isnan(scores)], return_counts=True)
-        z = norm.ppf((counts.cumsum() - counts / 2) / counts.sum())
+        z = ndtri((counts.cumsum() - counts / 2) / counts.sum())
         if len(z) > KNOTS:  # evenly in z, so that the tails are kept as well as the middle
             kept = np.unique(np.searchsorted(z, np.linspace(z[0], z[-1], KNOTS)))
             at, z = at[kept], z[kept]
@@ -174,14 +175,14 @@ def _evidence(rated, scores, human):
     if not same or made["dre"] not in ("ex_dre", "slide", "calibrated"):
         what = f"by method {made['dre']} from data {made['data']}"
         raise DreError(f"{scores} was made {what}: expected ex_dre, slide or calibrated, from {rated} as it is now")
-    ratings = {line: _rating(record, human, f"{rated}:{line}") for line, record in readers.records(rated, data)}
+    ratings = {line: rating(record, human, f"{rated}:{line}") for line, record in readers.records(rated, data)}
     table = table[parts].assign(human=pd.to_numeric(lines.map(ratings))).dropna().reset_index(drop=True)
     if len(table) < 3:
         raise DreError(f"{rated}: {len(table)} pairs have both scores and a rating {human!r} (--human): expected 3")
     return {part: made[part] for part in MADE_WITH}, table
 
 
-def _rating(record, human, where):
+def rating(record, human, where):
     """The mean rating of a record, None if nobody rated it."""
     value = record.get(human) if isinstance(record, dict) else None
     try:
@@ -195,8 +196,7 @@ def _rating(record, human, where):
 
 def _gains(table, resamples, seed):
     """Correlation with people of every weight less that of the better part, as normal scores: (resamples, weights)."""
-    ranks = rankdata(table[["score_slm", "score_llm", "human"]].to_numpy(float), axis=0)
-    slm, llm, human = norm.ppf((ranks - 0.5) / len(table)).T
+    slm, llm, human = normal_scores(table[["score_slm", "score_llm", "human"]].to_numpy(float)).T
     mixed = slm[:, None] * GRID + llm[:, None] * (1 - GRID)
     r = draws(mixed, human, table["context_id"], "pearson", resamples, seed)[1:]
     r = np.nan_to_num(r)  # where parts cancel out, or a resample holds one rating only, nothing correlates

@@ -19,6 +19,9 @@ ROOMS = {  # word -> (module whose add(subparsers) defines it, help)
     "audit": ("dre.audit.cli", "how often a judge, a metric or an SLM prefers a good reply to one made to fool it"),
     "calibrate": ("dre.calibrated", "learn a fusion's weight from one's own ratings"),
 }
+#: what the core does without -> the extra that has it
+EXTRAS = dict.fromkeys(("torch", "transformers", "sentence_transformers", "sklearn", "huggingface_hub"), "slm")
+EXTRAS |= dict.fromkeys(("matplotlib", "seaborn"), "notebooks")
 
 
 class Parser(argparse.ArgumentParser):
@@ -55,6 +58,13 @@ def main(argv=None):
         return 0
     except DreError as error:
         print(f"error: {error}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name not in EXTRAS:
+            raise
+        extra = f"[{EXTRAS[name]}]"
+        print(f"error: this needs {name}: pip install 'dre{extra}', in a clone '.{extra}'", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted: what was finished is kept; run the same command again to go on", file=sys.stderr)

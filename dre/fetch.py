@@ -13,6 +13,8 @@ from platformdirs import user_cache_dir
 from dre.errors import DreError
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+#: whose data/ and profiles/ are read
+PROJECT = REPOSITORY if (REPOSITORY / "data" / "mini").is_dir() else Path(__file__).parent
 REGISTRY = Path(__file__).with_name("sources.yaml")
 RAW = "https://raw.githubusercontent.com/"
 
@@ -89,10 +91,10 @@ def read_lines(path):
 
 
 def repository_file(*parts):
-    """Return the path of a data file of this repository, which an installation without a clone lacks."""
-    path = REPOSITORY.joinpath("data", *parts)
+    """Return the path of a data file of this repository, or of the package that was built from it."""
+    path = PROJECT.joinpath("data", *parts)
     if not path.is_file():
-        raise DreError(f"{path} is not there: run from a clone of the repository (pip install -e .)")
+        raise DreError(f"{path} is not there: install the package again")
     return path
 
 

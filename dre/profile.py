@@ -8,6 +8,7 @@ import yaml
 from pydantic import BaseModel, Field, PositiveInt, StrictInt, StrictStr, ValidationError, model_validator
 
 from dre.errors import DreError
+from dre.fetch import PROJECT
 
 COMMITTED = "public"  # the profile whose outputs the committed notebooks carry, and whose numbers stand in words
 Split = tuple[StrictStr, StrictStr]  # name and split, as `dre.dialogues.load` takes them
@@ -66,7 +67,7 @@ class Profile(BaseModel, extra="forbid", frozen=True):
 
 def root():
     """Return the folder of the project, the one with ``profiles/``: ``DRE_ROOT``, or where this package lies."""
-    folder = Path(os.environ.get("DRE_ROOT") or Path(__file__).parents[1])
+    folder = Path(os.environ.get("DRE_ROOT") or PROJECT)
     if not (folder / "profiles").is_dir():
         raise DreError(f"no profiles/ in {folder}: clone the whole project, and set DRE_ROOT to the clone")
     return folder

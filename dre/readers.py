@@ -113,6 +113,24 @@ def _csv(text):
             yield start, dict(zip(names, cells)) if len(cells) == len(names) else cells
 
 
+def scores(given, ids, others=()):
+    """Return ``id`` (the first of ``ids`` there is), ``system`` and the numbers ``score`` and ``others`` of a file.
+
+    Or of a table; ``score`` may be called ``score_llm``, ``others`` may be absent. DreError if there are no such.
+    """
+    table = given if isinstance(given, pd.DataFrame) else pd.DataFrame([record for _, record in records(given)])
+    id, score = (next((name for name in names if name in table), None) for names in (ids, ("score", "score_llm")))
+    try:
+        found = {"score": table[score]} | {name: table[name] for name in others if name in table}
+        found = {name: pd.to_numeric(column.replace("", None)).astype(float) for name, column in found.items()}
+        found |= {"id": table[id].astype(str), "system": table["system"].fillna("") if "system" in table else ""}
+    except (KeyError, ValueError, TypeError) as error:
+        name = "the table" if given is table else given
+        what = f"expected score, a number or nothing, and {' or '.join(ids)}"
+        raise DreError(f"{name}: found columns {', '.join(map(str, table))} ({error}): {what}") from None
+    return pd.DataFrame(found)
+
+
 def pairs(records, fields=None, needs=("context", "response"), whole=False):
     """Return (pairs, bad) of what `records` yields; ``fields`` says which of `FIELDS` has which other name there.
 

@@ -11,9 +11,9 @@ import json
 from pathlib import Path
 
 from dre.errors import DreError
-from dre.fetch import REPOSITORY
+from dre.fetch import PROJECT
 
-FOLDER, FILE = REPOSITORY / "data" / "recorded", "hashes.json.gz"
+FOLDER, FILE = PROJECT / "data" / "recorded", "hashes.json.gz"
 
 
 def folder(name):

@@ -10,10 +10,10 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
 
 from dre.errors import DreError
 
+POWER = 1.96 + 0.84  # standard errors that a difference must measure to be seen: test at 5 %, power 80 %
 LEVEL = 0.05  # two-sided: intervals of 95 %, adjusted p-values below it count as shown
 BLOCK = 256  # resamples handled at once, so that the work stays in the cache
 SWAPS = (100_000, 1_000_000, 2_000_000)  # of contexts: where `decide` goes on, so many, one after the other
@@ -213,6 +213,14 @@ def decide(tests):
     return tests.assign(answer=np.select(answers, ["undecided", "better", "worse", ""], "no clear difference"))
 
 
+def normal_scores(x):
+    """Return the midranks of each column of x as standard normal scores."""
+    from scipy.special import ndtri  # these two take more than a second to import
+    from scipy.stats import rankdata
+
+    return ndtri((rankdata(x, axis=0) - 0.5) / len(x))
+
+
 def _resamples(contexts, n, seed):
     """The number of each row's context, and how often each context is in the data and in each resample (1 + n, G).
 
@@ -270,6 +278,8 @@ def _ratio(covariance, variances, least):
 
 def _permuted(a, b, human, contexts, seed, permutations):
     """Two-sided p of the difference when a and b are swapped in whole contexts; midranks are not ranked again."""
+    from scipy.stats import rankdata
+
     code, names = pd.factorize(contexts)
     y, one, other = ((v - v.mean(axis=0)) / v.std(axis=0) for v in (rankdata(v, axis=0) for v in (human, a, b)))
     one, other, draw = *np.broadcast_arrays(one, other), np.random.default_rng(seed)

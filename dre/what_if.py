@@ -19,22 +19,22 @@ def as_good_as(level, human, rows, seed=0, judge=None, shared=0.0):
     A row's place is that of a z(human) + sqrt(1 - a^2) e, e = shared z(judge's error) + sqrt(1 - shared^2) noise, where
     z are normal scores, the judge's error is what z(human) leaves of z(judge), and a is found by bisection.
     """
-    from scipy.stats import spearmanr
+    from scipy.stats import rankdata
 
-    z, e = _normal(human), np.random.default_rng(seed).standard_normal(len(human))
+    z, e = stats.normal_scores(human), np.random.default_rng(seed).standard_normal(len(human))
     if shared:
-        error = _normal(judge)
+        error = stats.normal_scores(judge)
         error = error - np.corrcoef(error, z)[0, 1] * z
-        e = shared * error / error.std() + np.sqrt(1 - shared**2) * e
+        e = shared * error / max(error.std(), 1e-12) + np.sqrt(1 - shared**2) * e
     rows = np.asarray(rows, float)
     score = fusion.s_c(*rows.T)
     order = np.argsort(score, kind="stable")
-    rows, score = rows[order], score[order]
+    rows, score, people = rows[order], rankdata(score[order]), rankdata(human)
     low, high = -1.0, 1.0
     for _ in range(40):
         a = (low + high) / 2
         place = np.argsort(np.argsort(a * z + np.sqrt(1 - a**2) * e, kind="stable"))
-        low, high = (a, high) if spearmanr(score[place], human).statistic < level else (low, a)
+        low, high = (a, high) if np.corrcoef(score[place], people)[0, 1] < level else (low, a)
     return rows[place]
 
 
@@ -55,16 +55,14 @@ def gains(judge, human, contexts, rows, shared=0.0, levels=LEVELS, fuse=fusion.e
 def break_even(judge, human, contexts, rows, shared=0.0, fuse=fusion.ex_dre, n=1000, seed=0):
     """Return the least level from which on the fusion gains, with its interval: ``level, level_low, level_high``.
 
-    As `gains`; infinite where nothing up to 0.9 is enough, 0 where anything is.
+    As `gains`; 1 where nothing up to 0.9 is enough, 0 where anything is.
     """
-    gain = np.maximum.accumulate(gains(judge, human, contexts, rows, shared, LEVELS, fuse, n, seed), axis=1)
-    found = [np.interp(0, one, LEVELS, left=0, right=np.inf) for one in gain]
+    return crossing(gains(judge, human, contexts, rows, shared, LEVELS, fuse, n, seed))
+
+
+def crossing(gain):
+    """Return what `break_even` does, of what `gains` returned at `LEVELS`, or of a mean of such arrays."""
+    rising = np.maximum.accumulate(gain, axis=1)
+    found = [np.interp(0, one, LEVELS, left=0, right=1) if one[0] == one[0] else np.nan for one in rising]
     low, high = np.quantile(found[1:], [stats.LEVEL / 2, 1 - stats.LEVEL / 2], method="inverted_cdf")
     return dict(zip(("level", "level_low", "level_high"), map(float, (found[0], low, high))))
-
-
-def _normal(x):
-    """Midranks as standard normal scores."""
-    from scipy.stats import norm, rankdata
-
-    return norm.ppf((rankdata(x) - 0.5) / len(x))

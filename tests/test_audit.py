@@ -1,5 +1,6 @@
 import json
 
+import judge_servers as servers
 import numpy as np
 import pandas as pd
 import pytest
@@ -132,3 +133,18 @@ def test_a_metric_of_ones_own_is_audited_on_ones_own_file_and_held_to_a_limit(tm
 )
 def test_a_wrong_word_costs_nothing_and_is_said_in_a_sentence(line, said, capsys):
     assert cli.main(["audit", *line.split()]) == 2 and said in capsys.readouterr().err
+
+
+def test_a_live_judge_is_estimated_first_asked_for_each_text_once_and_stops_at_its_budget(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    with servers.Server(lambda request: servers.openai('{"score": 2.5}')) as server:
+        line = ["audit", "--judge", "openai:m", "--base-url", server.url, "--price", "1,1", "--n", "2"]
+        line += ["--store", str(tmp_path / "s")]
+        assert cli.main([*line, "--max-usd", "0.003"]) == 1
+        said = capsys.readouterr()
+        assert not said.out and "stopped (budget); what was answered is stored" in said.err
+        assert cli.main([*line, "--json"]) == 0
+    said = capsys.readouterr()
+    pairs = kinds.tables(kinds.corpus(), 2)[1]
+    assert len(server.requests) == len(pairs) and "calls to make" in said.err
+    assert {row["share"] for row in json.loads(said.out)["kinds"]} == {50}

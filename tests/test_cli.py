@@ -46,6 +46,14 @@ def test_help_names_every_command_and_loads_nothing_heavy():
     assert "dre.cli" in loaded and not loaded & {"torch", "pandas", "transformers", "pooch"}
 
 
+def test_the_core_needs_no_torch_and_what_does_says_which_extra_has_it():
+    lines = ["import sys", "sys.modules['torch'] = None", "import dre.audit, dre.calibrated, dre.judges.judge"]
+    lines += ["import dre.score.api, dre.score.gate", "slow = {'sklearn', 'matplotlib', 'scipy.stats'} & set(sys.modules)"]
+    lines += ["from dre.cli import main", "assert not slow, slow", "sys.exit(main(['audit', '--method', 'cosine']))"]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and done.stderr == "error: this needs torch: pip install 'dre[slm]', in a clone '.[slm]'\n"
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [

@@ -1,6 +1,7 @@
 """What became worse is said with exit status 3, on the contexts of both; a fine check is never one that cannot fail."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -60,7 +61,7 @@ def test_in_pytest_a_person_can_read_why(files):
         (table(OLD[:4]), "4 contexts are in both, on which no test can fail at 0.05: score 6 or more"),
         (table(OLD).assign(context_id="other"), "share no context"),
         (pd.concat([table(OLD, "a"), table(OLD, "b")]), "share no system"),
-        (table(OLD).drop(columns="score"), "expected score, and context_id"),
+        (table(OLD).drop(columns="score"), "the table: found columns system, context_id .*: expected score, a number or nothing"),
     ],
 )
 def test_what_cannot_be_compared_is_said(new, said):
@@ -68,9 +69,15 @@ def test_what_cannot_be_compared_is_said(new, said):
         dre.assert_not_worse(new, table(OLD))
 
 
+def test_a_system_that_one_of_the_files_lacks_is_said(files, capsys):
+    pd.concat([table(OLD), table(OLD, "gone")]).to_csv("two.csv", index=False)
+    assert cli.main(["compare", "better.jsonl", "two.csv", "--fail-if", "worse"]) == 0
+    assert "only one of the files has them: gone" in capsys.readouterr().err
+
+
 def test_scores_of_two_makers_are_not_compared(files, capsys):
     for name, judge in (("worse.csv", "a"), ("old.csv", "b")):
         summary = {"signature": f"dre:judge|judge:openai:{judge}|data:{judge}|version:{judge}"}
-        open(f"{name}.summary.json", "w").write(json.dumps(summary))
+        Path(f"{name}.summary.json").write_text(json.dumps(summary))
     assert cli.main(["compare", "worse.csv", "old.csv"]) == 2
     assert "made with judge openai:a and openai:b: scores of two makers" in capsys.readouterr().err

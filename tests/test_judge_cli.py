@@ -220,6 +220,41 @@ def test_a_live_judge_stands_beside_the_recorded_ones_on_the_same_sample(work, c
     assert not trial.sample(sets[0], 15, seed=1).index.equals(trial.sample(sets[0], 15).index)
     assert "29 of 30 pairs" in out and "replies): 1.00" in out and "without a score: 3.3%" in out
     assert "dollars per 1,000 replies: 0.06" in out and "60 calls, $0.0036" in out
+    machine = [rows[~rows["system"].isin(["Original Ground Truth", "New Human Generated"])] for rows in samples]
+    expected = np.mean([rows["score"].corr(rows["human"], method="spearman") for rows in machine])
+    assert table["machine"][claude] == pytest.approx(expected, abs=1e-5)
+    inside = [rows[["score", "human"]] - rows.groupby("system")[["score", "human"]].transform("mean") for rows in samples]
+    expected = np.mean([rows["score"].corr(rows["human"], method="spearman") for rows in inside])
+    assert table["within"][claude] == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_judge_is_tried_on_ones_own_ratings(work, capsys):
+    rng = np.random.default_rng(0)
+    rated = [(c, system, rng.normal(system == "a")) for c in range(40) for system in "ab"]
+    rated = pd.DataFrame(rated, columns=["c", "system", "human"]).assign(response=lambda t: t["system"] + t.index.astype(str))
+    rated["context"] = [[f"turn {c}"] for c in rated["c"]]
+    rated.to_json("mine.jsonl", orient="records", lines=True)
+    score = (rated["human"].round(1) + 2.5 + rng.normal(0, 0.3, 80)).clip(0, 5)
+    replies = dict(zip(rated["response"], score))
+
+    def answer(request):
+        text = request.body["messages"][-1]["content"]
+        return servers.openai(json.dumps({"score": next(replies[r] for r in reversed(replies) if f"{r}\n" in f"{text}\n")}))
+
+    with Server(answer) as server:
+        options = ("compare", "--rated", "mine.jsonl", "--n", "80", "--repeats", "1")
+        assert dre_judge(*options, "--json", url=server.url) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert dre_judge(*options, "--sets", "fed-turn", url=server.url) == 2
+        rated.assign(human="good").to_json("mine.jsonl", orient="records", lines=True)
+        assert dre_judge(*options, url=server.url) == 2 and len(server.requests) == 80
+    assert "mine.jsonl:1: human is 'good': expected a number, a list" in capsys.readouterr().err
+    (row,) = found["agreement"]
+    assert row["spearman"] == pytest.approx(score.corr(rated["human"], method="spearman")) and "machine" not in row
+    gaps = score - score.groupby(rated["system"]).transform("mean")
+    sd = (gaps[rated["system"] == "a"].to_numpy() - gaps[rated["system"] == "b"].to_numpy()).std(ddof=1)
+    assert found["contexts"]["0.2"] == np.ceil((2.8 * sd / 0.2) ** 2) and found["tokens"] > 0
+    assert found["level_low"] <= found["level"] <= found["level_high"] and found["retest"] is None
 
 
 @needs_data

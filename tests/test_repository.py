@@ -238,11 +238,24 @@ def test_lock_environment_and_citation_fit_pyproject_and_the_lock_names_no_host_
     assert all(re.fullmatch(r"[\w.]+", version) for version in locked.values()) and "ray" not in locked
     python, _, conda = yaml.safe_load((HERE / "environment.yml").read_text())["dependencies"]
     assert SpecifierSet(PROJECT["requires-python"]).contains(python.removeprefix("python="))
-    assert conda == {"pip": ["-r requirements.lock", "-e ."]}
+    assert conda == {"pip": ["-r requirements.lock", "-e .[slm,judges,notebooks,paper]"]}
     citation = yaml.safe_load((HERE / "CITATION.cff").read_text())
     assert citation["version"] == PROJECT["version"] == __version__
     assert citation["license"] == PROJECT["license"] == "MIT"
     assert citation["repository-code"] == f"https://github.com/{SLUG}"
+
+
+def test_a_wheel_has_every_folder_of_the_package_and_what_a_clone_has_beside_it():
+    built = tomllib.loads((HERE / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folders = {path.parent.relative_to(HERE).as_posix().replace("/", ".") for path in HERE.glob("dre/**/*.py")}
+    assert {*built["packages"]} == folders | {"dre.data", "dre.profiles"}
+    found = [path for name, globs in built["package-data"].items() for each in globs for path in folder_of(name).glob(each)]
+    other = {path for path in tracked("dre", "profiles") if path.suffix != ".py"} | {*tracked("data/mini", "data/recorded")}
+    assert other <= {*found}
+
+
+def folder_of(name):
+    return HERE / name.replace(".", "/") if name == "dre" else HERE / name.removeprefix("dre.")
 
 
 def test_what_is_imported_is_declared_and_the_kernel_is_no_dependency_of_the_package():

@@ -127,7 +127,7 @@ def test_a_finished_run_is_shown_again_and_never_written_over(slm, given, tmp_pa
     assert output.stat().st_mtime_ns == before and capsys.readouterr().out == said
     assert dre("score", write(records(3), tmp_path / "b.jsonl"), *run[2:]) == 2
     assert re.search(r"o.csv is of another run \(data \w{12}, now \w{12}\): name .*--force$", capsys.readouterr().err)
-    monkeypatch.setattr(api, "native_bf16", lambda: True)
+    monkeypatch.setattr("dre.slm.model.native_bf16", lambda: True)
     assert dre(*run, "--bf16") == 2 and "(precision None, now bf16)" in capsys.readouterr().err
     for torn in ("[]", "{"):
         Path(f"{output}.summary.json").write_text(torn)
@@ -417,3 +417,28 @@ def test_scores_of_other_data_or_by_different_models_teach_nothing(sets, tmp_pat
     assert dre("calibrate", "--set", source, other, "-o", file) == 2
     assert "expected what dre score wrote, with the summary beside it" in capsys.readouterr().err
     assert dre("calibrate", "--set", source, scores, "-o", source) == 2
+
+
+def test_a_page_shows_the_worst_and_where_systems_and_judge_and_slm_disagree(slm, given, tmp_path):
+    """Eight contexts, two systems: the judge gives b's reply to context i the score i / 2, and a's always 4."""
+    rows = [(f"turn <{i}>?", name, f"{name} says {i} & more") for i in range(8) for name in "ab"]
+    rows = [{"context": [turn], "system": name, "response": text} for turn, name, text in rows]
+    write(rows, given)
+
+    def said(request):
+        text = request.body["messages"][-1]["content"]
+        name, i = re.findall(r"([ab]) says (\d)", text)[-1]
+        return servers.openai(json.dumps({"score": 4 if name == "a" else int(i) / 2}))
+
+    with servers.Server(said) as server:
+        asked = judge(server, tmp_path, "ex_dre")
+        run = ("score", given, "-o", tmp_path / "o.csv", "--slm", slm, *asked, "--report")
+        assert dre(*run, tmp_path / "page.html") == 0 == dre(*run, tmp_path / "again.html")
+        assert dre(*run, tmp_path / "page.txt") == 2 and len(server.requests) == 16
+    page = (tmp_path / "page.html").read_text()
+    assert page == (tmp_path / "again.html").read_text() and "<8>" not in page and len(page) < 30_000
+    _, _, worst, between, apart = page.split("<h2>")
+    assert worst.count("<article>") == 16 and worst.index("b says 0 &amp; more") < worst.index("b says 1 &amp; more")
+    first = between.split("<article>")[1]
+    assert "turn &lt;0&gt;?" in first and first.index("b says 0") < first.index("a says 0")
+    assert apart.count("<article>") == 10 and "score slm <b>" in apart and "ex_dre" in apart

@@ -32,7 +32,7 @@ def test_the_rows_are_the_same_and_as_good_as_asked_for(level, shared):
 def test_a_judge_that_knows_nothing_is_helped_by_anything_and_a_perfect_one_by_nothing():
     human, _, rows = noisy()
     blind = np.random.default_rng(3).uniform(2, 3, 300)
-    assert what_if.break_even(human, human, np.arange(300), rows, n=20)["level"] == np.inf
+    assert what_if.break_even(human, human, np.arange(300), rows, n=20)["level"] == 1
     found = what_if.break_even(blind, human, np.arange(300), rows, n=50)
     assert found["level_low"] <= found["level"] <= found["level_high"] < 0.25
 

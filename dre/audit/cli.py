@@ -1,5 +1,7 @@
 """``dre audit``: how often is a good reply preferred to an echo, a shuffle, another context's, ...?"""
 
+import importlib
+import io
 import json
 import sys
 
@@ -45,10 +47,13 @@ def run(args):
     for path, endings in ((args.write, (".jsonl", ".csv", ".parquet")), (args.figure, (".png", ".svg", ".pdf"))):
         if path:
             check_output(path, endings, *filter(None, [args.input]))
+    if args.figure:
+        importlib.import_module("dre.plots")  # before anything is asked: it may be missing
     judge = open_from(args)
     cases = kinds.corpus() + (kinds.graded() if args.public else [])
     if args.input:
-        own = kinds.made(readers.read(args)[0], args.seed)
+        good = readers.read(args)[0].drop_duplicates("context_id")
+        own = kinds.made(good.sample(min(args.n, len(good)), random_state=args.seed), args.seed)
         cases = own + [case for case in cases if case[0] not in {kind for kind, *_ in own}]
     cases, pairs = kinds.tables(cases, args.n)
     if args.write:
@@ -56,6 +61,9 @@ def run(args):
         print(f"{len(pairs):,} pairs are in {args.write}: score them, and give the scores with --scores FILE")
         return 0
     scores, made = _scored(args, judge, pairs)
+    if judge and judge.last.stopped:
+        print(f"stopped ({judge.last.stopped}); what was answered is stored: the same command goes on", file=sys.stderr)
+        return 1
     table = audit.preferred(cases, scores)
     if not table["n"].any():
         raise DreError(f"{made} has no score of any pair: nothing can be said")
@@ -96,8 +104,6 @@ def shown(table, made):
 
 def draw(table, made, path):
     """Draw the shares with their intervals."""
-    import io
-
     import matplotlib.pyplot as plt
 
     from dre import plots

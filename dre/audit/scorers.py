@@ -1,7 +1,6 @@
 """Whatever gives pairs a score, to be audited: a judge, a metric of our own or of the user's, or a file of scores."""
 
 import importlib
-import math
 import sys
 
 import numpy as np
@@ -21,19 +20,15 @@ def by_method(name, pairs, slm=None):
     Number of words; cosine of context and response by the untrained encoder; sentence BLEU-4 with the reference; an
     SLM, by default the one that comes with the package.
     """
-    if name not in METHODS:
-        raise DreError(f"method is {name!r}: expected one of {', '.join(METHODS)}")
-    if slm and name != "slm":
-        raise DreError(f"method {name} has no use for an SLM: leave --slm out, or give --method slm")
+    if name not in METHODS or (slm and name != "slm"):
+        what = "leave --slm out" if name in METHODS else f"expected one of {', '.join(METHODS)}"
+        raise DreError(f"method is {name!r}: {what}")
     if name == "length":
         return _series(pairs, metrics.length(pairs["response"])), "length in words"
     if name == "bleu":
-        has = pairs["reference"].notna().to_numpy()
-        values = np.full(len(pairs), np.nan)
-        if has.any():
-            some = pairs[has]
-            values[has] = metrics.bleu(list(zip(some["response"], some["reference"])))[:, 3]
-        return _series(pairs, values), "BLEU-4"
+        texts = pairs.loc[pairs["reference"].notna(), ["response", "reference"]]
+        values = metrics.bleu(texts.to_numpy()).reshape(-1, 4)[:, 3]  # of none there is no fourth
+        return _series(pairs, pd.Series(values, texts.index).reindex(pairs.index)), "BLEU-4"
     from dre.score import api
     from dre.slm.model import SLM
 
@@ -54,26 +49,16 @@ def by_function(name, pairs):
         raise DreError(f"no metric {name!r} ({error}): {what}") from None
     finally:
         sys.path.remove("")
-    values = []
-    for row in pairs.to_dict("records"):
-        try:
-            values.append(float(f(row["context"], row["response"])))
-        except Exception as error:
-            raise DreError(f"{name} raised {error!r} for the response {row['response']!r:.80}: mend it") from error
-    return _series(pairs, values), f"metric:{name}"
+    try:
+        return _series(pairs, [float(f(*each)) for each in zip(pairs["context"], pairs["response"])]), f"metric:{name}"
+    except Exception as error:  # whatever it may be, it is the user's
+        raise DreError(f"{name} raised {error!r}: expected a number for every context (turns) and response") from error
 
 
 def by_file(path, pairs):
     """Take scores of pairs from a file with ``id`` (or ``pair_id``) and ``score`` (or ``score_llm``)."""
-    known = {}
-    for line, record in readers.records(path):
-        record = record if isinstance(record, dict) else {}
-        id, score = (record.get(a, record.get(b)) for a, b in (("id", "pair_id"), ("score", "score_llm")))
-        try:
-            known[id] = math.nan if readers.absent(score) else float(score)
-        except (TypeError, ValueError):
-            raise DreError(f"{path}:{line}: score is {score!r}: expected a number, or nothing") from None
-    scores = pairs["pair_id"].map(known).astype(float)
+    table = readers.scores(path, ("id", "pair_id"))
+    scores = pairs["pair_id"].map(dict(zip(table["id"], table["score"])))
     if scores.isna().all():
         what = "score the pairs that --write FILE gives, and keep their ids"
         raise DreError(f"{path} has no score of a pair of this audit: {what}")

@@ -8,7 +8,7 @@ from dre import __version__, judges, readers
 from dre.errors import DreError
 from dre.judges import files, prompts
 from dre.judges.store import Store
-from dre.report import Table, check_output, own_output, replace, signature, write, write_summary
+from dre.report import check_output, own_output, signature, write, write_summary
 
 OPTIONS = ("store", "base_url", "key_env", "max_usd", "max_usd_total", "price", "plain", "max_tokens", "temperature",
            "timeout", "concurrency", "repeats")  # fmt: skip
@@ -47,6 +47,9 @@ def add(subparsers):
             option("--sets", metavar="NAME,...", help="default: personachat-usr,topicalchat-usr,fed-turn")
             option("--n", type=int, default=120, help="pairs in all, drawn over sets and ratings (default: 120)")
             option("--seed", type=int, default=0, help="of the draw (default: 0)")
+            option("--rated", metavar="FILE", help="your own rated pairs instead: context, response, human, system")
+            option("--audit", action="store_true", help="also dre audit of this judge; both are estimated first")
+            option("--json", action="store_true", help="print JSON instead of tables")
         add_options(action, required=name != "status")
         action.set_defaults(run=run)
 
@@ -191,32 +194,9 @@ def _show(args):
 
 
 def _compare(args):
-    """Print a judge's row beside the recorded judges'; 1 if not all pairs were scored."""
-    from dre.judges import trial  # the data rooms, which no other action of this command needs
+    from dre.judges import passport  # the data rooms, which no other action of this command needs
 
-    if args.output:
-        check_output(args.output, (".csv",))
-        own_output(args.output, force=args.force)
-    judge, names = open_from(args, repeats=1), args.sets.split(",") if args.sets else trial.SETS
-    table, did = trial.compare(judge, names, args.n, args.repeats or 2, args.seed, args.prompt)
-    caption = f"Spearman with people, mean of {', '.join(names)}: {did['pairs']} pairs, 95 % over contexts"
-    headers = {"difference": "Less the judge asked", "pairs": "Pairs to show 0.05"}
-    print(shown := Table(table, "compare", caption, headers=headers, digits={"pairs": 0}))
-    for what, value in (
-        ("retest (Spearman of first and second replies)", f"{did['retest']:.2f}"),
-        ("replies without a score", f"{did['malformed']:.1%}"),
-        ("dollars per 1,000 replies", f"{did['usd']:.2f}"),
-        ("seconds per 1,000 replies", f"{did['seconds']:.0f}"),
-        ("asked now", f"{did['calls']:,} calls, ${did['spent']:.4f}"),
-    ):
-        print(f"{what}: {'unknown' if value.startswith('nan') else value}")
-    for name, score in did["constant"].items():
-        print(f"{judge.spec} gave every pair of {name} the score {score:g}, which correlates with nothing")
-    if args.output:
-        replace(args.output, shown.csv())
-    if did["stopped"]:
-        print(f"stopped ({did['stopped']}); what was answered is stored: the same command goes on")
-    return int(bool(did["stopped"]))
+    return passport.run(args, open_from(args, repeats=1))
 
 
 def _status(args):

@@ -18,7 +18,7 @@ from dre.errors import DreError
 from dre.fetch import REPOSITORY
 from dre.judges import prompts
 from dre.report import signature
-from dre.slm.model import DEFAULT, SLM, context_text, native_bf16
+from dre.slm.data import DEFAULT
 
 #: method -> what it needs, and what its scores are; as the papers call them, but for the judge alone (their Non-DRE)
 METHODS = {
@@ -68,7 +68,11 @@ class DRE:
             if prompt.kind != "score":
                 raise DreError(f"prompt {prompt.name!r} asks for a {prompt.kind}: expected one that asks for a score")
             judge = judges.open(judge, **options)
-        model = SLM.load(find(slm)) if "slm" in METHODS[method][0] else None
+        model = None
+        if "slm" in METHODS[method][0]:
+            from dre.slm.model import SLM, native_bf16  # torch, which a judge alone does not need
+
+            model = SLM.load(find(slm))
         if bf16:
             if not native_bf16():
                 raise DreError("this machine does not multiply bfloat16 itself, which makes it slower: leave bf16 out")
@@ -129,6 +133,8 @@ class DRE:
 
     def _cut(self, pairs):
         """What the SLM does not read of each pair, in words."""
+        from dre.slm.model import context_text
+
         tokenizer, limit = self.slm.encoder.tokenizer, self.slm.encoder.max_seq_length
         separator = getattr(tokenizer, "sep_token", None) or "\n"
         distinct = pairs["context"].unique()
@@ -182,7 +188,8 @@ class DRE:
         found |= {"fusion": self.fusion.sha256[:12]} if self.fusion else {}
         found |= {"data": data[:12]} if data else {}
         found |= {"version": __version__}
-        found |= {name: version(name) for name in ("torch", "sentence-transformers", "transformers")}
+        made_by = ("torch", "sentence-transformers", "transformers") if self.slm is not None else ()
+        found |= {name: version(name) for name in made_by}
         return {name: " ".join(str(text).replace("|", "/").split()) for name, text in found.items()}
 
     @property

@@ -10,7 +10,7 @@ from dre import readers
 from dre.errors import DreError
 from dre.judges.cli import add_options, open_from
 from dre.report import check_output, own_output, replace, show, write, write_summary
-from dre.score import compare
+from dre.score import compare, page
 from dre.score.notes import notes
 
 
@@ -21,6 +21,7 @@ def add(subparsers):
     option = parser.add_argument
     readers.add_options(parser)
     option("-o", "--output", required=True, metavar="FILE", help="write the scores there: .csv, .jsonl or .parquet")
+    option("--report", metavar="FILE", help="write a page to read as well: .html")
     option("--force", action="store_true", help="write over an output of another run")
     text = "another than the one that comes with dre: a folder, a Hub id, the beginning of a model in build/"
     option("--slm", metavar="NAME", help=text)
@@ -46,6 +47,8 @@ def score(args):
     from dre.score import api, ray  # load torch
 
     check_output(args.output, (".csv", ".jsonl", ".parquet"), args.input)
+    if args.report:
+        check_output(args.report, (".html",), args.input)
     options = {name: getattr(args, name) for name in ("method", "prompt", "accuracies", "fusion", "bf16")}
     options |= {"method": api.check(judge=args.judge, **options), "slm": args.slm}
     if args.workers and args.engine != "ray":
@@ -55,7 +58,8 @@ def score(args):
     metric = api.DRE.load(**options)
     told = {"fields": args.field, "skip_bad": args.skip_bad}
     if summary := own_output(args.output, metric.parts(data) | told, args.force):
-        return _show(summary, args.output)
+        read = {".csv": pd.read_csv, ".parquet": pd.read_parquet}.get(Path(args.output).suffix, _read_jsonl)
+        return _show(summary, args.output, args.report, read(args.output), pairs)
     try:
         on_ray = args.engine == "ray"
         table = ray.score_pairs(options, pairs, args.workers) if on_ray else metric.score_pairs(pairs, progress=True)
@@ -76,10 +80,14 @@ def score(args):
         replace(aside, "".join(json.dumps(one, default=str) + "\n" for one in bad))
     write_summary(args.output, summary)
     write(table, args.output)
-    return _show(summary, args.output)
+    return _show(summary, args.output, args.report, table, pairs)
 
 
-def _show(summary, output):
+def _read_jsonl(path):
+    return pd.read_json(path, lines=True)
+
+
+def _show(summary, output, report, table, pairs):
     """Print a summary; what a reader of the means has to know besides goes to standard error."""
     systems = pd.DataFrame(summary["systems"])
     systems["system"] = systems["system"].replace("", "(no name)")
@@ -91,5 +99,8 @@ def _show(summary, output):
     if summary["comparisons"]:
         compare.show(summary)
     print(f"{summary['rows']:,} scores written to {output}, this summary to {output}.summary.json")
+    if report:
+        replace(report, page.page(table, pairs, summary))
+        print(f"a page to read: {report}")
     print(*summary["notes"], sep="\n", end="\n" * bool(summary["notes"]), file=sys.stderr)
     return 0

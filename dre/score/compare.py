@@ -11,7 +11,6 @@ from dre import metrics, report, stats
 BASELINES = ("length", "echo")  # which a score should know more than
 #: columns whose means are given
 MEASURES = ("score", "score_slm", "s_d", "s_p", "score_llm", "s_inf", *BASELINES)
-SEEN = 1.96 + 0.84  # standard errors that a difference must measure to be seen: two-sided test at 5 %, power 80 %
 RESAMPLES, PERMUTATIONS, AT_ONCE = 2000, 10_000, 500
 EXACT = 13  # so many contexts, or fewer, are swapped in all 2^n ways, which are no more than PERMUTATIONS
 GROUPS = 4000  # more contexts are resampled in so many groups, each context whole, which bounds time and memory
@@ -66,7 +65,8 @@ def compare(means, seed=0, drawn=None):
     ``means`` has one row per context, one column per system: its mean score there, NaN where it has none. Returns one
     dict per two systems: ``a, b, difference`` (mean over contexts of a minus b) with ``_low, _high`` (95 %, bootstrap),
     ``p_permutation`` (two-sided), ``p_holm`` (corrected over all of them), ``n_contexts``, and ``visible``, the
-    difference that so many contexts can show (at 5 %, power 80 %); NaN with fewer than two contexts. ``drawn``: how often each context is in each resample, if that is known.
+    difference that so many contexts can show (at 5 %, power 80 %); NaN with fewer than two contexts.
+    ``drawn``: how often each context is in each resample, if that is known.
     """
     pairs = list(combinations(means, 2))
     if not pairs:
@@ -75,7 +75,7 @@ def compare(means, seed=0, drawn=None):
     seen, d = ~np.isnan(d), np.nan_to_num(d)
     n = seen.sum(axis=0)
     spread = [d[:, k][seen[:, k]].std(ddof=1) if n[k] > 1 else np.nan for k in range(len(pairs))]
-    visible = SEEN * np.array(spread) / np.sqrt(np.maximum(n, 1))
+    visible = stats.POWER * np.array(spread) / np.sqrt(np.maximum(n, 1))
     drawn = stats.context_weights(range(len(d)), RESAMPLES, seed) if drawn is None else drawn
     p, found = _permuted(d, seen, seed), _means(d, seen, "difference", drawn)
     tests = zip(p.tolist(), stats.holm(p).tolist(), n.tolist(), visible.tolist())
