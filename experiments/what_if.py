@@ -5,7 +5,7 @@ of the profile's last recipe (``graded``), first seed; at ten levels of agreemen
 errors, which are independent of the judge's, share a quarter with them, or what was measured of that judge with the
 last recipe: the partial correlation of normal scores given people's, a mean over sets and seeds.
 
-Run ``python experiments/what_if.py`` with the public data (ten minutes of one core). It writes results/what_if/:
+Run ``python experiments/what_if.py`` with the public data (twenty minutes of one core). It writes results/what_if/:
 ``grid.csv.gz`` (gain of each fusion over its judge alone, by draw), ``break_even.csv`` (the level from which on a class
 of judges gains, 95 % over contexts) and ``predicted.csv`` (a test of all this: the gain that rows, agreement and shared
 errors of a real SLM let expect, beside the gain it has).
@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm, rankdata
 
 from dre import fusion, ratings, stats, what_if
 from dre.calibrated import Calibrated
@@ -42,8 +41,7 @@ def slide(s_d, s_p, llm):
 
 def partial(slm, llm, human):
     """Correlation of what people's ratings leave of two scores, all as normal scores."""
-    z = [norm.ppf((rankdata(v) - 0.5) / len(v)) for v in (slm, llm, human)]
-    (_, ab, ac), (_, _, bc), _ = np.corrcoef(z)
+    (_, ab, ac), (_, _, bc), _ = np.corrcoef(stats.normal_scores(np.column_stack([slm, llm, human])).T)
     return (ab - ac * bc) / np.sqrt((1 - ac**2) * (1 - bc**2))
 
 
@@ -107,7 +105,7 @@ def fused(pairs, rows, level, draw, share):
 
 
 def grid_of(pairs, rows, share):
-    """Gains by pair, fusion, level and draw, in the data and in resamples: ``{(set, judge, fusion): (1 + n, L, D)}``."""
+    """Gains in the data and in resamples: ``{(set, judge, fusion): (1 + n, levels, draws)}``."""
     every = {(level, draw): fused(pairs, rows, level, draw, share) for level in LEVELS for draw in range(DRAWS)}
     gains = {}
     for (name, judge), table in pairs.items():
@@ -161,7 +159,7 @@ def predicted(pairs, scored, recipe, by_pair):
                 pd.DataFrame(own), base, pd.Series(human), pd.Series(contexts.to_numpy()), permutations=1
             )
             expected = []
-            for k, slm in enumerate(slms):
+            for slm in slms:
                 level = slm["score_slm"].corr(table["human"], method="spearman")
                 numbers = slm[["s_d", "s_p"]].to_numpy()
                 dealt = [what_if.as_good_as(level, human, numbers, draw, llm, share).T for draw in range(DRAWS)]
