@@ -6,6 +6,8 @@ training. With k seeds the resampled mean varies by (k - 1) / k of the variance 
 seeds the interval is rather too narrow.
 """
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 
@@ -14,6 +16,7 @@ from dre.errors import DreError
 POWER = 1.96 + 0.84  # standard errors that a difference must measure to be seen: test at 5 %, power 80 %
 LEVEL = 0.05  # two-sided: intervals of 95 %, adjusted p-values below it count as shown
 BLOCK = 256  # resamples handled at once, so that the work stays in the cache
+SWAPS = (100_000, 1_000_000, 2_000_000)  # of contexts: where `decide` goes on, so many, one after the other
 
 
 def context_weights(contexts, n=1000, seed=0):
@@ -28,11 +31,16 @@ def draws(scores, human, contexts, method="spearman", n=1000, seed=0):
     The first line is of the data, the others of resamples of contexts, exact with ties: the midranks are anew those of
     each resample. ``method`` is "spearman" or "pearson". NaN where a score or the rating does not vary.
     """
+    return _correlations(scores, human, *_resamples(contexts, n, seed), method)
+
+
+def _correlations(scores, human, code, drawn, method="spearman"):
+    """`draws`, of rows whose contexts have the numbers ``code`` in resamples ``drawn``, which may have others, too."""
     y, x = np.asarray(human, float), np.atleast_2d(np.asarray(scores, float).T).T
     if len(y) < 3:  # two points always correlate by 1 or -1
-        return np.full((1 + n, x.shape[1]), np.nan)
-    code, drawn = _resamples(contexts, n, seed)
-    order = np.argsort(code, kind="stable")  # rows of one context stand together
+        return np.full((len(drawn), x.shape[1]), np.nan)
+    there, code = np.unique(code, return_inverse=True)
+    drawn, order = drawn[:, there], np.argsort(code, kind="stable")  # rows of one context stand together
     x, y, code = x[order], y[order], code[order]
     starts = np.searchsorted(code, np.arange(drawn.shape[1]))
     return _spearman(x, y, code, starts, drawn) if method == "spearman" else _pearson(x, y, starts, drawn)
@@ -68,16 +76,43 @@ def compare(a, b, human, contexts, n=1000, permutations=10_000, seed=0):
     one column on one side. ``human, contexts`` as in `correlate`.
 
     Returns a dict: ``difference`` (a less b, mean over seeds), ``low, high`` (95 %), ``sd`` over seeds, ``p``
-    (two-sided, (1 + hits) / (1 + permutations)), ``n`` rows used.
+    (two-sided, (1 + hits) / (1 + permutations)), ``n`` rows used, and ``swap``, the function of a number of
+    permutations that gives ``p``: `decide` takes it out, and asks it for more where the answer hangs on chance.
     """
     both, human, contexts = _aligned({"a": a, "b": b}, human, contexts)
     seen = both.notna().all(axis=1).to_numpy() & ~np.isnan(human)
+    gain = gains(both["a"], both["b"], human, contexts, n, seed)
     a, b, human, contexts = both.loc[seen, "a"], both.loc[seen, "b"], human[seen], contexts[seen]
-    r = draws(both[seen], human, contexts, n=n, seed=seed)
-    gain = r[:, : a.shape[1]] - r[:, a.shape[1] :]
-    p = np.nan if np.isnan(gain[0]).any() else _permuted(a, b, human, contexts, permutations, seed)
+    swap = partial(_permuted, a, b, human, contexts, seed)
+    p = np.nan if np.isnan(gain[0]).any() else swap(permutations)
     found = interval(gain, seed=[seed, 1])
-    return {"difference": found.pop("mean"), **found, "p": p, "n": int(seen.sum())}
+    return {"difference": found.pop("mean"), **found, "p": p, "n": int(seen.sum()), "swap": swap}
+
+
+def gains(a, b, human, contexts, n=1000, seed=0):
+    """Spearman correlation of a with people less that of b, by training seed: (1 + n, seeds), as `draws`.
+
+    Contexts are drawn among all rows, before those that lack a score are left out: by one ``seed`` all pairs of scores
+    of a set are seen in the same resamples.
+    """
+    both, human, contexts = _aligned({"a": a, "b": b}, human, contexts)
+    seen, (code, drawn) = both.notna().all(axis=1).to_numpy() & ~np.isnan(human), _resamples(contexts, n, seed)
+    r = _correlations(both[seen], human[seen], code[seen], drawn)
+    k = both["a"].shape[1]
+    return r[:, :k] - r[:, k:]
+
+
+def pooled(of_pairs, seed=0):
+    """Pool differences: their mean over several (set, judge) pairs, say, every pair counting alike.
+
+    ``of_pairs``: what `gains` returned, with one seed for all pairs of a set and another for each set; so what pairs
+    share is in the interval. Training seeds are drawn once for all of them.
+
+    Returns a dict: ``difference, low, high`` (95 %), ``sd`` over seeds, ``pairs``, and ``positive`` ones among them.
+    """
+    found = interval(np.mean(np.broadcast_arrays(*of_pairs), axis=0), seed=[seed, 1])
+    positive = sum(bool(gain[0].mean() > 0) for gain in of_pairs)
+    return {"difference": found.pop("mean"), **found, "pairs": len(of_pairs), "positive": positive}
 
 
 def mean(values, contexts, n=1000, seed=0):
@@ -153,17 +188,29 @@ def holm(p):
 def decide(tests):
     """Answer a family of tests, a table of what `compare` returned: Holm over its rows with a ``p``.
 
+    Where ``p_holm`` lies within a factor of three of `LEVEL`, contexts are swapped again, up to the last of `SWAPS`,
+    until its distance from the level is more than three standard errors of the swaps.
+
     Returns the table with ``low, high, sd`` as ``difference_low, difference_high, difference_sd``, ``p_holm``, and
     ``answer``: "better" or "worse" where ``p_holm`` is below `LEVEL` and the interval lies above or below zero, else
-    "no clear difference"; empty where there is no ``p``.
+    "no clear difference"; "undecided" where the last swaps leave open on which side ``p_holm`` lies, and the interval
+    excludes zero; empty where there is no ``p``.
     """
-    ends = {end: f"difference_{end}" for end in ("low", "high", "sd")}
-    tests = pd.DataFrame(tests).rename(columns=ends)
+    tests = pd.DataFrame(tests)
+    again = tests.pop("swap") if "swap" in tests else None
     tests["p_holm"] = holm(tests["p"])
+    unclear = tests["p_holm"].between(LEVEL / 3, 3 * LEVEL) & (again is not None)
+    for count in SWAPS:
+        for row in tests.index[unclear]:
+            tests.loc[row, "p"] = again[row](count)
+        tests["p_holm"] = holm(tests["p"])
+        error = tests["p_holm"] * ((1 / tests["p"] - 1) / count) ** 0.5
+        unclear &= (tests["p_holm"] - LEVEL).abs() <= 3 * error
+    tests = tests.rename(columns={end: f"difference_{end}" for end in ("low", "high", "sd")})
+    above, below = tests["difference_low"] > 0, tests["difference_high"] < 0
     shown = tests["p_holm"] < LEVEL
-    better, worse = shown & (tests["difference_low"] > 0), shown & (tests["difference_high"] < 0)
-    answers = [better, worse, tests["p"].isna()], ["better", "worse", ""]
-    return tests.assign(answer=np.select(*answers, "no clear difference"))
+    answers = [unclear & (above | below), shown & above, shown & below, tests["p"].isna()]
+    return tests.assign(answer=np.select(answers, ["undecided", "better", "worse", ""], "no clear difference"))
 
 
 def normal_scores(x):
@@ -229,18 +276,22 @@ def _ratio(covariance, variances, least):
     return np.divide(covariance, np.sqrt(variances), out=np.full_like(covariance, np.nan), where=variances > least)
 
 
-def _permuted(a, b, human, contexts, permutations, seed):
+def _permuted(a, b, human, contexts, seed, permutations):
     """Two-sided p of the difference when a and b are swapped in whole contexts; midranks are not ranked again."""
     from scipy.stats import rankdata
 
     code, names = pd.factorize(contexts)
-    swaps = np.random.default_rng(seed).integers(0, 2, (permutations, len(names)), dtype=np.int8)
-    swaps = np.vstack([np.zeros(len(names)), swaps])  # in the first line nothing is swapped
     y, one, other = ((v - v.mean(axis=0)) / v.std(axis=0) for v in (rankdata(v, axis=0) for v in (human, a, b)))
-    one, other = np.broadcast_arrays(one, other)
-    gain = np.mean([_swapped(x, z, y, code, swaps) for x, z in zip(one.T, other.T)], axis=0)
-    less = np.abs(gain[1:]) < abs(gain[0]) - 1e-10  # not of a swap that leaves a constant: NaN counts as a hit
-    return (1 + (~less).sum()) / (1 + permutations)
+    one, other, draw = *np.broadcast_arrays(one, other), np.random.default_rng(seed)
+
+    def gain(swaps):
+        return np.abs(np.mean([_swapped(x, z, y, code, swaps) for x, z in zip(one.T, other.T)], axis=0))
+
+    least, hits = gain(np.zeros((1, len(names)))) - 1e-10, 0
+    for start in range(0, permutations, 10_000):  # a few megabytes, however many
+        swaps = draw.integers(0, 2, (min(10_000, permutations - start), len(names)), dtype=np.int8)
+        hits += (~(gain(swaps) < least)).sum()  # a swap that leaves a constant is NaN, and counts as a hit
+    return (1 + hits) / (1 + permutations)
 
 
 def _swapped(x, z, y, code, swaps):

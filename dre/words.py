@@ -3,7 +3,7 @@
 Two comments that no reader sees enclose it; a notebook's own names stand alone, those of others after its number::
 
     correlates at <!--slm-->0.19 / 0.21 / −0.12<!--/-->, and is right in <!--03.right-->87.8<!--/--> % of cases
-    <!--docs/verdicts.md-->the text of this file<!--/-->
+    <!--docs/verdicts.md-->the text of this file, or the rows of a CSV<!--/-->
 
 All other comments are left as they are.
 """
@@ -11,11 +11,15 @@ All other comments are left as they are.
 import ast
 import json
 import re
+from pathlib import Path
 
+import pandas as pd
+
+from dre import verdicts
 from dre.errors import DreError
 from dre.headless import code_cells, source
 from dre.profile import COMMITTED
-from dre.report import replace
+from dre.report import PARTS, Table, replace
 
 SAYS = re.compile(r"book\.say\(")
 MARK = re.compile(r"<!--([\w./]+)-->")
@@ -47,16 +51,16 @@ def fill(root, write=True, words=None):
 
     With `write` False none is changed. `words`: by full name, by default what is `said`.
     """
-    words, changed = said(root) if words is None else words, []
+    files, words, changed = words is None, said(root) if words is None else words, []
     # docs first: README and a notebook include one of them
     for path in (*sorted(root.glob("docs/*.md")), *root.glob("README.md"), *sorted(root.glob("notebooks/*.ipynb"))):
         text = after = path.read_text(encoding="utf-8")
         if path.suffix == ".md":
-            after = _filled(text, path, root, words)
+            after = _filled(text, path, root, words, files)
         elif MARK.search(text):
             book = json.loads(text)
             for cell in (cell for cell in book["cells"] if cell["cell_type"] == "markdown"):
-                cell["source"] = _filled("".join(cell["source"]), path, root, words).splitlines(keepends=True)
+                cell["source"] = _filled("".join(cell["source"]), path, root, words, files).splitlines(keepends=True)
             after = json.dumps(book, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
         if after != text:
             changed.append(path)
@@ -65,15 +69,30 @@ def fill(root, write=True, words=None):
     return changed
 
 
-def _filled(text, path, root, words):
-    """Return the text of a file or cell with its places filled; an unknown name or half a place is a DreError."""
+def _of_file(root, name, place):
+    """Return what a file is shown as: its text, the rows of a CSV, or the verdicts on its claims (README: the main)."""
+    if name == verdicts.CLAIMS:
+        return verdicts.markdown(root, main=place.name == "README.md")
+    if name.endswith(".csv"):
+        table = pd.read_csv(root / name)
+        own = [column for column in table if not column.endswith(PARTS)]
+        return Table(table, Path(name).stem, name, rows=len(table), columns=own).markdown().partition("\n\n")[2]
+    return re.sub("<!--.*?-->", "", (root / name).read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def _filled(text, path, root, words, files):
+    """Return the text of a file or cell with its places filled; an unknown name or half a place is a DreError.
+
+    Without `files`, before a run, what stands for a file of results stays as it is.
+    """
     own = path.name[:2]
 
     def shown(place):
         name = place[1]
+        if name.endswith(".csv") and not files:
+            return place[0]
         if (root / name).is_file():
-            inner = re.sub("<!--.*?-->", "", (root / name).read_text(encoding="utf-8"), flags=re.DOTALL)
-            return f"<!--{name}-->\n\n{inner.strip()}\n\n<!--/-->"
+            return f"<!--{name}-->\n\n{_of_file(root, name, path).strip()}\n\n<!--/-->"
         if (full := name if "." in name else f"{own}.{name}") not in words:
             raise DreError(f"{path.name}: <!--{name}--> is no file, and no cell says it: book.say(..., {name}=...)")
         return f"<!--{name}-->{words[full]}<!--/-->"

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import socket
 
 import judge_servers as servers
@@ -150,6 +151,28 @@ def test_a_recording_answers_for_the_texts_and_the_prompt_it_was_made_with_alone
         (work / "mine").mkdir(exist_ok=True)
         (work / "mine" / file).write_bytes((recording / file).read_bytes())
     pytest.raises(DreError, dre.judges.open("recorded:mine").score, cases).match("expected hashes of what")
+
+
+IN_A_RECORDING = {  # changes of a line -> what is said of it
+    "score is 5.5, expected a number from 0 to 5": {"score": 5.5},
+    "influence is nan, expected a number from 0 to 1": {"influence": float("nan")},
+    "shown is 'a/9', expected a pair of the same set": {"shown": "a/9"},
+    "shown is 'b/1', expected a pair of the same set": {"shown": "b/1"},
+    "expected a prompt of the manifest and a pair_id, once a repeat": {"pair_id": "a/1"},
+}
+
+
+@pytest.mark.parametrize("said", IN_A_RECORDING)
+def test_a_recording_with_a_fault_is_refused_with_file_and_line(said, work):
+    lines = [{"pair_id": f"{name}/{n}", "prompt": "dre", "score": n, "influence": 0.5} for name in "ab" for n in (1, 2)]
+    lines[1] |= {"shown": "a/1"} | IN_A_RECORDING[said]
+    (work / "mine").mkdir()
+    (work / "mine/manifest.json").write_text(json.dumps({"prompts": {"dre": {}}, "judgements": 5}))
+    path, good, mine = work / "mine/judgements.jsonl", lines[:1] + lines[2:], f"recorded:{work}/mine"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    pytest.raises(DreError, dre.judges.open, mine).match(re.escape(f"mine/judgements.jsonl:2: {said}"))
+    path.write_text("".join(json.dumps(line) + "\n" for line in good))
+    pytest.raises(DreError, dre.judges.open, mine).match("found 3 judgements, but its manifest says 5")
 
 
 @pytest.mark.parametrize("provider", list(servers.KEYS))

@@ -74,7 +74,7 @@ def test_what_cannot_be_known_is_missing():
 def test_compare_is_a_paired_test_that_swaps_whole_contexts():
     scores, human, contexts = made(60, 6)
     a, b = scores["slm"], scores["llm"]
-    found = stats.compare(a, b, human, contexts, permutations=4000)
+    found = stats.compare(a, b, human, contexts, permutations=12_000)
     by_seed = [spearmanr(a[k], human).statistic - spearmanr(b, human).statistic for k in range(3)]
     assert found["difference"] == pytest.approx(np.mean(by_seed))
     code = pd.factorize(contexts)[0]
@@ -84,9 +84,49 @@ def test_compare_is_a_paired_test_that_swaps_whole_contexts():
         swap = (pattern >> code) & 1 == 1
         pairs = [(np.where(swap, other, x), np.where(swap, x, other)) for x in seeds]
         every.append(np.mean([pearsonr(one, y)[0] - pearsonr(two, y)[0] for one, two in pairs]))
-    assert found["p"] == pytest.approx(np.mean(np.abs(every) >= abs(every[0]) - 1e-10), abs=0.03)
-    back = stats.compare(b, a, human, contexts, permutations=4000)
+    assert found["p"] == pytest.approx(np.mean(np.abs(every) >= abs(every[0]) - 1e-10), abs=0.02)
+    assert found["swap"](12_000) == found["p"]
+    back = stats.compare(*(v.set_axis(range(60, 120)) for v in (b, a, human, contexts)), permutations=12_000)
     assert (back["difference"], back["p"]) == (pytest.approx(-found["difference"]), found["p"])
+
+
+def test_a_pooled_difference_draws_contexts_once_a_set_and_seeds_once():
+    scores, human, contexts = made(60, 8, 1)
+    others, people, elsewhere = made(48, 6, 2)
+    slm, llm = scores["slm"], scores["llm"]
+    lacking = llm.where(contexts != "context 3")  # one judge did not see a context
+    pairs = [(slm, llm, human, contexts, 4), (slm, lacking, human, contexts, 4)]
+    pairs.append((others["slm"], others["llm"], people, elsewhere, 5))
+    found = stats.pooled([stats.gains(*pair[:4], n=200, seed=pair[4]) for pair in pairs], seed=7)
+    expected = []
+    for a, b, y, groups, seed in pairs:
+        drawn = [np.repeat(y.index, t) for t in stats.context_weights(groups, 200, seed).astype(int)]
+        drawn = [rows[b[rows].notna().to_numpy()] for rows in drawn]
+        r = [[spearmanr(x[rows], y[rows]).statistic for x in (*(a[k] for k in a), b)] for rows in drawn]
+        expected.append(np.array(r)[:, :3] - np.array(r)[:, 3:])
+    point = stats.interval(np.mean(expected, axis=0), "difference", [7, 1])
+    ends = {"low": point["difference_low"], "high": point["difference_high"], "sd": point["difference_sd"]}
+    positive = sum(one[0].mean() > 0 for one in expected)
+    assert found == pytest.approx({"difference": point["difference"], **ends, "pairs": 3, "positive": positive})
+    both_ways = stats.pooled([stats.gains(*two, human, contexts, n=50) for two in ((slm, llm), (llm, slm))])
+    assert [both_ways[x] for x in ("difference", "low", "high")] == pytest.approx([0, 0, 0])
+
+
+def test_swaps_go_on_until_no_chance_can_change_the_answer():
+    asked = {p: [] for p in (0.0001, 0.0124, 0.01249, 0.02)}  # corrected: 0.0004, and 0.0372 for the others
+
+    def swap(p):
+        return lambda count: asked[p].append(count) or p
+
+    tests = [{"difference": 0.3, "low": 0.1, "high": 0.5, "p": p, "swap": swap(p)} for p in asked]
+    found = stats.decide(tests)
+    assert found["answer"].tolist() == ["better"] * 4 and "swap" not in found
+    assert asked == {0.0001: [], 0.0124: [100_000], 0.01249: [100_000], 0.02: [100_000]}
+    near, wide = (
+        {"difference": 0.3, "low": low, "high": 0.5, "p": 0.05, "swap": lambda _: 0.0499} for low in (0.1, -0.1)
+    )
+    assert stats.decide([near])["answer"].tolist() == ["undecided"]
+    assert stats.decide([wide])["answer"].tolist() == ["no clear difference"]
 
 
 def test_holm_by_hand():

@@ -93,6 +93,15 @@ def test_an_unknown_name_is_found_before_any_notebook_runs(readme, prose, fault,
     assert fault in str(error.value)
 
 
+def test_the_rows_of_a_csv_are_shown_as_a_table(book, tmp_path):
+    write(tmp_path, {"docs/rows.md": "<!--results/public/t.csv--><!--/-->"})
+    words.check(tmp_path, [])
+    words.fill(tmp_path)
+    text = (tmp_path / "docs/rows.md").read_text()
+    assert "| SLM, paper | 0 | 85.65 [84.20, 87.04] | −0.50 |" in text and "| X | 2 | — | 0.25 |" in text
+    assert words.fill(tmp_path, write=False) == []
+
+
 def test_a_name_that_some_cell_says_may_be_shown_before_it_was_ever_run(tmp_path):
     write(tmp_path, {"README.md": "<!--04.d--><!--/-->"} | of(["book.say('t', 'X', '1', d='{d}')", "<!--d--><!--/-->"]))
     words.check(tmp_path, notebooks(tmp_path))

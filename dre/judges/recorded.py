@@ -1,7 +1,8 @@
 """Judges that ask no model: a recording, and a function of Python's.
 
 A recording is a folder with ``manifest.json`` (what was asked by each prompt) and ``judgements.jsonl``, whose lines
-hold ``pair_id``, ``prompt``, ``repeat`` (default 0), and what was given: ``score, influence`` or ``label``.
+hold ``pair_id``, ``prompt``, ``repeat`` (default 0), and what was given: ``score`` (0 to 5), ``influence`` (0 to 1) or
+``label``; and in ``shown`` whose numbers the judge saw, if another pair's. The manifest may say how many lines there are.
 `dre.recording` holds it to the prompts and texts that they are about.
 """
 
@@ -74,14 +75,29 @@ class Recorded:
 @functools.lru_cache(maxsize=4)
 def _read(folder):
     """``{(prompt, repeat): {pair_id: Verdict}}``, and the sha256 of the judgements."""
-    path, found = folder / "judgements.jsonl", {}
-    asked = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["prompts"]
+    path, found, shown = folder / "judgements.jsonl", {}, []
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     for line, record in records(path):
-        get = record.get if isinstance(record, dict) else {}.get
-        of_repeat = found.setdefault((get("prompt"), get("repeat", 0)), {})
-        if get("prompt") not in asked or not isinstance(get("pair_id"), str) or get("pair_id") in of_repeat:
+        record = record if isinstance(record, dict) else {}
+        name, pair_id, repeat = record.get("prompt"), record.get("pair_id"), record.get("repeat", 0)
+        of_repeat = found.setdefault((name, repeat), {})
+        if name not in manifest["prompts"] or not isinstance(pair_id, str) or pair_id in of_repeat:
             raise DreError(f"{path}:{line}: expected a prompt of the manifest and a pair_id, once a repeat")
-        of_repeat[get("pair_id")] = parse.Verdict("ok", get("score"), get("influence"), get("label"))
+        for what, high in (("score", 5), ("influence", 1)):
+            given = record.get(what, 0)
+            if not isinstance(given, int | float) or not 0 <= given <= high:
+                raise DreError(f"{path}:{line}: {what} is {given!r:.60}, expected a number from 0 to {high}")
+        of_repeat[pair_id] = parse.Verdict("ok", *(record.get(what) for what in ("score", "influence", "label")))
+        if "shown" in record:
+            shown.append((line, record["shown"], pair_id, of_repeat))
+    for line, other, pair_id, pairs in shown:
+        if other not in pairs or other.partition("/")[0] != pair_id.partition("/")[0]:
+            what = "expected a pair of the same set that was judged by this prompt, too"
+            raise DreError(f"{path}:{line}: shown is {other!r:.60}, {what}")
+    lines = sum(map(len, found.values()))
+    if lines != manifest.get("judgements", lines):
+        what = f"{lines:,} judgements, but its manifest says {manifest['judgements']:,}"
+        raise DreError(f"{path}: found {what}: get the file again")
     return found, hashlib.sha256(path.read_bytes()).hexdigest()
 
 
