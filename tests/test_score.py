@@ -18,7 +18,6 @@ from dre.cli import main
 from dre.dialogues import load
 from dre.errors import DreError
 from dre.judges.asking import Run
-from dre.score import api
 from dre.slm import SLM, recipes
 
 RECORDED = ("--judge", "recorded:claude-2026-11")
