@@ -2,7 +2,7 @@
 
 A recording is a folder with ``manifest.json`` (what was asked by each prompt) and ``judgements.jsonl``, whose lines
 hold ``pair_id``, ``prompt``, ``repeat`` (default 0), and what was given: ``score`` (0 to 5), ``influence`` (0 to 1) or
-``label``; and in ``shown`` whose numbers the judge saw, if another pair's. The manifest may say how many lines there are.
+``label``; in ``shown`` whose numbers the judge saw, if another pair's. The manifest may say how many lines there are.
 `dre.recording` holds it to the prompts and texts that they are about.
 """
 
