@@ -22,12 +22,16 @@ NO_CODE = {getattr(tokenize, kind) for kind in ("COMMENT", "NL", "NEWLINE", "IND
 
 
 class Notebook:
-    """A notebook as its file says it; ``needs`` are the names of others whose models or results it uses."""
+    """A notebook as its file says it; ``needs`` are the names of others whose results it uses.
+
+    What ``trains`` makes the models of the others, where they are not recorded.
+    """
 
     def __init__(self, path):
         self.path, self.name = path, path.stem
         self.content = json.loads(path.read_text(encoding="utf-8"))
-        self.needs = self.content["metadata"].get("dre", {}).get("needs", [])
+        about = self.content["metadata"].get("dre", {})
+        self.needs, self.trains = about.get("needs", []), about.get("trains", False)
         self.code = code(self.content)
 
 

@@ -64,13 +64,16 @@ def _run(books, profile, jobs):
     live = any(not judge.startswith("recorded:") for judge in profile.judges)
     if live or os.environ.get("RETRAIN", "0") not in ("", "0"):
         jobs = 1  # what is asked or trained is recorded
-    needed = {name for book in books for name in book.needs}
-    train = [book for book in books if book.name in needed and not book.needs and profile.name != COMMITTED]
+    train = [book for book in books if book.trains and profile.name != COMMITTED]
     if jobs > 1 and train:  # for all others, on all cores
         return _run(train, profile, 1) + _run([book for book in books if book not in train], profile, jobs)
+    after = {}  # how long a chain of notebooks waits for each: the longest begins first
+    for book in reversed(books):
+        for name in book.needs:
+            after[name] = max(after.get(name, 0), after.get(book.name, 0) + 1)
     if jobs > 1:
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, os.cpu_count() // jobs)))
-    waiting, running, ran, failed = sorted(books, key=lambda book: book.name not in needed), {}, [], []
+    waiting, running, ran, failed = sorted(books, key=lambda book: -after.get(book.name, 0)), {}, [], []
     # Kernels start in the working directory, which threads share.
     with contextlib.chdir(profile.root / "notebooks"), ThreadPoolExecutor(jobs) as pool:
         try:
