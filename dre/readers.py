@@ -138,8 +138,9 @@ def pairs(records, fields=None, needs=("context", "response"), whole=False):
     the system's name before it where systems share ids), with ``whole`` also every other column; ``bad`` has
     ``line, reason, content`` of each record that cannot be used, because it lacks what it ``needs``, for example.
     """
-    rows, bad, seen = [], [], {}
+    rows, bad, seen, named, columns = [], [], {}, set((fields or {}).values()), {}
     for line, record in records:
+        columns |= record if isinstance(record, dict) else {}
         try:
             row = _pair(record, line, fields or {}, needs)
             first = seen.setdefault((row["system"], row["id"]), line)
@@ -148,6 +149,9 @@ def pairs(records, fields=None, needs=("context", "response"), whole=False):
             rows.append((record if whole else {}) | row)
         except ValueError as error:
             bad.append({"line": line, "reason": str(error), "content": record})
+    if unknown := named - {*columns}:
+        has = ", ".join(map(str, columns)) or "nothing"
+        raise DreError(f"--field names {', '.join(sorted(unknown))}: expected a column, the records have {has:.200}")
     found = pd.DataFrame(rows) if rows else pd.DataFrame(columns=["line", *FIELDS])
     found["context_id"] = [hashlib.sha256(json.dumps(turns).encode()).hexdigest()[:16] for turns in found["context"]]
     shared = found["id"].duplicated(keep=False)

@@ -19,7 +19,7 @@ LEGEND = {
     "not shown": "it holds no effect and the printed size, or none is printed",
     "not supported": "it holds no effect, and excludes the printed size",
     "contradicted": "it excludes no effect on the other side",
-    "not testable": "the premise is not met: an SLM half as good as printed, the same sets, the same treatment",
+    "not testable": "the premise is not met: an SLM half as good as printed, the same sets, LLMs and treatment",
 }
 
 

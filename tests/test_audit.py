@@ -115,6 +115,10 @@ def test_a_metric_of_ones_own_is_audited_on_ones_own_file_and_held_to_a_limit(tm
     again = rows(capsys, "mine.jsonl --scores scores.csv --figure shares.svg")[1]
     assert {kind: row["share"] for kind, row in again.items()} == {kind: row["share"] for kind, row in found.items()}
     assert "a reply that fits anywhere" in (tmp_path / "shares.svg").read_text()
+    pd.read_csv("scores.csv")[:200].to_csv("part.csv", index=False)
+    for seen in ("--scores part.csv", "--judge recorded:claude-2026-11"):  # nothing passes that was not looked at
+        assert cli.main(["audit", "mine.jsonl", *seen.split(), "--fail-under", "0"]) == 3
+        assert "pairs have no score; no case of" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ def files(tmp_path, monkeypatch):
     table(OLD + NOISE + 0.5).to_json("better.jsonl", orient="records", lines=True)
     pd.concat([table(OLD), table(OLD, "gone")]).to_csv("two.csv", index=False)
     table(np.where(np.arange(40) < 4, np.nan, OLD)).to_csv("holes.csv", index=False)
+    table(OLD)[4:].to_csv("fewer.csv", index=False)
 
 
 @pytest.mark.parametrize(
@@ -38,8 +39,9 @@ def files(tmp_path, monkeypatch):
         ("worse.csv old.csv --fail-if worse", 3, "bot (new) is worse than bot (old): its score differs by −0.5"),
         ("worse.csv old.csv", 0, ""),
         ("better.jsonl old.csv --fail-if worse", 0, ""),
-        ("holes.csv old.csv --fail-if worse --max-missing 5%", 3, "10.0% of the new pairs have no score, more than 5.0%"),
-        ("holes.csv old.csv --max-missing 0.1", 0, ""),
+        ("holes.csv old.csv --fail-if worse --max-missing 5%", 3, "10.0% of the contexts have no new score, more than 5.0%"),
+        ("holes.csv old.csv --max-missing 0.1", 0, "10.0% of the contexts of either file have no new score"),
+        ("fewer.csv old.csv --max-missing 5%", 3, "10.0% of the contexts have no new score, more than 5.0%"),
         ("better.jsonl two.csv --fail-if worse", 0, "only one of the files has them: gone"),
     ],
 )

@@ -164,6 +164,7 @@ def test_a_bad_line_stops_the_run_or_is_set_aside_and_counted(slm, tmp_path, cap
         ("in.jsonl --max-usd 1", "--max-usd: there is no judge to use it"),
         ("in.jsonl --workers 2", "--workers is of --engine ray"),
         ("in.jsonl --field context", "expected NAME=COLUMN"),
+        ("in.jsonl --field system=modle", "--field names modle: expected a column, the records have "),
         ("new.csv --method non_dre --judge recorded:claude-2026-11", "for 1 of 1 pairs"),
         ("two.csv --judge recorded:claude-2026-11", "make ids unique, also between systems"),
         ("none.jsonl", "none.jsonl: cannot be read (No such file"),

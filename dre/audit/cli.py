@@ -52,7 +52,11 @@ def run(args):
     judge = open_from(args)
     cases = kinds.corpus() + (kinds.graded() if args.public else [])
     if args.input:
-        good = readers.read(args)[0].drop_duplicates("context_id")
+        every = readers.read(args)[0]
+        good = every.drop_duplicates("context_id")
+        if len(good) < len(every):
+            of = ", ".join(dict.fromkeys(filter(None, good["system"]))) or "one system"
+            print(f"note: of {len(every):,} replies the first to each context is taken ({of})", file=sys.stderr)
         own = kinds.made(good.sample(min(args.n, len(good)), random_state=args.seed), args.seed)
         cases = own + [case for case in cases if case[0] not in {kind for kind, *_ in own}]
     cases, pairs = kinds.tables(cases, args.n)
@@ -67,9 +71,10 @@ def run(args):
     table = audit.preferred(cases, scores)
     if not table["n"].any():
         raise DreError(f"{made} has no score of any pair: nothing can be said")
-    low = pd.Series(dtype=object)
-    if args.fail_under is not None:
-        low = table.loc[(table["expected"] == 100) & (table["share"] < args.fail_under), "kind"]
+    silent, low = table["n"] == 0, pd.Series(dtype=object)
+    if args.fail_under is not None:  # a recording knows some kinds alone; what is made of a user's file must be seen
+        unseen = silent & ((table["source"] == "own") | (not args.judge))
+        low = table.loc[(table["expected"] == 100) & ((table["share"] < args.fail_under) | unseen), "kind"]
     if args.json:
         found = json.loads(table.to_json(orient="records"))
         print(json.dumps({"audited": made, "kinds": found, "failed": list(low)}, indent=1))
@@ -77,8 +82,12 @@ def run(args):
         print(shown(table, made))
     if args.figure:
         draw(table, made, args.figure)
+    lacking = int(scores.reindex(pairs["pair_id"]).isna().sum())
+    if lacking:
+        which = f"; no case of {', '.join(table.loc[silent, 'kind'])}" if silent.any() else ""
+        print(f"note: {lacking:,} of {len(pairs):,} pairs have no score{which}", file=sys.stderr)
     if len(low):
-        print(f"below {args.fail_under:g} %: {', '.join(low)}", file=sys.stderr)
+        print(f"below {args.fail_under:g} %, or without a score: {', '.join(low)}", file=sys.stderr)
     return FAILED if len(low) else 0
 
 

@@ -25,7 +25,7 @@ def add(subparsers):
     option("old", help="the same, of an earlier version")
     option("--fail-if", choices=("worse",), help="exit status 3 if a system is significantly worse than before")
     option("--alpha", type=float, default=0.05, help="level of the test, after Holm (default: 0.05)")
-    text = "exit status 3 if more of the new pairs have no score: 5%% or 0.05"
+    text = "exit status 3 if more of the contexts of either file have no new score: 5%% or 0.05"
     option("--max-missing", type=share, metavar="SHARE", help=text)
     parser.set_defaults(run=run)
 
@@ -44,6 +44,8 @@ def run(args):
         raise DreError(f"--alpha is {args.alpha:g}: expected a level from 0.001 to 1, such as 0.05")
     found = compared(args.new, args.old)
     compare.show(found)
+    if found["missing"]:
+        print(f"{found['missing']:.1%} of the contexts of either file have no new score", file=sys.stderr)
     if found["alone"]:
         print(f"not compared, since only one of the files has them: {', '.join(found['alone'])}", file=sys.stderr)
     failed = failures(found, args.alpha if args.fail_if else 0, args.max_missing)
@@ -55,7 +57,7 @@ def assert_not_worse(new, old, alpha=0.05, max_missing=None):
     """Raise AssertionError, with a sentence that says how, if a system is significantly worse than before; for pytest.
 
     ``new, old``: tables that `dre.DRE.score` returned, or files of scores, compared as `compared` does; ``alpha``:
-    level of the test; ``max_missing``: the largest share of new pairs without a score, in [0, 1].
+    level of the test; ``max_missing``: the largest share of contexts without a new score, in [0, 1].
     """
     if failed := failures(compared(new, old), alpha, max_missing):
         raise AssertionError("; ".join(failed))
@@ -65,7 +67,8 @@ def compared(new, old):
     """Compare two tables or files of scores: by system where they share names, else the one system of each.
 
     Returns ``comparisons`` and ``baselines`` as `dre.score.compare.summarise`, where a is new and b is old,
-    ``missing``, the share of new pairs without a score, and ``alone``, the systems that one of them lacks.
+    ``missing``, the share of the contexts of either that lack a new score, and ``alone``, the systems that one of them
+    lacks.
     """
     _check_made(new, old)
     names = [name if isinstance(one, pd.DataFrame) else one for one, name in ((new, "new"), (old, "old"))]
@@ -76,7 +79,9 @@ def compared(new, old):
     if not shared or set(a["id"]).isdisjoint(b["id"]):
         what = "context" if shared else "system"
         raise DreError(f"{names[0]} and {names[1]} share no {what}: score the same contexts, with the same names")
-    found = {"comparisons": [], "baselines": [], "missing": float(a["score"].isna().mean())}
+    there = {key for one in (a, b) for key in zip(one["system"], one["id"]) if key[0] in shared}
+    scored = set(zip(*(a.loc[a["score"].notna(), name] for name in ("system", "id"))))
+    found = {"comparisons": [], "baselines": [], "missing": 1 - len(scored & there) / len(there)}
     found["alone"] = sorted({*a["system"]} ^ {*b["system"]})
     for measure in ("score", *(name for name in compare.BASELINES if name in a and name in b)):
         rows = []
@@ -104,7 +109,7 @@ def failures(found, alpha=0.05, max_missing=None):
             seen = f"with so many a difference of {number(row['visible'], 3)} can be seen"
             said.append(f"{row['a']} is worse than {row['b']}: its score {what} (p = {row['p_holm']:.4f}); {seen}")
     if max_missing is not None and found["missing"] > max_missing:
-        said.append(f"{found['missing']:.1%} of the new pairs have no score, more than {max_missing:.1%}")
+        said.append(f"{found['missing']:.1%} of the contexts have no new score, more than {max_missing:.1%}")
     return said
 
 
