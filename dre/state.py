@@ -17,7 +17,8 @@ from pathlib import Path
 import yaml
 
 KINDS = ("before", "read", "wrote", "peak", "ended")
-SCORES = "scores"  # folders of recorded scores: who reads one depends on which there are
+SCORES = "scores"  # the folder of recorded scores
+LISTED = (SCORES, "curve")  # folders of which a notebook takes what there is: who reads one file depends on all names
 LOCK = "requirements.lock"  # the versions of packages, which every notebook has read
 FOREIGN = re.compile(r"\.|build/|.*(site-packages|\.egg-info)/")  # in the project's folder, but not of the project
 kept = root = None  # the state file, and the project, of the notebook that a runner executes in this process
@@ -61,7 +62,7 @@ def watch(file, folder):
             if name not in seen and not FOREIGN.match(name) and path.exists():
                 seen.add(name)
                 note("read", path)
-                if path.parent.name == SCORES:
+                if path.parent.name in LISTED:
                     read(str(path.parent))
 
     def hear(event, args):
