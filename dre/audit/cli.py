@@ -12,8 +12,7 @@ from dre.audit import kinds, scorers
 from dre.errors import DreError
 from dre.judges.cli import add_options, open_from
 from dre.report import Table, check_output, replace, write
-
-FAILED = 3  # exit status where a limit of the user's is not kept
+from dre.score.gate import FAILED
 
 
 def add(subparsers):

@@ -25,7 +25,7 @@ def run(args, judge):
         raise DreError("--sets are public rated pairs, --rated are your own: give one of them")
     sets = args.sets.split(",") if args.sets else trial.SETS
     asked = trial.samples(sets, args.n, args.seed, rated(args.rated) if args.rated else None)
-    cases, pairs = kinds.tables(kinds.corpus())
+    cases, pairs = kinds.tables(kinds.corpus()) if args.audit else (None, None)
     if not args.judge.startswith("recorded:"):
         texts = pd.concat([*asked.values(), *([pairs] if args.audit else [])], ignore_index=True)
         print(f"each asked once:\n{judge.estimate(texts, args.prompt)}", file=sys.stderr)

@@ -57,8 +57,7 @@ def score(args):
     metric = api.DRE.load(**options)
     told = {"fields": args.field, "skip_bad": args.skip_bad}
     if summary := own_output(args.output, metric.parts(data) | told, args.force):
-        read = {".csv": pd.read_csv, ".parquet": pd.read_parquet}.get(Path(args.output).suffix, _read_jsonl)
-        return _show(summary, args.output, args.report, read(args.output), pairs)
+        return _show(summary, args.output, args.report, _written(args.output) if args.report else None, pairs)
     try:
         on_ray = args.engine == "ray"
         table = ray.score_pairs(options, pairs, args.workers) if on_ray else metric.score_pairs(pairs, progress=True)
@@ -82,8 +81,11 @@ def score(args):
     return _show(summary, args.output, args.report, table, pairs)
 
 
-def _read_jsonl(path):
-    return pd.read_json(path, lines=True)
+def _written(path):
+    """The table that an earlier run wrote."""
+    if path.endswith(".jsonl"):
+        return pd.read_json(path, lines=True)
+    return pd.read_csv(path) if path.endswith(".csv") else pd.read_parquet(path)
 
 
 def _show(summary, output, report, table, pairs):

@@ -110,14 +110,18 @@ def baselines(pairs):
     return {"length": metrics.length(pairs["response"]), "echo": echo}
 
 
+def measured(summary):
+    """Return the comparisons of a summary, each with its ``measure``, before those of the baselines."""
+    return [{"measure": "score"} | row for row in summary["comparisons"]] + summary.get("baselines", [])
+
+
 def show(summary):
     """Print comparisons, beside the differences in length and echo."""
-    rows = [{"measure": "score"} | row for row in summary["comparisons"]] + summary.get("baselines", [])
     note = "Difference a - b on the contexts of both; permutation test by context (which needs six), after Holm. "
     note += "Length: words; echo: share of words that the context has. Visible: the difference that so many contexts "
     note += "can show (power 80 %)."
     columns = ["a", "b", "measure", "difference", "p_permutation", "p_holm", "n_contexts", "visible"]
-    report.show(pd.DataFrame(rows), "Comparisons", note, columns)
+    report.show(pd.DataFrame(measured(summary)), "Comparisons", note, columns)
 
 
 def rank(systems, comparisons):

@@ -24,10 +24,11 @@ def page(table, pairs, summary):
     by_system = scored.groupby(["context_id", "system"])["score"].mean().unstack()
     spread = (by_system.max(axis=1) - by_system.min(axis=1)).nlargest(MOST)
     between = [scored[scored["context_id"] == id].sort_values("score") for id in spread[spread > 0].index]
-    rows = [{"measure": "score"} | row for row in summary["comparisons"]] + summary.get("baselines", [])
     parts = {
         "systems": _table(summary["systems"], ["system", "n", "n_missing", *compare.MEASURES]),
-        "comparisons": _table(rows, ["a", "b", "measure", "difference", "p_holm", "n_contexts", "visible"]),
+        "comparisons": _table(
+            compare.measured(summary), ["a", "b", "measure", "difference", "p_holm", "n_contexts", "visible"]
+        ),
         "notes": "".join(f"<p>{html.escape(note)}</p>" for note in summary["notes"]),
         "worst": _cards([one for _, one in scored.nsmallest(WORST, "score").groupby(level=0, sort=False)]),
         "between": _cards([pd.concat([one.iloc[:1], one.iloc[-1:]]) for one in between]),
