@@ -9,15 +9,19 @@ control of Figures 3 and 4, without disentangling; ``adversarials`` of DailyDial
 partly written for this project (the others).
 
 Beside recipe ``paper`` on MiniLM stand, on DailyDialog's largest set, ``paper-robust`` and ``released`` to its end,
-and ``paper`` on all-mpnet-base-v2 (110 M parameters, as many as the encoder of the authors' notebook; two epochs).
-That encoder comes from the Hub (sentence-transformers/all-mpnet-base-v2); ``--mpnet FOLDER`` reads it from a folder
-whose model.safetensors has the sha256 `MPNET`.
+and, on DailyDialog++ dev alone (``own``), ``paper`` on all-mpnet-base-v2 (110 M parameters, as many as the encoder of
+the authors' notebook; two epochs). That encoder comes from the Hub (sentence-transformers/all-mpnet-base-v2);
+``--mpnet FOLDER`` reads it from a folder whose model.safetensors has the sha256 `MPNET`.
 
-Run ``python experiments/learning_curve.py [--only TEXT ...] [--list]``: it goes through `PLAN` and does what has no
+Run ``python experiments/learning_curve.py [--only TEXT ...] [--list]``: it goes through `plan` and does what has no
 result yet, so it can be cut off at any time. Each training leaves ``results/curve/<name>.json`` (its curves, accuracies
 on DailyDialog++ test at a threshold chosen on held-out contexts, how often the score falls when the context is another
-one, and Spearman correlation with people on seven sets) and ``<name>.csv.gz`` (its scores of the rated sets). Models
-stay in build/curve. About 30 seconds a context of one core, in all.
+one, distances from context to response before and after ``sep``, and Spearman correlation with people on seven sets)
+and ``<name>.csv.gz`` (its scores of the rated sets). Models stay in build/curve. About 30 seconds a context of one
+core, in all.
+
+``--tables``, and the end of every run, makes of them what notebook 02 shows: ``trainings.csv``, a line each;
+``slopes.csv``, what twice the contexts add to agreement with people; ``changes.csv``, what other changes add.
 """
 
 import argparse
@@ -34,7 +38,7 @@ from dre import audit, classification, ratings, stats
 from dre.dialogues import load, pairs
 from dre.profile import profile
 from dre.report import replace
-from dre.slm import contexts, fit, recipes
+from dre.slm import contexts, fit, losses, recipes
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "results" / "curve"
@@ -55,6 +59,17 @@ VARIANTS = {
     "released": ("released", None, "minilm"),
     "mpnet": ("paper", 2, "sentence-transformers/all-mpnet-base-v2"),
 }
+BINS = np.linspace(0, 1.6, 33)  # of cosine distances
+#: a change -> (size, variant) of a training with it and of its twin, which has the same data, domain and seed
+CHANGES = {
+    "balanced, not the papers' request": (("balanced", ""), ("same", "")),
+    "disentangling": (("all", ""), ("all", "plain")),
+    "Eq. 12 on robust parts": (("all", "robust"), ("all", "")),
+    "the authors' stages": (("all", "released"), ("all", "")),
+    "another encoder, 110 M": (("own", "mpnet"), ("own", "")),
+}
+#: the rated set of a domain
+OWN = {"dailydialog": "dailydialog-zhao", "personachat": "personachat-usr", "topicalchat": "topicalchat-usr"}
 MPNET = "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"
 
 
@@ -66,7 +81,8 @@ def plan():
     wanted = [(*point, 0, "") for point in (*points, *smaller)]
     wanted += [(domain, "all", seed, "") for seed in (1, 2) for domain in LARGEST]
     wanted += [(*point, seed, "") for seed in (1, 2) for point in points]
-    wanted += [("dailydialog", "all", 0, variant) for variant in ("released", "robust", "mpnet")]
+    wanted += [("dailydialog", "own", 0, "mpnet")]
+    wanted += [("dailydialog", "all", 0, variant) for variant in ("robust", "released")]
     wanted += [(*point, 1, "") for point in smaller]
     wanted += [(domain, "all", seed, "plain") for seed in range(3) for domain in LARGEST]
     wanted += [("dailydialog", "all", seed, variant) for seed in (3, 4) for variant in ("", "plain")]
@@ -112,6 +128,7 @@ def measure(slm, dev, settings):
     before = slm.score(test)["score_slm"]
     decisions = classification.correct(test, before, threshold)
     row = {"test": classification.accuracy(test, decisions, settings.resamples), "people": {}}
+    row["spaces"] = spaces(slm, test[test["kind"] != "r"])
     positives = test[test["kind"] == "p"]
     swapped = audit.exchange(positives, 3)
     fall = audit.falls(before[test["kind"] == "p"].to_numpy()[swapped["row"]], slm.score(swapped)["score_slm"])
@@ -127,15 +144,105 @@ def measure(slm, dev, settings):
     return row, pd.concat(scores)
 
 
+def spaces(slm, test):
+    """Return how far positives and adversarials are from their contexts, in whole embeddings and in what is scored."""
+    contexts_, responses = slm.texts(test)
+    h = slm.encode(contexts_ + responses)["sentence_embedding"]
+    whole = losses.distance(h[: len(test)], h[len(test) :]).numpy()
+    found = {"whole": whole, "scored": slm.distances(test)["distance"].to_numpy()}
+    return {space: {kind: summary(d[test["kind"] == kind]) for kind in "pa"} for space, d in found.items()}
+
+
+def summary(distances):
+    """Return mean, standard deviation and a histogram (`BINS`, shares) of cosine distances."""
+    counts = np.histogram(distances, BINS)[0] / len(distances)
+    return {"mean": float(distances.mean()), "sd": float(distances.std()), "histogram": counts.round(4).tolist()}
+
+
+def tables(settings):
+    """Write the three tables of all trainings that there are."""
+    files = sorted(OUT.glob("*-seed*.json"))
+    runs = [json.loads(path.read_text(encoding="utf-8")) for path in files]
+    scores = [pd.read_csv(path.with_suffix(".csv.gz"), index_col="pair_id") for path in files]
+    scores = pd.concat([1 - one["s_d"] + one["s_p"] for one in scores], axis=1)
+    people = {}  # set -> (1 + n, trainings): Spearman with people, in resamples of contexts
+    for name in settings.rated:
+        rated = ratings.rated(name)
+        own = scores.loc[rated["pair_id"]].to_numpy()
+        people[name] = stats.draws(own, rated["human"], rated["context_id"], n=settings.resamples)
+    everywhere = np.mean(list(people.values()), axis=0)
+    own = np.stack([people[OWN[run["domain"]]][:, i] for i, run in enumerate(runs)], axis=1)
+    table = pd.DataFrame([one_line(run) for run in runs], [path.stem for path in files]).rename_axis("name")
+    table["own"], table["everywhere"] = own[0], everywhere[0]
+    table.to_csv(OUT / "trainings.csv", float_format="%.4f")
+    curve = (table["variant"] == "") & ~table["size"].isin(["balanced", "same"])
+    rows, slopes = [], {"own": [], "everywhere": []}
+    for domain, of in table[curve].groupby("domain", sort=False):
+        places, sizes = table.index.get_indexer(of.index), of["contexts"].to_numpy()
+        for name, agreement in (("own", own), ("everywhere", everywhere)):
+            slopes[name].append(per_doubling(agreement[:, places], sizes))
+        most = own[:, places[sizes == sizes.max()]]
+        row = {"domain": domain, "contexts": sizes.max(), "trainings": len(of), "seeds": most.shape[1]}
+        row |= stats.interval(most, "agreement") | {"fifth_epoch": of["fifth_epoch"][sizes == sizes.max()].mean()}
+        row |= stats.interval(slopes["own"][-1], "slope")
+        rows.append(row | stats.interval(slopes["everywhere"][-1], "slope_everywhere"))
+    pd.DataFrame(rows).to_csv(OUT / "slopes.csv", index=False, float_format="%.4f")
+    both = {name: stats.interval(np.mean(of, axis=0), name) for name, of in slopes.items()}
+    rows = [{"change": "twice the contexts", **both["own"], **both["everywhere"], "pairs": int(curve.sum())}]
+    for change, (one, other) in CHANGES.items():
+        if twins := matched(table, one, other):
+            found = [difference(draws, twins, name) for draws, name in ((own, "own"), (everywhere, "everywhere"))]
+            rows.append({"change": change, **found[0], **found[1], "pairs": len(twins)})
+    pd.DataFrame(rows).to_csv(OUT / "changes.csv", index=False, float_format="%.4f")
+
+
+def one_line(run):
+    """Return what the figure shows of a training, in percent, without agreement."""
+    dev = [100 * point["triplet_accuracy"] for point in run["curves"] if point["split"] == "dev"]
+    joint = (run["kept"] or {}).get("joint")
+    row = {key: run[key] for key in ("domain", "size", "contexts", "seed", "variant")}
+    row |= {"triplets": dev[joint] if joint else np.nan, "fifth_epoch": dev[5] - dev[4] if len(dev) == 6 else np.nan}
+    row |= {"accuracy": run["test"]["overall"], "rejects_random": run["test"]["random_rejected"]}
+    return row | {"falls": run["falls"]["mean"], "epoch": joint}
+
+
+def per_doubling(draws, sizes, seed=0):
+    """Return (1 + n,): slope of agreement on log2(contexts); trainings of a size are resampled, too."""
+    rng, z, means = np.random.default_rng(seed), [], []
+    for size in np.unique(sizes):
+        of = draws[:, sizes == size]
+        share = rng.multinomial(of.shape[1], np.full(of.shape[1], 1 / of.shape[1]), size=len(of)) / of.shape[1]
+        share[0] = 1 / of.shape[1]  # the first line is of the data
+        z.append(np.log2(size))
+        means.append((share * of).sum(axis=1))
+    z = np.array(z) - np.mean(z)
+    return np.stack(means, axis=1) @ z / (z @ z)
+
+
+def matched(table, one, other):
+    """Return {(domain, seed): places of a training of kind ``one`` and its twin of the ``other``}: (size, variant)."""
+    place = {row[1:]: i for i, row in enumerate(table[["size", "variant", "domain", "seed"]].itertuples())}
+    pairs_ = {key[2:]: (i, place.get((*other, *key[2:]))) for key, i in place.items() if key[:2] == one}
+    return {key: both for key, both in pairs_.items() if both[1] is not None}
+
+
+def difference(draws, twins, name):
+    """Return the mean difference of twins: contexts are resampled, and seeds, drawn once for all domains."""
+    gains = {key: draws[:, i] - draws[:, j] for key, (i, j) in twins.items()}
+    by_seed = [np.mean([gains[key] for key in gains if key[1] == seed], axis=0) for seed in {key[1] for key in gains}]
+    return stats.interval(np.stack(by_seed, axis=1), name)
+
+
 def main():
     """Go through the plan."""
     parser = argparse.ArgumentParser(description="recipe paper on training sets of growing size")
     parser.add_argument("--only", nargs="+", default=[""], help="trainings whose name has one of these in it")
     parser.add_argument("--list", action="store_true", help="say what there is and what is missing, and do nothing")
+    parser.add_argument("--tables", action="store_true", help="make the tables of what there is, and train nothing")
     parser.add_argument("--mpnet", default=VARIANTS["mpnet"][2], help="folder or Hub id of all-mpnet-base-v2")
     args, settings = parser.parse_args(), profile("public")
     OUT.mkdir(parents=True, exist_ok=True)
-    for domain, size, seed, variant in plan():
+    for domain, size, seed, variant in [] if args.tables else plan():
         name = name_of(domain, size, seed, variant)
         result, lock = OUT / f"{name}.json", ROOT / "build" / "curve" / f"{name}.lock"
         if args.list:
@@ -169,6 +276,8 @@ def main():
         replace(result, json.dumps(row, indent=1) + "\n")
         print(f"{name}: {len(train)} contexts, {row['seconds']} s, {row['test']['overall']:.1f} %", *(
             f"{found['r']:.2f}" for found in row["people"].values()), flush=True)
+    if not args.list:
+        tables(settings)
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ def _train(slm, train, dev, seed, extra, checkpoint, progress):
         shown = [rows] * stage.epochs
         if recipe.mixture:
             shown = passes(train, extra.dialogues, slm.context, recipe.mixture, stage.epochs, seed)
-        optimizer = torch.optim.AdamW(groups(slm))
+        optimizer = torch.optim.AdamW(groups(slm), fused=True)
         total = steps * stage.epochs
         schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(recipe.warmup * total), total)
         before = sum(earlier.epochs for earlier in recipe.stages[:number])
