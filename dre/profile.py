@@ -56,6 +56,7 @@ class Profile(BaseModel, extra="forbid", frozen=True):
     recipes: tuple[StrictStr, ...] = Field(min_length=1)
     seeds: tuple[StrictInt, ...] = Field(min_length=1)
     models: dict[str, Model]
+    controls: StrictStr
     extra: Sources
     sets: tuple[TrainingSet, ...] = Field(min_length=1)
     rated: tuple[StrictStr, ...]
@@ -65,8 +66,8 @@ class Profile(BaseModel, extra="forbid", frozen=True):
 
     @model_validator(mode="after")
     def _a_model_for_each(self):
-        if missing := set(self.recipes) - set(self.models):
-            raise ValueError(f"'models' lacks {', '.join(sorted(missing))}, which 'recipes' names")
+        if missing := {*self.recipes, self.controls} - set(self.models):
+            raise ValueError(f"'models' lacks {', '.join(sorted(missing))}, which 'recipes' or 'controls' names")
         return self
 
     results = property(lambda self: self.root / "results" / self.name, doc="Tables, report page, recorded SLM scores.")

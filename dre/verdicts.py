@@ -46,7 +46,7 @@ def judged(root):
 
 
 def markdown(root, main=False):
-    """Return the claims and their verdicts as a Markdown table; with ``main`` those marked so alone."""
+    """Return the claims and their verdicts as a Markdown table and a legend; with ``main`` those marked so, alone."""
     table = judged(root)
     table = table[table["main"] == "yes"] if main else table
     lines = ["| what the papers say | in print | measured here | verdict | given the premise | notebook |"]
@@ -55,7 +55,7 @@ def markdown(root, main=False):
         cells = [row["claim"], row["print"], row["measured"], f"**{row['verdict']}**", row["given"], row["notebook"]]
         lines.append(f"| {' | '.join(cells)} |")
     legend = "; ".join(f"*{name}*: {text}" for name, text in LEGEND.items())
-    return f"{legend}. Brackets: 95 % intervals.\n\n" + "\n".join(lines) + "\n"
+    return "\n".join([*([] if main else [f"{legend}. Brackets: 95 % intervals.", ""]), *lines, ""])
 
 
 def _judged(claim, root):

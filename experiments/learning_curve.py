@@ -176,15 +176,18 @@ def tables(settings):
     table["own"], table["everywhere"] = own[0], everywhere[0]
     table.to_csv(OUT / "trainings.csv", float_format="%.4f")
     curve = (table["variant"] == "") & ~table["size"].isin(["balanced", "same"])
-    rows, slopes = [], {"own": [], "everywhere": []}
+    rows, slopes, labels = [], {"own": [], "everywhere": []}, {entry.key: entry.label for entry in settings.sets}
+    printed = pd.read_csv(ROOT / "data/paper/dre_table4.csv").set_index("metric").loc["Ours (SLM-Dis and Prob)"]
     for domain, of in table[curve].groupby("domain", sort=False):
         places, sizes = table.index.get_indexer(of.index), of["contexts"].to_numpy()
         for name, agreement in (("own", own), ("everywhere", everywhere)):
             slopes[name].append(per_doubling(agreement[:, places], sizes))
         most = own[:, places[sizes == sizes.max()]]
-        row = {"domain": domain, "contexts": sizes.max(), "trainings": len(of), "seeds": most.shape[1]}
+        row = {"set": labels[domain], "contexts": sizes.max(), "trainings": len(of), "seeds": most.shape[1]}
         row |= stats.interval(most, "agreement") | {"fifth_epoch": of["fifth_epoch"][sizes == sizes.max()].mean()}
         row |= stats.interval(slopes["own"][-1], "slope")
+        row["printed"] = printed[f"{domain}_spearman"]
+        row["doublings"] = (row["printed"] - row["agreement"]) / max(row["slope_high"], 1e-9)  # at the least
         rows.append(row | stats.interval(slopes["everywhere"][-1], "slope_everywhere"))
     pd.DataFrame(rows).to_csv(OUT / "slopes.csv", index=False, float_format="%.4f")
     both = {name: stats.interval(np.mean(of, axis=0), name) for name, of in slopes.items()}
