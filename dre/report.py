@@ -152,6 +152,16 @@ class Table:
     __repr__ = _repr_markdown_ = markdown
 
 
+def named(name, found):
+    """Return a number and its spread as the columns of a row that `Table` prints as one, but for what is NaN.
+
+    ``found`` is what a function of `dre.stats` returned of it: ``r``, ``mean`` or ``difference``, and ``low, high, sd``.
+    """
+    value = next(found[key] for key in ("r", "mean", "difference") if key in found)
+    parts = {f"{name}{end}": found[end[1:]] for end in PARTS if end[1:] in found}
+    return {name: value} | {column: part for column, part in parts.items() if not pd.isna(part)}
+
+
 def show(df, caption, note, columns):
     """Print those of `columns` that a table has, with what belongs to them, in four digits."""
     columns = [name for name in columns if name in df]

@@ -33,10 +33,21 @@ from dre.report import in_words
 from dre.state import SCORES
 
 PUBLIC, BOOKS = profile(COMMITTED), notebooks(HERE)
-FORMULAS = [
-    cell for book in BOOKS for cell in code_cells(book.content) if "formula" in cell["metadata"].get("tags", ())
-]
-SHOWN = [(name, cell) for cell in FORMULAS for name in cell["metadata"]["dre"]["shows"]]
+def imports(book):
+    """Return the cells of a notebook that only import, after its setup, as one text."""
+    cells = [source(cell) for cell in code_cells(book.content)[2:]]
+    return "\n".join(text for text in cells if {type(node) for node in ast.parse(text).body} <= {ast.Import, ast.ImportFrom})
+
+
+def formulas(book):
+    """Yield the name of what a formula cell shows, and the cell with the imports of its notebook."""
+    for cell in code_cells(book.content):
+        if "formula" in cell["metadata"].get("tags", ()):
+            for name in cell["metadata"]["dre"]["shows"]:
+                yield name, f"{imports(book)}\n{source(cell)}"
+
+
+SHOWN = [each for book in BOOKS for each in formulas(book)]
 PROJECT = tomllib.loads((HERE / "pyproject.toml").read_text())["project"]
 SLUG = PROJECT["urls"]["Repository"].removeprefix("https://github.com/")
 each_notebook = pytest.mark.parametrize("book", BOOKS, ids=lambda book: book.name)
@@ -84,9 +95,9 @@ def moved(value):
     return value * 1.01
 
 
-@pytest.mark.parametrize(("name", "cell"), SHOWN, ids=lambda each: each if isinstance(each, str) else "")
-def test_a_formula_cell_runs_by_itself_and_fails_where_what_it_shows_changes(name, cell, monkeypatch):
-    exec(source(cell), {})
+@pytest.mark.parametrize(("name", "code"), SHOWN, ids=[name for name, _ in SHOWN])
+def test_a_formula_cell_runs_by_itself_and_fails_where_what_it_shows_changes(name, code, monkeypatch):
+    exec(code, {})
     owner, original = pkgutil.resolve_name(name.rpartition(".")[0]), pkgutil.resolve_name(name)
 
     def other(*args, **kwargs):
@@ -94,7 +105,7 @@ def test_a_formula_cell_runs_by_itself_and_fails_where_what_it_shows_changes(nam
 
     monkeypatch.setattr(owner, original.__name__, staticmethod(other) if inspect.ismethod(original) else other)
     with pytest.raises(AssertionError):
-        exec(source(cell), {})
+        exec(code, {})
 
 
 def tracked(*folders):
