@@ -153,9 +153,10 @@ class Table:
 
 
 def named(name, found):
-    """Return a number and its spread as the columns of a row that `Table` prints as one, but for what is NaN.
+    """Return a number and its spread, but for what is NaN, as columns that `Table` prints as one.
 
-    ``found`` is what a function of `dre.stats` returned of it: ``r``, ``mean`` or ``difference``, and ``low, high, sd``.
+    ``found``: what a function of `dre.stats` returned, ``r, mean`` or ``difference`` and, of
+    ``low, high, sd``, what there is. Gives ``<name>, <name>_low, <name>_high, <name>_sd``.
     """
     value = next(found[key] for key in ("r", "mean", "difference") if key in found)
     parts = {f"{name}{end}": found[end[1:]] for end in PARTS if end[1:] in found}
