@@ -33,10 +33,12 @@ from dre.report import in_words
 from dre.state import SCORES
 
 PUBLIC, BOOKS = profile(COMMITTED), notebooks(HERE)
+
+
 def imports(book):
     """Return the cells of a notebook that only import, after its setup, as one text."""
-    cells = [source(cell) for cell in code_cells(book.content)[2:]]
-    return "\n".join(text for text in cells if {type(node) for node in ast.parse(text).body} <= {ast.Import, ast.ImportFrom})
+    cells, only = [source(cell) for cell in code_cells(book.content)[2:]], {ast.Import, ast.ImportFrom}
+    return "\n".join(text for text in cells if {type(node) for node in ast.parse(text).body} <= only)
 
 
 def formulas(book):
@@ -106,6 +108,25 @@ def test_a_formula_cell_runs_by_itself_and_fails_where_what_it_shows_changes(nam
     monkeypatch.setattr(owner, original.__name__, staticmethod(other) if inspect.ismethod(original) else other)
     with pytest.raises(AssertionError):
         exec(code, {})
+
+
+LESS = np.linspace(0, 1, 101)
+EXERCISES = {  # what the check of a notebook's exercise needs besides its imports and formulas
+    "08_a_fusion_that_should_not_hurt": {"COUNTS": "few", "curves": {"few": LESS - LESS**2, "claude-2026-11": -LESS}},
+    "09_how_a_judge_is_asked": {},
+}
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_the_check_of_an_exercise_takes_its_answer_and_nothing_before(name, capsys):
+    book = next(book for book in BOOKS if book.name == name)
+    cells, given = book.content["cells"], dict(EXERCISES[name])
+    exec("\n".join([imports(book), *(source(c) for c in cells if "formula" in c["metadata"].get("tags", ()))]), given)
+    at = next(i for i, cell in enumerate(cells) if "<details>" in source(cell))
+    exec(source(cells[at + 1]), given)
+    assert "that is it" not in capsys.readouterr().out
+    exec(re.search("```python\n(.*?)```", source(cells[at]), re.DOTALL)[1], given)
+    assert capsys.readouterr().out.count("that is it") == len(given.get("curves", "1"))
 
 
 def tracked(*folders):

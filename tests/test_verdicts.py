@@ -106,6 +106,7 @@ BELOW = [
     (-0.005, "08.learned_current 1"),
     ("08.learned_current 2", 0.005),
     ("08.open_slm", "08.strong"),
+    ("08.slm_alone", "08.strong"),
     ("09.choice_turns 1", 0),
     (0, "09.choice_turns 2"),
     ("09.choice_dialogues 1", 0),
