@@ -152,6 +152,17 @@ class Table:
     __repr__ = _repr_markdown_ = markdown
 
 
+def named(name, found):
+    """Return a number and its spread, but for what is NaN, as columns that `Table` prints as one.
+
+    ``found``: what a function of `dre.stats` returned, ``r, mean`` or ``difference`` and, of
+    ``low, high, sd``, what there is. Gives ``<name>, <name>_low, <name>_high, <name>_sd``.
+    """
+    value = next(found[key] for key in ("r", "mean", "difference") if key in found)
+    parts = {f"{name}{end}": found[end[1:]] for end in PARTS if end[1:] in found}
+    return {name: value} | {column: part for column, part in parts.items() if not pd.isna(part)}
+
+
 def show(df, caption, note, columns):
     """Print those of `columns` that a table has, with what belongs to them, in four digits."""
     columns = [name for name in columns if name in df]

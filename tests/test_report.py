@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from dre.errors import DreError
-from dre.report import Table, number, replace
+from dre.report import Table, named, number, replace
 from dre.report import write as report_write
 
 NUMBERS = {(85.65, 1): "85.7", (85.649999999999991, 1): "85.7", (-0.004, 2): "0.00", (-0.5, 1): "−0.5", (-3, 0): "−3"}
@@ -35,6 +35,14 @@ def test_what_belongs_to_a_value_is_printed_with_it_and_gaps_are_dashes():
     assert table.csv().splitlines()[1] == "a,1,0.53,88.05,87,89"
     chosen = Table(df, "t", "Caption", rows=df.index < 1, columns=["n", "model"])
     assert grid(chosen) == [["n", "Model"], ["1 ± 0.53", "a"]]
+
+
+@pytest.mark.parametrize("value", ["r", "mean", "difference"])
+def test_what_statistics_return_becomes_the_columns_that_a_table_prints_as_one(value):
+    found = {value: 0.5, "low": 0.25, "high": 0.75, "sd": np.nan, "p": 0.01}
+    assert named("gain", found) == {"gain": 0.5, "gain_low": 0.25, "gain_high": 0.75}
+    row = pd.DataFrame([named("gain", pd.Series(found | {"sd": 0.125}))])
+    assert grid(Table(row, "t", "Caption")) == [["Gain"], ["0.50 ± 0.13 [0.25, 0.75]"]]
 
 
 def test_a_long_table_is_cut_and_says_where_the_rest_is(tmp_path):

@@ -33,10 +33,23 @@ from dre.report import in_words
 from dre.state import SCORES
 
 PUBLIC, BOOKS = profile(COMMITTED), notebooks(HERE)
-FORMULAS = [
-    cell for book in BOOKS for cell in code_cells(book.content) if "formula" in cell["metadata"].get("tags", ())
-]
-SHOWN = [(name, cell) for cell in FORMULAS for name in cell["metadata"]["dre"]["shows"]]
+
+
+def imports(book):
+    """Return the cells of a notebook that only import, after its setup, as one text."""
+    cells, only = [source(cell) for cell in code_cells(book.content)[2:]], {ast.Import, ast.ImportFrom}
+    return "\n".join(text for text in cells if {type(node) for node in ast.parse(text).body} <= only)
+
+
+def formulas(book):
+    """Yield the name of what a formula cell shows, and the cell with the imports of its notebook."""
+    for cell in code_cells(book.content):
+        if "formula" in cell["metadata"].get("tags", ()):
+            for name in cell["metadata"]["dre"]["shows"]:
+                yield name, f"{imports(book)}\n{source(cell)}"
+
+
+SHOWN = [each for book in BOOKS for each in formulas(book)]
 PROJECT = tomllib.loads((HERE / "pyproject.toml").read_text())["project"]
 SLUG = PROJECT["urls"]["Repository"].removeprefix("https://github.com/")
 each_notebook = pytest.mark.parametrize("book", BOOKS, ids=lambda book: book.name)
@@ -84,9 +97,9 @@ def moved(value):
     return value * 1.01
 
 
-@pytest.mark.parametrize(("name", "cell"), SHOWN, ids=lambda each: each if isinstance(each, str) else "")
-def test_a_formula_cell_runs_by_itself_and_fails_where_what_it_shows_changes(name, cell, monkeypatch):
-    exec(source(cell), {})
+@pytest.mark.parametrize(("name", "code"), SHOWN, ids=[name for name, _ in SHOWN])
+def test_a_formula_cell_runs_by_itself_and_fails_where_what_it_shows_changes(name, code, monkeypatch):
+    exec(code, {})
     owner, original = pkgutil.resolve_name(name.rpartition(".")[0]), pkgutil.resolve_name(name)
 
     def other(*args, **kwargs):
@@ -94,7 +107,26 @@ def test_a_formula_cell_runs_by_itself_and_fails_where_what_it_shows_changes(nam
 
     monkeypatch.setattr(owner, original.__name__, staticmethod(other) if inspect.ismethod(original) else other)
     with pytest.raises(AssertionError):
-        exec(source(cell), {})
+        exec(code, {})
+
+
+LESS = np.linspace(0, 1, 101)
+EXERCISES = {  # what the check of a notebook's exercise needs besides its imports and formulas
+    "08_a_fusion_that_should_not_hurt": {"COUNTS": "few", "curves": {"few": LESS - LESS**2, "claude-2026-11": -LESS}},
+    "09_how_a_judge_is_asked": {},
+}
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_the_check_of_an_exercise_takes_its_answer_and_nothing_before(name, capsys):
+    book = next(book for book in BOOKS if book.name == name)
+    cells, given = book.content["cells"], dict(EXERCISES[name])
+    exec("\n".join([imports(book), *(source(c) for c in cells if "formula" in c["metadata"].get("tags", ()))]), given)
+    at = next(i for i, cell in enumerate(cells) if "<details>" in source(cell))
+    exec(source(cells[at + 1]), given)
+    assert "that is it" not in capsys.readouterr().out
+    exec(re.search("```python\n(.*?)```", source(cells[at]), re.DOTALL)[1], given)
+    assert capsys.readouterr().out.count("that is it") == len(given.get("curves", "1"))
 
 
 def tracked(*folders):
