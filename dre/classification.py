@@ -45,9 +45,7 @@ def correct(pairs: pd.DataFrame, scores: ArrayLike, threshold: float) -> np.ndar
     return np.where(np.isnan(scores), np.nan, right)
 
 
-def accuracy(
-    pairs: pd.DataFrame, decisions: ArrayLike, n: int = 1000, seed: int = 0
-) -> dict[str, float]:
+def accuracy(pairs: pd.DataFrame, decisions: ArrayLike, n: int = 1000, seed: int = 0) -> dict:
     """Return the accuracies of Table 3 in percent. Resampled: contexts and training seeds.
 
     ``pairs`` has ``context_id`` and ``kind``; ``decisions``, (rows,) or (rows, seeds), are of `correct` or a difference

@@ -33,7 +33,7 @@ _SPEAKER = re.compile("^(User|System):", re.MULTILINE)  # before each turn of FE
 
 
 def rated(name: str) -> pd.DataFrame:
-    """Return the responses of a set (one of `RATED`) with their human ratings, a DataFrame with one row each.
+    """Return the responses of a set (one of `RATED`) with their human ratings, one row each.
 
     Columns ``pair_id, context_id`` (the unit of resampling), ``set, system`` (empty where the source does not say),
     ``context`` (tuple of turns), ``response, reference, ratings`` (the raters' overall values), ``human`` (their mean),

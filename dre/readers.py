@@ -115,9 +115,7 @@ def _csv(text):
             yield start, dict(zip(names, cells)) if len(cells) == len(names) else cells
 
 
-def scores(
-    given: pd.DataFrame | str | Path, ids: Sequence[str], others: Sequence[str] = ()
-) -> pd.DataFrame:
+def scores(given: pd.DataFrame | str | Path, ids: Iterable, others: Iterable = ()) -> pd.DataFrame:
     """Return ``id`` (the first of ``ids`` there is), ``system`` and the numbers ``score`` and ``others`` of a file.
 
     Or of a table; ``score`` may be called ``score_llm``, ``others`` may be absent. DreError if there are no such.

@@ -141,9 +141,7 @@ def mean(values: ArrayLike, contexts: ArrayLike, n: int = 1000, seed: int = 0) -
     return interval(means, seed=[seed, 1]) | {"n": len(values)}
 
 
-def interval(
-    draws: ArrayLike, name: str | None = None, seed: int | Sequence[int] = 0
-) -> dict[str, float]:
+def interval(draws: ArrayLike, name: str | None = None, seed: int | Sequence[int] = 0) -> dict:
     """Of a number in the data and in resamples: its mean over training seeds, and the 95 % interval.
 
     ``draws`` (1 + n, seeds): the number of each training, in the first line of the data, in the others of resamples of

@@ -1,6 +1,7 @@
 """What must not be preferred to a good reply: makers of pairs, and what each kind of them may be used for."""
 
 import random
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -97,7 +98,7 @@ def graded() -> list[tuple]:
     return cases
 
 
-def tables(cases: list[tuple], n: int | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
+def tables(cases: Iterable[tuple], n: int | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return (cases, pairs), two tables, of at most ``n`` contexts of each kind.
 
     ``cases``: ``kind, source, context_id`` and the ids of the pairs ``right`` and ``other``; ``pairs``: each distinct

@@ -15,9 +15,7 @@ from dre.judges import AnyJudge, prompts
 METHODS = ("length", "cosine", "bleu", "slm")
 
 
-def by_method(
-    name: str, pairs: pd.DataFrame, slm: str | Path | None = None
-) -> tuple[pd.Series, str]:
+def by_method(name: str, pairs: pd.DataFrame, slm: str | None = None) -> tuple[pd.Series, str]:
     """Score pairs by one of `METHODS`; returns (scores by pair id, what made them).
 
     Number of words; cosine of context and response by the untrained encoder; sentence BLEU-4 with the reference; an

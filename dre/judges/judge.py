@@ -114,16 +114,11 @@ class Judge:
               examples: dict[str, list] | None = None) -> pd.DataFrame:  # fmt: skip
         """Score pairs; only what is not stored yet is asked, and each reply is committed when it comes.
 
-        Parameters
-        ----------
-        pairs : pandas.DataFrame or list of mapping
-            ``pair_id, context, response`` and whatever else the prompt (a name, path or `Prompt`) has slots for.
-        retry, first, ask : collection of str, int, bool
-            Statuses to ask again (``malformed, refused, truncated, empty``); repeat index of the first reply, another
-            one of which asks for another reply to the same prompt; False: only what is stored.
-        examples : dict, or None
-            Rated items to show with each pair, as `dre.judges.examples.select` returns them; in place of a column
-            ``examples`` of the pairs. The prompt needs a slot for them.
+        ``pairs`` have ``pair_id, context, response`` and what else the prompt (or its name or path)
+        has slots for. ``retry``: statuses to ask again (``malformed, refused, truncated, empty``).
+        ``first``: repeat index of the first reply; another asks for another reply. Without ``ask``
+        only what is stored. ``examples``: what `dre.judges.examples.select` returns, to show with
+        each pair in place of a column ``examples``; the prompt needs a slot for them.
 
         Returns the table of `frame`. Raises `DreError` if the judge cannot be asked, or the store is being written.
         """

@@ -34,10 +34,10 @@ def fit(train: Sequence[Context], dev: Sequence[Context], out: str | Path,
         progress: bool = True, extra: Extra | None = None) -> SLM:  # fmt: skip
     """Train an SLM, or load it when folder ``out`` already holds the result of exactly this call.
 
-    ``train, dev``: lists of Context; ``dev``, which may be empty, is measured (curves), and the threshold is chosen on
-    it. ``recipe``: what `dre.slm.recipes.get` takes or returns; ``encoder``: see `dre.slm.encoder.load_encoder`;
-    ``extra`` (`dre.slm.data.Extra`): what recipe ``graded`` learns from as well. From ``<out>.work`` an interrupted
-    training goes on after its last complete epoch. DreError if ``out`` holds another model, or data are missing.
+    ``dev``, which may be empty, is measured (curves), and the threshold is chosen on it.
+    ``encoder``: see `dre.slm.encoder.load_encoder`; ``extra``: what recipe ``graded`` learns from
+    as well. From ``<out>.work`` an interrupted training goes on after its last complete epoch.
+    DreError if ``out`` holds another model, or data are missing.
     """
     recipe, extra = recipes.get(recipe), extra or Extra()
     if recipe.mixture and not (extra.dialogues and extra.graded):
