@@ -55,12 +55,11 @@ class DRE:
              bf16: bool = False, **options: Any) -> Self:  # fmt: skip
         """Load the metric; DreError if something is not given, not there or damaged.
 
-        `METHODS` says what a method needs; without one it is the judge alone if there is a judge,
-        else the SLM. ``slm`` is what `find` finds, None the one that comes with the package;
-        ``judge`` and ``options`` are as `dre.judges.open` takes them; ``prompt`` is the name or
-        file of another than the method's own; ``accuracies`` are those of SLM and LLM in [0, 1];
-        ``fusion`` is a file of ``dre calibrate``; ``bf16``: embeddings in bfloat16, less exact,
-        faster on hardware that has it.
+        `METHODS` says what a method needs; without one it is the judge alone if there is a judge, else the SLM.
+        ``slm`` is what `find` finds, None the one that comes with the package; ``judge`` what `dre.judges.open` takes
+        (a name with ``options``, or a function); ``prompt`` the name or file of another than the method's own;
+        ``accuracies`` are those of SLM and LLM in [0, 1]; ``fusion`` is a file that ``dre calibrate`` wrote; with
+        ``bf16`` embeddings are made in bfloat16: faster where the hardware multiplies it itself, and less exact.
         """
         for name in options:
             near = difflib.get_close_matches(name, (*WORDS, "slm", "method", "prompt", "bf16"), 1, 0.75)
