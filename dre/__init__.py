@@ -1,14 +1,20 @@
 """A reproducible companion to the dialogue evaluation papers DRE and SLIDE."""
 
 import importlib
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
 _LAZY = {"DRE": "dre.score.api", "SLM": "dre.slm.model", "assert_not_worse": "dre.score.gate"}
 
+if TYPE_CHECKING:  # what an editor sees
+    from dre.score.api import DRE as DRE
+    from dre.score.gate import assert_not_worse as assert_not_worse
+    from dre.slm.model import SLM as SLM
+else:
 
-def __getattr__(name):
-    # Loaded by name only when asked for: torch and pandas stay out of `import dre`.
-    if name in _LAZY:
-        return getattr(importlib.import_module(_LAZY[name]), name)
-    raise AttributeError(f"module 'dre' has no attribute {name!r}")
+    def __getattr__(name):
+        # Loaded by name only when asked for: torch and pandas stay out of `import dre`.
+        if name in _LAZY:
+            return getattr(importlib.import_module(_LAZY[name]), name)
+        raise AttributeError(f"module 'dre' has no attribute {name!r}")

@@ -9,12 +9,14 @@ w near 0, one that is clearly worse gets w near 1.
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from pydantic import Field, TypeAdapter
 
 from dre import readers
@@ -41,7 +43,7 @@ class Scale:
             raise ValueError(f"a scale of {len(self.at)} scores and {len(self.z)} z: expected two or more, rising")
 
     @classmethod
-    def fit(cls, scores):
+    def fit(cls, scores: ArrayLike) -> Self:
         """Learn the map: a score goes to the normal quantile of the share of ``scores`` below it (ties by half)."""
         from scipy.special import ndtri  # half a second of imports
 
@@ -53,7 +55,7 @@ class Scale:
             at, z = at[kept], z[kept]
         return cls(tuple(at.tolist()), tuple(z.tolist()))
 
-    def __call__(self, scores):
+    def __call__(self, scores: ArrayLike) -> np.ndarray:
         """Return the normal scores, shape as given; NaN stays NaN."""
         scores, low, high = np.asarray(scores, float), self.at[0], self.at[-1]
         beyond = np.minimum(scores - low, 0) + np.maximum(scores - high, 0)
@@ -70,7 +72,9 @@ class Calibrated:
     made_with: dict = field(default_factory=dict)
 
     @classmethod
-    def fit(cls, tables, llm_scores=None, resamples=1000, seed=0, made_with=None):
+    def fit(cls, tables: Iterable[pd.DataFrame], llm_scores: ArrayLike | None = None,
+            resamples: int = 1000, seed: int = 0,
+            made_with: dict[str, str] | None = None) -> Self:  # fmt: skip
         """Learn the weight and the scales from rated sets; DreError where there is too little to learn from.
 
         ``tables``: one per rated set and judge, of ``context_id, score_slm, score_llm`` (0-5) and ``human`` (any unit);
@@ -90,11 +94,11 @@ class Calibrated:
         weight = float(GRID[bad_case.round(9).argmax()])
         return cls(weight, Scale.fit(every["score_slm"]), llm, dict(made_with or {}))
 
-    def fuse(self, score_slm, score_llm):
+    def fuse(self, score_slm: ArrayLike, score_llm: ArrayLike) -> np.ndarray:
         """Return (1 - w) z_LLM + w z_SLM, shape as given; 0 is an ordinary pair, the unit one sd; NaN stays NaN."""
         return (1 - self.weight) * self.llm(score_llm) + self.weight * self.slm(score_slm)
 
-    def check(self, **made_with):
+    def check(self, **made_with: str) -> None:
         """Raise DreError if ``model, judge, prompt`` are not those the fusion was learned with."""
         for part, learned in self.made_with.items():
             if made_with.get(part, learned) != learned:
@@ -102,16 +106,16 @@ class Calibrated:
                 raise DreError(f"the fusion was learned with {found}: use the same, or learn another: dre calibrate")
 
     @property
-    def sha256(self):
+    def sha256(self) -> str:
         """Hash of all that it holds."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
-    def save(self, path):
+    def save(self, path: str | Path) -> None:
         """Write the fusion as JSON."""
         replace(Path(path), json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
-    def load(cls, path):
+    def load(cls, path: str | Path) -> Self:
         """Read a fusion that `save` wrote, by this version or an earlier one."""
         try:
             return TypeAdapter(cls).validate_json(Path(path).read_bytes())
@@ -182,7 +186,7 @@ def _evidence(rated, scores, human):
     return {part: made[part] for part in MADE_WITH}, table
 
 
-def rating(record, human, where):
+def rating(record: object, human: str, where: str) -> float | None:
     """The mean rating of a record, None if nobody rated it."""
     value = record.get(human) if isinstance(record, dict) else None
     try:

@@ -5,6 +5,8 @@ metric that accepts replies to other conversations has not read the context, so 
 """
 
 import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
 
 from dre import stats
 from dre.errors import DreError
@@ -14,7 +16,7 @@ from dre.metrics import length
 COLUMNS = {"positive": "p", "adversarial": "a", "overall": "pa", "random_rejected": "r"}
 
 
-def choose_threshold(scores, kinds, negatives="a"):
+def choose_threshold(scores: ArrayLike, kinds: ArrayLike, negatives: str = "a") -> float:
     """Return the threshold with the best mean of positive and negative accuracy.
 
     Candidates lie halfway between neighbouring scores; of equally good ones the middle one is taken, so that the choice
@@ -33,7 +35,7 @@ def choose_threshold(scores, kinds, negatives="a"):
     return float(candidates[best[len(best) // 2]])
 
 
-def correct(pairs, scores, threshold):
+def correct(pairs: pd.DataFrame, scores: ArrayLike, threshold: float) -> np.ndarray:
     """Return for each pair 1.0 where the decision is right, 0.0 where it is not, NaN where there is no score.
 
     Right is score >= threshold for a positive (``kind`` p), score < threshold for an adversarial or random negative.
@@ -43,7 +45,7 @@ def correct(pairs, scores, threshold):
     return np.where(np.isnan(scores), np.nan, right)
 
 
-def accuracy(pairs, decisions, n=1000, seed=0):
+def accuracy(pairs: pd.DataFrame, decisions: ArrayLike, n: int = 1000, seed: int = 0) -> dict:
     """Return the accuracies of Table 3 in percent. Resampled: contexts and training seeds.
 
     ``pairs`` has ``context_id`` and ``kind``; ``decisions``, (rows,) or (rows, seeds), are of `correct` or a difference
@@ -63,7 +65,9 @@ def accuracy(pairs, decisions, n=1000, seed=0):
     return row | {"n": int((~np.isnan(decisions).any(axis=1)).sum()), "seeds": decisions.shape[1]}
 
 
-def length_only(train, dev, test):
+def length_only(
+    train: pd.DataFrame, dev: pd.DataFrame, test: pd.DataFrame
+) -> tuple[np.ndarray, np.ndarray]:
     """Score responses by their number of words alone; the sign is learned on training pairs.
 
     Takes three tables with ``response`` and (train) ``kind``; returns the scores of dev and of test, two arrays.
@@ -73,7 +77,9 @@ def length_only(train, dev, test):
     return sign * length(dev["response"]), sign * length(test["response"])
 
 
-def response_only(train, dev, test):
+def response_only(
+    train: pd.DataFrame, dev: pd.DataFrame, test: pd.DataFrame
+) -> tuple[np.ndarray, np.ndarray]:
     """Score responses by TF-IDF (words and word pairs) and logistic regression, never seeing a context.
 
     Takes and returns as `length_only`; scores are probabilities of being positive.

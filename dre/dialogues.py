@@ -5,6 +5,7 @@ import json
 import random
 import re
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -57,7 +58,7 @@ class Context:
     facts: str = ""
 
     @property
-    def context_id(self):
+    def context_id(self) -> str:
         """Id unique over all sets: ``dailydialog++-test/7``, ``mini/mini-daily-000``, ``convai2-valid/1``."""
         if "/" in self.id:  # which names its source
             return self.id
@@ -65,17 +66,17 @@ class Context:
             return f"{self.set}-{self.split}/{self.id}"
         return f"{self.set}/{self.id}"
 
-    def pair_id(self, kind, i):
+    def pair_id(self, kind: str, i: int) -> str:
         """Return the id of response `i` (from 0) of `kind` (``p``, ``a``, ``r``), as judgements record it."""
         separator = "" if self.set.startswith("dailydialog++") else "/"
         return f"{self.context_id}{separator}{kind}{i}"
 
-    def responses(self, kind):
+    def responses(self, kind: str) -> tuple[str, ...]:
         """Return the responses of `kind` (``p``, ``a`` or ``r``)."""
         return getattr(self, KINDS[kind])
 
 
-def pairs(contexts, kinds="pa"):
+def pairs(contexts: Iterable[Context], kinds: str = "pa") -> pd.DataFrame:
     """Return a table with one row per (context, response) pair, of the responses of `kinds` (any of ``par``).
 
     Its columns are ``pair_id, context_id, set, context`` (tuple of turns), ``response, kind``.
@@ -89,19 +90,19 @@ def pairs(contexts, kinds="pa"):
     return pd.DataFrame(rows, columns=["pair_id", "context_id", "set", "context", "response", "kind"])
 
 
-def data_hash(contexts):
+def data_hash(contexts: Iterable[Context]) -> str:
     """Return the sha256 (64 hex digits) of the records as canonical JSON, in the order given."""
     options = {"sort_keys": True, "ensure_ascii": False, "separators": (",", ":")}
     lines = (json.dumps(vars(context), **options) + "\n" for context in contexts)
     return hashlib.sha256("".join(lines).encode("utf-8")).hexdigest()
 
 
-def context_sha256(turns):
+def context_sha256(turns: Iterable[str]) -> str:
     """Return the sha256 of the turns, stripped and joined by newline: how recorded files name a context or a text."""
     return hashlib.sha256("\n".join(turn.strip() for turn in turns).strip().encode("utf-8")).hexdigest()
 
 
-def load(name, split):
+def load(name: str, split: str) -> list[Context]:
     """Return the list of the contexts of a split (train, dev, test) of a data set; `SPLITS` says which set has which.
 
     The embedded corpus (74, 14, 32 contexts); DailyDialog++ (dev 1,028, test 1,142; five responses of each kind); its
@@ -122,7 +123,7 @@ def load(name, split):
     return [_context(record, name, str(record[key]), split) for record in read_jsonl(fetch(file))]
 
 
-def parallel(split):
+def parallel(split: str) -> dict[str, list[Context]]:
     """Return a split of the embedded corpus in parallel `VERSIONS`: version -> list of contexts, same order and ids.
 
     Each has two positive and two adversarial responses; an adversarial's wordplay is another one where it does not
@@ -137,7 +138,7 @@ def parallel(split):
     return {"original": original} | found
 
 
-def public_contexts(name):
+def public_contexts(name: str) -> list[Context]:
     """Return contexts of one of `PUBLIC`: the last three turns before a reply, which is their one positive."""
     set, domain = PUBLIC[name]
     return [
@@ -148,7 +149,7 @@ def public_contexts(name):
 
 
 @cache  # several read them, one after the other
-def histories(name):
+def histories(name: str) -> dict[str, tuple[str, tuple[str, ...], str, str]]:
     """Return whole conversations of one of `PUBLIC`: context id -> (conversation, all turns before, reply, facts).
 
     ``conversation`` is the id that all replies of one share, the first ones among them, which make no context. ConvAI2
@@ -175,7 +176,9 @@ def histories(name):
     return found
 
 
-def without_overlap(chosen, reserved, near=NEAR):
+def without_overlap(chosen: Sequence[Context],
+                    reserved: pd.DataFrame | Iterable[Context | pd.DataFrame],
+                    near: float | None = NEAR) -> list[Context]:  # fmt: skip
     """Return the chosen contexts whose whole conversation repeats nothing of what is `reserved`.
 
     Turns **and replies** (of every kind) of the chosen are compared, and what one part of a conversation repeats leaves
@@ -206,7 +209,7 @@ def without_overlap(chosen, reserved, near=NEAR):
     return [context for context in chosen if of(context.context_id) not in shared]
 
 
-def conversations(ids, late=False):
+def conversations(ids: Iterable[str], late: bool = False) -> Callable[[str], str]:
     """Return a function of a context id that returns the id of its conversation, for these `ids` and their like.
 
     Of contexts of `PUBLIC` it is that of `histories`; elsewhere each context is one. With `late` the first line of a

@@ -5,35 +5,39 @@ score_llm in [0, 5], s_inf 0 or more. A missing number makes the result NaN. Non
 prompt, In-DRE (Eq. 24) with the prompt that shows the small model's numbers: neither changes it, so neither is here.
 """
 
+from typing import TypeVar
+
 import numpy as np
 import pandas as pd
 
 from dre.errors import DreError
 
 SLM_MAX, LLM_MAX = 2.0, 5.0
+Numbers = TypeVar("Numbers", float, np.ndarray, pd.Series)
 
 
-def to_llm_scale(score_llm, low, high):
+def to_llm_scale(score_llm: Numbers, low: float, high: float) -> Numbers:
     """Bring a judge's scores from its scale, low to high (P(yes): 0-1, Likert: 1-5), to [0, 5]."""
     return (_within(score_llm, low, high) - low) / (high - low) * LLM_MAX
 
 
-def to_slm_scale(score_llm):
+def to_slm_scale(score_llm: Numbers) -> Numbers:
     """Bring score_llm from [0, 5] to the small model's range [0, 2]."""
     return _within(score_llm) * (SLM_MAX / LLM_MAX)
 
 
-def s_c(s_d, s_p):
+def s_c(s_d: Numbers, s_p: Numbers) -> Numbers:
     """Eq. 25: the small model's coefficient, 1 - s_d + s_p, in [0, 2]; it equals score_slm (Eq. 19)."""
     return 1 - s_d + s_p
 
 
-def ex_dre(s_d, s_p, score_llm):
+def ex_dre(s_d: Numbers, s_p: Numbers, score_llm: Numbers) -> Numbers:
     """Ex-DRE, Eq. 25-26 with the LLM-only prompt: s_c * score_llm, in [0, 10]."""
     return s_c(s_d, s_p) * _within(score_llm)
 
 
-def dre(s_d, s_p, score_llm, s_inf=None, coefficient="s_c"):
+def dre(s_d: Numbers, s_p: Numbers, score_llm: Numbers, s_inf: Numbers | None = None,
+        coefficient: str = "s_c") -> Numbers:  # fmt: skip
     """DRE, Eq. 24-26: interior refinement, then the coefficient of exterior refinement, in [0, 10] for "s_c".
 
     ``score_llm`` and ``s_inf`` come from the prompt that shows the small model's numbers. Eq. 26 as printed is
@@ -42,7 +46,9 @@ def dre(s_d, s_p, score_llm, s_inf=None, coefficient="s_c"):
     return ex_dre(s_d, s_p, score_llm) * {"s_c": 1, "c": s_inf}[coefficient]
 
 
-def slide(score_slm, score_llm, threshold=SLM_MAX / 2, overlap="slm"):
+def slide(
+    score_slm: Numbers, score_llm: Numbers, threshold: float = SLM_MAX / 2, overlap: str = "slm"
+) -> Numbers:
     """SLIDE, Eq. 23: the small model where it says positive, the large one where negative, else their mean; in [0, 2].
 
     Score = Score_SLM if Score_SLM >= t; Score_LLM if Score_LLM < t; (Score_SLM + Score_LLM) / 2 otherwise. As printed
@@ -57,7 +63,9 @@ def slide(score_slm, score_llm, threshold=SLM_MAX / 2, overlap="slm"):
     return pd.Series(score, index=mean.index) if isinstance(mean, pd.Series) else score[()]
 
 
-def slide_case(score_slm, score_llm, threshold=SLM_MAX / 2, overlap="slm"):
+def slide_case(
+    score_slm: Numbers, score_llm: Numbers, threshold: float = SLM_MAX / 2, overlap: str = "slm"
+) -> np.ndarray:
     """Return which case of Eq. 23 each pair is: "slm", "llm", "mean", or None where a score is missing; see `slide`."""
     if overlap not in ("slm", "llm", "mean"):
         raise DreError(f"overlap is {overlap!r}; choose 'slm', 'llm' or 'mean'")

@@ -4,23 +4,30 @@ The embedding metrics were made for word vectors (word2vec, GloVe); here the vec
 encoder, one per word piece, so that nothing need be downloaded.
 """
 
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 ROUGE = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL"}
 COLUMNS = ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", *ROUGE, "METEOR"]
 COLUMNS += ["Embedding Extrema", "Embedding Greedy", "Embedding Average", "BERTScore"]
 
 
-def length(responses):
+def length(responses: Iterable[str]) -> np.ndarray:
     """Return the number of words of each response, (n,): parts between white space, the only definition used here."""
     return np.array([len(response.split()) for response in responses], float)
 
 
-def reference_based(items, encoder, itself=False):
+def reference_based(
+    items: pd.DataFrame, encoder: "SentenceTransformer", itself: bool = False
+) -> pd.DataFrame:
     """Score each response against its reference: ``pair_id`` and one column for each of `COLUMNS`.
 
     ``items`` has ``pair_id``, ``response`` and ``reference`` (str, or None); where nothing can be compared scores are
@@ -38,7 +45,7 @@ def reference_based(items, encoder, itself=False):
     return table
 
 
-def bleu(pairs):
+def bleu(pairs: Collection[Sequence[str]]) -> np.ndarray:
     """Sentence-level BLEU-1 to -4 (Papineni et al. 2002) of (response, reference) pairs, (n, 4).
 
     sacreBLEU, tokeniser 13a, lower case, exponential smoothing, effective order (a reply of two words has no trigrams,
@@ -51,7 +58,7 @@ def bleu(pairs):
     return np.array([[m.sentence_score(a, [b]).score / 100 for m in metrics] for a, b in pairs])
 
 
-def rouge(pairs):
+def rouge(pairs: Collection[Sequence[str]]) -> np.ndarray:
     """ROUGE-1, -2 and -L (Lin 2004), F-measure without stemming, of (response, reference) pairs, (n, 3)."""
     from rouge_score.rouge_scorer import RougeScorer
 
@@ -59,7 +66,7 @@ def rouge(pairs):
     return np.array([[one.fmeasure for one in scorer.score(b, a).values()] for a, b in pairs])
 
 
-def meteor(pairs):
+def meteor(pairs: Collection[Sequence[str]]) -> np.ndarray:
     """METEOR (Banerjee and Lavie 2005), exact and stem (Porter) stages, of (response, reference) pairs, (n,).
 
     NLTK's with its parameters and a WordNet without synonyms, which is not in NLTK's package: at or below full METEOR.
@@ -75,7 +82,7 @@ def meteor(pairs):
     return np.array([single_meteor_score(texts[b], texts[a], **options) for a, b in pairs])
 
 
-def embedding(x, y):
+def embedding(x: np.ndarray, y: np.ndarray) -> list[float]:
     """Embedding Extrema, Greedy and Average of two texts' word vectors, (tokens, d) each; NaN where one has no word.
 
     Extrema (Forgues et al. 2014): cosine of the vectors that hold, in each dimension, the value farthest from zero.
@@ -90,7 +97,7 @@ def embedding(x, y):
     return [extrema, (cosine.max(axis=1).mean() + cosine.max(axis=0).mean()) / 2, average]
 
 
-def bertscore(x, y):
+def bertscore(x: tuple[np.ndarray, np.ndarray], y: tuple[np.ndarray, np.ndarray]) -> float:
     """BERTScore F1 (Zhang et al. 2020), no idf, no rescaling, of two texts.
 
     Each is a pair: hidden states (tokens, d), and which tokens count: [CLS] and [SEP] can be matched but do not.

@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -31,8 +32,8 @@ LANGUAGES = {"en": "english", "es": "spanish", "zh": "chinese"}  # of the ten th
 _SPEAKER = re.compile("^(User|System):", re.MULTILINE)  # before each turn of FED; turns are text only in every set
 
 
-def rated(name):
-    """Return the responses of a set (one of `RATED`) with their human ratings, a DataFrame with one row each.
+def rated(name: str) -> pd.DataFrame:
+    """Return the responses of a set (one of `RATED`) with their human ratings, one row each.
 
     Columns ``pair_id, context_id`` (the unit of resampling), ``set, system`` (empty where the source does not say),
     ``context`` (tuple of turns), ``response, reference, ratings`` (the raters' overall values), ``human`` (their mean),
@@ -49,7 +50,7 @@ def rated(name):
     return _fed()[0] if name == "fed-turn" else _xdial(name)
 
 
-def translated(name):
+def translated(name: str) -> dict[str, pd.DataFrame]:
     """Return `rated` of a set in the `LANGUAGES` that xDial-Eval has of it: language -> table with the same rows.
 
     ``context, response`` are in that language (machine-translated but for English). TopicalChat-USR is not there.
@@ -68,12 +69,12 @@ def translated(name):
     }
 
 
-def fed_dialogues():
+def fed_dialogues() -> pd.DataFrame:
     """Return FED's 125 whole dialogues as `rated` does, with ``turns`` (tuple) and the context ids of their turns."""
     return _fed()[1]
 
 
-def fed_qualities():
+def fed_qualities() -> pd.DataFrame:
     """Return FED's qualities with every rater: nine of each turn, eleven of each dialogue, one row for each.
 
     Columns ``item`` (a ``pair_id`` of ``rated("fed-turn")`` or `fed_dialogues`), ``level`` (turn or dialogue),
@@ -89,7 +90,7 @@ def fed_qualities():
     return pd.DataFrame(rows, columns=["item", "level", "context_id", "quality", "ratings", "human"])
 
 
-def fed_judged(name=NAME):
+def fed_judged(name: str = NAME) -> pd.DataFrame:
     """Return the recorded judge's ratings of FED's qualities: ``item, examples, quality, score``, as `fed_qualities`.
 
     ``examples`` is one of `SHOWN`; the items that a random draw showed are missing from it. All qualities of an item
@@ -103,7 +104,7 @@ def fed_judged(name=NAME):
     return pd.DataFrame(rows, columns=["item", "examples", "quality", "score"])
 
 
-def criteria(name=NAME):
+def criteria(name: str = NAME) -> pd.DataFrame:
     """Return the recorded judge's ratings by criterion: ``pair_id, prompt`` (the family) and one column for each.
 
     On the scales of the prompts ``geval_...`` and ``analyse_rate_...``, but all of a pair were rated in one reply.
@@ -119,24 +120,24 @@ def _check_shown(name, *tables):
         recording.check(recording.folder(name), row["pair_id"], row)
 
 
-def rated_tables(names=tuple(RATED)):
+def rated_tables(names: Sequence[str] = tuple(RATED)) -> list[pd.DataFrame]:
     """Return the tables that training must share no utterance with: rated sets, of FED its whole dialogues, too."""
     return [*map(rated, names), *([fed_dialogues()] if "fed-turn" in names else [])]
 
 
-def classifier(name):
+def classifier(name: str) -> pd.Series:
     """Return the released scores (0-1, positive from 0.5) of one of `CLASSIFIERS` on DailyDialog++ test, by pair_id."""
     scores = pd.Series(_json(f"{name} (random + adversarial negatives)*.json"), dtype=float, name=name)
     return scores.add_prefix("dailydialog++-test/").rename_axis("pair_id")
 
 
-def labels(name=NAME):
+def labels(name: str = NAME) -> pd.Series:
     """Return the recorded class labels (``Positive`` or ``Negative``): a Series by pair_id."""
     table = pd.DataFrame(read_jsonl(repository_file("recorded", name, "judgements.jsonl")))
     return table[table["prompt"] == "classify"].set_index("pair_id")["label"]
 
 
-def training_scores(name=NAME):
+def training_scores(name: str = NAME) -> pd.DataFrame:
     """Return the recorded LLM-only scores of pairs on training contexts, joined with their texts (for distillation).
 
     Columns ``pair_id`` (``<context id> <- <response id>``), ``context_id, set, context`` (tuple of turns), ``response,
@@ -159,7 +160,7 @@ def training_scores(name=NAME):
     return pd.DataFrame(rows, columns=columns)
 
 
-def graded(name=NAME):
+def graded(name: str = NAME) -> pd.DataFrame:
     """Return the recorded LLM-only scores of responses of ten kinds to training contexts, joined with their texts.
 
     One row per pair: 5,468 on 696 contexts of 1 to 17 turns. Columns ``context_id, conversation`` (the unit to keep
@@ -188,7 +189,7 @@ def graded(name=NAME):
     return table.assign(for_choice=table["conversation"].map(_is_for_choice))
 
 
-def conversations_for_choice(name=NAME):
+def conversations_for_choice(name: str = NAME) -> set[str]:
     """Return the ids of the graded conversations that nothing is trained on, a set."""
     ids = [record["context"] for record in read_jsonl(repository_file("recorded", name, "graded.jsonl"))]
     return {conversation for conversation in map(conversations(ids), ids) if _is_for_choice(conversation)}
@@ -217,13 +218,13 @@ def _training_texts():
     return known, replies
 
 
-def ids_by_text(name):
+def ids_by_text(name: str) -> dict[tuple[tuple[str, ...], str, str], str]:
     """Return the pair id of every response of a rated set by (context, system, response): systems may agree in text."""
     table = rated(name)
     return dict(zip(zip(table["context"], table["system"], table["response"]), table["pair_id"]))
 
 
-def turns_of(text):
+def turns_of(text: str) -> tuple[str, ...]:
     """Return the turns of a context written with one turn on each line, stripped, without empty lines."""
     return tuple(line.strip() for line in text.split("\n") if line.strip())
 

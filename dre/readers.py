@@ -14,8 +14,10 @@ import numbers
 import re
 import sys
 import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow
@@ -56,7 +58,7 @@ def read(args, needs=("context", "response"), whole=False):
     return found, bad, hashlib.sha256(data).hexdigest()
 
 
-def content(path):
+def content(path: str | Path) -> bytes:
     """Return the bytes of a file, of standard input for ``-``; DreError if it cannot be read."""
     try:
         return sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
@@ -64,7 +66,7 @@ def content(path):
         raise DreError(f"{path}: cannot be read ({error.strerror})") from None
 
 
-def records(path, data=None):
+def records(path: str | Path, data: bytes | None = None) -> Iterator[tuple[int, Any]]:
     """Yield (line, record) of a file: a dict, or what stands there instead; DreError if it cannot be read.
 
     ``data`` are its bytes, if they are known. Where there are no lines, as in Parquet, records are counted from 1.
@@ -113,7 +115,7 @@ def _csv(text):
             yield start, dict(zip(names, cells)) if len(cells) == len(names) else cells
 
 
-def scores(given, ids, others=()):
+def scores(given: pd.DataFrame | str | Path, ids: Iterable, others: Iterable = ()) -> pd.DataFrame:
     """Return ``id`` (the first of ``ids`` there is), ``system`` and the numbers ``score`` and ``others`` of a file.
 
     Or of a table; ``score`` may be called ``score_llm``, ``others`` may be absent. DreError if there are no such.
@@ -131,7 +133,9 @@ def scores(given, ids, others=()):
     return pd.DataFrame(found)
 
 
-def pairs(records, fields=None, needs=("context", "response"), whole=False):
+def pairs(records: Iterable[tuple[int, Any]], fields: dict[str, str] | None = None,
+          needs: Sequence[str] = ("context", "response"),
+          whole: bool = False) -> tuple[pd.DataFrame, list[dict]]:  # fmt: skip
     """Return (pairs, bad) of what `records` yields; ``fields`` says which of `FIELDS` has which other name there.
 
     ``pairs`` is a table with ``line``, `FIELDS`, ``context_id`` (equal for equal turns) and ``pair_id`` (the id, with
@@ -192,12 +196,12 @@ def _is_text(value):
     return isinstance(value, str) and bool(value.strip()) and not HALF.search(value)
 
 
-def absent(value):
+def absent(value: object) -> bool:
     """Nothing, an empty cell, or the NaN that pandas puts into one."""
     return value is None or value == "" or (isinstance(value, float) and value != value)
 
 
-def turns_of(value):
+def turns_of(value: Any) -> Any:
     """Return the turns of a list, of chat messages, of either written out, or of a text with one turn per line.
 
     Of messages, several of one role in a row are one turn, and instructions and tools are none. Else what was given.

@@ -6,10 +6,12 @@ training. With k seeds the resampled mean varies by (k - 1) / k of the variance 
 seeds the interval is rather too narrow.
 """
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from dre.errors import DreError
 
@@ -19,13 +21,14 @@ BLOCK = 256  # resamples handled at once, so that the work stays in the cache
 SWAPS = (100_000, 1_000_000, 2_000_000)  # of contexts: where `decide` goes on, so many, one after the other
 
 
-def context_weights(contexts, n=1000, seed=0):
+def context_weights(contexts: ArrayLike, n: int = 1000, seed: int = 0) -> np.ndarray:
     """How often each row is in each resample of whole contexts, (1 + n, rows), in the first line once."""
     code, drawn = _resamples(contexts, n, seed)
     return drawn[:, code]
 
 
-def draws(scores, human, contexts, method="spearman", n=1000, seed=0):
+def draws(scores: ArrayLike, human: ArrayLike, contexts: ArrayLike, method: str = "spearman",
+          n: int = 1000, seed: int = 0) -> np.ndarray:  # fmt: skip
     """Correlation of each column of ``scores`` (rows, columns), no NaN, with ``human`` (rows,): (1 + n, columns).
 
     The first line is of the data, the others of resamples of contexts, exact with ties: the midranks are anew those of
@@ -46,7 +49,9 @@ def _correlations(scores, human, code, drawn, method="spearman"):
     return _spearman(x, y, code, starts, drawn) if method == "spearman" else _pearson(x, y, starts, drawn)
 
 
-def correlate(scores, human, contexts, method="spearman", n=1000, seed=0):
+def correlate(scores: pd.DataFrame | Mapping[str, pd.Series | pd.DataFrame], human: ArrayLike,
+              contexts: ArrayLike, method: str = "spearman", n: int = 1000,
+              seed: int = 0) -> pd.DataFrame:  # fmt: skip
     """Correlation of each method with people. Resampled: contexts and a method's training seeds.
 
     ``scores``: a table with one column per method, or a dict of method to Series, or to DataFrame with one column per
@@ -66,7 +71,9 @@ def correlate(scores, human, contexts, method="spearman", n=1000, seed=0):
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method").rename(columns={"mean": "r"})
 
 
-def compare(a, b, human, contexts, n=1000, permutations=10_000, seed=0):
+def compare(a: pd.Series | pd.DataFrame, b: pd.Series | pd.DataFrame, human: ArrayLike,
+            contexts: ArrayLike, n: int = 1000, permutations: int = 10_000,
+            seed: int = 0) -> dict:  # fmt: skip
     """Does a correlate (Spearman) with people otherwise than b, on the rows that both have scored?
 
     Resampled for the interval: contexts and seeds, the same ones for a and b. The p-value swaps a and b in whole
@@ -89,7 +96,8 @@ def compare(a, b, human, contexts, n=1000, permutations=10_000, seed=0):
     return {"difference": found.pop("mean"), **found, "p": p, "n": int(seen.sum()), "swap": swap}
 
 
-def gains(a, b, human, contexts, n=1000, seed=0):
+def gains(a: pd.Series | pd.DataFrame, b: pd.Series | pd.DataFrame, human: ArrayLike,
+          contexts: ArrayLike, n: int = 1000, seed: int = 0) -> np.ndarray:  # fmt: skip
     """Spearman correlation of a with people less that of b, by training seed: (1 + n, seeds), as `draws`.
 
     Contexts are drawn among all rows, before those that lack a score are left out: by one ``seed`` all pairs of scores
@@ -102,7 +110,7 @@ def gains(a, b, human, contexts, n=1000, seed=0):
     return r[:, :k] - r[:, k:]
 
 
-def pooled(of_pairs, seed=0):
+def pooled(of_pairs: Sequence[np.ndarray], seed: int = 0) -> dict[str, float]:
     """Pool differences: their mean over several (set, judge) pairs, say, every pair counting alike.
 
     ``of_pairs``: what `gains` returned, with one seed for all pairs of a set and another for each set; so what pairs
@@ -115,7 +123,7 @@ def pooled(of_pairs, seed=0):
     return {"difference": found.pop("mean"), **found, "pairs": len(of_pairs), "positive": positive}
 
 
-def mean(values, contexts, n=1000, seed=0):
+def mean(values: ArrayLike, contexts: ArrayLike, n: int = 1000, seed: int = 0) -> dict[str, float]:
     """Mean of values (rows,) or (rows, seeds). Resampled: contexts and seeds.
 
     Returns a dict: ``mean, low, high`` (95 %; NaN for a single context), ``sd`` over seeds, ``n`` rows without NaN.
@@ -133,7 +141,7 @@ def mean(values, contexts, n=1000, seed=0):
     return interval(means, seed=[seed, 1]) | {"n": len(values)}
 
 
-def interval(draws, name=None, seed=0):
+def interval(draws: ArrayLike, name: str | None = None, seed: int | Sequence[int] = 0) -> dict:
     """Of a number in the data and in resamples: its mean over training seeds, and the 95 % interval.
 
     ``draws`` (1 + n, seeds): the number of each training, in the first line of the data, in the others of resamples of
@@ -159,7 +167,7 @@ def interval(draws, name=None, seed=0):
     return {name or "mean": by_seed[0].mean()} | {f"{prefix}{key}": value for key, value in found.items()}
 
 
-def alpha(ratings, contexts, n=1000, seed=0):
+def alpha(ratings: ArrayLike, contexts: ArrayLike, n: int = 1000, seed: int = 0) -> np.ndarray:
     """Krippendorff's alpha, interval level, of ratings (rows, raters), NaN where one is missing: (1 + n,) as `draws`.
 
     One less observed over expected squared difference of two ratings: of one row, and of any two (Krippendorff 2011).
@@ -176,7 +184,7 @@ def alpha(ratings, contexts, n=1000, seed=0):
     return 1 - observed / (total / (values - 1))
 
 
-def holm(p):
+def holm(p: ArrayLike) -> np.ndarray:
     """Holm's step-down adjusted p-values (Holm 1979) of a family, all tests (tests,) of a table; NaN is one not run."""
     p = np.asarray(p, float)
     run = np.flatnonzero(~np.isnan(p))
@@ -185,7 +193,7 @@ def holm(p):
     return adjusted
 
 
-def decide(tests):
+def decide(tests: pd.DataFrame | Sequence[dict]) -> pd.DataFrame:
     """Answer a family of tests, a table of what `compare` returned: Holm over its rows with a ``p``.
 
     Where ``p_holm`` lies within a factor of three of `LEVEL`, contexts are swapped again, up to the last of `SWAPS`,
@@ -213,7 +221,7 @@ def decide(tests):
     return tests.assign(answer=np.select(answers, ["undecided", "better", "worse", ""], "no clear difference"))
 
 
-def normal_scores(x):
+def normal_scores(x: ArrayLike) -> np.ndarray:
     """Return the midranks of each column of x as standard normal scores."""
     from scipy.special import ndtri  # these two take more than a second to import
     from scipy.stats import rankdata

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from dre.audit.kinds import KINDS
 
 SHARES = ("response", "context", "interaction")
 
 
-def exchange(pairs, swaps, seed=0):
+def exchange(pairs: pd.DataFrame, swaps: int, seed: int = 0) -> pd.DataFrame:
     """Return each pair `swaps` times, each time with another context of the table; a score that reads it has to fall.
 
     As `pairs`, ``swaps`` rows per pair, one after the other: ``context`` is the other one, ``pair_id`` becomes
@@ -26,14 +27,14 @@ def exchange(pairs, swaps, seed=0):
     return pairs.iloc[row].assign(pair_id=ids, context=shown, row=row).reset_index(drop=True)
 
 
-def falls(before, after, sd=None):
+def falls(before: ArrayLike, after: ArrayLike, sd: ArrayLike | None = None) -> np.ndarray:
     """Return 1 where a score falls, 0 where it rises, 0.5 where it stays up to rounding: 1e-5 of its sd over rows."""
     fall = np.asarray(before, float) - np.asarray(after, float)
     sd = np.asarray(before, float).std(axis=0) if sd is None else sd
     return np.where(np.abs(fall) <= 1e-5 * sd, 0.5, fall > 0)
 
 
-def shares(matrix, weights=None):
+def shares(matrix: ArrayLike, weights: ArrayLike | None = None) -> np.ndarray:
     """Return the shares of variance of a score by response, context and their interaction.
 
     x_rc = mean + response_r + context_c + interaction_rc; the sums of squares of the three add up to the total. There
@@ -57,7 +58,7 @@ def shares(matrix, weights=None):
     return np.where(varies[:, None], parts / np.where(varies, total, 1)[:, None], np.nan)
 
 
-def preferred(cases, scores):
+def preferred(cases: pd.DataFrame, scores: pd.Series) -> pd.DataFrame:
     """Return by kind how often the right pair is preferred: one row for each of `dre.audit.kinds.KINDS` among cases.
 
     ``cases`` as `dre.audit.kinds.tables` makes them; ``scores``: a Series by pair id, in any unit, higher is better,
@@ -78,7 +79,7 @@ def preferred(cases, scores):
     return pd.DataFrame(rows)
 
 
-def wilson(won):
+def wilson(won: np.ndarray) -> dict[str, float]:
     """Return ``share`` of what was won (1, 0, or 0.5 for a tie) with its interval, all in percent; NaN of nothing."""
     n, z = len(won), 1.96
     if not n:

@@ -1,6 +1,7 @@
 """What must not be preferred to a good reply: makers of pairs, and what each kind of them may be used for."""
 
 import random
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ KINDS = {name: Kind(**about) for name, about in _TABLE["kinds"].items()}
 FILLER, GENERIC, VERDICTS = _TABLE["filler"], _TABLE["generic"], _TABLE["verdicts"]
 
 
-def made(good, seed=0, source="own"):
+def made(good: pd.DataFrame, seed: int = 0, source: str = "own") -> list[tuple]:
     """Make what can be made from any table of good replies, ``context_id, context`` (turns), ``response``.
 
     One reply of each context is used, with its ``reference``, if there is one; ``wrong`` is a wrong reply, by default
@@ -64,7 +65,7 @@ def made(good, seed=0, source="own"):
     return cases
 
 
-def corpus():
+def corpus() -> list[tuple]:
     """Return the cases on the 32 test contexts of the embedded corpus, fixed texts that a judge was recorded on."""
     versions = {"original": load("mini", "test")} | {name: parallel("test")[name] for name in VERSIONS[1:]}
     second = {(name, c.context_id): c.positives[1] for name, some in versions.items() for c in some}
@@ -84,7 +85,7 @@ def corpus():
     return cases + [case for case in more if case[0] == "other_turn"]
 
 
-def graded():
+def graded() -> list[tuple]:
     """Return the cases on contexts of public data that nothing was trained on, one of each conversation."""
     table = ratings.graded()
     table = table[table["for_choice"]].drop_duplicates(["conversation", "kind"])
@@ -97,7 +98,7 @@ def graded():
     return cases
 
 
-def tables(cases, n=None):
+def tables(cases: Iterable[tuple], n: int | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return (cases, pairs), two tables, of at most ``n`` contexts of each kind.
 
     ``cases``: ``kind, source, context_id`` and the ids of the pairs ``right`` and ``other``; ``pairs``: each distinct

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,12 +10,12 @@ import pandas as pd
 from dre import metrics, ratings, readers, recording
 from dre.errors import DreError
 from dre.fetch import read_jsonl
-from dre.judges import prompts
+from dre.judges import AnyJudge, prompts
 
 METHODS = ("length", "cosine", "bleu", "slm")
 
 
-def by_method(name, pairs, slm=None):
+def by_method(name: str, pairs: pd.DataFrame, slm: str | None = None) -> tuple[pd.Series, str]:
     """Score pairs by one of `METHODS`; returns (scores by pair id, what made them).
 
     Number of words; cosine of context and response by the untrained encoder; sentence BLEU-4 with the reference; an
@@ -38,7 +39,7 @@ def by_method(name, pairs, slm=None):
     return _series(pairs, model.score(pairs)["score_slm"]), f"slm:{model.provenance.get('name', slm)}"
 
 
-def by_function(name, pairs):
+def by_function(name: str, pairs: pd.DataFrame) -> tuple[pd.Series, str]:
     """Score pairs by a function of the user's, ``module:function``, of ``(context, response)``: turns, and a text."""
     module, _, function = name.partition(":")
     sys.path.insert(0, "")  # where the user is
@@ -55,7 +56,7 @@ def by_function(name, pairs):
         raise DreError(f"{name} raised {error!r}: expected a number for every context (turns) and response") from error
 
 
-def by_file(path, pairs):
+def by_file(path: str | Path, pairs: pd.DataFrame) -> tuple[pd.Series, str]:
     """Take scores of pairs from a file with ``id`` (or ``pair_id``) and ``score`` (or ``score_llm``)."""
     table = readers.scores(path, ("id", "pair_id"))
     scores = pairs["pair_id"].map(dict(zip(table["id"], table["score"])))
@@ -65,7 +66,9 @@ def by_file(path, pairs):
     return _series(pairs, scores), f"scores:{path}"
 
 
-def by_judge(judge, pairs, prompt="llm_only", public=False):
+def by_judge(
+    judge: AnyJudge, pairs: pd.DataFrame, prompt: str = "llm_only", public: bool = False
+) -> tuple[pd.Series, str]:
     """Ask a judge; one that is recorded answers for the texts that it was shown, and says nothing of others.
 
     ``public``: whether there are pairs of `dre.audit.kinds.graded`.

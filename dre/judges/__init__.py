@@ -4,23 +4,35 @@ A pair goes through `prompts` (messages), `providers` (a call), `store` (the rep
 and `judge` (the table); `recorded` gives the same table without a call.
 """
 
-from typing import Any, Protocol
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dre.errors import DreError
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dre.judges.prompts import Prompt
+
 
 class AnyJudge(Protocol):
-    """What a judge of one's own needs: who it is, all that decides its scores, and what its last `score` did."""
+    """What a judge of one's own needs: who it is, and what its last `score` did."""
 
     spec: str
-    signature: str
     last: Any  # `dre.judges.asking.Run`
 
-    def score(self, pairs, prompt="llm_only", retry=(), first=0, ask=True, examples=None):
+    @property
+    def signature(self) -> str:
+        """All that decides its scores, in one line."""
+
+    def score(self, pairs: "pd.DataFrame | list[dict]", prompt: "str | Path | Prompt" = "llm_only",
+              retry: Collection[str] = (), first: int = 0, ask: bool = True,
+              examples: dict[str, list] | None = None) -> "pd.DataFrame":  # fmt: skip
         """Return the table of `dre.judges.judge.frame`: one row per pair."""
 
 
-def open(judge, /, **options):
+def open(judge: str | Callable[..., float] | AnyJudge, /, **options: Any) -> AnyJudge:
     """Return a judge.
 
     `judge` is ``openai:<model>``, ``anthropic:<model>``, ``gemini:<model>``, ``ollama:<model>``, ``recorded:<name>`` (a

@@ -2,13 +2,16 @@
 
 import json
 import statistics
+from collections.abc import Collection
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from dre.errors import DreError
 from dre.judges import asking, likelihoods, parse, prices, prompts, providers
-from dre.judges.store import Asked, Store, key_of, setting_sha256
+from dre.judges.prompts import Prompt
+from dre.judges.store import Asked, Reply, Store, key_of, setting_sha256
 from dre.readers import HALF
 
 # What --param may not set: the bound on the cost of a call hangs on it, or the request is ours to make.
@@ -88,37 +91,34 @@ class Judge:
                 raise DreError(f"{why}, so {flag} cannot be kept: give dollars, and --price IN,OUT per million tokens")
         self.store, self.last = store if isinstance(store, Store) else Store(store), asking.Run()
 
-    def close(self):
+    def close(self) -> None:
         """Close the store; what is asked of it next opens it again."""
         self.store.close()
 
-    def ceilings(self):
+    def ceilings(self) -> list[tuple[float, str, float]]:
         """Return ``(dollars that a run may spend, option, dollars)`` of each ceiling."""
         spent = 0.0 if self.max_usd_total is None else self.store.spent(self.price)
         every = (self.max_usd, 0.0, "--max-usd"), (self.max_usd_total, spent, "--max-usd-total")
         return [(usd - before, flag, usd) for usd, before, flag in every if usd is not None]
 
     @property
-    def signature(self):
+    def signature(self) -> str:
         """All that can change a reply besides the prompt and the pair, as one line of text."""
         how = {"base_url": self.base_url, "repeats": self.repeats, "plain": self.plain} | self.params
         how |= {"logprobs": self.likeliest} if self.likeliest else {}
         told = [f"{name}={value}" for name, value in sorted(how.items()) if value is not False and value != ""]
         return " ".join([self.spec, *told])
 
-    def score(self, pairs, prompt="llm_only", retry=(), first=0, ask=True, examples=None):
+    def score(self, pairs: pd.DataFrame | list[dict], prompt: str | Path | Prompt = "llm_only",
+              retry: Collection[str] = (), first: int = 0, ask: bool = True,
+              examples: dict[str, list] | None = None) -> pd.DataFrame:  # fmt: skip
         """Score pairs; only what is not stored yet is asked, and each reply is committed when it comes.
 
-        Parameters
-        ----------
-        pairs : pandas.DataFrame or list of mapping
-            ``pair_id, context, response`` and whatever else the prompt (a name, path or `Prompt`) has slots for.
-        retry, first, ask : collection of str, int, bool
-            Statuses to ask again (``malformed, refused, truncated, empty``); repeat index of the first reply, another
-            one of which asks for another reply to the same prompt; False: only what is stored.
-        examples : dict, or None
-            Rated items to show with each pair, as `dre.judges.examples.select` returns them; in place of a column
-            ``examples`` of the pairs. The prompt needs a slot for them.
+        ``pairs`` have ``pair_id, context, response`` and what else the prompt (or its name or path)
+        has slots for. ``retry``: statuses to ask again (``malformed, refused, truncated, empty``).
+        ``first``: repeat index of the first reply; another asks for another reply. Without ``ask``
+        only what is stored. ``examples``: what `dre.judges.examples.select` returns, to show with
+        each pair in place of a column ``examples``; the prompt needs a slot for them.
 
         Returns the table of `frame`. Raises `DreError` if the judge cannot be asked, or the store is being written.
         """
@@ -145,13 +145,15 @@ class Judge:
             said[one.pair_id].append(outcome)
         return frame(said)
 
-    def missing(self, pairs, prompt="llm_only", retry=(), first=0):
+    def missing(self, pairs: pd.DataFrame | list[dict], prompt: str | Path | Prompt = "llm_only",
+                retry: Collection[str] = (), first: int = 0) -> list[Asked]:  # fmt: skip
         """Return the `dre.judges.store.Asked` of each reply that is not stored, or is of a status in `retry`."""
         prompt = prompts.load(prompt)
         asked = self._asked(rows_of(pairs), prompt, first)
         return self._lacking(asked, self._stored(asked), prompt, retry)
 
-    def replies(self, pairs, prompt="llm_only", first=0):
+    def replies(self, pairs: pd.DataFrame | list[dict], prompt: str | Path | Prompt = "llm_only",
+                first: int = 0) -> list[tuple[Asked, Reply | None]]:  # fmt: skip
         """Return ``(Asked, Reply or None)`` of each reply that belongs to some pairs, in their order."""
         asked = self._asked(rows_of(pairs), prompts.load(prompt), first)
         return list(zip(asked, self._stored(asked)))
@@ -197,7 +199,8 @@ class Judge:
             return self.price.cost(reply.input_tokens, reply.output_tokens, batch=reply.source == "batch")
         return reply.cost
 
-    def estimate(self, pairs, prompt="llm_only", retry=()):
+    def estimate(self, pairs: pd.DataFrame | list[dict], prompt: str | Path | Prompt = "llm_only",
+                 retry: Collection[str] = ()) -> str:  # fmt: skip
         """Say in words what scoring would take: calls, tokens and dollars, about and at most."""
         prompt = prompts.load(prompt)
         lacking = self.missing(pairs, prompt, retry)
@@ -213,15 +216,15 @@ class Judge:
         tokens = f"about {read:,} tokens in, {written:,} out (at most {limit:,} per reply)"
         return f"{len(lacking):,} calls to make\n{tokens}\n{money}"
 
-    def schema(self, prompt):
+    def schema(self, prompt: Prompt) -> dict | None:
         """Return the JSON schema that goes with a request, or None."""
         return None if self.plain else prompt.schema
 
-    def max_tokens(self, prompt):
+    def max_tokens(self, prompt: Prompt) -> int:
         """Return the longest reply to a prompt, in tokens."""
         return self.params.get("max_tokens") or prices.longest(prompt.kind, self.provider, self.model, self.params)
 
-    def verdict(self, reply, prompt, row):
+    def verdict(self, reply: Reply, prompt: Prompt, row: dict) -> parse.Verdict:
         """Return the `Verdict` of a stored reply; the provider's own word for it goes before the parser's."""
         if reply.outcome != "ok":
             return parse.Verdict(reply.outcome, reason=f"the provider says {reply.outcome}")

@@ -5,8 +5,10 @@ import hashlib
 import json
 import sys
 import warnings
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -46,7 +48,11 @@ class DRE:
         self.accuracies, self.fusion, self.bf16 = accuracies, fusion, bf16
 
     @classmethod
-    def load(cls, slm=None, judge=None, method=None, prompt=None, accuracies=None, fusion=None, bf16=False, **options):
+    def load(cls, slm: str | Path | None = None,
+             judge: str | Callable[..., float] | judges.AnyJudge | None = None,
+             method: str | None = None, prompt: str | Path | None = None,
+             accuracies: Sequence[float] | None = None, fusion: str | Path | None = None,
+             bf16: bool = False, **options: Any) -> Self:  # fmt: skip
         """Load the metric; DreError if something is not given, not there or damaged.
 
         `METHODS` says what a method needs; without one it is the judge alone if there is a judge, else the SLM.
@@ -82,15 +88,18 @@ class DRE:
             learned.check(**metric.parts())
         return metric
 
-    def score(self, contexts, responses, references=None, ids=None, systems=None):
+    def score(self, contexts: Iterable[str | Sequence], responses: Iterable[str],
+              references: Iterable[str | None] | None = None, ids: Iterable | None = None,
+              systems: Iterable[str] | None = None) -> pd.DataFrame:  # fmt: skip
         """Score pairs, given as sequences of one length, as `score_pairs` does; a recorded judge needs ``ids``."""
         return self.score_pairs(_pairs(contexts, responses, references, ids, systems)).drop(columns="line")
 
-    def compute(self, predictions, contexts, references=None):
+    def compute(self, predictions: Iterable[str], contexts: Iterable[str | Sequence],
+                references: Iterable[str | None] | None = None) -> dict:  # fmt: skip
         """Score responses in the manner of Hugging Face's ``evaluate``.
 
-        Returns a dict: ``score``, the mean; ``scores``, one per prediction, None where there is none; ``n_missing``;
-        ``signature``.
+        Returns ``score``, the mean; ``scores``, one per prediction, None where there is none;
+        ``n_missing``; ``signature``.
         """
         pairs = _pairs(contexts, predictions, references)
         found = self.score_pairs(pairs)["score"]
@@ -102,7 +111,7 @@ class DRE:
             "signature": self.signature(hashlib.sha256(text.encode()).hexdigest()),
         }
 
-    def score_pairs(self, pairs, progress=False):
+    def score_pairs(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
         """Score a table of pairs that `dre.readers` made; DreError if the judge stops before the end.
 
         Returns one row per pair, in their order, with `COLUMNS` and, of a model that stores a threshold, ``accepted``.
@@ -173,7 +182,7 @@ class DRE:
         fuse = fusions.ex_dre if self.method == "ex_dre" else fusions.dre
         return table.assign(s_c=fusions.s_c(s_d, s_p), score=fuse(s_d, s_p, llm))
 
-    def parts(self, data=None):
+    def parts(self, data: str | None = None) -> dict[str, str]:
         """Return what decides a score, name -> text in the order of the signature; ``data`` is a sha256."""
         found = {"dre": self.method}
         if self.slm is not None:
@@ -191,18 +200,20 @@ class DRE:
         return {name: " ".join(str(text).replace("|", "/").split()) for name, text in told.items()}
 
     @property
-    def scale(self):
+    def scale(self) -> str:
         """What the scores are, in words."""
         threshold = self.slm.provenance.get("threshold") if self.slm is not None else None
         said = "" if threshold is None else f"; accepted: score slm from {threshold:.3f} on"
         return f"{METHODS[self.method][1]}, higher is better{said}"
 
-    def signature(self, data=None):
+    def signature(self, data: str | None = None) -> str:
         """Return the line to print beside a score."""
         return signature(self.parts(data))
 
 
-def check(method=None, judge=None, prompt=None, accuracies=None, fusion=None, bf16=False):
+def check(method: str | None = None, judge: object = None, prompt: object = None,
+          accuracies: Sequence[float] | None = None, fusion: object = None,
+          bf16: bool = False) -> str:  # fmt: skip
     """Return the method that is meant; DreError for settings that do not fit together, before anything is loaded."""
     method = ALIASES.get(method, method) or ("judge" if judge else "slm")
     if method not in METHODS:
@@ -221,7 +232,7 @@ def check(method=None, judge=None, prompt=None, accuracies=None, fusion=None, bf
     return method
 
 
-def find(name):
+def find(name: str | Path | None) -> str | Path:
     """Return the folder of an SLM, by default that of the one that comes with the package, or its id on the Hub."""
     name = str(name or DEFAULT)
     if Path(name).is_dir():

@@ -16,7 +16,7 @@ EXACT = 13  # so many contexts, or fewer, are swapped in all 2^n ways, which are
 GROUPS = 4000  # more contexts are resampled in so many groups, each context whole, which bounds time and memory
 
 
-def summarise(table, seed=0):
+def summarise(table: pd.DataFrame, seed: int = 0) -> dict:
     """Say what a table of scores says about its systems; resampled are contexts, since responses share them.
 
     Returns ``rows, contexts, shared_contexts`` (those with a score of every system); ``systems``, one dict per system,
@@ -59,7 +59,7 @@ def _means(sums, counts, name, drawn):
     return [stats.interval(column, name) for column in found.T]
 
 
-def compare(means, seed=0, drawn=None):
+def compare(means: pd.DataFrame, seed: int = 0, drawn: np.ndarray | None = None) -> list[dict]:
     """Compare every two systems on the contexts that both answered.
 
     ``means`` has one row per context, one column per system: its mean score there, NaN where it has none. Returns one
@@ -102,7 +102,7 @@ def _permuted(d, seen, seed):
     return p
 
 
-def baselines(pairs):
+def baselines(pairs: pd.DataFrame) -> dict:
     """What knows nothing of a reply's sense: its words, and the share of them that stand in its context."""
     words = [re.findall(r"\w+", text.lower()) for text in pairs["response"]]
     known = [set(re.findall(r"\w+", " ".join(turns).lower())) for turns in pairs["context"]]
@@ -110,12 +110,12 @@ def baselines(pairs):
     return {"length": metrics.length(pairs["response"]), "echo": echo}
 
 
-def measured(summary):
+def measured(summary: dict) -> list[dict]:
     """Return the comparisons of a summary, each with its ``measure``, before those of the baselines."""
     return [{"measure": "score"} | row for row in summary["comparisons"]] + summary.get("baselines", [])
 
 
-def show(summary):
+def show(summary: dict) -> None:
     """Print comparisons, beside the differences in length and echo."""
     note = "Difference a - b on the contexts of both; permutation test by context (which needs six), after Holm. "
     note += "Length: words; echo: share of words that the context has. Visible: the difference that so many contexts "
@@ -124,7 +124,7 @@ def show(summary):
     report.show(pd.DataFrame(measured(summary)), "Comparisons", note, columns)
 
 
-def rank(systems, comparisons):
+def rank(systems: list[dict], comparisons: list[dict]) -> list[dict]:
     """Return the rows of systems with ``rank`` and ``rank_last``, the best first.
 
     They are 1 plus the number of systems that are significantly better, and the number of all less those that are

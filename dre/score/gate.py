@@ -30,7 +30,7 @@ def add(subparsers):
     parser.set_defaults(run=run)
 
 
-def share(text):
+def share(text: str) -> float:
     """Read 5% or 0.05."""
     found = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
     if not 0 <= found <= 1:
@@ -53,7 +53,8 @@ def run(args):
     return FAILED if failed else 0
 
 
-def assert_not_worse(new, old, alpha=0.05, max_missing=None):
+def assert_not_worse(new: pd.DataFrame | str | Path, old: pd.DataFrame | str | Path,
+                     alpha: float = 0.05, max_missing: float | None = None) -> None:  # fmt: skip
     """Raise AssertionError, with a sentence that says how, if a system is significantly worse than before; for pytest.
 
     ``new, old``: tables that `dre.DRE.score` returned, or files of scores, compared as `compared` does; ``alpha``:
@@ -63,7 +64,7 @@ def assert_not_worse(new, old, alpha=0.05, max_missing=None):
         raise AssertionError("; ".join(failed))
 
 
-def compared(new, old):
+def compared(new: pd.DataFrame | str | Path, old: pd.DataFrame | str | Path) -> dict:
     """Compare two tables or files of scores: by system where they share names, else the one system of each.
 
     Returns ``comparisons`` and ``baselines`` as `dre.score.compare.summarise`, where a is new and b is old,
@@ -96,7 +97,7 @@ def compared(new, old):
     return found
 
 
-def failures(found, alpha=0.05, max_missing=None):
+def failures(found: dict, alpha: float = 0.05, max_missing: float | None = None) -> list[str]:
     """Return a sentence for each way in which what `compared` found fails; nothing is worse at an ``alpha`` of 0."""
     said, rows = [], found["comparisons"]
     for row in rows:

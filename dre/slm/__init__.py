@@ -1,6 +1,11 @@
 """The small language model (SLM): encoder, disentangling head, losses, training and recorded scores (Eq. 9-19)."""
 
 import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # what an editor sees
+    from dre.slm.model import SLM as SLM
+    from dre.slm.train import fit as fit
 
 #: where each public name stands; torch loads only when one of them is asked for
 _HOME = {"SLM": "model", "fit": "train", "contexts": "data", "extra": "data"}

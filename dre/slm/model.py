@@ -6,8 +6,10 @@ import pkgutil
 import shutil
 import warnings
 from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -18,6 +20,7 @@ from pydantic import TypeAdapter
 from safetensors.torch import load_model, save_model
 from torch import nn
 
+from dre.dialogues import Context
 from dre.dialogues import pairs as pairs_of
 from dre.errors import DreError
 from dre.slm import losses, recipes
@@ -70,31 +73,31 @@ class SLM:
         self.recipe, self.provenance, self.reader = recipe, dict(provenance or {}), Reader(encoder)
 
     @classmethod
-    def untrained(cls, encoder="minilm", recipe=None):
+    def untrained(cls, encoder: str = "minilm", recipe: recipes.Recipe | None = None) -> Self:
         """Return an encoder before any training, a fresh head on it; without a ``recipe`` distances are its own."""
         recipe = recipe or recipes.get("paper", disentangled=False)
         base = load_encoder(encoder, recipe.max_seq_length)
         return cls(base, Head(base.get_embedding_dimension(), recipe.sep), recipe)
 
-    def learns(self, parts):
+    def learns(self, parts: Collection[str]) -> None:
         """Let those ``parts`` learn that a stage of training names, and nothing else."""
         self.forget()
         self.encoder.requires_grad_("encoder" in parts)
         self.head.requires_grad_("head" in parts)
         self.head.classifier.requires_grad_(not {"head", "classifier"}.isdisjoint(parts))
 
-    def forget(self):
+    def forget(self) -> None:
         """Forget what was read."""
         self.reader.known.clear()
 
     @torch.no_grad()
-    def encode(self, texts, progress=False):
+    def encode(self, texts: Sequence[str], progress: bool = False) -> dict[str, torch.Tensor]:
         """Embed texts, each distinct one once; return what the head makes of them: (n, d) float32 tensors by name."""
         self.head.eval()
         return self.head(self.reader(texts, progress))
 
     @torch.no_grad()
-    def distances(self, pairs, progress=False):
+    def distances(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
         """Return columns ``pair_id, distance, s_p`` for a table of pairs: what Eq. 18 needs before normalisation."""
         contexts, responses = self.texts(pairs)
         h = self.encode(contexts + responses, progress)
@@ -103,7 +106,7 @@ class SLM:
         p = torch.softmax(self.head.logits(h_c, h_r), dim=-1)[:, losses.POSITIVE]
         return pd.DataFrame({"pair_id": list(pairs["pair_id"]), "distance": doubles(d), "s_p": doubles(p)})
 
-    def score(self, pairs, progress=False):
+    def score(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
         """Score a table of ``pair_id, context`` (turns, oldest first), ``response``, Eq. 17-19.
 
         d_min and d_max are those of the training data, stored with the model, so a score does not depend on the other
@@ -119,7 +122,7 @@ class SLM:
         table.insert(2, "s_d", (table["distance"] - low) / (high - low))
         return table.assign(score_slm=1 - table["s_d"] + table["s_p"])
 
-    def set_range(self, contexts):
+    def set_range(self, contexts: Sequence[Context]) -> None:
         """Store d_min and d_max of Eq. 18 from the positive and adversarial pairs of training contexts (reading 6)."""
         d = self.distances(pairs_of(contexts, kinds="pa"))["distance"]
         if d.isna().any() or d.min() == d.max():
@@ -127,11 +130,11 @@ class SLM:
         sets = Counter(f"{context.set} {context.split}" for context in contexts)
         self.provenance |= {"d_min": float(d.min()), "d_max": float(d.max()), "sets": dict(sets)}
 
-    def set_threshold(self, threshold):
+    def set_threshold(self, threshold: float) -> None:
         """Store the score_slm from which on a response counts as accepted, chosen on held-out contexts."""
         self.provenance["threshold"] = float(threshold)
 
-    def texts(self, pairs):
+    def texts(self, pairs: pd.DataFrame) -> tuple[list[str], list[str]]:
         """Check a table of pairs and return (context strings, response strings) as they are encoded."""
         if missing := {"pair_id", "context", "response"} - set(pairs.columns):
             raise DreError(f"the pairs lack {', '.join(sorted(missing))}: expected columns pair_id, context, response")
@@ -147,18 +150,18 @@ class SLM:
             warnings.warn(f"{cut} response(s) have more than {limit}: only the first {limit} are read", stacklevel=3)
         return contexts, responses
 
-    def context(self, turns):
+    def context(self, turns: Iterable[str]) -> str:
         """Return the turns of a dialogue as the one text that is encoded; the end of it where it is too long."""
         separator = getattr(self.encoder.tokenizer, "sep_token", None) or "\n"
         return keep_end(context_text(turns, separator), self.encoder.tokenizer, self.encoder.max_seq_length)
 
-    def cut(self, responses):
+    def cut(self, responses: Collection[str]) -> np.ndarray:
         """Return for each response whether it has more tokens than the encoder reads, a bool array."""
         distinct = list(dict.fromkeys(responses))
         long = dict(zip(distinct, token_counts(self.encoder, distinct) > self.encoder.max_seq_length))
         return np.array([long[text] for text in responses], dtype=bool)
 
-    def save(self, path):
+    def save(self, path: str | Path) -> None:
         """Write, whole or not at all, a folder with what `write` writes and ``slm.json``."""
         path = Path(path)
         if path.exists():
@@ -172,7 +175,7 @@ class SLM:
         os.replace(partial, path)
 
     @classmethod
-    def load(cls, path):
+    def load(cls, path: str | Path) -> "SLM":
         """Read a saved SLM, a folder or a Hub id (``owner/name``); DreError if it is missing, incomplete or damaged."""
         try:
             if not Path(path).is_dir():
@@ -187,14 +190,14 @@ class SLM:
             raise DreError(f"{path} is no SLM, here or on the Hub, or a damaged one ({reason})") from error
 
     @classmethod
-    def read(cls, path, recipe, provenance):
+    def read(cls, path: Path, recipe: recipes.Recipe, provenance: dict) -> Self:
         """Read the parts that `write` wrote into a folder."""
         encoder = load_encoder(str(path), recipe.max_seq_length)
         head = Head(encoder.get_embedding_dimension(), recipe.sep)
         load_model(head, path / "head.safetensors")
         return cls(encoder.eval(), head.eval(), recipe, provenance)
 
-    def write(self, path):
+    def write(self, path: Path) -> None:
         """Write encoder and head into a folder."""
         self.encoder.save_pretrained(str(path), create_model_card=False)
         save_model(self.head, str(path / "head.safetensors"))

@@ -34,14 +34,14 @@ class Scores:
             table = pd.read_csv(self.file, dtype={"pair_id": str}, keep_default_na=False)
             self._table = table.set_index("pair_id")
 
-    def score(self, pairs):
+    def score(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return what `dre.slm.SLM.score` does; DreError if a pair is not known."""
         found = self._look_up(pairs)
         low, high = self.provenance["d_min"], self.provenance["d_max"]
         found.insert(1, "distance", low + (high - low) * found["s_d"])
         return found.assign(score_slm=1 - found["s_d"] + found["s_p"])
 
-    def distances(self, pairs):
+    def distances(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return what `dre.slm.SLM.distances` does, of a model that was not trained without ``s_p``."""
         return self.score(pairs)[["pair_id", "distance", "s_p"]] if "d_min" in self.provenance else self._look_up(pairs)
 

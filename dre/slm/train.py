@@ -5,6 +5,7 @@ import math
 import os
 import random
 import shutil
+from collections.abc import Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -15,7 +16,7 @@ from tqdm.auto import tqdm
 from transformers import get_linear_schedule_with_warmup
 
 from dre.classification import choose_threshold
-from dre.dialogues import pairs
+from dre.dialogues import Context, pairs
 from dre.errors import DreError
 from dre.slm import losses, recipes
 from dre.slm.data import Extra, describe
@@ -28,13 +29,15 @@ MAX_NORM = 1.0  # of the gradient of a step
 SAMPLE = 200  # training contexts on which the curves are measured, at most; never more than are held out
 
 
-def fit(train, dev, out, recipe="paper", seed=0, encoder="minilm", progress=True, extra=None):
+def fit(train: Sequence[Context], dev: Sequence[Context], out: str | Path,
+        recipe: str | recipes.Recipe = "paper", seed: int = 0, encoder: str = "minilm",
+        progress: bool = True, extra: Extra | None = None) -> SLM:  # fmt: skip
     """Train an SLM, or load it when folder ``out`` already holds the result of exactly this call.
 
-    ``train, dev``: lists of Context; ``dev``, which may be empty, is measured (curves), and the threshold is chosen on
-    it. ``recipe``: what `dre.slm.recipes.get` takes or returns; ``encoder``: see `dre.slm.encoder.load_encoder`;
-    ``extra`` (`dre.slm.data.Extra`): what recipe ``graded`` learns from as well. From ``<out>.work`` an interrupted
-    training goes on after its last complete epoch. DreError if ``out`` holds another model, or data are missing.
+    ``dev``, which may be empty, is measured (curves), and the threshold is chosen on it.
+    ``encoder``: see `dre.slm.encoder.load_encoder`; ``extra``: what recipe ``graded`` learns from
+    as well. From ``<out>.work`` an interrupted training goes on after its last complete epoch.
+    DreError if ``out`` holds another model, or data are missing.
     """
     recipe, extra = recipes.get(recipe), extra or Extra()
     if recipe.mixture and not (extra.dialogues and extra.graded):
