@@ -7,6 +7,7 @@ what made the model. So the notebooks of profile ``public`` need no training. `S
 
 import gzip
 import hashlib
+import inspect
 import io
 import json
 import os
@@ -15,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dre import dialogues, fetch, ratings
+from dre import dialogues, fetch, metrics, ratings
 from dre.errors import DreError
 from dre.report import replace
 from dre.slm import data, recipes
@@ -160,6 +161,25 @@ def arrays(profile, name, asked, make=None):
         how = f"RETRAIN={name} makes" if make else "its script in experiments/ makes"
         raise DreError(f"recorded {name} is missing or of other models than those asked for: {how} it anew")
     return found
+
+
+def reference_based(profile, items):
+    """Return `dre.metrics.reference_based` of rated sets, ``{name: table}``, made anew or recorded (see `arrays`).
+
+    A response that is its own reference is scored, too.
+    """
+
+    def make():
+        from dre.slm.encoder import load_encoder
+
+        encoder = load_encoder(profile.encoder, 512)
+        made = {name: metrics.reference_based(table, encoder, itself=True) for name, table in items.items()}
+        return {name: table[metrics.COLUMNS].to_numpy() for name, table in made.items()}
+
+    code = hashlib.sha256(inspect.getsource(metrics).encode()).hexdigest()
+    asked = {"encoder": profile.encoder, "metrics": code, "sets": list(items)}
+    found = arrays(profile, "reference-metrics", asked, make)
+    return {name: pd.DataFrame(scores, columns=metrics.COLUMNS) for name, scores in found.items()}
 
 
 def record_arrays(file, asked, found):
