@@ -42,9 +42,8 @@ def whiskers(ax, table, y, colour=BLUE, value="value", marker="o", label=None):
 def forest(panels, value=None, colours=None):
     """Draw correlations with their 95 % intervals, one panel per data set, lines shared; printed ones as diamonds.
 
-    ``panels``: title -> DataFrame of ``label``, ``family`` (whose rows share a colour), ``value`` (a column, by default
-    the title) with its interval (see `whiskers`) and, if any, ``<value>_printed``. A label that a panel lacks is an
-    empty line there.
+    ``panels``: title -> DataFrame of ``label``, ``family`` (whose rows share a colour), ``value`` (by default the
+    title) as `whiskers` takes it, and ``<value>_printed``, if any. A label that a panel lacks is an empty line there.
     """
     rows = [row for table in panels.values() for row in zip(table["label"], table["family"])]
     labels, families = (list(dict.fromkeys(column)) for column in zip(*rows))

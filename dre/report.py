@@ -160,10 +160,7 @@ def show(df, caption, note, columns):
 
 
 def beside_print(table, printed, on):
-    """Put printed values beside ours: ``x_printed`` for each column ``x`` that a table and ``printed`` share.
-
-    Both have a column ``on``, the name of a row. Rows of print come first, in its order, then those it lacks.
-    """
+    """Put print beside ours: ``x_printed`` for each shared column ``x``, by the name ``on``; rows of print first."""
     shared = [column for column in printed if column in table and column != on]
     beside = printed.rename(columns={column: f"{column}_printed" for column in shared})
     rows = table.merge(beside, "right", on=on, validate="one_to_one")
@@ -173,8 +170,7 @@ def beside_print(table, printed, on):
 def spread(table, names, across, value):
     """Return a long table as a wide one: a row for each of ``names`` (columns), a column for each entry of ``across``.
 
-    In it stands ``value``; what belongs to that follows with its ending: ``r_low`` of set X is ``X_low``. Rows and
-    columns keep their order.
+    In it stands ``value``; what belongs to that keeps its ending: ``r_low`` of set X is ``X_low``.
     """
     own = [column for column in table if column == value or column.startswith(f"{value}_")]
     wide = table.set_index([*names, across])[own].unstack(across, sort=False)

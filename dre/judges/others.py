@@ -52,8 +52,11 @@ def scores(name):
             records = json.loads(fetch(f"{FOLDERS.get(judge, judge)}/{p_yes}/turn_level/*").read_bytes())["dialogues"]
             table[judge] = _aligned(records, rated, "id_dialogue", "yes", judge) * 5
     if name == "topicalchat-usr":  # the mean over samples, brought to 0-1, then over the four criteria
-        means = gpt35().groupby(["pair_id", "judge", "criterion"], sort=False)["score_llm"].mean()
-        of_judge = _mean_of_criteria(means.unstack("criterion"), "geval").unstack("judge")
+        means = gpt35().groupby(["pair_id", "judge", "criterion"], sort=False)["score_llm"].mean().unstack("criterion")
+        for criterion in CRITERIA.values():
+            low, high = prompts.load(f"geval_{criterion}").scale
+            means[criterion] = (means[criterion] - low) / (high - low)
+        of_judge = means.mean(axis=1, skipna=False).unstack("judge") * 5  # without one criterion there is no score
         table = table.merge(of_judge[list(GPT35)].reset_index(), on="pair_id", how="left")
     return table
 
@@ -83,32 +86,24 @@ def gpt35():
 
 
 def by_form(name, family):
-    """Return what `CLAUDE` said of a rated set on a form of four criteria in one reply, 0-5, in the order of the set.
+    """Return the mean of four criteria, each brought to 0-5, that `CLAUDE` gave the pairs of a rated set in one reply.
 
-    ``family`` of prompts: "geval", or "analyse_rate" (LLM-Chiang), where the papers ask for one criterion at a time, 20
-    times. A score is the mean of the criteria, each brought to 0-1, times five.
+    ``family`` of prompts: "geval", or "analyse_rate" (LLM-Chiang).
     """
     said = pd.read_json(recording.folder(CLAUDE) / "criteria.jsonl", lines=True)
     said = said[said["prompt"] == family].set_index("pair_id").loc[ratings.rated(name)["pair_id"]]
-    return _mean_of_criteria(said, family).round(9).reset_index(drop=True)  # equal means stay ties
+    low, high = np.transpose([prompts.load(f"{family}_{each}").scale for each in CRITERIA.values()])
+    share = (said[[*CRITERIA.values()]] - low) / (high - low)
+    return (5 * share.mean(axis=1)).round(9).reset_index(drop=True)  # equal means stay ties
 
 
 def unieval():
     """Return the overall scores of TopicalChat-USR that UniEval's authors released, in the order of the set."""
     ids, predicted = ratings.ids_by_text("topicalchat-usr"), {}
     for record in json.loads(fetch("topical_chat_result.json").read_bytes()):
-        response = record["system_output"].strip()
-        key = ratings.turns_of(record["source"]), record["system_id"], response
+        key = ratings.turns_of(record["source"]), record["system_id"], record["system_output"].strip()
         predicted[ids[key]] = record["predict_scores"]["overall"]
     return ratings.rated("topicalchat-usr")["pair_id"].map(predicted)
-
-
-def _mean_of_criteria(table, family):
-    """The mean of four criteria, columns in the scales of a family of prompts, 0-5; NaN where one is missing."""
-    scales = [prompts.load(f"{family}_{criterion}").scale for criterion in CRITERIA.values()]
-    low, high = np.array(scales).T
-    share = (table[[*CRITERIA.values()]] - low) / (high - low)
-    return share.mean(axis=1, skipna=False) * 5  # without one criterion there is no score
 
 
 def _aligned(records, rated, key, value, where):

@@ -11,6 +11,7 @@ import inspect
 import io
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -164,17 +165,13 @@ def arrays(profile, name, asked, make=None):
 
 
 def reference_based(profile, items):
-    """Return `dre.metrics.reference_based` of rated sets, ``{name: table}``, made anew or recorded (see `arrays`).
-
-    A response that is its own reference is scored, too.
-    """
+    """Return the reference-based metrics of rated sets by name, their references rated, too; see `arrays`."""
 
     def make():
         from dre.slm.encoder import load_encoder
 
-        encoder = load_encoder(profile.encoder, 512)
-        made = {name: metrics.reference_based(table, encoder, itself=True) for name, table in items.items()}
-        return {name: table[metrics.COLUMNS].to_numpy() for name, table in made.items()}
+        made = partial(metrics.reference_based, encoder=load_encoder(profile.encoder, 512), itself=True)
+        return {name: made(table)[metrics.COLUMNS].to_numpy() for name, table in items.items()}
 
     code = hashlib.sha256(inspect.getsource(metrics).encode()).hexdigest()
     asked = {"encoder": profile.encoder, "metrics": code, "sets": list(items)}
