@@ -39,11 +39,11 @@ def whiskers(ax, table, y, colour=BLUE, value="value", marker="o", label=None):
     ax.scatter(table[value], y, c=colours, s=16, marker=marker, label=label, zorder=3)
 
 
-def forest(panels, value="value", colours=None):
-    """Draw correlations with their 95 % intervals, one panel per data set, lines shared; published ones as diamonds.
+def forest(panels, value=None, colours=None):
+    """Draw correlations with their 95 % intervals, one panel per data set, lines shared; printed ones as diamonds.
 
-    ``panels``: title -> DataFrame of ``label``, ``value`` with its interval (see `whiskers`), ``family`` (whose rows
-    share a colour) and, if any, ``published``. A label that a panel lacks is an empty line there.
+    ``panels``: title -> DataFrame of ``label``, ``family`` (whose rows share a colour), ``value`` (by default the
+    title) as `whiskers` takes it, and ``<value>_printed``, if any. A label that a panel lacks is an empty line there.
     """
     rows = [row for table in panels.values() for row in zip(table["label"], table["family"])]
     labels, families = (list(dict.fromkeys(column)) for column in zip(*rows))
@@ -59,13 +59,15 @@ def forest(panels, value="value", colours=None):
         ax.set_xlabel("Spearman correlation\nwith people")
     for ax, (title, table) in zip(axes.flat, panels.items()):
         y = table["label"].map(labels.index).to_numpy()
-        whiskers(ax, table, y, [colours[family] for family in table["family"]], value)
-        if "published" in table:
-            ax.plot(table["published"], y, "D", color="none", markeredgecolor="0.2", markersize=4, label="published")
+        column = value or title
+        whiskers(ax, table, y, [colours[family] for family in table["family"]], column)
+        if f"{column}_printed" in table:
+            printed = table[f"{column}_printed"]
+            ax.plot(printed, y, "D", color="none", markeredgecolor="0.2", markersize=4, label="in print")
         ax.axvline(0, color="0.4", linewidth=0.8)
         ax.set(title=title)
         ax.grid(axis="y", visible=False)
-        ax.tick_params(axis="y", labelsize=7 if len(labels) > 12 else 9)
+        ax.tick_params(axis="y", labelsize=8 if len(labels) > 12 else 9)
     axes[0, 0].set_yticks(np.arange(len(labels)), labels)
     axes[0, 0].set_ylim(len(labels) - 0.4, -0.6)
     marks = [plt.Line2D([], [], color=colours[f], marker="o", markersize=4, linewidth=1, label=f) for f in families]

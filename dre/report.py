@@ -170,6 +170,25 @@ def show(df, caption, note, columns):
     print(Table(df, "table", caption, note, digits=4, rows=len(df), columns=columns).markdown())
 
 
+def beside_print(table, printed, on):
+    """Put print beside ours: ``x_printed`` for each shared column ``x``, by the name ``on``; rows of print first."""
+    shared = [column for column in printed if column in table and column != on]
+    beside = printed.rename(columns={column: f"{column}_printed" for column in shared})
+    rows = table.merge(beside, "right", on=on, validate="one_to_one")
+    return pd.concat([rows, table[~table[on].isin(printed[on])]], ignore_index=True)
+
+
+def spread(table, names, across, value):
+    """Return a long table as a wide one: a row for each of ``names`` (columns), a column for each entry of ``across``.
+
+    In it stands ``value``; what belongs to that keeps its ending: ``r_low`` of set X is ``X_low``.
+    """
+    own = [column for column in table if column == value or column.startswith(f"{value}_")]
+    wide = table.set_index([*names, across])[own].unstack(across, sort=False)
+    wide.columns = [f"{entry}{column.removeprefix(value)}" for column, entry in wide.columns]
+    return wide.reset_index()
+
+
 def _title(column):
     text = str(column).replace("_", " ")
     return text if len(text) == 1 else text[:1].upper() + text[1:]  # a symbol such as n stays as it is

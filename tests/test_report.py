@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from dre.errors import DreError
-from dre.report import Table, named, number, replace
+from dre.report import Table, beside_print, named, number, replace, spread
 from dre.report import write as report_write
 
 NUMBERS = {(85.65, 1): "85.7", (85.649999999999991, 1): "85.7", (-0.004, 2): "0.00", (-0.5, 1): "−0.5", (-3, 0): "−3"}
@@ -67,6 +67,25 @@ def test_rows_are_chosen_by_name_in_that_order_and_a_name_that_selects_nothing_i
         Table(df, "t", "Caption", rows={"model": ["a", "context"]})
 
 
+def test_a_long_table_becomes_a_wide_one_and_print_stands_beside_it():
+    long = pd.DataFrame({"method": ["b", "a", "b"], "set": ["Y", "Y", "X"], "r": [0.1, 0.2, 0.3], "rows": 9})
+    ours = spread(long.assign(r_low=long["r"] - 1), ["method"], "set", "r")
+    expected = {
+        "method": ["b", "a"],
+        "Y": [0.1, 0.2],
+        "X": [0.3, np.nan],
+        "Y_low": [-0.9, -0.8],
+        "X_low": [-0.7, np.nan],
+    }
+    pd.testing.assert_frame_equal(ours, pd.DataFrame(expected))
+    printed = pd.DataFrame({"method": ["c", "a"], "X": [0.5, 0.6], "why": ["not run", None]})
+    both = beside_print(ours, printed, "method").set_index("method")
+    assert [*both.index] == ["c", "a", "b"] and both.loc["c", "why"] == "not run"
+    assert both["X_printed"].tolist()[:2] == [0.5, 0.6] and both.loc["b", ["X", "Y_low"]].tolist() == [0.3, -0.9]
+    with pytest.raises(pd.errors.MergeError):
+        beside_print(ours, pd.concat([printed, printed]), "method")
+
+
 def test_two_who_write_one_file_never_tear_it_and_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
     path, texts = tmp_path / "a.txt", ["a\r\n" * 200_000, "b" * 500_000]
     replace(path, texts[0])
@@ -81,7 +100,10 @@ def test_two_who_write_one_file_never_tear_it_and_a_full_disk_leaves_nothing(tmp
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    for write_it in (lambda: replace(path, "c"), lambda: report_write(pd.DataFrame({"a": [1]}), tmp_path / "b.parquet")):
+    for write_it in (
+        lambda: replace(path, "c"),
+        lambda: report_write(pd.DataFrame({"a": [1]}), tmp_path / "b.parquet"),
+    ):
         with pytest.raises(DreError, match="No space left on device"):
             write_it()
     assert list(tmp_path.iterdir()) == [path] and path.read_bytes().decode() in texts

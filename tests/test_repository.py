@@ -191,6 +191,7 @@ def test_rows_of_table_4_are_what_plain_scipy_makes_of_the_recorded_judgements()
     shown = pd.read_csv(folder / "dre_inputs.csv").set_index("pair_id")
     table4 = pd.read_csv(PUBLIC.results / "table4.csv").set_index("method")
     dealt = pd.read_csv(folder / "dre_as_printed.csv").set_index("pair_id")
+    forms = pd.read_json(folder / "criteria.jsonl", lines=True).query("prompt == 'geval'").set_index("pair_id")
     assert np.allclose(dealt[["s_d", "s_p"]], shown.loc[dealt["shown"], ["s_d", "s_p"]], atol=1e-6)
     for name, title in list(ratings.RATED.items())[:3]:
         rated = ratings.rated(name).set_index("pair_id")
@@ -202,6 +203,8 @@ def test_rows_of_table_4_are_what_plain_scipy_makes_of_the_recorded_judgements()
         rows[f"In-DRE ({judge}), graded shown"] = said["dre_graded", 0][rated.index]
         s_c, told = (1 - dealt["s_d"] + dealt["s_p"])[rated.index], said["dre_as_printed", 0][rated.index]
         rows[f"DRE ({judge}), as good as printed"] = s_c * told
+        parts = (forms[["coherence", "engagingness", "naturalness"]] - 1) / 2  # 1-3; groundedness is 0-1
+        rows[f"G-EVAL ({judge}), one reply"] = (parts.sum(axis=1) + forms["groundedness"]).round(6)[rated.index]
         for method, score in rows.items():
             assert table4.loc[method, title] == pytest.approx(spearmanr(score, rated["human"]).statistic, abs=1e-5)
 
@@ -283,7 +286,9 @@ def test_a_wheel_has_every_folder_of_the_package_and_what_a_clone_has_beside_it(
     assert {*built["packages"]} == folders | {"dre.data", "dre.profiles"}
     data = [(HERE / name.removeprefix("dre."), each) for name, some in built["package-data"].items() for each in some]
     found = [path for folder, each in data for path in folder.glob(each)]
-    other = {path for path in tracked("dre", "profiles") if path.suffix != ".py"} | {*tracked("data/mini", "data/recorded")}
+    other = {path for path in tracked("dre", "profiles") if path.suffix != ".py"} | {
+        *tracked("data/mini", "data/recorded")
+    }
     assert other <= {*found}
 
 

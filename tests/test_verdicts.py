@@ -2,15 +2,22 @@
 
 import re
 import shutil
+from functools import partial
 
+import numpy as np
 import pandas as pd
 import pytest
+from conftest import needs_data
 from hypothesis import given
 from hypothesis import strategies as st
 from test_paper import HERE
 
-from dre import verdicts
+from dre import fusion, ratings, verdicts
 from dre.errors import DreError
+from dre.headless import code_cells, notebooks, source
+from dre.judges import others
+from dre.profile import profile
+from dre.slm import trained
 from dre.words import said
 
 SAID, CLAIMS = said(HERE), verdicts.judged(HERE)
@@ -89,7 +96,11 @@ BELOW = [
     ("04.graded_current 2", 0),
     (0, "04.graded_but 1"),
     (0, "04.graded_open 1"),
+    (0, "04.graded_middle 0"),
     ("04.slide_graded 2", 0),
+    ("04.slide_gain 2", 0),
+    ("04.slide_open 0", 0),
+    *[(f"04.llm_first {i}", 0) for i in range(3)],
     ("04.over_wrong_pooled 1", 0),
     (0, "04.over_wrong_pooled 2"),
     ("04.over_wrong_pooled 2", "04.printed_gain"),
@@ -164,6 +175,21 @@ def value(what):
 @pytest.mark.parametrize(("less", "more"), BELOW)
 def test_prose_has_the_direction_of_its_numbers(less, more):
     assert value(less) < value(more)
+
+
+@needs_data
+def test_the_answer_of_the_exercise_of_notebook_04_is_right():
+    sets, public = [*ratings.RATED][:3], profile("public")
+    scope = {"np": np, "fusion": fusion, "claude": others.CLAUDE, "graded": "graded"}
+    scope["items"] = {name: ratings.rated(name) for name in sets}
+    scope["llms"] = {name: others.scores(name) for name in sets}
+    slm = trained(public, "dailydialog", "graded", public.seed)
+    scope["slms"] = {name: {"graded": [slm.score(table)]} for name, table in scope["items"].items()}
+    cells = [source(cell) for book in notebooks(HERE) for cell in code_cells(book.content)]
+    exec(next(cell for cell in cells if "def gain_at" in cell), scope)
+    current, middle, weak = (partial(scope["gain_at"], judge=j) for j in (others.CLAUDE, others.HAIKU, "Vicuna-13B"))
+    assert 0 == current(0) > current(0.2) > current(0.5) > current(1) and current(0.05) > -0.005 > current(0.5)
+    assert weak(0.4) > weak(1) > 0 and middle(0.001) > 0.9 * middle(1) > 0
 
 
 def test_the_grid_of_notebook_11_was_made_with_the_slms_of_table_4():

@@ -9,7 +9,7 @@ import json
 import numpy as np
 import pandas as pd
 
-from dre import ratings
+from dre import ratings, recording
 from dre.errors import DreError
 from dre.fetch import fetch
 from dre.judges import prompts
@@ -83,6 +83,27 @@ def gpt35():
                     rows.append((ids[key], judge, criterion, repeat, said.score_llm, said.status, said.reason))
     columns = ["pair_id", "judge", "criterion", "repeat", "score_llm", "status", "reason"]
     return pd.DataFrame(rows, columns=columns).astype({"score_llm": float})
+
+
+def by_form(name, family):
+    """Return the mean of four criteria, each brought to 0-5, that `CLAUDE` gave the pairs of a rated set in one reply.
+
+    ``family`` of prompts: "geval", or "analyse_rate" (LLM-Chiang).
+    """
+    said = pd.read_json(recording.folder(CLAUDE) / "criteria.jsonl", lines=True)
+    said = said[said["prompt"] == family].set_index("pair_id").loc[ratings.rated(name)["pair_id"]]
+    low, high = np.transpose([prompts.load(f"{family}_{each}").scale for each in CRITERIA.values()])
+    share = (said[[*CRITERIA.values()]] - low) / (high - low)
+    return (5 * share.mean(axis=1)).round(9).reset_index(drop=True)  # equal means stay ties
+
+
+def unieval():
+    """Return the overall scores of TopicalChat-USR that UniEval's authors released, in the order of the set."""
+    ids, predicted = ratings.ids_by_text("topicalchat-usr"), {}
+    for record in json.loads(fetch("topical_chat_result.json").read_bytes()):
+        key = ratings.turns_of(record["source"]), record["system_id"], record["system_output"].strip()
+        predicted[ids[key]] = record["predict_scores"]["overall"]
+    return ratings.rated("topicalchat-usr")["pair_id"].map(predicted)
 
 
 def _aligned(records, rated, key, value, where):

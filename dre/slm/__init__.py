@@ -9,7 +9,8 @@ if TYPE_CHECKING:  # what an editor sees
 
 #: where each public name stands; torch loads only when one of them is asked for
 _HOME = {"SLM": "model", "fit": "train", "contexts": "data", "extra": "data"}
-_HOME |= dict.fromkeys(("arrays", "load_or_train", "made_of", "seeds", "trained", "untrained"), "scores")
+_HOME |= dict.fromkeys(("arrays", "load_or_train", "made_of", "reference_based", "seeds"), "scores")
+_HOME |= dict.fromkeys(("trained", "untrained"), "scores")
 
 __all__ = list(_HOME)
 

@@ -7,15 +7,17 @@ what made the model. So the notebooks of profile ``public`` need no training. `S
 
 import gzip
 import hashlib
+import inspect
 import io
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from dre import dialogues, fetch, ratings
+from dre import dialogues, fetch, metrics, ratings
 from dre.errors import DreError
 from dre.report import replace
 from dre.slm import data, recipes
@@ -160,6 +162,21 @@ def arrays(profile, name, asked, make=None):
         how = f"RETRAIN={name} makes" if make else "its script in experiments/ makes"
         raise DreError(f"recorded {name} is missing or of other models than those asked for: {how} it anew")
     return found
+
+
+def reference_based(profile, items):
+    """Return the reference-based metrics of rated sets by name, their references rated, too; see `arrays`."""
+
+    def make():
+        from dre.slm.encoder import load_encoder
+
+        made = partial(metrics.reference_based, encoder=load_encoder(profile.encoder, 512), itself=True)
+        return {name: made(table)[metrics.COLUMNS].to_numpy() for name, table in items.items()}
+
+    code = hashlib.sha256(inspect.getsource(metrics).encode()).hexdigest()
+    asked = {"encoder": profile.encoder, "metrics": code, "sets": list(items)}
+    found = arrays(profile, "reference-metrics", asked, make)
+    return {name: pd.DataFrame(scores, columns=metrics.COLUMNS) for name, scores in found.items()}
 
 
 def record_arrays(file, asked, found):
