@@ -20,6 +20,7 @@ whatever the profile: it is of the embedded corpus and MiniLM. What the same rec
 import argparse
 import copy
 import hashlib
+import itertools
 import json
 import math
 import random
@@ -187,11 +188,15 @@ def neighbours(features):
     return {name: round(part.float().mean().item(), 4) for name, part in parts.items()}
 
 
-def plane(features):
-    """The first two principal components of all versions together: (languages, n, 2)."""
-    flat = features.flatten(0, 1)
-    _, _, axes = torch.linalg.svd(flat - flat.mean(dim=0), full_matrices=False)
-    return ((flat - flat.mean(dim=0)) @ axes[:2].T).reshape(*features.shape[:2], 2).numpy()
+def ranks(features, ids):
+    """Of versions (languages, n, d): which neighbour the own idea is among those of another language, 1 the nearest."""
+    v, codes = F.normalize(features, dim=-1), list(ratings.LANGUAGES)
+    parts = []
+    for i, j in itertools.permutations(range(len(v)), 2):
+        cosines = v[i] @ v[j].T
+        nearer = (cosines > cosines.diag()[:, None]).sum(dim=1)
+        parts.append(pd.DataFrame({"idea": ids, "language": codes[i], "other": codes[j], "rank": 1 + nearer.numpy()}))
+    return pd.concat(parts)
 
 
 def write(table, folder, name, about=None):
@@ -297,8 +302,9 @@ def main():
 
     if not (folder / "pcaf-cosine.json").exists():
         cosines = {code: 1 - SLM.untrained(encoder).distances(table)["distance"] for code, table in tables.items()}
-        untrained = PCAF.untrained(encoder, pcaf.TABLE7)
-        write(ids.assign(**cosines), folder, "pcaf-cosine", neighbours(drawn(untrained)))
+        features = drawn(PCAF.untrained(encoder, pcaf.TABLE7))
+        write(ids.assign(**cosines), folder, "pcaf-cosine", neighbours(features))
+        write(ranks(features, shown), folder, "pcaf-ranks-untrained")
     for seed in SEEDS:
         for align, names in STAGES.items():
             if all(known(pcaf.recorded, folder, name, seed) for name in names):
@@ -313,9 +319,7 @@ def main():
                 about |= neighbours(features) | {"cpu_seconds": round(time.process_time() - spent)}
                 write(ids.assign(**scores), folder, f"pcaf-{name}-seed{seed}", about)
                 if seed == 0 and name in ("align", "plain"):
-                    x, y = plane(features).reshape(-1, 2).T
-                    points = {"language": np.repeat(list(tables), len(shown)), "idea": [*shown] * len(tables)}
-                    write(pd.DataFrame(points | {"x": x, "y": y}), folder, f"pcaf-plane-{name}")
+                    write(ranks(features, shown), folder, f"pcaf-ranks-{name}")
             print(f"seed {seed}, alignment {align}: {time.process_time() - spent:.0f} s of CPU", flush=True)
 
 
