@@ -159,6 +159,17 @@ def show(df, caption, note, columns):
     print(Table(df, "table", caption, note, digits=4, rows=len(df), columns=columns).markdown())
 
 
+def printed(root, table, rows, method="spearman"):
+    """Return the correlations that a paper prints, by set, such as ``personachat``: the mean of some of its rows.
+
+    ``table`` is a file of ``data/paper`` with columns ``metric, <set>_<method>``; ``rows`` is a pattern that metrics
+    begin with. A set is NaN where none does.
+    """
+    found = pd.read_csv(root / "data" / "paper" / f"{table}.csv")
+    found = found[found["metric"].str.match(rows)].filter(regex=f"_{method}$")
+    return found.mean().rename(lambda column: column.removesuffix(f"_{method}"))
+
+
 def _title(column):
     text = str(column).replace("_", " ")
     return text if len(text) == 1 else text[:1].upper() + text[1:]  # a symbol such as n stays as it is

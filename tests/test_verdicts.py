@@ -85,6 +85,11 @@ def test_a_premise_that_is_not_met_leaves_a_claim_untested_and_a_faulty_cell_is_
 BELOW = [
     ("07.accuracy_elsewhere", "07.accuracy"),
     ("07.graded_elsewhere", "07.graded"),
+    *[(f"05.unseen {i}", f"05.length {i}") for i in range(2)],
+    *[(f"05.exdre {i}", f"05.llm {i}") for i in range(2)],
+    ("06.llm_contradiction", "06.slm_creative"),
+    ("06.slm_creative", "06.llm_creative"),
+    ("06.dre_creative", "06.llm_creative"),
     ("07.accepted_elsewhere", "07.accepted"),
     ("07.blind", "07.accuracy_elsewhere"),
     (90, "07.by_response"),
