@@ -160,10 +160,10 @@ def show(df, caption, note, columns):
 
 
 def printed(root, table, rows, method="spearman"):
-    """Return the correlations that a paper prints, by set, such as ``personachat``: the mean of some of its rows.
+    """Return the correlations that a paper prints, by set, such as ``personachat``: means of rows.
 
-    ``table`` is a file of ``data/paper`` with columns ``metric, <set>_<method>``; ``rows`` is a pattern that metrics
-    begin with. A set is NaN where none does.
+    ``table`` is a file of ``data/paper`` with columns ``metric, <set>_<method>``; ``rows`` is a
+    pattern that metrics begin with. A set is NaN where none does.
     """
     found = pd.read_csv(root / "data" / "paper" / f"{table}.csv")
     found = found[found["metric"].str.match(rows)].filter(regex=f"_{method}$")

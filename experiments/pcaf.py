@@ -13,8 +13,9 @@ pooled output (Eq. 1), AdamW with a rate of its own for the MLP and a warm-up fo
 
 Run ``python experiments/pcaf.py [profile]``: ``public`` (default; MiniLM, 17 minutes of one core a seed) or ``full``
 (XLM-RoBERTa-base, of the paper's kind, from the Hub; a GPU). It writes ``pcaf-<variant>-seed<k>`` (``pair_id`` and a
-score for each language, four digits) into results/<profile>/scores, and ``pcaf-parallel.npz`` into those of ``public``,
-whatever the profile: it is of the embedded corpus and MiniLM. What the same recipe recorded there is not done twice.
+score for each language, four digits) and ``pcaf-ranks-<variant>`` (`ranks`) into results/<profile>/scores, and
+``pcaf-parallel.npz`` into those of ``public``, whatever the profile: it is of the embedded corpus and MiniLM. What the
+same recipe recorded there is not done twice.
 """
 
 import argparse
@@ -189,13 +190,16 @@ def neighbours(features):
 
 
 def ranks(features, ids):
-    """Of versions (languages, n, d): which neighbour the own idea is among those of another language, 1 the nearest."""
-    v, codes = F.normalize(features, dim=-1), list(ratings.LANGUAGES)
-    parts = []
+    """Which neighbour an idea is of itself in another language, 1 the nearest: a row for each two of them.
+
+    ``features`` are those of versions, (languages, n, d), ``ids`` (n,) of the ideas.
+    """
+    v, codes, parts = F.normalize(features, dim=-1), list(ratings.LANGUAGES), []
     for i, j in itertools.permutations(range(len(v)), 2):
         cosines = v[i] @ v[j].T
-        nearer = (cosines > cosines.diag()[:, None]).sum(dim=1)
-        parts.append(pd.DataFrame({"idea": ids, "language": codes[i], "other": codes[j], "rank": 1 + nearer.numpy()}))
+        nearer = (cosines > cosines.diag()[:, None]).sum(dim=1).numpy()
+        part = {"idea": ids, "language": codes[i], "other": codes[j], "rank": 1 + nearer}
+        parts.append(pd.DataFrame(part))
     return pd.concat(parts)
 
 

@@ -34,18 +34,18 @@ def falls(before, after, sd=None):
 
 
 def grid(pairs, size, seed=0):
-    """Return up to ``size`` contexts of a table, each with one response of every one of them: what `shares` compares.
+    """Return up to ``size`` contexts of a table, each with one response of every one: for `shares`.
 
-    ``pairs`` has ``pair_id, context_id, context, response, kind``; half of the responses drawn are of kind p, half a.
-    Response i, row by row, belongs to context i: ``owner`` is its context, ``pair_id`` ``<its pair>|<context_id>``.
+    ``pairs`` has ``pair_id, context_id, context, response, kind``; half of the responses drawn are
+    of kind p, half a. Response i, row by row, belongs to context i: ``owner`` is its context,
+    ``pair_id`` ``<its pair>|<context_id>``.
     """
     contexts = pairs.drop_duplicates("context_id").set_index("context_id")["context"]
-    if size < len(contexts):
-        drawn = np.random.default_rng(seed).choice(len(contexts), size, replace=False)
-        contexts = contexts.iloc[np.sort(drawn)]
+    size = min(size, len(contexts))
+    drawn = np.random.default_rng(seed).choice(len(contexts), size, replace=False)
+    contexts = contexts.iloc[np.sort(drawn)]
     rng, rows = np.random.default_rng(seed), []
-    wanted = rng.permutation(["p", "a"] * ((len(contexts) + 1) // 2))
-    for owner, kind in zip(contexts.index, wanted):
+    for owner, kind in zip(contexts.index, rng.permutation(["p", "a"] * ((size + 1) // 2))):
         own = pairs[(pairs["context_id"] == owner) & (pairs["kind"] == kind)]
         pair_id, response = own[["pair_id", "response"]].iloc[rng.integers(len(own))]
         rows += [(f"{pair_id}|{c}", c, turns, response, owner) for c, turns in contexts.items()]
