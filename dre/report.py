@@ -189,6 +189,17 @@ def spread(table, names, across, value):
     return wide.reset_index()
 
 
+def printed(root, table, rows, method="spearman"):
+    """Return the correlations that a paper prints, by set, such as ``personachat``: means of rows.
+
+    ``table`` is a file of ``data/paper`` with columns ``metric, <set>_<method>``; ``rows`` is a
+    pattern that metrics begin with. A set is NaN where none does.
+    """
+    found = pd.read_csv(root / "data" / "paper" / f"{table}.csv")
+    found = found[found["metric"].str.match(rows)].filter(regex=f"_{method}$")
+    return found.mean().rename(lambda column: column.removesuffix(f"_{method}"))
+
+
 def _title(column):
     text = str(column).replace("_", " ")
     return text if len(text) == 1 else text[:1].upper() + text[1:]  # a symbol such as n stays as it is

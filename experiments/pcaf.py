@@ -13,13 +13,15 @@ pooled output (Eq. 1), AdamW with a rate of its own for the MLP and a warm-up fo
 
 Run ``python experiments/pcaf.py [profile]``: ``public`` (default; MiniLM, 17 minutes of one core a seed) or ``full``
 (XLM-RoBERTa-base, of the paper's kind, from the Hub; a GPU). It writes ``pcaf-<variant>-seed<k>`` (``pair_id`` and a
-score for each language, four digits) into results/<profile>/scores, and ``pcaf-parallel.npz`` into those of ``public``,
-whatever the profile: it is of the embedded corpus and MiniLM. What the same recipe recorded there is not done twice.
+score for each language, four digits) and ``pcaf-ranks-<variant>`` (`ranks`) into results/<profile>/scores, and
+``pcaf-parallel.npz`` into those of ``public``, whatever the profile: it is of the embedded corpus and MiniLM. What the
+same recipe recorded there is not done twice.
 """
 
 import argparse
 import copy
 import hashlib
+import itertools
 import json
 import math
 import random
@@ -187,11 +189,18 @@ def neighbours(features):
     return {name: round(part.float().mean().item(), 4) for name, part in parts.items()}
 
 
-def plane(features):
-    """The first two principal components of all versions together: (languages, n, 2)."""
-    flat = features.flatten(0, 1)
-    _, _, axes = torch.linalg.svd(flat - flat.mean(dim=0), full_matrices=False)
-    return ((flat - flat.mean(dim=0)) @ axes[:2].T).reshape(*features.shape[:2], 2).numpy()
+def ranks(features, ids):
+    """Which neighbour an idea is of itself in another language, 1 the nearest: a row for each two of them.
+
+    ``features`` are those of versions, (languages, n, d), ``ids`` (n,) of the ideas.
+    """
+    v, codes, parts = F.normalize(features, dim=-1), list(ratings.LANGUAGES), []
+    for i, j in itertools.permutations(range(len(v)), 2):
+        cosines = v[i] @ v[j].T
+        nearer = (cosines > cosines.diag()[:, None]).sum(dim=1).numpy()
+        part = {"idea": ids, "language": codes[i], "other": codes[j], "rank": 1 + nearer}
+        parts.append(pd.DataFrame(part))
+    return pd.concat(parts)
 
 
 def write(table, folder, name, about=None):
@@ -297,8 +306,9 @@ def main():
 
     if not (folder / "pcaf-cosine.json").exists():
         cosines = {code: 1 - SLM.untrained(encoder).distances(table)["distance"] for code, table in tables.items()}
-        untrained = PCAF.untrained(encoder, pcaf.TABLE7)
-        write(ids.assign(**cosines), folder, "pcaf-cosine", neighbours(drawn(untrained)))
+        features = drawn(PCAF.untrained(encoder, pcaf.TABLE7))
+        write(ids.assign(**cosines), folder, "pcaf-cosine", neighbours(features))
+        write(ranks(features, shown), folder, "pcaf-ranks-untrained")
     for seed in SEEDS:
         for align, names in STAGES.items():
             if all(known(pcaf.recorded, folder, name, seed) for name in names):
@@ -313,9 +323,7 @@ def main():
                 about |= neighbours(features) | {"cpu_seconds": round(time.process_time() - spent)}
                 write(ids.assign(**scores), folder, f"pcaf-{name}-seed{seed}", about)
                 if seed == 0 and name in ("align", "plain"):
-                    x, y = plane(features).reshape(-1, 2).T
-                    points = {"language": np.repeat(list(tables), len(shown)), "idea": [*shown] * len(tables)}
-                    write(pd.DataFrame(points | {"x": x, "y": y}), folder, f"pcaf-plane-{name}")
+                    write(ranks(features, shown), folder, f"pcaf-ranks-{name}")
             print(f"seed {seed}, alignment {align}: {time.process_time() - spent:.0f} s of CPU", flush=True)
 
 

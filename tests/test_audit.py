@@ -29,6 +29,19 @@ def test_a_score_that_reads_no_context_falls_in_half_of_the_swaps():
     assert two.tolist() == [[1, 0.5]] * 3  # each seed has its own unit
 
 
+def test_a_grid_has_one_response_of_every_context_in_every_context_and_half_of_them_fit_their_own():
+    rows = [(f"c{c}{k}{i}", f"c{c}", (f"turn {c}",), f"{k}{i} of {c}", k) for c in range(9) for k in "par" for i in (0, 1)]
+    pairs = pd.DataFrame(rows, columns=["pair_id", "context_id", "context", "response", "kind"])
+    cells = audit.grid(pairs, 6, seed=3)
+    contexts, responses = (cells[name].to_numpy().reshape(6, 6) for name in ("context_id", "response"))
+    assert (contexts == contexts[0]).all() and len({*contexts[0]}) == 6 and cells["pair_id"].is_unique
+    assert (responses == responses[:, :1]).all() and sorted(r[0] for r in responses[:, 0]) == [*"aaappp"]
+    own = cells[cells["owner"] == cells["context_id"]]
+    assert len(own) == 6 and (own["response"].str[-1] == own["context_id"].str[-1]).all()
+    assert (cells["context"].str[0].str[-1] == cells["context_id"].str[-1]).all()
+    assert audit.grid(pairs, 20)["owner"].nunique() == 9
+
+
 def test_shares_in_a_resample_are_those_of_the_rows_and_columns_repeated():
     matrix = np.random.default_rng(0).normal(size=(6, 6))
     assert np.isnan(audit.shares(np.ones((3, 3)))).all()

@@ -2,6 +2,7 @@ import copy
 import random
 
 import pytest
+import torch
 from conftest import experiment, needs_data
 
 from dre import ratings
@@ -27,6 +28,13 @@ def test_wrong_responses_are_those_of_an_idea_or_of_another_one_in_all_versions(
     for idea, wrong in zip(bare, trainer.exchanged(bare, random.Random(0))):
         (other,) = [one for one in bare if tuple(r for _, r in one.versions) == wrong]
         assert other != idea
+
+
+def test_ranks_are_of_the_own_idea_among_all_of_the_other_language():
+    angles = torch.tensor([[0.0, 1.0, 2.0], [2.1, 0.2, 0.9]])  # two languages, three ideas
+    found = trainer.ranks(torch.stack([angles.cos(), angles.sin()], dim=-1), ["a", "b", "c"])
+    assert found["rank"].tolist() == [3, 2, 2, 3, 2, 3] and found["idea"].tolist() == [*"abcabc"]
+    assert found["language"].tolist() == ["en"] * 3 + ["es"] * 3
 
 
 def test_the_code_that_trains_is_the_one_whose_scores_are_recorded(still, monkeypatch):

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from dre.errors import DreError
-from dre.report import Table, beside_print, named, number, replace, spread
+from dre.report import Table, beside_print, named, number, printed, replace, spread
 from dre.report import write as report_write
 
 NUMBERS = {(85.65, 1): "85.7", (85.649999999999991, 1): "85.7", (-0.004, 2): "0.00", (-0.5, 1): "−0.5", (-3, 0): "−3"}
@@ -17,6 +17,15 @@ NUMBERS |= {(np.int64(12345678901), 2): "12,345,678,901", ("-0.001", "+.1f"): "0
 
 def test_numbers_are_rounded_as_they_read():
     assert {value: number(*value) for value in NUMBERS} == NUMBERS
+
+
+def test_what_a_paper_prints_of_some_methods_is_their_mean_by_set(tmp_path):
+    (tmp_path / "data/paper").mkdir(parents=True)
+    text = "group,metric,a_pearson,a_spearman,b_spearman\nx,LLM (one),9,0.2,0.5\nx,LLM (two),9,0.4,0.7\nx,my LLM (,9,9,9\n"
+    (tmp_path / "data/paper/t.csv").write_text(text)
+    assert printed(tmp_path, "t", r"LLM \(").to_dict() == pytest.approx({"a": 0.3, "b": 0.6})
+    assert printed(tmp_path, "t", r"LLM \(two", "pearson").to_dict() == {"a": 9}
+    assert printed(tmp_path, "t", "none").isna().to_dict() == {"a": True, "b": True}
 
 
 def grid(table):

@@ -34,6 +34,25 @@ def falls(before: ArrayLike, after: ArrayLike, sd: ArrayLike | None = None) -> n
     return np.where(np.abs(fall) <= 1e-5 * sd, 0.5, fall > 0)
 
 
+def grid(pairs: pd.DataFrame, size: int, seed: int = 0) -> pd.DataFrame:
+    """Return up to ``size`` contexts of a table, each with one response of every one: for `shares`.
+
+    ``pairs`` has ``pair_id, context_id, context, response, kind``; half of the responses drawn are
+    of kind p, half a. Response i, row by row, belongs to context i: ``owner`` is its context,
+    ``pair_id`` ``<its pair>|<context_id>``.
+    """
+    contexts = pairs.drop_duplicates("context_id").set_index("context_id")["context"]
+    size = min(size, len(contexts))
+    drawn = np.random.default_rng(seed).choice(len(contexts), size, replace=False)
+    contexts = contexts.iloc[np.sort(drawn)]
+    rng, rows = np.random.default_rng(seed), []
+    for owner, kind in zip(contexts.index, rng.permutation(["p", "a"] * ((size + 1) // 2))):
+        own = pairs[(pairs["context_id"] == owner) & (pairs["kind"] == kind)]
+        pair_id, response = own[["pair_id", "response"]].iloc[rng.integers(len(own))]
+        rows += [(f"{pair_id}|{c}", c, turns, response, owner) for c, turns in contexts.items()]
+    return pd.DataFrame(rows, columns=["pair_id", "context_id", "context", "response", "owner"])
+
+
 def shares(matrix: ArrayLike, weights: ArrayLike | None = None) -> np.ndarray:
     """Return the shares of variance of a score by response, context and their interaction.
 
