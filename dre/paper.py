@@ -159,33 +159,62 @@ def manifest(book, profile):
 
 
 def page(profile):
-    """Write ``results/<profile>/index.html`` and return its path: of each notebook its first cell and what it made.
+    """Write ``results/<profile>/index.html`` and return its path: the verdicts, then a part for each notebook.
 
-    Figures are linked, not embedded. Numbers in first cells are of the committed profile: for another one, titles do.
+    Figures are linked, not embedded. Numbers in words are of the committed profile: for another one, titles do.
     """
-    parts = [f"# DRE and SLIDE: results\n\nProfile **{profile.name}**: {profile.title}"]
+    books, parts = notebooks(profile.root), [f"# DRE and SLIDE: results\n\nProfile **{profile.name}**: {profile.title}"]
+    titles = {book: _title(book) for book in books}
     verdicts = profile.root / "docs" / "verdicts.md"
-    if profile.name == COMMITTED and verdicts.exists():
-        parts.append('<h2 id="What-the-papers-say,-and-what-came-out">What the papers say, and what came out</h2>')
+    shown = profile.name == COMMITTED and verdicts.exists()
+    contents = ["- [What the papers say, and what came out](#verdicts)"] if shown else []
+    parts.append("\n".join([*contents, *(f"- [{title}](#{book.name})" for book, title in titles.items())]))
+    if shown:
+        parts.append('<h2 id="verdicts">What the papers say, and what came out</h2>')
         parts.append(re.sub("<!--.*?-->", "", verdicts.read_text(encoding="utf-8")))
-    for book in notebooks(profile.root):
-        texts = [source(cell) for cell in book.content["cells"] if cell["cell_type"] == "markdown"]
-        first = re.sub(r"<!--.*?-->|\[!\[.*", "", f"#{(texts or [f'# {book.name}'])[0]}")  # no places, no badge
-        parts.append(first if profile.name == COMMITTED else first.partition("\n")[0])
-        made = manifest(book, profile)
-        for item in made["items"]:
-            one, *two = (os.path.relpath(profile.root / name, profile.results) for name in item["files"])
-            if item["kind"] == "table":
-                parts.append(f"{(profile.results / two[0]).read_text(encoding='utf-8')}\n[CSV]({one})")
-            elif item["kind"] == "figure":
-                parts.append(f"![{item['name']}]({one})\n\n{item['caption']} ([PDF]({two[0]}))")
-            elif item["kind"] == "data":
-                parts.append(f"{item['caption']}: [CSV]({one})")
-        parts += [f"Not run: {one['what']} ({one['why']})" for one in made["not_run"]]
+    for book, title in titles.items():
+        parts += [f'<h2 id="{book.name}">{title}</h2>', *_part(book, profile)]
     path = profile.results / "index.html"
     template = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
     replace(path, template.replace("BODY", mistune.html("\n\n".join(parts))))
     return path
+
+
+def _title(book):
+    texts = (source(cell) for cell in book.content["cells"] if cell["cell_type"] == "markdown")
+    return next(texts, f"# {book.name}").partition("\n")[0].removeprefix("# ")
+
+
+def _part(book, profile):
+    """What a notebook's part of the page holds: sentences with numbers, tables and figures, in their order."""
+    made, parts = manifest(book, profile), []
+    items = {kind: [one for one in made["items"] if one["kind"] == kind] for kind in ("table", "figure", "data")}
+
+    def paths(item):
+        return [os.path.relpath(profile.root / name, profile.results) for name in item["files"]]
+
+    def table():
+        csv, text = paths(item := items["table"].pop(0))
+        parts.append(f"{(profile.results / text).read_text(encoding='utf-8')}\n[CSV]({csv})")
+
+    def figure():
+        png, pdf = paths(item := items["figure"].pop(0))
+        parts.append(f"![{item['name']}]({png})\n\n{item['caption']} ([PDF]({pdf}))")
+
+    for cell in book.content["cells"] if profile.name == COMMITTED else ():
+        if cell["cell_type"] == "markdown" and "<!--" in source(cell):
+            text = re.sub(r"<!--.*?-->|\[!\[.*|^# .*", "", source(cell))  # no places, no badge, no title
+            parts.append(re.sub("^#+ ", "### ", text, flags=re.MULTILINE))
+        for output in cell.get("outputs", ()):
+            for kind, form, show in (("table", "text/markdown", table), ("figure", "image/png", figure)):
+                if form in output.get("data", ()) and items[kind]:
+                    show()
+    for kind, show in (("table", table), ("figure", figure)):  # of a profile whose outputs are not committed
+        while items[kind]:
+            show()
+    if items["data"]:
+        parts.append("Further tables: " + ", ".join(f"[{one['caption']}]({paths(one)[0]})" for one in items["data"]))
+    return [*parts, *(f"Not run: {one['what']} ({one['why']})" for one in made["not_run"])]
 
 
 def main(argv=None):

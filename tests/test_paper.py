@@ -203,8 +203,9 @@ def test_a_book_saves_figures_without_a_date_and_the_page_shows_them_and_what_wa
     assert shown._repr_png_() == png and not any(word in png + pdf for word in (b"Software", b"Date", b"Producer"))
     book(quick, "00_start", "# Start\n\n[![badge](x)](y)\n\nThe model *does not* <!--read-->read<!--/-->.")
     text = paper.page(made.profile).read_text()
-    parts = ("<h2>Start", "<em>does not</em> read.", "a|b", 'href="t.csv"', 'src="../../figures/public/f.png"', "f.pdf")
-    where = [text.index(part) for part in (*parts, "Not run: the end (no time)", "<h2>01_a")]
+    parts = ('href="#00_start"', '<h2 id="00_start">Start', "<em>does not</em> read.", "a|b", 'href="t.csv"')
+    parts += ('src="../../figures/public/f.png"', "f.pdf")
+    where = [text.index(part) for part in (*parts, "Not run: the end (no time)", '<h2 id="01_a')]
     assert where == sorted(where) and "badge" not in text and text.count("f.png") == 1
 
 
