@@ -204,6 +204,7 @@ def _part(book, profile):
     for cell in book.content["cells"] if profile.name == COMMITTED else ():
         if cell["cell_type"] == "markdown" and "<!--" in source(cell):
             text = re.sub(r"<!--.*?-->|\[!\[.*|^# .*", "", source(cell))  # no places, no badge, no title
+            text = re.sub(r"\]\((?!http|#)", f"]({os.path.relpath(book.path.parent, profile.results)}/", text)
             parts.append(re.sub("^#+ ", "### ", text, flags=re.MULTILINE))
         for output in cell.get("outputs", ()):
             for kind, form, show in (("table", "text/markdown", table), ("figure", "image/png", figure)):

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -66,7 +67,7 @@ def test_every_form_gives_the_same_pairs_as_a_file_and_as_standard_input(name, t
 def test_the_file_of_the_readme_works_in_every_command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    text = readme.split("echo '")[1].split("'")[0]
+    text = re.search(r'`({"context": .*})`', readme)[1]
     Path("responses.jsonl").write_text(text + "\n")
     with servers.Server(lambda request: servers.openai('{"score": 4}')) as server:
         judge = ("--judge", "openai:m", "--base-url", server.url, "--store", "s.sqlite")
