@@ -74,7 +74,7 @@ def test_a_response_is_not_wrong_in_its_own_context(slm, monkeypatch):
 
 
 def test_three_parts_make_the_score_and_vary_alike_over_the_graded_pairs(slm):
-    table = graded._table(extra().graded)
+    table = graded.graded_table(extra().graded)
     found, parts = slm.score(table), slm.parts(table)
     assert (found["distance"] - (1 - parts["likeness"])).abs().max() < 1e-12
     scaled = {name: scale * (parts[name] - at) for name, (at, scale) in slm.provenance["scales"].items()}
