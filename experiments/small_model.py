@@ -147,10 +147,10 @@ def best_two(results):
     for (name, _), one in results.items():
         for reading, of in one["readings"].items() if name not in PLAIN else ():
             values.setdefault((name, reading), []).append(of["value"])
-    of_each = {}
-    for name, reading in sorted(values, key=lambda each: np.mean(values[each])):
-        of_each[name] = name, reading  # the best comes last
-    return list(of_each.values())[:-3:-1] if len(of_each) > 1 else []
+    best = {}  # of each variant, the best variant first
+    for name, reading in sorted(values, key=lambda each: -np.mean(values[each])):
+        best.setdefault(name, reading)
+    return list(best.items())[:2] if len(best) > 1 else []
 
 
 def scores(results, rule):
@@ -198,7 +198,7 @@ def train(plan, given, rule, encoders):
         about |= {"dialogues": len(given.further.dialogues), "grades": len(given.further.graded)}
         about |= {"seconds": round(time.process_time() - began), "readings": measured}
         replace(file, json.dumps(about, indent=1) + "\n")
-        print(file.name, {reading: round(row["value"], 1) for reading, row in measured.items()}, flush=True)
+        print(file.name, {reading: round(float(row["value"]), 1) for reading, row in measured.items()}, flush=True)
 
 
 def main():

@@ -43,6 +43,7 @@ def test_the_rule_by_hand(found, taken):
 
 def test_the_best_two_are_of_two_variants():
     values = {("a", 0): {"a": 80, "a, fit": 81}, ("a", 1): {"a": 80, "a, fit": 77}, ("b", 0): {"b": 70}}
+    values["a", 0]["a, quality"] = values["a", 1]["a, quality"] = 60
     values |= {("c", 0): {"c": 75}, ("default", 0): {"default": 99}}
     results = {run: {"readings": {name: {"value": value} for name, value in of.items()}} for run, of in values.items()}
     assert small_model.best_two(results) == [("a", "a"), ("c", "c")]
