@@ -23,11 +23,16 @@ from dre.slm.heads import LowRank, adapt, grade_loss
 CHUNK = 16  # pairs of similar length that are read together: little of a chunk is padding
 BATCH, GRADED = 32, 2  # of a step: labelled pairs, and contexts whose replies were graded
 OF_EACH = 3  # right and adversarial responses of a labelled context
+HIDDEN = 128  # of the two layers
 ROOM = 2048  # tokens read together when nothing is learned
 
 
 class Cross(nn.Module):
-    """A transformer with `dre.slm.heads.LowRank` matrices, and a linear layer on the mean of its last layer."""
+    """A transformer with `dre.slm.heads.LowRank` matrices, and two layers on what it makes of context and response.
+
+    Each is the mean of its own tokens, which have seen those of the other; beside them stand their product and their
+    difference, so that a likeness is there from the first step on.
+    """
 
     def __init__(self, encoder="minilm", rank=32, length=128):
         super().__init__()
@@ -36,7 +41,9 @@ class Cross(nn.Module):
         self.tokenizer.truncation_side = "left"  # the end of a dialogue matters most
         self.model = copy.deepcopy(base[0].model).requires_grad_(False)
         adapt(self.model, rank)
-        self.answers = nn.Linear(self.model.config.hidden_size, 2)
+        self.answers = nn.Sequential(
+            nn.Linear(4 * self.model.config.hidden_size, HIDDEN), nn.GELU(), nn.Linear(HIDDEN, 2)
+        )
 
     def forward(self, contexts, responses):
         """Return (n, 2) logits of pairs of texts."""
@@ -44,8 +51,9 @@ class Cross(nn.Module):
             contexts, responses, truncation="longest_first", max_length=self.length, padding=True, return_tensors="pt"
         )
         h = self.model(**tokens).last_hidden_state
-        mask = tokens["attention_mask"][..., None]
-        return self.answers((h * mask).sum(1) / mask.sum(1))
+        second, read = tokens["token_type_ids"][..., None], tokens["attention_mask"][..., None]
+        c, r = (4 * F.normalize((h * mask).sum(1), dim=-1) for mask in (read * (1 - second), read * second))
+        return self.answers(torch.cat([c, r, c * r, (c - r).abs()], dim=-1))
 
     def text(self, turns):
         """Return the turns of a dialogue as the one text that is read."""

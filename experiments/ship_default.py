@@ -33,7 +33,7 @@ encoder, and two heads; `slm.json` says what they were learned from, with hashes
 - **Not for**: other languages than English, single responses as the ground for a decision, facts. It saw chat between
   two people; grades come from a language model and carry its taste.
 
-Spearman correlation with people, mean of {seeds} seed(s) of which this is one, with 95 % intervals:
+Spearman correlation with people, mean over seeds (of {seeds}, this is one), with 95 % intervals:
 
 {table}
 
@@ -54,7 +54,7 @@ def reached(look, reading):
         lines.append(f"| {title} | {found['value']:.2f} {interval} | {cosine['value']:.2f} | {length['value']:.2f} |")
         if found["value"] <= cosine["value"]:
             worse.append(title)
-    return "\n".join(lines), f"No better than the cosine: {', '.join(worse) or 'on none of them'}."
+    return "\n".join(lines), f"No better than the cosine on: {', '.join(worse) or 'none of them'}."
 
 
 def main(version, reading, folder):
