@@ -74,7 +74,7 @@ def test_a_response_is_not_wrong_in_its_own_context(slm, monkeypatch):
 
 
 def test_three_parts_make_the_score_and_vary_alike_over_the_graded_pairs(slm):
-    table = graded._table(extra().graded)
+    table = graded.graded_table(extra().graded)
     found, parts = slm.score(table), slm.parts(table)
     assert (found["distance"] - (1 - parts["likeness"])).abs().max() < 1e-12
     scaled = {name: scale * (parts[name] - at) for name, (at, scale) in slm.provenance["scales"].items()}
@@ -108,3 +108,13 @@ def test_a_saved_model_is_small_and_scores_alike_and_another_encoder_is_refused(
     (folder / graded.FILE).write_bytes((folder / graded.FILE).read_bytes()[:50])
     with pytest.raises(DreError, match="a damaged one"):
         SLM.load(folder)
+
+
+def test_without_adapters_both_encoders_are_one(encoder, tmp_path):
+    recipe = replace(RECIPE, stages=(), mixture=replace(RECIPE.mixture, rank=0))
+    frozen, table = fit(TRAIN[:8], [], tmp_path / "a", recipe, 0, encoder, False, extra()), pairs(load("mini", "test")[:3])
+    h = frozen.views(table)
+    cosine = torch.cosine_similarity(h[:2], h[2:], dim=-1).mean(0)
+    found = frozen.parts(table)
+    assert frozen.reader is frozen.base and found["likeness"].to_numpy() == pytest.approx(cosine.numpy(), abs=1e-6)
+    pd.testing.assert_frame_equal(SLM.load(tmp_path / "a").parts(table), found, atol=1e-6)

@@ -16,11 +16,10 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
-from torch import nn
 
 from dre.errors import DreError
 from dre.slm.encoder import Reader, doubles, load_encoder
-from dre.slm.heads import FITS, FOOLS, GradedHead, LowRank, cosines, grade_loss
+from dre.slm.heads import FITS, FOOLS, GradedHead, LowRank, adapt, cosines, grade_loss
 from dre.slm.model import SLM
 
 EPOCHS, BATCH = 15, 128  # of a head over its pairs
@@ -31,18 +30,19 @@ class Graded(SLM):
     """An SLM of recipe ``graded``; its ``s_p`` is fit and quality, each scaled to vary as much as ``s_d`` does.
 
     ``encoder`` is the adapted one, ``reader`` reads with it; ``base`` reads with the encoder as it was, which has the
-    same weights, held once, without the adapters.
+    same weights, held once, without the adapters. With matrices of rank 0, and no stage of training, both are one.
     """
 
     def __init__(self, base, recipe):
-        shared = {id(part): part for part in (*base.parameters(), base.tokenizer)}
-        adapted = copy.deepcopy(base, shared)
-        layers = getattr(adapted[0].model, "encoder", adapted[0].model)
-        for name, layer in [(name, each) for name, each in layers.named_modules() if isinstance(each, nn.Linear)]:
-            parent, _, own = name.rpartition(".")
-            setattr(layers.get_submodule(parent), own, LowRank(layer, recipe.mixture.rank).to(layer.weight.device))
+        adapted = base
+        if recipe.mixture.rank:
+            shared = {id(part): part for part in (*base.parameters(), base.tokenizer)}
+            adapted = copy.deepcopy(base, shared)
+            adapt(adapted[0].model, recipe.mixture.rank)
         super().__init__(adapted, GradedHead(base.get_embedding_dimension()), recipe)
         self.base = Reader(base)
+        if adapted is base:  # every text is read once
+            self.reader = self.base
 
     @classmethod
     def untrained(cls, encoder="minilm", recipe=None):
@@ -103,7 +103,7 @@ class Graded(SLM):
         """Train both heads: fit on labelled contexts and some dialogues, quality on ``Extra.graded``."""
         fits = self.fitting(contexts, dialogues, seed)
         self.learn_fit(self.views(fits), fits["fits"], fits["context"], seed)
-        table = _table(graded)
+        table = graded_table(graded)
         self.learn_quality(self.views(table, self.base), table["score"], table["context_id"], seed)
 
     def fitting(self, contexts, dialogues, seed):
@@ -118,7 +118,7 @@ class Graded(SLM):
 
     def scale_parts(self, graded):
         """Scale fit and quality so that over the graded pairs each varies as much as ``s_d``: all three count alike."""
-        parts, spread = self.parts(_table(graded)), self.provenance["d_max"] - self.provenance["d_min"]
+        parts, spread = self.parts(graded_table(graded)), self.provenance["d_max"] - self.provenance["d_min"]
         unit = parts["likeness"].std() / spread
         scales = {name: [parts[name].mean(), unit / parts[name].std()] for name in ("fit", "quality")}
         self.provenance["scales"] = {name: [float(value) for value in each] for name, each in scales.items()}
@@ -235,6 +235,7 @@ def _endless(items, draw):
         yield from draw.sample(items, len(items))
 
 
-def _table(graded):
+def graded_table(graded):
+    """Return ``Extra.graded`` as a table of pairs with their ``score``."""
     table = pd.DataFrame(graded, columns=["context_id", "context", "response", "score"])
     return table.assign(pair_id=range(len(table)))

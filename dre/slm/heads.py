@@ -31,6 +31,14 @@ class LowRank(nn.Module):
         self.merged = (self.layer.weight + self.up @ self.down).detach()
 
 
+def adapt(model, rank):
+    """Put a `LowRank` of some rank in the place of every linear layer of a transformer, which changes nothing yet."""
+    layers = getattr(model, "encoder", model)
+    for name, layer in [(name, each) for name, each in layers.named_modules() if isinstance(each, nn.Linear)]:
+        parent, _, own = name.rpartition(".")
+        setattr(layers.get_submodule(parent), own, LowRank(layer, rank).to(layer.weight.device))
+
+
 def _scorer(dimension, hidden):
     return nn.Sequential(nn.Linear(7 * dimension, hidden), nn.GELU(), nn.Dropout(0.2), nn.Linear(hidden, 1))
 

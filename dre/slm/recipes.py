@@ -38,7 +38,7 @@ class Mixture:
 
     dialogues: int = 4  # come into a batch with each labelled context, with one positive each
     last_turns: tuple[int, ...] = (1, 2, 3, 4, 99)  # so many of a dialogue are shown, drawn each time
-    rank: int = 32  # of the matrices that adapt the encoder
+    rank: int = 32  # of the matrices that adapt the encoder; 0: it stays as it is
     fits: int = 3000  # dialogues that the head for fit learns from, besides the labelled contexts
 
 

@@ -1,0 +1,112 @@
+"""The choice of the small model: its rule by hand, what it may read, and what the variants learn from."""
+
+import functools
+import random
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from conftest import experiment, needs_data
+from test_train import TRAIN, extra
+
+from dre import dialogues, ratings
+from dre.dialogues import load, pairs
+from dre.profile import Sources, profile
+from dre.slm import graded, recipes
+from dre.slm.encoder import load_encoder
+from dre.slm.heads import FOOLS
+
+small_model = experiment("small_model")
+variants, cross_encoder = experiment("small_model_variants"), experiment("cross_encoder")
+
+
+def seeds(*values, least=80.0):
+    return [{"value": value, "kinds": {"echo_last": least, "shuffle": 90.0}} for value in values]
+
+
+@pytest.mark.parametrize(
+    "found, taken",
+    [
+        ({"a": (seeds(80, 82), 9), "b": (seeds(80.4), 3)}, "a"),  # 81 leads by 0.6
+        ({"a": (seeds(80, 82), 9), "b": (seeds(80.6), 3)}, "b"),  # by 0.4, of a cheaper one
+        ({"a": (seeds(80, 82), 9), "b": (seeds(80.6), 9), "c": (seeds(80.9), 10)}, "a"),  # no other is cheaper
+        ({"a": (seeds(99, least=74.9), 1), "b": (seeds(81), 3)}, "b"),  # too often the parrot
+        ({"a": (seeds(81, least=70) + seeds(81, least=80), 1), "b": (seeds(80), 3)}, "a"),  # 75 in the mean
+        ({"a": (seeds(76.9), 1), "b": (seeds(76.4), 1)}, "default"),  # leads 76 by less than one point
+        ({"a": (seeds(99, least=10), 1)}, "default"),
+    ],
+)
+def test_the_rule_by_hand(found, taken):
+    assert small_model.choose(found, seeds(76, least=20)[0]) == taken
+
+
+def test_the_best_two_are_of_two_variants():
+    values = {("a", 0): {"a": 80, "a, fit": 81}, ("a", 1): {"a": 80, "a, fit": 77}, ("b", 0): {"b": 70}}
+    values["a", 0]["a, quality"] = values["a", 1]["a, quality"] = 60
+    values |= {("c", 0): {"c": 75}, ("default", 0): {"default": 99}}
+    results = {run: {"readings": {name: {"value": value} for name, value in of.items()}} for run, of in values.items()}
+    assert small_model.best_two(results) == [("a", "a"), ("c", "c")]
+    found = {"a": {0: {"t": np.array([1.0, 2])}, 1: {"t": np.array([5.0, 5])}}, "c": {0: {"t": np.array([0.5, 0])}}}
+    (seed, of), *more = small_model.both(found, results)["both"].items()
+    assert seed == 0 and of["t"].tolist() == [1.5, 2] and not more
+
+
+@needs_data
+def test_the_rule_and_the_training_data_read_no_human_rating(monkeypatch):
+    """They are made where rated sets are texts alone."""
+    public, read = profile("public"), []
+
+    def texts(own, *names):
+        read.append(names)
+        return own(*names).filter(["pair_id", "context_id", "context", "turns", "response"])
+
+    for name in ("rated", "fed_dialogues"):
+        monkeypatch.setattr(ratings, name, functools.partial(texts, getattr(ratings, name)))
+    for name in ("translated", "fed_qualities", "fed_judged", "criteria"):
+        monkeypatch.delattr(ratings, name)
+    monkeypatch.setattr(dialogues, "_near", lambda *_: set())  # which takes longest
+    changes = {"sets": public.sets[2:], "rated": ("topicalchat-usr", "fed-turn")}
+    changes["extra"] = Sources(dialogues=("topicalchat-valid_freq",), graded=public.extra.graded)
+    given = small_model.data(public.model_copy(update=changes))
+    tables = small_model.Rule(given).tables
+    assert read and min(map(len, (given.labelled, given.held_out, *tables.values()))) > 20
+    assert not any("human" in table for table in tables.values())
+
+
+def test_copies_of_the_context_are_negatives_of_contrast_and_of_fit(encoder):
+    contexts = variants.with_copies(TRAIN[:4])
+    recipe = recipes.get("graded", epochs=1)
+    wrong = {(one.turns, copied) for one in contexts for copied in variants.copies(one)}
+    words = {one.turns: " ".join(one.turns).split() for one in contexts}
+    assert len(wrong) >= 8 and all(set(copied.split()) <= set(words[turns]) for turns, copied in wrong)
+    ((*rows,),) = graded.passes(contexts, [], lambda turns: turns, recipe.mixture, 1, 0)
+    assert wrong <= {(turns, response) for row in rows for kind, turns, _, response in row if kind == FOOLS}
+    fits = graded.Graded.untrained(encoder, recipe).fitting(contexts, [], 0)
+    assert wrong <= set(zip(fits["context"][fits["fits"] == 0], fits["response"][fits["fits"] == 0]))
+
+
+def test_a_cross_encoder_reads_a_pair_alone_as_among_others_and_learns_what_it_saves(encoder):
+    torch.manual_seed(0)
+    cross, table = cross_encoder.Cross(encoder, rank=4), pairs(load("mini", "test")[:2])
+    before, draw = {name: value.clone() for name, value in cross.model.state_dict().items()}, random.Random(0)
+    rows = cross_encoder.judged(TRAIN, extra().dialogues, variants.copies, draw)
+    losses = list(cross_encoder.train(cross, rows * 4, extra().graded, draw, steps=16, rate=1e-2))
+    assert np.mean(losses[-5:]) < np.mean(losses[:5])
+    for name, value in cross.model.state_dict().items():
+        assert value.equal(before[name]) != name.endswith((".up", ".down")), name
+    other = cross_encoder.Cross(encoder, rank=4)
+    other.load(cross.learned())
+    found = other.parts(table)
+    alone = pd.concat([other.parts(table.iloc[[i]]) for i in range(len(table))], ignore_index=True)
+    pd.testing.assert_frame_equal(found, alone, atol=1e-4)
+    pd.testing.assert_frame_equal(found, cross.parts(table), atol=0.02)  # it is saved in half precision
+    assert found.std().min() > 1e-3
+
+
+def test_what_was_read_once_is_not_read_again(encoder, tmp_path):
+    base = load_encoder(encoder)
+    first = variants.Kept(tmp_path, base)(["the tea", "a train", "the tea"])
+    assert first[0].equal(first[2]) and not first[0].equal(first[1])
+    again = variants.Kept(tmp_path, None)  # nothing to read with
+    assert again(["a train", "the tea"]).equal(first[[1, 0]])
