@@ -6,6 +6,7 @@ import itertools
 import multiprocessing
 import os
 import random
+import re
 import signal
 import threading
 import time
@@ -99,6 +100,26 @@ def test_a_run_in_which_every_call_fails_ends_early():
     answers = itertools.cycle([servers.error("openai", 400), servers.openai('{"score": 3}')])
     with Server(lambda request: next(answers)) as server:  # failures with replies between them do not add up
         assert judge(server.url, concurrency=1).score(pairs(20))["status"].tolist() == ["error", "ok"] * 10
+
+
+def test_a_server_that_dies_ends_the_run_and_another_one_at_its_address_goes_on(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(asking, "PATIENCE", 0.1)
+    monkeypatch.setattr(asking, "HEARTBEAT", 0.02)
+    with Server(servers.graded, delay=0.02) as server:
+        one = judge(url := server.url, tmp_path / "s.sqlite", concurrency=2)
+        ending = threading.Thread(target=lambda: (wait_for(server, 6), server.server_close(), server.shutdown()))
+        ending.start()
+        pytest.raises(DreError, one.score, pairs(40)).match("no reply for .* Connect.*what was answered is stored")
+        ending.join()
+    kept, said = stored(tmp_path / "s.sqlite"), capsys.readouterr().err
+    assert 0 < kept <= len(server.requests) < 40 and re.search(r"\d+ calls to go, about \d+ seconds; 2 in flight", said)
+    with Server(servers.graded, port=int(url.rpartition(":")[2])) as server:
+        assert (one.score(pairs(40))["status"] == "ok").all() and len(server.requests) == 40 - kept
+
+
+def wait_for(server, n):
+    while len(server.requests) < n:
+        time.sleep(0.002)
 
 
 def test_a_slow_server_is_not_asked_twice_and_not_for_more_at_once_than_allowed():

@@ -8,6 +8,12 @@ from email.utils import parsedate_to_datetime
 
 # What says that a quota will not be there again soon; a limit per minute may speak of billing, too.
 _SPENT = re.compile("insufficient_quota|PerDay|credit balance|API_KEY_INVALID|API key not valid")
+# What a server says to every call alike, and what to do; llama-cpp-python says so with status 500.
+_UNABLE = {
+    "logprobs": "it gives no log-probabilities: leave logprobs out, or start it so that it does",
+    "response_format|json_schema": "it has no structured output: give --plain",
+}
+_LONG = re.compile("context.{0,20}(length|size|window)|(length|size|window).{0,20}context|max_model_len", re.I)
 _SECRETS = re.compile(r"\b(?:sk|rk|pk|sess|gsk)-[\w-]{6,}|\bAIza[\w-]{8,}|(?i:\bbearer\s+)[\w.~+/=-]{8,}")
 _UNSENT = re.compile("Connect(Error|Timeout)|NewConnection|NameResolution|ProxyError|SSLCert|refused|Failed to connect")
 
@@ -38,6 +44,10 @@ def of_status(status, message, headers=None, body=""):
     then = "slower" if status == 429 else "again" if status in (408, 409) or status >= 500 else "skip"
     if status in (401, 402, 403, 404) or (status in (400, 429) and _SPENT.search(body)):
         then = "stop"
+    elif _LONG.search(body):
+        message, then = f"the prompt is longer than the server's context, so start it with a longer one: {message}", "skip"
+    elif wrong := [what for text, what in _UNABLE.items() if re.search(text, body) and status != 503]:
+        message, then = f"{wrong[0]}: {message}", "stop"
     elif status in (400, 422):
         message += "; if the model has no structured output, give --plain"
     return CallFailed(f"HTTP {status}: {message}", then, wait_of(headers or {}, body))
