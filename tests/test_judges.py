@@ -8,6 +8,8 @@ import os
 import random
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -105,21 +107,25 @@ def test_a_run_in_which_every_call_fails_ends_early():
 def test_a_server_that_dies_ends_the_run_and_another_one_at_its_address_goes_on(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(asking, "PATIENCE", 0.1)
     monkeypatch.setattr(asking, "HEARTBEAT", 0.02)
-    with Server(servers.graded, delay=0.02) as server:
-        one = judge(url := server.url, tmp_path / "s.sqlite", concurrency=2)
-        ending = threading.Thread(target=lambda: (wait_for(server, 6), server.server_close(), server.shutdown()))
-        ending.start()
-        pytest.raises(DreError, one.score, pairs(40)).match("no reply for .* Connect.*what was answered is stored")
-        ending.join()
-    kept, said = stored(tmp_path / "s.sqlite"), capsys.readouterr().err
-    assert 0 < kept <= len(server.requests) < 40 and re.search(r"\d+ calls to go, about \d+ seconds; 2 in flight", said)
-    with Server(servers.graded, port=int(url.rpartition(":")[2])) as server:
-        assert (one.score(pairs(40))["status"] == "ok").all() and len(server.requests) == 40 - kept
+    path, command = tmp_path / "s.sqlite", [sys.executable, servers.__file__, "openai", "0.05"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        port = int(process.stdout.readline())
+        one = judge(f"http://127.0.0.1:{port}", path, concurrency=2)
+        killing = threading.Thread(target=kill_when, args=(process, lambda: stored(path) >= 4))
+        killing.start()
+        pytest.raises(DreError, one.score, pairs(40)).match(".*what was answered is stored")
+        killing.join()
+    assert re.search(r"\d+ calls to go, about \d+ seconds; \d in flight", capsys.readouterr().err)
+    kept = (one.score(pairs(40), ask=False)["status"] == "ok").sum()
+    with Server(servers.graded, port=port) as server:
+        assert (one.score(pairs(40))["status"] == "ok").all()
+    assert 4 <= kept < 40 and len(server.requests) == 40 - kept
 
 
-def wait_for(server, n):
-    while len(server.requests) < n:
-        time.sleep(0.002)
+def kill_when(process, ready):
+    while not ready():
+        time.sleep(0.01)
+    process.kill()
 
 
 def test_a_slow_server_is_not_asked_twice_and_not_for_more_at_once_than_allowed():

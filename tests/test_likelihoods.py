@@ -79,7 +79,8 @@ def test_a_reply_without_them_or_with_a_fraction_has_no_score(provider):
         row = score(provider, server, logprobs=True)
     assert row["status"] == "malformed" and math.isnan(row["score_llm"]) and "a whole number" in row["reason"]
     with Server(lambda request: servers.REPLIES[provider]("1")) as server:  # which is found out before all are asked
-        judge = dre.judges.open(f"{provider}:m", ":memory:", server.url, logprobs=True, concurrency=1)
+        options = {"store": ":memory:", "base_url": server.url, "concurrency": 1}
+        judge = dre.judges.open(f"{provider}:m", logprobs=True, **options)
         with pytest.raises(DreError, match="no log-probabilities came.*what was answered is stored"):
             judge.score(pairs(9), "quality_overall")
         assert len(server.requests) == 1 and "no log-prob" in judge.score(pairs(1), "quality_overall")["reason"][0]

@@ -81,5 +81,6 @@ def test_a_run_that_is_killed_goes_on_and_nothing_is_asked_twice(model, tmp_path
 def test_what_a_server_cannot_do_is_one_sentence(model, tmp_path, options, said):
     with Llama(model, tmp_path / "log", *options) as server:
         with pytest.raises(DreError, match=said):
-            judge("openai:smollm2", ":memory:", server.url, logprobs=True).score(pairs(20), "quality_overall")
+            one = judge("openai:smollm2", store=":memory:", base_url=server.url, logprobs=True)
+            one.score(pairs(20), "quality_overall")
         assert server.calls() <= 15

@@ -13,7 +13,7 @@ _UNABLE = {
     "logprobs": "it gives no log-probabilities: leave logprobs out, or start it so that it does",
     "response_format|json_schema": "it has no structured output: give --plain",
 }
-_LONG = re.compile("context.{0,20}(length|size|window)|(length|size|window).{0,20}context|max_model_len", re.I)
+_LONG = re.compile("context.{0,20}(length|size|window)|prompt is too long", re.IGNORECASE)
 _SECRETS = re.compile(r"\b(?:sk|rk|pk|sess|gsk)-[\w-]{6,}|\bAIza[\w-]{8,}|(?i:\bbearer\s+)[\w.~+/=-]{8,}")
 _UNSENT = re.compile("Connect(Error|Timeout)|NewConnection|NameResolution|ProxyError|SSLCert|refused|Failed to connect")
 
@@ -44,9 +44,10 @@ def of_status(status, message, headers=None, body=""):
     then = "slower" if status == 429 else "again" if status in (408, 409) or status >= 500 else "skip"
     if status in (401, 402, 403, 404) or (status in (400, 429) and _SPENT.search(body)):
         then = "stop"
-    elif _LONG.search(body):
-        message, then = f"the prompt is longer than the server's context, so start it with a longer one: {message}", "skip"
-    elif wrong := [what for text, what in _UNABLE.items() if re.search(text, body) and status != 503]:
+    elif status in (400, 413, 422, 500) and _LONG.search(body):
+        what = "the prompt is longer than the server's context: start it with a longer one, if it is yours"
+        message, then = f"{what}: {message}", "skip"
+    elif status in (400, 422, 500) and (wrong := [what for said, what in _UNABLE.items() if re.search(said, body)]):
         message, then = f"{wrong[0]}: {message}", "stop"
     elif status in (400, 422):
         message += "; if the model has no structured output, give --plain"
