@@ -56,7 +56,7 @@ def theirs(address, provider=None):
 
 
 def answers(model, served):
-    """Whether a server's name of the model is that of the one asked: a path in front, a date or @main behind are the same."""
+    """Whether a server's name of a model is that of the one asked: a path in front, a date or @main behind are fine."""
     asked = re.escape(re.sub("-latest$", "", model.rpartition("/")[2]))
     return bool(re.fullmatch(rf"(.*/)?{asked}(-\d{{4}}-\d\d-\d\d|-\d{{8}}|-\d{{4}}|[-:]latest|@main)?", served))
 
