@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import judge_servers as servers
 import pandas as pd
@@ -108,24 +109,19 @@ def test_a_server_that_dies_ends_the_run_and_another_one_at_its_address_goes_on(
     monkeypatch.setattr(asking, "PATIENCE", 0.1)
     monkeypatch.setattr(asking, "HEARTBEAT", 0.02)
     path, command = tmp_path / "s.sqlite", [sys.executable, servers.__file__, "openai", "0.05"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process, ThreadPoolExecutor() as pool:
         port = int(process.stdout.readline())
         one = judge(f"http://127.0.0.1:{port}", path, concurrency=2)
-        killing = threading.Thread(target=kill_when, args=(process, lambda: stored(path) >= 4))
-        killing.start()
-        pytest.raises(DreError, one.score, pairs(40)).match(".*what was answered is stored")
-        killing.join()
+        run = pool.submit(one.score, pairs(40))
+        while not run.done() and one.last.calls < 4:
+            time.sleep(0.002)
+        process.kill()
+    assert "what was answered is stored" in str(run.exception())
     assert re.search(r"\d+ calls to go, about \d+ seconds; \d in flight", capsys.readouterr().err)
     kept = (one.score(pairs(40), ask=False)["status"] == "ok").sum()
     with Server(servers.graded, port=port) as server:
         assert (one.score(pairs(40))["status"] == "ok").all()
     assert 4 <= kept < 40 and len(server.requests) == 40 - kept
-
-
-def kill_when(process, ready):
-    while not ready():
-        time.sleep(0.01)
-    process.kill()
 
 
 def test_a_slow_server_is_not_asked_twice_and_not_for_more_at_once_than_allowed():
