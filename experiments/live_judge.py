@@ -18,8 +18,9 @@ log-probabilities. The conditions, in this order:
 ``dre_as_printed``  numbers that agree with people as the paper prints (dre_as_printed.csv)
 ``llm_only`` again  at temperature 0.7, TopicalChat alone; repeat 1 of the recording
 
-Start a server with log-probabilities (docs/judges.md), then run
+Start a server with log-probabilities, then run the script:
 
+    python -m llama_cpp.server --model qwen.gguf --model_alias qwen2.5-coder-0.5b --n_ctx 1024 --logits_all true
     python experiments/live_judge.py --base-url http://localhost:8000/v1 --store FILE
 
 with the public data. It may be stopped and killed at any time: the same command goes on. When it is through, or with
