@@ -23,10 +23,10 @@ Start a server with log-probabilities, then run the script:
     python -m llama_cpp.server --model qwen.gguf --model_alias qwen2.5-coder-0.5b --n_ctx 1536 --n_threads 2
     python experiments/live_judge.py --base-url http://localhost:8000/v1 --store FILE
 
-with the public data. The longest prompt has 1,411 tokens, and memory grows with ``--n_ctx``, for which log-probabilities
-are kept. It may be stopped and killed at any time: the same command goes on. When it is through, or with
-``--write``, which asks nothing, it writes data/recorded/<model>/, of the conditions that are complete; what is missing
-stands in the manifest. ``--pairs N`` asks for the first N of each set alone and writes nothing.
+with the public data. The longest prompt has 1,411 tokens; memory grows with ``--n_ctx``. It may be stopped and killed
+at any time: the same command goes on. When it is through, or with ``--write``, which asks nothing, it writes
+data/recorded/<model>/, of the conditions that are complete; what is missing stands in the manifest. ``--pairs N`` asks
+for the first N of each set alone and writes nothing.
 """
 
 import argparse
