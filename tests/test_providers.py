@@ -60,7 +60,8 @@ def test_what_cannot_pass_stops_the_run(provider, status, said):
     stops_at_once(provider, error(provider, status, said), f"HTTP {status}.*{advice}.*no further call")
 
 
-LONG = [  # llama-cpp-python's, llama.cpp's and vLLM's words for a prompt that is too long
+LONG = [  # llama-cpp-python's (two), llama.cpp's and vLLM's words for a prompt that is too long
+    "could not broadcast input array from shape (128,) into shape (77,)",
     "This model's maximum context length is 512 tokens. However, you requested 1543 tokens",
     "the request exceeds the available context size. try increasing the context size or enable context shift",
     "This model's maximum context length is 512 tokens and your request has 519 input tokens",

@@ -13,7 +13,8 @@ _UNABLE = {
     "logprobs": "it gives no log-probabilities: leave logprobs out, or start it so that it does",
     "response_format|json_schema": "it has no structured output: give --plain",
 }
-_LONG = re.compile("context.{0,20}(length|size|window)|prompt is too long", re.IGNORECASE)
+# A prompt that does not fit; the last is what llama-cpp-python says, with status 500.
+_LONG = re.compile("context.{0,20}(length|size|window)|prompt is too long|could not broadcast input array", re.I)
 _SECRETS = re.compile(r"\b(?:sk|rk|pk|sess|gsk)-[\w-]{6,}|\bAIza[\w-]{8,}|(?i:\bbearer\s+)[\w.~+/=-]{8,}")
 _UNSENT = re.compile("Connect(Error|Timeout)|NewConnection|NameResolution|ProxyError|SSLCert|refused|Failed to connect")
 
