@@ -58,8 +58,8 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads, request_queue_size = True, 500
 
-    def __init__(self, script, delay=0.0):
-        super().__init__(("127.0.0.1", 0), _Line)
+    def __init__(self, script, delay=0.0, port=0):
+        super().__init__(("127.0.0.1", port), _Line)
         self.script, self.delay, self.requests = script, delay, []
         self.url = f"http://127.0.0.1:{self.server_port}"
 

@@ -50,6 +50,16 @@ def test_run_estimate_status_and_replay(work, capsys, monkeypatch):
     assert "replies to 4 pairs are not stored, first own/0" in capsys.readouterr().err
 
 
+def test_a_server_of_ones_own_is_asked_for_the_first_pairs_to_say_how_long_all_take(work, capsys):
+    (work / "many.jsonl").write_text("".join(json.dumps(row) + "\n" for row in pairs(25)))
+    with Server(servers.graded) as server:
+        assert dre_judge("estimate", "many.jsonl", url=server.url) == 0 and len(server.requests) == 10
+        out = capsys.readouterr().out
+        assert "25 calls to make" in out and "10 pairs: 10 ok" in out
+        assert re.search(r"10 calls, now stored, took \d+ seconds: the other 15 take about \d+ seconds", out)
+        assert dre_judge("run", "many.jsonl", url=server.url) == 0 and len(server.requests) == 25
+
+
 FAULTS = {
     "bad.jsonl:2: no record: expected one JSON object per line": ["bad.jsonl"],
     "twice.jsonl:5: id 'own/0' is line 1's": ["twice.jsonl"],
@@ -159,6 +169,7 @@ IN_A_RECORDING = {  # changes of a line -> what is said of it
     "shown is 'a/9', expected a pair of the same set": {"shown": "a/9"},
     "shown is 'b/1', expected a pair of the same set": {"shown": "b/1"},
     "expected a prompt of the manifest and a pair_id, once a repeat": {"pair_id": "a/1"},
+    "status is 'odd', expected one of malformed, refused": {"status": "odd"},
 }
 
 

@@ -6,10 +6,14 @@ import itertools
 import multiprocessing
 import os
 import random
+import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import judge_servers as servers
 import pandas as pd
@@ -99,6 +103,25 @@ def test_a_run_in_which_every_call_fails_ends_early():
     answers = itertools.cycle([servers.error("openai", 400), servers.openai('{"score": 3}')])
     with Server(lambda request: next(answers)) as server:  # failures with replies between them do not add up
         assert judge(server.url, concurrency=1).score(pairs(20))["status"].tolist() == ["error", "ok"] * 10
+
+
+def test_a_server_that_dies_ends_the_run_and_another_one_at_its_address_goes_on(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(asking, "PATIENCE", 0.1)
+    monkeypatch.setattr(asking, "HEARTBEAT", 0.02)
+    path, command = tmp_path / "s.sqlite", [sys.executable, servers.__file__, "openai", "0.05"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process, ThreadPoolExecutor() as pool:
+        port = int(process.stdout.readline())
+        one = judge(f"http://127.0.0.1:{port}", path, concurrency=2)
+        run = pool.submit(one.score, pairs(40))
+        while not run.done() and one.last.calls < 4:
+            time.sleep(0.002)
+        process.kill()
+    assert "what was answered is stored" in str(run.exception())
+    assert re.search(r"\d+ calls to go, about \d+ seconds; \d in flight", capsys.readouterr().err)
+    kept = (one.score(pairs(40), ask=False)["status"] == "ok").sum()
+    with Server(servers.graded, port=port) as server:
+        assert (one.score(pairs(40))["status"] == "ok").all()
+    assert 4 <= kept < 40 and len(server.requests) == 40 - kept
 
 
 def test_a_slow_server_is_not_asked_twice_and_not_for_more_at_once_than_allowed():

@@ -7,6 +7,7 @@ import pytest
 from judge_servers import Server, pairs
 
 import dre.judges
+from dre.errors import DreError
 from dre.judges import likelihoods, prompts
 
 PROVIDERS = pytest.mark.parametrize("provider", ["openai", "ollama"])
@@ -65,7 +66,8 @@ def test_log_probabilities_are_asked_for_and_kept(provider, tmp_path):
         kept = {"store": tmp_path / "s.sqlite", "ask": False}
         score(provider, server, store=kept["store"], logprobs=3)
         assert score(provider, server, **kept, logprobs=2)["score_llm"] == pytest.approx((2 * 0.5 + 3 * 0.2) / 0.7)
-        assert score(provider, server, **kept, logprobs=0)["status"] == "missing"  # another setting
+        assert score(provider, server, **kept, logprobs=0)["score_llm"] == 3  # one asking serves both readings
+        assert score(provider, server, **kept, logprobs=0, top_p=0.5)["status"] == "missing"  # another setting
     sent = server.requests[0].body
     assert (sent["logprobs"], sent["top_logprobs"]) == (True, 20) and "logprobs" not in sent.get("options", {})
 
@@ -73,7 +75,12 @@ def test_log_probabilities_are_asked_for_and_kept(provider, tmp_path):
 @PROVIDERS
 def test_a_reply_without_them_or_with_a_fraction_has_no_score(provider):
     fraction = answered(provider, [("3", {"3": 0.5, "2": 0.5}), (".", {".": 1.0}), ("5", {"5": 1.0})])
-    for answer, said in ((servers.REPLIES[provider]("1"), "no log-probabilities"), (fraction, "a whole number")):
-        with Server(lambda request, answer=answer: answer) as server:
-            row = score(provider, server, logprobs=True)
-        assert row["status"] == "malformed" and math.isnan(row["score_llm"]) and said in row["reason"]
+    with Server(lambda request: fraction) as server:
+        row = score(provider, server, logprobs=True)
+    assert row["status"] == "malformed" and math.isnan(row["score_llm"]) and "a whole number" in row["reason"]
+    with Server(lambda request: servers.REPLIES[provider]("1")) as server:  # which is found out before all are asked
+        options = {"store": ":memory:", "base_url": server.url, "concurrency": 1}
+        judge = dre.judges.open(f"{provider}:m", logprobs=True, **options)
+        with pytest.raises(DreError, match="no log-probabilities came.*what was answered is stored"):
+            judge.score(pairs(9), "quality_overall")
+        assert len(server.requests) == 1 and "no log-prob" in judge.score(pairs(1), "quality_overall")["reason"][0]

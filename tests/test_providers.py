@@ -50,9 +50,33 @@ def stops_at_once(provider, answer, said):
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("status, said", [(401, "bad key"), (403, "no"), (429, "insufficient_quota"), (400, "credit balance")])
+CANNOT = [(401, "bad key"), (403, "no"), (429, "insufficient_quota"), (400, "credit balance")]
+CANNOT += [(500, "logprobs is not supported for models created with logits_all=False"), (422, "response_format: unknown")]
+
+
+@pytest.mark.parametrize("status, said", CANNOT)
 def test_what_cannot_pass_stops_the_run(provider, status, said):
-    stops_at_once(provider, error(provider, status, said), f"HTTP {status}.*no further call")
+    advice = {500: "leave logprobs out", 422: "give --plain"}.get(status, "")
+    stops_at_once(provider, error(provider, status, said), f"HTTP {status}.*{advice}.*no further call")
+
+
+LONG = [  # llama-cpp-python's (two), llama.cpp's and vLLM's words for a prompt that is too long
+    "could not broadcast input array from shape (128,) into shape (77,)",
+    "This model's maximum context length is 512 tokens. However, you requested 1543 tokens",
+    "the request exceeds the available context size. try increasing the context size or enable context shift",
+    "This model's maximum context length is 512 tokens and your request has 519 input tokens",
+]
+
+
+@pytest.mark.parametrize("said", LONG)
+def test_a_prompt_longer_than_the_servers_context_costs_its_row_alone(said):
+    def script(request):
+        return error("openai", 400, said) if b"number 1?" in request.raw else servers.openai(GOOD)
+
+    with Server(script) as server:
+        table = judge("openai", server).score(pairs(3))
+    assert list(table["status"]) == ["ok", "error", "ok"] and len(server.requests) == 3
+    assert "longer than the server's context" in table["reason"][1] and "--plain" not in table["reason"][1]
 
 
 @pytest.mark.parametrize("status", [400, 422])

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from tqdm import tqdm
 
 from dre.errors import DreError
-from dre.judges import prices, providers
+from dre.judges import likelihoods, prices, providers
 from dre.judges.failures import CallFailed
 from dre.judges.store import Reply
 
@@ -35,6 +35,11 @@ class Run:
     errors: dict = field(default_factory=dict)
     stopped: str = ""  # or budget, interrupted, error
     why: str = ""
+
+
+def minutes(seconds):
+    """Say how long something takes."""
+    return f"{seconds / 60:,.0f} minutes" if seconds >= 90 else f"{seconds:.0f} seconds"
 
 
 def ask_all(judge, missing, prompt, run):
@@ -104,7 +109,7 @@ class _Asking:
         self.ceiling, *self.stands = min(judge.ceilings(), default=(math.inf, "", 0.0))
         self.flying, self.held, self.error = {}, 0.0, None  # flying: key -> when it started
         self.came = self.replies = self.failed = self.silent = self.lost = self.retrying = self.presses = 0
-        self.last_came = self.last_reply = time.monotonic()
+        self.began = self.last_came = self.last_reply = time.monotonic()
         self.failures, self.trouble, self.served = Counter(), "", {"", judge.model}
 
     async def run(self):
@@ -146,7 +151,10 @@ class _Asking:
             await asyncio.sleep(HEARTBEAT)
             longest = max((time.monotonic() - start for start in self.flying.values()), default=0.0)
             run, flying = self.result, f"{len(self.flying)} in flight, the longest for {longest:.0f} s"
-            told = f"{self.left:,} calls to go, {flying}; ${run.spent:.4f}, {len(run.errors)} failed{self.trouble}"
+            left = f"{self.left:,} calls to go"
+            if self.replies:
+                left += f", about {minutes((time.monotonic() - self.began) / self.replies * self.left)}"
+            told = f"{left}; {flying}; ${run.spent:.4f}, {len(run.errors)} failed{self.trouble}"
             print(told, file=sys.stderr, flush=True)
 
     async def _sleep(self, left):
@@ -183,7 +191,7 @@ class _Asking:
             cost = price and price.cost(reply.input_tokens, reply.output_tokens, cached=reply.cached)
             spent = most if cost is None else cost
             await self._save(asked, reply, start, spent)
-            self._answered(reply.model)
+            self._answered(reply)
             return None
         except CallFailed as error:
             sent, spent = error.sent, most if error.billed else 0.0
@@ -204,10 +212,13 @@ class _Asking:
         async with self.disk:
             await asyncio.to_thread(self.judge.store.put, [(asked, reply)])
 
-    def _answered(self, model):
-        """Note that a reply came, and say so if it is from another model than was asked."""
+    def _answered(self, reply):
+        """Note that a reply came; end the run if none has what is asked for, say so if another model answered."""
+        if self.judge.likeliest and reply.text and not (reply.top or self.replies):
+            self._fatal(likelihoods.NONE)
         self.replies, self.last_reply, self.failed, self.lost = self.replies + 1, time.monotonic(), 0, 0
         self.pace.faster()
+        model = reply.model
         if model not in self.served and not providers.answers(self.judge.model, model):
             print(f"note: {self.judge.spec} was asked, and {model} answered", file=sys.stderr)
         self.served.add(model)

@@ -2,17 +2,19 @@
 
 import json
 import sys
+import time
 from itertools import groupby
 
 from dre import __version__, judges, readers
 from dre.errors import DreError
-from dre.judges import files, prompts
+from dre.judges import asking, files, prompts, providers
 from dre.judges.store import Store
 from dre.report import check_output, own_output, signature, write, write_summary
 
 OPTIONS = ("store", "base_url", "key_env", "max_usd", "max_usd_total", "price", "plain", "max_tokens", "temperature",
            "timeout", "concurrency", "repeats")  # fmt: skip
 RECORDED = "recorded:"
+FIRST = 10  # calls that say how fast a server of one's own is
 
 
 def add(subparsers):
@@ -142,8 +144,20 @@ def _run(args):
 
 
 def _estimate(args):
+    """Print what a run would take; a server of one's own, which costs nothing, is asked for the first pairs."""
     judge, prompt, pairs, _ = _given(args)
     print(judge.estimate(pairs, prompt, args.retry))
+    if args.judge.startswith(RECORDED) or providers.theirs(judge.address) or (judge.price and judge.price.output):
+        return None
+    lacking = judge.missing(pairs, prompt, args.retry)
+    first = pairs[pairs["pair_id"].isin([one.pair_id for one in lacking[:FIRST]])]
+    start = time.monotonic()
+    done = _finish(judge.score(first, prompt, args.retry)) if lacking else 0
+    if calls := judge.last.calls:
+        left, pace = len(lacking) - calls, (time.monotonic() - start) / calls
+        took = f"{calls} calls, now stored, took {asking.minutes(calls * pace)}"
+        print(f"{took}: the other {left:,} take about {asking.minutes(left * pace)}")
+    return done
 
 
 def _replay(args):

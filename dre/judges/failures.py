@@ -8,6 +8,13 @@ from email.utils import parsedate_to_datetime
 
 # What says that a quota will not be there again soon; a limit per minute may speak of billing, too.
 _SPENT = re.compile("insufficient_quota|PerDay|credit balance|API_KEY_INVALID|API key not valid")
+# What a server says to every call alike, and what to do; llama-cpp-python says so with status 500.
+_UNABLE = {
+    "logprobs": "it gives no log-probabilities: leave logprobs out, or start it so that it does",
+    "response_format|json_schema": "it has no structured output: give --plain",
+}
+# A prompt that does not fit; the last is what llama-cpp-python says, with status 500.
+_LONG = re.compile("context.{0,20}(length|size|window)|prompt is too long|could not broadcast input array", re.I)
 _SECRETS = re.compile(r"\b(?:sk|rk|pk|sess|gsk)-[\w-]{6,}|\bAIza[\w-]{8,}|(?i:\bbearer\s+)[\w.~+/=-]{8,}")
 _UNSENT = re.compile("Connect(Error|Timeout)|NewConnection|NameResolution|ProxyError|SSLCert|refused|Failed to connect")
 
@@ -38,6 +45,11 @@ def of_status(status, message, headers=None, body=""):
     then = "slower" if status == 429 else "again" if status in (408, 409) or status >= 500 else "skip"
     if status in (401, 402, 403, 404) or (status in (400, 429) and _SPENT.search(body)):
         then = "stop"
+    elif status in (400, 413, 422, 500) and _LONG.search(body):
+        what = "the prompt is longer than the server's context: start it with a longer one, if it is yours"
+        message, then = f"{what}: {message}", "skip"
+    elif status in (400, 422, 500) and (wrong := [what for said, what in _UNABLE.items() if re.search(said, body)]):
+        message, then = f"{wrong[0]}: {message}", "stop"
     elif status in (400, 422):
         message += "; if the model has no structured output, give --plain"
     return CallFailed(f"HTTP {status}: {message}", then, wait_of(headers or {}, body))

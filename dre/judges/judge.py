@@ -163,9 +163,11 @@ class Judge:
         limit = self.max_tokens(prompt)
         how = self.params | {"max_tokens": limit, "structured": self.schema(prompt) is not None}
         settings = {setting_sha256(self.spec, self.base_url, prompt.sha256, how): limit}
+        extra = () if self.likeliest else ("logprobs", "top_logprobs")  # a reply with them is one all the same
         for base_url, params in self.store.settings(self.spec):  # the same up to limit and spelling
             other = json.loads(params)
-            if base_url in (self.base_url, self.address) and how == other | {"max_tokens": limit}:
+            same = {name: value for name, value in other.items() if name in how or name not in extra}
+            if base_url in (self.base_url, self.address) and how == same | {"max_tokens": limit}:
                 settings[setting_sha256(self.spec, base_url, prompt.sha256, other)] = other["max_tokens"]
         about, asked = (self.spec, self.base_url, prompt.name, json.dumps(how, sort_keys=True)), []
         for row in rows:

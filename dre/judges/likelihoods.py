@@ -11,6 +11,7 @@ import re
 PLACES, TOP = 32, 20  # tokens of a reply that are kept; candidates for each: the most that the providers give
 PROVIDERS = ("openai", "ollama")
 INSTEAD = "ask one that gives them (openai:, ollama:, or a server that speaks their protocol), or take repeats instead"
+NONE = "no log-probabilities came with the reply: start the server so that it gives them, or take repeats instead"
 
 
 def weighted(probabilities, k=3):
@@ -59,7 +60,7 @@ def read(kept, verdict, prompt, k=3):
     """Return a verdict with `weighted` or, of a label, `goodness` as its score; malformed where none can be read."""
     if verdict.status != "ok":
         return verdict
-    wrong = f"no log-probabilities came with the reply: {INSTEAD}"
+    wrong = NONE
     for token, candidates in json.loads(kept or "[]"):
         said = _value(token, prompt)
         if said is not None and said == (verdict.label if prompt.kind == "label" else verdict.score_llm):

@@ -56,9 +56,9 @@ def theirs(address, provider=None):
 
 
 def answers(model, served):
-    """Whether the name that a server gives is that of the model asked: a path in front, a date behind are the same."""
+    """Whether a server's name of a model is that of the one asked: a path in front, a date or @main behind are fine."""
     asked = re.escape(re.sub("-latest$", "", model.rpartition("/")[2]))
-    return bool(re.fullmatch(rf"(.*/)?{asked}(-\d{{4}}-\d\d-\d\d|-\d{{8}}|-\d{{4}}|[-:]latest)?", served))
+    return bool(re.fullmatch(rf"(.*/)?{asked}(-\d{{4}}-\d\d-\d\d|-\d{{8}}|-\d{{4}}|[-:]latest|@main)?", served))
 
 
 def connect(provider, model, address, timeout=120.0, key_env=None):

@@ -2,8 +2,8 @@
 
 A recording is a folder with ``manifest.json`` (what was asked by each prompt) and ``judgements.jsonl``, whose lines
 hold ``pair_id``, ``prompt``, ``repeat`` (default 0), and what was given: ``score`` (0 to 5), ``influence`` (0 to 1) or
-``label``; in ``shown`` whose numbers the judge saw, if another pair's. The manifest may say how many lines there are.
-`dre.recording` holds it to the prompts and texts that they are about.
+``label``, or in ``status`` why there is none; in ``shown`` whose numbers the judge saw, if another pair's. The manifest
+may say how many lines there are. `dre.recording` holds it to the prompts and texts that they are about.
 """
 
 import functools
@@ -14,7 +14,7 @@ from dre import recording
 from dre.errors import DreError
 from dre.judges import parse, prices, prompts
 from dre.judges.asking import Run
-from dre.judges.judge import frame, rows_of
+from dre.judges.judge import AGAIN, frame, rows_of
 from dre.readers import records
 
 
@@ -87,7 +87,9 @@ def _read(folder):
             given = record.get(what, 0)
             if not isinstance(given, int | float) or not 0 <= given <= high:
                 raise DreError(f"{path}:{line}: {what} is {given!r:.60}, expected a number from 0 to {high}")
-        of_repeat[pair_id] = parse.Verdict("ok", *(record.get(what) for what in ("score", "influence", "label")))
+        if (status := record.get("status", "ok")) not in ("ok", *AGAIN):
+            raise DreError(f"{path}:{line}: status is {status!r:.60}, expected one of {', '.join(AGAIN)}")
+        of_repeat[pair_id] = parse.Verdict(status, *(record.get(what) for what in ("score", "influence", "label")))
         if "shown" in record:
             shown.append((line, record["shown"], pair_id, of_repeat))
     for line, other, pair_id, pairs in shown:
