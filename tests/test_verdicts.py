@@ -90,6 +90,11 @@ def test_a_premise_that_is_not_met_leaves_a_claim_untested_and_a_faulty_cell_is_
 
 # What is less, than what: a number, or a name as prose shows it, and which of its numbers, from 0.
 BELOW = [
+    ("02.gap_untrained", "02.gap_robust"),
+    ("02.gap_robust", "02.gap_whole"),
+    ("02.near_without", "02.near_untrained"),
+    ("02.near_untrained", "02.near_robust"),
+    *[(10, f"02.doublings {i}") for i in range(3)],
     ("07.accuracy_elsewhere", "07.accuracy"),
     ("07.graded_elsewhere", "07.graded"),
     *[(f"05.unseen {i}", f"05.length {i}") for i in range(2)],
