@@ -73,6 +73,7 @@ def test_outputs_come_from_a_run_of_this_code_and_are_those_in_results(book):
     assert own.get("executed") == {"profile": COMMITTED, "code": code_hash(book.content)}, "run make paper again"
     outputs = [output for cell in cells for output in cell["outputs"]]
     assert not [out for out in outputs if out["output_type"] == "error" or out.get("name") == "stderr"]
+    assert " at 0x" not in str(outputs), "an address of memory is another one in every run"
     hashes = {name: digest for item in manifest(book, PUBLIC)["items"] for name, digest in item["files"].items()}
     contents = {name: (HERE / name).read_bytes() for name in hashes}
     assert {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()} == hashes
