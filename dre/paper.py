@@ -203,7 +203,8 @@ def _part(book, profile):
 
     for cell in book.content["cells"] if profile.name == COMMITTED else ():
         if cell["cell_type"] == "markdown" and "<!--" in source(cell):
-            text = re.sub(r"<!--.*?-->|\[!\[.*|^# .*", "", source(cell))  # no places, no badge, no title
+            text = re.sub(r"(?s)<!--[\w/]+\.(?:md|csv)-->.*?<!--/-->", "", source(cell))  # the verdicts stand above
+            text = re.sub(r"<!--.*?-->|\[!\[.*|^# .*", "", text)  # no places, no badge, no title
             text = re.sub(r"\]\((?!http|#)", f"]({os.path.relpath(book.path.parent, profile.results)}/", text)
             parts.append(re.sub("^#+ ", "### ", text, flags=re.MULTILINE))
         for output in cell.get("outputs", ()):
