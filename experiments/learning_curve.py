@@ -168,8 +168,8 @@ def tables(settings):
     people = {}  # set -> (1 + n, trainings): Spearman with people, in resamples of contexts
     for name in settings.rated:
         rated = ratings.rated(name)
-        own = scores.loc[rated["pair_id"]].to_numpy()
-        people[name] = stats.draws(own, rated["human"], rated["context_id"], n=settings.resamples)
+        said = scores.loc[rated["pair_id"]].to_numpy()
+        people[name] = stats.draws(said, rated["human"], rated["context_id"], n=settings.resamples)
     everywhere = np.mean(list(people.values()), axis=0)
     own = np.stack([people[OWN[run["domain"]]][:, i] for i, run in enumerate(runs)], axis=1)
     table = pd.DataFrame([one_line(run) for run in runs], [path.stem for path in files]).rename_axis("name")
