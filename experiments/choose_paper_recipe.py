@@ -61,14 +61,14 @@ def _interval(found, name):
 def main():
     """Train, measure, write."""
     settings = profile("public")
-    train, _, _ = contexts(settings.sets[0], settings.rated, version=settings.models["paper"].data)
+    train, _, _ = contexts(settings.sets[0], settings.rated, version=settings.models["paper-2026-11"].data)
     order = np.random.default_rng(SEED).permutation(len(train))
     halves = [[train[i] for i in sorted(order[fold::2])] for fold in (0, 1)]
     rows = []
     for candidate, recipe in CANDIDATES.items():
         parts = []
         for fold in (0, 1):
-            recipe = recipes.get(recipe, epochs=settings.models["paper"].epochs)
+            recipe = recipes.get(recipe, epochs=settings.models["paper-2026-11"].epochs)
             name = describe(halves[fold], [], recipe, SEED, settings.encoder)["fingerprint"][:12]
             slm = fit(
                 halves[fold], [], ROOT / "build" / "choices" / f"{recipe.name}-{name}", recipe, SEED, settings.encoder

@@ -21,7 +21,9 @@ and ``<name>.csv.gz`` (its scores of the rated sets). Models stay in build/curve
 core, in all.
 
 ``--tables``, and the end of every run, makes of them what notebook 02 shows: ``trainings.csv``, a line each;
-``slopes.csv``, what twice the contexts add to agreement with people; ``changes.csv``, what other changes add.
+``slopes.csv``, what twice the contexts add to agreement with people; ``changes.csv``, what other changes add; and
+``dre_inputs_paper.csv``, the numbers of the largest sets' first trainings for a judge that is asked with prompt
+``dre``, in the form of those that the recorded judge was shown.
 """
 
 import argparse
@@ -197,14 +199,34 @@ def tables(settings):
             found = [difference(draws, twins, name) for draws, name in ((own, "own"), (everywhere, "everywhere"))]
             rows.append({"change": change, **found[0], **found[1], "pairs": len(twins)})
     pd.DataFrame(rows).to_csv(OUT / "changes.csv", index=False, float_format="%.4f")
+    inputs(dict(zip(table.index, runs)))
+
+
+def inputs(runs):
+    """Write what prompt ``dre`` shows of each rated pair: the SLM's numbers, both accuracies on DailyDialog++ test."""
+    labels, test = ratings.labels(), pairs(load("dailydialog++", "test"), "pa")
+    said = test["pair_id"].map((labels == "Positive").astype(float))
+    llm = classification.accuracy(test, classification.correct(test, said, 0.5), n=0)["overall"]
+    slm, parts = runs[name_of("dailydialog", "all", 0, "")]["test"]["overall"], []
+    for domain, rated in OWN.items():
+        name = name_of(domain, "all", 0, "")
+        part = pd.read_csv(OUT / f"{name}.csv.gz")
+        part = part[part["pair_id"].str.startswith(f"{rated}/")]
+        score = 1 - part["s_d"] + part["s_p"]
+        parts.append(part.assign(score_slm=score, slm_accuracy=slm / 100, llm_accuracy=llm / 100))
+    pd.concat(parts).to_csv(OUT / "dre_inputs_paper.csv", index=False, float_format="%.6g")
 
 
 def one_line(run):
     """Return what the figure shows of a training, in percent, without agreement."""
-    dev = [100 * point["triplet_accuracy"] for point in run["curves"] if point["split"] == "dev"]
+    dev, classes = (
+        [100 * point[f"{name}_accuracy"] for point in run["curves"] if point["split"] == "dev"]
+        for name in ("triplet", "classification")
+    )
     joint = (run["kept"] or {}).get("joint")
     row = {key: run[key] for key in ("domain", "size", "contexts", "seed", "variant")}
-    row |= {"triplets": dev[joint] if joint else np.nan, "fifth_epoch": dev[5] - dev[4] if len(dev) == 6 else np.nan}
+    row |= {"triplets": dev[joint] if joint else np.nan, "classes": classes[joint] if joint else np.nan}
+    row["fifth_epoch"] = dev[5] - dev[4] if len(dev) == 6 else np.nan
     row |= {"accuracy": run["test"]["overall"], "rejects_random": run["test"]["random_rejected"]}
     return row | {"falls": run["falls"]["mean"], "epoch": joint}
 
