@@ -94,7 +94,11 @@ BELOW = [
     ("02.gap_robust", "02.gap_whole"),
     ("02.near_without", "02.near_untrained"),
     ("02.near_untrained", "02.near_robust"),
-    *[(10, f"02.doublings {i}") for i in range(3)],
+    *[(9, f"02.doublings {i}") for i in range(3)],  # 2**8.7: the turns of Topical-Chat for each context we have
+    (0, "02.doubled_own_ends 1"),
+    ("03.at_printed", "03.at_half"),
+    ("03.at_printed", "03.at_dev"),
+    ("03.accuracy_point", "03.earlier"),
     ("07.accuracy_elsewhere", "07.accuracy"),
     ("07.graded_elsewhere", "07.graded"),
     *[(f"05.unseen {i}", f"05.length {i}") for i in range(2)],
