@@ -61,7 +61,7 @@ VARIANTS = {
     "released": ("released", None, "minilm"),
     "mpnet": ("paper", 2, "sentence-transformers/all-mpnet-base-v2"),
 }
-BINS = np.linspace(0, 1.6, 33)  # of cosine distances
+BINS = np.linspace(0, 1.6, 33)  # of cosine distances; the share that is missing to 1 lies above
 #: a change -> (size, variant) of a training with it and of its twin, which has the same data, domain and seed
 CHANGES = {
     "balanced, not the papers' request": (("balanced", ""), ("same", "")),
