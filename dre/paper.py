@@ -206,7 +206,8 @@ def _part(book, profile):
             text = re.sub(r"(?s)<!--[\w/]+\.(?:md|csv)-->.*?<!--/-->", "", source(cell))  # the verdicts stand above
             text = re.sub(r"<!--.*?-->|\[!\[.*|^# .*", "", text)  # no places, no badge, no title
             text = re.sub(r"\]\((?!http|#)", f"]({os.path.relpath(book.path.parent, profile.results)}/", text)
-            parts.append(re.sub("^#+ ", "### ", text, flags=re.MULTILINE))
+            text = re.sub(r"\]\(#[^)]*", f"](#{book.name}", text)
+            parts.append(_without_latex(re.sub("^#+ ", "### ", text, flags=re.MULTILINE)))
         for output in cell.get("outputs", ()):
             for kind, form, show in (("table", "text/markdown", table), ("figure", "image/png", figure)):
                 if form in output.get("data", ()) and items[kind]:
@@ -217,6 +218,19 @@ def _part(book, profile):
     if items["data"]:
         parts.append("Further tables: " + ", ".join(f"[{one['caption']}]({paths(one)[0]})" for one in items["data"]))
     return [*parts, *(f"Not run: {one['what']} ({one['why']})" for one in made["not_run"])]
+
+
+def _without_latex(text):
+    """Markdown whose inline formulas are HTML: the page has no renderer. What is displayed stands in the notebooks."""
+    text = re.sub(r"(?s)\$\$.*?\$\$", "", text)
+    return re.sub(r"\$(?=\S)([^$\n]*\S)\$(?!\d)", lambda found: f"<i>{_formula(found[1])}</i>", text)
+
+
+def _formula(latex):
+    latex = re.sub(r"\\[,;]", " ", re.sub(r"\\(?:mathrm|mathcal|bar)\s*(?:\{([^{}]*)\}|(\w))", r"\1\2", latex))
+    for sign, tag in (("_", "sub"), (r"\^", "sup")):
+        latex = re.sub(rf"{sign}(?:\{{([^{{}}]*)\}}|(\w))", rf"<{tag}>\1\2</{tag}>", latex)
+    return re.sub(r"\\(\w+)", lambda found: {"cdot": "·", "kappa": "κ"}.get(found[1], found[1]), latex)
 
 
 def main(argv=None):

@@ -16,7 +16,7 @@ SHOWN = 0.05  # a difference in Spearman that one would want to see
 GAPS = (0.05, 0.2)  # differences between two systems, in points of a judge's 0-5
 VIEWS = ("spearman", "within", "machine")  # of all pairs, with systems' means taken off, without people's replies
 SHARED = 0.25  # of an SLM's errors that are the judge's, too; real ones share 0.1 to 0.35
-ROWS = f"rows of recipe paper, {SHARED:.0%} of its errors the judge's"  # what is dealt out
+ROWS = f"rows that the recorded judge was shown, {SHARED:.0%} of its errors the judge's"  # what is dealt out
 
 
 def sample(rated, n, seed=0):
