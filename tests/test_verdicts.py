@@ -96,6 +96,10 @@ BELOW = [
     ("02.near_untrained", "02.near_robust"),
     *[(9, f"02.doublings {i}") for i in range(3)],  # 2**8.7: the turns of Topical-Chat for each context we have
     (0, "02.doubled_own_ends 1"),
+    (0, "02.stages 1"),
+    (0, "02.stages_own 1"),
+    (0, "02.rebalanced_own 1"),
+    ("03.released", "03.accuracy_point"),
     ("03.at_printed", "03.at_half"),
     ("03.at_printed", "03.at_dev"),
     ("03.accuracy_point", "03.earlier"),
