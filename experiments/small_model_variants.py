@@ -6,8 +6,7 @@
                   adversarial responses of contrast and fit: a turn, a turn with words left out, shuffled words
 ``mpnet``         its heads on all-mpnet-base-v2 as it is (110 M parameters)
 ``mpnet-adapted`` the same with its contrast, on some of the contexts, which is what a night allows
-``cross``         a cross-encoder: context and response read together, by MiniLM adapted by low-rank matrices, which
-                  learned from the same what fits and what a judge would give
+``cross``         recipe ``cross`` on the same: context and response read together by the upper half of MiniLM's layers
 
 A variant has several readings, of its parts alone or of the mean of parts standardised on the graded training pairs:
 "fit and quality" is without likeness.
@@ -20,7 +19,6 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
-import cross_encoder
 import numpy as np
 import pandas as pd
 import torch
@@ -106,9 +104,16 @@ def of_graded(given, name, seed, encoder, recipe=GRADED, most=None, kept=True):
     return fit(with_copies(labelled), given.held_out, out, recipe, seed, encoder, False, given.further).parts
 
 
-def of_cross(given, name, seed, **_):
-    """Return pairs -> parts of a cross-encoder."""
-    return cross_encoder.fit(given.labelled, given.further, copies, BUILD / f"{name}-seed{seed}.pt", seed).parts
+def of_cross(given, name, seed, encoder, **_):
+    """Return pairs -> parts of a model of recipe ``cross``, and its score, the sum of two of them."""
+    out = BUILD / f"{name}-seed{seed}"
+    slm = fit(given.labelled, given.held_out, out, "cross", seed, encoder, False, given.further)
+
+    def parts(table):
+        found = slm.parts(table)
+        return found.assign(score=found["fit"] + found["quality"])
+
+    return parts
 
 
 @dataclass(frozen=True)
@@ -156,13 +161,14 @@ def _readings(name, *of):
 THREE = ("likeness", "fit", "quality")
 FROZEN = replace(GRADED, stages=(), mixture=replace(GRADED.mixture, rank=0))
 ON_SOME = partial(of_graded, most=ADAPTED)
+CROSS = {"cross": ("score",), "cross and likeness": THREE, "cross, fit": ("fit",), "cross, quality": ("quality",)}
 PLAIN = ("default", "length", "cosine", "mpnet-cosine")  # what the others stand beside
 VARIANTS = {
     "default": Variant(default, {"default": ("score_slm",)}, (0,)),
     "length": Variant(length, {"length": ("length",)}, (0,)),
     "cosine": Variant(cosine, {"cosine": ("distance",)}, (0,)),
     "graded": Variant(of_graded, _readings("graded", *THREE)),
-    "cross": Variant(of_cross, {"cross": ("fit", "quality"), "cross, fit": ("fit",), "cross, quality": ("quality",)}),
+    "cross": Variant(of_cross, CROSS),
     "mpnet-cosine": Variant(cosine, {"mpnet-cosine": ("distance",)}, (0,), "mpnet"),
     "mpnet": Variant(partial(of_graded, recipe=FROZEN), _readings("mpnet", *THREE), encoder="mpnet"),
     "mpnet-adapted": Variant(ON_SOME, _readings("mpnet-adapted", *THREE), (0,), "mpnet"),

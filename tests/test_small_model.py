@@ -1,24 +1,21 @@
 """The choice of the small model: its rule by hand, what it may read, and what the variants learn from."""
 
 import functools
-import random
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from conftest import experiment, needs_data
 from test_train import TRAIN, extra
 
 from dre import dialogues, ratings
-from dre.dialogues import load, pairs
 from dre.profile import Sources, profile
 from dre.slm import graded, recipes
 from dre.slm.encoder import load_encoder
 from dre.slm.heads import FOOLS
 
 small_model = experiment("small_model")
-variants, cross_encoder = experiment("small_model_variants"), experiment("cross_encoder")
+variants = experiment("small_model_variants")
 
 
 def seeds(*values, least=80.0):
@@ -84,24 +81,6 @@ def test_copies_of_the_context_are_negatives_of_contrast_and_of_fit(encoder):
     assert wrong <= {(turns, response) for row in rows for kind, turns, _, response in row if kind == FOOLS}
     fits = graded.Graded.untrained(encoder, recipe).fitting(contexts, [], 0)
     assert wrong <= set(zip(fits["context"][fits["fits"] == 0], fits["response"][fits["fits"] == 0]))
-
-
-def test_a_cross_encoder_reads_a_pair_alone_as_among_others_and_learns_what_it_saves(encoder):
-    torch.manual_seed(0)
-    cross, table = cross_encoder.Cross(encoder, rank=4), pairs(load("mini", "test")[:2])
-    before, draw = {name: value.clone() for name, value in cross.model.state_dict().items()}, random.Random(0)
-    rows = cross_encoder.judged(TRAIN, extra().dialogues, variants.copies, draw)
-    losses = list(cross_encoder.train(cross, rows * 4, extra().graded, draw, steps=16, rate=1e-2))
-    assert np.mean(losses[-5:]) < np.mean(losses[:5])
-    for name, value in cross.model.state_dict().items():
-        assert value.equal(before[name]) != name.endswith((".up", ".down")), name
-    other = cross_encoder.Cross(encoder, rank=4)
-    other.load(cross.learned())
-    found = other.parts(table)
-    alone = pd.concat([other.parts(table.iloc[[i]]) for i in range(len(table))], ignore_index=True)
-    pd.testing.assert_frame_equal(found, alone, atol=1e-4)
-    pd.testing.assert_frame_equal(found, cross.parts(table), atol=0.02)  # it is saved in half precision
-    assert found.std().min() > 1e-3
 
 
 def test_what_was_read_once_is_not_read_again(encoder, tmp_path):

@@ -95,22 +95,30 @@ class Reader:
     def __call__(self, texts, progress=False):
         """Return (n, d) float32 embeddings; ``progress`` shows a bar."""
         self.encoder.eval()
-        known = {} if any(parameter.requires_grad for parameter in self.encoder.parameters()) else self.known
-        new = [text for text in dict.fromkeys(texts) if text not in known]
+        if any(parameter.requires_grad for parameter in self.encoder.parameters()):
+            self.known.clear()
+        for batch in self.unread(texts, progress):
+            self.known.update(zip(batch, self.encoder(self.features(batch))["sentence_embedding"].float()))
+        row = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+        h = torch.stack([self.known[text] for text in row])[[row[text] for text in texts]]
+        for text in list(self.known)[:-REMEMBERED]:
+            del self.known[text]
+        return h
+
+    def unread(self, texts, progress=False):
+        """Yield those of some texts that it does not know in batches of similar length."""
+        new = [text for text in dict.fromkeys(texts) if text not in self.known]
         room = ROOM["cpu"] * torch.get_num_threads() if self.encoder.device.type == "cpu" else ROOM["gpu"]
         lengths = np.minimum(token_counts(self.encoder, new), self.encoder.max_seq_length)
         with tqdm(total=len(new), desc="texts read", disable=not progress) as bar:
             for places in batches(lengths, room):
-                batch = [new[place] for place in places]
-                features = self.encoder.preprocess(batch)
-                features = {name: x.to(self.encoder.device) for name, x in features.items() if torch.is_tensor(x)}
-                known.update(zip(batch, self.encoder(features)["sentence_embedding"].float()))
-                bar.update(len(batch))
-        row = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-        h = torch.stack([known[text] for text in row])[[row[text] for text in texts]]
-        for text in list(known)[:-REMEMBERED]:
-            del known[text]
-        return h
+                yield [new[place] for place in places]
+                bar.update(len(places))
+
+    def features(self, batch):
+        """Return what the encoder reads of a batch of texts, on its device."""
+        features = self.encoder.preprocess(batch)
+        return {name: x.to(self.encoder.device) for name, x in features.items() if torch.is_tensor(x)}
 
 
 def batches(lengths, room):

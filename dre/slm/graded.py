@@ -38,11 +38,20 @@ class Graded(SLM):
         if recipe.mixture.rank:
             shared = {id(part): part for part in (*base.parameters(), base.tokenizer)}
             adapted = copy.deepcopy(base, shared)
-            adapt(adapted[0].model, recipe.mixture.rank)
-        super().__init__(adapted, GradedHead(base.get_embedding_dimension()), recipe)
+            self.recipe = recipe
+            self.adapt(adapted)
+        super().__init__(adapted, self.head_of(base.get_embedding_dimension()), recipe)
         self.base = Reader(base)
         if adapted is base:  # every text is read once
             self.reader = self.base
+
+    def adapt(self, encoder):
+        """Put adapters into all layers."""
+        adapt(encoder[0].model, self.recipe.mixture.rank)
+
+    def head_of(self, dimension):
+        """Return a fresh head."""
+        return GradedHead(dimension)
 
     @classmethod
     def untrained(cls, encoder="minilm", recipe=None):
@@ -59,10 +68,14 @@ class Graded(SLM):
         self.forget()
         self.encoder.requires_grad_(False)
         self.head.requires_grad_(False)
-        self.head.views.requires_grad_(True)
+        self.taught().requires_grad_(True)
         for each in self._adapters():
             each.merged = None
             each.down.requires_grad_(True), each.up.requires_grad_(True)
+
+    def taught(self):
+        """Return the part of the head that learns in that stage: the weights of the views."""
+        return self.head.views
 
     def _adapters(self):
         return [each for each in self.encoder.modules() if isinstance(each, LowRank)]
@@ -94,10 +107,32 @@ class Graded(SLM):
 
     def ordered(self, table):
         """Return by name what the curves show: of a table's triplets whether the adapted likeness orders them right."""
-        table = table.assign(likeness=doubles(self.head.likeness(self.views(table))))
-        positive, adversarial = (table.loc[table["kind"] == kind, ["context_id", "likeness"]] for kind in "pa")
+        return self.triplets(table, doubles(self.head.likeness(self.views(table))))
+
+    def triplets(self, table, values):
+        """Return by name of a table's triplets whether the positive one has the higher of some values."""
+        table = table.assign(value=np.asarray(values))
+        positive, adversarial = (table.loc[table["kind"] == kind, ["context_id", "value"]] for kind in "pa")
         triplets = positive.merge(adversarial, on="context_id")
-        return {"triplet_accuracy": torch.tensor((triplets["likeness_x"] > triplets["likeness_y"]).to_numpy())}
+        return {"triplet_accuracy": torch.tensor((triplets["value_x"] > triplets["value_y"]).to_numpy())}
+
+    def passes(self, contexts, extra, number, seed):
+        """Return what is contrasted in each pass over the contexts; see `passes`."""
+        return passes(contexts, extra.dialogues, self.context, self.recipe.mixture, number, seed)
+
+    def loss(self, rows, vectors):
+        """Return the contrast of rows of `passes`, a scalar; ``vectors`` embeds texts."""
+        texts, index = pair_batch(rows)
+        return self.head.contrast(vectors(texts), index.to(self.encoder.device))
+
+    def finish(self, contexts, extra, seed):
+        """Train the heads on what was contrasted, and set the scales of the three parts."""
+        self.load_state(self.state())  # rounded, so that heads learn on what is saved, and the model here is that one
+        self.learn_heads(contexts, extra.dialogues, extra.graded, seed)
+        self.load_state(self.state())
+        self.provenance["base"] = self.base_hash()
+        self.set_range(contexts)
+        self.scale_parts(extra.graded)
 
     def learn_heads(self, contexts, dialogues, graded, seed):
         """Train both heads: fit on labelled contexts and some dialogues, quality on ``Extra.graded``."""
@@ -112,7 +147,7 @@ class Graded(SLM):
         pairs += [(one.turns, r, 0.0) for one in contexts for r in one.adversarials]
         draw = random.Random(seed)
         for one in draw.sample(dialogues, min(self.recipe.mixture.fits, len(dialogues))):
-            pairs.append((*_shown(one, self.recipe.mixture, draw), 1.0))
+            pairs.append((*shown(one, self.recipe.mixture, draw), 1.0))
         table = pd.DataFrame(pairs, columns=["context", "response", "fits"])
         return table.assign(pair_id=range(len(table)))
 
@@ -212,24 +247,37 @@ def passes(contexts, dialogues, text, mixture, number, seed):
     come some dialogues, of drawn length, with one response each; every one comes once before any comes twice.
     """
     draw, found = random.Random(seed), [[] for _ in range(number)]
-    stream = _endless(dialogues, draw)
+    stream = endless(dialogues, draw)
     for one_pass, context in product(found, contexts):
         views = text(context.turns), text(context.turns[-1:])
         pairs = [(FITS, *views, response) for response in context.positives]
         pairs += [(FOOLS, *views, response) for response in context.adversarials]
         for one in islice(stream, mixture.dialogues):
-            turns, response = _shown(one, mixture, draw)
+            turns, response = shown(one, mixture, draw)
             pairs.append((FITS, text(turns), text(turns[-1:]), response))
         one_pass.append(pairs)
     return found
 
 
-def _shown(dialogue, mixture, draw):
+def pair_batch(rows):
+    """Return the distinct texts of rows of recipe ``graded``, as above, and (m, 4): kind, three places among them."""
+    some = [pair for row in rows for pair in row]
+    texts, place = distinct(text for pair in some for text in pair[1:])
+    return texts, torch.tensor([(kind, *(place[text] for text in views)) for kind, *views in some])
+
+
+def distinct(texts):
+    """The distinct texts, shortest first, and the place of each among them."""
+    texts = sorted(set(texts), key=lambda text: (len(text), text))
+    return texts, {text: i for i, text in enumerate(texts)}
+
+
+def shown(dialogue, mixture, draw):
     """Draw how many last turns of a dialogue are shown, and which of its right responses."""
     return dialogue.turns[-draw.choice(mixture.last_turns) :], draw.choice(dialogue.positives)
 
 
-def _endless(items, draw):
+def endless(items, draw):
     """Yield items for ever, in a new order each time all have come."""
     while items:
         yield from draw.sample(items, len(items))

@@ -127,8 +127,11 @@ class SLM:
         d = self.distances(pairs_of(contexts, kinds="pa"))["distance"]
         if d.isna().any() or d.min() == d.max():
             raise DreError("the training distances are constant or not finite: the training has diverged")
-        sets = Counter(f"{context.set} {context.split}" for context in contexts)
-        self.provenance |= {"d_min": float(d.min()), "d_max": float(d.max()), "sets": dict(sets)}
+        self.provenance |= {"d_min": float(d.min()), "d_max": float(d.max()), "sets": sets_of(contexts)}
+
+    def finish(self, contexts: Sequence[Context], extra: object, seed: int) -> None:
+        """Do what a recipe does after its stages of training: here, `set_range`."""
+        self.set_range(contexts)
 
     def set_threshold(self, threshold: float) -> None:
         """Store the score_slm from which on a response counts as accepted, chosen on held-out contexts."""
@@ -182,8 +185,8 @@ class SLM:
                 path = snapshot_download(str(path), allow_patterns=["*.json", "*.txt", "*.safetensors"])
             about = json.loads((Path(path) / "slm.json").read_text(encoding="utf-8"))
             recipe = TypeAdapter(recipes.Recipe).validate_python(about["recipe"])
-            if recipe.mixture:  # named, since its module stands on this one
-                cls = pkgutil.resolve_name("dre.slm.graded:Graded")
+            if recipe.mixture:  # named, since their modules stand on this one
+                cls = pkgutil.resolve_name(f"dre.slm.{recipe.kind}:{recipe.kind.title()}")
             return cls.read(Path(path), recipe, about["provenance"])
         except Exception as error:  # of the Hub's client, the file system, JSON, safetensors or torch
             reason = str(error).strip().partition("\n")[0]
@@ -201,3 +204,8 @@ class SLM:
         """Write encoder and head into a folder."""
         self.encoder.save_pretrained(str(path), create_model_card=False)
         save_model(self.head, str(path / "head.safetensors"))
+
+
+def sets_of(contexts):
+    """Return how many contexts are of each set and split, a dict."""
+    return dict(Counter(f"{context.set} {context.split}" for context in contexts))

@@ -9,6 +9,8 @@
                   Its encoder and rates are not taken over, and its last classifier, of two classes, is made anew.
 ``graded``        ours, an SLM that reads the context: likeness by contrast over dialogues, in an encoder adapted by
                   low-rank matrices, fit by a head on it, quality by one that learned grades (`dre.slm.graded`).
+``cross``         ours: context and response are read together by the upper half of the encoder's layers, which learn
+                  from the same whether the response fits, and its grade (`dre.slm.cross`).
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -34,7 +36,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Mixture:
-    """What recipe ``graded`` adds to labelled contexts."""
+    """What recipes ``graded`` and ``cross`` add to labelled contexts."""
 
     dialogues: int = 4  # come into a batch with each labelled context, with one positive each
     last_turns: tuple[int, ...] = (1, 2, 3, 4, 99)  # so many of a dialogue are shown, drawn each time
@@ -47,7 +49,7 @@ class Recipe:
     """Every choice that changes a trained SLM, apart from data, encoder and seed."""
 
     name: str
-    sep: str  # "maps": two linear maps d -> d; "halves": of one linear layer, padded with zeros; "none"
+    sep: str  # "maps": two linear maps d -> d; "halves": of one linear layer, padded with zeros; "none"; "cross"
     stages: tuple[Stage, ...]
     margin: float = 0.5  # m of Eq. 12 and 13, in cosine distance
     batch_contexts: int = 8  # per step; each brings all its responses
@@ -59,6 +61,13 @@ class Recipe:
     contrast: str = "whole"  # Eq. 12 on whole embeddings of responses, as printed, or on their "robust" parts
     keep: str = "last"  # epoch of each stage: the last, or the "best" by triplet accuracy on held-out contexts
     mixture: Mixture | None = None  # of recipe ``graded``: what is learned from besides labelled contexts, and how
+
+    @property
+    def kind(self):
+        """Which class it trains, by the name of its module: ``slm``, ``graded`` or ``cross``."""
+        if self.sep == "cross":
+            return "cross"
+        return "graded" if self.mixture else "slm"
 
     def as_dict(self):
         """Return the recipe for provenance and fingerprints, which were made before ``keep`` was a choice."""
@@ -77,7 +86,9 @@ RELEASED = Recipe("released", "halves", IN_TURN, contrast="robust", learning_rat
 CONTRAST = (Stage("contrast", ("L_fit",), 2),)
 RATES = {"learning_rate": 5e-4, "head_learning_rate": 1e-2}
 GRADED = Recipe("graded", "none", CONTRAST, batch_contexts=4, mixture=Mixture(), **RATES)
-RECIPES = {recipe.name: recipe for recipe in (PAPER, ROBUST, RELEASED, GRADED)}
+PAIRS = (Stage("pairs", ("L_fit", "L_grade"), 3),)
+CROSS = Recipe("cross", "cross", PAIRS, learning_rate=5e-4, mixture=Mixture(dialogues=1))
+RECIPES = {recipe.name: recipe for recipe in (PAPER, ROBUST, RELEASED, GRADED, CROSS)}
 
 
 def get(name, epochs=None, disentangled=True):

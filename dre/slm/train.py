@@ -21,11 +21,13 @@ from dre.errors import DreError
 from dre.slm import losses, recipes
 from dre.slm.data import Extra, describe
 from dre.slm.encoder import native_bf16
-from dre.slm.graded import Graded, passes
+from dre.slm.cross import Cross
+from dre.slm.graded import Graded, distinct
 from dre.slm.model import SLM
 
 CHUNK = 12  # texts of similar length that are encoded together: little of a chunk is padding
 MAX_NORM = 1.0  # of the gradient of a step
+KINDS = {"slm": SLM, "graded": Graded, "cross": Cross}  # by `dre.slm.recipes.Recipe.kind`
 SAMPLE = 200  # training contexts on which the curves are measured, at most; never more than are held out
 
 
@@ -52,17 +54,15 @@ def fit(train: Sequence[Context], dev: Sequence[Context], out: str | Path,
         return slm
     work.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(seed)
-    slm = (Graded if recipe.mixture else SLM).untrained(encoder, recipe)
+    slm = KINDS[recipe.kind].untrained(encoder, recipe)
     slm.provenance = provenance
+    model = slm.encoder[0].model
+    attention = model.config._attn_implementation
+    if slm.encoder.device.type == "cpu":  # where torch's fused attention is slow on the way back
+        model.set_attn_implementation("eager")
     slm.provenance["curves"] = _train(slm, train, dev, seed, extra, work / "epoch.pt", progress)
-    if recipe.mixture:
-        slm.load_state(slm.state())  # rounded, so that heads learn on what is saved, and the model here is that one
-        slm.learn_heads(train, extra.dialogues, extra.graded, seed)
-        slm.load_state(slm.state())
-        slm.provenance["base"] = slm.base_hash()
-    slm.set_range(train)
-    if recipe.mixture:
-        slm.scale_parts(extra.graded)
+    model.set_attn_implementation(attention)
+    slm.finish(train, extra, seed)
     if dev:
         negatives = "ar" if any(context.randoms for context in dev) else "a"
         table = pairs(dev, kinds="p" + negatives)
@@ -86,7 +86,7 @@ def _train(slm, train, dev, seed, extra, checkpoint, progress):
         vectors = partial(embed, encoder) if "encoder" in stage.trains else _looked_up(slm.reader, rows)
         shown = [rows] * stage.epochs
         if recipe.mixture:
-            shown = passes(train, extra.dialogues, slm.context, recipe.mixture, stage.epochs, seed)
+            shown = slm.passes(train, extra, stage.epochs, seed)
         optimizer = torch.optim.AdamW(groups(slm), fused=True)
         total = steps * stage.epochs
         schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(recipe.warmup * total), total)
@@ -143,8 +143,7 @@ def _loss(slm, rows, terms, vectors):
     head, device = slm.head, slm.encoder.device
     with torch.autocast(device.type, torch.bfloat16, enabled=native_bf16()):
         if slm.recipe.mixture:
-            texts, index = pair_batch(rows)
-            return head.contrast(vectors(texts), index.to(device))
+            return slm.loss(rows, vectors)
         texts, index = triplet_batch(rows)
         return losses.total(losses.triplet_terms(head, head(vectors(texts)), index.to(device), terms, slm.recipe))
 
@@ -166,19 +165,6 @@ def triplet_batch(rows):
     texts, place = distinct(text for c, positives, adversarials in rows for text in (c, *positives, *adversarials))
     triplets = [(c, p, a) for c, positives, adversarials in rows for p, a in product(positives, adversarials)]
     return texts, torch.tensor([[place[text] for text in triplet] for triplet in triplets])
-
-
-def pair_batch(rows):
-    """Return the distinct texts of rows of recipe ``graded``, as above, and (m, 4): kind, three places among them."""
-    some = [pair for row in rows for pair in row]
-    texts, place = distinct(text for pair in some for text in pair[1:])
-    return texts, torch.tensor([(kind, *(place[text] for text in views)) for kind, *views in some])
-
-
-def distinct(texts):
-    """The distinct texts, shortest first, and the place of each among them."""
-    texts = sorted(set(texts), key=lambda text: (len(text), text))
-    return texts, {text: i for i, text in enumerate(texts)}
 
 
 def embed(encoder, texts):
