@@ -18,13 +18,14 @@ class TrainingSet(BaseModel, extra="forbid", frozen=True):
     """One set an SLM is trained, tuned and tested on.
 
     Where train and dev are the same contexts, the share ``dev_share`` of them is kept from training for thresholds.
-    ``further``: splits that version 2 of the training data adds to train.
+    ``further``: splits that version 2 of the training data adds to train; ``most``: those that version 3 does.
     """
 
     key: StrictStr
     label: StrictStr
     train: Split
     further: StrictStr | None = None
+    most: StrictStr | None = None
     dev: Split
     test: Split
     dev_share: float = Field(0.0, ge=0, lt=1)
@@ -36,7 +37,7 @@ class Model(BaseModel, extra="forbid", frozen=True):
     recipe: StrictStr
     epochs: PositiveInt | None = None
     keep: Literal["last", "best"] = "last"
-    data: Literal[1, 2] = 1
+    data: Literal[1, 2, 3] = 1
 
 
 class Sources(BaseModel, extra="forbid", frozen=True):

@@ -53,11 +53,6 @@ from dre.slm import contexts, extra
 from dre.slm.graded import graded_table
 
 LEAST = 75  # percent, of each of the audit's kinds
-SETS = {  # domain -> splits of its set that are learned from
-    "dailydialog": "dev+adversarials only",
-    "personachat": "train+paper+balanced",
-    "topicalchat": "train+paper+balanced",
-}
 Given = namedtuple("Given", "labelled held_out further")
 
 
@@ -66,11 +61,10 @@ def data(settings=None):
     settings = settings or profile("public")
     labelled, held_out = [], []
     for entry in settings.sets:
-        entry = entry.model_copy(update={"train": (entry.train[0], SETS[entry.key]), "further": None})
-        train, dev, _ = contexts(entry, settings.rated, version=2)
+        train, dev, _ = contexts(entry, settings.rated, version=3)
         labelled += train
         held_out += dev
-    return Given(labelled, held_out, extra(settings, held_out, version=2))
+    return Given(labelled, held_out, extra(settings, held_out, version=3))
 
 
 class Rule:

@@ -52,7 +52,7 @@ class Cross(Graded):
     def forget(self):
         """Forget what was read."""
         super().forget()
-        self.tokens.known.clear()
+        self.tokens = Tokens(self.tokens.encoder, self.tokens.lower)
 
     def taught(self):
         """Return the part of the head that learns: all of it."""
@@ -106,28 +106,28 @@ class Cross(Graded):
 
         A pair is (turns, response, 1 if it fits, else 0, None) or (turns, response, None, grade). Each context brings a
         right response, the same one in another context of its set, an adversarial one and a copy of itself; with it come
-        some dialogues, each with a reply, and the same reply in another dialogue. So a response says nothing by itself,
+        couples of dialogues of one set, each with its own reply and the other's. So a response says nothing by itself,
         unless it is adversarial or a copy.
         """
-        draw, mixture, sets = random.Random(seed), self.recipe.mixture, {}
-        for one in (*contexts, *extra.dialogues):
-            sets.setdefault(one.set, []).append(one)
+        draw, mixture = random.Random(seed), self.recipe.mixture
         table = graded_table(extra.graded)
         graded = endless([own for _, own in table.groupby("context_id", sort=False)], draw)
+        sets, found = by_set(contexts), [[] for _ in range(number)]
         dialogues = endless(extra.dialogues, draw)
-
-        def both(one, turns, response):
-            other = elsewhere(one, response, sets[one.set], draw)
-            return [(turns, response, 1.0, None), *((shown(o, mixture, draw)[0], response, 0.0, None) for o in other)]
-
-        found = [[] for _ in range(number)]
+        others = {name: endless(of, draw) for name, of in by_set(extra.dialogues).items()}
         for one_pass in found:
             for i, one in enumerate(contexts):
-                pairs = both(one, one.turns, draw.choice(one.positives))
+                right = draw.choice(one.positives)
+                pairs = [(one.turns, right, 1.0, None), *misplaced(one, right, sets[one.set], draw)]
                 wrong = draw.choice(one.adversarials), copied(one.turns, draw)
                 pairs += [(one.turns, response, 0.0, None) for response in wrong if response not in one.positives]
-                for _ in range(mixture.dialogues):
-                    pairs += both(dialogue := next(dialogues), *shown(dialogue, mixture, draw))
+                for _ in range(mixture.dialogues // 2):
+                    a = next(dialogues)
+                    b = next(others[a.set])
+                    (c, reply), (d, other) = shown(a, mixture, draw), shown(b, mixture, draw)
+                    pairs += [(c, reply, 1.0, None), (d, other, 1.0, None)]
+                    pairs += [(d, reply, 0.0, None)] if reply not in b.positives else []
+                    pairs += [(c, other, 0.0, None)] if other not in a.positives else []
                 if i % GRADED == 0:
                     own = next(graded)
                     pairs += [(turns, r, None, s) for turns, r, s in zip(own["context"], own["response"], own["score"])]
@@ -183,7 +183,7 @@ class Tokens(Reader):
 
     def __init__(self, encoder, lower):
         super().__init__(encoder)
-        self.lower = lower
+        self.lower, self.held = lower, 0
 
     @torch.no_grad()
     def __call__(self, texts, progress=False):
@@ -196,12 +196,10 @@ class Tokens(Reader):
             pooled = self.encoder[1]({"token_embeddings": read[-1].float(), "attention_mask": mask})
             for text, h, own, embedding in zip(batch, read[self.lower].half(), mask, pooled["sentence_embedding"]):
                 self.known[text] = h[own.bool()].clone(), embedding
+                self.held += len(self.known[text][0])
         found = [self.known[text] for text in texts]
-        total = sum(len(tokens) for tokens, _ in self.known.values()) - KEPT if len(self.known) % 64 == 0 else 0
-        for text in list(self.known) if total > 0 else ():
-            total -= len(self.known.pop(text)[0])
-            if total <= 0:
-                break
+        while self.held > KEPT and len(self.known) > len(texts):  # the oldest first
+            self.held -= len(self.known.pop(next(iter(self.known)))[0])
         return [tokens.float() for tokens, _ in found], torch.stack([embedding for _, embedding in found])
 
 
@@ -213,11 +211,19 @@ def copied(turns, draw):
     return draw.choice((last, draw.choice(turns), near, shuffled))
 
 
-def elsewhere(one, response, others, draw):
-    """Return [a context of others that a response of one does not answer], [] if none is found in ten draws."""
+def by_set(contexts):
+    """Return contexts by the name of their set, a dict."""
+    found = {}
+    for one in contexts:
+        found.setdefault(one.set, []).append(one)
+    return found
+
+
+def misplaced(one, response, others, draw):
+    """Return [the pair of a response with a context of others that it does not answer], [] if ten draws find none."""
     for other in (draw.choice(others) for _ in range(10)):
         if other.turns != one.turns and response not in other.positives:
-            return [other]
+            return [(other.turns, response, 0.0, None)]
     return []
 
 

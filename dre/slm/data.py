@@ -38,12 +38,12 @@ def contexts(entry, rated_names=(), seed=0, version=1):
     is the rest. Training conversations that share an utterance with a rated set are left out
     (`dre.dialogues.without_overlap`): no correlation is measured on what was learned. ``version`` 2 adds
     ``entry.further`` to train and also leaves out those that repeat a rated context in edited words, and those that
-    hold a context of dev or test or a graded one that SLMs are chosen by. By neither is a stock phrase left out that
-    test says, too.
+    hold a context of dev or test or a graded one that SLMs are chosen by; 3 is the same with ``entry.most``. By none is
+    a stock phrase left out that test says, too.
     """
     name, splits = entry.train
-    if version == 2 and entry.further:
-        splits = f"{splits}+{entry.further}"
+    if added := {2: entry.further, 3: entry.most}.get(version):
+        splits = f"{splits}+{added}"
     train, dev, test = (dialogues.load(*part) for part in ((name, splits), entry.dev, entry.test))
     if entry.dev_share:
         order = np.random.default_rng(seed).permutation(len(dev))

@@ -86,8 +86,8 @@ RELEASED = Recipe("released", "halves", IN_TURN, contrast="robust", learning_rat
 CONTRAST = (Stage("contrast", ("L_fit",), 2),)
 RATES = {"learning_rate": 5e-4, "head_learning_rate": 1e-2}
 GRADED = Recipe("graded", "none", CONTRAST, batch_contexts=4, mixture=Mixture(), **RATES)
-PAIRS = (Stage("pairs", ("L_fit", "L_grade"), 3),)
-CROSS = Recipe("cross", "cross", PAIRS, learning_rate=5e-4, mixture=Mixture(dialogues=1))
+PAIRS = (Stage("pairs", ("L_fit", "L_grade"), 2),)
+CROSS = Recipe("cross", "cross", PAIRS, learning_rate=5e-4, mixture=Mixture(dialogues=2))
 RECIPES = {recipe.name: recipe for recipe in (PAPER, ROBUST, RELEASED, GRADED, CROSS)}
 
 
