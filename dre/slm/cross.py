@@ -160,7 +160,7 @@ class Cross(Graded):
 class CrossHead(nn.Module):
     """Marks tokens as those of context or response, and gives two answers from what was read, together and alone."""
 
-    def __init__(self, dimension, hidden=128):
+    def __init__(self, dimension, hidden=96):
         super().__init__()
         self.segments = nn.Parameter(torch.zeros(2, dimension))
         self.layers = nn.Sequential(nn.Linear(8 * dimension, hidden), nn.GELU(), nn.Linear(hidden, 2))

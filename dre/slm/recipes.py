@@ -87,7 +87,7 @@ CONTRAST = (Stage("contrast", ("L_fit",), 2),)
 RATES = {"learning_rate": 5e-4, "head_learning_rate": 1e-2}
 GRADED = Recipe("graded", "none", CONTRAST, batch_contexts=4, mixture=Mixture(), **RATES)
 PAIRS = (Stage("pairs", ("L_fit", "L_grade"), 2),)
-CROSS = Recipe("cross", "cross", PAIRS, learning_rate=5e-4, mixture=Mixture(dialogues=2))
+CROSS = Recipe("cross", "cross", PAIRS, learning_rate=5e-4, mixture=Mixture(dialogues=2, rank=24))
 RECIPES = {recipe.name: recipe for recipe in (PAPER, ROBUST, RELEASED, GRADED, CROSS)}
 
 
