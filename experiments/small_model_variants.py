@@ -59,20 +59,6 @@ class Kept(Reader):
         return torch.stack([self.kept[text] for text in texts])
 
 
-def copies(context):
-    """Return replies that are taken from a context: a turn, a turn with words left out, its words shuffled."""
-    draw = random.Random(context.context_id)  # the same for every seed, and so read once
-    turn, words = draw.choice(context.turns), " ".join(context.turns).split()
-    near = " ".join(word for word in turn.split() if draw.random() > 0.2) or turn
-    shuffled = " ".join(draw.sample(words, min(len(words), draw.randint(4, 14))))
-    return tuple(text for text in dict.fromkeys((turn, near, shuffled)) if text not in context.positives)
-
-
-def with_copies(contexts):
-    """Return contexts with their `copies` among the adversarial responses."""
-    return [replace(one, adversarials=(*one.adversarials, *copies(one))) for one in contexts]
-
-
 def default(given, **_):
     """Return pairs -> score of the model that comes with the package."""
     slm = SLM.load(DEFAULT)
@@ -101,7 +87,7 @@ def of_graded(given, name, seed, encoder, recipe=GRADED, most=None, kept=True):
     labelled = random.Random(seed).sample(given.labelled, most) if most else given.labelled
     graded.Reader = reader(encoder, kept)  # of the encoder as it was; the adapted one reads with another
     out = BUILD / f"{name}-seed{seed}"
-    return fit(with_copies(labelled), given.held_out, out, recipe, seed, encoder, False, given.further).parts
+    return fit(graded.with_copies(labelled), given.held_out, out, recipe, seed, encoder, False, given.further).parts
 
 
 def of_cross(given, name, seed, encoder, **_):

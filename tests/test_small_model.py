@@ -72,9 +72,9 @@ def test_the_rule_and_the_training_data_read_no_human_rating(monkeypatch):
 
 
 def test_copies_of_the_context_are_negatives_of_contrast_and_of_fit(encoder):
-    contexts = variants.with_copies(TRAIN[:4])
+    contexts = graded.with_copies(TRAIN[:4])
     recipe = recipes.get("graded", epochs=1)
-    wrong = {(one.turns, copied) for one in contexts for copied in variants.copies(one)}
+    wrong = {(one.turns, copied) for one in contexts for copied in graded.copies(one)}
     words = {one.turns: " ".join(one.turns).split() for one in contexts}
     assert len(wrong) >= 8 and all(set(copied.split()) <= set(words[turns]) for turns, copied in wrong)
     ((*rows,),) = graded.passes(contexts, [], lambda turns: turns, recipe.mixture, 1, 0)

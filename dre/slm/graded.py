@@ -9,6 +9,7 @@ what a judge would give.
 import copy
 import hashlib
 import random
+from dataclasses import replace
 from itertools import islice, product
 
 import numpy as np
@@ -270,6 +271,24 @@ def distinct(texts):
     """The distinct texts, shortest first, and the place of each among them."""
     texts = sorted(set(texts), key=lambda text: (len(text), text))
     return texts, {text: i for i, text in enumerate(texts)}
+
+
+def with_copies(contexts):
+    """Return contexts with copies of themselves among the adversarial responses, for likeness knows no echo.
+
+    They are a turn, the same with words left out, and words of the context shuffled, drawn by the context's id: the same
+    for every seed.
+    """
+    return [replace(one, adversarials=(*one.adversarials, *copies(one))) for one in contexts]
+
+
+def copies(context):
+    """Return replies that are taken from a context: a turn, a turn with words left out, its words shuffled."""
+    draw = random.Random(context.context_id)
+    turn, words = draw.choice(context.turns), " ".join(context.turns).split()
+    near = " ".join(word for word in turn.split() if draw.random() > 0.2) or turn
+    shuffled = " ".join(draw.sample(words, min(len(words), draw.randint(4, 14))))
+    return tuple(text for text in dict.fromkeys((turn, near, shuffled)) if text not in context.positives)
 
 
 def shown(dialogue, mixture, draw):

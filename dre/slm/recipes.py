@@ -11,6 +11,7 @@
                   low-rank matrices, fit by a head on it, quality by one that learned grades (`dre.slm.graded`).
 ``cross``         ours: context and response are read together by the upper half of the encoder's layers, which learn
                   from the same whether the response fits, and its grade (`dre.slm.cross`).
+``both``          ours: the mean of the two before (`dre.slm.both`), which comes with the package.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -49,7 +50,7 @@ class Recipe:
     """Every choice that changes a trained SLM, apart from data, encoder and seed."""
 
     name: str
-    sep: str  # "maps": two linear maps d -> d; "halves": of one linear layer, padded with zeros; "none"; "cross"
+    sep: str  # "maps": two linear maps d -> d; "halves": of one linear layer, padded with zeros; "none", "cross", "both"
     stages: tuple[Stage, ...]
     margin: float = 0.5  # m of Eq. 12 and 13, in cosine distance
     batch_contexts: int = 8  # per step; each brings all its responses
@@ -64,9 +65,9 @@ class Recipe:
 
     @property
     def kind(self):
-        """Which class it trains, by the name of its module: ``slm``, ``graded`` or ``cross``."""
-        if self.sep == "cross":
-            return "cross"
+        """Which class it trains: ``slm``, or by the name of its module ``graded``, ``cross`` or ``both``."""
+        if self.sep in ("cross", "both"):
+            return self.sep
         return "graded" if self.mixture else "slm"
 
     def as_dict(self):
@@ -88,7 +89,8 @@ RATES = {"learning_rate": 5e-4, "head_learning_rate": 1e-2}
 GRADED = Recipe("graded", "none", CONTRAST, batch_contexts=4, mixture=Mixture(), **RATES)
 PAIRS = (Stage("pairs", ("L_fit", "L_grade"), 2),)
 CROSS = Recipe("cross", "cross", PAIRS, learning_rate=5e-4, mixture=Mixture(dialogues=2, rank=24))
-RECIPES = {recipe.name: recipe for recipe in (PAPER, ROBUST, RELEASED, GRADED, CROSS)}
+BOTH = Recipe("both", "both", (), mixture=Mixture())
+RECIPES = {recipe.name: recipe for recipe in (PAPER, ROBUST, RELEASED, GRADED, CROSS, BOTH)}
 
 
 def get(name, epochs=None, disentangled=True):

@@ -21,6 +21,7 @@ from dre.errors import DreError
 from dre.slm import losses, recipes
 from dre.slm.data import Extra, describe
 from dre.slm.encoder import native_bf16
+from dre.slm.both import Both
 from dre.slm.cross import Cross
 from dre.slm.graded import Graded, distinct
 from dre.slm.model import SLM
@@ -54,6 +55,25 @@ def fit(train: Sequence[Context], dev: Sequence[Context], out: str | Path,
         return slm
     work.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(seed)
+    if recipe.kind == "both":
+
+        def member(contexts, folder, one):
+            return fit(contexts, dev, folder, one, seed, encoder, progress, extra)
+
+        slm = Both.train(member, train, work, recipe, provenance, extra)
+    else:
+        slm = _one(train, dev, work, recipe, seed, encoder, progress, extra, provenance)
+    if dev:
+        negatives = "ar" if any(context.randoms for context in dev) else "a"
+        table = pairs(dev, kinds="p" + negatives)
+        slm.set_threshold(choose_threshold(slm.score(table)["score_slm"], table["kind"], negatives))
+    slm.save(out)
+    shutil.rmtree(work)
+    return slm
+
+
+def _one(train, dev, work, recipe, seed, encoder, progress, extra, provenance):
+    """Train an SLM that is not made of others."""
     slm = KINDS[recipe.kind].untrained(encoder, recipe)
     slm.provenance = provenance
     model = slm.encoder[0].model
@@ -63,12 +83,6 @@ def fit(train: Sequence[Context], dev: Sequence[Context], out: str | Path,
     slm.provenance["curves"] = _train(slm, train, dev, seed, extra, work / "epoch.pt", progress)
     model.set_attn_implementation(attention)
     slm.finish(train, extra, seed)
-    if dev:
-        negatives = "ar" if any(context.randoms for context in dev) else "a"
-        table = pairs(dev, kinds="p" + negatives)
-        slm.set_threshold(choose_threshold(slm.score(table)["score_slm"], table["kind"], negatives))
-    slm.save(out)
-    shutil.rmtree(work)
     return slm
 
 

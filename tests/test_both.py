@@ -1,0 +1,44 @@
+"""Recipe `both` on a tiny encoder: what is averaged, saved, and taken up again."""
+
+import pandas as pd
+import pytest
+from test_train import TRAIN, extra
+
+from dre.dialogues import load, pairs
+from dre.slm import SLM, fit, graded, recipes
+from dre.slm import both as module
+
+
+@pytest.fixture(scope="module")
+def both(encoder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("a")
+    return fit(TRAIN[:8], TRAIN[8:10], folder / "slm", "both", 0, encoder, False, extra())
+
+
+def test_the_score_is_the_mean_of_both_in_deviations_over_the_graded_pairs(both):
+    table, learned = pairs(load("mini", "test")[:3]), graded.graded_table(extra().graded)
+    z = 0
+    for member in both.members.values():
+        over = member.score(learned)["score_slm"]
+        z += (member.score(table)["score_slm"] - over.mean()) / over.std()
+    found = both.score(table)
+    assert found["score_slm"].to_numpy() == pytest.approx((1 + z * module.UNIT).to_numpy(), abs=1e-6)
+    assert both.score(learned)["s_d"].mean() == pytest.approx(0.5, abs=1e-6)
+    assert both.score(learned)["s_p"].std() == pytest.approx(module.UNIT, rel=1e-4)
+    assert both.provenance["threshold"] > 0
+
+
+def test_members_are_those_that_would_be_trained_alone_one_of_them_with_copies(both, encoder, tmp_path):
+    assert [one.recipe.name for one in both.members.values()] == ["graded", "cross"]
+    alone = fit(TRAIN[:8], TRAIN[8:10], tmp_path / "cross", recipes.CROSS, 0, encoder, False, extra())
+    assert alone.provenance["fingerprint"] == both.members["cross"].provenance["fingerprint"]
+    other = fit(graded.with_copies(TRAIN[:8]), TRAIN[8:10], tmp_path / "b", module.MEMBERS["graded"], 0, encoder, False, extra())
+    assert other.provenance["fingerprint"] == both.members["graded"].provenance["fingerprint"]
+
+
+def test_it_is_read_as_it_was_written(both, tmp_path):
+    both.save(tmp_path / "slm")
+    table = pairs(load("mini", "test")[:3])
+    again = SLM.load(tmp_path / "slm")
+    pd.testing.assert_frame_equal(again.score(table), both.score(table), atol=1e-6)
+    assert {path.name for path in (tmp_path / "slm").iterdir()} == {"slm.json", "graded", "cross"}
