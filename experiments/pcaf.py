@@ -5,7 +5,7 @@ Empathetic-GRADE. The response of each context that people rated highest is the 
 all versions, the wrong one; contexts that share an utterance with a test set are left out. Tested by language on
 DailyDialog-Zhao, PersonaChat-USR and FED turns. All of this was fixed before the first test.
 
-Steadier scores: PCAF's first stage on the embedded parallel corpus, with and without alignment, and the default SLM
+Steadier scores: PCAF's first stage on the embedded parallel corpus, with and without alignment, and recipe graded
 trained on so that versions of a dialogue are told alike; what these say of the corpus's test pairs.
 
 It differs from print where nothing hangs on it or two cores do not do more: the encoder's mean over tokens for XLM-R's
@@ -40,9 +40,9 @@ from dre.dialogues import Context, pairs, parallel, without_overlap
 from dre.errors import DreError
 from dre.profile import profile
 from dre.slm import SLM, arrays, pcaf
-from dre.slm.data import DEFAULT, TRAINING
+from dre.slm.data import TRAINING
 from dre.slm.encoder import Reader, context_text, keep_end, load_encoder, native_bf16
-from dre.slm.scores import record_arrays
+from dre.slm.scores import load_or_train, record_arrays
 from dre.slm.train import MAX_NORM, distinct, embed, groups
 
 FIRST, MORE = ("dailydialog-gupta", "dailydialog-grade"), ("empathetic-grade",)
@@ -268,7 +268,8 @@ def parallel_scores():
     """Scores of the test pairs of the parallel corpus, version after version, by three models trained on its others."""
     table = pd.concat(map(pairs, parallel("test").values()), ignore_index=True)
     ideas, slm = parallel_ideas(), "SLM graded, aligned"
-    found = {slm: aligned(SLM.load(DEFAULT), ideas, 0, **pcaf.PARALLEL[slm]).score(table)["score_slm"]}
+    graded = load_or_train(profile("public"), "dailydialog", "graded", 0)
+    found = {slm: aligned(graded, ideas, 0, **pcaf.PARALLEL[slm]).score(table)["score_slm"]}
     for name in ("PCAF", "PCAF, not aligned"):
         metric = PCAF.untrained("minilm", pcaf.Recipe(**pcaf.PARALLEL[name]))
         train(metric, ideas, 0)

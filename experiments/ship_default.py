@@ -1,8 +1,8 @@
 """Make the SLM that comes with the package of a model that is trained, with a card of what it learned and reaches.
 
 Run ``python experiments/ship_default.py VERSION READING FOLDER``, after ``experiments/small_model.py --look``: READING
-is the one that the rule took and that ``score_slm`` gives, such as graded, FOLDER its model, such as
-build/small_model/graded-seed0. It writes dre/slm/default: what was learned, what it was learned from, and the card.
+is the one that the rule took and that ``score_slm`` gives, such as both, FOLDER its model, such as
+build/public/models/all-both-seed0-.... It writes dre/slm/default: what was learned, what from, and the card.
 """
 
 import shutil
@@ -18,14 +18,15 @@ from dre.slm.data import DEFAULT
 MOST = 6_000_000  # bytes beside the encoder
 CARD = """# The SLM that comes with dre
 
-`{name}` (model {fingerprint}): recipe `graded`, seed {seed}, on the encoder {encoder}, whose own weights stay as they
-are and are not in this folder. `adapter.safetensors` holds, in half precision, low-rank matrices that adapt the
-encoder, and two heads; `slm.json` says what they were learned from, with hashes.
+`{name}` (model {fingerprint}): recipe `{recipe}`, seed {seed}, on the encoder {encoder}, whose own weights stay as they
+are and are not in this folder. `graded/` and `cross/` hold, in half precision, low-rank matrices that adapt the
+encoder, and what reads off it; `slm.json` says what they were learned from, with hashes.
 
-- **Does**: one number for a response in its dialogue, higher is better; `accepted` from {threshold:.3f} on. It is the
-  sum of a likeness to the dialogue, of whether the response fits there, and of how good a reply it is, which count
-  alike.
-- **Learned from**: labelled contexts ({sets}) with copies of the context among the wrong responses, {dialogues:,}
+- **Does**: one number for a response in its dialogue, higher is better, 1 an ordinary pair of those that were graded;
+  `accepted` from {threshold:.3f} on. It is the mean of two scores, in standard deviations. One reads context and
+  response alone: likeness, fit and quality, which count alike. The other reads them together: the probability that the
+  response fits, and the grade that a judge would give.
+- **Learned from**: labelled contexts ({sets}), with copies of the context among the wrong responses, {dialogues:,}
   English dialogues (DailyDialog++, ConvAI2, Topical-Chat), and {graded:,} grades by a language model,
   `claude-2026-11`. Conversations that share an utterance with a set of human ratings used in this project were left
   out.
@@ -33,7 +34,7 @@ encoder, and two heads; `slm.json` says what they were learned from, with hashes
 - **Not for**: other languages than English, single responses as the ground for a decision, facts. It saw chat between
   two people; grades come from a language model and carry its taste.
 
-Spearman correlation with people, mean over seeds (of {seeds}, this is one), with 95 % intervals:
+Spearman correlation with people ({seeds} training(s), of which this is one), with 95 % intervals:
 
 {table}
 
@@ -69,14 +70,15 @@ def main(version, reading, folder):
     new = DEFAULT.with_name("default.new")
     shutil.rmtree(new, ignore_errors=True)
     slm.save(new)
-    if (size := sum(file.stat().st_size for file in new.iterdir())) > MOST:
+    if (size := sum(file.stat().st_size for file in new.rglob("*") if file.is_file())) > MOST:
         shutil.rmtree(new)
         raise SystemExit(f"the model has {size:,} bytes: at most {MOST:,} come with the package")
     table, worse = reached(look, reading)
     facts = {key: about[key] for key in ("name", "seed", "encoder", "threshold")}
     facts |= {key: about["extra"][key] for key in ("dialogues", "graded")}
     facts["sets"] = ", ".join(f"{number:,} of {name}" for name, number in about["sets"].items())
-    facts |= {"fingerprint": about["fingerprint"][:12], "seeds": int(look.loc[reading, "seeds"].max())}
+    facts |= {"recipe": slm.recipe.name, "fingerprint": about["fingerprint"][:12]}
+    facts["seeds"] = int(look.loc[reading, "seeds"].max())
     (new / "README.md").write_text(CARD.format(table=table, worse=worse, **facts), encoding="utf-8")
     shutil.rmtree(DEFAULT, ignore_errors=True)
     new.rename(DEFAULT)

@@ -42,3 +42,11 @@ def test_it_is_read_as_it_was_written(both, tmp_path):
     again = SLM.load(tmp_path / "slm")
     pd.testing.assert_frame_equal(again.score(table), both.score(table), atol=1e-6)
     assert {path.name for path in (tmp_path / "slm").iterdir()} == {"slm.json", "graded", "cross"}
+
+
+def test_it_reads_in_bfloat16_about_alike(both, tmp_path):
+    both.save(tmp_path / "slm")
+    table, other = pairs(load("mini", "test")[:3]), SLM.load(tmp_path / "slm")
+    other.bfloat16()
+    off = (other.score(table)["score_slm"] - both.score(table)["score_slm"]).abs()
+    assert off.max() > 0 and off.mean() < 0.1

@@ -28,7 +28,7 @@ def slm(encoder, tmp_path_factory):
 def test_the_score_is_the_probability_of_fitting_and_the_grade(slm):
     table = pairs(load("mini", "test")[:4])
     found, parts = slm.score(table), slm.parts(table)
-    assert ((0 < parts[["fit", "quality"]]) & (parts[["fit", "quality"]] < 1)).all(axis=None)
+    assert ((parts[["fit", "quality"]] > 0) & (parts[["fit", "quality"]] < 1)).all(axis=None)
     assert found["score_slm"].to_numpy() == pytest.approx((parts["fit"] + parts["quality"]).to_numpy(), abs=1e-12)
     assert found["s_p"].equals(parts["fit"]) and parts[["fit", "quality"]].std().min() > 1e-4
 
@@ -75,7 +75,7 @@ def test_a_response_says_nothing_by_itself_unless_it_is_adversarial_or_a_copy(sl
         own = [pair for pair in row if pair[0] == one.turns and pair[3] is None]
         assert [fits for *_, fits, _ in own].count(1.0) == 1
         words = {*" ".join(one.turns).split()}
-        for turns, response, fits, _ in own:
+        for _, response, fits, _ in own:
             known = response in one.adversarials or {*response.split()} <= words
             assert (response in one.positives) if fits else known
         ((_, right, *_),) = [pair for pair in own if pair[2]]

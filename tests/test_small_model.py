@@ -3,10 +3,9 @@
 import functools
 
 import numpy as np
-import pandas as pd
 import pytest
 from conftest import experiment, needs_data
-from test_train import TRAIN, extra
+from test_train import TRAIN
 
 from dre import dialogues, ratings
 from dre.profile import Sources, profile

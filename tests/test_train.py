@@ -15,7 +15,7 @@ from dre.classification import choose_threshold
 from dre.cli import main
 from dre.dialogues import Context, load, pairs
 from dre.errors import DreError
-from dre.slm import SLM, data, fit, graded, losses, recipes, train
+from dre.slm import SLM, data, fit, losses, recipes, train
 
 TRAIN, DEV = load("mini", "train"), load("mini", "dev")[:2]
 GRADED = (("it was", 4.5), ("it", 3.0), ("no", 0.5))

@@ -82,7 +82,7 @@ class DRE:
         if bf16:
             if not native_bf16():
                 raise DreError("this machine does not multiply bfloat16 itself, which makes it slower: leave bf16 out")
-            model.encoder.bfloat16()  # the head beside it stays exact
+            model.bfloat16()
         metric = cls(method, model, judge, prompt, accuracies, learned, bf16)
         if learned:
             learned.check(**metric.parts())

@@ -27,7 +27,7 @@ class Both(SLM):
         first = members["graded"]
         super().__init__(first.base.encoder, nn.Module(), recipe, provenance)
         self.members = members
-        self.reader = first.base
+        first.base = self.reader = Alone(members["cross"])
 
     @classmethod
     def train(cls, fit, contexts: Sequence[Context], folder: Path, recipe, provenance, extra) -> "Both":
@@ -40,6 +40,11 @@ class Both(SLM):
         slm.provenance |= {"scales": scales, "d_min": 0.0, "d_max": 1.0, "sets": sets_of(contexts)}
         slm.provenance["curves"] = [row for one in slm.members.values() for row in one.provenance["curves"]]
         return slm
+
+    def bfloat16(self):
+        """Let both embed in bfloat16."""
+        for member in self.members.values():
+            member.bfloat16()
 
     def forget(self):
         """Forget what was read."""
@@ -64,3 +69,16 @@ class Both(SLM):
     def read(cls, path, recipe, provenance):
         """Read what `write` wrote."""
         return cls({name: SLM.load(path / name) for name in MEMBERS}, recipe, provenance)
+
+
+class Alone:
+    """The embeddings that a model of recipe `cross` has of texts read alone: no text is read twice by one encoder."""
+
+    def __init__(self, cross):
+        self.cross, self.encoder = cross, cross.tokens.encoder
+
+    known = property(lambda self: self.cross.tokens.known)
+
+    def __call__(self, texts, progress=False):
+        """Return (n, d) float32 embeddings."""
+        return self.cross.tokens(texts, progress)[1]

@@ -1,9 +1,9 @@
 """Recipe ``cross``: context and response are read together. Does the response fit, and how good is it?
 
-The lower half of an encoder reads every text alone, once; its upper half, adapted by low-rank matrices, reads the tokens
-of context and response together, and two answers are given from what it makes of both: the probability that the response
-fits, and the grade that a judge would give, as a share of the best one. Beside what was read together they see what the
-encoder makes of the texts alone: products and differences of its embeddings.
+The lower half of an encoder reads every text alone, once; its upper half, adapted by low-rank matrices, reads the
+tokens of context and response together. From what it makes of both two answers are given: the probability that the
+response fits, and the grade that a judge would give, as a share of the best one. Beside what was read together they see
+what the encoder makes of the texts alone: products and differences of its embeddings.
 """
 
 import random
@@ -63,19 +63,20 @@ class Cross(Graded):
         n = len(viewed) // 3
         tokens, h = self.tokens(viewed)
         together = [self.head.joined(c, r) for c, r in zip(tokens[:n], tokens[2 * n :])]
-        x = pad_sequence(together, batch_first=True)
+        x = pad_sequence(together, batch_first=True).to(next(self.encoder.parameters()).dtype)
         place = torch.arange(x.shape[1], device=x.device)
-        first, both = (torch.tensor([len(one) for one in some], device=x.device)[:, None] for some in (tokens[:n], together))
-        unread = torch.zeros(x.shape[:2], device=x.device).masked_fill(place >= both, -1e4)[:, None, None]
+        sizes = ([len(one) for one in some] for some in (tokens[:n], together))
+        first, both = (torch.tensor(of, device=x.device)[:, None] for of in sizes)
+        unread = torch.zeros(x.shape[:2]).to(x).masked_fill(place >= both, -1e4)[:, None, None]
         for layer in _layers(self.encoder)[self.tokens.lower :]:
             x = layer(x, unread)
         c, r = place < first, (place >= first) & (place < both)
-        c, r = ((x * mask[..., None]).sum(1) / mask.sum(1, keepdim=True) for mask in (c, r))
+        c, r = ((x.float() * mask[..., None]).sum(1) / mask.sum(1, keepdim=True) for mask in (c, r))
         return self.head(c, r, h.view(3, n, -1))
 
     @torch.no_grad()
     def parts(self, pairs, progress=False):
-        """Return ``likeness`` (the encoder's own, [-1, 1]), ``fit`` (a probability) and ``quality`` (a share) of each pair."""
+        """Return ``likeness`` (the encoder's own, [-1, 1]), ``fit`` (a probability), ``quality`` (a share) of pairs."""
         self.head.eval()
         viewed, n, found = np.array(self._viewed(pairs), dtype=object).reshape(3, -1), len(pairs), []
         with tqdm(total=n, desc="pairs read", disable=not progress) as bar:
@@ -105,9 +106,9 @@ class Cross(Graded):
         """Return for each pass over the contexts what is learned from: one list of pairs per labelled context.
 
         A pair is (turns, response, 1 if it fits, else 0, None) or (turns, response, None, grade). Each context brings a
-        right response, the same one in another context of its set, an adversarial one and a copy of itself; with it come
-        couples of dialogues of one set, each with its own reply and the other's. So a response says nothing by itself,
-        unless it is adversarial or a copy.
+        right response, the same one in another context of its set, an adversarial one and a copy of itself. Couples of
+        dialogues of one set come with it, each with its own reply and the other's. So a response says nothing by
+        itself, unless it is adversarial or a copy.
         """
         draw, mixture = random.Random(seed), self.recipe.mixture
         table = graded_table(extra.graded)

@@ -276,8 +276,8 @@ def distinct(texts):
 def with_copies(contexts):
     """Return contexts with copies of themselves among the adversarial responses, for likeness knows no echo.
 
-    They are a turn, the same with words left out, and words of the context shuffled, drawn by the context's id: the same
-    for every seed.
+    They are a turn, the same with words left out, and words of the context shuffled, drawn by the context's id: every
+    seed has the same.
     """
     return [replace(one, adversarials=(*one.adversarials, *copies(one))) for one in contexts]
 

@@ -86,6 +86,11 @@ class SLM:
         self.head.requires_grad_("head" in parts)
         self.head.classifier.requires_grad_(not {"head", "classifier"}.isdisjoint(parts))
 
+    def bfloat16(self) -> None:
+        """Embed in bfloat16 from now on; the head beside the encoder stays exact."""
+        self.encoder.bfloat16()
+        self.forget()
+
     def forget(self) -> None:
         """Forget what was read."""
         self.reader.known.clear()

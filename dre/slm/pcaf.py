@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from dre.errors import DreError
-from dre.slm.data import TRAINING, default
+from dre.slm.data import TRAINING
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,9 @@ VARIANTS = {"align": TABLE7, "align-distil": TABLE7}
 VARIANTS |= dict.fromkeys(("plain", "distil"), replace(TABLE7, align=False))
 #: what the recorded scores of the parallel corpus are made of, ``pcaf-parallel.npz``
 PARALLEL = {name: asdict(Recipe(align=align)) for name, align in {"PCAF": True, "PCAF, not aligned": False}.items()}
-PARALLEL |= {"SLM graded, aligned": {"epochs": 2, "batch": 8, "rate": 5e-4}, "training": TRAINING, "of": default()}
+#: recipe ``graded``, seed 0, of profile ``public``
+OF = {"name": "default-1", "fingerprint": "b2496c736b495ad3027bbe56452ec974e18fcaf2424e803c9ca3265705fbf8f1"}
+PARALLEL |= {"SLM graded, aligned": {"epochs": 2, "batch": 8, "rate": 5e-4}, "training": TRAINING, "of": OF}
 
 
 def recorded(folder, variant, seed):

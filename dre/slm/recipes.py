@@ -50,7 +50,8 @@ class Recipe:
     """Every choice that changes a trained SLM, apart from data, encoder and seed."""
 
     name: str
-    sep: str  # "maps": two linear maps d -> d; "halves": of one linear layer, padded with zeros; "none", "cross", "both"
+    #: "maps": two linear maps d -> d; "halves": of one layer, padded with zeros; "none"; "cross" and "both" are ours
+    sep: str
     stages: tuple[Stage, ...]
     margin: float = 0.5  # m of Eq. 12 and 13, in cosine distance
     batch_contexts: int = 8  # per step; each brings all its responses

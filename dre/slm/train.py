@@ -19,10 +19,10 @@ from dre.classification import choose_threshold
 from dre.dialogues import Context, pairs
 from dre.errors import DreError
 from dre.slm import losses, recipes
-from dre.slm.data import Extra, describe
-from dre.slm.encoder import native_bf16
 from dre.slm.both import Both
 from dre.slm.cross import Cross
+from dre.slm.data import Extra, describe
+from dre.slm.encoder import native_bf16
 from dre.slm.graded import Graded, distinct
 from dre.slm.model import SLM
 
