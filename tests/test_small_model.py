@@ -44,7 +44,7 @@ def test_the_best_two_are_of_two_variants():
     results = {run: {"readings": {name: {"value": value} for name, value in of.items()}} for run, of in values.items()}
     assert small_model.best_two(results) == [("a", "a"), ("c", "c")]
     found = {"a": {0: {"t": np.array([1.0, 2])}, 1: {"t": np.array([5.0, 5])}}, "c": {0: {"t": np.array([0.5, 0])}}}
-    (seed, of), *more = small_model.both(found, results)["both"].items()
+    (seed, of), *more = small_model.both(found, results)["best two"].items()
     assert seed == 0 and of["t"].tolist() == [1.5, 2] and not more
 
 
