@@ -49,7 +49,7 @@ def main(argv=None):
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):  # a file or pipe on Windows has not every sign of a table
                 stream.reconfigure(encoding="utf-8", errors="replace")
-        args = _parser(words[0] if words else None).parse_args(words)
+        args = _parser(words[0] if words else None).parse_args(words or ["--help"])
         status = args.run(args) or 0
         sys.stdout.flush()  # here, where a reader that has gone is known
         return status

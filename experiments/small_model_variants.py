@@ -7,6 +7,7 @@
 ``mpnet``         its heads on all-mpnet-base-v2 as it is (110 M parameters)
 ``mpnet-adapted`` the same with its contrast, on some of the contexts, which is what a night allows
 ``cross``         recipe ``cross`` on the same: context and response read together by the upper half of MiniLM's layers
+``both``          the last two, their parts together
 
 A variant has several readings, of its parts alone or of the mean of parts standardised on the graded training pairs:
 "fit and quality" is without likeness.
@@ -102,6 +103,17 @@ def of_cross(given, name, seed, encoder, **_):
     return parts
 
 
+def of_both(given, seed, **about):
+    """Return pairs -> parts of ``graded`` and of ``cross``, of one seed."""
+    members = {name: VARIANTS[name].make(given, seed=seed, **about | {"name": name}) for name in ("graded", "cross")}
+
+    def parts(table):
+        cross = members["cross"](table).add_prefix("cross ")
+        return pd.concat([members["graded"](table), cross[["cross fit", "cross quality"]]], axis=1)
+
+    return parts
+
+
 @dataclass(frozen=True)
 class Variant:
     """What makes a variant, which parts each of its readings counts, with which seeds, on which encoder."""
@@ -148,6 +160,8 @@ THREE = ("likeness", "fit", "quality")
 FROZEN = replace(GRADED, stages=(), mixture=replace(GRADED.mixture, rank=0))
 ON_SOME = partial(of_graded, most=ADAPTED)
 CROSS = {"cross": ("score",), "cross and likeness": THREE, "cross, fit": ("fit",), "cross, quality": ("quality",)}
+BOTH = {"both": (*THREE, "cross fit", "cross quality"), "both, fit": ("fit", "cross fit")}
+BOTH["both, fit and quality"] = ("fit", "quality", "cross fit", "cross quality")
 PLAIN = ("default", "length", "cosine", "mpnet-cosine")  # what the others stand beside
 VARIANTS = {
     "default": Variant(default, {"default": ("score_slm",)}, (0,)),
@@ -155,6 +169,7 @@ VARIANTS = {
     "cosine": Variant(cosine, {"cosine": ("distance",)}, (0,)),
     "graded": Variant(of_graded, _readings("graded", *THREE)),
     "cross": Variant(of_cross, CROSS),
+    "both": Variant(of_both, BOTH, (0,)),
     "mpnet-cosine": Variant(cosine, {"mpnet-cosine": ("distance",)}, (0,), "mpnet"),
     "mpnet": Variant(partial(of_graded, recipe=FROZEN), _readings("mpnet", *THREE), encoder="mpnet"),
     "mpnet-adapted": Variant(ON_SOME, _readings("mpnet-adapted", *THREE), (0,), "mpnet"),

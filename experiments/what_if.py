@@ -1,7 +1,7 @@
 """How good must an SLM be? Numbers as good as one likes, fused with every recorded judge (notebook 11).
 
 Dealt out anew (`dre.what_if.as_good_as`) are the rows (s_d, s_p) that the judge was shown (an earlier SLM of the
-papers' kind) and those of the profile's last recipe (``graded``), first seed; at ten levels of agreement with people,
+papers' kind) and those of the profile's second recipe (``graded``), first seed; at ten levels of agreement with people,
 in ten draws of their errors, which are independent of the judge's, share a quarter with them, or what was measured of
 that judge with the last recipe: the partial correlation of normal scores given people's, a mean over sets and seeds.
 
@@ -48,7 +48,7 @@ def partial(slm, llm, human):
 def load(public):
     """Return the (set, judge) pairs as tables of complete rows, and the real SLMs' scores by recipe and set."""
     slms = {}
-    for recipe in public.recipes:
+    for recipe in public.recipes[:2]:
         own = recipe == public.recipes[0]  # trained for each set; the others on the first alone
         keys = {name: key if own else public.sets[0].key for name, key in SETS.items()}
         slms[recipe] = {n: [trained(public, k, recipe, seed) for seed in public.seeds] for n, k in keys.items()}
@@ -63,7 +63,7 @@ def load(public):
             .join(shown, on="pair_id")
             .rename(columns={"s_d": "shown_d", "s_p": "shown_p"})
         )
-        first = scored[public.recipes[-1]][name][0]
+        first = scored[public.recipes[1]][name][0]
         table = table.assign(own_d=first["s_d"], own_p=first["s_p"])
         for judge in said.columns.drop("pair_id"):
             one = table.assign(llm=said[judge], other=np.nan)
@@ -180,11 +180,11 @@ def main():
     shares = {recipe: measured_share(pairs, scored[recipe]) for recipe in public.recipes}
     predictions = [row for r in public.recipes for row in predicted(pairs, scored[r], r, shares[r][0])]
     write(predictions, "predicted.csv")
-    of_judge = {judge: max(share, 0.0) for judge, share in shares[public.recipes[-1]][1].items()}
+    of_judge = {judge: max(share, 0.0) for judge, share in shares[public.recipes[1]][1].items()}
     kinds = {"independent": dict.fromkeys(of_judge, 0.0), "a quarter shared": dict.fromkeys(of_judge, 0.25)}
     kinds["as measured"] = of_judge
     lines, even = [], []
-    for rows, recipe in (("shown", public.recipes[0]), ("own", public.recipes[-1])):
+    for rows, recipe in (("shown", public.recipes[0]), ("own", public.recipes[1])):
         for errors, share in kinds.items():
             gains = grid_of(pairs, rows, share)
             even += break_even(gains, recipe, errors)

@@ -15,16 +15,17 @@ def both(encoder, tmp_path_factory):
     return fit(TRAIN[:8], TRAIN[8:10], folder / "slm", "both", 0, encoder, False, extra())
 
 
-def test_the_score_is_the_mean_of_both_in_deviations_over_the_graded_pairs(both):
+def test_it_is_the_mean_of_both_in_deviations_over_the_graded_pairs(both):
     table, learned = pairs(load("mini", "test")[:3]), graded.graded_table(extra().graded)
-    z = 0
+    z = {"fit": 0, "quality": 0}
     for member in both.members.values():
-        over = member.score(learned)["score_slm"]
-        z += (member.score(table)["score_slm"] - over.mean()) / over.std()
+        over, of = member.parts(learned), member.parts(table)
+        for part in z:
+            z[part] += (of[part] - over[part].mean()) / over[part].std() / 2
     found = both.score(table)
-    assert found["score_slm"].to_numpy() == pytest.approx((1 + z * module.UNIT).to_numpy(), abs=1e-6)
+    assert found["s_p"].to_numpy() == pytest.approx((0.5 + module.UNIT * z["fit"]).to_numpy(), abs=1e-6)
+    assert found["s_d"].to_numpy() == pytest.approx((0.5 - module.UNIT * z["quality"]).to_numpy(), abs=1e-6)
     assert both.score(learned)["s_d"].mean() == pytest.approx(0.5, abs=1e-6)
-    assert both.score(learned)["s_p"].std() == pytest.approx(module.UNIT, rel=1e-4)
     assert both.provenance["threshold"] > 0
 
 

@@ -111,3 +111,9 @@ def test_what_cannot_be_fetched_is_one_clear_sentence_and_leaves_no_file(registr
     with pytest.raises(DreError, match=r"b.txt from http://127.0.0.1:9/.*DRE_DATA_HOME.*ConnectionError"):
         fetch.fetch("b.txt")
     assert not [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
+
+
+def test_alone_it_shows_its_commands(capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main([])
+    assert end.value.code == 0 and "compare" in capsys.readouterr().out

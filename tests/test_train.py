@@ -211,6 +211,7 @@ def test_the_command_trains_on_a_file_by_a_recipe_without_disentanglement(encode
         (["--recipe", "graded", "--extra", "mini"], "there are 0 dialogues and 0 graded pairs"),
         (["--epochs", "0"], "epochs are 0: expected 1 or more"),
         (["--recipe", "best"], "unknown recipe 'best'"),
+        (["--recipe", "both", "--extra", "mini", "--epochs", "1"], "have epochs of their own: leave --epochs out"),
     ],
 )
 def test_what_cannot_be_trained_is_refused_before_training(encoder, tmp_path, capsys, options, said):

@@ -209,11 +209,11 @@ def test_prose_has_the_direction_of_its_numbers(less, more):
 @needs_data
 def test_the_answer_of_the_exercise_of_notebook_04_is_right():
     sets, public = [*ratings.RATED][:3], profile("public")
-    scope = {"np": np, "fusion": fusion, "claude": others.CLAUDE, "graded": "graded"}
+    scope = {"np": np, "fusion": fusion, "claude": others.CLAUDE, "own": "both"}
     scope["items"] = {name: ratings.rated(name) for name in sets}
     scope["llms"] = {name: others.scores(name) for name in sets}
-    slm = trained(public, "dailydialog", "graded", public.seed)
-    scope["slms"] = {name: {"graded": [slm.score(table)]} for name, table in scope["items"].items()}
+    slm = trained(public, "dailydialog", "both", public.seed)
+    scope["slms"] = {name: {"both": [slm.score(table)]} for name, table in scope["items"].items()}
     cells = [source(cell) for book in notebooks(HERE) for cell in code_cells(book.content)]
     exec(next(cell for cell in cells if "def gain_at" in cell), scope)
     current, middle, weak = (partial(scope["gain_at"], judge=j) for j in (others.CLAUDE, others.HAIKU, "Vicuna-13B"))

@@ -99,7 +99,8 @@ def _show(summary, output, report, table, pairs):
     show(systems, "Mean scores", note, ["rank", "system", "n", "n_missing", "accepted", *compare.MEASURES])
     if summary["comparisons"]:
         compare.show(summary)
-    print(f"{summary['rows']:,} scores written to {output}, this summary to {output}.summary.json")
+    scores = "1 score" if summary["rows"] == 1 else f"{summary['rows']:,} scores"
+    print(f"{scores} written to {output}, this summary to {output}.summary.json")
     if report:
         replace(report, page.page(table, pairs, summary))
         print(f"a page to read: {report}")

@@ -1,7 +1,8 @@
-"""Recipe ``both``: the mean of an SLM of recipe `graded` and one of `cross`, which make different mistakes.
+"""Recipe ``both``: does a response fit, and how good is it, by the mean of recipes `graded` and `cross`.
 
-Each counts in standard deviations of its score over the graded training pairs. The first learns from copies of the
-context, too, as adversarial responses (`dre.slm.graded.with_copies`).
+The one reads context and response alone, the other reads them together, and they make different mistakes. Each answer
+counts in standard deviations over the graded training pairs; likeness, which is fooled by an echo, does not count. The
+first learns from copies of the context, too, as adversarial responses (`dre.slm.graded.with_copies`).
 """
 
 import shutil
@@ -16,12 +17,12 @@ from dre.slm import recipes
 from dre.slm.graded import graded_table, with_copies
 from dre.slm.model import SLM, sets_of
 
-UNIT = 1 / 6  # of s_d and of s_p, in a standard deviation: nearly all of a score lies in [0, 1]
+UNIT = 1 / 5  # of s_d and of s_p, in a standard deviation: nearly all of either lies in [0, 1]
 MEMBERS = {"graded": recipes.get("graded", epochs=1), "cross": recipes.CROSS}
 
 
 class Both(SLM):
-    """An SLM of two: its ``s_p`` is the score of `cross`, its ``s_d`` that of `graded`, turned round."""
+    """An SLM of two: its ``s_p`` says whether a response fits, its ``s_d`` how far it is from good."""
 
     def __init__(self, members, recipe, provenance=None):
         first = members["graded"]
@@ -34,9 +35,8 @@ class Both(SLM):
         """Return a model whose members are trained into a folder by ``fit(contexts, folder, recipe)``."""
         own = {"graded": with_copies(contexts), "cross": contexts}
         slm = cls({name: fit(own[name], folder / name, one) for name, one in MEMBERS.items()}, recipe, provenance)
-        table = graded_table(extra.graded)
-        scores = {name: member.score(table)["score_slm"] for name, member in slm.members.items()}
-        scales = {name: [float(of.mean()), float(of.std())] for name, of in scores.items()}
+        parts = slm.parts(graded_table(extra.graded))
+        scales = {name: [float(of.mean()), float(of.std())] for name, of in parts.items()}
         slm.provenance |= {"scales": scales, "d_min": 0.0, "d_max": 1.0, "sets": sets_of(contexts)}
         slm.provenance["curves"] = [row for one in slm.members.values() for row in one.provenance["curves"]]
         return slm
@@ -51,12 +51,17 @@ class Both(SLM):
         for member in self.members.values():
             member.forget()
 
+    def parts(self, pairs, progress=False):
+        """Return ``fit`` and ``quality`` of each pair by each member, as ``graded fit`` and so on."""
+        found = {name: member.parts(pairs, progress)[["fit", "quality"]] for name, member in self.members.items()}
+        return pd.concat([of.add_prefix(f"{name} ") for name, of in found.items()], axis=1)
+
     def distances(self, pairs, progress=False):
-        """Return ``pair_id, distance, s_p``, each 1/2 for an ordinary pair, farther by `UNIT` a standard deviation."""
-        z = {}
-        for name, (mean, sd) in self.provenance["scales"].items():
-            z[name] = UNIT * (self.members[name].score(pairs, progress)["score_slm"] - mean) / sd
-        found = {"pair_id": list(pairs["pair_id"]), "distance": 0.5 - z["graded"], "s_p": 0.5 + z["cross"]}
+        """Return ``pair_id, distance, s_p``, 1/2 for an ordinary pair, `UNIT` more or less a standard deviation."""
+        parts = self.parts(pairs, progress)
+        z = pd.DataFrame({name: (parts[name] - mean) / sd for name, (mean, sd) in self.provenance["scales"].items()})
+        fit, quality = (z.filter(like=name).mean(axis=1) for name in ("fit", "quality"))
+        found = {"pair_id": list(pairs["pair_id"]), "distance": 0.5 - UNIT * quality, "s_p": 0.5 + UNIT * fit}
         return pd.DataFrame(found)
 
     def write(self, path):

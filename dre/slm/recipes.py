@@ -104,6 +104,8 @@ def get(name, epochs=None, disentangled=True):
         raise DreError(f"unknown recipe {name!r}: expected one of {', '.join(RECIPES)}")
     if epochs is not None and epochs < 1:
         raise DreError(f"epochs are {epochs}: expected 1 or more")
+    if epochs is not None and not recipe.stages:
+        raise DreError(f"the members of recipe {recipe.name} have epochs of their own: leave --epochs out")
     if epochs is not None:
         recipe = replace(recipe, stages=tuple(replace(stage, epochs=epochs) for stage in recipe.stages))
     if disentangled:
