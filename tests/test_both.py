@@ -15,18 +15,16 @@ def both(encoder, tmp_path_factory):
     return fit(TRAIN[:8], TRAIN[8:10], folder / "slm", "both", 0, encoder, False, extra())
 
 
-def test_it_is_the_mean_of_both_in_deviations_over_the_graded_pairs(both):
-    table, learned = pairs(load("mini", "test")[:3]), graded.graded_table(extra().graded)
-    z = {"fit": 0, "quality": 0}
-    for member in both.members.values():
+def test_five_answers_count_alike_in_deviations_over_the_graded_pairs(both):
+    table, learned, z = pairs(load("mini", "test")[:3]), graded.graded_table(extra().graded), 0
+    for name, member in both.members.items():
         over, of = member.parts(learned), member.parts(table)
-        for part in z:
-            z[part] += (of[part] - over[part].mean()) / over[part].std() / 2
-    found = both.score(table)
-    assert found["s_p"].to_numpy() == pytest.approx((0.5 + module.UNIT * z["fit"]).to_numpy(), abs=1e-6)
-    assert found["s_d"].to_numpy() == pytest.approx((0.5 - module.UNIT * z["quality"]).to_numpy(), abs=1e-6)
-    assert both.score(learned)["s_d"].mean() == pytest.approx(0.5, abs=1e-6)
-    assert both.provenance["threshold"] > 0
+        for part in ("likeness", "fit", "quality") if name == "graded" else ("fit", "quality"):
+            z += (of[part] - over[part].mean()) / over[part].std()
+    assert both.score(table)["score_slm"].to_numpy() == pytest.approx((1 + module.UNIT * z).to_numpy(), abs=1e-6)
+    found = both.score(learned)
+    assert found[["s_d", "s_p"]].mean().tolist() == pytest.approx([0.5, 0.5], abs=1e-6)
+    assert found["s_d"].std() == pytest.approx(module.UNIT, rel=1e-4) and both.provenance["threshold"] > 0
 
 
 def test_members_are_those_that_would_be_trained_alone_one_of_them_with_copies(both, encoder, tmp_path):

@@ -1,8 +1,8 @@
-"""Recipe ``both``: does a response fit, and how good is it, by the mean of recipes `graded` and `cross`.
+"""Recipe ``both``: is a response like its dialogue, does it fit there, is it good, by recipes `graded` and `cross`.
 
-The one reads context and response alone, the other reads them together, and they make different mistakes. Each answer
-counts in standard deviations over the graded training pairs; likeness, which is fooled by an echo, does not count. The
-first learns from copies of the context, too, as adversarial responses (`dre.slm.graded.with_copies`).
+The one reads context and response alone, the other reads them together, and they make different mistakes. Five answers
+count alike, each in standard deviations over the graded training pairs: the likeness of the first, fit and quality of
+both. The first learns from copies of the context, too, as adversarial responses (`dre.slm.graded.with_copies`).
 """
 
 import shutil
@@ -17,12 +17,12 @@ from dre.slm import recipes
 from dre.slm.graded import graded_table, with_copies
 from dre.slm.model import SLM, sets_of
 
-UNIT = 1 / 5  # of s_d and of s_p, in a standard deviation: nearly all of either lies in [0, 1]
+UNIT = 1 / 12  # of a score, in a standard deviation of an answer: nearly all scores lie in [0, 2]
 MEMBERS = {"graded": recipes.get("graded", epochs=1), "cross": recipes.CROSS}
 
 
 class Both(SLM):
-    """An SLM of two: its ``s_p`` says whether a response fits, its ``s_d`` how far it is from good."""
+    """An SLM of two: its distance is 1 less the likeness, its ``s_p`` says whether a response fits and how good it is."""
 
     def __init__(self, members, recipe, provenance=None):
         first = members["graded"]
@@ -37,7 +37,9 @@ class Both(SLM):
         slm = cls({name: fit(own[name], folder / name, one) for name, one in MEMBERS.items()}, recipe, provenance)
         parts = slm.parts(graded_table(extra.graded))
         scales = {name: [float(of.mean()), float(of.std())] for name, of in parts.items()}
-        slm.provenance |= {"scales": scales, "d_min": 0.0, "d_max": 1.0, "sets": sets_of(contexts)}
+        mean, sd = scales.pop("likeness")  # the distance of an ordinary pair is in the middle of its range
+        near = {"d_min": 1 - mean - sd / UNIT / 2, "d_max": 1 - mean + sd / UNIT / 2}
+        slm.provenance |= near | {"scales": scales, "sets": sets_of(contexts)}
         slm.provenance["curves"] = [row for one in slm.members.values() for row in one.provenance["curves"]]
         return slm
 
@@ -52,17 +54,16 @@ class Both(SLM):
             member.forget()
 
     def parts(self, pairs, progress=False):
-        """Return ``fit`` and ``quality`` of each pair by each member, as ``graded fit`` and so on."""
-        found = {name: member.parts(pairs, progress)[["fit", "quality"]] for name, member in self.members.items()}
-        return pd.concat([of.add_prefix(f"{name} ") for name, of in found.items()], axis=1)
+        """Return ``likeness`` of each pair, and fit and quality by each member, as ``graded fit`` and so on."""
+        found = {name: member.parts(pairs, progress) for name, member in self.members.items()}
+        answers = [of[["fit", "quality"]].add_prefix(f"{name} ") for name, of in found.items()]
+        return pd.concat([found["graded"][["likeness"]], *answers], axis=1)
 
     def distances(self, pairs, progress=False):
-        """Return ``pair_id, distance, s_p``, 1/2 for an ordinary pair, `UNIT` more or less a standard deviation."""
+        """Return ``pair_id, distance, s_p``: 1 - likeness, and the sum of fit and quality, 1/2 for an ordinary pair."""
         parts = self.parts(pairs, progress)
-        z = pd.DataFrame({name: (parts[name] - mean) / sd for name, (mean, sd) in self.provenance["scales"].items()})
-        fit, quality = (z.filter(like=name).mean(axis=1) for name in ("fit", "quality"))
-        found = {"pair_id": list(pairs["pair_id"]), "distance": 0.5 - UNIT * quality, "s_p": 0.5 + UNIT * fit}
-        return pd.DataFrame(found)
+        s_p = 0.5 + UNIT * sum((parts[name] - mean) / sd for name, (mean, sd) in self.provenance["scales"].items())
+        return pd.DataFrame({"pair_id": list(pairs["pair_id"]), "distance": 1 - parts["likeness"], "s_p": s_p})
 
     def write(self, path):
         """Write both members into a folder."""
