@@ -13,7 +13,7 @@ from dre.dialogues import load, pairs
 from dre.errors import DreError
 from dre.profile import Model, profile, root
 from dre.slm import SLM, arrays, data, load_or_train, pcaf, recipes, seeds, trained, untrained
-from dre.slm.scores import Recorder, Scores
+from dre.slm.scores import Recorder, Scores, _split
 
 NAME = "mini-paper-seed0"
 ARRAYS = {"h": np.eye(3, dtype="float32"), "kind": np.array([*"cpa"])}
@@ -152,9 +152,10 @@ def test_committed_scores_are_of_the_recipes_as_they_are(file):
 @needs_data
 def test_committed_scores_are_of_the_data_as_they_are():
     public = profile("public")
-    for key, recipe in (("dailydialog", "graded"), ("personachat", "paper"), ("topicalchat", "paper")):
-        entry = next(entry for entry in public.sets if entry.key == key)
-        train, dev, _ = data.contexts(entry, public.rated, version=(version := public.models[recipe].data))
-        found = data.hashes(train, dev, data.extra(public, dev, version) if recipe == "graded" else None)
+    made = (("dailydialog", "graded"), ("personachat", "paper"), ("topicalchat", "paper"), ("all", "both"))
+    for key, recipe in made:
+        train, dev = _split(public, key, version := public.models[recipe].data)
+        extra = data.extra(public, dev, version) if recipe in ("graded", "both") else None
+        found = data.hashes(train, dev, extra)
         about = Scores(public.results / "scores" / f"{key}-{recipe}-seed0.csv.gz").provenance
         assert {part: about[part] for part in found} == found

@@ -22,7 +22,7 @@ MEMBERS = {"graded": recipes.get("graded", epochs=1), "cross": recipes.CROSS}
 
 
 class Both(SLM):
-    """An SLM of two: its distance is 1 less the likeness, its ``s_p`` says whether a response fits and how good it is."""
+    """An SLM of two: its distance is 1 less the likeness, its ``s_p`` says whether a response fits and is good."""
 
     def __init__(self, members, recipe, provenance=None):
         first = members["graded"]
