@@ -210,9 +210,9 @@ def _asked(profile, name, disentangled):
 
 def _split(profile, key, version):
     """The contexts to train on and those held out, of one or several sets; of version 3 those of all sets."""
-    keys = key.split("+")
-    entries = [entry for entry in profile.sets if version == 3 or entry.key in keys]
-    parts = [data.contexts(entry, profile.rated, version=version) for entry in entries]
+    entries = {entry.key: entry for entry in profile.sets}
+    keys = entries if version == 3 else key.split("+")
+    parts = [data.contexts(entries[one], profile.rated, version=version) for one in keys]
     return tuple([context for part in parts for context in part[i]] for i in (0, 1))
 
 
