@@ -95,7 +95,8 @@ def bench_score(sizes, turns, against=None):
             return slm.score(table)["score_slm"]
 
         def encode(texts=texts):
-            return [model.encode(texts, convert_to_tensor=True) for model in (slm.encoder, slm.base.encoder)]
+            adapted = slm.members["graded"].encoder
+            return [model.encode(texts, convert_to_tensor=True) for model in (slm.encoder, adapted)]
 
         slm.score(table.iloc[-8:])  # what is loaded lazily
         ways = {"one call": one_call, "Sentence-Transformers, distinct texts, both encoders": encode}

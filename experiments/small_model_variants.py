@@ -1,7 +1,7 @@
 """The variants among which experiments/small_model.py chooses: how each is made, and what its readings count.
 
-``default``       the model that comes with the package today; beside it the encoders before any training (``cosine``,
-                  ``mpnet-cosine``) and the number of words (``length``)
+``default``       ``default-1``, which came with the package when the rule was made; beside it the encoders before any
+                  training (``cosine``, ``mpnet-cosine``) and the number of words (``length``)
 ``graded``        recipe ``graded`` on more labelled contexts (both requests), with copies of the context among the
                   adversarial responses of contrast and fit: a turn, a turn with words left out, shuffled words
 ``mpnet``         its heads on all-mpnet-base-v2 as it is (110 M parameters)
@@ -25,8 +25,8 @@ import pandas as pd
 import torch
 
 from dre import metrics
-from dre.slm import SLM, fit, graded, recipes
-from dre.slm.data import DEFAULT
+from dre.profile import profile
+from dre.slm import SLM, fit, graded, load_or_train, recipes
 from dre.slm.encoder import Reader
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -61,8 +61,8 @@ class Kept(Reader):
 
 
 def default(given, **_):
-    """Return pairs -> score of the model that comes with the package."""
-    slm = SLM.load(DEFAULT)
+    """Return pairs -> score of ``default-1``, the first training of recipe ``graded`` in profile ``public``."""
+    slm = load_or_train(profile("public"), "dailydialog", "graded", 0)
     return lambda table: slm.score(table)[["score_slm"]]
 
 

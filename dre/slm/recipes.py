@@ -11,7 +11,7 @@
                   low-rank matrices, fit by a head on it, quality by one that learned grades (`dre.slm.graded`).
 ``cross``         ours: context and response are read together by the upper half of the encoder's layers, which learn
                   from the same whether the response fits, and its grade (`dre.slm.cross`).
-``both``          ours: the mean of the two before (`dre.slm.both`), which comes with the package.
+``both``          ours: what these two say, counted alike (`dre.slm.both`); the SLM that comes with the package.
 """
 
 from dataclasses import asdict, dataclass, replace
