@@ -1,7 +1,7 @@
 """Make the SLM that comes with the package of a model that is trained, with a card of what it learned and reaches.
 
 Run ``python experiments/ship_default.py VERSION READING FOLDER``, after ``experiments/small_model.py --look``: READING
-is the one that the rule took and that ``score_slm`` gives, such as both, FOLDER its model, such as
+is the one that is shipped and that ``score_slm`` gives, such as both, FOLDER its model, such as
 build/public/models/all-both-seed0-.... It writes dre/slm/default: what was learned, what from, and the card.
 """
 
@@ -31,6 +31,8 @@ encoder, and what reads off it; `slm.json` says what they were learned from, wit
   out.
 - **Chosen**: not by the rule alone. The rule, which sees no human rating (experiments/small_model.py), takes the same
   model without likeness; the look at people showed that one below its predecessor, so likeness was kept.
+- **Worse than the one before** at random replies, replies of another turn, padded ones, and within systems (notebook
+  12): read means over many replies.
 - **Not for**: other languages than English, single responses as the ground for a decision, facts. It saw chat between
   two people; grades come from a language model and carry its taste.
 

@@ -28,8 +28,7 @@ readings that the others have. (``best two`` missed the 75 % by one and a half p
 What came of it: the rule takes "both, fit and quality" (choice.csv). In the look at people it is below the model that
 it would replace (look.csv: 0.29 and 0.31, mean of seven sets), since neither a measure nor the 75 % ask for likeness,
 which people like. What ships is ``both``, with likeness: 0.2 points behind by the rule, but 73 % at replies that
-contradict, and so not among those that it may take. That decision has seen the ratings; it is a choice among three or
-four.
+contradict, and so not among those that it may take. That decision has seen the ratings, of eleven readings.
 
 Run ``python experiments/small_model.py [--only TEXT ...] [--mpnet FOLDER]``: it trains what has no result yet and
 writes results/choices/small_model/<variant>-seed<k>.json, its measures, and .npz, its scores of what they are measured

@@ -7,7 +7,7 @@
 ``mpnet``         its heads on all-mpnet-base-v2 as it is (110 M parameters)
 ``mpnet-adapted`` the same with its contrast, on some of the contexts, which is what a night allows
 ``cross``         recipe ``cross`` on the same: context and response read together by the upper half of MiniLM's layers
-``both``          the last two, their parts together
+``both``          ``graded`` and ``cross``, their parts together
 
 A variant has several readings, of its parts alone or of the mean of parts standardised on the graded training pairs:
 "fit and quality" is without likeness.

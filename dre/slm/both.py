@@ -14,6 +14,7 @@ from torch import nn
 
 from dre.dialogues import Context
 from dre.slm import recipes
+from dre.slm.cross import BLOCK
 from dre.slm.graded import graded_table, with_copies
 from dre.slm.model import SLM, sets_of
 
@@ -55,6 +56,11 @@ class Both(SLM):
 
     def parts(self, pairs, progress=False):
         """Return ``likeness`` of each pair, and fit and quality by each member, as ``graded fit`` and so on."""
+        blocks = [pairs.iloc[start : start + BLOCK] for start in range(0, max(len(pairs), 1), BLOCK)]
+        return pd.concat([self._block(block, progress) for block in blocks], ignore_index=True)
+
+    def _block(self, pairs, progress):
+        """The parts of pairs whose texts are held at once."""
         found = {name: member.parts(pairs, progress) for name, member in self.members.items()}
         answers = [of[["fit", "quality"]].add_prefix(f"{name} ") for name, of in found.items()]
         return pd.concat([found["graded"][["likeness"]], *answers], axis=1)

@@ -33,7 +33,7 @@ def train(args):
         what = "learns from dialogues and grades as well: say --extra public" if recipe.mixture else "takes no --extra"
         raise DreError(f"recipe {recipe.name} {what}")
     contexts, dev = (algorithm.named(name) if name else [] for name in (args.train, args.dev))
-    extra = data.extra(profile(args.extra), dev) if args.extra else None
+    extra = data.extra(profile(args.extra), dev, version=3) if args.extra else None
     slm = fit(contexts, dev, args.out, recipe, args.seed, args.encoder, extra=extra)
     n, name, low, high = (slm.provenance[name] for name in ("contexts", "fingerprint", "d_min", "d_max"))
     print(f"{args.out}: {n['train']:,} contexts, fingerprint {name[:12]}, d in [{low:.4f}, {high:.4f}]")

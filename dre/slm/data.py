@@ -24,7 +24,7 @@ DECISIVE = ("train_hash", "dev_hash", "recipe", "seed", "encoder", "extra", "tra
 
 @dataclass(frozen=True, eq=False)
 class Extra:
-    """What recipe ``graded`` learns from besides labelled contexts."""
+    """What our own recipes learn from besides labelled contexts."""
 
     dialogues: list = ()  # contexts with positives alone, those of all others being their negatives
     graded: list = ()  # (context id, turns, response, score 0-5 of a judge)

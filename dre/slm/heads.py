@@ -1,4 +1,4 @@
-"""What recipe ``graded`` learns: matrices that adapt the encoder, and a head for likeness, fit and quality."""
+"""What our own recipes learn: matrices that adapt the encoder, and a head for likeness, fit and quality."""
 
 import torch
 import torch.nn.functional as F

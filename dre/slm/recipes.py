@@ -62,7 +62,7 @@ class Recipe:
     max_seq_length: int = 128  # tokens kept of a text, of a context its last ones
     contrast: str = "whole"  # Eq. 12 on whole embeddings of responses, as printed, or on their "robust" parts
     keep: str = "last"  # epoch of each stage: the last, or the "best" by triplet accuracy on held-out contexts
-    mixture: Mixture | None = None  # of recipe ``graded``: what is learned from besides labelled contexts, and how
+    mixture: Mixture | None = None  # of our own recipes: what is learned from besides labelled contexts, and how
 
     @property
     def kind(self):

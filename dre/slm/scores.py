@@ -88,7 +88,7 @@ def trained(profile, key, name, seed, disentangled=True):
 
     For profile ``public`` these are the recorded `Scores`, DreError if they are another model's. ``RETRAIN``, one of
     ``profile.models`` or the name of a recording such as ``dailydialog-paper-seed0`` (several with commas; 1: all of
-    them), trains what it names and records it. For other profiles it is the model itself; of recipe ``graded``, where
+    them), trains what it names and records it. For other profiles it is the model itself; of a recipe of our own, where
     a profile has nothing extra to learn from, the one that comes with the package.
     """
     if _default(profile, name):

@@ -38,7 +38,7 @@ def fit(train: Sequence[Context], dev: Sequence[Context], out: str | Path,
     """Train an SLM, or load it when folder ``out`` already holds the result of exactly this call.
 
     ``dev``, which may be empty, is measured (curves), and the threshold is chosen on it.
-    ``encoder``: see `dre.slm.encoder.load_encoder`; ``extra``: what recipe ``graded`` learns from
+    ``encoder``: see `dre.slm.encoder.load_encoder`; ``extra``: what our own recipes learn from
     as well. From ``<out>.work`` an interrupted training goes on after its last complete epoch.
     DreError if ``out`` holds another model, or data are missing.
     """
@@ -60,6 +60,7 @@ def fit(train: Sequence[Context], dev: Sequence[Context], out: str | Path,
         def member(contexts, folder, one):
             return fit(contexts, dev, folder, one, seed, encoder, progress, extra)
 
+        Cross.untrained(encoder, recipes.CROSS)  # which refuses an encoder that it cannot read with
         slm = Both.train(member, train, work, recipe, provenance, extra)
     else:
         slm = _one(train, dev, work, recipe, seed, encoder, progress, extra, provenance)
