@@ -17,8 +17,8 @@ from dre.dialogues import Context, data_hash, without_overlap
 DEFAULT = Path(__file__).with_name("default")  # the SLM that comes with the package
 #: of the code that trains: raised by hand where the same data and recipe would end with other weights, which
 #: tests/test_train.py finds; scores that were recorded before are then refused
-#: (Since attention is computed plainly on a CPU, dropout draws other numbers there: the recordings of before are kept, as
-#: other draws of the same training.)
+#: (Since attention is computed plainly on a CPU, dropout draws other numbers there: recordings of before are kept, as
+#: other draws of one training.)
 TRAINING = 1
 #: what decides a training's weights, apart from the machine: recorded scores are held to it
 DECISIVE = ("train_hash", "dev_hash", "recipe", "seed", "encoder", "extra", "training")
