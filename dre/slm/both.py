@@ -5,7 +5,6 @@ count alike, each in standard deviations over the graded training pairs: the lik
 both. The first learns from copies of the context, too, as adversarial responses (`dre.slm.graded.with_copies`).
 """
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -74,7 +73,6 @@ class Both(SLM):
     def write(self, path):
         """Write both members into a folder."""
         for name, member in self.members.items():
-            shutil.rmtree(path / name, ignore_errors=True)
             member.save(path / name)
 
     @classmethod

@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 
 from dre.errors import DreError
 from dre.slm.encoder import Reader, batches, doubles
-from dre.slm.graded import Graded, endless, graded_table, shown
+from dre.slm.graded import Graded, endless, graded_table, imitations, shown
 from dre.slm.heads import adapt, cosines, grade_loss
 from dre.slm.model import sets_of
 
@@ -206,10 +206,8 @@ class Tokens(Reader):
 
 def copied(turns, draw):
     """Return a reply that is taken from a context: its last turn, another one, one with gaps, or shuffled words."""
-    words, last = " ".join(turns).split(), turns[-1]
-    near = " ".join(word for word in last.split() if draw.random() > 0.2) or last
-    shuffled = " ".join(draw.sample(words, min(len(words), draw.randint(4, 14))))
-    return draw.choice((last, draw.choice(turns), near, shuffled))
+    near, shuffled = imitations(turns[-1], turns, draw)
+    return draw.choice((turns[-1], draw.choice(turns), near, shuffled))
 
 
 def by_set(contexts):

@@ -261,7 +261,7 @@ def passes(contexts, dialogues, text, mixture, number, seed):
 
 
 def pair_batch(rows):
-    """Return the distinct texts of rows of recipe ``graded``, as above, and (m, 4): kind, three places among them."""
+    """Return the distinct texts of rows of `passes`, shortest first, and (m, 4): kind, three places among them."""
     some = [pair for row in rows for pair in row]
     texts, place = distinct(text for pair in some for text in pair[1:])
     return texts, torch.tensor([(kind, *(place[text] for text in views)) for kind, *views in some])
@@ -285,10 +285,16 @@ def with_copies(contexts):
 def copies(context):
     """Return replies that are taken from a context: a turn, a turn with words left out, its words shuffled."""
     draw = random.Random(context.context_id)
-    turn, words = draw.choice(context.turns), " ".join(context.turns).split()
+    turn = draw.choice(context.turns)
+    found = dict.fromkeys((turn, *imitations(turn, context.turns, draw)))
+    return tuple(text for text in found if text not in context.positives)
+
+
+def imitations(turn, turns, draw):
+    """Return a turn with words left out, and words of all turns shuffled."""
+    words = " ".join(turns).split()
     near = " ".join(word for word in turn.split() if draw.random() > 0.2) or turn
-    shuffled = " ".join(draw.sample(words, min(len(words), draw.randint(4, 14))))
-    return tuple(text for text in dict.fromkeys((turn, near, shuffled)) if text not in context.positives)
+    return near, " ".join(draw.sample(words, min(len(words), draw.randint(4, 14))))
 
 
 def shown(dialogue, mixture, draw):
