@@ -37,6 +37,12 @@ def test_the_rule_by_hand(found, taken):
     assert small_model.choose(found, seeds(76, least=20)[0]) == taken
 
 
+def test_of_a_larger_model_no_kind_lies_under_what_ships_has_of_it_and_under_the_floor():
+    least = {"echo_last": 72.0, "shuffle": 75.0}
+    for of, taken in ((71.9, "default"), (72.0, "large")):
+        assert small_model.choose({"large": (seeds(90, least=of), 9)}, seeds(80)[0], least) == taken
+
+
 def test_the_best_two_are_of_two_variants():
     values = {("a", 0): {"a": 80, "a, fit": 81}, ("a", 1): {"a": 80, "a, fit": 77}, ("b", 0): {"b": 70}}
     values["a", 0]["a, quality"] = values["a", 1]["a, quality"] = 60
