@@ -132,8 +132,8 @@ def within(table, found, kind):
 def choose(found, default, least=LEAST):
     """Return the name of the variant that the rule takes.
 
-    ``found``: name -> (measures of each seed, seconds for 1,000 pairs); ``default``: the measures of today's; ``least``:
-    what is asked of a kind, a number or kind -> number.
+    ``found``: name -> (measures of each seed, seconds for 1,000 pairs); ``default``: the measures of today's;
+    ``least``: what is asked of a kind, a number or kind -> number.
     """
     means = {name: np.mean([one["value"] for one in seeds]) for name, (seeds, _) in found.items()}
     kinds_of = pd.DataFrame({name: of_kinds(seeds) for name, (seeds, _) in found.items()}).T

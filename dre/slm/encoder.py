@@ -34,7 +34,7 @@ def load_encoder(name="minilm", max_seq_length=128):
         found = SentenceTransformer(source)
     except Exception as error:  # of the Hub's client, its HTTP library, the file system: all mean it is not here
         reason, wanted = str(error).strip().partition("\n")[0], ", ".join(HUB_NAMES)
-        wanted += ", a folder with a Sentence-Transformers model, or a Hub id with network access"
+        wanted += ", a folder with a Sentence-Transformers model, or a Hub id, which is fetched once, over the network"
         raise DreError(f"encoder {name!r} cannot be read ({reason}): expected {wanted}") from error
     modules = [module for module in found if isinstance(module, (Transformer, Pooling))]
     model = SentenceTransformer(modules=modules)

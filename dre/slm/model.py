@@ -193,6 +193,8 @@ class SLM:
             if recipe.mixture:  # named, since their modules stand on this one
                 cls = pkgutil.resolve_name(f"dre.slm.{recipe.kind}:{recipe.kind.title()}")
             return cls.read(Path(path), recipe, about["provenance"])
+        except DreError:  # of the encoder, which a model may name
+            raise
         except Exception as error:  # of the Hub's client, the file system, JSON, safetensors or torch
             reason = str(error).strip().partition("\n")[0]
             raise DreError(f"{path} is no SLM, here or on the Hub, or a damaged one ({reason})") from error
