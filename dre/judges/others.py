@@ -61,6 +61,14 @@ def scores(name):
     return table
 
 
+def shown(prompt, rated):
+    """Return the ``s_d`` and ``s_p``, two Series, that `CLAUDE` was shown with a prompt for the pairs of a rated set."""
+    file = {"dre": "dre_inputs", "dre_graded": "dre_inputs_graded"}.get(prompt, "dre_as_printed")
+    numbers = pd.read_csv(recording.folder(CLAUDE) / f"{file}.csv", index_col="pair_id")
+    numbers = numbers.loc[rated["pair_id"]].set_index(rated.index)
+    return numbers["s_d"], numbers["s_p"]
+
+
 @functools.cache
 def gpt35():
     """Return GPT-3.5-turbo-0613's released replies on TopicalChat-USR (Chiang and Lee, 2023), read by our parser.
