@@ -2,7 +2,7 @@
 
 Run ``python experiments/live_judge_table.py`` with the public data, after ``live_judge.py --write``. It writes
 results/live_judge.csv, one row for each ``effect``, ``reading`` (by reply, or by log-probabilities) and ``set``, with
-``value``, ``low`` and ``high`` (95 %, over contexts) and ``n``. Correlations are Spearman's, with people where nothing
+``value`` and its 95 % interval over contexts. Correlations are Spearman's, with people where nothing
 else is said; ``mean`` is that of the sets. Conditions that were not recorded have no row.
 
 ``pull``: of ``told / 5 - plain / 5`` on ``plain / 5`` and half the sum of the shown numbers, the slope of the last: how
@@ -93,7 +93,6 @@ def main():
             ends = stats.interval(r, "value") if np.ndim(r) else {"value": r}
             rows.append({"effect": effect, "reading": reading, "set": name} | ends)
     table = pd.DataFrame(rows).drop(columns="value_sd", errors="ignore")
-    table = table.rename(columns={"value_low": "low", "value_high": "high"})
     text = table.to_csv(index=False, float_format="%.4f", lineterminator="\n")
     replace(PROJECT / "results" / "live_judge.csv", text)
     print(table.round(3).to_string())

@@ -2,11 +2,9 @@
 
 import pandas as pd
 import pytest
-import tiny
 from test_train import TRAIN, extra
 
 from dre.dialogues import load, pairs
-from dre.errors import DreError
 from dre.slm import SLM, fit, graded, recipes
 from dre.slm import both as module
 
@@ -33,7 +31,7 @@ def test_members_are_those_that_would_be_trained_alone_one_of_them_with_copies(b
     assert [one.recipe.name for one in both.members.values()] == ["graded", "cross"]
     alone = fit(TRAIN[:8], TRAIN[8:10], tmp_path / "cross", recipes.CROSS, 0, encoder, False, extra())
     assert alone.provenance["fingerprint"] == both.members["cross"].provenance["fingerprint"]
-    other = fit(graded.with_copies(TRAIN[:8]), TRAIN[8:10], tmp_path / "b", module.GRADED, 0, encoder, False, extra())
+    other = fit(graded.with_copies(TRAIN[:8]), TRAIN[8:10], tmp_path / "b", module.MEMBERS["graded"], 0, encoder, False, extra())
     assert other.provenance["fingerprint"] == both.members["graded"].provenance["fingerprint"]
 
 
@@ -51,18 +49,3 @@ def test_it_reads_in_bfloat16_about_alike(both, tmp_path):
     other.bfloat16()
     off = (other.score(table)["score_slm"] - both.score(table)["score_slm"]).abs()
     assert off.max() > 0 and off.mean() < 0.1
-
-
-def test_the_large_one_reads_alone_with_another_encoder_that_stays_as_it_is(encoder, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "TOGETHER", encoder)
-    larger, slm = tiny.mpnet(tmp_path), tmp_path / "slm"
-    made = fit(TRAIN[:8], TRAIN[8:10], slm, "large", 0, larger, False, extra())
-    widths = [one.encoder.get_embedding_dimension() for one in made.members.values()]
-    table, (first, _) = pairs(load("mini", "test")[:3]), made.members.values()
-    assert widths == [48, 32] and not first._adapters() and first.reader is first.base
-    pd.testing.assert_frame_equal(SLM.load(slm).score(table), made.score(table), atol=1e-6)
-    (tmp_path / "encoder").rename(tmp_path / "gone")
-    with pytest.raises(
-        DreError, match="encoder .* cannot be read .*: expected minilm, .* fetched once, over the network"
-    ):
-        SLM.load(slm)

@@ -9,7 +9,7 @@ from unittest import mock
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-from transformers import AutoTokenizer, BertConfig, BertModel, MPNetConfig, MPNetModel
+from transformers import AutoTokenizer, BertConfig, BertModel
 
 WORDS = ["the", "a", "i", "you", "we", "it", "is", "was", "do", "did", "can", "my", "your", "tea", "train", "no", "yes"]
 LETTERS = string.ascii_lowercase + string.digits + string.punctuation + "\u1100\u1161\u11a8\u110b\u1173\u11ab"
@@ -49,12 +49,7 @@ def no_doubles():
         yield
 
 
-def mpnet(folder):
-    """The same, another architecture."""
-    return encoder(folder, 48, (MPNetConfig, MPNetModel), spare=9)  # its tokeniser has special tokens of its own
-
-
-def encoder(folder, dimension=32, kind=(BertConfig, BertModel), spare=0):
+def encoder(folder, dimension=32):
     """Write the encoder to ``folder`` and return the folder as a string."""
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, *LETTERS, *(f"##{letter}" for letter in LETTERS)]
     vocabulary = list(dict.fromkeys(words))
@@ -62,8 +57,8 @@ def encoder(folder, dimension=32, kind=(BertConfig, BertModel), spare=0):
     torch.manual_seed(0)
     sizes = {"hidden_size": dimension, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
     # The wide range spreads the embeddings enough to learn from in a few steps.
-    sizes |= {"vocab_size": len(vocabulary) + spare, "max_position_embeddings": 130 + spare, "pad_token_id": 0}
-    kind[1](kind[0](initializer_range=0.2, **sizes)).save_pretrained(raw)
+    config = BertConfig(vocab_size=len(vocabulary), max_position_embeddings=130, initializer_range=0.2, **sizes)
+    BertModel(config).save_pretrained(raw)
     (raw / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
     AutoTokenizer.from_pretrained(raw, model_max_length=128).save_pretrained(raw)
     SentenceTransformer(modules=[Transformer(str(raw)), Pooling(dimension)]).save_pretrained(str(path))

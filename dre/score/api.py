@@ -19,7 +19,7 @@ from dre.calibrated import Calibrated
 from dre.errors import DreError
 from dre.judges import prompts
 from dre.report import signature
-from dre.slm.data import DEFAULT, LARGE
+from dre.slm.data import DEFAULT
 
 #: method -> what it needs, and what its scores are; as the papers call them, but for the judge alone (their Non-DRE)
 METHODS = {
@@ -233,11 +233,8 @@ def check(method: str | None = None, judge: object = None, prompt: object = None
 
 
 def find(name: str | Path | None) -> str | Path:
-    """Return the folder of an SLM, by default that of the one that comes with the package, or its id on the Hub.
-
-    ``large`` is the one that comes with the package and names a larger encoder, which is fetched.
-    """
-    name = str(LARGE if name == "large" else name or DEFAULT)
+    """Return the folder of an SLM, by default that of the one that comes with the package, or its id on the Hub."""
+    name = str(name or DEFAULT)
     if Path(name).is_dir():
         return Path(name).resolve()
     if name.count("/") == 1 and not name.startswith((".", "/", "~")):

@@ -23,7 +23,7 @@ def add(subparsers):
     option("-o", "--output", required=True, metavar="FILE", help="write the scores there: .csv, .jsonl or .parquet")
     option("--report", metavar="FILE", help="write a page to read as well: .html")
     option("--force", action="store_true", help="write over an output of another run")
-    option("--slm", metavar="NAME", help="instead of the one that comes with dre: large, a folder, or a Hub id")
+    option("--slm", metavar="NAME", help="another than the one that comes with dre: a folder, or a Hub id")
     text = "slm (default), judge (default with --judge), slide, ex_dre, in_dre, dre or calibrated"
     option("--method", help=text)
     option("--prompt", metavar="NAME|FILE", help="ask the judge with another prompt than the method's own")

@@ -1,13 +1,11 @@
-"""Recipes ``both``, ``large``: is a response like its dialogue, does it fit, is it good, by `graded` and `cross`.
+"""Recipe ``both``: is a response like its dialogue, does it fit there, is it good, by recipes `graded` and `cross`.
 
 The one reads context and response alone, the other reads them together, and they make different mistakes. Five answers
 count alike, each in standard deviations over the graded training pairs: the likeness of the first, fit and quality of
-both. The first learns from copies of the context, too, as adversarial responses (`dre.slm.graded.with_copies`). In
-recipe ``large`` it has an encoder of its own, which stays as it is.
+both. The first learns from copies of the context, too, as adversarial responses (`dre.slm.graded.with_copies`).
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -20,10 +18,7 @@ from dre.slm.graded import graded_table, with_copies
 from dre.slm.model import SLM, sets_of
 
 UNIT = 1 / 12  # of a score, in a standard deviation of an answer: nearly all scores lie in [0, 2]
-GRADED = recipes.get("graded", epochs=1)  # so many contexts make more steps in one epoch than 870 did in two
-FROZEN = replace(GRADED, stages=(), mixture=replace(GRADED.mixture, rank=0))
-MEMBERS = {of: {"graded": first, "cross": recipes.CROSS} for of, first in (("both", GRADED), ("large", FROZEN))}
-TOGETHER = "minilm"  # the encoder of the second member of ``large``
+MEMBERS = {"graded": recipes.get("graded", epochs=1), "cross": recipes.CROSS}
 
 
 class Both(SLM):
@@ -33,15 +28,13 @@ class Both(SLM):
         first = members["graded"]
         super().__init__(first.base.encoder, nn.Module(), recipe, provenance)
         self.members = members
-        if recipe.name == "both":  # one encoder, with which no text is read twice
-            first.base = self.reader = Alone(members["cross"])
+        first.base = self.reader = Alone(members["cross"])
 
     @classmethod
     def train(cls, fit, contexts: Sequence[Context], folder: Path, recipe, provenance, extra) -> "Both":
         """Return a model whose members are trained into a folder by ``fit(contexts, folder, recipe)``."""
         own = {"graded": with_copies(contexts), "cross": contexts}
-        members = {name: fit(own[name], folder / name, one) for name, one in MEMBERS[recipe.name].items()}
-        slm = cls(members, recipe, provenance)
+        slm = cls({name: fit(own[name], folder / name, one) for name, one in MEMBERS.items()}, recipe, provenance)
         parts = slm.parts(graded_table(extra.graded))
         scales = {name: [float(of.mean()), float(of.std())] for name, of in parts.items()}
         mean, sd = scales.pop("likeness")  # the distance of an ordinary pair is in the middle of its range
@@ -85,7 +78,7 @@ class Both(SLM):
     @classmethod
     def read(cls, path, recipe, provenance):
         """Read what `write` wrote."""
-        return cls({name: SLM.load(path / name) for name in MEMBERS[recipe.name]}, recipe, provenance)
+        return cls({name: SLM.load(path / name) for name in MEMBERS}, recipe, provenance)
 
 
 class Alone:

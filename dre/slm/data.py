@@ -15,7 +15,6 @@ from dre import dialogues, ratings
 from dre.dialogues import Context, data_hash, without_overlap
 
 DEFAULT = Path(__file__).with_name("default")  # the SLM that comes with the package
-LARGE = DEFAULT.with_name("large")  # another one, whose encoder is fetched
 #: of the code that trains: raised by hand where the same data and recipe would end with other weights, which
 #: tests/test_train.py finds; scores that were recorded before are then refused
 #: (Since attention is computed plainly on a CPU, dropout draws other numbers there: recordings of before are kept, as

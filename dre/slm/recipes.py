@@ -12,7 +12,6 @@
 ``cross``         ours: context and response are read together by the upper half of the encoder's layers, which learn
                   from the same whether the response fits, and its grade (`dre.slm.cross`).
 ``both``          ours: what these two say, counted alike (`dre.slm.both`); the SLM that comes with the package.
-``large``         ours: the same, but the first reads with another, larger encoder, which stays as it is.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -92,8 +91,7 @@ GRADED = Recipe("graded", "none", CONTRAST, batch_contexts=4, mixture=Mixture(),
 PAIRS = (Stage("pairs", ("L_fit", "L_grade"), 2),)
 CROSS = Recipe("cross", "cross", PAIRS, learning_rate=5e-4, mixture=Mixture(dialogues=2, rank=24))
 BOTH = Recipe("both", "both", (), mixture=Mixture())
-LARGE = replace(BOTH, name="large")
-RECIPES = {recipe.name: recipe for recipe in (PAPER, ROBUST, RELEASED, GRADED, CROSS, BOTH, LARGE)}
+RECIPES = {recipe.name: recipe for recipe in (PAPER, ROBUST, RELEASED, GRADED, CROSS, BOTH)}
 
 
 def get(name, epochs=None, disentangled=True):

@@ -18,7 +18,8 @@ from transformers import get_linear_schedule_with_warmup
 from dre.classification import choose_threshold
 from dre.dialogues import Context, pairs
 from dre.errors import DreError
-from dre.slm import both, losses, recipes
+from dre.slm import losses, recipes
+from dre.slm.both import Both
 from dre.slm.cross import Cross
 from dre.slm.data import Extra, describe
 from dre.slm.encoder import native_bf16
@@ -57,11 +58,10 @@ def fit(train: Sequence[Context], dev: Sequence[Context], out: str | Path,
     if recipe.kind == "both":
 
         def member(contexts, folder, one):
-            return fit(contexts, dev, folder, one, seed, second if one.kind == "cross" else encoder, progress, extra)
+            return fit(contexts, dev, folder, one, seed, encoder, progress, extra)
 
-        second = both.TOGETHER if recipe.name == "large" else encoder
-        Cross.untrained(second, recipes.CROSS)  # which refuses an encoder that it cannot read with
-        slm = both.Both.train(member, train, work, recipe, provenance, extra)
+        Cross.untrained(encoder, recipes.CROSS)  # which refuses an encoder that it cannot read with
+        slm = Both.train(member, train, work, recipe, provenance, extra)
     else:
         slm = _one(train, dev, work, recipe, seed, encoder, progress, extra, provenance)
     if dev:
