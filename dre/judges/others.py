@@ -62,7 +62,7 @@ def scores(name):
 
 
 def shown(prompt, rated):
-    """Return the ``s_d`` and ``s_p``, two Series, that `CLAUDE` was shown with a prompt for the pairs of a rated set."""
+    """Return the ``s_d`` and ``s_p``, two Series, that `CLAUDE` was shown with a prompt for a rated set."""
     file = {"dre": "dre_inputs", "dre_graded": "dre_inputs_graded"}.get(prompt, "dre_as_printed")
     numbers = pd.read_csv(recording.folder(CLAUDE) / f"{file}.csv", index_col="pair_id")
     numbers = numbers.loc[rated["pair_id"]].set_index(rated.index)
