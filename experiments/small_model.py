@@ -39,8 +39,9 @@ so none ships; the look at people has it at 0.35, ``both`` at 0.32 (one training
 
 Run ``python experiments/small_model.py [--only TEXT ...] [--mpnet FOLDER]``: it trains what has no result yet and
 writes results/choices/small_model/<variant>-seed<k>.json, its measures, and .npz, its scores of what they are measured
-on; models stay in build/small_model. Then, each without a training: ``--speed`` writes speed.csv, ``--choose`` applies
-the rule to what is there and writes choice.csv, and ``--look`` is the one look at the rated sets (look.csv).
+on; models stay in build/small_model. Then, each without a training: ``--speed`` writes speed.csv (speed_larger.csv with
+``--only both mpnet large``), ``--choose`` applies the rule to what is there and writes choice.csv, and ``--look`` is
+the one look at the rated sets (look.csv).
 """
 
 import argparse
@@ -234,11 +235,14 @@ def main():
     rule = Rule(given)
     OUT.mkdir(parents=True, exist_ok=True)
     if args.speed:
-        write("speed", looks.speed(dict.fromkeys(name for name, _ in results), given, rule, encoders))
+        names = dict.fromkeys(name for name, _ in results)
+        write("speed" if "default" in names else "speed_larger", looks.speed(names, given, rule, encoders))
     elif args.choose:
         if not (OUT / "speed.csv").exists():
             raise SystemExit("the rule needs what each variant costs: run --speed before --choose")
-        seconds = pd.read_csv(OUT / "speed.csv", index_col="way")["seconds_1000"]
+        files = [file for file in (OUT / "speed.csv", OUT / "speed_larger.csv") if file.exists()]
+        seconds = pd.concat([pd.read_csv(file, index_col="way")["seconds_1000"] for file in files])
+        seconds = seconds[~seconds.index.duplicated()]
         table, taken = table_of(results, rule, seconds)
         write("choice", table)
         print(f"the rule takes: {taken}")

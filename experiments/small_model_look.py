@@ -43,7 +43,8 @@ def speed(names, given, rule, encoders):
                 took[name] = min(took.get(name, np.inf), (time.process_time() - start) * 1000 / len(some))
     found = pd.DataFrame({"seconds_1000": took}).rename_axis("way")
     found["pairs_per_processor_second"] = 1000 / found["seconds_1000"]
-    return found.assign(times_default=found["seconds_1000"] / found.loc["default", "seconds_1000"])
+    base = next(name for name in ("default", "both") if name in found.index)
+    return found.assign(**{f"times_{base}": found["seconds_1000"] / found.loc[base, "seconds_1000"]})
 
 
 def _texts(table):
