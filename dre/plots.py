@@ -29,14 +29,15 @@ def style():
     seaborn.set_theme(context="paper", style="whitegrid", palette=list(COLOURS), font="DejaVu Sans", rc=STYLE)
 
 
-def whiskers(ax, table, y, colour=BLUE, value="value", marker="o", label=None):
+def whiskers(ax, table, y, colour=BLUE, value="value", marker="o", label=None, upright=False):
     """Draw ``value`` with its interval, ``<value>_low`` to ``_high``, for each row of a table, at heights ``y``.
 
-    ``colour``: one, or one per row.
+    ``colour``: one, or one per row. ``upright``: the intervals stand, at places ``y`` from left to right.
     """
     colours = [colour] * len(table) if isinstance(colour, str) else list(colour)
-    ax.hlines(y, table[f"{value}_low"], table[f"{value}_high"], colors=colours, linewidth=1.1)
-    ax.scatter(table[value], y, c=colours, s=16, marker=marker, label=label, zorder=3)
+    lines, at = (ax.vlines, (y, table[value])) if upright else (ax.hlines, (table[value], y))
+    lines(y, table[f"{value}_low"], table[f"{value}_high"], colors=colours, linewidth=1.1)
+    ax.scatter(*at, c=colours, s=16, marker=marker, label=label, zorder=3)
 
 
 def forest(panels, value=None, colours=None):
