@@ -27,9 +27,9 @@ Start a server with log-probabilities, then run the script:
 
 with the public data. The longest prompt has 1,411 tokens. It may be stopped and killed at any time: the same command
 goes on. (Both were tried on the way: the asking killed with -9, and its server. Nothing was asked twice but the call
-that was in flight.) When it is through, or with ``--write``, which asks nothing, it writes
-data/recorded/<model>/, of the conditions that are complete; what is missing stands in the manifest. ``--pairs N`` asks
-for the first N of each set alone and writes nothing.
+that was in flight.) When it is through, or with ``--write``, which asks nothing, it writes data/recorded/<model>/, of
+the conditions and sets that are complete; what is missing stands in the manifest. ``--pairs N`` asks for the first N of
+each set alone and writes nothing.
 """
 
 import argparse
@@ -107,35 +107,34 @@ def judge(args, condition, likeliest):
     return judges.open(f"openai:{args.model}", store=args.store, base_url=args.base_url, **options)
 
 
-def lines(args, condition):
-    """Return a complete condition as lines of a recording, its replies, and statuses by reading; else DreError."""
-    found, replies, statuses = [], [], {}
+def lines(args, condition, name):
+    """Return a condition on a set as lines of a recording, its replies, and statuses by reading; else DreError."""
+    found, statuses = [], {}
     prompt = prompts.load(TEMPLATES / f"{condition.template}.txt")
-    for name in condition.sets:
-        asked = rows(condition, name)
-        for ending, likeliest in READINGS.items():
-            one = judge(args, condition, likeliest)
-            said = one.score(asked, prompt, ask=False)
-            if lacking := int(said["status"].isin(["missing", "error"]).sum()):
-                raise DreError(f"{condition.name}, {name}: {lacking} of {len(said)} pairs are still to be asked")
-            statuses.setdefault(condition.name + ending, Counter()).update(said["status"])
-            for row, verdict in zip(asked.to_dict("records"), said.itertuples()):
-                line = {"pair_id": row["pair_id"], "prompt": condition.name + ending}
-                line |= {"repeat": condition.repeat} if condition.repeat else {}
-                ok = verdict.status == "ok"
-                line |= {"score": round(verdict.score_llm, 4)} if ok else {"status": verdict.status}
-                found.append(line | ({"shown": row["shown"]} if "shown" in row else {}))
-        replies += {one.key: reply for one, reply in one.replies(asked, prompt)}.values()
+    asked = rows(condition, name)
+    for ending, likeliest in READINGS.items():
+        one = judge(args, condition, likeliest)
+        said = one.score(asked, prompt, ask=False)
+        if lacking := int(said["status"].isin(["missing", "error"]).sum()):
+            raise DreError(f"{lacking} of {len(said)} pairs are still to be asked")
+        statuses[condition.name + ending] = Counter(said["status"])
+        for row, verdict in zip(asked.to_dict("records"), said.itertuples()):
+            line = {"pair_id": row["pair_id"], "prompt": condition.name + ending}
+            line |= {"repeat": condition.repeat} if condition.repeat else {}
+            ok = verdict.status == "ok"
+            line |= {"score": round(verdict.score_llm, 4)} if ok else {"status": verdict.status}
+            found.append(line | ({"shown": row["shown"]} if "shown" in row else {}))
+    replies = list({one.key: reply for one, reply in one.replies(asked, prompt)}.values())
     return found, replies, statuses
 
 
 def write(args):
-    """Write the recording of the conditions that are complete."""
+    """Write the recording of the conditions, a set each, that are complete."""
     found, replies, missing, outcomes, about = [], [], [], {}, {}
-    for condition in CONDITIONS:
-        called = f"{condition.name}, repeat {condition.repeat}"
+    for condition, name in [(one, name) for one in CONDITIONS for name in one.sets]:
+        called = f"{condition.name}, repeat {condition.repeat}, {name}"
         try:
-            more, came, statuses = lines(args, condition)
+            more, came, statuses = lines(args, condition, name)
         except DreError as error:
             missing.append(f"{called} ({error})")
             continue
