@@ -203,7 +203,7 @@ def test_rows_of_table_4_are_what_plain_scipy_makes_of_the_recorded_judgements()
         rows[f"Ex-DRE ({judge}), as shown"] = s_c * said["llm_only", 0][rated.index]
         rows[f"In-DRE ({judge}), graded shown"] = said["dre_graded", 0][rated.index]
         s_c, told = (1 - dealt["s_d"] + dealt["s_p"])[rated.index], said["dre_as_printed", 0][rated.index]
-        rows[f"DRE ({judge}), as good as printed"] = s_c * told
+        rows[f"DRE ({judge}), as printed"] = s_c * told
         parts = (forms[["coherence", "engagingness", "naturalness"]] - 1) / 2  # 1-3; groundedness is 0-1
         rows[f"G-EVAL ({judge}), one reply"] = (parts.sum(axis=1) + forms["groundedness"]).round(6)[rated.index]
         for method, score in rows.items():
