@@ -213,6 +213,10 @@ BELOW = [
     ("11.told_plain 1", 0),
     (0, "11.told_plain 2"),
     ("11.even_middle", "11.graded_mean"),
+    ("11.strong_pull 2", "11.tiny_pull 1"),
+    (0, "11.tiny_more 1"),
+    ("11.tiny_in 1", 0),
+    (0, "11.tiny_ex 1"),
     ("11.explains", "11.printed_mean"),
 ]
 
