@@ -216,6 +216,7 @@ BELOW = [
     ("11.strong_pull 2", "11.tiny_pull 1"),
     (0, "11.tiny_more 1"),
     ("11.tiny_in 1", 0),
+    (0, "11.tiny_wrong 1"),
     (0, "11.tiny_ex 1"),
     ("11.explains", "11.printed_mean"),
 ]
