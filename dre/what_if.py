@@ -72,5 +72,6 @@ def crossing(gain: np.ndarray) -> dict[str, float]:
     """Return what `break_even` does, of what `gains` returned at `LEVELS`, or of a mean of such arrays."""
     rising = np.maximum.accumulate(gain, axis=1)
     found = [np.interp(0, one, LEVELS, left=0, right=1) if one[0] == one[0] else np.nan for one in rising]
-    low, high = np.quantile(found[1:], [stats.LEVEL / 2, 1 - stats.LEVEL / 2], method="inverted_cdf")
+    known = [one for one in found[1:] if one == one] or [np.nan]  # in some resamples a judge may not vary
+    low, high = np.quantile(known, [stats.LEVEL / 2, 1 - stats.LEVEL / 2], method="inverted_cdf")
     return dict(zip(("level", "level_low", "level_high"), map(float, (found[0], low, high))))

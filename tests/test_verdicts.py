@@ -62,7 +62,7 @@ def project(tmp_path):
 
 def test_every_decided_verdict_changes_where_its_effect_is_turned_round(project):
     decided = CLAIMS[CLAIMS["verdict"].isin(["reproduced", "smaller", "contradicted"])]
-    assert len(decided) >= 8
+    assert len(decided) >= 6
     for i, claim in decided.iterrows():
         table, _, column = (part.strip() for part in claim["effect"].split(":"))
         path = project / f"results/public/{table}.csv"

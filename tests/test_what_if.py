@@ -52,3 +52,8 @@ def test_gains_are_those_of_another_implementation(name, judge, shared, gains):
     for i, fuse in enumerate((fusion.ex_dre, lambda s_d, s_p, llm: fusion.slide(1 - s_d + s_p, llm))):
         found = what_if.gains(*given, shared, levels=list(gains), fuse=fuse, n=1)[0]
         assert found == pytest.approx([pair[i] for pair in gains.values()], abs=0.005)
+
+
+def test_resamples_in_which_a_judge_does_not_vary_are_left_out():
+    gain = np.array([what_if.LEVELS - 0.3, np.full(len(what_if.LEVELS), np.nan), what_if.LEVELS - 0.2])
+    assert what_if.crossing(gain) == pytest.approx({"level": 0.3, "level_low": 0.2, "level_high": 0.2})

@@ -237,7 +237,7 @@ class _Asking:
         self.failed += then in ("again", "late")
         self.silent += then == "late" or (then == "again" and not error.sent)
         if not self.replies and self.silent >= max(3, min(judge.concurrency, self.left)):
-            return self._fatal(f"no server answers ({error})")
+            return self._fatal(f"no server answers at {judge.address} ({error})")
         # Where nothing is left but what has failed before, each is tried to its end: the last odd one ends no run.
         if self.failed >= GIVE_UP and quiet > PATIENCE and self.left > len(self.failures):
             return self._fatal(f"no reply for {quiet:.0f} seconds, the last call failed with {error}")

@@ -65,7 +65,10 @@ class Recorded:
         lacking = [pair_id for pair_id, verdicts in said.items() if len(verdicts) < self.repeats]
         if ask and lacking:
             which = f"prompt {name}, repeats {repeats}, for {len(lacking)} of {len(rows)} pairs, first {lacking[0]}"
-            raise DreError(f"{self.spec} lacks {which}: score recorded pairs only, or use a live judge")
+            asked = [found for found in known if found]
+            sets = ", ".join(sorted({pair_id.partition("/")[0] for found in asked for pair_id in found})) or "no set"
+            how = "score recorded pairs only (--sets, --repeats 1), or use a live judge"
+            raise DreError(f"{self.spec} lacks {which} (it has some of {sets}): {how}")
         for row in rows:
             if said[row["pair_id"]]:
                 recording.check(self._folder, row["pair_id"], row)

@@ -120,7 +120,7 @@ def _row(name, views, asked, scored):
     row, gap = {"judge": name}, views["spearman"] - asked
     for view, r in views.items():
         row |= stats.interval(r, view)
-    if not gap.any() or np.isnan(gap[0]):  # the judge itself, its own recording, or one without a correlation
+    if not np.nan_to_num(gap).any() or np.isnan(gap[0]):  # the judge itself, its recording, or no correlation
         return row | {"difference": np.nan, "pairs": np.nan}
     needed = np.ceil(scored * (stats.POWER * np.nanstd(gap[1:]) / SHOWN) ** 2)
     return row | stats.interval(gap, "difference") | {"pairs": int(needed)}
