@@ -82,10 +82,9 @@ def main():
         for name in SETS:
             for effect, r in effects(name, ending).items():
                 drawn.setdefault((effect, reading), {})[ratings.RATED[name]] = r
-    for effect in dict.fromkeys(effect for effect, _ in drawn):  # log-probabilities less the reply
-        both = [drawn[effect, reading] for reading in READINGS]
-        if effect == "the judge alone":
-            drawn[effect, "log-probabilities less reply"] = {name: both[1][name] - both[0][name] for name in both[0]}
+    reply, likely = (drawn["the judge alone", reading] for reading in READINGS)
+    less = {name: likely[name] - r for name, r in reply.items()}
+    drawn["the judge alone", "log-probabilities less reply"] = less
     for (effect, reading), by_set in drawn.items():
         if np.ndim(next(iter(by_set.values()))) and len(by_set) == len(SETS):
             by_set["mean"] = np.mean([*by_set.values()], axis=0)

@@ -65,8 +65,7 @@ class Recorded:
         lacking = [pair_id for pair_id, verdicts in said.items() if len(verdicts) < self.repeats]
         if ask and lacking:
             which = f"prompt {name}, repeats {repeats}, for {len(lacking)} of {len(rows)} pairs, first {lacking[0]}"
-            asked = [found for found in known if found]
-            sets = ", ".join(sorted({pair_id.partition("/")[0] for found in asked for pair_id in found})) or "no set"
+            sets = ", ".join(sorted({pair_id.partition("/")[0] for found in known for pair_id in found})) or "no set"
             how = "score recorded pairs only (--sets, --repeats 1), or use a live judge"
             raise DreError(f"{self.spec} lacks {which} (it has some of {sets}): {how}")
         for row in rows:
