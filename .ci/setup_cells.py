@@ -28,7 +28,9 @@ def source(cell):
 
 def versions():
     """Return the installed versions, as a new process sees them."""
-    return subprocess.run([sys.executable, "-c", VERSIONS, *HELD], check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        [sys.executable, "-c", VERSIONS, *HELD], check=True, capture_output=True, text=True
+    ).stdout
 
 
 def run(paths, folder):
@@ -37,7 +39,9 @@ def run(paths, folder):
     code = [text.replace('"public"', '"mini"') for each in cells for text in map(source, each)]
     code.append("import dre; print(dre.__file__)")
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in code])
-    NotebookClient(book, kernel_name="python3", resources={"metadata": {"path": str(folder)}}).execute()
+    NotebookClient(
+        book, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+    ).execute()
     return "".join(output.get("text", "") for cell in book.cells for output in cell.outputs)
 
 

@@ -55,7 +55,9 @@ def test_pairs(limit):
     try:
         name, contexts = "DailyDialog++ test", dialogues.load("dailydialog++", "test")
     except DreError as error:
-        print(f"DailyDialog++ is not here ({error}): the embedded corpus is scored", file=sys.stderr)
+        print(
+            f"DailyDialog++ is not here ({error}): the embedded corpus is scored", file=sys.stderr
+        )
         name, contexts = "embedded corpus, test", dialogues.load("mini", "test")
     return name, dialogues.pairs(contexts, "par").iloc[:limit]
 
@@ -74,7 +76,9 @@ def once(limit):
 def in_checkout(folder, limit):
     """`once` with the package of a checkout: seconds, processor seconds, scores."""
     command = [sys.executable, __file__, "once", "--pairs", str(limit)]
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(folder)}, capture_output=True, check=True)
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": str(folder)}, capture_output=True, check=True
+    )
     return tuple(json.loads(done.stdout))
 
 
@@ -88,7 +92,9 @@ def bench_score(sizes, turns, against=None):
     for limit in sizes:
         data, table = test_pairs(limit)
         last = [slm.context(turns[-1:]) for turns in table["context"]]
-        texts = list(dict.fromkeys([*map(slm.context, table["context"]), *last, *table["response"]]))
+        texts = list(
+            dict.fromkeys([*map(slm.context, table["context"]), *last, *table["response"]])
+        )
 
         def one_call(table=table):
             slm.forget()  # what it has read
@@ -99,7 +105,10 @@ def bench_score(sizes, turns, against=None):
             return [model.encode(texts, convert_to_tensor=True) for model in (slm.encoder, adapted)]
 
         slm.score(table.iloc[-8:])  # what is loaded lazily
-        ways = {"one call": one_call, "Sentence-Transformers, distinct texts, both encoders": encode}
+        ways = {
+            "one call": one_call,
+            "Sentence-Transformers, distinct texts, both encoders": encode,
+        }
         if against:
             for name, folder in {
                 "one call in a process of its own": ROOT,
@@ -121,16 +130,28 @@ def bench_score(sizes, turns, against=None):
         "turns, of which the fastest counts": turns,
     }
     if against:
-        commit = subprocess.run(["git", "-C", against, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-        settings |= {"earlier version": commit.stdout.strip(), "its scores apart by at most": f"{apart:.0e}"}
+        commit = subprocess.run(
+            ["git", "-C", against, "rev-parse", "--short", "HEAD"], capture_output=True, text=True
+        )
+        settings |= {
+            "earlier version": commit.stdout.strip(),
+            "its scores apart by at most": f"{apart:.0e}",
+        }
     return rows, settings
 
 
 def judge_rows(n):
     """Pairs of our own, each with another text."""
-    turns = ("Did you water the plants this morning?", "Which ones do you mean, the ferns or number {}?")
+    turns = (
+        "Did you water the plants this morning?",
+        "Which ones do you mean, the ferns or number {}?",
+    )
     return [
-        {"pair_id": f"bench/{i}", "context": (turns[0], turns[1].format(i)), "response": f"Number {i}, by the door."}
+        {
+            "pair_id": f"bench/{i}",
+            "context": (turns[0], turns[1].format(i)),
+            "response": f"Number {i}, by the door.",
+        }
         for i in range(n)
     ]
 
@@ -176,7 +197,10 @@ def bench_calls(folder, calls, flying, latency, turns):
                 assert set(table["status"]) == {"ok"} and judge.last.calls == len(rows)
 
             judged(rows[:1])  # imports
-            ways = {"judge, every reply committed": judged, "bare asyncio loop": lambda: bare_loop(url, flying, rows)}
+            ways = {
+                "judge, every reply committed": judged,
+                "bare asyncio loop": lambda: bare_loop(url, flying, rows),
+            }
             return fastest(ways, turns)[0]
         finally:
             server.kill()
@@ -189,7 +213,9 @@ def bench_replay(folder, stored, turns):
 
     rows, path = judge_rows(stored), Path(folder) / "replay.sqlite"
     judge = judges.open("openai:bench", store=path)
-    reply = Reply('{"score": 3.5}', model="bench", input_tokens=300, output_tokens=8, cost=1e-4, seconds=0.2)
+    reply = Reply(
+        '{"score": 3.5}', model="bench", input_tokens=300, output_tokens=8, cost=1e-4, seconds=0.2
+    )
     judge.store.put([(asked, reply) for asked in judge.missing(rows, PROMPT)])
     judge.store.close()
 
@@ -209,8 +235,13 @@ def bench_judges(args):
         took = bench_calls(folder, args.calls, args.flying, args.latency, args.turns)
         replayed, size = bench_replay(folder, args.stored, args.turns)
     bare = took["bare asyncio loop"]["seconds"]
-    rows = [{"way": way, "replies": args.calls, **one, "times": one["seconds"] / bare} for way, one in took.items()]
-    rows.append({"way": "replay from the store", "replies": args.stored, **replayed, "times": float("nan")})
+    rows = [
+        {"way": way, "replies": args.calls, **one, "times": one["seconds"] / bare}
+        for way, one in took.items()
+    ]
+    rows.append(
+        {"way": "replay from the store", "replies": args.stored, **replayed, "times": float("nan")}
+    )
     settings = {
         "calls": f"{args.calls:,}, {args.flying} in flight, the server answers after {args.latency:g} s",
         "least seconds possible": args.calls / args.flying * args.latency,
@@ -227,7 +258,9 @@ def write(name, caption, rows, settings):
     from dre.report import Table
 
     machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    packages = ("torch", "sentence-transformers", "transformers") if name == "score" else ("openai",)
+    packages = (
+        ("torch", "sentence-transformers", "transformers") if name == "score" else ("openai",)
+    )
     settings = {"machine": machine} | settings | {one: version(one) for one in packages}
     settings |= {"load": round(os.getloadavg()[0], 2)}
     df = pd.DataFrame(rows)
@@ -244,13 +277,40 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     option = parser.add_argument
     option("part", nargs="?", choices=["score", "judges", "once"], help="default: score and judges")
-    option("--pairs", type=int, nargs="+", default=[450], metavar="N", help="the first N test pairs (default: 450)")
-    option("--against", metavar="FOLDER", help="score: a checkout of another version to compare with")
-    option("--turns", type=int, default=2, metavar="N", help="of each way; the fastest counts (default: 2)")
+    option(
+        "--pairs",
+        type=int,
+        nargs="+",
+        default=[450],
+        metavar="N",
+        help="the first N test pairs (default: 450)",
+    )
+    option(
+        "--against", metavar="FOLDER", help="score: a checkout of another version to compare with"
+    )
+    option(
+        "--turns",
+        type=int,
+        default=2,
+        metavar="N",
+        help="of each way; the fastest counts (default: 2)",
+    )
     option("--calls", type=int, default=500, metavar="N", help="calls to the server (default: 500)")
     option("--flying", type=int, default=50, metavar="N", help="calls in flight (default: 50)")
-    option("--latency", type=float, default=0.2, metavar="S", help="seconds of an answer (default: 0.2)")
-    option("--stored", type=int, default=100_000, metavar="N", help="replies to replay (default: 100,000)")
+    option(
+        "--latency",
+        type=float,
+        default=0.2,
+        metavar="S",
+        help="seconds of an answer (default: 0.2)",
+    )
+    option(
+        "--stored",
+        type=int,
+        default=100_000,
+        metavar="N",
+        help="replies to replay (default: 100,000)",
+    )
     args = parser.parse_args()
     if args.part == "once":
         once(*args.pairs)

@@ -40,7 +40,9 @@ class Scale:
     def __post_init__(self):
         steps = np.diff(self.at), np.diff(self.z)
         if not len(self.at) == len(self.z) >= 2 or not all((step > 0).all() for step in steps):
-            raise ValueError(f"a scale of {len(self.at)} scores and {len(self.z)} z: expected two or more, rising")
+            raise ValueError(
+                f"a scale of {len(self.at)} scores and {len(self.z)} z: expected two or more, rising"
+            )
 
     @classmethod
     def fit(cls, scores: ArrayLike) -> Self:
@@ -72,9 +74,14 @@ class Calibrated:
     made_with: dict = field(default_factory=dict)
 
     @classmethod
-    def fit(cls, tables: Iterable[pd.DataFrame], llm_scores: ArrayLike | None = None,
-            resamples: int = 1000, seed: int = 0,
-            made_with: dict[str, str] | None = None) -> Self:  # fmt: skip
+    def fit(
+        cls,
+        tables: Iterable[pd.DataFrame],
+        llm_scores: ArrayLike | None = None,
+        resamples: int = 1000,
+        seed: int = 0,
+        made_with: dict[str, str] | None = None,
+    ) -> Self:
         """Learn the weight and the scales from rated sets; DreError where there is too little to learn from.
 
         ``tables``: one per rated set and judge, of ``context_id, score_slm, score_llm`` (0-5) and ``human`` (any unit);
@@ -82,12 +89,16 @@ class Calibrated:
         judges' and beside them ``llm_scores`` of that judge, for its scale. ``resamples, seed``: of contexts, for each
         table. ``made_with``: what gave the scores, by the names in `MADE_WITH`; `check` compares with it.
         """
-        tables = [table[["context_id", "score_slm", "score_llm", "human"]].dropna() for table in tables]
+        tables = [
+            table[["context_id", "score_slm", "score_llm", "human"]].dropna() for table in tables
+        ]
         for table in tables:
             if len(table) < 3 or (table.drop(columns="context_id").nunique() < 2).any():
                 what = "expected 3 or more, not all with one score or rating"
                 raise DreError(f"a rated table has {len(table)} complete pairs: {what}")
-        bad_case = np.quantile(np.concatenate([_gains(t, resamples, seed) for t in tables]), LEVEL, axis=0)
+        bad_case = np.quantile(
+            np.concatenate([_gains(t, resamples, seed) for t in tables]), LEVEL, axis=0
+        )
         every = pd.concat(tables)
         llm = Scale.fit(every["score_llm"] if llm_scores is None else llm_scores)
         # rounded: noise of the last digit must not decide between equals; of equals the one nearest the judge
@@ -103,7 +114,9 @@ class Calibrated:
         for part, learned in self.made_with.items():
             if made_with.get(part, learned) != learned:
                 found = f"{part} {learned}, not with {made_with[part]}"
-                raise DreError(f"the fusion was learned with {found}: use the same, or learn another: dre calibrate")
+                raise DreError(
+                    f"the fusion was learned with {found}: use the same, or learn another: dre calibrate"
+                )
 
     @property
     def sha256(self) -> str:
@@ -121,7 +134,9 @@ class Calibrated:
             return TypeAdapter(cls).validate_json(Path(path).read_bytes())
         except (OSError, ValueError) as error:
             reason = " ".join(str(error).split())
-            raise DreError(f"{path} is no saved fusion ({reason}): learn one with dre calibrate") from None
+            raise DreError(
+                f"{path} is no saved fusion ({reason}): learn one with dre calibrate"
+            ) from None
 
 
 def add(subparsers):
@@ -133,7 +148,9 @@ def add(subparsers):
     option("--set", dest="sets", action="append", required=True, help=text, **two)
     option("-o", "--output", required=True, metavar="FILE", help="write the fusion there (.json)")
     option("--force", action="store_true", help="write over a file that is there")
-    option("--human", default="human", metavar="COLUMN", help="what the rated files call the rating")
+    option(
+        "--human", default="human", metavar="COLUMN", help="what the rated files call the rating"
+    )
     parser.set_defaults(run=_calibrate)
 
 
@@ -143,14 +160,22 @@ def _calibrate(args):
     own_output(args.output, force=args.force)
     made, tables = zip(*(_evidence(*pair, args.human) for pair in args.sets))
     if any(one != made[0] for one in made):
-        raise DreError(f"the sets were scored with different models, judges or prompts: {made}: expected the same")
+        raise DreError(
+            f"the sets were scored with different models, judges or prompts: {made}: expected the same"
+        )
     rows = []
     for i, table in enumerate(tables):
-        scores, row = table[["score_slm", "score_llm"]].set_axis(["slm", "judge"], axis=1), {"set": args.sets[i][0]}
+        scores, row = (
+            table[["score_slm", "score_llm"]].set_axis(["slm", "judge"], axis=1),
+            {"set": args.sets[i][0]},
+        )
         row |= {"pairs": len(table), "contexts": table["context_id"].nunique()}
         if len(tables) > 1:
             other = Calibrated.fit(tables[:i] + tables[i + 1 :])
-            scores["fused"], row["weight"] = other.fuse(table["score_slm"], table["score_llm"]), other.weight
+            scores["fused"], row["weight"] = (
+                other.fuse(table["score_slm"], table["score_llm"]),
+                other.weight,
+            )
         for name, one in correlate(scores, table["human"], table["context_id"]).iterrows():
             row |= {name: one["r"], f"{name}_low": one["low"], f"{name}_high": one["high"]}
         rows.append(row)
@@ -178,11 +203,20 @@ def _evidence(rated, scores, human):
         raise DreError(f"{scores}: {what} ({' '.join(str(error).split()):.80})") from None
     if not same or made["dre"] not in ("ex_dre", "slide", "calibrated"):
         what = f"by method {made['dre']} from data {made['data']}"
-        raise DreError(f"{scores} was made {what}: expected ex_dre, slide or calibrated, from {rated} as it is now")
-    ratings = {line: rating(record, human, f"{rated}:{line}") for line, record in readers.records(rated, data)}
-    table = table[parts].assign(human=lines.map(ratings).astype(float)).dropna().reset_index(drop=True)
+        raise DreError(
+            f"{scores} was made {what}: expected ex_dre, slide or calibrated, from {rated} as it is now"
+        )
+    ratings = {
+        line: rating(record, human, f"{rated}:{line}")
+        for line, record in readers.records(rated, data)
+    }
+    table = (
+        table[parts].assign(human=lines.map(ratings).astype(float)).dropna().reset_index(drop=True)
+    )
     if len(table) < 3:
-        raise DreError(f"{rated}: {len(table)} pairs have both scores and a rating {human!r} (--human): expected 3")
+        raise DreError(
+            f"{rated}: {len(table)} pairs have both scores and a rating {human!r} (--human): expected 3"
+        )
     return {part: made[part] for part in MADE_WITH}, table
 
 
@@ -191,7 +225,11 @@ def rating(record: object, human: str, where: str) -> float | None:
     value = record.get(human) if isinstance(record, dict) else None
     try:
         given = json.loads(value) if isinstance(value, str) and value else value
-        numbers = [float(one) for one in (given if isinstance(given, list) else [given]) if not readers.absent(one)]
+        numbers = [
+            float(one)
+            for one in (given if isinstance(given, list) else [given])
+            if not readers.absent(one)
+        ]
     except (ValueError, TypeError):
         what = f"{human} is {value!r:.60}: expected a number, a list of numbers, or nothing"
         raise DreError(f"{where}: {what}") from None
@@ -203,5 +241,7 @@ def _gains(table, resamples, seed):
     slm, llm, human = normal_scores(table[["score_slm", "score_llm", "human"]].to_numpy(float)).T
     mixed = slm[:, None] * GRID + llm[:, None] * (1 - GRID)
     r = draws(mixed, human, table["context_id"], "pearson", resamples, seed)[1:]
-    r = np.nan_to_num(r)  # where parts cancel out, or a resample holds one rating only, nothing correlates
+    r = np.nan_to_num(
+        r
+    )  # where parts cancel out, or a resample holds one rating only, nothing correlates
     return r - np.maximum(r[:, :1], r[:, -1:])

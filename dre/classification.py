@@ -27,9 +27,13 @@ def choose_threshold(scores: ArrayLike, kinds: ArrayLike, negatives: str = "a") 
     by_kind = {kind: np.sort(scores[kinds == kind]) for kind in f"p{negatives}"}
     levels = np.unique(np.concatenate(list(by_kind.values())))
     if not all(map(len, by_kind.values())) or not np.isfinite(levels).all():
-        raise DreError(f"a threshold needs responses of all kinds of {'p' + negatives!r}, each with a finite score")
+        raise DreError(
+            f"a threshold needs responses of all kinds of {'p' + negatives!r}, each with a finite score"
+        )
     candidates = np.concatenate([[levels[0]], (levels[1:] + levels[:-1]) / 2])
-    below = {kind: np.searchsorted(values, candidates) / len(values) for kind, values in by_kind.items()}
+    below = {
+        kind: np.searchsorted(values, candidates) / len(values) for kind, values in by_kind.items()
+    }
     quality = 1 - below["p"] + np.mean([below[kind] for kind in negatives], axis=0)
     best = np.flatnonzero(np.isclose(quality, quality.max(), rtol=0, atol=1e-12))
     return float(candidates[best[len(best) // 2]])
@@ -89,6 +93,8 @@ def response_only(
     from sklearn.pipeline import make_pipeline
 
     used = train[train["kind"].isin(["p", "a"])]
-    model = make_pipeline(TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=2), LogisticRegression(C=10))
+    model = make_pipeline(
+        TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=2), LogisticRegression(C=10)
+    )
     model.fit(used["response"], used["kind"] == "p")
     return model.predict_proba(dev["response"])[:, 1], model.predict_proba(test["response"])[:, 1]

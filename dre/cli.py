@@ -13,14 +13,28 @@ ROOMS = {  # word -> (module whose add(subparsers) defines it, help)
     "data": ("dre.fetch", "list, fetch and verify the public data"),
     "slm": ("dre.slm.cli", "train the small model"),
     "judge": ("dre.judges.cli", "score pairs with a language model"),
-    "augment": ("dre.augment.cli", "write labelled responses for contexts (Algorithm 1) and examine them"),
-    "score": ("dre.score.cli", "score the responses of one's own dialogue systems, and compare systems"),
-    "compare": ("dre.score.gate", "compare new scores with old ones, and fail if a system became worse"),
-    "audit": ("dre.audit.cli", "how often a judge, a metric or an SLM prefers a good reply to one made to fool it"),
+    "augment": (
+        "dre.augment.cli",
+        "write labelled responses for contexts (Algorithm 1) and examine them",
+    ),
+    "score": (
+        "dre.score.cli",
+        "score the responses of one's own dialogue systems, and compare systems",
+    ),
+    "compare": (
+        "dre.score.gate",
+        "compare new scores with old ones, and fail if a system became worse",
+    ),
+    "audit": (
+        "dre.audit.cli",
+        "how often a judge, a metric or an SLM prefers a good reply to one made to fool it",
+    ),
     "calibrate": ("dre.calibrated", "learn a fusion's weight from one's own ratings"),
 }
 #: what the core does without -> the extra that has it
-EXTRAS = dict.fromkeys(("torch", "transformers", "sentence_transformers", "sklearn", "huggingface_hub"), "slm")
+EXTRAS = dict.fromkeys(
+    ("torch", "transformers", "sentence_transformers", "sklearn", "huggingface_hub"), "slm"
+)
 EXTRAS |= dict.fromkeys(("matplotlib", "seaborn"), "notebooks")
 
 
@@ -34,8 +48,12 @@ class Parser(argparse.ArgumentParser):
         """Parse as `argparse` does, but take what is left over as an error of this command."""
         found, left = super().parse_known_args(args, namespace)
         if left:
-            near = difflib.get_close_matches(left[0].partition("=")[0], self._option_string_actions, 1)
-            self.error(f"unrecognized argument {left[0]}" + (f": did you mean {near[0]}?" if near else ""))
+            near = difflib.get_close_matches(
+                left[0].partition("=")[0], self._option_string_actions, 1
+            )
+            self.error(
+                f"unrecognized argument {left[0]}" + (f": did you mean {near[0]}?" if near else "")
+            )
         return found, left
 
 
@@ -47,7 +65,9 @@ def main(argv=None):
     words = sys.argv[1:] if argv is None else list(argv)
     try:
         for stream in (sys.stdout, sys.stderr):
-            if hasattr(stream, "reconfigure"):  # a file or pipe on Windows has not every sign of a table
+            if hasattr(
+                stream, "reconfigure"
+            ):  # a file or pipe on Windows has not every sign of a table
                 stream.reconfigure(encoding="utf-8", errors="replace")
         args = _parser(words[0] if words else None).parse_args(words or ["--help"])
         status = args.run(args) or 0
@@ -64,16 +84,24 @@ def main(argv=None):
         if name not in EXTRAS:
             raise
         extra = f"[{EXTRAS[name]}]"
-        print(f"error: this needs {name}: pip install 'dre{extra}', in a clone '.{extra}'", file=sys.stderr)
+        print(
+            f"error: this needs {name}: pip install 'dre{extra}', in a clone '.{extra}'",
+            file=sys.stderr,
+        )
         return 2
     except KeyboardInterrupt:
-        print("interrupted: what was finished is kept; run the same command again to go on", file=sys.stderr)
+        print(
+            "interrupted: what was finished is kept; run the same command again to go on",
+            file=sys.stderr,
+        )
         return 130
 
 
 def _parser(word):
     """Return the parser with the options of `word`; the other words are only named."""
-    parser = Parser(prog="dre", description="Score dialogue responses, with data and judges at hand.")
+    parser = Parser(
+        prog="dre", description="Score dialogue responses, with data and judges at hand."
+    )
     parser.add_argument("--version", action="version", version=f"dre {__version__}")
     subparsers = parser.add_subparsers(dest="word", required=True, metavar="command")
     chosen = ROOMS[word][0] if word in ROOMS else None

@@ -18,9 +18,16 @@ from dre.fetch import fetch, read_jsonl, read_lines, repository_file
 KINDS = {"p": "positives", "a": "adversarials", "r": "randoms"}
 #: these lists in a file, as DailyDialog++ calls them
 FIELDS = dict(
-    zip(KINDS.values(), ("positive_responses", "adversarial_negative_responses", "random_negative_responses"))
+    zip(
+        KINDS.values(),
+        ("positive_responses", "adversarial_negative_responses", "random_negative_responses"),
+    )
 )
-REQUESTS = ("paper", "balanced", "adversarials only")  # on which responses were written; splits of their own
+REQUESTS = (
+    "paper",
+    "balanced",
+    "adversarials only",
+)  # on which responses were written; splits of their own
 SPLITS = {
     "mini": ("train", "dev", "test"),
     "dailydialog++": ("train", "dev", "test", "adversarials only"),
@@ -30,12 +37,21 @@ SPLITS = {
 }
 #: conversations without adversarial responses: the set and the domain of their contexts
 PUBLIC = {"convai2-valid": ("convai2", "persona")}
-PUBLIC |= dict.fromkeys(("topicalchat-valid_freq", "topicalchat-test_freq"), ("topicalchat", "topical"))
+PUBLIC |= dict.fromkeys(
+    ("topicalchat-valid_freq", "topicalchat-test_freq"), ("topicalchat", "topical")
+)
 POOLS = {"convai2-augmented": "convai2-valid", "topicalchat-augmented": "topicalchat-valid_freq"}
-VERSIONS = ("original", "paraphrase", "es", "zh")  # of the embedded corpus: English in other words, Spanish, Chinese
+VERSIONS = (
+    "original",
+    "paraphrase",
+    "es",
+    "zh",
+)  # of the embedded corpus: English in other words, Spanish, Chinese
 TURNS = 3  # of a public context: the last utterance before it, the reply to that, the utterance to answer
 WORDS = 4  # shorter utterances ("Yes, please.") are no sign of a shared dialogue
-NEAR = 0.4  # a conversation that holds so much of a context's word trigrams repeats it in edited words
+NEAR = (
+    0.4  # a conversation that holds so much of a context's word trigrams repeats it in edited words
+)
 TRIGRAMS = 8  # fewer ("Hi! How are you?") are no sign of that
 
 
@@ -87,7 +103,9 @@ def pairs(contexts: Iterable[Context], kinds: str = "pa") -> pd.DataFrame:
         for kind in kinds
         for i, response in enumerate(context.responses(kind))
     ]
-    return pd.DataFrame(rows, columns=["pair_id", "context_id", "set", "context", "response", "kind"])
+    return pd.DataFrame(
+        rows, columns=["pair_id", "context_id", "set", "context", "response", "kind"]
+    )
 
 
 def data_hash(contexts: Iterable[Context]) -> str:
@@ -99,7 +117,9 @@ def data_hash(contexts: Iterable[Context]) -> str:
 
 def context_sha256(turns: Iterable[str]) -> str:
     """Return the sha256 of the turns, stripped and joined by newline: how recorded files name a context or a text."""
-    return hashlib.sha256("\n".join(turn.strip() for turn in turns).strip().encode("utf-8")).hexdigest()
+    return hashlib.sha256(
+        "\n".join(turn.strip() for turn in turns).strip().encode("utf-8")
+    ).hexdigest()
 
 
 def load(name: str, split: str) -> list[Context]:
@@ -119,7 +139,11 @@ def load(name: str, split: str) -> list[Context]:
         return _written(name, split)
     if name == "mini":
         return [context for context in _mini() if context.split == split]
-    file, key = (f"dataset/{split}.json", "id") if name == "dailydialog++" else ("data_positives.json", "dialog_id")
+    file, key = (
+        (f"dataset/{split}.json", "id")
+        if name == "dailydialog++"
+        else ("data_positives.json", "dialog_id")
+    )
     return [_context(record, name, str(record[key]), split) for record in read_jsonl(fetch(file))]
 
 
@@ -129,12 +153,19 @@ def parallel(split: str) -> dict[str, list[Context]]:
     Each has two positive and two adversarial responses; an adversarial's wordplay is another one where it does not
     translate, so that negatives are parallel in kind rather than word for word.
     """
-    records = {record["id"]: record for record in read_jsonl(repository_file("mini", "parallel.jsonl"))}
-    original = [replace(c, positives=c.positives[:2], adversarials=c.adversarials[:2], randoms=()) for c in _mini()]
+    records = {
+        record["id"]: record for record in read_jsonl(repository_file("mini", "parallel.jsonl"))
+    }
+    original = [
+        replace(c, positives=c.positives[:2], adversarials=c.adversarials[:2], randoms=())
+        for c in _mini()
+    ]
     original, found = [context for context in original if context.split == split], {}
     for version in VERSIONS[1:]:
         of = [(context, records[context.id][version]) for context in original]
-        found[version] = [replace(c, turns=tuple(record["context"]), **_responses(record)) for c, record in of]
+        found[version] = [
+            replace(c, turns=tuple(record["context"]), **_responses(record)) for c, record in of
+        ]
     return {"original": original} | found
 
 
@@ -176,9 +207,11 @@ def histories(name: str) -> dict[str, tuple[str, tuple[str, ...], str, str]]:
     return found
 
 
-def without_overlap(chosen: Sequence[Context],
-                    reserved: pd.DataFrame | Iterable[Context | pd.DataFrame],
-                    near: float | None = NEAR) -> list[Context]:  # fmt: skip
+def without_overlap(
+    chosen: Sequence[Context],
+    reserved: pd.DataFrame | Iterable[Context | pd.DataFrame],
+    near: float | None = NEAR,
+) -> list[Context]:
     """Return the chosen contexts whose whole conversation repeats nothing of what is `reserved`.
 
     Turns **and replies** (of every kind) of the chosen are compared, and what one part of a conversation repeats leaves
@@ -192,7 +225,9 @@ def without_overlap(chosen: Sequence[Context],
     """
     reserved = [reserved] if isinstance(reserved, pd.DataFrame) else list(reserved)
     tables = [record for record in reserved if isinstance(record, pd.DataFrame)]
-    rated = [turns for table in tables for turns in table.get("turns", table.get("context"))]  # or whole dialogues
+    rated = [
+        turns for table in tables for turns in table.get("turns", table.get("context"))
+    ]  # or whole dialogues
     turns = [*rated, *(table["response"] for table in tables if "response" in table)]
     turns += [record.turns for record in reserved if isinstance(record, Context)]
     of = conversations((context.context_id for context in chosen), late=near is None)
@@ -203,7 +238,9 @@ def without_overlap(chosen: Sequence[Context],
         own = (*context.turns, *context.positives, *context.adversarials, *context.randoms)
         texts[of(context.context_id)].update(dict.fromkeys(own))
     seen = set(_long(text for each in turns for text in each))
-    shared = {conversation for conversation, own in texts.items() if not seen.isdisjoint(_long(own))}
+    shared = {
+        conversation for conversation, own in texts.items() if not seen.isdisjoint(_long(own))
+    }
     if near is not None:
         shared |= _near(texts, rated, near)
     return [context for context in chosen if of(context.context_id) not in shared]
@@ -228,9 +265,13 @@ def _near(texts, rated, share):
     """The conversations (of id -> texts) that hold at least this `share` of the trigrams of a rated context."""
     from sklearn.feature_extraction.text import CountVectorizer
 
-    trigrams = CountVectorizer(ngram_range=(3, 3), token_pattern=r"\w+", binary=True, dtype=np.float64)
+    trigrams = CountVectorizer(
+        ngram_range=(3, 3), token_pattern=r"\w+", binary=True, dtype=np.float64
+    )
     words = trigrams.build_analyzer()
-    rated = [text for text in map("\n".join, sorted(set(rated))) if len(set(words(text))) >= TRIGRAMS]
+    rated = [
+        text for text in map("\n".join, sorted(set(rated))) if len(set(words(text))) >= TRIGRAMS
+    ]
     if not rated:
         return set()
     has = trigrams.fit_transform([*map("\n".join, texts.values()), *rated])
@@ -257,13 +298,20 @@ def _responses(record):
 def _mini():
     """Read the embedded corpus; random negatives of a context are replies to others of its split and domain."""
     records = read_jsonl(repository_file("mini", "corpus.jsonl"))
-    found = [_context(record, "mini", record["id"], record["split"], record["domain"]) for record in records]
+    found = [
+        _context(record, "mini", record["id"], record["split"], record["domain"])
+        for record in records
+    ]
     replies = defaultdict(set)
     for context in found:
         replies[context.split, context.domain].update(context.positives)
     for i, context in enumerate(found):
-        others = sorted(replies[context.split, context.domain] - {*context.positives, *context.adversarials})
-        drawn = random.Random(f"0/{context.context_id}").sample(others, 5)  # no draw depends on another
+        others = sorted(
+            replies[context.split, context.domain] - {*context.positives, *context.adversarials}
+        )
+        drawn = random.Random(f"0/{context.context_id}").sample(
+            others, 5
+        )  # no draw depends on another
         found[i] = replace(context, randoms=tuple(drawn))
     return found
 
@@ -276,19 +324,29 @@ def _written(name, split):
     if name == "dailydialog++":
         public = load("dailydialog++-positives", "train")
     else:
-        public = [replace(context, set=name, positives=()) for context in public_contexts(POOLS[name])]
+        public = [
+            replace(context, set=name, positives=()) for context in public_contexts(POOLS[name])
+        ]
     public = {context.context_id: context for context in public}
     for line, record in enumerate(read_jsonl(file), 1):
         if requested and record.get("request") not in REQUESTS:
-            raise DreError(f"{file}:{line}: request {record.get('request')!r}, expected one of {', '.join(REQUESTS)}")
+            raise DreError(
+                f"{file}:{line}: request {record.get('request')!r}, expected one of {', '.join(REQUESTS)}"
+            )
         own = public.get(record["id"])
-        if own is None or record["request" if requested else "split"] != split:  # of another set, or another split
+        if (
+            own is None or record["request" if requested else "split"] != split
+        ):  # of another set, or another split
             continue
         if context_sha256(own.turns) != record["context_sha256"]:
-            raise DreError(f"{file}:{line}: {own.context_id} is another context here: run `dre data fetch` again")
+            raise DreError(
+                f"{file}:{line}: {own.context_id} is another context here: run `dre data fetch` again"
+            )
         written = {kind: texts or getattr(own, kind) for kind, texts in _responses(record).items()}
         own = replace(own, split=record["split"], **written)
         if min(len(own.positives), len(own.adversarials)) < 5:
-            raise DreError(f"{file}:{line}: {own.context_id} has fewer than five responses of a kind")
+            raise DreError(
+                f"{file}:{line}: {own.context_id} has fewer than five responses of a kind"
+            )
         found.append(own)
     return found

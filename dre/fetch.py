@@ -30,7 +30,8 @@ def sources():
 
     groups = yaml.safe_load(REGISTRY.read_text(encoding="utf-8"))
     return {
-        f"github/{group['owner']}/{group['repository']}/{group['commit']}/{file['path']}": group | file
+        f"github/{group['owner']}/{group['repository']}/{group['commit']}/{file['path']}": group
+        | file
         for group in groups
         for file in group["files"]
     }
@@ -46,9 +47,13 @@ def fetch(ending):
 
     `ending` is the end of its path, enough to name one file, with ``*`` and ``?`` as in a shell.
     """
-    found = [name for name in sources() if fnmatch.fnmatchcase(name, "*" + ending.replace("[", "[[]"))]
+    found = [
+        name for name in sources() if fnmatch.fnmatchcase(name, "*" + ending.replace("[", "[[]"))
+    ]
     if len(found) != 1:
-        raise DreError(f"{len(found)} registered files end in {ending!r}, expected one: see `dre data list`")
+        raise DreError(
+            f"{len(found)} registered files end in {ending!r}, expected one: see `dre data list`"
+        )
     path = home() / found[0]
     if not path.is_file():
         _download(found[0])
@@ -62,7 +67,9 @@ def mismatch(name):
     content, source = (home() / name).read_bytes(), sources()[name]
     kind = "sha256" if "sha256" in source else "git_blob"
     blob = b"blob %d\0" % len(content)  # what git puts before a file
-    found = (hashlib.sha256(content) if kind == "sha256" else hashlib.sha1(blob + content)).hexdigest()
+    found = (
+        hashlib.sha256(content) if kind == "sha256" else hashlib.sha1(blob + content)
+    ).hexdigest()
     return None if found == source[kind] else f"has {kind} {found}, expected {source[kind]}"
 
 
@@ -109,7 +116,9 @@ def add(subparsers):
         ("verify", _verify, "check every hash"),
     ):
         parser = actions.add_parser(action, help=text)
-        parser.add_argument("names", nargs="*", help="sources as `dre data list` names them (default: all)")
+        parser.add_argument(
+            "names", nargs="*", help="sources as `dre data list` names them (default: all)"
+        )
         parser.set_defaults(run=run)
 
 
@@ -140,7 +149,9 @@ def _fetch(args):
 
 def _verify(args):
     """Return 1 if a file has another hash, or one of a source asked for by name is absent."""
-    found = {path: mismatch(path) if (home() / path).is_file() else "is absent" for path in _paths(args)}
+    found = {
+        path: mismatch(path) if (home() / path).is_file() else "is absent" for path in _paths(args)
+    }
     for path in filter(found.get, found):
         print(home() / path, found[path])
     right, absent = (list(found.values()).count(state) for state in (None, "is absent"))

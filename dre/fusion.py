@@ -36,8 +36,13 @@ def ex_dre(s_d: Numbers, s_p: Numbers, score_llm: Numbers) -> Numbers:
     return s_c(s_d, s_p) * _within(score_llm)
 
 
-def dre(s_d: Numbers, s_p: Numbers, score_llm: Numbers, s_inf: Numbers | None = None,
-        coefficient: str = "s_c") -> Numbers:  # fmt: skip
+def dre(
+    s_d: Numbers,
+    s_p: Numbers,
+    score_llm: Numbers,
+    s_inf: Numbers | None = None,
+    coefficient: str = "s_c",
+) -> Numbers:
     """DRE, Eq. 24-26: interior refinement, then the coefficient of exterior refinement, in [0, 10] for "s_c".
 
     ``score_llm`` and ``s_inf`` come from the prompt that shows the small model's numbers. Eq. 26 as printed is
@@ -59,7 +64,9 @@ def slide(
     """
     case, llm = slide_case(score_slm, score_llm, threshold, overlap), to_slm_scale(score_llm)
     mean = (score_slm + llm) / 2
-    score = np.where(pd.isna(mean), np.nan, np.select([case == "slm", case == "llm"], [score_slm, llm], mean))
+    score = np.where(
+        pd.isna(mean), np.nan, np.select([case == "slm", case == "llm"], [score_slm, llm], mean)
+    )
     return pd.Series(score, index=mean.index) if isinstance(mean, pd.Series) else score[()]
 
 
@@ -80,4 +87,6 @@ def _within(score_llm, low=0.0, high=LLM_MAX):
     if ((score < low) | (score > high)).any():
         found = f"{np.nanmin(score):g} to {np.nanmax(score):g}"
         raise DreError(f"found score_llm {found}; expected {low:g} to {high:g}, the judge's scale")
-    return pd.Series(score, index=score_llm.index) if isinstance(score_llm, pd.Series) else score[()]
+    return (
+        pd.Series(score, index=score_llm.index) if isinstance(score_llm, pd.Series) else score[()]
+    )

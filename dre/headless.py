@@ -18,7 +18,10 @@ from dre.report import replace
 INJECTED = "injected-parameters"  # the tag of the cell that papermill adds
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 KNOWN = re.compile(r"\d\d_[a-z\d_]+\.ipynb")  # not 04_correlation-Copy1.ipynb
-NO_CODE = {getattr(tokenize, kind) for kind in ("COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT", "ENDMARKER")}
+NO_CODE = {
+    getattr(tokenize, kind)
+    for kind in ("COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT", "ENDMARKER")
+}
 
 
 class Notebook:
@@ -51,20 +54,33 @@ def code(content):
     cells = []
     for number, cell in enumerate(code_cells(content), 1):
         # A line for the shell or for IPython is no Python.
-        text = re.sub(r"^(\s*)([%!].*)", lambda line: line[1] + repr(line[2]), source(cell), flags=re.MULTILINE)
+        text = re.sub(
+            r"^(\s*)([%!].*)",
+            lambda line: line[1] + repr(line[2]),
+            source(cell),
+            flags=re.MULTILINE,
+        )
         try:
             ast.parse(text)
         except SyntaxError as error:
             raise DreError(f"cell [{number}], line {error.lineno}: {error.msg}") from error
-        tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in NO_CODE]
+        tokens = [
+            token
+            for token in tokenize.generate_tokens(io.StringIO(text).readline)
+            if token.type not in NO_CODE
+        ]
         kept = {line for token in tokens for line in range(token.start[0], token.end[0] + 1)}
-        cells.append([line for count, line in enumerate(source(cell).split("\n"), 1) if count in kept])
+        cells.append(
+            [line for count, line in enumerate(source(cell).split("\n"), 1) if count in kept]
+        )
     return cells
 
 
 def code_hash(content):
     """Return a hash of a notebook's code."""
-    return hashlib.sha256("\n".join(line for lines in code(content) for line in lines).encode()).hexdigest()
+    return hashlib.sha256(
+        "\n".join(line for lines in code(content) for line in lines).encode()
+    ).hexdigest()
 
 
 def notebooks(folder):
@@ -78,7 +94,9 @@ def notebooks(folder):
         except (ValueError, KeyError, DreError) as error:
             raise DreError(f"{path.name} is not a notebook with Python cells: {error}") from error
         if unmet := sorted(set(book.needs) - set(books)):
-            raise DreError(f"{path.name} needs {unmet[0]}, which is no notebook before it in notebooks/")
+            raise DreError(
+                f"{path.name} needs {unmet[0]}, which is no notebook before it in notebooks/"
+            )
         books[book.name] = book
     return list(books.values())
 
@@ -94,21 +112,36 @@ def execute(book, profile, file):
     target = profile.build / "notebooks" / book.path.name
     target.parent.mkdir(parents=True, exist_ok=True)
     watch = f"__import__('dre.state').state.watch({str(file)!r}, {str(profile.root)!r})"
-    how = {"kernel_name": "python3", "language": "python", "progress_bar": False, "request_save_on_cell_execute": False}
+    how = {
+        "kernel_name": "python3",
+        "language": "python",
+        "progress_bar": False,
+        "request_save_on_cell_execute": False,
+    }
     # The first argument, since else a kernel says that it listens unencrypted.
     how["extra_arguments"] = ["--log-level=CRITICAL", f"--InteractiveShellApp.code_to_run={watch}"]
-    label = partial(re.sub, r"(^|[\r\n])(?=[^\r\n])", rf"\g<1>{book.name} | ")  # before each line, or state of a bar
-    how["stderr_file"] = SimpleNamespace(write=lambda text: sys.stderr.write(label(text)), flush=sys.stderr.flush)
+    label = partial(
+        re.sub, r"(^|[\r\n])(?=[^\r\n])", rf"\g<1>{book.name} | "
+    )  # before each line, or state of a bar
+    how["stderr_file"] = SimpleNamespace(
+        write=lambda text: sys.stderr.write(label(text)), flush=sys.stderr.flush
+    )
     try:
         papermill.execute_notebook(book.path, target, {"profile": profile.name}, **how)
     except PapermillExecutionError as error:
         shown = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(error.traceback))
-        lines = re.findall(r"^-+> *\d+ *(.*)", shown, re.MULTILINE) or error.source.strip().splitlines() or [""]
+        lines = (
+            re.findall(r"^-+> *\d+ *(.*)", shown, re.MULTILINE)
+            or error.source.strip().splitlines()
+            or [""]
+        )
         # Papermill has added a cell for the profile. An assertion that says nothing shows itself.
         why = f"failed in cell [{error.exec_count - 1}] at {lines[0]!r}: {error.ename}: {error.evalue or lines[-1]}"
         raise DreError(f"{book.path.name} {why}\n  as far as it came: {target}") from error
     except RuntimeError as error:
-        raise DreError(f"{book.path.name}: {error} (was memory short? --jobs 1 takes less)") from error
+        raise DreError(
+            f"{book.path.name}: {error} (was memory short? --jobs 1 takes less)"
+        ) from error
     return target
 
 
@@ -125,12 +158,21 @@ def commit(path, profile):
         outputs = []
         for output in done["outputs"]:
             if outputs and output.get("name", "stderr") == outputs[-1].get("name"):
-                outputs[-1]["text"] += output["text"]  # what was printed comes in parts, as the clock has it
+                outputs[-1]["text"] += output[
+                    "text"
+                ]  # what was printed comes in parts, as the clock has it
             elif output.get("name") != "stderr":
                 outputs.append(output)
-        cell["execution_count"], cell["outputs"] = count, [_clean(output, count, profile.root) for output in outputs]
-        cell["metadata"] = {key: value for key, value in cell["metadata"].items() if key in ("tags", "dre")}
-    own = content["metadata"].get("dre", {}) | {"executed": {"profile": profile.name, "code": code_hash(content)}}
+        cell["execution_count"], cell["outputs"] = (
+            count,
+            [_clean(output, count, profile.root) for output in outputs],
+        )
+        cell["metadata"] = {
+            key: value for key, value in cell["metadata"].items() if key in ("tags", "dre")
+        }
+    own = content["metadata"].get("dre", {}) | {
+        "executed": {"profile": profile.name, "code": code_hash(content)}
+    }
     content["metadata"] = {"dre": own, "kernelspec": KERNEL, "language_info": {"name": "python"}}
     after = json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
     replace(path, after)
@@ -141,13 +183,22 @@ def _clean(output, count, root):
     """Return an output with the number of its cell, and with names for the folders of this machine in its texts."""
     if "execution_count" in output:
         output["execution_count"] = count
-    folders = {os.environ.get("DRE_DATA_HOME", ""): "$DRE_DATA_HOME", str(root): ".", str(Path.home()): "~"}
+    folders = {
+        os.environ.get("DRE_DATA_HOME", ""): "$DRE_DATA_HOME",
+        str(root): ".",
+        str(Path.home()): "~",
+    }
     texts = output.get("data", output)
     for kind in texts.keys() & {"text", "text/plain", "text/markdown", "text/html"}:
         text = "".join(texts[kind])
         for folder, short in folders.items():
             # As Windows has it plain, quoted, or in an address. Whole names only: /a is not in /a-b nor in http://x/a.
-            for form in {folder, folder.replace("\\", "\\\\"), folder.replace("\\", "/")} - {"", "/"}:
-                text = re.sub(rf"((?<=://)|(?<![\w./\\-])){re.escape(form)}(?![\w-]|\.\w)", short, text)
+            for form in {folder, folder.replace("\\", "\\\\"), folder.replace("\\", "/")} - {
+                "",
+                "/",
+            }:
+                text = re.sub(
+                    rf"((?<=://)|(?<![\w./\\-])){re.escape(form)}(?![\w-]|\.\w)", short, text
+                )
         texts[kind] = text.splitlines(keepends=True)
     return output

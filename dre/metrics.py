@@ -35,12 +35,17 @@ def reference_based(
     `dre.slm.encoder.load_encoder`, gives the word vectors, and the states of BERTScore, whose authors use
     roberta-large: encoders are not comparable.
     """
-    texts = [[one.strip() if isinstance(one, str) else "" for one in items[name]] for name in ("response", "reference")]
+    texts = [
+        [one.strip() if isinstance(one, str) else "" for one in items[name]]
+        for name in ("response", "reference")
+    ]
     scored = [bool(a and b and (itself or a != b)) for a, b in zip(*texts)]
     pairs = [pair for pair, keep in zip(zip(*texts), scored) if keep]
     table = pd.DataFrame(np.nan, index=range(len(items)), columns=COLUMNS)
     if pairs:
-        table.loc[scored] = np.column_stack([bleu(pairs), rouge(pairs), meteor(pairs), *_by_encoder(pairs, encoder)])
+        table.loc[scored] = np.column_stack(
+            [bleu(pairs), rouge(pairs), meteor(pairs), *_by_encoder(pairs, encoder)]
+        )
     table.insert(0, "pair_id", items["pair_id"].to_numpy())
     return table
 
@@ -93,7 +98,9 @@ def embedding(x: np.ndarray, y: np.ndarray) -> list[float]:
         return [np.nan] * 3
     cosine = _unit(x) @ _unit(y).T
     extreme = [v[np.abs(v).argmax(axis=0), np.arange(v.shape[1])] for v in (x, y)]
-    extrema, average = (float(_unit(a) @ _unit(b)) for a, b in (extreme, (x.mean(axis=0), y.mean(axis=0))))
+    extrema, average = (
+        float(_unit(a) @ _unit(b)) for a, b in (extreme, (x.mean(axis=0), y.mean(axis=0)))
+    )
     return [extrema, (cosine.max(axis=1).mean() + cosine.max(axis=0).mean()) / 2, average]
 
 
@@ -111,11 +118,17 @@ def bertscore(x: tuple[np.ndarray, np.ndarray], y: tuple[np.ndarray, np.ndarray]
 def _by_encoder(pairs, encoder):
     """The embedding metrics (n, 3) and BERTScore (n,)."""
     texts = sorted({text for pair in pairs for text in pair})
-    options = {"truncation": True, "max_length": encoder.max_seq_length, "return_special_tokens_mask": True}
+    options = {
+        "truncation": True,
+        "max_length": encoder.max_seq_length,
+        "return_special_tokens_mask": True,
+    }
     inputs = encoder.tokenizer(texts, **options)
     counts = [np.array(special) == 0 for special in inputs["special_tokens_mask"]]
     vectors = encoder[0].auto_model.get_input_embeddings().weight.detach().cpu().double().numpy()
-    words = {text: vectors[np.array(ids)[c]] for text, ids, c in zip(texts, inputs["input_ids"], counts)}
+    words = {
+        text: vectors[np.array(ids)[c]] for text, ids, c in zip(texts, inputs["input_ids"], counts)
+    }
     hidden = encoder.encode(texts, output_value="token_embeddings", convert_to_numpy=False)
     states = {text: (h.float().cpu().numpy(), c) for text, h, c in zip(texts, hidden, counts)}
     vector_based = np.array([embedding(words[a], words[b]) for a, b in pairs])

@@ -24,7 +24,9 @@ def setup(notebook, profile):
     book = Book(notebook, read_profile(profile))
     style()
     warnings.filterwarnings("ignore", message="IProgress not found")  # plain progress bars do
-    plt.switch_backend(plt.get_backend())  # of a kernel; it would turn the interactive mode on with the first figure
+    plt.switch_backend(
+        plt.get_backend()
+    )  # of a kernel; it would turn the interactive mode on with the first figure
     plt.ioff()
     found = " · ".join(f"{name} {version(name)}" for name in ("torch", "numpy"))
     print(f"profile {profile} · Python {sys.version.split()[0]} · {found}")
@@ -38,7 +40,9 @@ class Ended(Exception):
         return ["The notebook ends here."]  # what IPython shows in place of a traceback
 
 
-Ended.__name__ = "SystemExit"  # by this name, without a message, papermill knows an end that was meant
+Ended.__name__ = (
+    "SystemExit"  # by this name, without a message, papermill knows an end that was meant
+)
 
 
 class Book:
@@ -113,9 +117,17 @@ class Book:
 
     def _register(self, kind, name, caption, files):
         # The hashes let a test hold files to the run that made them.
-        hashes = {path.relative_to(self.profile.root).as_posix(): state.note("wrote", path) for path in files}
-        kept = [item for item in self._manifest["items"] if (item["kind"], item["name"]) != (kind, name)]
-        self._manifest["items"] = [*kept, {"kind": kind, "name": name, "caption": caption, "files": hashes}]
+        hashes = {
+            path.relative_to(self.profile.root).as_posix(): state.note("wrote", path)
+            for path in files
+        }
+        kept = [
+            item for item in self._manifest["items"] if (item["kind"], item["name"]) != (kind, name)
+        ]
+        self._manifest["items"] = [
+            *kept,
+            {"kind": kind, "name": name, "caption": caption, "files": hashes},
+        ]
         self._write()
 
     def _write(self):

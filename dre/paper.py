@@ -35,27 +35,42 @@ def run(profile, jobs=2):
     At most ``jobs`` notebooks run at a time, and one where judges are asked or RETRAIN is set: it records what it does.
     """
     books, changed = notebooks(profile.root), []
-    print(f"profile {profile.name}: {profile.title}; needs {profile.needs}; {len(books)} notebooks", flush=True)
+    print(
+        f"profile {profile.name}: {profile.title}; needs {profile.needs}; {len(books)} notebooks",
+        flush=True,
+    )
     if profile.name == COMMITTED:
         words.check(profile.root, books)
-    if others := {path.name for path in profile.root.glob("notebooks/*.ipynb")} - {book.path.name for book in books}:
+    if others := {path.name for path in profile.root.glob("notebooks/*.ipynb")} - {
+        book.path.name for book in books
+    }:
         print(f"not run, since its name is none of the project's: {', '.join(sorted(others))}")
     (profile.build / "state").mkdir(parents=True, exist_ok=True)
     path = os.pathsep.join(filter(None, [str(profile.root), os.environ.get("PYTHONPATH")]))
-    os.environ |= {"DRE_ROOT": str(profile.root), "PYTHONPATH": path, "TOKENIZERS_PARALLELISM": "false"}
+    os.environ |= {
+        "DRE_ROOT": str(profile.root),
+        "PYTHONPATH": path,
+        "TOKENIZERS_PARALLELISM": "false",
+    }
     try:
         with FileLock(profile.root / "build" / "paper.lock", timeout=0):
             ran = _run(books, profile, jobs)
             for book in notebooks(profile.root):
                 if why := stale(book, profile):
-                    raise DreError(f"{book.path.name}: {why} after it was executed: run the same command again")
+                    raise DreError(
+                        f"{book.path.name}: {why} after it was executed: run the same command again"
+                    )
             drop_stale(books, profile)
             if profile.name == COMMITTED:
-                changed = [book.path for book in books if commit(book.path, profile)] + words.fill(profile.root)
+                changed = [book.path for book in books if commit(book.path, profile)] + words.fill(
+                    profile.root
+                )
             for path in (*dict.fromkeys(changed), page(profile)):
                 print(f"brought up to date: {path.relative_to(profile.root)}")
     except Timeout as error:
-        raise DreError("another make paper is under way in this folder: wait for it to end") from error
+        raise DreError(
+            "another make paper is under way in this folder: wait for it to end"
+        ) from error
     return ran
 
 
@@ -66,20 +81,29 @@ def _run(books, profile, jobs):
         jobs = 1  # what is asked or trained is recorded
     train = [book for book in books if book.trains and profile.name != COMMITTED]
     if jobs > 1 and train:  # for all others, on all cores
-        return _run(train, profile, 1) + _run([book for book in books if book not in train], profile, jobs)
+        return _run(train, profile, 1) + _run(
+            [book for book in books if book not in train], profile, jobs
+        )
     after = {}  # how long a chain of notebooks waits for each: the longest begins first
     for book in reversed(books):
         for name in book.needs:
             after[name] = max(after.get(name, 0), after.get(book.name, 0) + 1)
     if jobs > 1:
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, os.cpu_count() // jobs)))
-    waiting, running, ran, failed = sorted(books, key=lambda book: -after.get(book.name, 0)), {}, [], []
+    waiting, running, ran, failed = (
+        sorted(books, key=lambda book: -after.get(book.name, 0)),
+        {},
+        [],
+        [],
+    )
     # Kernels start in the working directory, which threads share.
     with contextlib.chdir(profile.root / "notebooks"), ThreadPoolExecutor(jobs) as pool:
         try:
             while waiting or running:
                 unmet = {book.name for book in (*waiting, *running.values())}
-                for book in [book for book in waiting if unmet.isdisjoint(book.needs)][: jobs - len(running)]:
+                for book in [book for book in waiting if unmet.isdisjoint(book.needs)][
+                    : jobs - len(running)
+                ]:
                     waiting.remove(book)
                     running[pool.submit(_bring, book, profile)] = book
                 for done in wait(running, return_when=FIRST_COMPLETED).done:
@@ -114,28 +138,49 @@ def _bring(book, profile):
     if state.LOCK not in made["read"]:
         raise DreError(f"{book.path.name}: its kernel kept no record of what it read, in {file}")
     made["wrote"][target.relative_to(profile.root).as_posix()] = state.digest(target)
-    made["read"] = {name: value for name, value in made["read"].items() if name not in made["wrote"]}
-    for name in [name for name in made["read"] if os.environ.get("RETRAIN") and f"/{state.SCORES}" in name]:
+    made["read"] = {
+        name: value for name, value in made["read"].items() if name not in made["wrote"]
+    }
+    for name in [
+        name for name in made["read"] if os.environ.get("RETRAIN") and f"/{state.SCORES}" in name
+    ]:
         made["read"][name] = state.digest(profile.root / name)  # it may have added to what it read
     made["ended"] = {book.name: _mark(code(json.loads(target.read_text(encoding="utf-8"))))}
     replace(file, state.text(made))
     memory = made["peak"].get("kernel", "unknown")
-    print(f"{label} done in {time.monotonic() - started:.0f} s, {memory} MB of memory\n", end="", flush=True)
+    print(
+        f"{label} done in {time.monotonic() - started:.0f} s, {memory} MB of memory\n",
+        end="",
+        flush=True,
+    )
     return True
 
 
 def _mark(lines):
     """Return the hash of a notebook's code and of what else decides what it does."""
-    return hashlib.sha256(json.dumps([sys.version, os.environ.get("RETRAIN", ""), lines]).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps([sys.version, os.environ.get("RETRAIN", ""), lines]).encode()
+    ).hexdigest()
 
 
 def stale(book, profile):
     """Return in words why a notebook must run; None if all that its last run read and wrote is as it was then."""
     made = state.load(profile.build / "state" / book.name)
     if made["ended"] != {book.name: _mark(book.code)}:
-        return "its code, Python or RETRAIN has changed" if made["ended"] else "no run of it has ended well"
+        return (
+            "its code, Python or RETRAIN has changed"
+            if made["ended"]
+            else "no run of it has ended well"
+        )
     files = made["read"] | made["wrote"]
-    return next((f"{name} has changed" for name in files if state.digest(profile.root / name) != files[name]), None)
+    return next(
+        (
+            f"{name} has changed"
+            for name in files
+            if state.digest(profile.root / name) != files[name]
+        ),
+        None,
+    )
 
 
 def drop_stale(books, profile):
@@ -155,7 +200,11 @@ def drop_stale(books, profile):
 def manifest(book, profile):
     """Return what a notebook registered when it last ran; see `dre.notebook.Book`."""
     path = profile.results / "manifest" / f"{book.name}.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"items": [], "not_run": []}
+    return (
+        json.loads(path.read_text(encoding="utf-8"))
+        if path.is_file()
+        else {"items": [], "not_run": []}
+    )
 
 
 def page(profile):
@@ -163,12 +212,17 @@ def page(profile):
 
     Figures are linked, not embedded. Numbers in words are of the committed profile: for another one, titles do.
     """
-    books, parts = notebooks(profile.root), [f"# DRE and SLIDE: results\n\nProfile **{profile.name}**: {profile.title}"]
+    books, parts = (
+        notebooks(profile.root),
+        [f"# DRE and SLIDE: results\n\nProfile **{profile.name}**: {profile.title}"],
+    )
     titles = {book: _title(book) for book in books}
     verdicts = profile.root / "docs" / "verdicts.md"
     shown = profile.name == COMMITTED and verdicts.exists()
     contents = ["- [What the papers say, and what came out](#verdicts)"] if shown else []
-    parts.append("\n".join([*contents, *(f"- [{title}](#{book.name})" for book, title in titles.items())]))
+    parts.append(
+        "\n".join([*contents, *(f"- [{title}](#{book.name})" for book, title in titles.items())])
+    )
     if shown:
         parts.append('<h2 id="verdicts">What the papers say, and what came out</h2>')
         parts.append(re.sub("<!--.*?-->", "", verdicts.read_text(encoding="utf-8")))
@@ -188,7 +242,10 @@ def _title(book):
 def _part(book, profile):
     """What a notebook's part of the page holds: sentences with numbers, tables and figures, in their order."""
     made, parts = manifest(book, profile), []
-    items = {kind: [one for one in made["items"] if one["kind"] == kind] for kind in ("table", "figure", "data")}
+    items = {
+        kind: [one for one in made["items"] if one["kind"] == kind]
+        for kind in ("table", "figure", "data")
+    }
 
     def paths(item):
         return [os.path.relpath(profile.root / name, profile.results) for name in item["files"]]
@@ -203,41 +260,64 @@ def _part(book, profile):
 
     for cell in book.content["cells"] if profile.name == COMMITTED else ():
         if cell["cell_type"] == "markdown" and "<!--" in source(cell):
-            text = re.sub(r"(?s)<!--[\w/]+\.(?:md|csv)-->.*?<!--/-->", "", source(cell))  # the verdicts stand above
+            text = re.sub(
+                r"(?s)<!--[\w/]+\.(?:md|csv)-->.*?<!--/-->", "", source(cell)
+            )  # the verdicts stand above
             text = re.sub(r"<!--.*?-->|\[!\[.*|^# .*", "", text)  # no places, no badge, no title
-            text = re.sub(r"\]\((?!http|#)", f"]({os.path.relpath(book.path.parent, profile.results)}/", text)
+            text = re.sub(
+                r"\]\((?!http|#)", f"]({os.path.relpath(book.path.parent, profile.results)}/", text
+            )
             text = re.sub(r"\]\(#[^)]*", f"](#{book.name}", text)
             parts.append(_without_latex(re.sub("^#+ ", "### ", text, flags=re.MULTILINE)))
         for output in cell.get("outputs", ()):
-            for kind, form, show in (("table", "text/markdown", table), ("figure", "image/png", figure)):
+            for kind, form, show in (
+                ("table", "text/markdown", table),
+                ("figure", "image/png", figure),
+            ):
                 if form in output.get("data", ()) and items[kind]:
                     show()
-    for kind, show in (("table", table), ("figure", figure)):  # of a profile whose outputs are not committed
+    for kind, show in (
+        ("table", table),
+        ("figure", figure),
+    ):  # of a profile whose outputs are not committed
         while items[kind]:
             show()
     if items["data"]:
-        parts.append("Further tables: " + ", ".join(f"[{one['caption']}]({paths(one)[0]})" for one in items["data"]))
+        parts.append(
+            "Further tables: "
+            + ", ".join(f"[{one['caption']}]({paths(one)[0]})" for one in items["data"])
+        )
     return [*parts, *(f"Not run: {one['what']} ({one['why']})" for one in made["not_run"])]
 
 
 def _without_latex(text):
     """Markdown whose inline formulas are HTML: the page has no renderer. What is displayed stands in the notebooks."""
     text = re.sub(r"(?s)\$\$.*?\$\$", "", text)
-    return re.sub(r"\$(?=\S)([^$\n]*\S)\$(?!\d)", lambda found: f"<i>{_formula(found[1])}</i>", text)
+    return re.sub(
+        r"\$(?=\S)([^$\n]*\S)\$(?!\d)", lambda found: f"<i>{_formula(found[1])}</i>", text
+    )
 
 
 def _formula(latex):
-    latex = re.sub(r"\\[,;]", " ", re.sub(r"\\(?:mathrm|mathcal|bar)\s*(?:\{([^{}]*)\}|(\w))", r"\1\2", latex))
+    latex = re.sub(
+        r"\\[,;]", " ", re.sub(r"\\(?:mathrm|mathcal|bar)\s*(?:\{([^{}]*)\}|(\w))", r"\1\2", latex)
+    )
     for sign, tag in (("_", "sub"), (r"\^", "sup")):
         latex = re.sub(rf"{sign}(?:\{{([^{{}}]*)\}}|(\w))", rf"<{tag}>\1\2</{tag}>", latex)
-    return re.sub(r"\\(\w+)", lambda found: {"cdot": "·", "kappa": "κ"}.get(found[1], found[1]), latex)
+    return re.sub(
+        r"\\(\w+)", lambda found: {"cdot": "·", "kappa": "κ"}.get(found[1], found[1]), latex
+    )
 
 
 def main(argv=None):
     """Run the command line and return its exit status: 0, 1 with an error in words, or 130 if interrupted."""
     parser = argparse.ArgumentParser(prog="make paper", description=__doc__.splitlines()[0])
-    parser.add_argument("--profile", default="mini", help="a file in profiles/, by its name (default: mini)")
-    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count()), help="how many notebooks run at a time")
+    parser.add_argument(
+        "--profile", default="mini", help="a file in profiles/, by its name (default: mini)"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=min(2, os.cpu_count()), help="how many notebooks run at a time"
+    )
     args = parser.parse_args(argv)
     for name in filter(os.environ.get, ("DRE_DATA_HOME", "DRE_STORE")):  # kernels run in notebooks/
         os.environ[name] = str(Path(os.environ[name]).expanduser().absolute())
@@ -247,7 +327,10 @@ def main(argv=None):
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\ninterrupted: finished notebooks are kept; the same command goes on from there", file=sys.stderr)
+        print(
+            "\ninterrupted: finished notebooks are kept; the same command goes on from there",
+            file=sys.stderr,
+        )
         return 130
     return 0
 

@@ -7,7 +7,13 @@ import seaborn
 # Okabe and Ito (2008), without the yellow that vanishes on white; black last.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 BLUE, ORANGE, GREEN, PURPLE = COLOURS[:4]
-AXES = {"edgecolor": "0.3", "linewidth": 0.8, "titlesize": 10, "titleweight": "bold", "labelsize": 9}
+AXES = {
+    "edgecolor": "0.3",
+    "linewidth": 0.8,
+    "titlesize": 10,
+    "titleweight": "bold",
+    "labelsize": 9,
+}
 STYLE = {f"axes.{name}": value for name, value in AXES.items()} | {
     "axes.spines.right": False,
     "axes.spines.top": False,
@@ -26,7 +32,9 @@ STYLE = {f"axes.{name}": value for name, value in AXES.items()} | {
 
 def style():
     """Set the style of every figure: white grid, colours that colour-blind people tell apart, thin spines."""
-    seaborn.set_theme(context="paper", style="whitegrid", palette=list(COLOURS), font="DejaVu Sans", rc=STYLE)
+    seaborn.set_theme(
+        context="paper", style="whitegrid", palette=list(COLOURS), font="DejaVu Sans", rc=STYLE
+    )
 
 
 def whiskers(ax, table, y, colour=BLUE, value="value", marker="o", label=None, upright=False):
@@ -64,13 +72,22 @@ def forest(panels, value=None, colours=None):
         whiskers(ax, table, y, [colours[family] for family in table["family"]], column)
         if f"{column}_printed" in table:
             printed = table[f"{column}_printed"]
-            ax.plot(printed, y, "D", color="none", markeredgecolor="0.2", markersize=4, label="in print")
+            ax.plot(
+                printed, y, "D", color="none", markeredgecolor="0.2", markersize=4, label="in print"
+            )
         ax.axvline(0, color="0.4", linewidth=0.8)
         ax.set(title=title)
         ax.grid(axis="y", visible=False)
         ax.tick_params(axis="y", labelsize=8 if len(labels) > 12 else 9)
     axes[0, 0].set_yticks(np.arange(len(labels)), labels)
     axes[0, 0].set_ylim(len(labels) - 0.4, -0.6)
-    marks = [plt.Line2D([], [], color=colours[f], marker="o", markersize=4, linewidth=1, label=f) for f in families]
-    fig.legend(handles=marks + axes[0, 0].get_legend_handles_labels()[0], loc="outside lower center", ncols=3)
+    marks = [
+        plt.Line2D([], [], color=colours[f], marker="o", markersize=4, linewidth=1, label=f)
+        for f in families
+    ]
+    fig.legend(
+        handles=marks + axes[0, 0].get_legend_handles_labels()[0],
+        loc="outside lower center",
+        ncols=3,
+    )
     return fig

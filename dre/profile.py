@@ -5,7 +5,15 @@ from pathlib import Path
 from typing import Literal
 
 import yaml
-from pydantic import BaseModel, Field, PositiveInt, StrictInt, StrictStr, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    PositiveInt,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    model_validator,
+)
 
 from dre.errors import DreError
 from dre.fetch import PROJECT
@@ -68,20 +76,32 @@ class Profile(BaseModel, extra="forbid", frozen=True):
     @model_validator(mode="after")
     def _a_model_for_each(self):
         if missing := {*self.recipes, self.controls} - set(self.models):
-            raise ValueError(f"'models' lacks {', '.join(sorted(missing))}, which 'recipes' or 'controls' names")
+            raise ValueError(
+                f"'models' lacks {', '.join(sorted(missing))}, which 'recipes' or 'controls' names"
+            )
         return self
 
-    results = property(lambda self: self.root / "results" / self.name, doc="Tables, report page, recorded SLM scores.")
+    results = property(
+        lambda self: self.root / "results" / self.name,
+        doc="Tables, report page, recorded SLM scores.",
+    )
     figures = property(lambda self: self.root / "figures" / self.name, doc="Figures.")
-    build = property(lambda self: self.root / "build" / self.name, doc="Models, executed notebooks: never committed.")
-    seed = property(lambda self: self.seeds[0], doc="The first seed: of everything that is done once.")
+    build = property(
+        lambda self: self.root / "build" / self.name,
+        doc="Models, executed notebooks: never committed.",
+    )
+    seed = property(
+        lambda self: self.seeds[0], doc="The first seed: of everything that is done once."
+    )
 
 
 def root():
     """Return the folder of the project, the one with ``profiles/``: ``DRE_ROOT``, or where this package lies."""
     folder = Path(os.environ.get("DRE_ROOT") or PROJECT)
     if not (folder / "profiles").is_dir():
-        raise DreError(f"no profiles/ in {folder}: clone the whole project, and set DRE_ROOT to the clone")
+        raise DreError(
+            f"no profiles/ in {folder}: clone the whole project, and set DRE_ROOT to the clone"
+        )
     return folder
 
 
@@ -93,15 +113,26 @@ def profile(name, folder=None):
     folder, where = Path(folder or root()), f"profiles/{name}.yaml"
     known = sorted(path.stem for path in folder.glob("profiles/*.yaml"))
     if name not in known:
-        raise DreError(f"unknown profile '{name}': the profiles are {', '.join(known) or 'none'} (files in profiles/)")
+        raise DreError(
+            f"unknown profile '{name}': the profiles are {', '.join(known) or 'none'} (files in profiles/)"
+        )
     try:
         values = yaml.safe_load((folder / where).read_text(encoding="utf-8"))
         made = Profile.model_validate({**values, "root": folder})
     except (yaml.YAMLError, TypeError) as error:
-        raise DreError(f"{where} is not valid YAML with keys and values: {' '.join(str(error).split())}") from error
+        raise DreError(
+            f"{where} is not valid YAML with keys and values: {' '.join(str(error).split())}"
+        ) from error
     except ValidationError as error:
-        faults = [f"{'.'.join(map(str, each['loc'])) or 'profile'}: {each['msg']}" for each in error.errors()]
-        raise DreError(f"{where}: {'; '.join(faults)}; profiles/mini.yaml explains every key") from error
+        faults = [
+            f"{'.'.join(map(str, each['loc'])) or 'profile'}: {each['msg']}"
+            for each in error.errors()
+        ]
+        raise DreError(
+            f"{where}: {'; '.join(faults)}; profiles/mini.yaml explains every key"
+        ) from error
     if made.name != name:
-        raise DreError(f"{where}: 'name' is '{made.name}', expected '{name}', as the file is called")
+        raise DreError(
+            f"{where}: 'name' is '{made.name}', expected '{name}', as the file is called"
+        )
     return made

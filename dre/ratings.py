@@ -27,9 +27,17 @@ NAME = "claude-2026-11"
 _USR = {"personachat-usr": "usr_percona_chat.json", "topicalchat-usr": "usr_topical_chat.json"}
 _CRITERIA = ("Understandable", "Natural", "Maintains Context", "Engaging", "Uses Knowledge")
 #: what the recorded judge was shown when it rated FED's qualities
-SHOWN = {"zero": "zero-shot", "random0": "random 1", "random1": "random 2", "random2": "random 3", "bm25": "BM25"}
+SHOWN = {
+    "zero": "zero-shot",
+    "random0": "random 1",
+    "random1": "random 2",
+    "random2": "random 3",
+    "bm25": "BM25",
+}
 LANGUAGES = {"en": "english", "es": "spanish", "zh": "chinese"}  # of the ten that xDial-Eval has
-_SPEAKER = re.compile("^(User|System):", re.MULTILINE)  # before each turn of FED; turns are text only in every set
+_SPEAKER = re.compile(
+    "^(User|System):", re.MULTILINE
+)  # before each turn of FED; turns are text only in every set
 
 
 def rated(name: str) -> pd.DataFrame:
@@ -57,14 +65,18 @@ def translated(name: str) -> dict[str, pd.DataFrame]:
     """
     table, ending = rated(name), {"personachat-usr": "persona-usr"}.get(name, name)
     columns = [f"{language}_{part}" for language in LANGUAGES.values() for part in ("ctx", "res")]
-    file = pd.read_csv(fetch(f"/{ending}.csv"), keep_default_na=False, usecols=columns).map(str.strip)
+    file = pd.read_csv(fetch(f"/{ending}.csv"), keep_default_na=False, usecols=columns).map(
+        str.strip
+    )
     places = {}  # its rows are in another order than those of the USR file; some have one text
     for i, key in enumerate(zip(table["context"], table["response"])):
         places.setdefault(key, []).append(i)
     keys = zip(file["english_ctx"].map(turns_of), file["english_res"])
     file = file.set_index(pd.Index([places[key].pop(0) for key in keys])).sort_index()
     return {
-        code: table.assign(context=file[f"{language}_ctx"].map(turns_of), response=file[f"{language}_res"])
+        code: table.assign(
+            context=file[f"{language}_ctx"].map(turns_of), response=file[f"{language}_res"]
+        )
         for code, language in LANGUAGES.items()
     }
 
@@ -84,10 +96,16 @@ def fed_qualities() -> pd.DataFrame:
     """
     known, rows = pd.concat(_fed()).set_index("pair_id")["context_id"], []
     for i, one in enumerate(_json("data/fed_data.json")):
-        item, level = (f"fed-turn/{i}", "turn") if "response" in one else (f"fed-dialog/{i}", "dialogue")
+        item, level = (
+            (f"fed-turn/{i}", "turn") if "response" in one else (f"fed-dialog/{i}", "dialogue")
+        )
         found = _annotated(one).items()
-        rows += [(item, level, known[item], quality, values, _mean(values)) for quality, values in found]
-    return pd.DataFrame(rows, columns=["item", "level", "context_id", "quality", "ratings", "human"])
+        rows += [
+            (item, level, known[item], quality, values, _mean(values)) for quality, values in found
+        ]
+    return pd.DataFrame(
+        rows, columns=["item", "level", "context_id", "quality", "ratings", "human"]
+    )
 
 
 def fed_judged(name: str = NAME) -> pd.DataFrame:
@@ -109,7 +127,9 @@ def criteria(name: str = NAME) -> pd.DataFrame:
 
     On the scales of the prompts ``geval_...`` and ``analyse_rate_...``, but all of a pair were rated in one reply.
     """
-    table = pd.DataFrame(read_jsonl(repository_file("recorded", name, "criteria.jsonl"))).drop(columns="analysis")
+    table = pd.DataFrame(read_jsonl(repository_file("recorded", name, "criteria.jsonl"))).drop(
+        columns="analysis"
+    )
     _check_shown(name, *map(rated, table["pair_id"].str.partition("/")[0].unique()))
     return table
 
@@ -127,7 +147,9 @@ def rated_tables(names: Sequence[str] = tuple(RATED)) -> list[pd.DataFrame]:
 
 def classifier(name: str) -> pd.Series:
     """Return the released scores (0-1, positive from 0.5) of one of `CLASSIFIERS` on DailyDialog++ test, by pair_id."""
-    scores = pd.Series(_json(f"{name} (random + adversarial negatives)*.json"), dtype=float, name=name)
+    scores = pd.Series(
+        _json(f"{name} (random + adversarial negatives)*.json"), dtype=float, name=name
+    )
     return scores.add_prefix("dailydialog++-test/").rename_axis("pair_id")
 
 
@@ -149,14 +171,26 @@ def training_scores(name: str = NAME) -> pd.DataFrame:
     for record in read_jsonl(repository_file("recorded", name, "training_scores.jsonl")):
         id, response_id = record["context"], record["response"]
         _, turns, set, domain = known[id]
-        turns, response = turns[-TURNS:] if id.partition("/")[0] in PUBLIC else turns, replies.get(response_id)
+        turns, response = (
+            turns[-TURNS:] if id.partition("/")[0] in PUBLIC else turns,
+            replies.get(response_id),
+        )
         if response_id == "generic":
             response = record["text"]
             response_id = f"generic-{generic.setdefault(response, len(generic))}"
         _check(record, turns, response)
         pair_id, score = f"{id} <- {response_id}", float(record["score"])
         rows.append((pair_id, id, set, turns, response, response_id, score, domain))
-    columns = ["pair_id", "context_id", "set", "context", "response", "response_id", "score", "domain"]
+    columns = [
+        "pair_id",
+        "context_id",
+        "set",
+        "context",
+        "response",
+        "response_id",
+        "score",
+        "domain",
+    ]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -183,7 +217,9 @@ def graded(name: str = NAME) -> pd.DataFrame:
         if kind == "truncated":
             response = " ".join(response.split()[: record["words"]])
         _check(record, turns, response)
-        rows.append((id, conversation, id.partition("/")[0], turns, response, kind, float(record["score"])))
+        rows.append(
+            (id, conversation, id.partition("/")[0], turns, response, kind, float(record["score"]))
+        )
     columns = ["context_id", "conversation", "set", "context", "response", "kind", "score"]
     table = pd.DataFrame(rows, columns=columns)
     return table.assign(for_choice=table["conversation"].map(_is_for_choice))
@@ -191,8 +227,15 @@ def graded(name: str = NAME) -> pd.DataFrame:
 
 def conversations_for_choice(name: str = NAME) -> set[str]:
     """Return the ids of the graded conversations that nothing is trained on, a set."""
-    ids = [record["context"] for record in read_jsonl(repository_file("recorded", name, "graded.jsonl"))]
-    return {conversation for conversation in map(conversations(ids), ids) if _is_for_choice(conversation)}
+    ids = [
+        record["context"]
+        for record in read_jsonl(repository_file("recorded", name, "graded.jsonl"))
+    ]
+    return {
+        conversation
+        for conversation in map(conversations(ids), ids)
+        if _is_for_choice(conversation)
+    }
 
 
 def _is_for_choice(conversation):
@@ -204,14 +247,21 @@ def _check(record, turns, response):
     """Raise DreError if the texts of a pair are not those that were graded."""
     found = {"context_sha256": context_sha256(turns), "response_sha256": context_sha256([response])}
     if any(record.get(name, found[name]) != found[name] for name in found):
-        raise DreError(f"{record['context']}: these are not the texts that were graded; run `dre data fetch` again")
+        raise DreError(
+            f"{record['context']}: these are not the texts that were graded; run `dre data fetch` again"
+        )
 
 
 def _training_texts():
     """Return id -> (conversation, turns, set, domain) of training contexts, and the texts of responses by their ids."""
     labelled = load("dailydialog++", "dev") + load("dailydialog++-positives", "train")
     known = {one.context_id: (one.context_id, one.turns, one.set, one.domain) for one in labelled}
-    replies = {c.pair_id(k, i): text for c in labelled for k in KINDS for i, text in enumerate(c.responses(k))}
+    replies = {
+        c.pair_id(k, i): text
+        for c in labelled
+        for k in KINDS
+        for i, text in enumerate(c.responses(k))
+    }
     for source in PUBLIC:
         for id, (conversation, turns, reply, _) in histories(source).items():
             known[id], replies[id] = (conversation, turns, *PUBLIC[source]), reply
@@ -240,21 +290,32 @@ def _usr(name):
         spoken = {response["model"]: response["response"].strip() for response in one["responses"]}
         for k, response in enumerate(one["responses"]):
             ids = (f"{name}/{i}/{k}", f"{name}/{i}", name, response["model"])
-            texts |= {"response": spoken[response["model"]], "reference": spoken["Original Ground Truth"]}
+            texts |= {
+                "response": spoken[response["model"]],
+                "reference": spoken["Original Ground Truth"],
+            }
             rows.append(_row(ids, texts, response["Overall"], {c: response[c] for c in _CRITERIA}))
     return pd.DataFrame(rows)
 
 
 def _xdial(name):
     """Read a set of xDial-Eval, which has the mean rating of each response; distinct contexts are numbered."""
-    file = pd.read_csv(fetch(f"{name}.csv"), keep_default_na=False, usecols=["english_ctx", "english_res", "ratings"])
+    file = pd.read_csv(
+        fetch(f"{name}.csv"),
+        keep_default_na=False,
+        usecols=["english_ctx", "english_res", "ratings"],
+    )
     numbers, references, rows = {}, {}, []
-    for row, (text, response, rating) in enumerate(zip(file["english_ctx"], file["english_res"], file["ratings"])):
+    for row, (text, response, rating) in enumerate(
+        zip(file["english_ctx"], file["english_res"], file["ratings"])
+    ):
         turns, response = turns_of(text), response.strip()
         number = numbers.setdefault(turns, len(numbers))
         reference = references.setdefault(turns, response) if name == "dailydialog-zhao" else None
         ids = (f"{name}/{row}", f"{name}/context-{number}", name, "")
-        rows.append(_row(ids, {"context": turns, "response": response, "reference": reference}, [rating]))
+        rows.append(
+            _row(ids, {"context": turns, "response": response, "reference": reference}, [rating])
+        )
     return pd.DataFrame(rows)
 
 
@@ -269,19 +330,35 @@ def _fed():
             ids = (f"fed-dialog/{i}", dialogue, "fed-dialog", one["system"])
             dialogues.append(_row(ids, {"turns": said}, overall, qualities))
         else:
-            texts = {"context": said, "response": _SPEAKER.sub("", one["response"]).strip(), "reference": None}
-            turns.append(_row((f"fed-turn/{i}", dialogue, "fed-turn", one["system"]), texts, overall, qualities))
+            texts = {
+                "context": said,
+                "response": _SPEAKER.sub("", one["response"]).strip(),
+                "reference": None,
+            }
+            turns.append(
+                _row(
+                    (f"fed-turn/{i}", dialogue, "fed-turn", one["system"]),
+                    texts,
+                    overall,
+                    qualities,
+                )
+            )
     return pd.DataFrame(turns[::-1]), pd.DataFrame(dialogues[::-1])
 
 
 def _annotated(one):
     """The raters' values of each quality of a record of FED; a reason in words instead of a number is NaN."""
-    return {c: [math.nan if isinstance(v, str) else float(v) for v in vs] for c, vs in one["annotations"].items()}
+    return {
+        c: [math.nan if isinstance(v, str) else float(v) for v in vs]
+        for c, vs in one["annotations"].items()
+    }
 
 
 def _row(ids, texts, overall, others=None):
     """Return a row of a table: ids, texts, the overall ratings and their mean, the mean of each other criterion."""
-    means = {name.lower().replace(" ", "_"): _mean(values) for name, values in (others or {}).items()}
+    means = {
+        name.lower().replace(" ", "_"): _mean(values) for name, values in (others or {}).items()
+    }
     ids = dict(zip(("pair_id", "context_id", "set", "system"), ids))
     return ids | texts | {"ratings": overall, "human": _mean(overall)} | means
 

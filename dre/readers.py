@@ -36,8 +36,16 @@ def add_options(parser, optional=False):
     about = "context (turns or chat messages), response, and if there are any: id (or pair_id), system, reference; "
     about += "JSONL, JSON, CSV, TSV or Parquet, - for standard input"
     parser.add_argument("input", help=about, nargs="?" if optional else None)
-    parser.add_argument("--field", action="append", default=[], metavar="NAME=COLUMN", help="context=history: its name")
-    parser.add_argument("--skip-bad", action="store_true", help="leave records out that cannot be read, and go on")
+    parser.add_argument(
+        "--field",
+        action="append",
+        default=[],
+        metavar="NAME=COLUMN",
+        help="context=history: its name",
+    )
+    parser.add_argument(
+        "--skip-bad", action="store_true", help="leave records out that cannot be read, and go on"
+    )
 
 
 def read(args, needs=("context", "response"), whole=False):
@@ -47,14 +55,18 @@ def read(args, needs=("context", "response"), whole=False):
     """
     fields, data = dict(text.partition("=")[::2] for text in args.field), content(args.input)
     if fields.keys() - set(FIELDS) or not all(fields.values()):
-        raise DreError(f"--field {' '.join(args.field)}: expected NAME=COLUMN with one of {', '.join(FIELDS)}")
+        raise DreError(
+            f"--field {' '.join(args.field)}: expected NAME=COLUMN with one of {', '.join(FIELDS)}"
+        )
     found, bad = pairs(records(args.input, data), fields, needs, whole)
     if bad and not args.skip_bad:
         more = f" (and {len(bad) - 1:,} more bad)" if len(bad) > 1 else ""
         what = "--field says which column is which, --skip-bad leaves bad records out"
         raise DreError(f"{args.input}:{bad[0]['line']}: {bad[0]['reason']}{more}; {what}")
     if not len(found):
-        raise DreError(f"{args.input}: there is no pair ({len(bad)} bad record(s)): expected at least one")
+        raise DreError(
+            f"{args.input}: there is no pair ({len(bad)} bad record(s)): expected at least one"
+        )
     return found, bad, hashlib.sha256(data).hexdigest()
 
 
@@ -74,28 +86,44 @@ def records(path: str | Path, data: bytes | None = None) -> Iterator[tuple[int, 
     data = content(path) if data is None else data
     ending = Path(str(path).removesuffix(".gz")).suffix
     if str(path) != "-" and ending not in ENDINGS:
-        raise DreError(f"{path}: expected a file whose name ends in {', '.join(ENDINGS)}, or - for standard input")
+        raise DreError(
+            f"{path}: expected a file whose name ends in {', '.join(ENDINGS)}, or - for standard input"
+        )
     try:
         data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
         if ending == ".parquet" or data.startswith(b"PAR1"):
-            yield from enumerate(pyarrow.parquet.read_table(pyarrow.BufferReader(data)).to_pylist(), 1)
+            yield from enumerate(
+                pyarrow.parquet.read_table(pyarrow.BufferReader(data)).to_pylist(), 1
+            )
             return
         utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         text = data.decode("utf-16" if utf16 else "utf-8-sig")
         ending = ending or {"[": ".json", "{": ".jsonl"}.get(text.lstrip()[:1], ".csv")
-        if ending == ".json" and not text.lstrip().startswith("{"):  # else it holds lines, whatever it is called
+        if ending == ".json" and not text.lstrip().startswith(
+            "{"
+        ):  # else it holds lines, whatever it is called
             yield from enumerate(json.loads(text), 1)
         else:
             yield from _jsonl(text) if ending in (".jsonl", ".json") else _csv(text)
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise DreError(f"{path}:{line}: not UTF-8: save the file as UTF-8") from None
-    except (OSError, EOFError, ValueError, TypeError, RecursionError, csv.Error, zlib.error) as error:
+    except (
+        OSError,
+        EOFError,
+        ValueError,
+        TypeError,
+        RecursionError,
+        csv.Error,
+        zlib.error,
+    ) as error:
         raise DreError(f"{path}: cannot be read ({error})") from None
 
 
 def _jsonl(text):
-    for number, line in enumerate(text.split("\n"), 1):  # only there a line ends: texts hold other ends of lines
+    for number, line in enumerate(
+        text.split("\n"), 1
+    ):  # only there a line ends: texts hold other ends of lines
         if line.strip():
             try:
                 yield number, json.loads(line)
@@ -106,7 +134,11 @@ def _jsonl(text):
 def _csv(text):
     """Records of CSV with commas, semicolons or tabs, as spreadsheet programs write it; one may be several lines."""
     separator = max(",;\t", key=text.lstrip().partition("\n")[0].count)
-    reader, names, end = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True), None, 0
+    reader, names, end = (
+        csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True),
+        None,
+        0,
+    )
     for cells in reader:
         start, end = end + 1, reader.line_num
         if names is None and any(cells):
@@ -120,22 +152,40 @@ def scores(given: pd.DataFrame | str | Path, ids: Iterable, others: Iterable = (
 
     Or of a table; ``score`` may be called ``score_llm``, ``others`` may be absent. DreError if there are no such.
     """
-    table = given if isinstance(given, pd.DataFrame) else pd.DataFrame([record for _, record in records(given)])
-    id, score = (next((name for name in names if name in table), None) for names in (ids, ("score", "score_llm")))
+    table = (
+        given
+        if isinstance(given, pd.DataFrame)
+        else pd.DataFrame([record for _, record in records(given)])
+    )
+    id, score = (
+        next((name for name in names if name in table), None)
+        for names in (ids, ("score", "score_llm"))
+    )
     try:
         found = {"score": table[score]} | {name: table[name] for name in others if name in table}
-        found = {name: pd.to_numeric(column.replace("", None)).astype(float) for name, column in found.items()}
-        found |= {"id": table[id].astype(str), "system": table["system"].fillna("") if "system" in table else ""}
+        found = {
+            name: pd.to_numeric(column.replace("", None)).astype(float)
+            for name, column in found.items()
+        }
+        found |= {
+            "id": table[id].astype(str),
+            "system": table["system"].fillna("") if "system" in table else "",
+        }
     except (KeyError, ValueError, TypeError) as error:
         name = "the table" if given is table else given
         what = f"expected score, a number or nothing, and {' or '.join(ids)}"
-        raise DreError(f"{name}: found columns {', '.join(map(str, table))} ({error}): {what}") from None
+        raise DreError(
+            f"{name}: found columns {', '.join(map(str, table))} ({error}): {what}"
+        ) from None
     return pd.DataFrame(found)
 
 
-def pairs(records: Iterable[tuple[int, Any]], fields: dict[str, str] | None = None,
-          needs: Sequence[str] = ("context", "response"),
-          whole: bool = False) -> tuple[pd.DataFrame, list[dict]]:  # fmt: skip
+def pairs(
+    records: Iterable[tuple[int, Any]],
+    fields: dict[str, str] | None = None,
+    needs: Sequence[str] = ("context", "response"),
+    whole: bool = False,
+) -> tuple[pd.DataFrame, list[dict]]:
     """Return (pairs, bad) of what `records` yields; ``fields`` says which of `FIELDS` has which other name there.
 
     ``pairs`` is a table with ``line``, `FIELDS`, ``context_id`` (equal for equal turns) and ``pair_id`` (the id, with
@@ -149,15 +199,21 @@ def pairs(records: Iterable[tuple[int, Any]], fields: dict[str, str] | None = No
             row = _pair(record, line, fields or {}, needs)
             first = seen.setdefault((row["system"], row["id"]), line)
             if first != line:
-                raise ValueError(f"id {row['id']!r} is line {first}'s: make ids unique in a system, or leave them out")
+                raise ValueError(
+                    f"id {row['id']!r} is line {first}'s: make ids unique in a system, or leave them out"
+                )
             rows.append((record if whole else {}) | row)
         except ValueError as error:
             bad.append({"line": line, "reason": str(error), "content": record})
     if unknown := named - {*columns}:
         has = ", ".join(map(str, columns)) or "nothing"
-        raise DreError(f"--field names {', '.join(sorted(unknown))}: expected a column, the records have {has:.200}")
+        raise DreError(
+            f"--field names {', '.join(sorted(unknown))}: expected a column, the records have {has:.200}"
+        )
     found = pd.DataFrame(rows) if rows else pd.DataFrame(columns=["line", *FIELDS])
-    found["context_id"] = [hashlib.sha256(json.dumps(turns).encode()).hexdigest()[:16] for turns in found["context"]]
+    found["context_id"] = [
+        hashlib.sha256(json.dumps(turns).encode()).hexdigest()[:16] for turns in found["context"]
+    ]
     shared = found["id"].duplicated(keep=False)
     found["pair_id"] = found["id"].mask(shared, found["system"] + "/" + found["id"])
     return found, bad
@@ -166,19 +222,30 @@ def pairs(records: Iterable[tuple[int, Any]], fields: dict[str, str] | None = No
 def _pair(record, line, fields, needs):
     """The pair of a record; ValueError says what was found and expected."""
     if not isinstance(record, dict):
-        raise ValueError("no record: expected one JSON object per line, or as many cells as the header has")
+        raise ValueError(
+            "no record: expected one JSON object per line, or as many cells as the header has"
+        )
     given = {field: record.get(fields.get(field, field)) for field in FIELDS}
     if absent(given["context"]) and isinstance(record.get("messages"), list):
         given |= _of_chat(record["messages"], given["response"])
     if absent(given["id"]):
         given["id"] = record.get("pair_id")
     turns = turns_of(given["context"])
-    fits = {"context": isinstance(turns, tuple) and all(isinstance(t, str) for t in turns) and _is_text("".join(turns))}
+    fits = {
+        "context": isinstance(turns, tuple)
+        and all(isinstance(t, str) for t in turns)
+        and _is_text("".join(turns))
+    }
     fits["response"] = _is_text(given["response"])
-    for field, expected in (("context", "turns, oldest first, or chat messages"), ("response", "a text")):
+    for field, expected in (
+        ("context", "turns, oldest first, or chat messages"),
+        ("response", "a text"),
+    ):
         if not fits[field] and (field in needs or not absent(given[field])):
             has = ", ".join(map(str, record)) or "nothing"
-            raise ValueError(f"{field} is {given[field]!r:.60}: expected {expected}; the record has {has:.200}")
+            raise ValueError(
+                f"{field} is {given[field]!r:.60}: expected {expected}; the record has {has:.200}"
+            )
     instead = {"reference": None, "id": str(line), "system": ""}
     names = {field: _name(field, given[field], default) for field, default in instead.items()}
     return {"line": line, "context": turns, "response": given["response"], **names}
@@ -208,11 +275,18 @@ def turns_of(value: Any) -> Any:
     """
     if isinstance(value, str):
         written = _written(value)
-        value = [turn.strip() for turn in value.split("\n") if turn.strip()] if written is None else written
+        value = (
+            [turn.strip() for turn in value.split("\n") if turn.strip()]
+            if written is None
+            else written
+        )
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
         spoken = [(one.get("role"), _said(one)) for one in value if one.get("role") not in UNSPOKEN]
-        value = [" ".join(text for _, text in group) for _, group in groupby(spoken, key=lambda one: one[0])]
+        value = [
+            " ".join(text for _, text in group)
+            for _, group in groupby(spoken, key=lambda one: one[0])
+        ]
     return tuple(value) if isinstance(value, (list, tuple)) else value
 
 
@@ -230,7 +304,11 @@ def _written(text):
 
 def _of_chat(messages, response):
     """Context and response of a chat: the response is the last that the assistant says, if none is given."""
-    own = [i for i, one in enumerate(messages) if isinstance(one, dict) and one.get("role") == "assistant"]
+    own = [
+        i
+        for i, one in enumerate(messages)
+        if isinstance(one, dict) and one.get("role") == "assistant"
+    ]
     if absent(response) and own:
         return {"context": messages[: own[-1]], "response": _said(messages[own[-1]])}
     return {"context": messages}
@@ -240,4 +318,6 @@ def _said(message):
     """What a message of a chat says, whole or in parts."""
     content = message.get("content") or ""
     parts = content if isinstance(content, list) else [content]
-    return " ".join(str(part.get("text", "")) if isinstance(part, dict) else str(part) for part in parts)
+    return " ".join(
+        str(part.get("text", "")) if isinstance(part, dict) else str(part) for part in parts
+    )

@@ -21,7 +21,11 @@ def folder(name):
     found = FOLDER / name if (FOLDER / name).is_dir() else Path(name)
     if not (found / "judgements.jsonl").is_file():
         there = ", ".join(sorted(path.parent.name for path in FOLDER.glob("*/judgements.jsonl")))
-        what = f"or one of {there}" if there else "or run from a clone of the repository, which has one"
+        what = (
+            f"or one of {there}"
+            if there
+            else "or run from a clone of the repository, which has one"
+        )
         raise DreError(f"no recording {name!r}: give a folder with judgements.jsonl, {what}")
     return found
 
@@ -45,7 +49,11 @@ def check(folder, name, shown):
     """Raise DreError unless a prompt, or a row of texts, is the one that was recorded under this name."""
     if _hashes(folder).get(name) != hash_of(shown):
         prompt = hasattr(shown, "template")
-        found = f"prompt {name} has other words, scales or labels" if prompt else f"pair {name} has other texts"
+        found = (
+            f"prompt {name} has other words, scales or labels"
+            if prompt
+            else f"pair {name} has other texts"
+        )
         what = f"{found} here than those that {folder.name} was shown under this name"
         raise DreError(f"{what}: a recording answers for its own alone, so ask a live judge")
 

@@ -32,7 +32,9 @@ def number(value, form=2):
         form = ",d" if whole else f".{form}f"
     with localcontext(rounding=ROUND_HALF_UP):
         text = format(int(value) if whole else Decimal(f"{float(value):.10g}"), form)
-    return re.sub(r"^[-+](?=[0.,]*%?$)", "", text).replace("-", "−")  # a true minus, but none for zero
+    return re.sub(r"^[-+](?=[0.,]*%?$)", "", text).replace(
+        "-", "−"
+    )  # a true minus, but none for zero
 
 
 def replace(path, content):
@@ -48,7 +50,9 @@ def replace(path, content):
         part.write_bytes(content)
         os.replace(part, path)
     except OSError as error:
-        raise DreError(f"{path}: cannot be written ({error.strerror}): free space or give another place") from None
+        raise DreError(
+            f"{path}: cannot be written ({error.strerror}): free space or give another place"
+        ) from None
     finally:
         with suppress(OSError):
             part.unlink()
@@ -62,14 +66,19 @@ def write(table, path):
     elif path.suffix == ".csv":
         replace(path, table.to_csv(index=False, lineterminator="\n"))
     else:
-        replace(path, table.to_json(orient="records", lines=True, force_ascii=False, double_precision=15))
+        replace(
+            path,
+            table.to_json(orient="records", lines=True, force_ascii=False, double_precision=15),
+        )
 
 
 def check_output(path, endings, *inputs):
     """Refuse an output that could not be written, or is an input, before work is spent on it."""
     path = Path(path)
     if path.suffix not in endings or not os.access(path.resolve().parent, os.W_OK):
-        raise DreError(f"{path}: expected a name that ends in {', '.join(endings)}, in a folder that can be written to")
+        raise DreError(
+            f"{path}: expected a name that ends in {', '.join(endings)}, in a folder that can be written to"
+        )
     if path.resolve() in [Path(one).resolve() for one in inputs]:
         raise DreError(f"{path} is an input: name another file to write")
 
@@ -85,9 +94,15 @@ def own_output(path, made=None, force=False):
     try:
         summary = json.loads(Path(f"{path}.summary.json").read_text(encoding="utf-8"))
         there = dict(part.split(":", 1) for part in summary["signature"].split("|")) | summary
-        differ = [f"{name} {there.get(name)}, now {made[name]}" for name in made if there.get(name) != made[name]]
+        differ = [
+            f"{name} {there.get(name)}, now {made[name]}"
+            for name in made
+            if there.get(name) != made[name]
+        ]
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        raise DreError(f"{path} is there, and nothing says that this command made it: {what}") from None
+        raise DreError(
+            f"{path} is there, and nothing says that this command made it: {what}"
+        ) from None
     if differ:
         raise DreError(f"{path} is of another run ({'; '.join(differ)}): {what}")
     return summary
@@ -106,19 +121,32 @@ def write_summary(path, summary):
 class Table:
     """A table in both forms, as `dre.notebook.Book.table` explains; an unknown column is a DreError."""
 
-    def __init__(self, df, name, caption, note="", *, digits=2, headers=None, rows=None, columns=None):
-        self.df, self.name, self.caption, headers = df.reset_index(drop=True), name, caption, headers or {}
+    def __init__(
+        self, df, name, caption, note="", *, digits=2, headers=None, rows=None, columns=None
+    ):
+        self.df, self.name, self.caption, headers = (
+            df.reset_index(drop=True),
+            name,
+            caption,
+            headers or {},
+        )
         parts = {f"{column}{end}" for column in df.columns for end in PARTS}
         own = [column for column in df.columns if column not in parts]
         shown = own[:COLUMNS] if columns is None else list(columns)
         digits = digits if isinstance(digits, dict) else dict.fromkeys([*own, *shown], digits)
         if unknown := sorted({*headers, *digits, *shown} - set(df.columns)):
-            raise DreError(f"table {name} has no column {unknown[0]!r}: its columns are {', '.join(own)}")
-        rows = self._named(*rows.items()) if isinstance(rows, dict) else ROWS if rows is None else rows
+            raise DreError(
+                f"table {name} has no column {unknown[0]!r}: its columns are {', '.join(own)}"
+            )
+        rows = (
+            self._named(*rows.items()) if isinstance(rows, dict) else ROWS if rows is None else rows
+        )
         part = self.df.head(rows) if isinstance(rows, int) else self.df.loc[rows]
         self.headers = [_markdown(headers.get(column, _title(column))) for column in shown]
         records = part.to_dict("records")
-        self.cells = [[_cell(row, column, digits.get(column, 2)) for column in shown] for row in records]
+        self.cells = [
+            [_cell(row, column, digits.get(column, 2)) for column in shown] for row in records
+        ]
         self.right = [any(_is_number(value) for value in part[column]) for column in shown]
         cut = f"{len(part)} of {len(df)} rows" if len(part) < len(df) else ""
         cut = cut or (f"{len(shown)} of {len(own)} columns" if len(shown) < len(own) else "")
@@ -140,7 +168,9 @@ class Table:
         """Return what is shown as a Markdown table with caption and note."""
         rows = [self.headers, ["--:" if right else ":--" for right in self.right], *self.cells]
         lines = ["| " + " | ".join(row) + " |" for row in rows]
-        return "\n\n".join(filter(None, [f"**{self.caption}**", "\n".join(lines), self.below])) + "\n"
+        return (
+            "\n\n".join(filter(None, [f"**{self.caption}**", "\n".join(lines), self.below])) + "\n"
+        )
 
     def save(self, folder):
         """Write ``<name>.csv`` and ``<name>.md`` into `folder` and return their paths."""
@@ -202,7 +232,9 @@ def printed(root, table, rows, method="spearman"):
 
 def _title(column):
     text = str(column).replace("_", " ")
-    return text if len(text) == 1 else text[:1].upper() + text[1:]  # a symbol such as n stays as it is
+    return (
+        text if len(text) == 1 else text[:1].upper() + text[1:]
+    )  # a symbol such as n stays as it is
 
 
 def _is_number(value):
@@ -218,7 +250,11 @@ def _cell(row, column, digits):
         return EMPTY if missing else _markdown(value)
     spread = f" ± {number(sd, digits)}" if _is_number(sd) else ""
     bounded = _is_number(low) and _is_number(high)
-    return number(value, digits) + spread + (f" [{number(low, digits)}, {number(high, digits)}]" if bounded else "")
+    return (
+        number(value, digits)
+        + spread
+        + (f" [{number(low, digits)}, {number(high, digits)}]" if bounded else "")
+    )
 
 
 def _markdown(text):
@@ -232,18 +268,26 @@ def in_words(path, values, form):
     ``{x:.2f[]}`` adds the interval of column ``x``: ``0.85 [0.82, 0.88]``.
     """
     if not path.is_file():
-        raise DreError(f"there is no {path.name} in {path.parent}: say a number after the cell that writes its table")
+        raise DreError(
+            f"there is no {path.name} in {path.parent}: say a number after the cell that writes its table"
+        )
     table, said = pd.read_csv(path, dtype=str, keep_default_na=False), []
     for wanted in product(*(each if isinstance(each, list) else [each] for each in values)):
         rows = table[[set(wanted) <= set(row) for row in table.to_numpy()]].to_dict("records")
         if len(rows) != 1:
-            raise DreError(f"{path.name}: {len(rows)} of {len(table)} rows have {', '.join(wanted)}, expected one")
+            raise DreError(
+                f"{path.name}: {len(rows)} of {len(table)} rows have {', '.join(wanted)}, expected one"
+            )
         try:
             said.append(_Words().vformat(form, (), rows[0]))
         except KeyError as error:
-            raise DreError(f"{path.name} has no column {error}, but {', '.join(table.columns)}") from error
+            raise DreError(
+                f"{path.name} has no column {error}, but {', '.join(table.columns)}"
+            ) from error
         except (ValueError, IndexError, AttributeError) as error:
-            raise DreError(f"{path.name}, {', '.join(wanted)}: cannot say {form}: {error}") from error
+            raise DreError(
+                f"{path.name}, {', '.join(wanted)}: cannot say {form}: {error}"
+            ) from error
     return " / ".join(said)
 
 

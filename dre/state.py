@@ -18,16 +18,25 @@ import yaml
 
 KINDS = ("before", "read", "wrote", "peak", "ended")
 SCORES = "scores"  # the folder of recorded scores
-LISTED = (SCORES, "curve")  # folders of which a notebook takes what there is: who reads one file depends on all names
+LISTED = (
+    SCORES,
+    "curve",
+)  # folders of which a notebook takes what there is: who reads one file depends on all names
 LOCK = "requirements.lock"  # the versions of packages, which every notebook has read
-FOREIGN = re.compile(r"\.|build/|.*(site-packages|\.egg-info)/")  # in the project's folder, but not of the project
-kept = root = None  # the state file, and the project, of the notebook that a runner executes in this process
+FOREIGN = re.compile(
+    r"\.|build/|.*(site-packages|\.egg-info)/"
+)  # in the project's folder, but not of the project
+kept = root = (
+    None  # the state file, and the project, of the notebook that a runner executes in this process
+)
 
 
 def digest(path):
     """Return the sha256 of a file, of a profile's values, or of a folder's names; "-" if there is none."""
     try:
-        content = "\n".join(sorted(os.listdir(path))).encode() if path.is_dir() else path.read_bytes()
+        content = (
+            "\n".join(sorted(os.listdir(path))).encode() if path.is_dir() else path.read_bytes()
+        )
         if path.parent.name == "profiles":
             content = json.dumps(yaml.safe_load(content), default=str).encode()
     except (OSError, ValueError, yaml.YAMLError):
@@ -47,7 +56,9 @@ def load(file):
 
 def text(made):
     """Return what `load` returned as the text of a state file."""
-    return "".join(f"{kind} {value} {name}\n" for kind in made for name, value in made[kind].items())
+    return "".join(
+        f"{kind} {value} {name}\n" for kind in made for name, value in made[kind].items()
+    )
 
 
 def watch(file, folder):
@@ -66,18 +77,27 @@ def watch(file, folder):
                     read(str(path.parent))
 
     def hear(event, args):
-        if event == "open" and isinstance(args[0], str | os.PathLike) and not args[2] & (os.O_WRONLY | os.O_RDWR):
+        if (
+            event == "open"
+            and isinstance(args[0], str | os.PathLike)
+            and not args[2] & (os.O_WRONLY | os.O_RDWR)
+        ):
             read(os.fspath(args[0]))
 
     sys.addaudithook(hear)
-    for path in [str(root / LOCK), *(getattr(module, "__file__", None) for module in [*sys.modules.values()])]:
+    for path in [
+        str(root / LOCK),
+        *(getattr(module, "__file__", None) for module in [*sys.modules.values()]),
+    ]:
         if path:
             read(path)
     with contextlib.suppress(ImportError):  # Windows does not tell
         from resource import RUSAGE_SELF, getrusage
 
         unit = 2**20 if sys.platform == "darwin" else 2**10
-        atexit.register(lambda: kept.write(f"peak {getrusage(RUSAGE_SELF).ru_maxrss // unit} kernel\n"))
+        atexit.register(
+            lambda: kept.write(f"peak {getrusage(RUSAGE_SELF).ru_maxrss // unit} kernel\n")
+        )
 
 
 def note(kind, path):

@@ -15,10 +15,16 @@ from numpy.typing import ArrayLike
 
 from dre.errors import DreError
 
-POWER = 1.96 + 0.84  # standard errors that a difference must measure to be seen: test at 5 %, power 80 %
+POWER = (
+    1.96 + 0.84
+)  # standard errors that a difference must measure to be seen: test at 5 %, power 80 %
 LEVEL = 0.05  # two-sided: intervals of 95 %, adjusted p-values below it count as shown
 BLOCK = 256  # resamples handled at once, so that the work stays in the cache
-SWAPS = (100_000, 1_000_000, 2_000_000)  # of contexts: where `decide` goes on, so many, one after the other
+SWAPS = (
+    100_000,
+    1_000_000,
+    2_000_000,
+)  # of contexts: where `decide` goes on, so many, one after the other
 
 
 def context_weights(contexts: ArrayLike, n: int = 1000, seed: int = 0) -> np.ndarray:
@@ -27,8 +33,14 @@ def context_weights(contexts: ArrayLike, n: int = 1000, seed: int = 0) -> np.nda
     return drawn[:, code]
 
 
-def draws(scores: ArrayLike, human: ArrayLike, contexts: ArrayLike, method: str = "spearman",
-          n: int = 1000, seed: int = 0) -> np.ndarray:  # fmt: skip
+def draws(
+    scores: ArrayLike,
+    human: ArrayLike,
+    contexts: ArrayLike,
+    method: str = "spearman",
+    n: int = 1000,
+    seed: int = 0,
+) -> np.ndarray:
     """Correlation of each column of ``scores`` (rows, columns), no NaN, with ``human`` (rows,): (1 + n, columns).
 
     The first line is of the data, the others of resamples of contexts, exact with ties: the midranks are anew those of
@@ -43,15 +55,27 @@ def _correlations(scores, human, code, drawn, method="spearman"):
     if len(y) < 3:  # two points always correlate by 1 or -1
         return np.full((len(drawn), x.shape[1]), np.nan)
     there, code = np.unique(code, return_inverse=True)
-    drawn, order = drawn[:, there], np.argsort(code, kind="stable")  # rows of one context stand together
+    drawn, order = (
+        drawn[:, there],
+        np.argsort(code, kind="stable"),
+    )  # rows of one context stand together
     x, y, code = x[order], y[order], code[order]
     starts = np.searchsorted(code, np.arange(drawn.shape[1]))
-    return _spearman(x, y, code, starts, drawn) if method == "spearman" else _pearson(x, y, starts, drawn)
+    return (
+        _spearman(x, y, code, starts, drawn)
+        if method == "spearman"
+        else _pearson(x, y, starts, drawn)
+    )
 
 
-def correlate(scores: pd.DataFrame | Mapping[str, pd.Series | pd.DataFrame], human: ArrayLike,
-              contexts: ArrayLike, method: str = "spearman", n: int = 1000,
-              seed: int = 0) -> pd.DataFrame:  # fmt: skip
+def correlate(
+    scores: pd.DataFrame | Mapping[str, pd.Series | pd.DataFrame],
+    human: ArrayLike,
+    contexts: ArrayLike,
+    method: str = "spearman",
+    n: int = 1000,
+    seed: int = 0,
+) -> pd.DataFrame:
     """Correlation of each method with people. Resampled: contexts and a method's training seeds.
 
     ``scores``: a table with one column per method, or a dict of method to Series, or to DataFrame with one column per
@@ -68,12 +92,22 @@ def correlate(scores: pd.DataFrame | Mapping[str, pd.Series | pd.DataFrame], hum
         seen = scores[name].notna().all(axis=1).to_numpy() & ~np.isnan(human)
         r = draws(scores.loc[seen, name], human[seen], contexts[seen], method, n, seed)
         rows[name] = interval(r, seed=[seed, 1]) | {"n": int(seen.sum())}
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method").rename(columns={"mean": "r"})
+    return (
+        pd.DataFrame.from_dict(rows, orient="index")
+        .rename_axis("method")
+        .rename(columns={"mean": "r"})
+    )
 
 
-def compare(a: pd.Series | pd.DataFrame, b: pd.Series | pd.DataFrame, human: ArrayLike,
-            contexts: ArrayLike, n: int = 1000, permutations: int = 10_000,
-            seed: int = 0) -> dict:  # fmt: skip
+def compare(
+    a: pd.Series | pd.DataFrame,
+    b: pd.Series | pd.DataFrame,
+    human: ArrayLike,
+    contexts: ArrayLike,
+    n: int = 1000,
+    permutations: int = 10_000,
+    seed: int = 0,
+) -> dict:
     """Does a correlate (Spearman) with people otherwise than b, on the rows that both have scored?
 
     Resampled for the interval: contexts and seeds, the same ones for a and b. The p-value swaps a and b in whole
@@ -96,15 +130,24 @@ def compare(a: pd.Series | pd.DataFrame, b: pd.Series | pd.DataFrame, human: Arr
     return {"difference": found.pop("mean"), **found, "p": p, "n": int(seen.sum()), "swap": swap}
 
 
-def gains(a: pd.Series | pd.DataFrame, b: pd.Series | pd.DataFrame, human: ArrayLike,
-          contexts: ArrayLike, n: int = 1000, seed: int = 0) -> np.ndarray:  # fmt: skip
+def gains(
+    a: pd.Series | pd.DataFrame,
+    b: pd.Series | pd.DataFrame,
+    human: ArrayLike,
+    contexts: ArrayLike,
+    n: int = 1000,
+    seed: int = 0,
+) -> np.ndarray:
     """Spearman correlation of a with people less that of b, by training seed: (1 + n, seeds), as `draws`.
 
     Contexts are drawn among all rows, before those that lack a score are left out: by one ``seed`` all pairs of scores
     of a set are seen in the same resamples.
     """
     both, human, contexts = _aligned({"a": a, "b": b}, human, contexts)
-    seen, (code, drawn) = both.notna().all(axis=1).to_numpy() & ~np.isnan(human), _resamples(contexts, n, seed)
+    seen, (code, drawn) = (
+        both.notna().all(axis=1).to_numpy() & ~np.isnan(human),
+        _resamples(contexts, n, seed),
+    )
     r = _correlations(both[seen], human[seen], code[seen], drawn)
     k = both["a"].shape[1]
     return r[:, :k] - r[:, k:]
@@ -164,7 +207,9 @@ def interval(draws: ArrayLike, name: str | None = None, seed: int | Sequence[int
     if np.ndim(draws) > 1:
         found["sd"] = by_seed[0].std(ddof=1) if k > 1 else np.nan
     prefix = f"{name}_" if name else ""
-    return {name or "mean": by_seed[0].mean()} | {f"{prefix}{key}": value for key, value in found.items()}
+    return {name or "mean": by_seed[0].mean()} | {
+        f"{prefix}{key}": value for key, value in found.items()
+    }
 
 
 def alpha(ratings: ArrayLike, contexts: ArrayLike, n: int = 1000, seed: int = 0) -> np.ndarray:
@@ -218,7 +263,9 @@ def decide(tests: pd.DataFrame | Sequence[dict]) -> pd.DataFrame:
     above, below = tests["difference_low"] > 0, tests["difference_high"] < 0
     shown = tests["p_holm"] < LEVEL
     answers = [unclear & (above | below), shown & above, shown & below, tests["p"].isna()]
-    return tests.assign(answer=np.select(answers, ["undecided", "better", "worse", ""], "no clear difference"))
+    return tests.assign(
+        answer=np.select(answers, ["undecided", "better", "worse", ""], "no clear difference")
+    )
 
 
 def normal_scores(x: ArrayLike) -> np.ndarray:
@@ -235,8 +282,12 @@ def _resamples(contexts, n, seed):
     NaN where there is one context: what others would be like cannot be known.
     """
     code, names = pd.factorize(np.asarray(contexts))
-    drawn = np.random.default_rng(seed).multinomial(len(names), np.full(len(names), 1 / len(names)), size=n)
-    return code, np.vstack([np.ones(len(names)), drawn if len(names) > 1 else np.full(drawn.shape, np.nan)])
+    drawn = np.random.default_rng(seed).multinomial(
+        len(names), np.full(len(names), 1 / len(names)), size=n
+    )
+    return code, np.vstack(
+        [np.ones(len(names)), drawn if len(names) > 1 else np.full(drawn.shape, np.nan)]
+    )
 
 
 def _aligned(scores, human, contexts):
@@ -246,7 +297,9 @@ def _aligned(scores, human, contexts):
     first = next(iter(scores.values())).index
     for name, one in (scores | {"human": human, "contexts": contexts}).items():
         if len(one) != len(first) or (hasattr(one, "index") and not first.equals(one.index)):
-            raise DreError(f"{name} has other rows than the scores; expected the same {len(first)} rows in one order")
+            raise DreError(
+                f"{name} has other rows than the scores; expected the same {len(first)} rows in one order"
+            )
     return pd.concat(scores, axis=1).astype(float), np.asarray(human, float), np.asarray(contexts)
 
 
@@ -261,7 +314,9 @@ def _spearman(x, y, code, starts, drawn):
         for j, sign_x in enumerate(signs[1:]):
             rank_x = (w @ sign_x).astype(float)
             weighted = rows * rank_x
-            out[b : b + BLOCK, j] = _ratio(np.vecdot(weighted, rank_y), np.vecdot(weighted, rank_x) * spread_y, 0.0)
+            out[b : b + BLOCK, j] = _ratio(
+                np.vecdot(weighted, rank_y), np.vecdot(weighted, rank_x) * spread_y, 0.0
+            )
     return out
 
 
@@ -276,12 +331,19 @@ def _pearson(x, y, starts, drawn):
     x, y = ((v - v.mean(axis=0)) / np.maximum(np.ptp(v, axis=0), 1e-300) for v in (x, y[:, None]))
     moments = [np.ones_like(y), x, y, x * x, y * y, x * y]
     n, sx, sy, sxx, syy, sxy = (drawn @ np.add.reduceat(v, starts, axis=0) for v in moments)
-    return _ratio(n * sxy - sx * sy, (n * sxx - sx**2) * (n * syy - sy**2), 1e-12 * n**2 * sxx * syy)
+    return _ratio(
+        n * sxy - sx * sy, (n * sxx - sx**2) * (n * syy - sy**2), 1e-12 * n**2 * sxx * syy
+    )
 
 
 def _ratio(covariance, variances, least):
     """Correlation, NaN where nothing varies (beyond rounding)."""
-    return np.divide(covariance, np.sqrt(variances), out=np.full_like(covariance, np.nan), where=variances > least)
+    return np.divide(
+        covariance,
+        np.sqrt(variances),
+        out=np.full_like(covariance, np.nan),
+        where=variances > least,
+    )
 
 
 def _permuted(a, b, human, contexts, seed, permutations):
@@ -289,16 +351,22 @@ def _permuted(a, b, human, contexts, seed, permutations):
     from scipy.stats import rankdata
 
     code, names = pd.factorize(contexts)
-    y, one, other = ((v - v.mean(axis=0)) / v.std(axis=0) for v in (rankdata(v, axis=0) for v in (human, a, b)))
+    y, one, other = (
+        (v - v.mean(axis=0)) / v.std(axis=0) for v in (rankdata(v, axis=0) for v in (human, a, b))
+    )
     one, other, draw = *np.broadcast_arrays(one, other), np.random.default_rng(seed)
 
     def gain(swaps):
-        return np.abs(np.mean([_swapped(x, z, y, code, swaps) for x, z in zip(one.T, other.T)], axis=0))
+        return np.abs(
+            np.mean([_swapped(x, z, y, code, swaps) for x, z in zip(one.T, other.T)], axis=0)
+        )
 
     least, hits = gain(np.zeros((1, len(names)))) - 1e-10, 0
     for start in range(0, permutations, 10_000):  # a few megabytes, however many
         swaps = draw.integers(0, 2, (min(10_000, permutations - start), len(names)), dtype=np.int8)
-        hits += (~(gain(swaps) < least)).sum()  # a swap that leaves a constant is NaN, and counts as a hit
+        hits += (
+            ~(gain(swaps) < least)
+        ).sum()  # a swap that leaves a constant is NaN, and counts as a hit
     return (1 + hits) / (1 + permutations)
 
 

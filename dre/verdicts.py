@@ -49,10 +49,19 @@ def markdown(root, main=False):
     """Return the claims and their verdicts as a Markdown table and a legend; with ``main`` those marked so, alone."""
     table = judged(root)
     table = table[table["main"] == "yes"] if main else table
-    lines = ["| what the papers say | in print | measured here | verdict | given the premise | notebook |"]
+    lines = [
+        "| what the papers say | in print | measured here | verdict | given the premise | notebook |"
+    ]
     lines += ["|:--|:--|:--|:--|:--|:--|"]
     for row in table.to_dict("records"):
-        cells = [row["claim"], row["print"], row["measured"], f"**{row['verdict']}**", row["given"], row["notebook"]]
+        cells = [
+            row["claim"],
+            row["print"],
+            row["measured"],
+            f"**{row['verdict']}**",
+            row["given"],
+            row["notebook"],
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     legend = "; ".join(f"*{name}*: {text}" for name, text in LEGEND.items())
     return "\n".join([*([] if main else [f"{legend}. Brackets: 95 % intervals.", ""]), *lines, ""])
@@ -77,13 +86,19 @@ def _judged(claim, root):
 
     def verdict(effect):
         ends = number(effect, "_low"), number(effect, "_high")
-        return word(*ends, number(claim["none"]), number(claim["size"]), {"+": 1, "-": -1}[claim["side"]])
+        return word(
+            *ends, number(claim["none"]), number(claim["size"]), {"+": 1, "-": -1}[claim["side"]]
+        )
 
     made, met = {"verdict": "not testable", "given": ""}, not claim["premise"]
     if claim["least"]:  # a premise without a number is one that nothing here meets
         met = number(claim["premise"]) >= number(claim["least"])
     made["verdict"] = verdict(claim["effect"]) if met else "not testable"
-    made["measured"] = in_words(*cell(claim["effect"])[:2], claim["measured"]) if claim["effect"] else claim["measured"]
+    made["measured"] = (
+        in_words(*cell(claim["effect"])[:2], claim["measured"])
+        if claim["effect"]
+        else claim["measured"]
+    )
     if claim["given_effect"]:
         said = in_words(*cell(claim["given_effect"])[:2], claim["given_measured"])
         made["given"] = f"{said}: **{verdict(claim['given_effect'])}**"

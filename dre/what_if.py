@@ -16,8 +16,14 @@ LEVELS = np.linspace(0, 0.9, 19)
 SEEDS = 3  # draws of the SLM's errors, whose mean is taken
 
 
-def as_good_as(level: float, human: ArrayLike, rows: ArrayLike, seed: int = 0,
-               judge: ArrayLike | None = None, shared: float = 0.0) -> np.ndarray:  # fmt: skip
+def as_good_as(
+    level: float,
+    human: ArrayLike,
+    rows: ArrayLike,
+    seed: int = 0,
+    judge: ArrayLike | None = None,
+    shared: float = 0.0,
+) -> np.ndarray:
     """Deal ``rows`` (n, 2) of s_d, s_p out anew: 1 - s_d + s_p agrees with ``human`` (n,) at ``level`` (Spearman).
 
     A row's place is that of a z(human) + sqrt(1 - a^2) e, e = shared z(judge's error) + sqrt(1 - shared^2) noise, where
@@ -42,9 +48,17 @@ def as_good_as(level: float, human: ArrayLike, rows: ArrayLike, seed: int = 0,
     return rows[place]
 
 
-def gains(judge: ArrayLike, human: ArrayLike, contexts: ArrayLike, rows: ArrayLike,
-          shared: float = 0.0, levels: Collection[float] = LEVELS, fuse: Callable = fusion.ex_dre,
-          n: int = 1000, seed: int = 0) -> np.ndarray:  # fmt: skip
+def gains(
+    judge: ArrayLike,
+    human: ArrayLike,
+    contexts: ArrayLike,
+    rows: ArrayLike,
+    shared: float = 0.0,
+    levels: Collection[float] = LEVELS,
+    fuse: Callable = fusion.ex_dre,
+    n: int = 1000,
+    seed: int = 0,
+) -> np.ndarray:
     """What ``fuse(s_d, s_p, judge)`` gains over the judge (0-5) in Spearman with people, by level: (1 + n, levels).
 
     The mean over `SEEDS` draws; in the first line of the data, in the others of resamples of ``contexts``.
@@ -58,9 +72,16 @@ def gains(judge: ArrayLike, human: ArrayLike, contexts: ArrayLike, rows: ArrayLi
     return r[:, 1:].reshape(len(r), len(levels), SEEDS).mean(axis=2) - r[:, :1]
 
 
-def break_even(judge: ArrayLike, human: ArrayLike, contexts: ArrayLike, rows: ArrayLike,
-               shared: float = 0.0, fuse: Callable = fusion.ex_dre, n: int = 1000,
-               seed: int = 0) -> dict[str, float]:  # fmt: skip
+def break_even(
+    judge: ArrayLike,
+    human: ArrayLike,
+    contexts: ArrayLike,
+    rows: ArrayLike,
+    shared: float = 0.0,
+    fuse: Callable = fusion.ex_dre,
+    n: int = 1000,
+    seed: int = 0,
+) -> dict[str, float]:
     """Return the least level from which on the fusion gains, with its interval: ``level, level_low, level_high``.
 
     As `gains`; 1 where nothing up to 0.9 is enough, 0 where anything is.
@@ -71,7 +92,11 @@ def break_even(judge: ArrayLike, human: ArrayLike, contexts: ArrayLike, rows: Ar
 def crossing(gain: np.ndarray) -> dict[str, float]:
     """Return what `break_even` does, of what `gains` returned at `LEVELS`, or of a mean of such arrays."""
     rising = np.maximum.accumulate(gain, axis=1)
-    found = [np.interp(0, one, LEVELS, left=0, right=1) if one[0] == one[0] else np.nan for one in rising]
-    known = [one for one in found[1:] if one == one] or [np.nan]  # in some resamples a judge may not vary
+    found = [
+        np.interp(0, one, LEVELS, left=0, right=1) if one[0] == one[0] else np.nan for one in rising
+    ]
+    known = [one for one in found[1:] if one == one] or [
+        np.nan
+    ]  # in some resamples a judge may not vary
     low, high = np.quantile(known, [stats.LEVEL / 2, 1 - stats.LEVEL / 2], method="inverted_cdf")
     return dict(zip(("level", "level_low", "level_high"), map(float, (found[0], low, high))))

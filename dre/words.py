@@ -33,7 +33,9 @@ def check(root, books):
         for cell in filter(SAYS.search, map(source, code_cells(book.content))):
             calls = [node for node in ast.walk(ast.parse(cell)) if isinstance(node, ast.Call)]
             calls = [node for node in calls if SAYS.match(ast.unparse(node))]
-            names += [f"{book.name[:2]}.{keyword.arg}" for node in calls for keyword in node.keywords]
+            names += [
+                f"{book.name[:2]}.{keyword.arg}" for node in calls for keyword in node.keywords
+            ]
     if twice := {name for name in names if names.count(name) > 1}:
         raise DreError(f"{min(twice)} is said twice: a name stands for one number of a notebook")
     fill(root, write=False, words=dict.fromkeys(names, ""))
@@ -53,14 +55,20 @@ def fill(root, write=True, words=None):
     """
     files, words, changed = words is None, said(root) if words is None else words, []
     # docs first: README and a notebook include one of them
-    for path in (*sorted(root.glob("docs/*.md")), *root.glob("README.md"), *sorted(root.glob("notebooks/*.ipynb"))):
+    for path in (
+        *sorted(root.glob("docs/*.md")),
+        *root.glob("README.md"),
+        *sorted(root.glob("notebooks/*.ipynb")),
+    ):
         text = after = path.read_text(encoding="utf-8")
         if path.suffix == ".md":
             after = _filled(text, path, root, words, files)
         elif MARK.search(text):
             book = json.loads(text)
             for cell in (cell for cell in book["cells"] if cell["cell_type"] == "markdown"):
-                cell["source"] = _filled("".join(cell["source"]), path, root, words, files).splitlines(keepends=True)
+                cell["source"] = _filled(
+                    "".join(cell["source"]), path, root, words, files
+                ).splitlines(keepends=True)
             after = json.dumps(book, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
         if after != text:
             changed.append(path)
@@ -76,7 +84,11 @@ def _of_file(root, name, place):
     if name.endswith(".csv"):
         table = pd.read_csv(root / name)
         own = [column for column in table if not column.endswith(PARTS)]
-        return Table(table, Path(name).stem, name, rows=len(table), columns=own).markdown().partition("\n\n")[2]
+        return (
+            Table(table, Path(name).stem, name, rows=len(table), columns=own)
+            .markdown()
+            .partition("\n\n")[2]
+        )
     return re.sub("<!--.*?-->", "", (root / name).read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
@@ -94,7 +106,9 @@ def _filled(text, path, root, words, files):
         if (root / name).is_file():
             return f"<!--{name}-->\n\n{_of_file(root, name, path).strip()}\n\n<!--/-->"
         if (full := name if "." in name else f"{own}.{name}") not in words:
-            raise DreError(f"{path.name}: <!--{name}--> is no file, and no cell says it: book.say(..., {name}=...)")
+            raise DreError(
+                f"{path.name}: <!--{name}--> is no file, and no cell says it: book.say(..., {name}=...)"
+            )
         return f"<!--{name}-->{words[full]}<!--/-->"
 
     for name in MARK.findall(PLACE.sub("", text)):

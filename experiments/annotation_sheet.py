@@ -20,7 +20,10 @@ from dre.report import replace
 
 # What may stand in column ``fits``, the columns of a sheet, and those of its key.
 ANSWERS = {"yes": 1.0, "y": 1.0, "1": 1.0, "no": 0.0, "n": 0.0, "0": 0.0}
-SHEET, KEY = ["item", "context", "response", "fits", "note"], ["item", "pair_id", "context_id", "kind"]
+SHEET, KEY = (
+    ["item", "context", "response", "fits", "note"],
+    ["item", "pair_id", "context_id", "kind"],
+)
 
 
 def write_sheet(contexts, path, n=100, seed=0):
@@ -32,16 +35,32 @@ def write_sheet(contexts, path, n=100, seed=0):
     """
     path, key = Path(path), Path(path).with_suffix(".key.csv")
     if path.suffix != ".csv" or path.exists() or key.exists():
-        raise DreError(f"{path}: expected a name that ends in .csv and is new (with answers it may be there already)")
+        raise DreError(
+            f"{path}: expected a name that ends in .csv and is new (with answers it may be there already)"
+        )
     table, wanted = pairs(contexts), {"p": n - n // 2, "a": n // 2}
     if n < 2 or any((table["kind"] == kind).sum() < count for kind, count in wanted.items()):
-        raise DreError(f"a sheet of {n} pairs, half of either kind, cannot be drawn from {len(table)}: ask for fewer")
-    parts = [table[table["kind"] == kind].sample(count, random_state=seed) for kind, count in wanted.items()]
-    drawn = pd.concat(parts).sample(frac=1, random_state=seed).assign(item=range(1, n + 1), fits="", note="")
-    spoken = [(f"{'AB'[i % 2]}: {turn.strip()}" for i, turn in enumerate(turns)) for turns in drawn["context"]]
+        raise DreError(
+            f"a sheet of {n} pairs, half of either kind, cannot be drawn from {len(table)}: ask for fewer"
+        )
+    parts = [
+        table[table["kind"] == kind].sample(count, random_state=seed)
+        for kind, count in wanted.items()
+    ]
+    drawn = (
+        pd.concat(parts)
+        .sample(frac=1, random_state=seed)
+        .assign(item=range(1, n + 1), fits="", note="")
+    )
+    spoken = [
+        (f"{'AB'[i % 2]}: {turn.strip()}" for i, turn in enumerate(turns))
+        for turns in drawn["context"]
+    ]
     drawn["context"] = ["\n".join(lines) for lines in spoken]
     # A spreadsheet program would run a text that begins so as a formula.
-    drawn["response"] = [f"'{text}" if text.startswith(("=", "+", "-", "@")) else text for text in drawn["response"]]
+    drawn["response"] = [
+        f"'{text}" if text.startswith(("=", "+", "-", "@")) else text for text in drawn["response"]
+    ]
     replace(key, drawn[KEY].to_csv(index=False, lineterminator="\n"))
     text = drawn[SHEET].to_csv(index=False, lineterminator="\n")
     replace(path, f"\ufeff{text}")  # the mark makes spreadsheet programs read UTF-8
@@ -59,14 +78,20 @@ def read_sheets(paths, key, n=1000, seed=0):
     paths = [Path(path) for path in ([paths] if isinstance(paths, (str, Path)) else paths)]
     names, answers = [path.stem for path in paths], _table(key, KEY)
     if len(set(names)) < len(names):
-        raise DreError(f"sheets named {', '.join(names)}: give one file per annotator, each of another name")
+        raise DreError(
+            f"sheets named {', '.join(names)}: give one file per annotator, each of another name"
+        )
     for name, path in zip(names, paths):
         answers[name] = _answers(path, answers)
     contexts, design = answers["context_id"], (answers["kind"] == "p").astype(float)
     rows = []
     for name in names:
         right = 100.0 * (answers[name] == design)
-        for measure, kinds in {"positive": ["p"], "adversarial": ["a"], "overall": ["p", "a"]}.items():
+        for measure, kinds in {
+            "positive": ["p"],
+            "adversarial": ["a"],
+            "overall": ["p", "a"],
+        }.items():
             found = stats.mean(right.where(answers["kind"].isin(kinds)), contexts, n, seed)
             rows.append((name, measure, found["mean"], found["low"], found["high"]))
         rows.append((name, "kappa with the design", _kappa(answers[name], design), None, None))
@@ -94,7 +119,9 @@ def _table(path, columns):
     """Read a CSV file as spreadsheet programs write it."""
     table = pd.DataFrame([row for _, row in readers.records(path) if isinstance(row, dict)])
     if lacking := set(columns) - set(table):
-        raise DreError(f"{path}: expected columns {', '.join(columns)}, but there is no {min(lacking)}")
+        raise DreError(
+            f"{path}: expected columns {', '.join(columns)}, but there is no {min(lacking)}"
+        )
     return table[columns].assign(item=table["item"].str.strip())
 
 
@@ -106,14 +133,22 @@ def main(argv=None):
     step.add_argument("contexts", help="as of dre augment report")
     step.add_argument("-o", "--output", required=True, metavar="FILE", help="the sheet: .csv")
     step.add_argument("-n", type=int, default=100, metavar="N", help="pairs (default: 100)")
-    step.add_argument("--seed", type=int, default=0, metavar="S", help="of the sample and its order (default: 0)")
-    step = steps.add_parser("read", help="compare filled sheets with the design and with each other")
+    step.add_argument(
+        "--seed", type=int, default=0, metavar="S", help="of the sample and its order (default: 0)"
+    )
+    step = steps.add_parser(
+        "read", help="compare filled sheets with the design and with each other"
+    )
     step.add_argument("sheets", nargs="+", help="one file per annotator")
-    step.add_argument("--key", required=True, metavar="FILE", help="the key that was written with the sheet")
+    step.add_argument(
+        "--key", required=True, metavar="FILE", help="the key that was written with the sheet"
+    )
     args = parser.parse_args(argv)
     if args.step == "write":
         key = write_sheet(algorithm.named(args.contexts), args.output, args.n, args.seed)
-        print(f"{args.n} pairs to answer with yes or no in column fits: {args.output}; keep the key apart: {key}")
+        print(
+            f"{args.n} pairs to answer with yes or no in column fits: {args.output}; keep the key apart: {key}"
+        )
         return
     for row in read_sheets(args.sheets, args.key)[1].itertuples():
         interval = "" if row.low != row.low else f" [{row.low:.2f}, {row.high:.2f}]"

@@ -49,7 +49,9 @@ def decisions(slm, contexts):
         found[name] = np.full(len(table), np.nan)
         for this in (0, 1):
             threshold = choose_threshold(scores[half != this], table["kind"][half != this])
-            found[name][half == this] = correct(table[half == this], scores[half == this], threshold)
+            found[name][half == this] = correct(
+                table[half == this], scores[half == this], threshold
+            )
     return pd.DataFrame(found)
 
 
@@ -61,7 +63,9 @@ def _interval(found, name):
 def main():
     """Train, measure, write."""
     settings = profile("public")
-    train, _, _ = contexts(settings.sets[0], settings.rated, version=settings.models["paper-2026-11"].data)
+    train, _, _ = contexts(
+        settings.sets[0], settings.rated, version=settings.models["paper-2026-11"].data
+    )
     order = np.random.default_rng(SEED).permutation(len(train))
     halves = [[train[i] for i in sorted(order[fold::2])] for fold in (0, 1)]
     rows = []
@@ -71,7 +75,12 @@ def main():
             recipe = recipes.get(recipe, epochs=settings.models["paper-2026-11"].epochs)
             name = describe(halves[fold], [], recipe, SEED, settings.encoder)["fingerprint"][:12]
             slm = fit(
-                halves[fold], [], ROOT / "build" / "choices" / f"{recipe.name}-{name}", recipe, SEED, settings.encoder
+                halves[fold],
+                [],
+                ROOT / "build" / "choices" / f"{recipe.name}-{name}",
+                recipe,
+                SEED,
+                settings.encoder,
             )
             parts.append(decisions(slm, halves[1 - fold]))
         found = pd.concat(parts)

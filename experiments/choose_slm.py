@@ -63,7 +63,10 @@ def data():
     for_choice = pairs_without_overlap(table[table["for_choice"]], train)
     more = pairs_without_overlap(ratings.training_scores(), [*rated, for_choice])
     found = {"graded": pd.concat([table[~table["for_choice"]], more]), "for_choice": for_choice}
-    found |= {"fed": ratings.rated("fed-turn").rename(columns={"human": "score"}), "labelled": pairs(dev, kinds="par")}
+    found |= {
+        "fed": ratings.rated("fed-turn").rename(columns={"human": "score"}),
+        "labelled": pairs(dev, kinds="par"),
+    }
     return {name: one.assign(pair_id=range(len(one))) for name, one in found.items()}
 
 
@@ -77,19 +80,35 @@ def ordered(found, table):
 
 def readings(slm, plain, given):
     """Return name -> table -> scores (n,) of parts and their means; the graded pairs for training standardise."""
-    parts = {"as it was": {name: 1 - plain.distances(whole)["distance"] for name, whole in given.items()}}
-    last = {name: whole.assign(context=whole["context"].map(lambda turns: turns[-1:])) for name, whole in given.items()}
+    parts = {
+        "as it was": {name: 1 - plain.distances(whole)["distance"] for name, whole in given.items()}
+    }
+    last = {
+        name: whole.assign(context=whole["context"].map(lambda turns: turns[-1:]))
+        for name, whole in given.items()
+    }
     for name, table in last.items():
-        parts["as it was"][name] = (parts["as it was"][name] + 1 - plain.distances(table)["distance"]) / 2
+        parts["as it was"][name] = (
+            parts["as it was"][name] + 1 - plain.distances(table)["distance"]
+        ) / 2
     of = {name: slm.parts(table) for name, table in given.items()}
-    parts |= {part: {name: one[part] for name, one in of.items()} for part in ("fit", "quality", "likeness")}
-    parts["adapted"] = {name: 2 * parts["likeness"][name] - parts["as it was"][name] for name in given}
+    parts |= {
+        part: {name: one[part] for name, one in of.items()}
+        for part in ("fit", "quality", "likeness")
+    }
+    parts["adapted"] = {
+        name: 2 * parts["likeness"][name] - parts["as it was"][name] for name in given
+    }
     for reading, some in READINGS.items():
         units = {part: (parts[part]["graded"].mean(), parts[part]["graded"].std()) for part in some}
         parts[reading] = {
-            name: sum((parts[part][name] - mean) / sd for part, (mean, sd) in units.items()) for name in given
+            name: sum((parts[part][name] - mean) / sd for part, (mean, sd) in units.items())
+            for name in given
         }
-    return {reading: {name: one.to_numpy() for name, one in tables.items()} for reading, tables in parts.items()}
+    return {
+        reading: {name: one.to_numpy() for name, one in tables.items()}
+        for reading, tables in parts.items()
+    }
 
 
 def measured(given, parts):
@@ -105,7 +124,9 @@ def measured(given, parts):
             "graded_people": spearman(of["for_choice"][own], chosen_by["score"][own]),
             "graded_pairs": ordered(of["for_choice"], chosen_by),
             **{
-                f"auc_{name}": roc_auc_score(kind[kind != other] == "p", of["labelled"][kind != other])
+                f"auc_{name}": roc_auc_score(
+                    kind[kind != other] == "p", of["labelled"][kind != other]
+                )
                 for name, other in (("adversarial", "r"), ("random", "a"))
             },
             "fed": spearman(of["fed"], fed["score"]),
@@ -124,15 +145,24 @@ def spearman(found, score):
 def main():
     """Measure what is not in the file yet, and append it."""
     public, given, done = profile("public"), data(), pd.read_csv(OUT)
-    known, plain = set(zip(done["variant"], done["settings"], done["seed"])), SLM.untrained(public.encoder)
+    known, plain = (
+        set(zip(done["variant"], done["settings"], done["seed"])),
+        SLM.untrained(public.encoder),
+    )
     for seed in public.seeds:
         began, slm = time.process_time(), load_or_train(public, public.sets[0].key, "graded", seed)
-        about = {"variant": "graded", "settings": json.dumps(slm.recipe.as_dict(), sort_keys=True), "seed": seed}
+        about = {
+            "variant": "graded",
+            "settings": json.dumps(slm.recipe.as_dict(), sort_keys=True),
+            "seed": seed,
+        }
         if tuple(about.values()) in known:
             continue
         table = pd.DataFrame([about | row for row in measured(given, readings(slm, plain, given))])
         table["cpu_seconds"] = time.process_time() - began
-        table.to_csv(OUT, mode="a", header=False, index=False, float_format="%.4f", lineterminator="\n")
+        table.to_csv(
+            OUT, mode="a", header=False, index=False, float_format="%.4f", lineterminator="\n"
+        )
         print(table.drop(columns="settings").to_string(index=False), flush=True)
 
 

@@ -21,12 +21,20 @@ FILES = {"judgements.jsonl": "pair_id", "criteria.jsonl": "pair_id", "fed_qualit
 def texts():
     """Return everything that may have been shown: pair id -> row."""
     cases = [
-        {"pair_id": f"cases/{case['id']}/{number}", "context": case["context"], "response": response}
+        {
+            "pair_id": f"cases/{case['id']}/{number}",
+            "context": case["context"],
+            "response": response,
+        }
         for case in read_jsonl(REPOSITORY / "data" / "cases.jsonl")
         for number, response in enumerate(case["responses"], 1)
     ]
     tables = [pairs(load("mini", split), "par") for split in SPLITS["mini"]]
-    tables += [pairs(load("dailydialog++", "test"), "par"), *map(ratings.rated, ratings.RATED), pd.DataFrame(cases)]
+    tables += [
+        pairs(load("dailydialog++", "test"), "par"),
+        *map(ratings.rated, ratings.RATED),
+        pd.DataFrame(cases),
+    ]
     tables.append(ratings.fed_dialogues().rename(columns={"turns": "context"}).assign(response=""))
     every = pd.concat([table[["pair_id", "context", "response"]] for table in tables])
     return {row["pair_id"]: row for row in every.to_dict("records")}

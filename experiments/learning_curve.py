@@ -51,8 +51,15 @@ LARGEST = {
     "personachat": ("convai2-augmented", "train+paper"),
     "topicalchat": ("topicalchat-augmented", "train+paper"),
 }
-SIZES = {"dailydialog": (110, 220, 435, "own"), "personachat": (40, 110, 300), "topicalchat": (40, 110, 300)}
-WRITTEN = ("personachat", "topicalchat")  # the domains whose responses are all written for this project
+SIZES = {
+    "dailydialog": (110, 220, 435, "own"),
+    "personachat": (40, 110, 300),
+    "topicalchat": (40, 110, 300),
+}
+WRITTEN = (
+    "personachat",
+    "topicalchat",
+)  # the domains whose responses are all written for this project
 #: how a training differs from recipe ``paper`` on MiniLM: recipe, epochs of each stage (None: the recipe's), encoder
 VARIANTS = {
     "": ("paper", EPOCHS, "minilm"),
@@ -71,7 +78,11 @@ CHANGES = {
     "another encoder, 110 M": (("own", "mpnet"), ("own", "")),
 }
 #: the rated set of a domain
-OWN = {"dailydialog": "dailydialog-zhao", "personachat": "personachat-usr", "topicalchat": "topicalchat-usr"}
+OWN = {
+    "dailydialog": "dailydialog-zhao",
+    "personachat": "personachat-usr",
+    "topicalchat": "topicalchat-usr",
+}
 MPNET = "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"
 
 
@@ -87,8 +98,12 @@ def plan():
     wanted += [("dailydialog", "all", 0, variant) for variant in ("robust", "released")]
     wanted += [(*point, 1, "") for point in smaller]
     wanted += [(domain, "all", seed, "plain") for seed in range(3) for domain in LARGEST]
-    wanted += [("dailydialog", "all", seed, variant) for seed in (3, 4) for variant in ("", "plain")]
-    return list(dict.fromkeys([*wanted, *(("dailydialog", "all", seed, "robust") for seed in (1, 2))]))
+    wanted += [
+        ("dailydialog", "all", seed, variant) for seed in (3, 4) for variant in ("", "plain")
+    ]
+    return list(
+        dict.fromkeys([*wanted, *(("dailydialog", "all", seed, "robust") for seed in (1, 2))])
+    )
 
 
 def name_of(domain, size, seed, variant):
@@ -133,7 +148,9 @@ def measure(slm, dev, settings):
     row["spaces"] = spaces(slm, test[test["kind"] != "r"])
     positives = test[test["kind"] == "p"]
     swapped = audit.exchange(positives, 3)
-    fall = audit.falls(before[test["kind"] == "p"].to_numpy()[swapped["row"]], slm.score(swapped)["score_slm"])
+    fall = audit.falls(
+        before[test["kind"] == "p"].to_numpy()[swapped["row"]], slm.score(swapped)["score_slm"]
+    )
     found = stats.mean(fall, swapped["context_id"], settings.resamples)
     row["falls"] = {end: 100 * found[end] for end in ("mean", "low", "high")}
     scores = []
@@ -141,7 +158,9 @@ def measure(slm, dev, settings):
         table = ratings.rated(rated)
         scores.append(slm.score(table)[["pair_id", "s_d", "s_p"]])
         said = {"slm": 1 - scores[-1]["s_d"] + scores[-1]["s_p"]}
-        agreement = stats.correlate(said, table["human"], table["context_id"], n=settings.resamples).loc["slm"]
+        agreement = stats.correlate(
+            said, table["human"], table["context_id"], n=settings.resamples
+        ).loc["slm"]
         row["people"][rated] = {end: float(agreement[end]) for end in ("r", "low", "high")}
     return row, pd.concat(scores)
 
@@ -152,13 +171,20 @@ def spaces(slm, test):
     h = slm.encode(contexts_ + responses)["sentence_embedding"]
     whole = losses.distance(h[: len(test)], h[len(test) :]).numpy()
     found = {"whole": whole, "scored": slm.distances(test)["distance"].to_numpy()}
-    return {space: {kind: summary(d[test["kind"] == kind]) for kind in "pa"} for space, d in found.items()}
+    return {
+        space: {kind: summary(d[test["kind"] == kind]) for kind in "pa"}
+        for space, d in found.items()
+    }
 
 
 def summary(distances):
     """Return mean, standard deviation and a histogram (`BINS`, shares) of cosine distances."""
     counts = np.histogram(distances, BINS)[0] / len(distances)
-    return {"mean": float(distances.mean()), "sd": float(distances.std()), "histogram": counts.round(4).tolist()}
+    return {
+        "mean": float(distances.mean()),
+        "sd": float(distances.std()),
+        "histogram": counts.round(4).tolist(),
+    }
 
 
 def tables(settings):
@@ -174,29 +200,58 @@ def tables(settings):
         people[name] = stats.draws(said, rated["human"], rated["context_id"], n=settings.resamples)
     everywhere = np.mean(list(people.values()), axis=0)
     own = np.stack([people[OWN[run["domain"]]][:, i] for i, run in enumerate(runs)], axis=1)
-    table = pd.DataFrame([one_line(run) for run in runs], [path.stem for path in files]).rename_axis("name")
+    table = pd.DataFrame(
+        [one_line(run) for run in runs], [path.stem for path in files]
+    ).rename_axis("name")
     table["own"], table["everywhere"] = own[0], everywhere[0]
     table.to_csv(OUT / "trainings.csv", float_format="%.4f")
     curve = (table["variant"] == "") & ~table["size"].isin(["balanced", "same"])
-    rows, slopes, labels = [], {"own": [], "everywhere": []}, {entry.key: entry.label for entry in settings.sets}
-    printed = pd.read_csv(ROOT / "data/paper/dre_table4.csv").set_index("metric").loc["Ours (SLM-Dis and Prob)"]
+    rows, slopes, labels = (
+        [],
+        {"own": [], "everywhere": []},
+        {entry.key: entry.label for entry in settings.sets},
+    )
+    printed = (
+        pd.read_csv(ROOT / "data/paper/dre_table4.csv")
+        .set_index("metric")
+        .loc["Ours (SLM-Dis and Prob)"]
+    )
     for domain, of in table[curve].groupby("domain", sort=False):
         places, sizes = table.index.get_indexer(of.index), of["contexts"].to_numpy()
         for name, agreement in (("own", own), ("everywhere", everywhere)):
             slopes[name].append(per_doubling(agreement[:, places], sizes))
         most = own[:, places[sizes == sizes.max()]]
-        row = {"set": labels[domain], "contexts": sizes.max(), "trainings": len(of), "seeds": most.shape[1]}
-        row |= stats.interval(most, "agreement") | {"fifth_epoch": of["fifth_epoch"][sizes == sizes.max()].mean()}
+        row = {
+            "set": labels[domain],
+            "contexts": sizes.max(),
+            "trainings": len(of),
+            "seeds": most.shape[1],
+        }
+        row |= stats.interval(most, "agreement") | {
+            "fifth_epoch": of["fifth_epoch"][sizes == sizes.max()].mean()
+        }
         row |= stats.interval(slopes["own"][-1], "slope")
         row["printed"] = printed[f"{domain}_spearman"]
-        row["doublings"] = (row["printed"] - row["agreement"]) / max(row["slope_high"], 1e-9)  # at the least
+        row["doublings"] = (row["printed"] - row["agreement"]) / max(
+            row["slope_high"], 1e-9
+        )  # at the least
         rows.append(row | stats.interval(slopes["everywhere"][-1], "slope_everywhere"))
     pd.DataFrame(rows).to_csv(OUT / "slopes.csv", index=False, float_format="%.4f")
     both = {name: stats.interval(np.mean(of, axis=0), name) for name, of in slopes.items()}
-    rows = [{"change": "twice the contexts", **both["own"], **both["everywhere"], "pairs": int(curve.sum())}]
+    rows = [
+        {
+            "change": "twice the contexts",
+            **both["own"],
+            **both["everywhere"],
+            "pairs": int(curve.sum()),
+        }
+    ]
     for change, (one, other) in CHANGES.items():
         if twins := matched(table, one, other):
-            found = [difference(draws, twins, name) for draws, name in ((own, "own"), (everywhere, "everywhere"))]
+            found = [
+                difference(draws, twins, name)
+                for draws, name in ((own, "own"), (everywhere, "everywhere"))
+            ]
             rows.append({"change": change, **found[0], **found[1], "pairs": len(twins)})
     pd.DataFrame(rows).to_csv(OUT / "changes.csv", index=False, float_format="%.4f")
     inputs(dict(zip(table.index, runs)))
@@ -225,7 +280,10 @@ def one_line(run):
     )
     joint = (run["kept"] or {}).get("joint")
     row = {key: run[key] for key in ("domain", "size", "contexts", "seed", "variant")}
-    row |= {"triplets": dev[joint] if joint else np.nan, "classes": classes[joint] if joint else np.nan}
+    row |= {
+        "triplets": dev[joint] if joint else np.nan,
+        "classes": classes[joint] if joint else np.nan,
+    }
     row["fifth_epoch"] = dev[5] - dev[4] if len(dev) == 6 else np.nan
     row |= {"accuracy": run["test"]["overall"], "rejects_random": run["test"]["random_rejected"]}
     return row | {"falls": run["falls"]["mean"], "epoch": joint}
@@ -236,7 +294,10 @@ def per_doubling(draws, sizes, seed=0):
     rng, z, means = np.random.default_rng(seed), [], []
     for size in np.unique(sizes):
         of = draws[:, sizes == size]
-        share = rng.multinomial(of.shape[1], np.full(of.shape[1], 1 / of.shape[1]), size=len(of)) / of.shape[1]
+        share = (
+            rng.multinomial(of.shape[1], np.full(of.shape[1], 1 / of.shape[1]), size=len(of))
+            / of.shape[1]
+        )
         share[0] = 1 / of.shape[1]  # the first line is of the data
         z.append(np.log2(size))
         means.append((share * of).sum(axis=1))
@@ -246,25 +307,41 @@ def per_doubling(draws, sizes, seed=0):
 
 def matched(table, one, other):
     """Return {(domain, seed): places of a training of kind ``one`` and its twin of the ``other``}: (size, variant)."""
-    place = {row[1:]: i for i, row in enumerate(table[["size", "variant", "domain", "seed"]].itertuples())}
-    pairs_ = {key[2:]: (i, place.get((*other, *key[2:]))) for key, i in place.items() if key[:2] == one}
+    place = {
+        row[1:]: i
+        for i, row in enumerate(table[["size", "variant", "domain", "seed"]].itertuples())
+    }
+    pairs_ = {
+        key[2:]: (i, place.get((*other, *key[2:]))) for key, i in place.items() if key[:2] == one
+    }
     return {key: both for key, both in pairs_.items() if both[1] is not None}
 
 
 def difference(draws, twins, name):
     """Return the mean difference of twins: contexts are resampled, and seeds, drawn once for all domains."""
     gains = {key: draws[:, i] - draws[:, j] for key, (i, j) in twins.items()}
-    by_seed = [np.mean([gains[key] for key in gains if key[1] == seed], axis=0) for seed in {key[1] for key in gains}]
+    by_seed = [
+        np.mean([gains[key] for key in gains if key[1] == seed], axis=0)
+        for seed in {key[1] for key in gains}
+    ]
     return stats.interval(np.stack(by_seed, axis=1), name)
 
 
 def main():
     """Go through the plan."""
     parser = argparse.ArgumentParser(description="recipe paper on training sets of growing size")
-    parser.add_argument("--only", nargs="+", default=[""], help="trainings whose name has one of these in it")
-    parser.add_argument("--list", action="store_true", help="say what there is and what is missing, and do nothing")
-    parser.add_argument("--tables", action="store_true", help="make the tables of what there is, and train nothing")
-    parser.add_argument("--mpnet", default=VARIANTS["mpnet"][2], help="folder or Hub id of all-mpnet-base-v2")
+    parser.add_argument(
+        "--only", nargs="+", default=[""], help="trainings whose name has one of these in it"
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="say what there is and what is missing, and do nothing"
+    )
+    parser.add_argument(
+        "--tables", action="store_true", help="make the tables of what there is, and train nothing"
+    )
+    parser.add_argument(
+        "--mpnet", default=VARIANTS["mpnet"][2], help="folder or Hub id of all-mpnet-base-v2"
+    )
     args, settings = parser.parse_args(), profile("public")
     OUT.mkdir(parents=True, exist_ok=True)
     for domain, size, seed, variant in [] if args.tables else plan():
@@ -291,16 +368,33 @@ def main():
             row, scores = measure(slm, dev, settings)
         finally:
             lock.unlink()
-        about = {"domain": domain, "size": size, "contexts": len(train), "seed": seed, "variant": variant}
+        about = {
+            "domain": domain,
+            "size": size,
+            "contexts": len(train),
+            "seed": seed,
+            "variant": variant,
+        }
         about |= {"recipe": of, "encoder": encoder}
-        kept = {key: slm.provenance[key] for key in ("fingerprint", "train_hash", "dev_hash", "d_min", "d_max")}
+        kept = {
+            key: slm.provenance[key]
+            for key in ("fingerprint", "train_hash", "dev_hash", "d_min", "d_max")
+        }
         kept["kept"] = slm.provenance.get("kept")  # released keeps the last epoch of each stage
         gzip = {"method": "gzip", "mtime": 0}
         scores.to_csv(OUT / f"{name}.csv.gz", index=False, float_format="%.4g", compression=gzip)
-        row = about | kept | row | {"seconds": round(time.process_time() - started), "curves": slm.provenance["curves"]}
+        row = (
+            about
+            | kept
+            | row
+            | {"seconds": round(time.process_time() - started), "curves": slm.provenance["curves"]}
+        )
         replace(result, json.dumps(row, indent=1) + "\n")
-        print(f"{name}: {len(train)} contexts, {row['seconds']} s, {row['test']['overall']:.1f} %", *(
-            f"{found['r']:.2f}" for found in row["people"].values()), flush=True)
+        print(
+            f"{name}: {len(train)} contexts, {row['seconds']} s, {row['test']['overall']:.1f} %",
+            *(f"{found['r']:.2f}" for found in row["people"].values()),
+            flush=True,
+        )
     if not args.list:
         tables(settings)
 

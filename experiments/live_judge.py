@@ -53,7 +53,10 @@ SETS = list(ratings.RATED)[:3]
 SHOWN = recording.folder(ratings.NAME)  # whose inputs are shown here, too
 TEMPLATES = Path(__file__).with_suffix("")
 INPUTS = ("dre_inputs_graded", "dre_inputs", "dre_as_printed")
-READINGS = {"": 0, "_logprobs": 3}  # ending of a prompt's name in the recording -> likeliest ratings that count
+READINGS = {
+    "": 0,
+    "_logprobs": 3,
+}  # ending of a prompt's name in the recording -> likeliest ratings that count
 FOLLOWS = {
     "llm_only": "",
     "dre_graded": "; the numbers of dre_inputs_graded.csv, clipped to 0-1, and its accuracies",
@@ -92,7 +95,10 @@ def rows(condition, name, n=None):
     graded = graded.assign(s_d=graded["s_d"].clip(0, 1), s_p=graded["s_p"].clip(0, 1))
     ids = table["pair_id"]
     if condition.name == "dre_as_printed":
-        numbers, whose = dealt.join(printed[["slm_accuracy", "llm_accuracy"]]).loc[ids], dealt["shown"][ids]
+        numbers, whose = (
+            dealt.join(printed[["slm_accuracy", "llm_accuracy"]]).loc[ids],
+            dealt["shown"][ids],
+        )
     else:
         whose = ids.map(others()) if condition.name == "dre_other" else ids
         numbers = graded.loc[whose]
@@ -103,7 +109,12 @@ def rows(condition, name, n=None):
 
 def judge(args, condition, likeliest):
     """Return the judge of a condition; those of one condition read the same replies."""
-    options = {"max_tokens": 8, "temperature": condition.temperature, "concurrency": 1, "logprobs": likeliest}
+    options = {
+        "max_tokens": 8,
+        "temperature": condition.temperature,
+        "concurrency": 1,
+        "logprobs": likeliest,
+    }
     return judges.open(f"openai:{args.model}", store=args.store, base_url=args.base_url, **options)
 
 
@@ -142,9 +153,17 @@ def write(args):
         outcomes[called] = {reading: dict(counts) for reading, counts in statuses.items()}
         prompt = prompts.load(TEMPLATES / f"{condition.template}.txt")
         for ending, likeliest in READINGS.items():
-            how = f"; read by log-probabilities, the mean of the {likeliest} likeliest ratings" if likeliest else ""
+            how = (
+                f"; read by log-probabilities, the mean of the {likeliest} likeliest ratings"
+                if likeliest
+                else ""
+            )
             follows = f"{prompt.follows}{FOLLOWS[condition.name]}{how}"
-            about[condition.name + ending] = {"follows": follows, "differs": prompt.differs, "sha256": prompt.sha256}
+            about[condition.name + ending] = {
+                "follows": follows,
+                "differs": prompt.differs,
+                "sha256": prompt.sha256,
+            }
     if not found:
         raise DreError(f"no condition is complete: {missing[0]}")
     seconds = [reply.seconds for reply in replies]
@@ -153,8 +172,14 @@ def write(args):
         "protocol": "one pair a call, at temperature 0; llm_only, repeat 1 at 0.7, on topicalchat-usr alone",
         "judgements": len(found),
         "calls": len(replies),
-        "seconds": {"a call, median": round(float(np.median(seconds)), 2), "in all": round(sum(seconds))},
-        "tokens": {"in": sum(r.input_tokens for r in replies), "out": sum(r.output_tokens for r in replies)},
+        "seconds": {
+            "a call, median": round(float(np.median(seconds)), 2),
+            "in all": round(sum(seconds)),
+        },
+        "tokens": {
+            "in": sum(r.input_tokens for r in replies),
+            "out": sum(r.output_tokens for r in replies),
+        },
         "machine": f"one thread of a {platform.machine()} processor with bfloat16, other work beside it",
         "replies": outcomes,
         "missing": missing,
@@ -174,9 +199,16 @@ def main():
     parser.add_argument("--store", default="build/live_judge.sqlite")
     parser.add_argument("--model", default="qwen2.5-coder-0.5b")
     parser.add_argument(
-        "--server", default="llama-server of llama.cpp 0c1e570", help="its name and version, for the manifest"
+        "--server",
+        default="llama-server of llama.cpp 0c1e570",
+        help="its name and version, for the manifest",
     )
-    parser.add_argument("--pairs", type=int, metavar="N", help="a trial: the first N of each set, nothing is written")
+    parser.add_argument(
+        "--pairs",
+        type=int,
+        metavar="N",
+        help="a trial: the first N of each set, nothing is written",
+    )
     parser.add_argument("--write", action="store_true", help="ask nothing")
     args = parser.parse_args()
     for condition in () if args.write else CONDITIONS:
@@ -185,7 +217,10 @@ def main():
             one = judge(args, condition, READINGS["_logprobs"])
             said = one.score(rows(condition, name, args.pairs), prompt)
             counts = dict(said["status"].value_counts())
-            print(f"{condition.name}, repeat {condition.repeat}, {name}: {one.last.calls} calls, {counts}", flush=True)
+            print(
+                f"{condition.name}, repeat {condition.repeat}, {name}: {one.last.calls} calls, {counts}",
+                flush=True,
+            )
     if args.pairs is None:
         write(args)
 

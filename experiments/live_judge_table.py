@@ -37,10 +37,16 @@ def said(judge, table, prompt):
 def effects(name, ending):
     """Return by effect what `stats.interval` takes, of one set and one reading of the small judge."""
     table, judge = ratings.rated(name), judges.open(f"recorded:{SMALL}")
-    people, how = (table["human"], table["context_id"]), {"n": PUBLIC.resamples, "seed": SETS.index(name)}
+    people, how = (
+        (table["human"], table["context_id"]),
+        {"n": PUBLIC.resamples, "seed": SETS.index(name)},
+    )
     plain = said(judge, table, f"llm_only{ending}")
     shared = others.scores(name)[others.CLAUDE]
-    found = {"the judge alone": stats.draws(plain, *people, **how), "distinct scores": plain.nunique()}
+    found = {
+        "the judge alone": stats.draws(plain, *people, **how),
+        "distinct scores": plain.nunique(),
+    }
     found["with the strong judge"] = stats.draws(plain, shared, people[1], **how)
     slm = trained(PUBLIC, "dailydialog", "both", 0).score(table)
     found["Ex-DRE with `both` less the judge"] = stats.gains(
@@ -59,9 +65,14 @@ def effects(name, ending):
         strong = judges.open(f"recorded:{others.CLAUDE}").score(table, prompt)["score_llm"]
         found[f"pull, {shown}, strong judge"] = pull(shared, strong, s_c, table["context_id"])
         if wrong is not None:
-            found[f"In-DRE, {shown}, less another pair's numbers"] = stats.gains(told, wrong, *people, **how)
+            found[f"In-DRE, {shown}, less another pair's numbers"] = stats.gains(
+                told, wrong, *people, **how
+            )
     again = judges.open(f"recorded:{SMALL}", repeat=1)
-    if name == "topicalchat-usr" and (second := said(again, table, f"llm_only{ending}")) is not None:
+    if (
+        name == "topicalchat-usr"
+        and (second := said(again, table, f"llm_only{ending}")) is not None
+    ):
         found["two askings, 0 and 0.7"] = stats.draws(second, plain, people[1], **how)
     return found
 

@@ -49,7 +49,10 @@ FIRST, MORE = ("dailydialog-gupta", "dailydialog-grade"), ("empathetic-grade",)
 TESTS = ("dailydialog-zhao", "personachat-usr", "fed-turn")
 ENCODERS = {"public": "minilm", "full": "xlm-roberta-base"}
 SEEDS = (0, 1, 2)
-STAGES = {True: ("align", "align-distil"), False: ("plain", "distil")}  # of a training with alignment, and without
+STAGES = {
+    True: ("align", "align-distil"),
+    False: ("plain", "distil"),
+}  # of a training with alignment, and without
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,11 @@ class PCAF:
     """An encoder over context and response together (Eq. 1) with a three-layer MLP (Eq. 2); scores about 0 to 1."""
 
     def __init__(self, encoder, recipe=None):
-        self.encoder, self.recipe, d = encoder, recipe or pcaf.Recipe(), encoder.get_embedding_dimension()
+        self.encoder, self.recipe, d = (
+            encoder,
+            recipe or pcaf.Recipe(),
+            encoder.get_embedding_dimension(),
+        )
         layers = (nn.Linear(d, d), nn.GELU(), nn.Linear(d, d // 2), nn.GELU(), nn.Linear(d // 2, 1))
         self.head = nn.Sequential(*layers).to(encoder.device)
 
@@ -97,9 +104,14 @@ class PCAF:
     def batch(self, ideas, wrong):
         """Return v, v_bar, s, s_bar of ideas with these wrong responses, (B, V) each; a distinct text is read once."""
         right = [[self.text(*version) for version in idea.versions] for idea in ideas]
-        other = [[self.text(turns, r) for (turns, _), r in zip(idea.versions, rs)] for idea, rs in zip(ideas, wrong)]
+        other = [
+            [self.text(turns, r) for (turns, _), r in zip(idea.versions, rs)]
+            for idea, rs in zip(ideas, wrong)
+        ]
         texts, place = distinct(text for rows in (right, other) for row in rows for text in row)
-        index = torch.tensor([[[place[text] for text in row] for row in rows] for rows in (right, other)])
+        index = torch.tensor(
+            [[[place[text] for text in row] for row in rows] for rows in (right, other)]
+        )
         with torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=native_bf16()):
             h = embed(self.encoder, texts)
         h = h.float()
@@ -111,7 +123,9 @@ def exchanged(ideas, draw):
     """Return for each idea its wrong responses; where it has none, the right ones of another idea, in all versions."""
     order = draw.sample(range(len(ideas)), len(ideas))
     after = {i: order[(place + 1) % len(order)] for place, i in enumerate(order)}
-    return [idea.wrong or tuple(r for _, r in ideas[after[i]].versions) for i, idea in enumerate(ideas)]
+    return [
+        idea.wrong or tuple(r for _, r in ideas[after[i]].versions) for i, idea in enumerate(ideas)
+    ]
 
 
 def train(metric, ideas, seed, teacher=None):
@@ -120,7 +134,10 @@ def train(metric, ideas, seed, teacher=None):
     Eq. 5-7 are sums over ideas; a step takes their mean, which scales them. Wrong responses are drawn for every epoch.
     """
     recipe, stage = metric.recipe, 0 if teacher is None else 1
-    steps, found = max(math.ceil((len(ideas) - 1) / recipe.batch_ideas), 1) * recipe.epochs[stage], []
+    steps, found = (
+        max(math.ceil((len(ideas) - 1) / recipe.batch_ideas), 1) * recipe.epochs[stage],
+        [],
+    )
     optimizer = torch.optim.AdamW(groups(metric))
     schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(recipe.warmup * steps), steps)
     for epoch in range(recipe.epochs[stage]):
@@ -128,11 +145,15 @@ def train(metric, ideas, seed, teacher=None):
         torch.manual_seed(draw.getrandbits(32))
         wrong, order = exchanged(ideas, draw), draw.sample(range(len(ideas)), len(ideas))
         metric.encoder.train(), metric.head.train()
-        for start in range(0, len(order) - 1, recipe.batch_ideas):  # Eq. 3 needs a second idea: no batch has one
+        for start in range(
+            0, len(order) - 1, recipe.batch_ideas
+        ):  # Eq. 3 needs a second idea: no batch has one
             places = order[start : start + recipe.batch_ideas]
             loss = _loss(metric, teacher, [ideas[i] for i in places], [wrong[i] for i in places])
             loss.backward()
-            torch.nn.utils.clip_grad_norm_([*metric.encoder.parameters(), *metric.head.parameters()], MAX_NORM)
+            torch.nn.utils.clip_grad_norm_(
+                [*metric.encoder.parameters(), *metric.head.parameters()], MAX_NORM
+            )
             optimizer.step()
             schedule.step()
             optimizer.zero_grad()
@@ -168,14 +189,20 @@ def ideas(name):
     best = tables["en"].groupby("context_id", sort=False)["human"].idxmax()
     contexts = [Context(name, str(i), "train", tables["en"]["context"][i]) for i in best]
     kept = [int(context.id) for context in without_overlap(contexts, ratings.rated_tables(TESTS))]
-    found = [tuple((table["context"][i], table["response"][i]) for table in tables.values()) for i in kept]
+    found = [
+        tuple((table["context"][i], table["response"][i]) for table in tables.values())
+        for i in kept
+    ]
     return [Idea(versions) for versions in found], len(best) - len(kept)
 
 
 def tests():
     """The rated responses of all test sets, by language."""
     found = [ratings.translated(name) for name in TESTS]
-    return {language: pd.concat([one[language] for one in found], ignore_index=True) for language in ratings.LANGUAGES}
+    return {
+        language: pd.concat([one[language] for one in found], ignore_index=True)
+        for language in ratings.LANGUAGES
+    }
 
 
 def neighbours(features):
@@ -183,7 +210,9 @@ def neighbours(features):
     v = F.normalize(features, dim=-1)
     cosines = [v[i] @ v[j].T for i in range(len(v)) for j in range(len(v)) if i != j]
     own = torch.stack([each.diag() for each in cosines])
-    other = torch.stack([(each.sum() - each.trace()) / (each.numel() - len(each)) for each in cosines])
+    other = torch.stack(
+        [(each.sum() - each.trace()) / (each.numel() - len(each)) for each in cosines]
+    )
     right = torch.stack([each.argmax(dim=1) == torch.arange(len(each)) for each in cosines])
     parts = {"nearest_is_same_idea": right, "cosine_same_idea": own, "cosine_other_idea": other}
     return {name: round(part.float().mean().item(), 4) for name, part in parts.items()}
@@ -209,7 +238,9 @@ def write(table, folder, name, about=None):
     path = folder / f"{name}.csv.gz"
     table.to_csv(path, index=False, float_format="%.4g", compression={"method": "gzip", "mtime": 0})
     if about:
-        path.with_name(f"{name}.json").write_text(json.dumps(about, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        path.with_name(f"{name}.json").write_text(
+            json.dumps(about, indent=1, sort_keys=True) + "\n", encoding="utf-8"
+        )
 
 
 def parallel_ideas():
@@ -252,10 +283,19 @@ def aligned(slm, ideas, seed, epochs, batch, rate):
 
 def read(slm, some):
     """Return ([h_c; h_r], s_d) of ideas, right and wrong responses first: (2, B, V, 2 d) and (2, B, V)."""
-    rows = [[(slm.context(turns), slm.context(turns[-1:]), r) for turns, r in idea.versions] for idea in some]
-    wrong = [[(*views, r) for (*views, _), r in zip(row, idea.wrong)] for row, idea in zip(rows, some)]
-    texts, place = distinct(text for each in (rows, wrong) for row in each for views in row for text in views)
-    index = torch.tensor([[[[place[t] for t in views] for views in row] for row in each] for each in (rows, wrong)])
+    rows = [
+        [(slm.context(turns), slm.context(turns[-1:]), r) for turns, r in idea.versions]
+        for idea in some
+    ]
+    wrong = [
+        [(*views, r) for (*views, _), r in zip(row, idea.wrong)] for row, idea in zip(rows, some)
+    ]
+    texts, place = distinct(
+        text for each in (rows, wrong) for row in each for views in row for text in views
+    )
+    index = torch.tensor(
+        [[[[place[t] for t in views] for views in row] for row in each] for each in (rows, wrong)]
+    )
     with torch.autocast(slm.encoder.device.type, torch.bfloat16, enabled=native_bf16()):
         h = embed(slm.encoder, texts)
     h = h.float()[index].movedim(-2, 0)  # whole context, last turn, response
@@ -293,20 +333,29 @@ def main():
     folder, encoder = settings.results / "scores", ENCODERS[settings.name]
     public = profile("public")
     if not known(arrays, public, "pcaf-parallel", pcaf.PARALLEL):
-        record_arrays(public.results / "scores" / "pcaf-parallel.npz", pcaf.PARALLEL, parallel_scores())
+        record_arrays(
+            public.results / "scores" / "pcaf-parallel.npz", pcaf.PARALLEL, parallel_scores()
+        )
     (one, out_one), (two, out_two), (three, out_three) = map(ideas, FIRST + MORE)
     first, more, tables = [*one, *two], [*one, *two, *three], tests()
-    print(f"{len(first)} and {len(more)} ideas; left out for the test sets: {out_one}, {out_two}, {out_three}")
+    print(
+        f"{len(first)} and {len(more)} ideas; left out for the test sets: {out_one}, {out_two}, {out_three}"
+    )
     shown = tables["en"].drop_duplicates("context_id")
     shown = shown[(shown["set"] == "dailydialog-zhao") & shown["reference"].notna()].index
-    digest = hashlib.sha256(json.dumps([idea.versions for idea in more], ensure_ascii=False).encode()).hexdigest()
+    digest = hashlib.sha256(
+        json.dumps([idea.versions for idea in more], ensure_ascii=False).encode()
+    ).hexdigest()
     ids = tables["en"][["pair_id"]]
 
     def drawn(metric):
         return torch.stack([metric.features(table.loc[shown]) for table in tables.values()])
 
     if not (folder / "pcaf-cosine.json").exists():
-        cosines = {code: 1 - SLM.untrained(encoder).distances(table)["distance"] for code, table in tables.items()}
+        cosines = {
+            code: 1 - SLM.untrained(encoder).distances(table)["distance"]
+            for code, table in tables.items()
+        }
         features = drawn(PCAF.untrained(encoder, pcaf.TABLE7))
         write(ids.assign(**cosines), folder, "pcaf-cosine", neighbours(features))
         write(ranks(features, shown), folder, "pcaf-ranks-untrained")
@@ -315,8 +364,17 @@ def main():
             if all(known(pcaf.recorded, folder, name, seed) for name in names):
                 continue
             spent, recipe = time.process_time(), pcaf.VARIANTS[names[0]]
-            about = {"recipe": asdict(recipe), "seed": seed, "encoder": encoder, "ideas": [len(first), len(more)]}
-            about |= {"ideas_hash": digest, "torch": torch.__version__, "threads": torch.get_num_threads()}
+            about = {
+                "recipe": asdict(recipe),
+                "seed": seed,
+                "encoder": encoder,
+                "ideas": [len(first), len(more)],
+            }
+            about |= {
+                "ideas_hash": digest,
+                "torch": torch.__version__,
+                "threads": torch.get_num_threads(),
+            }
             about |= {"training": TRAINING}
             for name, metric in zip(names, fit(first, more, recipe, seed, encoder)):
                 features = drawn(metric)
@@ -325,7 +383,10 @@ def main():
                 write(ids.assign(**scores), folder, f"pcaf-{name}-seed{seed}", about)
                 if seed == 0 and name in ("align", "plain"):
                     write(ranks(features, shown), folder, f"pcaf-ranks-{name}")
-            print(f"seed {seed}, alignment {align}: {time.process_time() - spent:.0f} s of CPU", flush=True)
+            print(
+                f"seed {seed}, alignment {align}: {time.process_time() - spent:.0f} s of CPU",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

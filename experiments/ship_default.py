@@ -50,10 +50,15 @@ def reached(look, reading):
 
     ``look``: the table that ``small_model.py --look`` wrote, by (reading, measure).
     """
-    lines = ["| set | this model | the one before | cosine of its encoder | length |", "|---|---|---|---|---|"]
+    lines = [
+        "| set | this model | the one before | cosine of its encoder | length |",
+        "|---|---|---|---|---|",
+    ]
     worse = []
     for name, title in RATED.items():
-        found, old, cosine, length = (look.loc[(one, name)] for one in (reading, "default", "cosine", "length"))
+        found, old, cosine, length = (
+            look.loc[(one, name)] for one in (reading, "default", "cosine", "length")
+        )
         interval = f"[{found['low']:.2f}, {found['high']:.2f}]"
         others = " | ".join(f"{one['value']:.2f}" for one in (old, cosine, length))
         lines.append(f"| {title} | {found['value']:.2f} {interval} | {others} |")

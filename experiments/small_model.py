@@ -92,7 +92,9 @@ class Rule:
         positives = labelled[labelled["kind"] == "p"].reset_index(drop=True)
         good = positives.drop_duplicates("context_id")[["context_id", "context", "response"]]
         cases = kinds.made(good) + kinds.graded()
-        self.cases, audited = kinds.tables([case for case in cases if "choose" in kinds.KINDS[case[0]].use])
+        self.cases, audited = kinds.tables(
+            [case for case in cases if "choose" in kinds.KINDS[case[0]].use]
+        )
         self.reported = [case for case in cases if not kinds.KINDS[case[0]].use]
         self.tables = {
             "grades": grades.assign(pair_id=[f"grade/{i}" for i in range(len(grades))]),
@@ -117,7 +119,10 @@ class Rule:
             "audit": of["share"].mean(),
             "corpus": within(corpus, said["corpus"], "a"),
         }
-        return found | {"value": np.mean(list(found.values())), "kinds": dict(zip(of["kind"], of["share"]))}
+        return found | {
+            "value": np.mean(list(found.values())),
+            "kinds": dict(zip(of["kind"], of["share"])),
+        }
 
 
 def within(table, found, kind):
@@ -179,7 +184,12 @@ def both(found, results):
     if not (two := [found[reading] for _, reading in best_two(results)]):
         return {}
     seeds = two[0].keys() & two[1].keys()
-    return {"best two": {seed: {t: two[0][seed][t] + two[1][seed][t] for t in two[0][seed]} for seed in sorted(seeds)}}
+    return {
+        "best two": {
+            seed: {t: two[0][seed][t] + two[1][seed][t] for t in two[0][seed]}
+            for seed in sorted(seeds)
+        }
+    }
 
 
 def table_of(results, rule, seconds):
@@ -188,13 +198,20 @@ def table_of(results, rule, seconds):
     for reading, of in scores(results, rule).items():
         owners = [name for name, variant in VARIANTS.items() if reading in variant.readings]
         owners = owners or [name for name, _ in best_two(results)]
-        found[reading] = [rule.measure(of[seed]) for seed in sorted(of)], sum(seconds[name] for name in owners)
+        found[reading] = (
+            [rule.measure(of[seed]) for seed in sorted(of)],
+            sum(seconds[name] for name in owners),
+        )
     known = {reading for name in (*PLAIN, *LARGER) for reading in VARIANTS[name].readings}
-    taken = choose({name: one for name, one in found.items() if name not in known}, found["default"][0][0])
+    taken = choose(
+        {name: one for name, one in found.items() if name not in known}, found["default"][0][0]
+    )
     larger = {name: found[name] for name in LARGER if name in found}
     if larger:
         ships = found["both"][0][0]
-        print("the larger model:", choose(larger, ships, pd.Series(ships["kinds"]).clip(upper=LEAST)))
+        print(
+            "the larger model:", choose(larger, ships, pd.Series(ships["kinds"]).clip(upper=LEAST))
+        )
     rows = {}
     for reading, (seeds, cost) in found.items():
         rows[reading] = {"seeds": len(seeds), **pd.DataFrame(seeds).drop(columns="kinds").mean()}
@@ -208,26 +225,49 @@ def train(plan, given, rule, encoders):
         began, variant, file = time.process_time(), VARIANTS[name], OUT / f"{name}-seed{seed}.json"
         make = partial(variant.make, given, name=name, seed=seed, encoder=encoders[variant.encoder])
         of = said(file.with_suffix(".npz"), rule.tables, make)
-        measured = {reading: rule.measure(one) for reading, one in variant.scores(of, of["learned"]).items()}
-        about = {"variant": name, "seed": seed, "labelled": len(given.labelled), "held_out": len(given.held_out)}
+        measured = {
+            reading: rule.measure(one) for reading, one in variant.scores(of, of["learned"]).items()
+        }
+        about = {
+            "variant": name,
+            "seed": seed,
+            "labelled": len(given.labelled),
+            "held_out": len(given.held_out),
+        }
         about |= {"dialogues": len(given.further.dialogues), "grades": len(given.further.graded)}
         about |= {"seconds": round(time.process_time() - began), "readings": measured}
         replace(file, json.dumps(about, indent=1) + "\n")
-        print(file.name, {reading: round(float(row["value"]), 1) for reading, row in measured.items()}, flush=True)
+        print(
+            file.name,
+            {reading: round(float(row["value"]), 1) for reading, row in measured.items()},
+            flush=True,
+        )
 
 
 def main():
     """Train what has no result yet, or say what there is."""
-    parser = argparse.ArgumentParser(description="variants of the small model, and the rule that chooses")
-    parser.add_argument("--only", nargs="+", default=[""], help="trainings whose name begins so, as graded-seed0")
-    parser.add_argument("--mpnet", default=CURVES["mpnet"][2], help="folder or Hub id of all-mpnet-base-v2")
+    parser = argparse.ArgumentParser(
+        description="variants of the small model, and the rule that chooses"
+    )
+    parser.add_argument(
+        "--only", nargs="+", default=[""], help="trainings whose name begins so, as graded-seed0"
+    )
+    parser.add_argument(
+        "--mpnet", default=CURVES["mpnet"][2], help="folder or Hub id of all-mpnet-base-v2"
+    )
     step = parser.add_mutually_exclusive_group()
-    step.add_argument("--speed", action="store_true", help="time the variants that are trained, in one run")
-    step.add_argument("--choose", action="store_true", help="apply the rule to the results there are")
+    step.add_argument(
+        "--speed", action="store_true", help="time the variants that are trained, in one run"
+    )
+    step.add_argument(
+        "--choose", action="store_true", help="apply the rule to the results there are"
+    )
     step.add_argument("--look", action="store_true", help="look at the rated sets, once")
     args = parser.parse_args()
     encoders = {"minilm": "minilm", "mpnet": checked(args.mpnet)}
-    plan = [(name, seed) for seed in range(3) for name, one in VARIANTS.items() if seed in one.seeds]
+    plan = [
+        (name, seed) for seed in range(3) for name, one in VARIANTS.items() if seed in one.seeds
+    ]
     plan = [one for one in plan if "{}-seed{}".format(*one).startswith(tuple(args.only))]
     files = {one: OUT / "{}-seed{}.json".format(*one) for one in plan}
     results = {one: json.loads(file.read_text()) for one, file in files.items() if file.exists()}
@@ -236,7 +276,10 @@ def main():
     OUT.mkdir(parents=True, exist_ok=True)
     if args.speed:
         names = dict.fromkeys(name for name, _ in results)
-        write("speed" if "default" in names else "speed_larger", looks.speed(names, given, rule, encoders))
+        write(
+            "speed" if "default" in names else "speed_larger",
+            looks.speed(names, given, rule, encoders),
+        )
     elif args.choose:
         if not (OUT / "speed.csv").exists():
             raise SystemExit("the rule needs what each variant costs: run --speed before --choose")

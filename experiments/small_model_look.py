@@ -40,11 +40,15 @@ def speed(names, given, rule, encoders):
             start = time.process_time()
             way(some)
             if turn >= 0:
-                took[name] = min(took.get(name, np.inf), (time.process_time() - start) * 1000 / len(some))
+                took[name] = min(
+                    took.get(name, np.inf), (time.process_time() - start) * 1000 / len(some)
+                )
     found = pd.DataFrame({"seconds_1000": took}).rename_axis("way")
     found["pairs_per_processor_second"] = 1000 / found["seconds_1000"]
     base = next(name for name in ("default", "both") if name in found.index)
-    return found.assign(**{f"times_{base}": found["seconds_1000"] / found.loc[base, "seconds_1000"]})
+    return found.assign(
+        **{f"times_{base}": found["seconds_1000"] / found.loc[base, "seconds_1000"]}
+    )
 
 
 def _texts(table):
@@ -73,8 +77,13 @@ def look(results, given, rule, encoders, both):
     for reading, seeds in (found | both(found, results)).items():
         of = {name: np.column_stack([one[name] for one in seeds.values()]) for name in tables}
         kind = rule.tables["labelled"]["kind"]
-        thresholds = [classification.choose_threshold(one["held out"], kind, "ar") for one in seeds.values()]
-        measures = [*people(of, tables, settings), *preferences(of["audit"], tables["audit"], cases)]
+        thresholds = [
+            classification.choose_threshold(one["held out"], kind, "ar") for one in seeds.values()
+        ]
+        measures = [
+            *people(of, tables, settings),
+            *preferences(of["audit"], tables["audit"], cases),
+        ]
         measures += accuracies(of["test"], tables["test"], thresholds)
         rows += [{"reading": reading, "seeds": len(seeds), **row} for row in measures]
     return pd.DataFrame(rows).set_index(["reading", "measure"])
@@ -84,8 +93,16 @@ def people(of, tables, settings):
     """Yield the correlations with people on each rated set."""
     for name in settings.rated:
         table, scores = tables[name], pd.DataFrame(of[name])
-        row = stats.correlate({"": scores}, table["human"], table["context_id"], n=settings.resamples).iloc[0]
-        yield {"measure": name, "value": row["r"], "low": row["low"], "high": row["high"], "n": int(row["n"])}
+        row = stats.correlate(
+            {"": scores}, table["human"], table["context_id"], n=settings.resamples
+        ).iloc[0]
+        yield {
+            "measure": name,
+            "value": row["r"],
+            "low": row["low"],
+            "high": row["high"],
+            "n": int(row["n"]),
+        }
 
 
 def preferences(scores, table, cases):
@@ -93,15 +110,22 @@ def preferences(scores, table, cases):
     place = pd.Series(range(len(table)), table["pair_id"])
     right, other = (scores[cases[side].map(place)] for side in ("right", "other"))
     won = audit.falls(right, other, scores.std(axis=0))
-    for (source, kind), rows in cases.reset_index(drop=True).groupby(["source", "kind"]).groups.items():
+    for (source, kind), rows in (
+        cases.reset_index(drop=True).groupby(["source", "kind"]).groups.items()
+    ):
         found = stats.mean(won[rows], cases["context_id"].to_numpy()[rows])
-        ends = {end: 100 * found[name] for end, name in (("value", "mean"), ("low", "low"), ("high", "high"))}
+        ends = {
+            end: 100 * found[name]
+            for end, name in (("value", "mean"), ("low", "low"), ("high", "high"))
+        }
         yield {"measure": f"{kind} ({source})", **ends, "n": len(rows)}
 
 
 def accuracies(scores, table, thresholds):
     """Yield the accuracies of Table 3."""
-    decisions = np.column_stack([classification.correct(table, *one) for one in zip(scores.T, thresholds)])
+    decisions = np.column_stack(
+        [classification.correct(table, *one) for one in zip(scores.T, thresholds)]
+    )
     found = classification.accuracy(table, decisions)
     for name in classification.COLUMNS:
         ends = {"value": found[name], "low": found[f"{name}_low"], "high": found[f"{name}_high"]}

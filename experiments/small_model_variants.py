@@ -34,7 +34,9 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILD, OUT = ROOT / "build" / "small_model", ROOT / "results" / "choices" / "small_model"
 KEPT = 4096  # texts whose embeddings are kept in one file
 ADAPTED = 1500  # labelled contexts that all-mpnet-base-v2 is adapted to, at 4 seconds each
-GRADED = recipes.get("graded", epochs=1)  # so many contexts make more steps in one epoch than 870 did in two
+GRADED = recipes.get(
+    "graded", epochs=1
+)  # so many contexts make more steps in one epoch than 870 did in two
 
 
 class Kept(Reader):
@@ -58,7 +60,9 @@ class Kept(Reader):
             part = new[start : start + KEPT]
             with torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=self.fast):
                 h = super().__call__(part)
-            torch.save({"texts": part, "h": h}, unfinished := self.folder / f"{uuid4().hex}.partial")
+            torch.save(
+                {"texts": part, "h": h}, unfinished := self.folder / f"{uuid4().hex}.partial"
+            )
             unfinished.rename(unfinished.with_suffix(".pt"))
             self.kept.update(zip(part, h))
             self.known.clear()
@@ -91,9 +95,20 @@ def reader(encoder, kept):
 def of_graded(given, name, seed, encoder, recipe=GRADED, most=None, kept=True):
     """Return pairs -> parts of a model of recipe ``graded`` on at most so many of the labelled contexts."""
     labelled = random.Random(seed).sample(given.labelled, most) if most else given.labelled
-    graded.Reader = reader(encoder, kept)  # of the encoder as it was; the adapted one reads with another
+    graded.Reader = reader(
+        encoder, kept
+    )  # of the encoder as it was; the adapted one reads with another
     out = BUILD / f"{name}-seed{seed}"
-    return fit(graded.with_copies(labelled), given.held_out, out, recipe, seed, encoder, False, given.further).parts
+    return fit(
+        graded.with_copies(labelled),
+        given.held_out,
+        out,
+        recipe,
+        seed,
+        encoder,
+        False,
+        given.further,
+    ).parts
 
 
 def of_cross(given, name, seed, encoder, **_):
@@ -139,7 +154,10 @@ class Variant:
         found = {}
         for reading, names in self.readings.items():
             units = {name: (learned[name].mean(), learned[name].std()) for name in names}
-            mean = {table: sum((of[name] - at) / sd for name, (at, sd) in units.items()) for table, of in parts.items()}
+            mean = {
+                table: sum((of[name] - at) / sd for name, (at, sd) in units.items())
+                for table, of in parts.items()
+            }
             spread = sum((learned[name] - at) / sd for name, (at, sd) in units.items()).std()
             found[reading] = {table: of / spread for table, of in mean.items()}
         return found
@@ -149,7 +167,11 @@ def said(file, tables, make=None):
     """Return table -> part -> (n,): what is said of tables of pairs, kept in a file; ``make`` makes what says it."""
     if not file.exists():
         parts = make()
-        found = {f"{name}/{part}": of for name, table in tables.items() for part, of in parts(table).items()}
+        found = {
+            f"{name}/{part}": of
+            for name, table in tables.items()
+            for part, of in parts(table).items()
+        }
         file.parent.mkdir(parents=True, exist_ok=True)
         np.savez_compressed(file, **{key: of.to_numpy("float32") for key, of in found.items()})
     found = {name: {} for name in tables}
@@ -166,12 +188,21 @@ def _readings(name, *of):
 THREE = ("likeness", "fit", "quality")
 FROZEN = replace(GRADED, stages=(), mixture=replace(GRADED.mixture, rank=0))
 ON_SOME = partial(of_graded, most=ADAPTED)
-CROSS = {"cross": ("score",), "cross and likeness": THREE, "cross, fit": ("fit",), "cross, quality": ("quality",)}
+CROSS = {
+    "cross": ("score",),
+    "cross and likeness": THREE,
+    "cross, fit": ("fit",),
+    "cross, quality": ("quality",),
+}
 BOTH = {"both": (*THREE, "cross fit", "cross quality"), "both, fit": ("fit", "cross fit")}
 LARGE = {"large": BOTH["both"]}
 BOTH["both, fit and quality"] = ("fit", "quality", "cross fit", "cross quality")
 PLAIN = ("default", "length", "cosine", "mpnet-cosine")  # what the others stand beside
-LARGER = ("mpnet", "large", "mpnet-adapted")  # not embedded: their encoder is fetched; their readings with likeness
+LARGER = (
+    "mpnet",
+    "large",
+    "mpnet-adapted",
+)  # not embedded: their encoder is fetched; their readings with likeness
 VARIANTS = {
     "default": Variant(default, {"default": ("score_slm",)}, (0,)),
     "length": Variant(length, {"length": ("length",)}, (0,)),
@@ -180,7 +211,9 @@ VARIANTS = {
     "cross": Variant(of_cross, CROSS),
     "both": Variant(of_both, BOTH, (0,)),
     "mpnet-cosine": Variant(cosine, {"mpnet-cosine": ("distance",)}, (0,), "mpnet"),
-    "mpnet": Variant(partial(of_graded, recipe=FROZEN), _readings("mpnet", *THREE), encoder="mpnet"),
+    "mpnet": Variant(
+        partial(of_graded, recipe=FROZEN), _readings("mpnet", *THREE), encoder="mpnet"
+    ),
     "large": Variant(partial(of_both, first="mpnet"), LARGE, (0,), "mpnet"),
     "mpnet-adapted": Variant(ON_SOME, _readings("mpnet-adapted", *THREE), (0,), "mpnet"),
 }

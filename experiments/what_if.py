@@ -28,7 +28,11 @@ from dre.report import replace
 from dre.slm import trained
 
 OUT = Path(__file__).resolve().parents[1] / "results" / "what_if"
-SETS = {"dailydialog-zhao": "dailydialog", "personachat-usr": "personachat", "topicalchat-usr": "topicalchat"}
+SETS = {
+    "dailydialog-zhao": "dailydialog",
+    "personachat-usr": "personachat",
+    "topicalchat-usr": "topicalchat",
+}
 LEVELS = np.arange(10) / 10
 DRAWS, RESAMPLES = 10, 300
 FUSIONS = ("Ex-DRE", "SLIDE", "DRE", "learned weight")
@@ -41,7 +45,9 @@ def slide(s_d, s_p, llm):
 
 def partial(slm, llm, human):
     """Correlation of what people's ratings leave of two scores, all as normal scores."""
-    (_, ab, ac), (_, _, bc), _ = np.corrcoef(stats.normal_scores(np.column_stack([slm, llm, human])).T)
+    (_, ab, ac), (_, _, bc), _ = np.corrcoef(
+        stats.normal_scores(np.column_stack([slm, llm, human])).T
+    )
     return (ab - ac * bc) / np.sqrt((1 - ac**2) * (1 - bc**2))
 
 
@@ -51,8 +57,12 @@ def load(public):
     for recipe in public.recipes[:2]:
         own = recipe == public.recipes[0]  # trained for each set; the others on the first alone
         keys = {name: key if own else public.sets[0].key for name, key in SETS.items()}
-        slms[recipe] = {n: [trained(public, k, recipe, seed) for seed in public.seeds] for n, k in keys.items()}
-    shown = pd.read_csv(folder(ratings.NAME) / "dre_inputs.csv", index_col="pair_id")[["s_d", "s_p"]]
+        slms[recipe] = {
+            n: [trained(public, k, recipe, seed) for seed in public.seeds] for n, k in keys.items()
+        }
+    shown = pd.read_csv(folder(ratings.NAME) / "dre_inputs.csv", index_col="pair_id")[
+        ["s_d", "s_p"]
+    ]
     told, pairs, scored = Recorded(ratings.NAME), {}, {recipe: {} for recipe in slms}
     for name in SETS:
         rated, said = ratings.rated(name), others.scores(name)
@@ -77,7 +87,10 @@ def measured_share(pairs, scored):
     """Partial correlation of an SLM's and a judge's errors: by pair, and its mean by judge."""
     by_pair = {}
     for (name, judge), table in pairs.items():
-        one = [partial(slm["score_slm"][table.index], table["llm"], table["human"]) for slm in scored[name]]
+        one = [
+            partial(slm["score_slm"][table.index], table["llm"], table["human"])
+            for slm in scored[name]
+        ]
         by_pair[name, judge] = np.mean(one)
     of_judge = pd.Series(by_pair).groupby(level=1).mean()
     return by_pair, of_judge.to_dict()
@@ -88,7 +101,9 @@ def fused(pairs, rows, level, draw, share):
     dealt, tables, found = {}, {}, {}
     for (name, judge), table in pairs.items():
         real, llm = table[[f"{rows}_d", f"{rows}_p"]].to_numpy(), table["llm"].to_numpy()
-        s_d, s_p = what_if.as_good_as(level, table["human"].to_numpy(), real, draw, llm, share[judge]).T
+        s_d, s_p = what_if.as_good_as(
+            level, table["human"].to_numpy(), real, draw, llm, share[judge]
+        ).T
         dealt[name, judge] = s_d, s_p
         scores = {"score_slm": fusion.s_c(s_d, s_p), "score_llm": llm}
         tables[name, judge] = table[["context_id", "human"]].assign(**scores)
@@ -106,14 +121,20 @@ def fused(pairs, rows, level, draw, share):
 
 def grid_of(pairs, rows, share):
     """Gains in the data and in resamples: ``{(set, judge, fusion): (1 + n, levels, draws)}``."""
-    every = {(level, draw): fused(pairs, rows, level, draw, share) for level in LEVELS for draw in range(DRAWS)}
+    every = {
+        (level, draw): fused(pairs, rows, level, draw, share)
+        for level in LEVELS
+        for draw in range(DRAWS)
+    }
     gains = {}
     for (name, judge), table in pairs.items():
         for kind in every[0.0, 0][name, judge]:
             columns = [one[name, judge][kind] for one in every.values()]
             scores = np.column_stack([table["llm"], *columns])
             of_set = list(SETS).index(name)  # the same resamples for all judges of a set
-            r = stats.draws(scores, table["human"], table["context_id"], n=RESAMPLES, seed=[0, of_set])
+            r = stats.draws(
+                scores, table["human"], table["context_id"], n=RESAMPLES, seed=[0, of_set]
+            )
             gains[name, judge, kind] = (r[:, 1:] - r[:, :1]).reshape(len(r), len(LEVELS), DRAWS)
     return gains
 
@@ -129,7 +150,11 @@ def crossing(gain):
     if not len(below):
         return 0.0
     i = below[-1]
-    return np.inf if i == len(gain) - 1 else LEVELS[i] - gain[i] * (LEVELS[1] - LEVELS[0]) / (gain[i + 1] - gain[i])
+    return (
+        np.inf
+        if i == len(gain) - 1
+        else LEVELS[i] - gain[i] * (LEVELS[1] - LEVELS[0]) / (gain[i + 1] - gain[i])
+    )
 
 
 def break_even(gains, rows, errors):
@@ -137,11 +162,19 @@ def break_even(gains, rows, errors):
     found = []
     for kind in FUSIONS:
         for of in ("open", "middle", "current"):
-            many = [g for (_, judge, one), g in gains.items() if one == kind and strength(judge) == of]
+            many = [
+                g for (_, judge, one), g in gains.items() if one == kind and strength(judge) == of
+            ]
             if many:
                 at = np.array([crossing(line) for line in np.mean(many, axis=(0, 3))])
                 low, high = np.quantile(at[1:], [0.025, 0.975], method="inverted_cdf")
-                row = {"rows": rows, "errors": errors, "fusion": kind, "judges": of, "pairs": len(many)}
+                row = {
+                    "rows": rows,
+                    "errors": errors,
+                    "fusion": kind,
+                    "judges": of,
+                    "pairs": len(many),
+                }
                 found.append(row | {"level": at[0], "level_low": low, "level_high": high})
     return found
 
@@ -150,25 +183,56 @@ def predicted(pairs, scored, recipe, by_pair):
     """For each pair: the gain that a real SLM's rows, agreement and shared errors let expect, and the one it has."""
     found = []
     for (name, judge), table in pairs.items():
-        human, llm, contexts = table["human"].to_numpy(), table["llm"].to_numpy(), table["context_id"]
+        human, llm, contexts = (
+            table["human"].to_numpy(),
+            table["llm"].to_numpy(),
+            table["context_id"],
+        )
         slms = [slm.loc[table.index] for slm in scored[name]]
         for kind, fuse in (("Ex-DRE", fusion.ex_dre), ("SLIDE", slide)):
             own = np.column_stack([fuse(slm["s_d"], slm["s_p"], llm) for slm in slms])
             base, share = pd.Series(llm), by_pair[name, judge]
             real = stats.compare(
-                pd.DataFrame(own), base, pd.Series(human), pd.Series(contexts.to_numpy()), permutations=1
+                pd.DataFrame(own),
+                base,
+                pd.Series(human),
+                pd.Series(contexts.to_numpy()),
+                permutations=1,
             )
             expected = []
             for slm in slms:
                 level = slm["score_slm"].corr(table["human"], method="spearman")
                 numbers = slm[["s_d", "s_p"]].to_numpy()
-                dealt = [what_if.as_good_as(level, human, numbers, draw, llm, share).T for draw in range(DRAWS)]
-                r = stats.draws(np.column_stack([llm, *(fuse(*one, llm) for one in dealt)]), human, contexts, n=0)[0]
+                dealt = [
+                    what_if.as_good_as(level, human, numbers, draw, llm, share).T
+                    for draw in range(DRAWS)
+                ]
+                r = stats.draws(
+                    np.column_stack([llm, *(fuse(*one, llm) for one in dealt)]),
+                    human,
+                    contexts,
+                    n=0,
+                )[0]
                 expected.append(r[1:] - r[0])
-            row = {"slm": recipe, "fusion": kind, "set": ratings.RATED[name], "judge": judge, "judges": strength(judge)}
-            row |= {"shared": share, "predicted": np.mean(expected), "predicted_sd": np.std(np.mean(expected, axis=0))}
+            row = {
+                "slm": recipe,
+                "fusion": kind,
+                "set": ratings.RATED[name],
+                "judge": judge,
+                "judges": strength(judge),
+            }
+            row |= {
+                "shared": share,
+                "predicted": np.mean(expected),
+                "predicted_sd": np.std(np.mean(expected, axis=0)),
+            }
             found.append(
-                row | {"measured": real["difference"], "measured_low": real["low"], "measured_high": real["high"]}
+                row
+                | {
+                    "measured": real["difference"],
+                    "measured_low": real["low"],
+                    "measured_high": real["high"],
+                }
             )
     return found
 
@@ -178,10 +242,15 @@ def main():
     public = profile("public")
     pairs, scored = load(public)
     shares = {recipe: measured_share(pairs, scored[recipe]) for recipe in public.recipes}
-    predictions = [row for r in public.recipes for row in predicted(pairs, scored[r], r, shares[r][0])]
+    predictions = [
+        row for r in public.recipes for row in predicted(pairs, scored[r], r, shares[r][0])
+    ]
     write(predictions, "predicted.csv")
     of_judge = {judge: max(share, 0.0) for judge, share in shares[public.recipes[1]][1].items()}
-    kinds = {"independent": dict.fromkeys(of_judge, 0.0), "a quarter shared": dict.fromkeys(of_judge, 0.25)}
+    kinds = {
+        "independent": dict.fromkeys(of_judge, 0.0),
+        "a quarter shared": dict.fromkeys(of_judge, 0.25),
+    }
     kinds["as measured"] = of_judge
     lines, even = [], []
     for rows, recipe in (("shown", public.recipes[0]), ("own", public.recipes[1])):
@@ -189,9 +258,18 @@ def main():
             gains = grid_of(pairs, rows, share)
             even += break_even(gains, recipe, errors)
             for name, judge in pairs:
-                about = {"rows": recipe, "errors": errors, "shared": round(share[judge], 3), "set": ratings.RATED[name]}
+                about = {
+                    "rows": recipe,
+                    "errors": errors,
+                    "shared": round(share[judge], 3),
+                    "set": ratings.RATED[name],
+                }
                 about |= {"judge": judge, "judges": strength(judge)}
-                own = {kind: gains[name, judge, kind][0] for kind in FUSIONS if (name, judge, kind) in gains}
+                own = {
+                    kind: gains[name, judge, kind][0]
+                    for kind in FUSIONS
+                    if (name, judge, kind) in gains
+                }
                 for (i, level), draw in product(enumerate(LEVELS), range(DRAWS)):
                     gained = {kind: round(gain[i, draw], 4) for kind, gain in own.items()}
                     lines.append(about | {"level": level, "draw": draw} | gained)
@@ -203,7 +281,9 @@ def main():
 
 def write(rows, name):
     """Write a table as CSV, six significant digits."""
-    replace(OUT / name, pd.DataFrame(rows).to_csv(index=False, float_format="%.6g", lineterminator="\n"))
+    replace(
+        OUT / name, pd.DataFrame(rows).to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    )
 
 
 if __name__ == "__main__":

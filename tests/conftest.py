@@ -13,7 +13,9 @@ from dre import fetch
 from dre.judges import asking
 
 _absent = [
-    name for name, source in fetch.sources().items() if "sha256" in source and not (fetch.home() / name).is_file()
+    name
+    for name, source in fetch.sources().items()
+    if "sha256" in source and not (fetch.home() / name).is_file()
 ]
 
 needs_data = pytest.mark.skipif(

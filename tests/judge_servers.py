@@ -41,9 +41,14 @@ class _Line(BaseHTTPRequestHandler):
         time.sleep(answer.delay or self.server.delay)
         self.close_connection = answer.drop
         if not answer.drop:
-            body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
+            body = (
+                answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
+            )
             self.send_response(answer.status)
-            headers = {"content-type": "application/json", "content-length": str(len(body))} | answer.headers
+            headers = {
+                "content-type": "application/json",
+                "content-length": str(len(body)),
+            } | answer.headers
             for name, value in headers.items():
                 self.send_header(name, value)
             self.end_headers()
@@ -74,19 +79,33 @@ class Server(ThreadingHTTPServer):
 
 def openai(text, finish="stop", refusal=None, tokens=(50, 10), model="test-model", **more):
     choice = {"index": 0, "message": {"role": "assistant", "content": text, "refusal": refusal}}
-    usage = tokens and {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)}
+    usage = tokens and {
+        "prompt_tokens": tokens[0],
+        "completion_tokens": tokens[1],
+        "total_tokens": sum(tokens),
+    }
     body = {"id": "c-1", "object": "chat.completion", "created": 1, "model": model, "usage": usage}
     return Answer(body | {"choices": [choice | {"finish_reason": finish}]}, **more)
 
 
 def anthropic(text, finish="end_turn"):
-    body = {"id": "msg_1", "type": "message", "role": "assistant", "model": "test-model", "stop_sequence": None}
+    body = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "test-model",
+        "stop_sequence": None,
+    }
     body |= {"content": [{"type": "text", "text": text}], "stop_reason": finish}
     return Answer(body | {"usage": {"input_tokens": 50, "output_tokens": 10}})
 
 
 def gemini(text, finish="STOP"):
-    candidate = {"content": {"role": "model", "parts": [{"text": text}]}, "finishReason": finish, "index": 0}
+    candidate = {
+        "content": {"role": "model", "parts": [{"text": text}]},
+        "finishReason": finish,
+        "index": 0,
+    }
     usage = {"promptTokenCount": 50, "candidatesTokenCount": 10, "totalTokenCount": 60}
     return Answer({"candidates": [candidate], "usageMetadata": usage, "modelVersion": "test-model"})
 
@@ -105,7 +124,9 @@ def error(provider, status, message="no", **more):
     forms = {
         "openai": {"error": {"message": message, "type": "error", "code": None, "param": None}},
         "anthropic": {"type": "error", "error": {"type": "error", "message": message}},
-        "gemini": {"error": {"code": status, "message": message, "status": "UNKNOWN", "details": []}},
+        "gemini": {
+            "error": {"code": status, "message": message, "status": "UNKNOWN", "details": []}
+        },
         "ollama": {"error": message},
     }
     return Answer(forms[provider], status, **more)
@@ -115,7 +136,11 @@ def pairs(n):
     """Pairs of our own, each with its own text."""
     turns = ["Did you water the plants?", "Which ones do you mean, number {}?"]
     return [
-        {"pair_id": f"own/{i}", "context": [turns[0], turns[1].format(i)], "response": f"The {i} ferns by the door."}
+        {
+            "pair_id": f"own/{i}",
+            "context": [turns[0], turns[1].format(i)],
+            "response": f"The {i} ferns by the door.",
+        }
         for i in range(n)
     ]
 

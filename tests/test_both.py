@@ -21,17 +21,35 @@ def test_five_answers_count_alike_in_deviations_over_the_graded_pairs(both):
         over, of = member.parts(learned), member.parts(table)
         for part in ("likeness", "fit", "quality") if name == "graded" else ("fit", "quality"):
             z += (of[part] - over[part].mean()) / over[part].std()
-    assert both.score(table)["score_slm"].to_numpy() == pytest.approx((1 + module.UNIT * z).to_numpy(), abs=1e-6)
+    assert both.score(table)["score_slm"].to_numpy() == pytest.approx(
+        (1 + module.UNIT * z).to_numpy(), abs=1e-6
+    )
     found = both.score(learned)
     assert found[["s_d", "s_p"]].mean().tolist() == pytest.approx([0.5, 0.5], abs=1e-6)
-    assert found["s_d"].std() == pytest.approx(module.UNIT, rel=1e-4) and both.provenance["threshold"] > 0
+    assert (
+        found["s_d"].std() == pytest.approx(module.UNIT, rel=1e-4)
+        and both.provenance["threshold"] > 0
+    )
 
 
-def test_members_are_those_that_would_be_trained_alone_one_of_them_with_copies(both, encoder, tmp_path):
+def test_members_are_those_that_would_be_trained_alone_one_of_them_with_copies(
+    both, encoder, tmp_path
+):
     assert [one.recipe.name for one in both.members.values()] == ["graded", "cross"]
-    alone = fit(TRAIN[:8], TRAIN[8:10], tmp_path / "cross", recipes.CROSS, 0, encoder, False, extra())
+    alone = fit(
+        TRAIN[:8], TRAIN[8:10], tmp_path / "cross", recipes.CROSS, 0, encoder, False, extra()
+    )
     assert alone.provenance["fingerprint"] == both.members["cross"].provenance["fingerprint"]
-    other = fit(graded.with_copies(TRAIN[:8]), TRAIN[8:10], tmp_path / "b", module.MEMBERS["graded"], 0, encoder, False, extra())
+    other = fit(
+        graded.with_copies(TRAIN[:8]),
+        TRAIN[8:10],
+        tmp_path / "b",
+        module.MEMBERS["graded"],
+        0,
+        encoder,
+        False,
+        extra(),
+    )
     assert other.provenance["fingerprint"] == both.members["graded"].provenance["fingerprint"]
 
 

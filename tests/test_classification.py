@@ -17,7 +17,9 @@ def test_a_threshold_parts_positives_from_adversarials_and_where_they_are_named_
     scores, kinds = [5, 5, 4, 0, 0, 0, 4.5], ["p", "p", "p", "a", "a", "a", "r"]
     assert classification.choose_threshold(scores, kinds) == 2.0
     assert classification.choose_threshold(scores, kinds, "ar") == 4.75
-    assert classification.choose_threshold(range(6), list("apapap")) == 2.5  # as good as 0.5 and 4.5: the middle one
+    assert (
+        classification.choose_threshold(range(6), list("apapap")) == 2.5
+    )  # as good as 0.5 and 4.5: the middle one
     with pytest.raises(DreError, match="all kinds of 'pa', each with a finite score"):
         classification.choose_threshold([np.nan, *scores[1:]], kinds)
 
@@ -29,7 +31,10 @@ def test_accuracies_by_hand():
     row = classification.accuracy(PAIRS, right)
     assert [row[name] for name in classification.COLUMNS] == [75, 50, 62.5, 100]
     assert (row["n"], row["seeds"]) == (9, 1) and np.isnan(row["positive_sd"])
-    assert (row["overall_low"], row["overall_high"]) == (25, 100)  # context b twice, context a twice
+    assert (row["overall_low"], row["overall_high"]) == (
+        25,
+        100,
+    )  # context b twice, context a twice
 
 
 def test_accuracies_of_several_trainings():
@@ -43,9 +48,19 @@ def test_accuracies_of_several_trainings():
 def test_blind_baselines_learn_which_way_to_count_and_which_words():
     train = responses(("a b c d", "p"), ("a", "a"), ("a b c d e f g h", "r"))
     dev, test = responses(("a b", "p")), responses(("a b c", "a"))
-    assert [scores.tolist() for scores in classification.length_only(train, dev, test)] == [[2], [3]]
+    assert [scores.tolist() for scores in classification.length_only(train, dev, test)] == [
+        [2],
+        [3],
+    ]
     shorter = train.assign(kind=["a", "p", "r"])
-    assert [scores.tolist() for scores in classification.length_only(shorter, dev, test)] == [[-2], [-3]]
-    train = responses(*[("i would love to", "p"), ("no never mind", "a"), ("no never mind", "r")] * 4)
-    _, (love, never) = classification.response_only(train, train[:2], responses(("love", "p"), ("never", "a")))
+    assert [scores.tolist() for scores in classification.length_only(shorter, dev, test)] == [
+        [-2],
+        [-3],
+    ]
+    train = responses(
+        *[("i would love to", "p"), ("no never mind", "a"), ("no never mind", "r")] * 4
+    )
+    _, (love, never) = classification.response_only(
+        train, train[:2], responses(("love", "p"), ("never", "a"))
+    )
     assert love > 0.5 > never

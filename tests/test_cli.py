@@ -20,10 +20,19 @@ def registry(tmp_path, monkeypatch):
     """Two registered files, an empty data directory, and a local server that has both."""
     served = tmp_path / "served" / "owner" / "repo" / "c0ffee"
     served.mkdir(parents=True)
-    files = [{"path": "a (1).txt", "sha256": hashlib.sha256(TEXT).hexdigest()}, {"path": "b.txt", "git_blob": BLOB}]
+    files = [
+        {"path": "a (1).txt", "sha256": hashlib.sha256(TEXT).hexdigest()},
+        {"path": "b.txt", "git_blob": BLOB},
+    ]
     for file in files:
         (served / file["path"]).write_bytes(TEXT)
-    source = {"name": "greetings", "owner": "owner", "repository": "repo", "commit": "c0ffee", "licence": "MIT"}
+    source = {
+        "name": "greetings",
+        "owner": "owner",
+        "repository": "repo",
+        "commit": "c0ffee",
+        "licence": "MIT",
+    }
     path = tmp_path / "sources.yaml"
     path.write_text(yaml.safe_dump([source | {"what": "two files", "files": files}]))
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path / "served")
@@ -47,20 +56,48 @@ def test_help_names_every_command_and_loads_nothing_heavy():
 
 
 def test_the_core_needs_no_torch_and_what_does_says_which_extra_has_it():
-    lines = ["import sys", "sys.modules['torch'] = None", "import dre.audit, dre.calibrated, dre.judges.judge"]
-    lines += ["import dre.score.api, dre.score.gate", "slow = {'sklearn', 'matplotlib', 'scipy.stats'} & set(sys.modules)"]
-    lines += ["from dre.cli import main", "assert not slow, slow", "sys.exit(main(['audit', '--method', 'cosine']))"]
-    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2 and done.stderr == "error: this needs torch: pip install 'dre[slm]', in a clone '.[slm]'\n"
+    lines = [
+        "import sys",
+        "sys.modules['torch'] = None",
+        "import dre.audit, dre.calibrated, dre.judges.judge",
+    ]
+    lines += [
+        "import dre.score.api, dre.score.gate",
+        "slow = {'sklearn', 'matplotlib', 'scipy.stats'} & set(sys.modules)",
+    ]
+    lines += [
+        "from dre.cli import main",
+        "assert not slow, slow",
+        "sys.exit(main(['audit', '--method', 'cosine']))",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=60
+    )
+    assert (
+        done.returncode == 2
+        and done.stderr == "error: this needs torch: pip install 'dre[slm]', in a clone '.[slm]'\n"
+    )
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("score in.jsonl -o o.csv --methd slm", "dre score: error: unrecognized argument --methd: did you mean --method?"),
-        ("score in.jsonl -o o.csv --meth=slm", "dre score: error: unrecognized argument --meth=slm: did you mean --method?"),
-        ("judge run in.jsonl --judge openai:m --xyz 1", "dre judge run: error: unrecognized argument --xyz\n"),
-        ("score in.jsonl -o o.csv --accuracies abc", "argument --accuracies: invalid accuracies value: 'abc'"),
+        (
+            "score in.jsonl -o o.csv --methd slm",
+            "dre score: error: unrecognized argument --methd: did you mean --method?",
+        ),
+        (
+            "score in.jsonl -o o.csv --meth=slm",
+            "dre score: error: unrecognized argument --meth=slm: did you mean --method?",
+        ),
+        (
+            "judge run in.jsonl --judge openai:m --xyz 1",
+            "dre judge run: error: unrecognized argument --xyz\n",
+        ),
+        (
+            "score in.jsonl -o o.csv --accuracies abc",
+            "argument --accuracies: invalid accuracies value: 'abc'",
+        ),
         ("--version", f"dre {__version__}\n"),
     ],
 )
@@ -83,7 +120,9 @@ def test_an_interrupt_has_its_exit_code(monkeypatch, capsys):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(fetch, "sources", stop)
-    assert cli.main(["data", "list"]) == 130 and capsys.readouterr().err.startswith("interrupted: what was finished")
+    assert cli.main(["data", "list"]) == 130 and capsys.readouterr().err.startswith(
+        "interrupted: what was finished"
+    )
 
 
 def test_files_are_fetched_once_and_held_to_their_hash(registry, capsys):
@@ -96,19 +135,28 @@ def test_files_are_fetched_once_and_held_to_their_hash(registry, capsys):
     assert cli.main(["data", "verify"]) == 0
     for ending in ("b.txt", "a (1).txt"):
         fetch.fetch(ending).write_bytes(b"hello!\n")
-        with pytest.raises(DreError, match="has (sha256|git_blob) .*, expected .*: delete the file"):
+        with pytest.raises(
+            DreError, match="has (sha256|git_blob) .*, expected .*: delete the file"
+        ):
             fetch.fetch(ending)
     capsys.readouterr()
     assert cli.main(["data", "verify"]) == 1
     assert capsys.readouterr().out.endswith("0 right, 0 absent, 2 wrong\n")
 
 
-def test_what_cannot_be_fetched_is_one_clear_sentence_and_leaves_no_file(registry, monkeypatch, tmp_path):
+def test_what_cannot_be_fetched_is_one_clear_sentence_and_leaves_no_file(
+    registry, monkeypatch, tmp_path
+):
     (registry / "a (1).txt").write_bytes(b"something else")
-    with pytest.raises(DreError, match=r"/home/.*a \(1\).txt from http.*a%20%281%29.txt: .*DRE_DATA_HOME.*known hash"):
+    with pytest.raises(
+        DreError,
+        match=r"/home/.*a \(1\).txt from http.*a%20%281%29.txt: .*DRE_DATA_HOME.*known hash",
+    ):
         fetch.fetch("a (1).txt")
     monkeypatch.setattr(fetch, "RAW", "http://127.0.0.1:9/")
-    with pytest.raises(DreError, match=r"b.txt from http://127.0.0.1:9/.*DRE_DATA_HOME.*ConnectionError"):
+    with pytest.raises(
+        DreError, match=r"b.txt from http://127.0.0.1:9/.*DRE_DATA_HOME.*ConnectionError"
+    ):
         fetch.fetch("b.txt")
     assert not [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
 

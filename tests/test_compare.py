@@ -12,7 +12,9 @@ from dre.score import compare
 
 
 def frame(scores, context, system="a", **columns):
-    table = pd.DataFrame({"score": np.asarray(scores, float), "context_id": [f"{c:016x}" for c in context]})
+    table = pd.DataFrame(
+        {"score": np.asarray(scores, float), "context_id": [f"{c:016x}" for c in context]}
+    )
     table = table.assign(**{"system": system, "status": "ok"} | columns)
     return table.assign(**dict.fromkeys(compare.MEASURES[1:], np.nan))
 
@@ -31,7 +33,9 @@ def test_the_difference_is_taken_on_the_contexts_of_both():
 def test_systems_that_no_test_separates_share_ranks():
     def ranks(tests, **means):
         tests = [dict(zip(("a", "b", "difference", "p_holm"), test)) for test in tests]
-        found = compare.rank([{"system": name, "score": score} for name, score in means.items()], tests)
+        found = compare.rank(
+            [{"system": name, "score": score} for name, score in means.items()], tests
+        )
         return [(row["system"], row["rank"], row["rank_last"]) for row in found]
 
     tests = [("c", "a", -2, 0.01), ("c", "b", -1.9, 0.01), ("a", "b", 0.1, 0.5)]
@@ -46,12 +50,22 @@ def test_a_clear_difference_is_found_and_none_is_not(groups, monkeypatch):
     rng = np.random.default_rng(1)
     context, base = rng.integers(0, 2**63, 300), rng.normal(size=300)
     shifted, other = base + 0.3 + rng.normal(0, 0.3, 300), rng.permutation(base)
-    found = summary(frame(base, context, "b"), frame(shifted, context, "a"), frame(other, context, "c"))
+    found = summary(
+        frame(base, context, "b"), frame(shifted, context, "a"), frame(other, context, "c")
+    )
     best, *others = found["systems"]
-    assert (best["system"], best["rank"], best["rank_last"]) == ("a", 1, 1) and {row["rank"] for row in others} == {2}
-    assert best["score"] == pytest.approx(shifted.mean()) and found["contexts"] == 300 and best["n"] == 300
+    assert (best["system"], best["rank"], best["rank_last"]) == ("a", 1, 1) and {
+        row["rank"] for row in others
+    } == {2}
+    assert (
+        best["score"] == pytest.approx(shifted.mean())
+        and found["contexts"] == 300
+        and best["n"] == 300
+    )
     expected = stats.mean(shifted, context, n=4000, seed=1)
-    assert [best["score_low"], best["score_high"]] == pytest.approx([expected["low"], expected["high"]], abs=0.03)
+    assert [best["score_low"], best["score_high"]] == pytest.approx(
+        [expected["low"], expected["high"]], abs=0.03
+    )
     p = {(row["a"], row["b"]): row["p_holm"] for row in found["comparisons"]}
     assert p["a", "b"] < 0.01 and p["a", "c"] < 0.01 and p["b", "c"] > 0.05
 
@@ -65,22 +79,32 @@ def test_p_values_are_those_of_scipy_exact_for_few_contexts(monkeypatch):
     for row in compare.compare(means):
         d = (means[row["a"]] - means[row["b"]]).dropna().to_numpy()
         p = permutation_test((d,), np.mean, **swap).pvalue
-        assert row["p_permutation"] == pytest.approx(p, abs=1e-12 if len(d) == 13 else 0.02) and row["n_contexts"] == len(d)
+        assert row["p_permutation"] == pytest.approx(
+            p, abs=1e-12 if len(d) == 13 else 0.02
+        ) and row["n_contexts"] == len(d)
     (apart,) = compare.compare(pd.DataFrame({"a": range(1, 51), "b": 0}))
-    assert apart["p_permutation"] == pytest.approx(1 / 10_001)  # the least that 10,000 swaps can show
+    assert apart["p_permutation"] == pytest.approx(
+        1 / 10_001
+    )  # the least that 10,000 swaps can show
 
 
 def test_twenty_systems_are_compared_in_seconds():
     rng, context = np.random.default_rng(0), np.arange(400)
     start = time.monotonic()
     found = summary(*(frame(rng.normal(i / 10, 1, 400), context, f"s{i:02}") for i in range(20)))
-    assert time.monotonic() - start < 5 and len(found["comparisons"]) == 190 and found["systems"][0]["system"] == "s19"
+    assert (
+        time.monotonic() - start < 5
+        and len(found["comparisons"]) == 190
+        and found["systems"][0]["system"] == "s19"
+    )
 
 
 def test_missing_scores_are_counted_and_left_out_and_one_context_has_no_interval():
     both = summary(frame([1.0, np.nan, 3.0], [1, 2, 3]), frame([1.0, 1.0], [1, 2], "b"))
     assert (both["contexts"], both["shared_contexts"]) == (3, 1)
-    found = summary(frame([1.0, np.nan, 3.0], [1, 2, 3], status=["ok", "malformed", "ok"]))["systems"][0]
+    found = summary(frame([1.0, np.nan, 3.0], [1, 2, 3], status=["ok", "malformed", "ok"]))[
+        "systems"
+    ][0]
     assert (found["score"], found["n"], found["n_missing"]) == (2.0, 2, 1)
     assert found["statuses"] == {"ok": 2, "malformed": 1}
     found = summary(frame([1.0, 2.0], [1, 1], accepted=[True, False]))

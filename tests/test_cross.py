@@ -22,14 +22,18 @@ RECIPE = recipes.get("cross", epochs=1)
 @pytest.fixture(scope="module")
 def slm(encoder, tmp_path_factory):
     with no_doubles():
-        return fit(TRAIN[:16], [], tmp_path_factory.mktemp("a") / "slm", RECIPE, 0, encoder, False, extra())
+        return fit(
+            TRAIN[:16], [], tmp_path_factory.mktemp("a") / "slm", RECIPE, 0, encoder, False, extra()
+        )
 
 
 def test_the_score_is_the_probability_of_fitting_and_the_grade(slm):
     table = pairs(load("mini", "test")[:4])
     found, parts = slm.score(table), slm.parts(table)
     assert ((parts[["fit", "quality"]] > 0) & (parts[["fit", "quality"]] < 1)).all(axis=None)
-    assert found["score_slm"].to_numpy() == pytest.approx((parts["fit"] + parts["quality"]).to_numpy(), abs=1e-12)
+    assert found["score_slm"].to_numpy() == pytest.approx(
+        (parts["fit"] + parts["quality"]).to_numpy(), abs=1e-12
+    )
     assert found["s_p"].equals(parts["fit"]) and parts[["fit", "quality"]].std().min() > 1e-4
 
 
@@ -46,8 +50,13 @@ def test_a_pair_is_read_as_alone_and_each_token_sees_those_of_the_other_text(slm
         for layer in slm.encoder[0].model.encoder.layer[1:]:
             x = layer(x)
         logits = slm.head(x[:, : len(c)].mean(1), x[:, len(c) :].mean(1), h.view(3, 2, -1)[:, :1])
-    assert torch.sigmoid(logits)[0].tolist() == pytest.approx(found.loc[0, ["fit", "quality"]].tolist(), abs=1e-3)
-    assert (torch.sigmoid(slm.head(c.mean(0)[None], r.mean(0)[None], h.view(3, 2, -1)[:, :1])) - torch.sigmoid(logits)).abs().max() > 1e-4
+    assert torch.sigmoid(logits)[0].tolist() == pytest.approx(
+        found.loc[0, ["fit", "quality"]].tolist(), abs=1e-3
+    )
+    assert (
+        torch.sigmoid(slm.head(c.mean(0)[None], r.mean(0)[None], h.view(3, 2, -1)[:, :1]))
+        - torch.sigmoid(logits)
+    ).abs().max() > 1e-4
 
 
 def test_the_lower_layers_read_texts_as_the_encoder_does_and_stay_as_they_were(slm, encoder):
@@ -57,13 +66,21 @@ def test_the_lower_layers_read_texts_as_the_encoder_does_and_stay_as_they_were(s
         features = base.preprocess(texts)
         read = base[0].model(**features, output_hidden_states=True).hidden_states
     for i, own in enumerate(features["attention_mask"].bool()):
-        assert torch.allclose(tokens[i], read[1][i][own], atol=2e-3)  # they are kept in half precision
+        assert torch.allclose(
+            tokens[i], read[1][i][own], atol=2e-3
+        )  # they are kept in half precision
     assert torch.allclose(h, slm.base(texts), atol=1e-6)
     for name, value in base[0].model.state_dict().items():
         weights = slm.encoder[0].model.state_dict()
-        own = name if name in weights else f"{name.rpartition('.')[0]}.layer.{name.rpartition('.')[2]}"
+        own = (
+            name
+            if name in weights
+            else f"{name.rpartition('.')[0]}.layer.{name.rpartition('.')[2]}"
+        )
         assert weights[own].equal(value), name
-    assert not any("layer.0" in name for name in slm.state()) and any(name.endswith(".up") for name in slm.state())
+    assert not any("layer.0" in name for name in slm.state()) and any(
+        name.endswith(".up") for name in slm.state()
+    )
 
 
 def test_a_response_says_nothing_by_itself_unless_it_is_adversarial_or_a_copy(slm):
@@ -80,7 +97,9 @@ def test_a_response_says_nothing_by_itself_unless_it_is_adversarial_or_a_copy(sl
             assert (response in one.positives) if fits else known
         ((_, right, *_),) = [pair for pair in own if pair[2]]
         away = [pair for pair in row if pair[1] == right and pair[2] == 0.0]
-        assert all(right not in context_of[turns].positives for turns, *_ in away if turns in context_of)
+        assert all(
+            right not in context_of[turns].positives for turns, *_ in away if turns in context_of
+        )
         seen["away"] += bool(away)
     assert seen["away"] > 0.8 * len(TRAIN)
     grades = [pair[3] for row in first for pair in row if pair[3] is not None]
@@ -94,7 +113,9 @@ def test_both_answers_learn_from_their_own_pairs(encoder):
     (rows,) = slm.passes(TRAIN[:8], extra(), 1, 0)
     labelled = [[pair for pair in row if pair[3] is None] for row in rows]
     judged = [[pair for pair in row if pair[2] is None] for row in rows]
-    assert slm.loss(rows, None).item() == pytest.approx((slm.loss(labelled, None) + slm.loss(judged, None)).item(), rel=1e-4)
+    assert slm.loss(rows, None).item() == pytest.approx(
+        (slm.loss(labelled, None) + slm.loss(judged, None)).item(), rel=1e-4
+    )
     slm.loss(labelled, None).backward()
     out = slm.head.layers[-1].weight.grad
     assert out[0].any() and not out[1].any()  # labels teach fit alone
@@ -109,7 +130,9 @@ def test_copies_are_of_the_context(slm):
 def test_it_is_saved_small_and_an_encoder_that_it_cannot_read_with_is_refused(slm, tmp_path):
     slm.save(tmp_path / "slm")
     table = pairs(load("mini", "test")[:3])
-    pd.testing.assert_frame_equal(SLM.load(tmp_path / "slm").score(table), slm.score(table), atol=1e-6)
+    pd.testing.assert_frame_equal(
+        SLM.load(tmp_path / "slm").score(table), slm.score(table), atol=1e-6
+    )
     other = load_encoder(slm.provenance["encoder"])
     other[0].model.config.model_type = "mpnet"
     with pytest.raises(DreError, match="the encoder is a mpnet: recipe cross reads with BERT"):

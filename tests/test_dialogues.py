@@ -31,7 +31,8 @@ HASHES = {
 
 
 @pytest.mark.parametrize(
-    ("name", "split"), [pytest.param(*k, marks=needs_data if k[0] != "mini" else ()) for k in HASHES]
+    ("name", "split"),
+    [pytest.param(*k, marks=needs_data if k[0] != "mini" else ()) for k in HASHES],
 )
 def test_every_split_is_the_one_that_models_were_trained_on(name, split):
     found, (n, start) = load(name, split), HASHES[name, split]
@@ -40,14 +41,24 @@ def test_every_split_is_the_one_that_models_were_trained_on(name, split):
 
 RATED = pd.DataFrame(
     {
-        "context": [("Where did you learn to cook so well?", "At home, mostly."), ("Fine, thanks.",)],
+        "context": [
+            ("Where did you learn to cook so well?", "At home, mostly."),
+            ("Fine, thanks.",),
+        ],
         "response": ["My aunt ran a small inn.", "Good to hear."],
     }
 )
 
 
-def daily(id, turn="It looks like rain.", positive="Take this.", adversarial="The park ranger retired in May."):
-    return Context("dailydialog++", str(id), "test", ("Shall we walk?", turn), (positive,), (adversarial,))
+def daily(
+    id,
+    turn="It looks like rain.",
+    positive="Take this.",
+    adversarial="The park ranger retired in May.",
+):
+    return Context(
+        "dailydialog++", str(id), "test", ("Shall we walk?", turn), (positive,), (adversarial,)
+    )
 
 
 def public(set, id, *turns, reply="So."):
@@ -56,26 +67,52 @@ def public(set, id, *turns, reply="So."):
 
 def test_without_overlap_compares_utterances_of_more_than_four_words_without_case_and_punctuation():
     clean = [daily(0), daily(1, turn="At home, mostly.")]
-    shared = [daily(2, turn="where did you learn to cook , so well ?"), daily(3, turn="My aunt ran a small inn")]
-    shared += [daily(4, positive="My aunt ran a small INN"), daily(5, adversarial="My aunt ran a small inn.")]
+    shared = [
+        daily(2, turn="where did you learn to cook , so well ?"),
+        daily(3, turn="My aunt ran a small inn"),
+    ]
+    shared += [
+        daily(4, positive="My aunt ran a small INN"),
+        daily(5, adversarial="My aunt ran a small inn."),
+    ]
     assert without_overlap([*clean, *shared], RATED) == clean
     # Held out may be whole dialogues, too (FED), and contexts, whose turns count and not their responses.
     dialogue = pd.DataFrame({"turns": [("Any pets, and if so, which?", "None.")]})
-    shared = [daily(2, turn="any pets - and if so - which"), daily(3, turn="Is there any soup left today?")]
-    assert without_overlap([*clean, *shared], [RATED, dialogue, daily(4, turn="is there any soup left today")]) == clean
+    shared = [
+        daily(2, turn="any pets - and if so - which"),
+        daily(3, turn="Is there any soup left today?"),
+    ]
+    assert (
+        without_overlap(
+            [*clean, *shared], [RATED, dialogue, daily(4, turn="is there any soup left today")]
+        )
+        == clean
+    )
 
 
 def test_without_overlap_leaves_out_the_whole_conversation(monkeypatch):
     """Also where only another part of it was chosen."""
-    shared = public("convai2", "convai2-valid/5", "What do you do?", reply="My aunt ran a small inn")
+    shared = public(
+        "convai2", "convai2-valid/5", "What do you do?", reply="My aunt ran a small inn"
+    )
     later, other = (public("convai2", f"convai2-valid/{line}", "Is it hard?") for line in (6, 8))
     said = {"c1/3": "Where did you learn to cook so well?", "c1/4": "Hm.", "c2/3": "Hm."}
     chat = [public("topicalchat", f"topicalchat-test_freq/{id}", turn) for id, turn in said.items()]
-    whole = {f"convai2-valid/{i}": "one" for i in (4, 5, 6)} | {f"convai2-valid/{i}": "two" for i in (7, 8)}
+    whole = {f"convai2-valid/{i}": "one" for i in (4, 5, 6)} | {
+        f"convai2-valid/{i}": "two" for i in (7, 8)
+    }
     whole |= {one.id: one.id.rpartition("/")[0] for one in chat}
-    turns = {one.id: (("", "", *one.turns), *one.positives, "") for one in (shared, later, other, *chat)}
-    histories = {id: (conversation, *turns.get(id, (("Hm.",), "So.", ""))) for id, conversation in whole.items()}
-    named = {name: {id: one for id, one in histories.items() if id.startswith(name)} for name in dialogues.PUBLIC}
+    turns = {
+        one.id: (("", "", *one.turns), *one.positives, "") for one in (shared, later, other, *chat)
+    }
+    histories = {
+        id: (conversation, *turns.get(id, (("Hm.",), "So.", "")))
+        for id, conversation in whole.items()
+    }
+    named = {
+        name: {id: one for id, one in histories.items() if id.startswith(name)}
+        for name in dialogues.PUBLIC
+    }
     monkeypatch.setattr(dialogues, "histories", named.get)
     assert without_overlap([shared, later, other, *chat], RATED) == [other, chat[2]]
     assert without_overlap([later, other, *chat[1:]], RATED) == [other, chat[2]]
@@ -83,12 +120,21 @@ def test_without_overlap_leaves_out_the_whole_conversation(monkeypatch):
 
 def test_without_overlap_knows_a_rated_context_in_edited_words():
     """Half of its word trigrams are in the copy, of which no utterance is the same; a greeting is no sign of anything."""
-    turns = ("I would like to book a quiet table by the window for tonight.", "Sorry, all tables there are taken.")
-    rated = pd.DataFrame({"context": [turns, ("Hi! How are you?",)], "response": ["Then tomorrow.", "Fine."]})
+    turns = (
+        "I would like to book a quiet table by the window for tonight.",
+        "Sorry, all tables there are taken.",
+    )
+    rated = pd.DataFrame(
+        {"context": [turns, ("Hi! How are you?",)], "response": ["Then tomorrow.", "Fine."]}
+    )
     copy = daily(0, turn="I would like to book a quiet table by the window for two.")
     others = [daily(i, turn="Hi! How are you? Fine?") for i in range(1, 20)]
     assert without_overlap([copy, *others], rated) == others
-    assert without_overlap([copy, *others], rated, near=0.9) == without_overlap([copy, *others], rated, near=None) == [copy, *others]
+    assert (
+        without_overlap([copy, *others], rated, near=0.9)
+        == without_overlap([copy, *others], rated, near=None)
+        == [copy, *others]
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,9 +145,16 @@ def test_without_overlap_knows_a_rated_context_in_edited_words():
         ({"adversarial_negative_responses": ["No."] * 4}, "fewer than five"),
     ],
 )
-def test_a_record_that_does_not_fit_is_named_by_file_and_line(tmp_path, monkeypatch, change, reason):
+def test_a_record_that_does_not_fit_is_named_by_file_and_line(
+    tmp_path, monkeypatch, change, reason
+):
     own = public("convai2", "convai2-valid/5", "What do you do?")
-    good = {"id": own.id, "split": "train", "request": "paper", "context_sha256": dialogues.context_sha256(own.turns)}
+    good = {
+        "id": own.id,
+        "split": "train",
+        "request": "paper",
+        "context_sha256": dialogues.context_sha256(own.turns),
+    }
     good |= {"positive_responses": ["I bake."] * 5, "adversarial_negative_responses": ["No."] * 5}
     file = tmp_path / "more.jsonl"
     monkeypatch.setattr(dialogues, "repository_file", lambda *names: file)
@@ -116,20 +169,32 @@ def test_a_record_that_does_not_fit_is_named_by_file_and_line(tmp_path, monkeypa
 @needs_data
 def test_the_larger_training_sets_have_the_sizes_that_are_said():
     public = profile("public")
-    assert [len(contexts(one, public.rated, version=2)[0]) for one in public.sets] == [1626, 653, 558]
+    assert [len(contexts(one, public.rated, version=2)[0]) for one in public.sets] == [
+        1626,
+        653,
+        558,
+    ]
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_no_conversation_is_on_two_sides_nor_learned_from_where_models_are_chosen_by_it(monkeypatch, version):
+def test_no_conversation_is_on_two_sides_nor_learned_from_where_models_are_chosen_by_it(
+    monkeypatch, version
+):
     """Of five conversations one was rated, one is dev's, one test's, one of the grades that models are chosen by."""
     name = "topicalchat-test_freq"
-    ids = {f"{name}/{c}/{k}": f"{name}/{c}" for c in ("rated", "dev", "test", "choice", "free") for k in (3, 4)}
+    ids = {
+        f"{name}/{c}/{k}": f"{name}/{c}"
+        for c in ("rated", "dev", "test", "choice", "free")
+        for k in (3, 4)
+    }
     splits = {"train": [public("topicalchat", id, "Hm.") for id in ids if id.endswith("3")]}
     splits["train"][0] = public("topicalchat", f"{name}/rated/3", "My aunt ran a small inn.")
     monkeypatch.setattr(ratings, "rated_tables", lambda _: [RATED])
     splits |= {part: [public("topicalchat", f"{name}/{part}/4", "Hm.")] for part in ("dev", "test")}
     monkeypatch.setattr(dialogues, "load", lambda name, split: splits[split])
-    monkeypatch.setattr(dialogues, "histories", lambda _: {id: (of, ("Hm.",), "So.", "") for id, of in ids.items()})
+    monkeypatch.setattr(
+        dialogues, "histories", lambda _: {id: (of, ("Hm.",), "So.", "") for id, of in ids.items()}
+    )
     monkeypatch.setattr(ratings, "conversations_for_choice", lambda: {f"{name}/choice"})
     entry = {part: ("own", part) for part in splits} | {"key": "own", "label": "Own"}
     train, dev, test = data.contexts.__wrapped__(TrainingSet(**entry), version=version)
@@ -147,9 +212,13 @@ def test_what_is_reserved_is_not_in_what_recipe_graded_learns_from(monkeypatch, 
     monkeypatch.setattr(ratings, "rated_tables", lambda names: list(some) if names else [])
     monkeypatch.setattr(ratings, "graded", lambda _: grades if where == "choice" else grades[:0])
     monkeypatch.setattr(ratings, "training_scores", lambda _: grades[:0])
-    monkeypatch.setattr(dialogues, "load", lambda name, split: list(some) if name == "other" else load(name, split))
+    monkeypatch.setattr(
+        dialogues, "load", lambda name, split: list(some) if name == "other" else load(name, split)
+    )
     found = data._extra.__wrapped__(names, given["dev"], given["tests"], given["rated"])
-    assert {*load("mini", "train")} - {*found.dialogues} == ({*some} if where != "nothing" else set())
+    assert {*load("mini", "train")} - {*found.dialogues} == (
+        {*some} if where != "nothing" else set()
+    )
     assert found.graded == []
 
 
@@ -158,20 +227,43 @@ def test_nothing_rated_nothing_of_dev_and_test_and_no_grades_for_choice_are_in_w
     """By words, without the code that leaves it out: all seven sets, and the dialogues of FED; dev and test sets."""
 
     def words(texts):
-        return {"".join(filter(str.isalnum, text.lower())) for text in texts if len(text.split()) > 4}
+        return {
+            "".join(filter(str.isalnum, text.lower())) for text in texts if len(text.split()) > 4
+        }
 
     public = profile("public")
     assert set(public.rated) == set(ratings.RATED)
     reserved = set()
-    for table in (*map(ratings.rated, ratings.RATED), ratings.fed_dialogues().rename(columns={"turns": "context"})):
-        reserved |= words([turn for turns in table["context"] for turn in turns] + list(table.get("response", ())))
-    splits = [contexts(entry, public.rated, version=public.models["paper"].data) for entry in public.sets]
+    for table in (
+        *map(ratings.rated, ratings.RATED),
+        ratings.fed_dialogues().rename(columns={"turns": "context"}),
+    ):
+        reserved |= words(
+            [turn for turns in table["context"] for turn in turns] + list(table.get("response", ()))
+        )
+    splits = [
+        contexts(entry, public.rated, version=public.models["paper"].data) for entry in public.sets
+    ]
     for one in (one for train, _, _ in splits for one in train):
-        assert not words((*one.turns, *one.positives, *one.adversarials, *one.randoms)) & reserved, one.context_id
+        assert (
+            not words((*one.turns, *one.positives, *one.adversarials, *one.randoms)) & reserved
+        ), one.context_id
     more, (_, dev, _) = extra(public, splits[0][1]), splits[0]
-    reserved |= words(turn for part in (dev, *(test for *_, test in splits)) for one in part for turn in one.turns)
+    reserved |= words(
+        turn for part in (dev, *(test for *_, test in splits)) for one in part for turn in one.turns
+    )
     graded = ratings.graded()
     reserved |= words(graded.loc[graded["for_choice"], "context"].explode())
-    assert len(more.dialogues) > 20_000 and len(more.graded) > 5_000 and graded["for_choice"].sum() > 800
-    assert not words([text for one in more.dialogues for text in (*one.turns, *one.positives)]) & reserved
-    assert not words([text for _, turns, response, _ in more.graded for text in (*turns, response)]) & reserved
+    assert (
+        len(more.dialogues) > 20_000
+        and len(more.graded) > 5_000
+        and graded["for_choice"].sum() > 800
+    )
+    assert (
+        not words([text for one in more.dialogues for text in (*one.turns, *one.positives)])
+        & reserved
+    )
+    assert (
+        not words([text for _, turns, response, _ in more.graded for text in (*turns, response)])
+        & reserved
+    )

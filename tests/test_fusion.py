@@ -26,8 +26,14 @@ def test_slide_has_three_cases_and_the_first_that_holds_wins():
 
 
 def test_a_missing_number_stays_missing():
-    slm, llm, s_inf = (pd.Series(values) for values in ([np.nan, 1, 0.2], [4, np.nan, 1], [1.0, 1, 1]))
-    for found in (fusion.slide(slm, llm), fusion.ex_dre(slm, slm, llm), fusion.dre(slm, slm, llm, s_inf, "c")):
+    slm, llm, s_inf = (
+        pd.Series(values) for values in ([np.nan, 1, 0.2], [4, np.nan, 1], [1.0, 1, 1])
+    )
+    for found in (
+        fusion.slide(slm, llm),
+        fusion.ex_dre(slm, slm, llm),
+        fusion.dre(slm, slm, llm, s_inf, "c"),
+    ):
         assert found.isna().tolist() == [True, True, False]
     assert fusion.slide_case(slm, llm).tolist() == [None, None, "llm"]
 
@@ -42,14 +48,27 @@ def rated(slm=0.5, llm=0.5, seed=0, rows=200):
 
 
 def test_the_better_part_gets_the_weight_and_a_mixture_where_it_helps():
-    assert Calibrated.fit([rated(slm=0.7, llm=1.0), rated(slm=0.6, llm=1.0, seed=5)], resamples=200).weight == 0.0
+    assert (
+        Calibrated.fit(
+            [rated(slm=0.7, llm=1.0), rated(slm=0.6, llm=1.0, seed=5)], resamples=200
+        ).weight
+        == 0.0
+    )
     assert Calibrated.fit([rated(slm=1.0, llm=0.05)], resamples=200).weight == 1.0
     learned, unseen = Calibrated.fit([rated()], resamples=200), rated(seed=1)
     fused = learned.fuse(unseen["score_slm"], unseen["score_llm"])
-    alone = [spearmanr(unseen[name], unseen["human"]).statistic for name in ("score_slm", "score_llm")]
+    alone = [
+        spearmanr(unseen[name], unseen["human"]).statistic for name in ("score_slm", "score_llm")
+    ]
     assert spearmanr(fused, unseen["human"]).statistic > max(alone) + 0.05
-    assert np.isnan(learned.fuse([1.0, np.nan, 1.0], [np.nan, 2.0, 2.0])).tolist() == [True, True, False]
-    own = Calibrated.fit([rated()], llm_scores=[0, 1, 1, 2], resamples=50)  # of a judge that nobody rated
+    assert np.isnan(learned.fuse([1.0, np.nan, 1.0], [np.nan, 2.0, 2.0])).tolist() == [
+        True,
+        True,
+        False,
+    ]
+    own = Calibrated.fit(
+        [rated()], llm_scores=[0, 1, 1, 2], resamples=50
+    )  # of a judge that nobody rated
     assert own.llm == Scale.fit([0, 1, 1, 2])
 
 

@@ -26,7 +26,9 @@ def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     length = {"length": np.arange(40), "echo": 0.5}
     table(OLD, **length).to_csv("old.csv", index=False)
-    table(OLD + NOISE - 0.5, **length | {"length": np.arange(40) + 2}).sample(frac=1).to_csv("worse.csv", index=False)
+    table(OLD + NOISE - 0.5, **length | {"length": np.arange(40) + 2}).sample(frac=1).to_csv(
+        "worse.csv", index=False
+    )
     table(OLD + NOISE + 0.5).to_json("better.jsonl", orient="records", lines=True)
     pd.concat([table(OLD), table(OLD, "gone")]).to_csv("two.csv", index=False)
     table(np.where(np.arange(40) < 4, np.nan, OLD)).to_csv("holes.csv", index=False)
@@ -36,12 +38,28 @@ def files(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("line", "status", "said"),
     [
-        ("worse.csv old.csv --fail-if worse", 3, "bot (new) is worse than bot (old): its score differs by −0.5"),
+        (
+            "worse.csv old.csv --fail-if worse",
+            3,
+            "bot (new) is worse than bot (old): its score differs by −0.5",
+        ),
         ("worse.csv old.csv", 0, ""),
         ("better.jsonl old.csv --fail-if worse", 0, ""),
-        ("holes.csv old.csv --fail-if worse --max-missing 5%", 3, "10.0% of the contexts have no new score, more than 5.0%"),
-        ("holes.csv old.csv --max-missing 0.1", 0, "10.0% of the contexts of either file have no new score"),
-        ("fewer.csv old.csv --max-missing 5%", 3, "10.0% of the contexts have no new score, more than 5.0%"),
+        (
+            "holes.csv old.csv --fail-if worse --max-missing 5%",
+            3,
+            "10.0% of the contexts have no new score, more than 5.0%",
+        ),
+        (
+            "holes.csv old.csv --max-missing 0.1",
+            0,
+            "10.0% of the contexts of either file have no new score",
+        ),
+        (
+            "fewer.csv old.csv --max-missing 5%",
+            3,
+            "10.0% of the contexts have no new score, more than 5.0%",
+        ),
         ("better.jsonl two.csv --fail-if worse", 0, "only one of the files has them: gone"),
     ],
 )
@@ -55,17 +73,26 @@ def test_a_system_that_became_worse_fails(line, status, said, files, capsys):
 def test_in_pytest_a_person_can_read_why(files):
     dre.assert_not_worse("better.jsonl", table(OLD))
     difference = (NOISE - 0.5).std(ddof=1) * 2.8 / np.sqrt(40)
-    with pytest.raises(AssertionError, match=f"40 shared contexts.*with so many a difference of {difference:.3f} can be seen"):
+    with pytest.raises(
+        AssertionError,
+        match=f"40 shared contexts.*with so many a difference of {difference:.3f} can be seen",
+    ):
         dre.assert_not_worse(table(OLD + NOISE - 0.5, system="v2"), table(OLD, system="v1"))
 
 
 @pytest.mark.parametrize(
     ("new", "said"),
     [
-        (table(OLD[:4]), "4 contexts are in both, on which no test can fail at 0.05: score 6 or more"),
+        (
+            table(OLD[:4]),
+            "4 contexts are in both, on which no test can fail at 0.05: score 6 or more",
+        ),
         (table(OLD).assign(context_id="other"), "share no context"),
         (pd.concat([table(OLD, "a"), table(OLD, "b")]), "share no system"),
-        (table(OLD).drop(columns="score"), "the table: found columns system, context_id .*: expected score, a number or nothing"),
+        (
+            table(OLD).drop(columns="score"),
+            "the table: found columns system, context_id .*: expected score, a number or nothing",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_said(new, said):

@@ -20,7 +20,9 @@ RECIPE = replace(recipes.get("graded", epochs=1), learning_rate=3e-3)
 @pytest.fixture(scope="module")
 def slm(encoder, tmp_path_factory):
     with no_doubles():
-        return fit(TRAIN[:8], [], tmp_path_factory.mktemp("a") / "slm", RECIPE, 0, encoder, False, extra())
+        return fit(
+            TRAIN[:8], [], tmp_path_factory.mktemp("a") / "slm", RECIPE, 0, encoder, False, extra()
+        )
 
 
 def test_contrast_in_both_directions_by_hand():
@@ -29,7 +31,9 @@ def test_contrast_in_both_directions_by_hand():
     h = torch.tensor([[1.0, 0], [0, 1]])
     index = torch.tensor([(0, 0, 0, 0), (0, 0, 0, 0), (0, 1, 1, 1), (1, 0, 0, 1)])
     near = math.log(1 + 2 * math.exp(-20))  # the other context's response, and the adversarial one
-    second = math.log(2 + 2 * math.exp(-20))  # meets the adversarial one, its own likeness, and two of the first
+    second = math.log(
+        2 + 2 * math.exp(-20)
+    )  # meets the adversarial one, its own likeness, and two of the first
     back = math.log(1 + math.exp(-20))
     expected = ((near + back) / 2 + (second + back) / 2) / 2
     assert head.contrast(h, index).item() == pytest.approx(expected, abs=1e-6)
@@ -47,21 +51,31 @@ def test_only_adapters_learn_and_the_base_reads_as_before(slm, encoder):
     before, after = SLM.untrained(encoder), slm.parts(table)["likeness"]
     weights = slm.encoder[0].model.state_dict()
     for name, value in before.encoder[0].model.state_dict().items():
-        own = name if name in weights else f"{name.rpartition('.')[0]}.layer.{name.rpartition('.')[2]}"
+        own = (
+            name
+            if name in weights
+            else f"{name.rpartition('.')[0]}.layer.{name.rpartition('.')[2]}"
+        )
         assert weights[own].equal(value), name
     h = slm.views(table, slm.base)
     distance = torch.tensor(before.distances(table)["distance"])
     assert torch.allclose(1 - torch.cosine_similarity(h[0], h[2]).double(), distance, atol=1e-6)
     was = torch.cosine_similarity(h[:2], h[2:], dim=-1).mean(0).double()
-    assert ((2 * torch.tensor(after) - was) - was).abs().max() > 1e-3  # the mean of adapted and as it was
+    assert (
+        (2 * torch.tensor(after) - was) - was
+    ).abs().max() > 1e-3  # the mean of adapted and as it was
 
 
 def test_heads_learn_on_adapters_as_they_are_saved(encoder, tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(graded.Graded, "learn_heads", lambda slm, *_: seen.append(copy.deepcopy(slm.encoder)))
+    monkeypatch.setattr(
+        graded.Graded, "learn_heads", lambda slm, *_: seen.append(copy.deepcopy(slm.encoder))
+    )
     fit(TRAIN[:8], [], tmp_path / "slm", RECIPE, 0, encoder, False, extra())
     ups = [value for name, value in seen[0].named_parameters() if name.endswith(".up")]
-    assert len(ups) == 12 and all(value.any() and value.equal(value.half().float()) for value in ups)
+    assert len(ups) == 12 and all(
+        value.any() and value.equal(value.half().float()) for value in ups
+    )
 
 
 def test_a_response_is_not_wrong_in_its_own_context(slm, monkeypatch):
@@ -77,20 +91,31 @@ def test_three_parts_make_the_score_and_vary_alike_over_the_graded_pairs(slm):
     table = graded.graded_table(extra().graded)
     found, parts = slm.score(table), slm.parts(table)
     assert (found["distance"] - (1 - parts["likeness"])).abs().max() < 1e-12
-    scaled = {name: scale * (parts[name] - at) for name, (at, scale) in slm.provenance["scales"].items()}
-    assert scaled.keys() == {"fit", "quality"} and (found["s_p"] - 0.5 - sum(scaled.values())).abs().max() < 1e-9
+    scaled = {
+        name: scale * (parts[name] - at) for name, (at, scale) in slm.provenance["scales"].items()
+    }
+    assert (
+        scaled.keys() == {"fit", "quality"}
+        and (found["s_p"] - 0.5 - sum(scaled.values())).abs().max() < 1e-9
+    )
     for part in scaled.values():
-        assert part.std() == pytest.approx(found["s_d"].std(), rel=1e-3) and part.mean() == pytest.approx(0, abs=1e-6)
+        assert part.std() == pytest.approx(
+            found["s_d"].std(), rel=1e-3
+        ) and part.mean() == pytest.approx(0, abs=1e-6)
     assert (found["score_slm"] - (1 - found["s_d"] + found["s_p"])).abs().max() < 1e-12
 
 
 def test_fit_learns_from_adversarial_responses_and_from_those_of_other_contexts(slm):
     slm = copy.deepcopy(slm)
-    c, wrong = torch.randn(2, 2000, slm.encoder.get_embedding_dimension(), generator=torch.Generator().manual_seed(0))
+    c, wrong = torch.randn(
+        2, 2000, slm.encoder.get_embedding_dimension(), generator=torch.Generator().manual_seed(0)
+    )
     shown = torch.stack([torch.cat([c, c]), torch.cat([c, c]), torch.cat([c, wrong])])
     slm.learn_fit(shown, [1.0] * 2000 + [0.0] * 2000, pd.Series([*range(2000)] * 2), seed=0)
     with torch.no_grad():
-        own, adversarial, other = (slm.head.fit(torch.stack([c, c, r])) for r in (c, wrong, c.roll(1, 0)))
+        own, adversarial, other = (
+            slm.head.fit(torch.stack([c, c, r])) for r in (c, wrong, c.roll(1, 0))
+        )
     assert (own > adversarial).float().mean() > 0.95 and (own > other).float().mean() > 0.95
 
 
@@ -112,9 +137,14 @@ def test_a_saved_model_is_small_and_scores_alike_and_another_encoder_is_refused(
 
 def test_without_adapters_both_encoders_are_one(encoder, tmp_path):
     recipe = replace(RECIPE, stages=(), mixture=replace(RECIPE.mixture, rank=0))
-    frozen, table = fit(TRAIN[:8], [], tmp_path / "a", recipe, 0, encoder, False, extra()), pairs(load("mini", "test")[:3])
+    frozen, table = (
+        fit(TRAIN[:8], [], tmp_path / "a", recipe, 0, encoder, False, extra()),
+        pairs(load("mini", "test")[:3]),
+    )
     h = frozen.views(table)
     cosine = torch.cosine_similarity(h[:2], h[2:], dim=-1).mean(0)
     found = frozen.parts(table)
-    assert frozen.reader is frozen.base and found["likeness"].to_numpy() == pytest.approx(cosine.numpy(), abs=1e-6)
+    assert frozen.reader is frozen.base and found["likeness"].to_numpy() == pytest.approx(
+        cosine.numpy(), abs=1e-6
+    )
     pd.testing.assert_frame_equal(SLM.load(tmp_path / "a").parts(table), found, atol=1e-6)

@@ -33,7 +33,9 @@ def judge(url, store=":memory:", **options):
 
 
 def stored(path):
-    with contextlib.closing(Store(path)) as store:  # an open SQLite file must not be carried into a forked process
+    with contextlib.closing(
+        Store(path)
+    ) as store:  # an open SQLite file must not be carried into a forked process
         return sum(row[6] for row in store.summary())
 
 
@@ -46,10 +48,14 @@ def test_kills_lose_no_more_than_what_was_in_flight(tmp_path):
     n, kills, concurrency, rng = 80, 8, 5, random.Random(20261120)
     path, processes, gained = tmp_path / "store.sqlite", multiprocessing.get_context("fork"), []
     with Server(servers.graded, delay=0.02) as server:
-        whole = judge(server.url, concurrency=50).score(pairs(n))  # and the children find the SDK imported
+        whole = judge(server.url, concurrency=50).score(
+            pairs(n)
+        )  # and the children find the SDK imported
         for kill in range(kills):
             before, kept = len(server.requests), stored(path)
-            child = processes.Process(target=score_in_child, args=(server.url, path, n, concurrency, f"key-{kill}"))
+            child = processes.Process(
+                target=score_in_child, args=(server.url, path, n, concurrency, f"key-{kill}")
+            )
             child.start()
             more = rng.randint(0, 9)
             while child.is_alive() and len(server.requests) < before + more:
@@ -60,8 +66,12 @@ def test_kills_lose_no_more_than_what_was_in_flight(tmp_path):
             gained.append(stored(path) - kept)
         assert 0 < (left := n - stored(path)) < n
         resumed = judge(server.url, path, concurrency=concurrency).score(pairs(n))
-        asked = Counter(request.headers["authorization"].removeprefix("Bearer ") for request in server.requests)
-    assert all(0 <= asked[f"key-{kill}"] - gained[kill] <= concurrency for kill in range(kills)), f"{asked}, {gained}"
+        asked = Counter(
+            request.headers["authorization"].removeprefix("Bearer ") for request in server.requests
+        )
+    assert all(0 <= asked[f"key-{kill}"] - gained[kill] <= concurrency for kill in range(kills)), (
+        f"{asked}, {gained}"
+    )
     assert asked["no-key"] == n + left and whole["score_llm"].nunique() > 5
     pd.testing.assert_frame_equal(resumed, whole)
 
@@ -73,7 +83,9 @@ def test_a_second_run_asks_nothing_and_new_pairs_only_are_asked():
         assert len(server.requests) == 6 and one.last.calls == 2
         pd.testing.assert_frame_equal(first, again.head(4))
         twin = pairs(1)[0] | {"pair_id": "twin"}  # the same texts under another name
-        assert one.score([*pairs(1), twin])["score_llm"].nunique() == 1 and len(server.requests) == 6
+        assert (
+            one.score([*pairs(1), twin])["score_llm"].nunique() == 1 and len(server.requests) == 6
+        )
         assert list(one.score(pairs(7), ask=False)["status"]) == ["ok"] * 6 + ["missing"]
 
 
@@ -83,7 +95,10 @@ def test_what_is_no_score_is_kept_and_asked_again_on_demand():
         one = judge(server.url)
         for retry in ([], [], ["refused"], ["malformed"]):
             assert list(one.score(pairs(1), retry=retry)["status"]) == ["malformed"]
-        assert len(server.requests) == 2 and one.score(pairs(1), retry=["malformed"])["score_llm"][0] == 2
+        assert (
+            len(server.requests) == 2
+            and one.score(pairs(1), retry=["malformed"])["score_llm"][0] == 2
+        )
 
 
 def test_repeats_are_averaged_and_first_asks_for_another_reply():
@@ -101,15 +116,25 @@ def test_a_run_in_which_every_call_fails_ends_early():
         pytest.raises(DreError, judge(server.url, concurrency=2).score, pairs(100)).match(said)
     assert len(server.requests) <= 10
     answers = itertools.cycle([servers.error("openai", 400), servers.openai('{"score": 3}')])
-    with Server(lambda request: next(answers)) as server:  # failures with replies between them do not add up
-        assert judge(server.url, concurrency=1).score(pairs(20))["status"].tolist() == ["error", "ok"] * 10
+    with Server(
+        lambda request: next(answers)
+    ) as server:  # failures with replies between them do not add up
+        assert (
+            judge(server.url, concurrency=1).score(pairs(20))["status"].tolist()
+            == ["error", "ok"] * 10
+        )
 
 
-def test_a_server_that_dies_ends_the_run_and_another_one_at_its_address_goes_on(tmp_path, monkeypatch, capsys):
+def test_a_server_that_dies_ends_the_run_and_another_one_at_its_address_goes_on(
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr(asking, "PATIENCE", 0.1)
     monkeypatch.setattr(asking, "HEARTBEAT", 0.02)
     path, command = tmp_path / "s.sqlite", [sys.executable, servers.__file__, "openai", "0.05"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process, ThreadPoolExecutor() as pool:
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process,
+        ThreadPoolExecutor() as pool,
+    ):
         port = int(process.stdout.readline())
         one = judge(f"http://127.0.0.1:{port}", path, concurrency=2)
         run = pool.submit(one.score, pairs(40))
@@ -151,8 +176,12 @@ def test_a_lost_call_is_given_up_while_others_are_answered():
     with Server(script) as server:
         one, start = judge(server.url, timeout=1, concurrency=4, price="1,1"), time.monotonic()
         table = one.score(pairs(100))
-    assert (table["status"] == "ok").all() and one.last.calls == 101 and time.monotonic() - start < 10
-    assert one.last.spent > table["cost"].sum() + 0.001  # the lost call may be billed, at the most it can cost
+    assert (
+        (table["status"] == "ok").all() and one.last.calls == 101 and time.monotonic() - start < 10
+    )
+    assert (
+        one.last.spent > table["cost"].sum() + 0.001
+    )  # the lost call may be billed, at the most it can cost
 
 
 def test_inside_a_running_event_loop():
@@ -165,14 +194,18 @@ def test_inside_a_running_event_loop():
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_lets_the_calls_in_flight_finish_and_no_other_wait(tmp_path, capsys, sign):
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell may have told to be ignored
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # which a shell may have told to be ignored
 
     def script(request):
         if b"number 2?" in request.raw:
             return servers.error("openai", 500, headers={"retry-after": "60"})
         if server.requests.index(request) == 5:
             os.kill(os.getpid(), sign)
-            return servers.error("openai", 400)  # after a stop nothing is given up: it is simply missing
+            return servers.error(
+                "openai", 400
+            )  # after a stop nothing is given up: it is simply missing
         return servers.graded(request)
 
     with Server(script, delay=0.1) as server:
@@ -184,17 +217,29 @@ def test_an_interrupt_lets_the_calls_in_flight_finish_and_no_other_wait(tmp_path
     assert "interrupted: waiting for" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("concurrency, tokens", [(1, (50, 10)), (20, (50, 10)), (20, (2000, 1024)), (20, None)])
-def test_the_ceiling_holds_under_concurrency(concurrency, tokens):  # also where it is not said what a call took
-    with Server(lambda request: servers.openai('{"score": 3}', tokens=tokens), delay=0.01) as server:
+@pytest.mark.parametrize(
+    "concurrency, tokens", [(1, (50, 10)), (20, (50, 10)), (20, (2000, 1024)), (20, None)]
+)
+def test_the_ceiling_holds_under_concurrency(
+    concurrency, tokens
+):  # also where it is not said what a call took
+    with Server(
+        lambda request: servers.openai('{"score": 3}', tokens=tokens), delay=0.01
+    ) as server:
         one = judge(server.url, price="1,10", max_usd=0.05, concurrency=concurrency)
         table = one.score(pairs(60))
         calls, spent = len(server.requests), one.last.spent
-    assert spent <= 0.05 and table["cost"].sum() == pytest.approx(spent) and calls == (table["status"] == "ok").sum()
+    assert (
+        spent <= 0.05
+        and table["cost"].sum() == pytest.approx(spent)
+        and calls == (table["status"] == "ok").sum()
+    )
     assert spent > calls * 149e-6
     if calls < 60:
         assert one.last.stopped == "budget" and set(table["status"]) == {"ok", "missing"}
-        assert spent + 2 * (3500 + 10 * 1024) / 1e6 > 0.05  # what was left would not have been enough for another call
+        assert (
+            spent + 2 * (3500 + 10 * 1024) / 1e6 > 0.05
+        )  # what was left would not have been enough for another call
 
 
 def test_the_ceiling_holds_when_calls_are_billed_without_an_answer():
@@ -210,22 +255,36 @@ def test_calls_whose_price_was_not_known_count_under_the_ceiling_of_the_store():
         judge(server.url, store).score(pairs(20))
         one = judge(server.url, store, price="1,1", max_usd_total=0.041)
         one.score(pairs(30))
-    assert len(server.requests) == 20 and one.last.stopped == "budget" and store.spent(one.price) == pytest.approx(0.04)
+    assert (
+        len(server.requests) == 20
+        and one.last.stopped == "budget"
+        and store.spent(one.price) == pytest.approx(0.04)
+    )
 
 
-@pytest.mark.parametrize("odd", [{"choices": "none"}, {"choices": [{"message": None}]}, {"choices": []}])
+@pytest.mark.parametrize(
+    "odd", [{"choices": "none"}, {"choices": [{"message": None}]}, {"choices": []}]
+)
 def test_an_odd_reply_is_one_bad_row_and_ends_nothing(odd, monkeypatch):
     monkeypatch.setattr(asking, "PATIENCE", 0.0)
-    with Server(lambda request: servers.Answer(odd) if b"number 2?" in request.raw else servers.graded(request)) as server:
+    with Server(
+        lambda request: (
+            servers.Answer(odd) if b"number 2?" in request.raw else servers.graded(request)
+        )
+    ) as server:
         assert list(judge(server.url).score(pairs(4))["status"]) == ["ok", "ok", "error", "ok"]
     assert len(server.requests) == 5
     half = pairs(1)[0] | {"pair_id": "half \ud83d"}
-    pytest.raises(DreError, judge(server.url).score, [half]).match("row 0: pair_id is 'half .*expected a text")
+    pytest.raises(DreError, judge(server.url).score, [half]).match(
+        "row 0: pair_id is 'half .*expected a text"
+    )
 
 
 def test_a_response_that_reads_like_the_verdict_deletes_none():
     row = pairs(1)[0] | {"response": '{"score": 0}'}
     with Server(lambda request: servers.openai('{"score": 0}')) as server:
         assert judge(server.url).score([row])["score_llm"].tolist() == [0.0]
-        plain = judge(server.url, plain=True).score([row]).iloc[0]  # no schema was sent: it may be a quotation
+        plain = (
+            judge(server.url, plain=True).score([row]).iloc[0]
+        )  # no schema was sent: it may be a quotation
     assert (plain["status"], len(server.requests)) == ("malformed", 2)

@@ -17,7 +17,10 @@ def answered(provider, places):
     """A reply with log-probabilities in the provider's wire format; of each place what was said, {token: probability}."""
     told = []
     for said, tokens in places:
-        top = [{"token": token, "logprob": math.log(p), "bytes": [*token.encode()]} for token, p in tokens.items()]
+        top = [
+            {"token": token, "logprob": math.log(p), "bytes": [*token.encode()]}
+            for token, p in tokens.items()
+        ]
         told.append(next(one for one in top if one["token"] == said) | {"top_logprobs": top})
     answer = servers.REPLIES[provider]("".join(said for said, _ in places))
     if provider == "openai":
@@ -33,9 +36,21 @@ def score(provider, server, prompt="quality_overall", store=":memory:", ask=True
 
 
 CASES = [  # tokens that say the same add up, others say nothing: 5 is off the scale
-    ("quality_overall", [("2", {"2": 0.3, " 2": 0.2, "3.": 0.1, "5": 0.1, "2/4": 0.1})], (2 * 0.5 + 3 * 0.1) / 0.6),
-    ("quality_overall", [("Rating:", {"Rating:": 0.9, "4": 0.1}), (" 3", {" 3": 0.6, " 1": 0.2})], 2.0 / 0.8),
-    ("good_response", [("No", {"Yes": 0.2, " yes": 0.1, "No": 0.5, "NO": 0.1, "Not": 0.1})], 0.3 / 0.9),
+    (
+        "quality_overall",
+        [("2", {"2": 0.3, " 2": 0.2, "3.": 0.1, "5": 0.1, "2/4": 0.1})],
+        (2 * 0.5 + 3 * 0.1) / 0.6,
+    ),
+    (
+        "quality_overall",
+        [("Rating:", {"Rating:": 0.9, "4": 0.1}), (" 3", {" 3": 0.6, " 1": 0.2})],
+        2.0 / 0.8,
+    ),
+    (
+        "good_response",
+        [("No", {"Yes": 0.2, " yes": 0.1, "No": 0.5, "NO": 0.1, "Not": 0.1})],
+        0.3 / 0.9,
+    ),
 ]
 UNLIKELY = [  # how OpenAI writes that a token was out of question, though it was drawn
     ("quality_overall", {"2": -9999.0, "The": -0.1}, 2.0),
@@ -56,7 +71,9 @@ def test_a_verdict_that_was_very_unlikely_is_one(prompt, tokens, expected):
 @pytest.mark.parametrize("prompt, places, expected", CASES)
 def test_the_place_where_a_reply_says_its_verdict_is_read(provider, prompt, places, expected):
     with Server(lambda request: answered(provider, places)) as server:
-        assert score(provider, server, prompt, logprobs=True)["score_llm"] == pytest.approx(expected)
+        assert score(provider, server, prompt, logprobs=True)["score_llm"] == pytest.approx(
+            expected
+        )
 
 
 @PROVIDERS
@@ -65,22 +82,43 @@ def test_log_probabilities_are_asked_for_and_kept(provider, tmp_path):
     with Server(lambda request: answered(provider, places)) as server:
         kept = {"store": tmp_path / "s.sqlite", "ask": False}
         score(provider, server, store=kept["store"], logprobs=3)
-        assert score(provider, server, **kept, logprobs=2)["score_llm"] == pytest.approx((2 * 0.5 + 3 * 0.2) / 0.7)
-        assert score(provider, server, **kept, logprobs=0)["score_llm"] == 3  # one asking serves both readings
-        assert score(provider, server, **kept, logprobs=0, top_p=0.5)["status"] == "missing"  # another setting
+        assert score(provider, server, **kept, logprobs=2)["score_llm"] == pytest.approx(
+            (2 * 0.5 + 3 * 0.2) / 0.7
+        )
+        assert (
+            score(provider, server, **kept, logprobs=0)["score_llm"] == 3
+        )  # one asking serves both readings
+        assert (
+            score(provider, server, **kept, logprobs=0, top_p=0.5)["status"] == "missing"
+        )  # another setting
     sent = server.requests[0].body
-    assert (sent["logprobs"], sent["top_logprobs"]) == (True, 20) and "logprobs" not in sent.get("options", {})
+    assert (sent["logprobs"], sent["top_logprobs"]) == (True, 20) and "logprobs" not in sent.get(
+        "options", {}
+    )
 
 
 @PROVIDERS
 def test_a_reply_without_them_or_with_a_fraction_has_no_score(provider):
-    fraction = answered(provider, [("3", {"3": 0.5, "2": 0.5}), (".", {".": 1.0}), ("5", {"5": 1.0})])
+    fraction = answered(
+        provider, [("3", {"3": 0.5, "2": 0.5}), (".", {".": 1.0}), ("5", {"5": 1.0})]
+    )
     with Server(lambda request: fraction) as server:
         row = score(provider, server, logprobs=True)
-    assert row["status"] == "malformed" and math.isnan(row["score_llm"]) and "a whole number" in row["reason"]
-    with Server(lambda request: servers.REPLIES[provider]("1")) as server:  # which is found out before all are asked
+    assert (
+        row["status"] == "malformed"
+        and math.isnan(row["score_llm"])
+        and "a whole number" in row["reason"]
+    )
+    with Server(
+        lambda request: servers.REPLIES[provider]("1")
+    ) as server:  # which is found out before all are asked
         options = {"store": ":memory:", "base_url": server.url, "concurrency": 1}
         judge = dre.judges.open(f"{provider}:m", logprobs=True, **options)
-        with pytest.raises(DreError, match="no log-probabilities came.*what was answered is stored"):
+        with pytest.raises(
+            DreError, match="no log-probabilities came.*what was answered is stored"
+        ):
             judge.score(pairs(9), "quality_overall")
-        assert len(server.requests) == 1 and "no log-prob" in judge.score(pairs(1), "quality_overall")["reason"][0]
+        assert (
+            len(server.requests) == 1
+            and "no log-prob" in judge.score(pairs(1), "quality_overall")["reason"][0]
+        )

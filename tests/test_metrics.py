@@ -13,7 +13,9 @@ ROWS = [
     ("  ", "it is late"),
     ("we can do it", " we can do it "),
 ]
-ITEMS = pd.DataFrame(ROWS, columns=["response", "reference"]).assign(pair_id=[f"made/{i}" for i in range(6)])
+ITEMS = pd.DataFrame(ROWS, columns=["response", "reference"]).assign(
+    pair_id=[f"made/{i}" for i in range(6)]
+)
 
 
 def test_embedding_metrics_by_hand():
@@ -39,5 +41,11 @@ def test_a_table_says_nothing_where_nothing_can_be_compared(encoder):
     meteor = precision * recall / (0.9 * precision + 0.1 * recall) / 2
     assert scores.loc["made/2", "METEOR"] == pytest.approx(meteor)
     assert scores.loc["made/1"][:7].tolist() == pytest.approx([1] * 7)  # but for case and marks
-    perfect = metrics.reference_based(ITEMS, model, itself=True).drop(columns=["pair_id", "METEOR"]).loc[5]
-    assert perfect.tolist() == pytest.approx([1.0] * len(perfect), abs=1e-6)  # METEOR's penalty counts one chunk, too
+    perfect = (
+        metrics.reference_based(ITEMS, model, itself=True)
+        .drop(columns=["pair_id", "METEOR"])
+        .loc[5]
+    )
+    assert perfect.tolist() == pytest.approx(
+        [1.0] * len(perfect), abs=1e-6
+    )  # METEOR's penalty counts one chunk, too

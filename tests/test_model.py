@@ -48,7 +48,12 @@ def test_scores_follow_eq_18_and_19_and_depend_on_no_other_pair_nor_order_nor_ba
 def test_a_response_is_cut_by_tokens_and_not_by_words_and_texts_of_any_script_get_a_score(slm):
     with pytest.warns(UserWarning, match=r"1 response\(s\) have more than 128 tokens"):
         slm.score(one("!" * 127))  # one word, 127 tokens, and two more that the encoder adds
-    assert slm.cut(["yes " * 126, "yes " * 127, "!" * 126, "!" * 127]).tolist() == [False, True, False, True]
+    assert slm.cut(["yes " * 126, "yes " * 127, "!" * 126, "!" * 127]).tolist() == [
+        False,
+        True,
+        False,
+        True,
+    ]
     texts = ["😀🎉", "你好，今天怎么样？", "Привет!", "مرحبا", "\u200bhi", "a" * 90]
     assert np.isfinite(slm.score(pd.concat(map(one, texts)))["score_slm"]).all()
 
@@ -65,10 +70,19 @@ def test_bad_pairs_are_named(slm):
 def test_the_end_that_is_kept_is_read_whole(slm):
     tokenizer, limit = slm.encoder.tokenizer, slm.encoder.max_seq_length
     korean = " ".join(["\uac01\uc740"] * 40)  # 119 characters, but every syllable is three tokens
-    for text in ("a b " * 200, "x" * 1000, "tea " * 126 + "no", "tea " * 200 + "z" * 90, "!" * 127, korean):
+    for text in (
+        "a b " * 200,
+        "x" * 1000,
+        "tea " * 126 + "no",
+        "tea " * 200 + "z" * 90,
+        "!" * 127,
+        korean,
+    ):
         kept = keep_end(text, tokenizer, limit)
         assert kept and text.strip().endswith(kept) and len(tokenizer(kept)["input_ids"]) <= limit
-    assert len(keep_end(korean, tokenizer, limit).split()) == 21  # of six tokens each: no room is given away
+    assert (
+        len(keep_end(korean, tokenizer, limit).split()) == 21
+    )  # of six tokens each: no room is given away
 
 
 def test_what_was_embedded_is_remembered_until_the_encoder_learns(encoder):
@@ -97,13 +111,21 @@ def test_saved_and_loaded_models_score_alike_and_damaged_ones_are_named(encoder,
         slm.save(folder)
     (folder / "head.safetensors").write_bytes((folder / "head.safetensors").read_bytes()[:50])
     for name in (folder, tmp_path, tmp_path / "none", "nobody-there/no-such-model"):
-        with pytest.raises(DreError, match=f"{name} is no SLM, here or on the Hub, or a damaged one"):
+        with pytest.raises(
+            DreError, match=f"{name} is no SLM, here or on the Hub, or a damaged one"
+        ):
             SLM.load(name)
 
 
 def test_minilm_comes_from_its_package_and_an_unknown_encoder_is_one_sentence_without_a_network():
-    table = pd.DataFrame({"pair_id": ["near", "far"], "response": ["A puppy is barking.", "Tax law."]})
-    near, far = SLM.untrained("minilm").distances(table.assign(context=[("A dog barks.",)] * 2))["distance"]
+    table = pd.DataFrame(
+        {"pair_id": ["near", "far"], "response": ["A puppy is barking.", "Tax law."]}
+    )
+    near, far = SLM.untrained("minilm").distances(table.assign(context=[("A dog barks.",)] * 2))[
+        "distance"
+    ]
     assert near < 0.4 < 0.7 < far
-    with pytest.raises(DreError, match="encoder 'no/such-encoder-anywhere' cannot be read .*expected minilm"):
+    with pytest.raises(
+        DreError, match="encoder 'no/such-encoder-anywhere' cannot be read .*expected minilm"
+    ):
         load_encoder("no/such-encoder-anywhere")

@@ -33,7 +33,10 @@ def test_hashes_say_of_every_recorded_pair_and_prompt_what_was_shown():
     spec.loader.exec_module(script := importlib.util.module_from_spec(spec))
     folder = recording.folder(ratings.NAME)
     committed = json.loads(gzip.decompress((folder / recording.FILE).read_bytes()))
-    assert script.hashes(folder) == committed and {"dre_other", "mini/mini-daily-036/p0", "fed-dialog/3"} <= committed.keys()
+    assert (
+        script.hashes(folder) == committed
+        and {"dre_other", "mini/mini-daily-036/p0", "fed-dialog/3"} <= committed.keys()
+    )
 
 
 def test_files_beside_the_judgements_are_held_to_their_texts_too(monkeypatch):

@@ -63,8 +63,28 @@ def test_a_run_that_is_killed_goes_on_and_nothing_is_asked_twice(model, tmp_path
     given, store, out = tmp_path / "pairs.jsonl", tmp_path / "s.sqlite", tmp_path / "out.csv"
     write(pd.DataFrame(pairs(10)), given)
     with Llama(model, tmp_path / "log", "--n_ctx", "1024", "--logits_all", "true") as server:
-        run = [sys.executable, "-m", "dre", "judge", "run", given, "--judge", "openai:smollm2", "--base-url", server.url]
-        run += ["--prompt", "quality_overall", "--param", "logprobs=true", "--temperature", "0", "--max-tokens", "8"]
+        run = [
+            sys.executable,
+            "-m",
+            "dre",
+            "judge",
+            "run",
+            given,
+            "--judge",
+            "openai:smollm2",
+            "--base-url",
+            server.url,
+        ]
+        run += [
+            "--prompt",
+            "quality_overall",
+            "--param",
+            "logprobs=true",
+            "--temperature",
+            "0",
+            "--max-tokens",
+            "8",
+        ]
         run += ["--concurrency", "1", "--store", store, "-o", out]
         child = subprocess.Popen(run)
         while server.calls() < 4 and child.poll() is None:
@@ -72,19 +92,40 @@ def test_a_run_that_is_killed_goes_on_and_nothing_is_asked_twice(model, tmp_path
         child.kill()
         child.wait()
         assert 3 <= stored(store) < 10 and not out.exists()
-        assert subprocess.run(run).returncode == 0 and stored(store) == 10 and server.calls() in (10, 11)
-    options = {"logprobs": True, "temperature": 0, "max_tokens": 8, "store": store, "base_url": server.url}
-    replies = [reply for _, reply in judge("openai:smollm2", **options).replies(pairs(10), "quality_overall")]
-    assert all(len(json.loads(reply.top)[0][1]) >= 20 for reply in replies) and len(pd.read_csv(out)) == 10
+        assert (
+            subprocess.run(run).returncode == 0
+            and stored(store) == 10
+            and server.calls() in (10, 11)
+        )
+    options = {
+        "logprobs": True,
+        "temperature": 0,
+        "max_tokens": 8,
+        "store": store,
+        "base_url": server.url,
+    }
+    replies = [
+        reply
+        for _, reply in judge("openai:smollm2", **options).replies(pairs(10), "quality_overall")
+    ]
+    assert (
+        all(len(json.loads(reply.top)[0][1]) >= 20 for reply in replies)
+        and len(pd.read_csv(out)) == 10
+    )
 
 
-LACKS = {"leave logprobs out": ("--logits_all", "false"), "longer than the server's": ("--n_ctx", "128")}
+LACKS = {
+    "leave logprobs out": ("--logits_all", "false"),
+    "longer than the server's": ("--n_ctx", "128"),
+}
 
 
 @pytest.mark.parametrize("said, options", LACKS.items())
 def test_what_a_server_cannot_do_is_one_sentence(model, tmp_path, said, options):
     with Llama(model, tmp_path / "log", *options) as server:
         with pytest.raises(DreError, match=said):
-            one = judge("openai:smollm2", store=":memory:", base_url=server.url, logprobs=True, max_tokens=8)
+            one = judge(
+                "openai:smollm2", store=":memory:", base_url=server.url, logprobs=True, max_tokens=8
+            )
             one.score(pairs(20), "quality_overall")
         assert server.calls() <= 15

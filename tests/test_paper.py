@@ -25,7 +25,9 @@ from dre.profile import profile
 
 HERE = Path(__file__).parents[1]
 PARAMETERS = 'profile = "mini"\nn = 1'
-SETUP = headless.source(json.loads((HERE / "notebooks/03_classification.ipynb").read_text())["cells"][2])
+SETUP = headless.source(
+    json.loads((HERE / "notebooks/03_classification.ipynb").read_text())["cells"][2]
+)
 
 
 @pytest.fixture
@@ -33,7 +35,12 @@ def root(tmp_path, monkeypatch):
     """A project of its own: profiles, a lock, no notebooks yet."""
     shutil.copytree(HERE / "profiles", tmp_path / "profiles")
     write(tmp_path, {"requirements.lock": "a==1\n", "data/some.txt": "data\n"})
-    values = {"DRE_ROOT": str(tmp_path), "PYTHONPATH": str(HERE), "RETRAIN": "", "OMP_NUM_THREADS": "1"}
+    values = {
+        "DRE_ROOT": str(tmp_path),
+        "PYTHONPATH": str(HERE),
+        "RETRAIN": "",
+        "OMP_NUM_THREADS": "1",
+    }
     for name, value in values.items():
         monkeypatch.setenv(name, value)  # restored after what a run sets
     return tmp_path
@@ -81,7 +88,10 @@ def quick(root, monkeypatch):
 
     monkeypatch.setattr(paper, "execute", execute)
     book(root, "00_start", "text('data/some.txt')")
-    tables = "# fast\nbook.table(pd.DataFrame({'a': [1]}), 'a', 'A')", "book.data(pd.DataFrame({'d': [0]}), 'd', 'D')"
+    tables = (
+        "# fast\nbook.table(pd.DataFrame({'a': [1]}), 'a', 'A')",
+        "book.data(pd.DataFrame({'d': [0]}), 'd', 'D')",
+    )
     book(root, "01_a", *tables, "text('profiles/public.yaml')")
     book(root, "02_b", "text('results/public/a.csv')", needs=["01_a"])
     book(root, "03_c", "import os\ntext('results/public/scores/x.json', os.environ['RETRAIN'])")
@@ -100,7 +110,9 @@ def run_by_hand(root, name, cells=slice(None)):
             (root / name).write_text((root / name).read_text() + add)
 
     names = {"book": notebook.Book(name, profile("public", root)), "pd": pd, "text": text}
-    for code in headless.code_cells(json.loads((root / f"notebooks/{name}.ipynb").read_text()))[1:][cells]:
+    for code in headless.code_cells(json.loads((root / f"notebooks/{name}.ipynb").read_text()))[1:][
+        cells
+    ]:
         exec(headless.source(code), names)
 
 
@@ -110,9 +122,13 @@ def run(root, jobs=1):
 
 def test_only_what_changed_runs_again(quick, monkeypatch, capsys):
     assert run(quick) == ["00", "01", "02", "03"] and run(quick) == []
-    assert re.findall("(..)_.* running", capsys.readouterr().out) == ["01", "00", "02", "03"], "others wait for 01"
+    assert re.findall("(..)_.* running", capsys.readouterr().out) == ["01", "00", "02", "03"], (
+        "others wait for 01"
+    )
     edit(quick / "notebooks/01_a.ipynb", "# fast", "\\n# very fast\\n\\n# indeed")
-    assert run(quick) == [] and "very fast" in (quick / "notebooks/01_a.ipynb").read_text(), "a comment, blank lines"
+    assert run(quick) == [] and "very fast" in (quick / "notebooks/01_a.ipynb").read_text(), (
+        "a comment, blank lines"
+    )
     edit(quick / "notebooks/00_start.ipynb", "')", "') and '''\\n# no comment\\n'''")
     assert run(quick) == ["00"] and "00_start" in capsys.readouterr().out
     write(quick, {"data/some.txt": "more"})
@@ -137,7 +153,9 @@ def test_only_what_changed_runs_again(quick, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("now", [None, "edited"])
-@pytest.mark.parametrize("name", ["results/public/a.csv", "results/public/manifest/01_a.json", "{build}/01_a.ipynb"])
+@pytest.mark.parametrize(
+    "name", ["results/public/a.csv", "results/public/manifest/01_a.json", "{build}/01_a.ipynb"]
+)
 def test_what_a_notebook_wrote_is_restored(quick, name, now):
     def results():
         return {path: path.read_bytes() for path in (quick / "results").rglob("*.*")}
@@ -170,17 +188,31 @@ def test_what_no_notebook_writes_any_more_is_deleted_and_a_readers_own_file_is_n
     edit(quick / "notebooks/01_a.ipynb", "'b', 'B')\\n1 / 0", "'c', 'C')")
     edit(quick / "notebooks/02_b.ipynb", "b.csv", "c.csv")
     assert run(quick) == ["01", "02"]
-    assert sorted(path.stem for path in (quick / "results/public").glob("*.csv")) == ["c", "d", "my_scores"], "half run"
+    assert sorted(path.stem for path in (quick / "results/public").glob("*.csv")) == [
+        "c",
+        "d",
+        "my_scores",
+    ], "half run"
     (quick / "results/public/c.csv").write_text("a reader's")
     for name in ("01_a", "02_b"):
         (quick / f"notebooks/{name}.ipynb").unlink()
-    assert run(quick) == [] and run(quick) == [] and all((quick / name).exists() for name in own[:2])
-    assert (quick / "results/public/c.csv").exists() and not (quick / "results/public/c.md").exists()
+    assert (
+        run(quick) == [] and run(quick) == [] and all((quick / name).exists() for name in own[:2])
+    )
+    assert (quick / "results/public/c.csv").exists() and not (
+        quick / "results/public/c.md"
+    ).exists()
 
 
 def test_a_change_while_notebooks_run_is_not_taken_for_seen_and_one_run_at_a_time(quick, capsys):
-    edit(quick / "notebooks/03_c.ipynb", "['RETRAIN'])", "['RETRAIN'])\\ntext('data/some.txt', 'added')")
-    with pytest.raises(DreError, match="00_start.ipynb: data/some.txt has changed after it was executed"):
+    edit(
+        quick / "notebooks/03_c.ipynb",
+        "['RETRAIN'])",
+        "['RETRAIN'])\\ntext('data/some.txt', 'added')",
+    )
+    with pytest.raises(
+        DreError, match="00_start.ipynb: data/some.txt has changed after it was executed"
+    ):
         run(quick)
     write(quick, {"notebooks/01_a-Copy1.ipynb": "{}"})
     edit(quick / "notebooks/02_b.ipynb", "text(", "text((")
@@ -189,7 +221,10 @@ def test_a_change_while_notebooks_run_is_not_taken_for_seen_and_one_run_at_a_tim
     edit(quick / "notebooks/02_b.ipynb", "text((", "text(")
     edit(quick / "notebooks/03_c.ipynb", "'added'", "''")
     assert run(quick) == ["00", "03"] and "not run, since its name" in capsys.readouterr().out
-    with FileLock(quick / "build/paper.lock"), pytest.raises(DreError, match="another make paper is under way"):
+    with (
+        FileLock(quick / "build/paper.lock"),
+        pytest.raises(DreError, match="another make paper is under way"),
+    ):
         run(quick)
 
 
@@ -200,10 +235,22 @@ def test_a_book_saves_figures_without_a_date_and_the_page_shows_them_and_what_wa
         shown = made.figure(plt.figure(), "f", "A figure")
         made.not_run("the end", "no time")
     png, pdf = ((quick / f"figures/public/f.{ending}").read_bytes() for ending in ("png", "pdf"))
-    assert shown._repr_png_() == png and not any(word in png + pdf for word in (b"Software", b"Date", b"Producer"))
-    book(quick, "00_start", "# Start\n\n[![badge](x)](y)\n\nThe model *does not* <!--read-->read<!--/-->.")
+    assert shown._repr_png_() == png and not any(
+        word in png + pdf for word in (b"Software", b"Date", b"Producer")
+    )
+    book(
+        quick,
+        "00_start",
+        "# Start\n\n[![badge](x)](y)\n\nThe model *does not* <!--read-->read<!--/-->.",
+    )
     text = paper.page(made.profile).read_text()
-    parts = ('href="#00_start"', '<h2 id="00_start">Start', "<em>does not</em> read.", "a|b", 'href="t.csv"')
+    parts = (
+        'href="#00_start"',
+        '<h2 id="00_start">Start',
+        "<em>does not</em> read.",
+        "a|b",
+        'href="t.csv"',
+    )
     parts += ('src="../../figures/public/f.png"', "f.pdf")
     where = [text.index(part) for part in (*parts, "Not run: the end (no time)", '<h2 id="01_a')]
     assert where == sorted(where) and "badge" not in text and text.count("f.png") == 1
@@ -214,13 +261,25 @@ def test_two_failing_cells_in_kernels_are_named_and_a_run_is_committed_without_t
 ):
     monkeypatch.setenv("DRE_DATA_HOME", os.path.relpath(root / "mine"))
     code = 'import os, sys\nprint("in", os.path.dirname(os.getcwd()))\nprint("noise", file=sys.stderr)\n'
-    book(root, "00_start", "# Title", "# a comment\nassert n > 1", code + 'print(os.environ["DRE_DATA_HOME"])\nn')
+    book(
+        root,
+        "00_start",
+        "# Title",
+        "# a comment\nassert n > 1",
+        code + 'print(os.environ["DRE_DATA_HOME"])\nn',
+    )
     book(root, "01_other", "n\n1 / (n - 1)")
     book(root, "02_end", needs=["00_start"])
     path = root / "notebooks/00_start.ipynb"
-    assert paper.main(["--profile", "public"]) == 1 and (root / "build/public/notebooks/00_start.ipynb").exists()
+    assert (
+        paper.main(["--profile", "public"]) == 1
+        and (root / "build/public/notebooks/00_start.ipynb").exists()
+    )
     said = capfd.readouterr()
-    assert "00_start.ipynb failed in cell [2] at 'assert n > 1': AssertionError: assert n > 1" in said.err
+    assert (
+        "00_start.ipynb failed in cell [2] at 'assert n > 1': AssertionError: assert n > 1"
+        in said.err
+    )
     assert "01_other.ipynb failed in cell [2] at '1 / (n - 1)': ZeroDivisionError" in said.err
     assert "02_end" not in said.out
     edit(path, "n > 1", "n")
@@ -232,17 +291,25 @@ def test_two_failing_cells_in_kernels_are_named_and_a_run_is_committed_without_t
     assert paper.run(profile("public", root)) == [] and path.read_bytes() == written
     parameters, _, _, cell = json.loads(written)["cells"]
     stream, _ = cell["outputs"]
-    assert parameters["source"] == PARAMETERS and "".join(stream["text"]) == "in .\n$DRE_DATA_HOME\n"
+    assert (
+        parameters["source"] == PARAMETERS and "".join(stream["text"]) == "in .\n$DRE_DATA_HOME\n"
+    )
 
 
 @pytest.mark.parametrize("home", ["/home/me", r"C:\Users\me", "data"])
 def test_names_of_folders_are_left_out_of_texts_and_of_nothing_else(root, monkeypatch, home):
     monkeypatch.setattr(Path, "home", lambda: home)
-    lines = f"{home} {home}/a,b 'file://{home}/b'", repr(home), f"{home}2 {home}-too https://x{home}/y 0.1 / 0.2"
+    lines = (
+        f"{home} {home}/a,b 'file://{home}/b'",
+        repr(home),
+        f"{home}2 {home}-too https://x{home}/y 0.1 / 0.2",
+    )
     book(root, "00_start", "x")
     path, copy = root / "notebooks/00_start.ipynb", "build/public/notebooks/00_start.ipynb"
     ran = json.loads(path.read_text())
-    ran["cells"][1]["outputs"] = [{"output_type": "display_data", "data": {"text/plain": list(lines), "data": home}}]
+    ran["cells"][1]["outputs"] = [
+        {"output_type": "display_data", "data": {"text/plain": list(lines), "data": home}}
+    ]
     write(root, {copy: json.dumps(ran)})
     headless.commit(path, profile("public", root))
     data = json.loads(path.read_text())["cells"][1]["outputs"][0]["data"]
@@ -256,11 +323,18 @@ def test_an_interrupt_ends_both_kernels_and_starts_no_other(root):
     command = [sys.executable, "-m", "dre.paper", "--profile", "public", "--jobs", "2"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     until = time.monotonic() + 60
-    while len(pids := [int(path.stem) for path in root.glob("data/*.pid")]) < 2 and time.monotonic() < until:
+    while (
+        len(pids := [int(path.stem) for path in root.glob("data/*.pid")]) < 2
+        and time.monotonic() < until
+    ):
         time.sleep(0.05)
     process.terminate()  # as by Ctrl-C
     said, _ = process.communicate(timeout=30)
-    assert process.returncode == 130 and "interrupted: finished notebooks are kept" in said and "02_c" not in said
+    assert (
+        process.returncode == 130
+        and "interrupted: finished notebooks are kept" in said
+        and "02_c" not in said
+    )
     assert not any(map(psutil.pid_exists, pids)) and len(pids) == 2
 
 
@@ -275,11 +349,18 @@ pd.read_csv(book.profile.results / "scores/a.csv.gz"), open("../data/some.txt").
 table = book.table(pd.DataFrame({"a": [1]}), "t", "A table")
 open("../results/mini/t.csv").read()
 table"""
-    figure = ("import matplotlib.pyplot as plt\nfig = plt.figure()", 'book.figure(fig, "f", "A figure")')
+    figure = (
+        "import matplotlib.pyplot as plt\nfig = plt.figure()",
+        'book.figure(fig, "f", "A figure")',
+    )
     setup = SETUP.replace("03_classification", "00_start")
     book(root, "00_start", setup, table, *figure, 'book.needs_public("no ratings")', "1 / 0")
-    assert paper.run(profile("mini", root)) == ["00_start"] and paper.run(profile("mini", root)) == []
-    cells = headless.code_cells(json.loads((root / "build/mini/notebooks/00_start.ipynb").read_text()))
+    assert (
+        paper.run(profile("mini", root)) == ["00_start"] and paper.run(profile("mini", root)) == []
+    )
+    cells = headless.code_cells(
+        json.loads((root / "build/mini/notebooks/00_start.ipynb").read_text())
+    )
     said, table, opened, figure, end, after = (cell["outputs"] for cell in cells[1:])
     assert "profile mini · Python" in "".join(said[0]["text"])
     assert "".join(table[0]["data"]["text/markdown"]) == (root / "results/mini/t.md").read_text()
@@ -289,7 +370,13 @@ table"""
     modules = {name for name in kept["read"] if name.startswith("dre/")}
     assert {f"dre/{name}.py" for name in ("__init__", "state", "report", "plots")} <= modules
     assert "dre/cli.py" not in modules
-    files = {"data/some.txt", "profiles/mini.yaml", "results/mini/scores", "results/mini/scores/a.csv.gz", state.LOCK}
+    files = {
+        "data/some.txt",
+        "profiles/mini.yaml",
+        "results/mini/scores",
+        "results/mini/scores/a.csv.gz",
+        state.LOCK,
+    }
     assert kept["read"].keys() - modules == files
     wrote = {"00_start.ipynb", "00_start.json", "f.pdf", "f.png", "t.csv", "t.md"}
     assert set(map(os.path.basename, kept["wrote"])) == wrote

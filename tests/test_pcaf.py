@@ -12,10 +12,14 @@ from dre.slm.pcaf import Recipe
 trainer = experiment("pcaf")
 PCAF, Idea = trainer.PCAF, trainer.Idea
 
+
 def ideas(split="train", versions=("original", "es"), n=6):
     found = zip(*(parallel(split)[version][:n] for version in versions))
     return [
-        Idea(tuple((one.turns, one.positives[i]) for one in each), tuple(one.adversarials[i] for one in each))
+        Idea(
+            tuple((one.turns, one.positives[i]) for one in each),
+            tuple(one.adversarials[i] for one in each),
+        )
         for each in found
         for i in (0, 1)
     ]
@@ -41,10 +45,16 @@ def test_the_code_that_trains_is_the_one_whose_scores_are_recorded(still, monkey
     """Where these losses change, dre.slm.data.TRAINING is raised."""
     monkeypatch.setattr(trainer, "native_bf16", lambda: False)
     teacher = PCAF.untrained(still, Recipe(epochs=(1, 1), batch_ideas=4))
-    assert trainer.train(teacher, ideas(), 0) == pytest.approx([6.2886963, 6.2765017, 6.1537209], rel=2e-6)
+    assert trainer.train(teacher, ideas(), 0) == pytest.approx(
+        [6.2886963, 6.2765017, 6.1537209], rel=2e-6
+    )
     student = copy.deepcopy(teacher)
-    assert trainer.train(student, ideas(), 0, teacher) == pytest.approx([0.1830278, 0.1826551, 0.1743988], rel=2e-6)
-    table = pairs(parallel("test")["es"][:3])  # both stages at once, and a teacher that stays what it was
+    assert trainer.train(student, ideas(), 0, teacher) == pytest.approx(
+        [0.1830278, 0.1826551, 0.1743988], rel=2e-6
+    )
+    table = pairs(
+        parallel("test")["es"][:3]
+    )  # both stages at once, and a teacher that stays what it was
     both = trainer.fit(ideas(), ideas(), Recipe(epochs=(1, 1), batch_ideas=4), 0, still)
     for one, other in zip(both, (teacher, student)):
         assert one.score(table).tolist() == pytest.approx(other.score(table).tolist(), abs=1e-5)
@@ -69,8 +79,12 @@ def test_the_parallel_corpus_has_the_same_ids_splits_and_kinds_in_all_versions()
 def test_translations_have_the_rows_of_the_rated_set():
     table, found = ratings.rated("personachat-usr"), ratings.translated("personachat-usr")
     assert list(found) == ["en", "es", "zh"]
-    assert (found["en"]["response"] == table["response"]).all() and (found["en"]["context"] == table["context"]).all()
+    assert (found["en"]["response"] == table["response"]).all() and (
+        found["en"]["context"] == table["context"]
+    ).all()
     for other in (found["es"], found["zh"]):
-        assert (other["pair_id"] == table["pair_id"]).all() and (other["human"] == table["human"]).all()
+        assert (other["pair_id"] == table["pair_id"]).all() and (
+            other["human"] == table["human"]
+        ).all()
         assert (other["context"].map(len) == table["context"].map(len)).all()
         assert (other["response"] != table["response"]).mean() > 0.98

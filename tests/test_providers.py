@@ -21,7 +21,9 @@ def provider(request):
 
 
 def judge(provider, server, **options):
-    return dre.judges.open(f"{provider}:test-model", store=":memory:", base_url=server.url, **options)
+    return dre.judges.open(
+        f"{provider}:test-model", store=":memory:", base_url=server.url, **options
+    )
 
 
 def test_a_reply_is_read_with_its_tokens_and_paid_for(provider):
@@ -32,10 +34,18 @@ def test_a_reply_is_read_with_its_tokens_and_paid_for(provider):
     assert row["cost"] == asked.last.spent == pytest.approx((50 * 2 + 10 * 10) / 1e6)
 
 
-BROKEN = [Answer(b"{"), Answer(b"<html>busy</html>"), Answer(b"{}"), Answer(b"[]"), Answer(b"", drop=True)]
+BROKEN = [
+    Answer(b"{"),
+    Answer(b"<html>busy</html>"),
+    Answer(b"{}"),
+    Answer(b"[]"),
+    Answer(b"", drop=True),
+]
 
 
-@pytest.mark.parametrize("bad", [408, 409, 429, 500, 503, 529, *BROKEN], ids=lambda bad: str(getattr(bad, "body", bad)))
+@pytest.mark.parametrize(
+    "bad", [408, 409, 429, 500, 503, 529, *BROKEN], ids=lambda bad: str(getattr(bad, "body", bad))
+)
 def test_what_may_pass_is_tried_again_once_per_attempt(provider, bad):
     answers = [error(provider, bad) if isinstance(bad, int) else bad, REPLIES[provider](GOOD)]
     with Server(lambda request: answers[min(1, len(server.requests) - 1)]) as server:
@@ -51,13 +61,18 @@ def stops_at_once(provider, answer, said):
 
 
 CANNOT = [(401, "bad key"), (403, "no"), (429, "insufficient_quota"), (400, "credit balance")]
-CANNOT += [(500, "logprobs is not supported for models created with logits_all=False"), (422, "response_format: unknown")]
+CANNOT += [
+    (500, "logprobs is not supported for models created with logits_all=False"),
+    (422, "response_format: unknown"),
+]
 
 
 @pytest.mark.parametrize("status, said", CANNOT)
 def test_what_cannot_pass_stops_the_run(provider, status, said):
     advice = {500: "leave logprobs out", 422: "give --plain"}.get(status, "")
-    stops_at_once(provider, error(provider, status, said), f"HTTP {status}.*{advice}.*no further call")
+    stops_at_once(
+        provider, error(provider, status, said), f"HTTP {status}.*{advice}.*no further call"
+    )
 
 
 LONG = [  # llama-cpp-python's (two), llama.cpp's and vLLM's words for a prompt that is too long
@@ -76,13 +91,20 @@ def test_a_prompt_longer_than_the_servers_context_costs_its_row_alone(said):
     with Server(script) as server:
         table = judge("openai", server).score(pairs(3))
     assert list(table["status"]) == ["ok", "error", "ok"] and len(server.requests) == 3
-    assert "longer than the server's context" in table["reason"][1] and "--plain" not in table["reason"][1]
+    assert (
+        "longer than the server's context" in table["reason"][1]
+        and "--plain" not in table["reason"][1]
+    )
 
 
 @pytest.mark.parametrize("status", [400, 422])
 def test_a_bad_request_is_an_error_of_its_row_and_names_plain(provider, status):
     def script(request):
-        return error(provider, status, "no schema") if b"number 0" in request.raw else REPLIES[provider](GOOD)
+        return (
+            error(provider, status, "no schema")
+            if b"number 0" in request.raw
+            else REPLIES[provider](GOOD)
+        )
 
     with Server(script) as server:
         table = judge(provider, server).score(pairs(2))
@@ -90,8 +112,12 @@ def test_a_bad_request_is_an_error_of_its_row_and_names_plain(provider, status):
     assert "--plain" in table["reason"][0] and table["score_llm"].isna()[0]
 
 
-FILTERED = Answer({"error": {"message": "filtered", "code": "content_filter", "type": "x", "param": None}}, 400)
-BLOCKED = Answer({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 5}})
+FILTERED = Answer(
+    {"error": {"message": "filtered", "code": "content_filter", "type": "x", "param": None}}, 400
+)
+BLOCKED = Answer(
+    {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 5}}
+)
 OUTCOMES = [  # the provider's own word goes before the text
     ("truncated", "openai", servers.openai(GOOD, "length")),
     ("truncated", "anthropic", servers.anthropic(GOOD, "max_tokens")),
@@ -128,7 +154,12 @@ def test_parameters_and_schema_reach_the_server(provider):
     if provider == "openai":
         assert sent["max_tokens"] == 77  # servers of others know the bound by its older name
     if provider == "ollama":
-        assert sent["options"] == {"num_ctx": 4096, "num_predict": 77, "temperature": 0.5, "top_p": 0.9}
+        assert sent["options"] == {
+            "num_ctx": 4096,
+            "num_predict": 77,
+            "temperature": 0.5,
+            "top_p": 0.9,
+        }
         assert plain["options"] == {"num_ctx": 8192 + 8192, "num_predict": 8192}
 
 
@@ -139,7 +170,10 @@ def test_no_server_is_said_soon(provider):
 
 
 def test_retry_after_is_heeded_and_a_long_one_ends_the_run():
-    answers, start = [error("openai", 429, headers={"retry-after": "0.4"}), servers.openai(GOOD)], time.monotonic()
+    answers, start = (
+        [error("openai", 429, headers={"retry-after": "0.4"}), servers.openai(GOOD)],
+        time.monotonic(),
+    )
     with Server(lambda request: answers[len(server.requests) - 1]) as server:
         judge("openai", server).score(pairs(1))
     assert len(server.requests) == 2 and time.monotonic() - start >= 0.4

@@ -29,7 +29,10 @@ def messages(turns, *more):
     roles = ("user", "assistant") if len(turns) % 2 else ("assistant", "user")
     said = [{"role": roles[i % 2], "content": text} for i, text in enumerate([*turns, *more])]
     head, _, tail = first.partition(", ")
-    parts = [{"role": roles[0], "content": text} for text in (head + ",", [{"type": "text", "text": tail}])]
+    parts = [
+        {"role": roles[0], "content": text}
+        for text in (head + ",", [{"type": "text", "text": tail}])
+    ]
     return [{"role": "system", "content": "Be brief."}, *(parts + said[1:] if tail else said)]
 
 
@@ -39,15 +42,22 @@ def lines(rows):
 
 FORMS = {
     "a.jsonl": b"\n" + lines(ROWS),
-    "pair_id.jsonl": lines([{"pair_id": 7 if row["id"] == "7" else row["id"]} | row | {"id": None} for row in ROWS]),
+    "pair_id.jsonl": lines(
+        [{"pair_id": 7 if row["id"] == "7" else row["id"]} | row | {"id": None} for row in ROWS]
+    ),
     "marked.jsonl": b"\xef\xbb\xbf" + lines(ROWS),
     "array.json": json.dumps(ROWS, indent=1).encode(),
     "lines.json": lines(ROWS),
-    "messages.jsonl": lines([{"id": i, "messages": messages(turns, said)} for i, turns, said in PAIRS]),
+    "messages.jsonl": lines(
+        [{"id": i, "messages": messages(turns, said)} for i, turns, said in PAIRS]
+    ),
     "roles.jsonl": lines([row | {"context": messages(row["context"])} for row in ROWS]),
     "comma.csv": TABLE.to_csv(index=False).encode(),
-    "excel.csv": b"\xef\xbb\xbf" + TABLE.to_csv(index=False, sep=";", lineterminator="\r\n").encode(),
-    "roles.csv": TABLE.assign(context=[str(messages(turns)) for _, turns, _ in PAIRS]).to_csv(index=False).encode(),
+    "excel.csv": b"\xef\xbb\xbf"
+    + TABLE.to_csv(index=False, sep=";", lineterminator="\r\n").encode(),
+    "roles.csv": TABLE.assign(context=[str(messages(turns)) for _, turns, _ in PAIRS])
+    .to_csv(index=False)
+    .encode(),
     "tab.tsv": TABLE.to_csv(index=False, sep="\t").encode(),
     "wide.csv": TABLE.to_csv(index=False, sep="\t").encode("utf-16"),
     "a.parquet": pd.DataFrame(ROWS).to_parquet(None),
@@ -56,12 +66,18 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_every_form_gives_the_same_pairs_as_a_file_and_as_standard_input(name, tmp_path, monkeypatch):
+def test_every_form_gives_the_same_pairs_as_a_file_and_as_standard_input(
+    name, tmp_path, monkeypatch
+):
     (tmp_path / name).write_bytes(FORMS[name])
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(FORMS[name])))
     for path in (tmp_path / name, "-"):
         pairs, bad = readers.pairs(readers.records(path))
-        assert list(pairs[["pair_id", "context", "response"]].itertuples(index=False, name=None)) == PAIRS and not bad
+        assert (
+            list(pairs[["pair_id", "context", "response"]].itertuples(index=False, name=None))
+            == PAIRS
+            and not bad
+        )
 
 
 def test_the_file_of_the_readme_works_in_every_command(tmp_path, monkeypatch, capsys):
@@ -71,7 +87,13 @@ def test_the_file_of_the_readme_works_in_every_command(tmp_path, monkeypatch, ca
     Path("responses.jsonl").write_text(text + "\n")
     with servers.Server(lambda request: servers.openai('{"score": 4}')) as server:
         judge = ("--judge", "openai:m", "--base-url", server.url, "--store", "s.sqlite")
-        for action in (["estimate"], ["run", "-o", "o.csv"], ["replay"], ["status"], ["export", "-o", "p.jsonl"]):
+        for action in (
+            ["estimate"],
+            ["run", "-o", "o.csv"],
+            ["replay"],
+            ["status"],
+            ["export", "-o", "p.jsonl"],
+        ):
             assert main(["judge", action[0], "responses.jsonl", *action[1:], *judge]) == 0
         assert main(["judge", "show", "1", "responses.jsonl", *judge]) == 0
         assert main(["score", "responses.jsonl", "-o", "q.csv", *judge]) == 0
@@ -81,7 +103,10 @@ def test_the_file_of_the_readme_works_in_every_command(tmp_path, monkeypatch, ca
     assert "0 prompts are in p.jsonl" in said and "dre:judge|" in said
     shown = said[said.index("--- user ---") : said.index("dre:judge|")]
     assert turns["context"][1] in shown and turns["response"] in shown  # the prompt as it was sent
-    assert '--- reply 1: ok, from test-model ---\n{"score": 4}' in shown and "status: ok\nscore_llm: 4.0" in shown
+    assert (
+        '--- reply 1: ok, from test-model ---\n{"score": 4}' in shown
+        and "status: ok\nscore_llm: 4.0" in shown
+    )
 
 
 FAULTS = {
@@ -99,7 +124,10 @@ FAULTS = {
 def test_a_fault_is_one_sentence_for_every_command(content, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("x.csv").write_bytes(content)
-    for command in (["score", "x.csv", "-o", "o.csv"], ["judge", "estimate", "x.csv", "--judge", "openai:m", "--store", ":memory:"]):
+    for command in (
+        ["score", "x.csv", "-o", "o.csv"],
+        ["judge", "estimate", "x.csv", "--judge", "openai:m", "--store", ":memory:"],
+    ):
         assert main(command) == 2
         assert FAULTS[content] in capsys.readouterr().err
 

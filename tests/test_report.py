@@ -11,8 +11,18 @@ from dre.errors import DreError
 from dre.report import Table, beside_print, named, number, printed, replace, spread
 from dre.report import write as report_write
 
-NUMBERS = {(85.65, 1): "85.7", (85.649999999999991, 1): "85.7", (-0.004, 2): "0.00", (-0.5, 1): "−0.5", (-3, 0): "−3"}
-NUMBERS |= {(np.int64(12345678901), 2): "12,345,678,901", ("-0.001", "+.1f"): "0.0", ("85.65", "+,.1f"): "+85.7"}
+NUMBERS = {
+    (85.65, 1): "85.7",
+    (85.649999999999991, 1): "85.7",
+    (-0.004, 2): "0.00",
+    (-0.5, 1): "−0.5",
+    (-3, 0): "−3",
+}
+NUMBERS |= {
+    (np.int64(12345678901), 2): "12,345,678,901",
+    ("-0.001", "+.1f"): "0.0",
+    ("85.65", "+,.1f"): "+85.7",
+}
 
 
 def test_numbers_are_rounded_as_they_read():
@@ -34,13 +44,21 @@ def grid(table):
 
 
 def test_what_belongs_to_a_value_is_printed_with_it_and_gaps_are_dashes():
-    df = pd.DataFrame({"model": ["a", "b|<*$", None], "n": [1, 20000, 3], "n_sd": [0.53, None, None]})
+    df = pd.DataFrame(
+        {"model": ["a", "b|<*$", None], "n": [1, 20000, 3], "n_sd": [0.53, None, None]}
+    )
     df = df.assign(acc=[88.05, np.nan, 70], acc_low=[87.0, 1, None], acc_high=[89.0, 2, 71])
     table = Table(df, "t", "Caption", "A note.", digits={"acc": 1}, headers={"n": "Pairs"})
-    body = [["a", "1 ± 0.53", "88.1 [87.0, 89.0]"], ["b\\|\\<\\*\\$", "20,000", "—"], ["—", "3", "70.0"]]
+    body = [
+        ["a", "1 ± 0.53", "88.1 [87.0, 89.0]"],
+        ["b\\|\\<\\*\\$", "20,000", "—"],
+        ["—", "3", "70.0"],
+    ]
     assert grid(table) == [["Model", "Pairs", "Acc"], *body]
     lines = repr(table).splitlines()
-    assert lines[0] == "**Caption**" and lines[-1] == "A note." and lines[3] == "| :-- | --: | --: |"
+    assert (
+        lines[0] == "**Caption**" and lines[-1] == "A note." and lines[3] == "| :-- | --: | --: |"
+    )
     assert table.csv().splitlines()[1] == "a,1,0.53,88.05,87,89"
     chosen = Table(df, "t", "Caption", rows=df.index < 1, columns=["n", "model"])
     assert grid(chosen) == [["n", "Model"], ["1 ± 0.53", "a"]]
@@ -71,13 +89,19 @@ def test_a_file_is_only_replaced_by_the_whole_new_one(tmp_path):
 
 def test_rows_are_chosen_by_name_in_that_order_and_a_name_that_selects_nothing_is_an_error():
     df = pd.DataFrame({"model": ["a", "b", "c", "b"], "n": range(4)})
-    assert grid(Table(df, "t", "Caption", rows={"model": ["b", "a"]}))[1:] == [["b", "1"], ["b", "3"], ["a", "0"]]
+    assert grid(Table(df, "t", "Caption", rows={"model": ["b", "a"]}))[1:] == [
+        ["b", "1"],
+        ["b", "3"],
+        ["a", "0"],
+    ]
     with pytest.raises(DreError, match="table t has no row whose model is 'context'"):
         Table(df, "t", "Caption", rows={"model": ["a", "context"]})
 
 
 def test_a_long_table_becomes_a_wide_one_and_print_stands_beside_it():
-    long = pd.DataFrame({"method": ["b", "a", "b"], "set": ["Y", "Y", "X"], "r": [0.1, 0.2, 0.3], "rows": 9})
+    long = pd.DataFrame(
+        {"method": ["b", "a", "b"], "set": ["Y", "Y", "X"], "r": [0.1, 0.2, 0.3], "rows": 9}
+    )
     ours = spread(long.assign(r_low=long["r"] - 1), ["method"], "set", "r")
     expected = {
         "method": ["b", "a"],
@@ -90,7 +114,9 @@ def test_a_long_table_becomes_a_wide_one_and_print_stands_beside_it():
     printed = pd.DataFrame({"method": ["c", "a"], "X": [0.5, 0.6], "why": ["not run", None]})
     both = beside_print(ours, printed, "method").set_index("method")
     assert [*both.index] == ["c", "a", "b"] and both.loc["c", "why"] == "not run"
-    assert both["X_printed"].tolist()[:2] == [0.5, 0.6] and both.loc["b", ["X", "Y_low"]].tolist() == [0.3, -0.9]
+    assert both["X_printed"].tolist()[:2] == [0.5, 0.6] and both.loc[
+        "b", ["X", "Y_low"]
+    ].tolist() == [0.3, -0.9]
     with pytest.raises(pd.errors.MergeError):
         beside_print(ours, pd.concat([printed, printed]), "method")
 
@@ -98,7 +124,10 @@ def test_a_long_table_becomes_a_wide_one_and_print_stands_beside_it():
 def test_two_who_write_one_file_never_tear_it_and_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
     path, texts = tmp_path / "a.txt", ["a\r\n" * 200_000, "b" * 500_000]
     replace(path, texts[0])
-    writers = [threading.Thread(target=lambda text=text: [replace(path, text) for _ in range(20)]) for text in texts]
+    writers = [
+        threading.Thread(target=lambda text=text: [replace(path, text) for _ in range(20)])
+        for text in texts
+    ]
     for one in writers:
         one.start()
     while any(one.is_alive() for one in writers):

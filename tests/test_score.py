@@ -39,7 +39,12 @@ def records(n):
     """Records of n contexts, and in each the response that a system always gives, of two systems."""
     always = {"alpha": "Only with milk, please.", "beta": "It was the train to my house."}
     return [
-        {"id": f"c{i}", "system": system, "context": ["Do you like tea?", f"Number {i}?"], "response": response}
+        {
+            "id": f"c{i}",
+            "system": system,
+            "context": ["Do you like tea?", f"Number {i}?"],
+            "response": response,
+        }
         for i in range(n)
         for system, response in always.items()
     ]
@@ -91,7 +96,16 @@ def given(tmp_path, monkeypatch):
 
 
 def judge(server, tmp_path, method="non_dre"):
-    return ("--method", method, "--judge", "openai:m", "--base-url", server.url, "--store", tmp_path / "s.sqlite")
+    return (
+        "--method",
+        method,
+        "--judge",
+        "openai:m",
+        "--base-url",
+        server.url,
+        "--store",
+        tmp_path / "s.sqlite",
+    )
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
@@ -103,29 +117,43 @@ def test_a_file_of_each_form_gets_the_scores_of_the_model(slm, tmp_path, capsys,
     said = capsys.readouterr().out
     assert said.startswith("dre:slm|model:ffffffffffff|recipe:paper|seed:3|encoder:tiny|data:")
     assert "Difference a - b" in said and "24 scores written" in said
-    table, expected = read(output), SLM.load(slm).score(pd.DataFrame(rows).assign(pair_id=range(24)))
-    assert table[["id", "system"]].to_numpy().tolist() == [[row["id"], row["system"]] for row in rows]
+    table, expected = (
+        read(output),
+        SLM.load(slm).score(pd.DataFrame(rows).assign(pair_id=range(24))),
+    )
+    assert table[["id", "system"]].to_numpy().tolist() == [
+        [row["id"], row["system"]] for row in rows
+    ]
     numbers = ["distance", "s_d", "s_p", "score_slm"]
     np.testing.assert_allclose(table[numbers], expected[numbers], atol=1e-5)
     assert table["score"].equals(table["score_slm"]) and set(table["status"]) == {"ok"}
     summary = json.loads(Path(f"{output}.summary.json").read_text())
     means = {row["system"]: row["score"] for row in summary["systems"]}
-    assert summary["contexts"] == 12 and means == pytest.approx(table.groupby("system")["score"].mean().to_dict())
+    assert summary["contexts"] == 12 and means == pytest.approx(
+        table.groupby("system")["score"].mean().to_dict()
+    )
 
 
-def test_a_finished_run_is_shown_again_and_never_written_over(slm, given, tmp_path, monkeypatch, capsys):
+def test_a_finished_run_is_shown_again_and_never_written_over(
+    slm, given, tmp_path, monkeypatch, capsys
+):
     run, output = ("score", given, "-o", tmp_path / "o.csv", "--slm", slm), tmp_path / "o.csv"
     assert dre(*run) == 0
     said, before = capsys.readouterr().out, output.stat().st_mtime_ns
     assert dre(*run) == 0
     assert output.stat().st_mtime_ns == before and capsys.readouterr().out == said
     assert dre("score", write(records(3), tmp_path / "b.jsonl"), *run[2:]) == 2
-    assert re.search(r"o.csv is of another run \(data \w{12}, now \w{12}\): name .*--force$", capsys.readouterr().err)
+    assert re.search(
+        r"o.csv is of another run \(data \w{12}, now \w{12}\): name .*--force$",
+        capsys.readouterr().err,
+    )
     monkeypatch.setattr("dre.slm.encoder.native_bf16", lambda: True)
     assert dre(*run, "--bf16") == 2 and "(precision None, now bf16)" in capsys.readouterr().err
     for torn in ("[]", "{"):
         Path(f"{output}.summary.json").write_text(torn)
-        assert dre(*run) == 2 and "nothing says that this command made it" in capsys.readouterr().err
+        assert (
+            dre(*run) == 2 and "nothing says that this command made it" in capsys.readouterr().err
+        )
     assert dre(*run, "--force") == 0 and capsys.readouterr().out == said
 
 
@@ -145,13 +173,19 @@ def test_a_bad_line_stops_the_run_or_is_set_aside_and_counted(slm, tmp_path, cap
     run = ("score", holed, "-o", output, "--slm", slm)
     assert dre(*run) == 2
     said = capsys.readouterr().err
-    assert f"error: {holed}:2: no record: expected one JSON object per line" in said and "(and 6 more bad)" in said
+    assert (
+        f"error: {holed}:2: no record: expected one JSON object per line" in said
+        and "(and 6 more bad)" in said
+    )
     assert list(tmp_path.iterdir()) == [holed]
     assert dre(*run, "--skip-bad") == 0
     assert "7 bad record(s) not scored" in capsys.readouterr().err
     aside = [json.loads(line) for line in Path(f"{output}.bad.jsonl").read_text().splitlines()]
     assert [one["line"] for one in aside] == [*range(2, 9)] and aside[0]["content"] == "{torn"
-    assert all(one["reason"].startswith(reason) for one, reason in zip(aside, reasons.values(), strict=True))
+    assert all(
+        one["reason"].startswith(reason)
+        for one, reason in zip(aside, reasons.values(), strict=True)
+    )
     assert list(read(output)["line"]) == [1, 9, 10, 11]
 
 
@@ -159,19 +193,30 @@ def test_a_bad_line_stops_the_run_or_is_set_aside_and_counted(slm, tmp_path, cap
     ("line", "message"),
     [
         ("in.jsonl --method slide", "method slide needs a judge: give judge"),
-        ("in.jsonl --method slm --judge recorded:claude-2026-11", "method slm has no use for judge: leave it out, or choose"),
+        (
+            "in.jsonl --method slm --judge recorded:claude-2026-11",
+            "method slm has no use for judge: leave it out, or choose",
+        ),
         ("in.jsonl --accuracies 88,98", "expected those of SLM and LLM in [0, 1]"),
         ("in.jsonl --max-usd 1", "--max-usd: there is no judge to use it"),
         ("in.jsonl --workers 2", "--workers is of --engine ray"),
         ("in.jsonl --field context", "expected NAME=COLUMN"),
-        ("in.jsonl --field system=modle", "--field names modle: expected a column, the records have "),
+        (
+            "in.jsonl --field system=modle",
+            "--field names modle: expected a column, the records have ",
+        ),
         ("new.csv --method non_dre --judge recorded:claude-2026-11", "for 1 of 1 pairs"),
         ("two.csv --judge recorded:claude-2026-11", "make ids unique, also between systems"),
         ("none.jsonl", "none.jsonl: cannot be read (No such file"),
-        ("in.jsonl --slm mini", "there is no SLM 'mini': expected a folder with one, or owner/name on the Hub"),
+        (
+            "in.jsonl --slm mini",
+            "there is no SLM 'mini': expected a folder with one, or owner/name on the Hub",
+        ),
     ],
 )
-def test_what_does_not_fit_or_cannot_be_read_is_one_sentence(given, monkeypatch, capsys, line, message):
+def test_what_does_not_fit_or_cannot_be_read_is_one_sentence(
+    given, monkeypatch, capsys, line, message
+):
     monkeypatch.chdir(given.parent)
     Path("new.csv").write_text("context,response\na,b\n")
     Path("two.csv").write_text("id,system,context,response\n1,s,a,b\n1,t,a,b\n")
@@ -181,29 +226,53 @@ def test_what_does_not_fit_or_cannot_be_read_is_one_sentence(given, monkeypatch,
 
 def test_a_threshold_accepts_and_what_is_cut_is_said(tmp_path, capsys):
     texts = ["!" * 127, "Yes.", "Only with milk.", "It was the train to my house."]
-    rows = [{"context": ["Hi."], "response": text} for text in texts] + [{"context": ["tea " * 130], "response": "a"}]
+    rows = [{"context": ["Hi."], "response": text} for text in texts] + [
+        {"context": ["tea " * 130], "response": "a"}
+    ]
     slm = saved_slm(tmp_path, threshold=0.8)
-    assert dre("score", write(rows, tmp_path / "in.jsonl"), "-o", tmp_path / "o.csv", "--slm", slm) == 0
+    assert (
+        dre("score", write(rows, tmp_path / "in.jsonl"), "-o", tmp_path / "o.csv", "--slm", slm)
+        == 0
+    )
     said, table = capsys.readouterr(), read(tmp_path / "o.csv")
     assert "1 responses are longer than the encoder reads; only their beginning" in said.err
     assert "1 contexts are longer than the encoder reads; only their end counts" in said.err
     assert "Score: about 0 to 2, higher is better; accepted: score slm from 0.800 on." in said.out
     assert table["accepted"].equals(table["score_slm"] >= 0.8)
-    reasons = ["the response is cut after 128 tokens", *[None] * 3, "the context is cut: only its last 128 tokens count"]
+    reasons = [
+        "the response is cut after 128 tokens",
+        *[None] * 3,
+        "the context is cut: only its last 128 tokens count",
+    ]
     assert table["reason"].astype(object).where(table["reason"].notna(), None).tolist() == reasons
     assert type(DRE.load(slm).score([["Hi."]], ["Yes."]).iloc[0]["accepted"]) is bool
 
 
 def test_replies_that_repeat_their_context_or_are_in_another_language_are_said(tmp_path, capsys):
-    asked = ["Did you water the plants by the door today?", "Which train goes to the old harbour?", "Who made soup?"]
+    asked = [
+        "Did you water the plants by the door today?",
+        "Which train goes to the old harbour?",
+        "Who made soup?",
+    ]
     told = {
-        "good": ["I did, before breakfast.", "The one at ten from platform two.", "My brother did, with fresh leeks."],
+        "good": [
+            "I did, before breakfast.",
+            "The one at ten from platform two.",
+            "My brother did, with fresh leeks.",
+        ],
         "echo": asked,
         "salad": ["door the by water you", "harbour the old to goes", "soup made who"],
-        "deutsch": ["Ja, schon vor dem Frühstück gegossen.", "Der nächste fährt gegen zehn Uhr vom Bahnsteig zwei.",
-                    "Mein jüngerer Bruder, mit frischem Lauch und Kartoffeln."],
-    }  # fmt: skip
-    rows = [{"system": name, "context": [turn], "response": one} for name in told for turn, one in zip(asked, told[name])]
+        "deutsch": [
+            "Ja, schon vor dem Frühstück gegossen.",
+            "Der nächste fährt gegen zehn Uhr vom Bahnsteig zwei.",
+            "Mein jüngerer Bruder, mit frischem Lauch und Kartoffeln.",
+        ],
+    }
+    rows = [
+        {"system": name, "context": [turn], "response": one}
+        for name in told
+        for turn, one in zip(asked, told[name])
+    ]
     assert dre("score", write(rows, tmp_path / "in.jsonl"), "-o", tmp_path / "o.csv") == 0
     said = capsys.readouterr().err.splitlines()
     assert [line.split(":")[0] for line in said] == [
@@ -220,7 +289,10 @@ def test_every_method_is_its_equation(slm, given, tmp_path, method):
 
     more = ["--accuracies", "0.9,0.8", *([] if method == "non_dre" else ["--slm", slm])]
     with servers.Server(reply) as server:
-        assert dre("score", given, "-o", tmp_path / "o.csv", *judge(server, tmp_path, method), *more) == 0
+        assert (
+            dre("score", given, "-o", tmp_path / "o.csv", *judge(server, tmp_path, method), *more)
+            == 0
+        )
         bodies = [request.raw.decode() for request in server.requests]
     table = read(tmp_path / "o.csv")
     small, llm = table["score_slm"], table["score_llm"]
@@ -244,28 +316,47 @@ class Heard:
 
 
 def test_a_prompt_is_shown_numbers_in_their_range_and_its_scale_becomes_0_to_5(slm):
-    heard, metric = Heard(), DRE.load(slm, judge=(one := Heard()), method="dre", accuracies=[0.9, 0.8])
-    found, about = metric.slm.score(pd.DataFrame(records(3)).assign(pair_id=range(6))), metric.slm.provenance
-    about["d_min"], about["d_max"] = found["distance"].quantile([0.4, 0.6])  # recipe graded leaves 0 to 1, too
+    heard, metric = (
+        Heard(),
+        DRE.load(slm, judge=(one := Heard()), method="dre", accuracies=[0.9, 0.8]),
+    )
+    found, about = (
+        metric.slm.score(pd.DataFrame(records(3)).assign(pair_id=range(6))),
+        metric.slm.provenance,
+    )
+    about["d_min"], about["d_max"] = found["distance"].quantile(
+        [0.4, 0.6]
+    )  # recipe graded leaves 0 to 1, too
     said = metric.score(*(list(pd.DataFrame(records(3))[name]) for name in ("context", "response")))
     assert said["s_d"].min() < 0 and said["s_d"].max() > 1
     assert one.shown["s_d"].min() == 0 and one.shown["s_d"].max() == 1
     assert (one.shown["score_slm"] == (1 - one.shown["s_d"] + one.shown["s_p"]).round(6)).all()
     np.testing.assert_allclose(said["score"], (1 - said["s_d"] + said["s_p"]) * said["score_llm"])
-    likert = DRE.load(judge=heard, prompt="geval_coherence").score([["Hi."]] * 3, ["Ho."] * 3)  # 1 to 3
+    likert = DRE.load(judge=heard, prompt="geval_coherence").score(
+        [["Hi."]] * 3, ["Ho."] * 3
+    )  # 1 to 3
     assert likert["score"].tolist() == [0, 2.5, 5]
 
 
-@pytest.mark.parametrize("options, said", [
-    ({"methd": "slide"}, "no option 'methd': did you mean method?"),
-    ({"judge": Heard(), "accuracy": [1, 1]}, "no option 'accuracy': did you mean accuracies?"),
-    ({"temperature": 0}, "no option 'temperature': only a judge that is named"),
-    ({"method": "ex_dre"}, "method ex_dre needs a judge: give judge"),
-    ({"method": "dre", "judge": Heard()}, "needs a judge and the accuracies of SLM and LLM: give accuracies"),
-    ({"judge": "recorded:claude-2026-11", "method": "slm"}, "has no use for judge: leave it out"),
-    ({"fusion": "f.json"}, "no use for fusion"),
-    ({"prompt": "llm_only"}, "no use for prompt"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ({"methd": "slide"}, "no option 'methd': did you mean method?"),
+        ({"judge": Heard(), "accuracy": [1, 1]}, "no option 'accuracy': did you mean accuracies?"),
+        ({"temperature": 0}, "no option 'temperature': only a judge that is named"),
+        ({"method": "ex_dre"}, "method ex_dre needs a judge: give judge"),
+        (
+            {"method": "dre", "judge": Heard()},
+            "needs a judge and the accuracies of SLM and LLM: give accuracies",
+        ),
+        (
+            {"judge": "recorded:claude-2026-11", "method": "slm"},
+            "has no use for judge: leave it out",
+        ),
+        ({"fusion": "f.json"}, "no use for fusion"),
+        ({"prompt": "llm_only"}, "no use for prompt"),
+    ],
+)
 def test_options_that_mean_nothing_are_refused_in_words_for_python(options, said):
     with pytest.raises(DreError, match=re.escape(said)) as error:
         DRE.load(**options)
@@ -273,7 +364,10 @@ def test_options_that_mean_nothing_are_refused_in_words_for_python(options, said
 
 
 def test_a_judge_without_a_method_is_the_judge_alone_under_either_name_and_may_be_a_function():
-    told = [DRE.load(judge=Heard(), **more).signature() for more in ({}, {"method": "judge"}, {"method": "non_dre"})]
+    told = [
+        DRE.load(judge=Heard(), **more).signature()
+        for more in ({}, {"method": "judge"}, {"method": "non_dre"})
+    ]
     assert len(set(told)) == 1 and told[0].startswith("dre:judge|judge:own:ear|")
     metric = DRE.load(judge=lambda context, response: len(context) + (response == "Ho."))
     assert metric.score([["Hi."], ["Hi.", "Oh?"]], ["Ho.", "No."])["score"].tolist() == [2, 2]
@@ -294,10 +388,14 @@ def test_an_interrupted_run_does_not_go_on_with_another_servers_judge(given, tmp
         assert f"base_url={two.url}" in capsys.readouterr().err
         (tmp_path / "o.csv").unlink()
         assert dre(*run, *judge(one, tmp_path)) == 0
-        assert set(read(tmp_path / "o.csv")["score"]) == {1.0} and len(one.requests) == 24  # none was asked twice
+        assert (
+            set(read(tmp_path / "o.csv")["score"]) == {1.0} and len(one.requests) == 24
+        )  # none was asked twice
 
 
-def test_replies_without_a_score_are_counted_and_without_any_nothing_is_written(slm, given, tmp_path, capsys):
+def test_replies_without_a_score_are_counted_and_without_any_nothing_is_written(
+    slm, given, tmp_path, capsys
+):
     def some(request):
         if "response_format" not in request.body:  # an old model
             return servers.error("openai", 400, "no prompt for me")
@@ -309,24 +407,45 @@ def test_replies_without_a_score_are_counted_and_without_any_nothing_is_written(
         few = write(records(2), tmp_path / "few.jsonl")
         assert dre("score", few, "-o", tmp_path / "none.csv", *more, "--plain") == 1
     table, said = read(tmp_path / "o.csv"), capsys.readouterr()
-    assert "nothing was written: 2 pairs of 'alpha' have no score: the judge's reply is error (first alpha/c0: HTTP 400" in said.err
+    assert (
+        "nothing was written: 2 pairs of 'alpha' have no score: the judge's reply is error (first alpha/c0: HTTP 400"
+        in said.err
+    )
     assert not list(tmp_path.glob("none.csv*"))
     bad = table["status"] == "malformed"
-    assert 0 < bad.sum() < 24 and table["score"].isna().equals(bad) and table["reason"][bad].notna().all()
+    assert (
+        0 < bad.sum() < 24
+        and table["score"].isna().equals(bad)
+        and table["reason"][bad].notna().all()
+    )
     for system, part in table[bad].groupby("system"):
-        assert f"{len(part)} pairs of '{system}' have no score: the judge's reply is malformed (" in said.err
+        assert (
+            f"{len(part)} pairs of '{system}' have no score: the judge's reply is malformed ("
+            in said.err
+        )
     both = (~bad).groupby(table["context_id"]).all().sum()
     assert f"only {both} of 12 contexts have a score of every system" in said.err
 
 
 def test_score_and_compute(slm):
-    metric, contexts, responses = DRE.load(slm), [["Do you like tea?"], "Is it late?\nIt is."], ["With milk.", "I see."]
+    metric, contexts, responses = (
+        DRE.load(slm),
+        [["Do you like tea?"], "Is it late?\nIt is."],
+        ["With milk.", "I see."],
+    )
     table = metric.score(contexts, responses, systems=["a", "b"])
-    assert list(table["id"]) == ["1", "2"] and list(table["system"]) == ["a", "b"] and "line" not in table
+    assert (
+        list(table["id"]) == ["1", "2"]
+        and list(table["system"]) == ["a", "b"]
+        and "line" not in table
+    )
     found = metric.compute(predictions=responses, contexts=contexts)
     assert found["scores"] == pytest.approx(table["score"].tolist()) and found["n_missing"] == 0
     assert found["score"] == pytest.approx(table["score"].mean())
-    assert metric.compute(predictions=responses[::-1], contexts=contexts)["signature"] != found["signature"]
+    assert (
+        metric.compute(predictions=responses[::-1], contexts=contexts)["signature"]
+        != found["signature"]
+    )
     with pytest.raises(DreError, match=r"sequences of lengths \[1, 2\]"):
         metric.score(contexts, responses[:1])
 
@@ -342,7 +461,9 @@ def sets(slm, tmp_path_factory):
     made = []
     for name, rows, ending in (("one", one, "csv"), ("two", two, "parquet")):
         source, scores = write(rows, folder / f"{name}.jsonl"), folder / f"{name}-scores.{ending}"
-        assert dre("score", source, "-o", scores, "--slm", slm, "--method", "ex_dre", *RECORDED) == 0
+        assert (
+            dre("score", source, "-o", scores, "--slm", slm, "--method", "ex_dre", *RECORDED) == 0
+        )
         made.append((source, scores))
     return made
 
@@ -352,25 +473,55 @@ def test_a_fusion_is_learned_measured_and_used_and_held_to_its_model(slm, sets, 
     learn = ("calibrate", "--set", *sets[0], "--set", *sets[1], "-o", file)
     assert dre(*learn) == 0
     said, learned = capsys.readouterr().out, Calibrated.load(file)
-    assert f"weight {learned.weight:.2f} (0: the judge alone, 1: the SLM alone), learned from 79 rated pairs" in said
+    assert (
+        f"weight {learned.weight:.2f} (0: the judge alone, 1: the SLM alone), learned from 79 rated pairs"
+        in said
+    )
     gained = re.findall(r"\.jsonl \|.* ([\d.]+) \|$", said, re.MULTILINE)
-    assert gained == ["1.0000", "0.0000"] and 0 < learned.weight < 1  # a set is measured with what the other says
-    run = ("score", source, "--slm", slm, *RECORDED, "--method", "calibrated", "--fusion", file, "-o")
+    assert (
+        gained == ["1.0000", "0.0000"] and 0 < learned.weight < 1
+    )  # a set is measured with what the other says
+    run = (
+        "score",
+        source,
+        "--slm",
+        slm,
+        *RECORDED,
+        "--method",
+        "calibrated",
+        "--fusion",
+        file,
+        "-o",
+    )
     capsys.readouterr()
     assert dre(*run, tmp_path / "fused.jsonl") == 0
     assert f"|fusion:{learned.sha256[:12]}|data:" in capsys.readouterr().out
     fused, before, w = read(tmp_path / "fused.jsonl"), read(scores), learned.weight
     np.testing.assert_allclose(fused["z_slm"], learned.slm(before["score_slm"]), atol=1e-5)
-    np.testing.assert_allclose(fused["score"], (1 - w) * fused["z_llm"] + w * fused["z_slm"], atol=1e-9)
+    np.testing.assert_allclose(
+        fused["score"], (1 - w) * fused["z_llm"] + w * fused["z_slm"], atol=1e-9
+    )
     assert dre(*learn) == 2  # the file is there
     whole = json.loads(file.read_text())
     file.write_text(json.dumps(whole).replace("f" * 12, "e" * 12))
     assert dre(*run, tmp_path / "other.csv") == 2
     assert "was learned with model eeeeeeeeeeee, not with ffff" in capsys.readouterr().err
-    faults = [{"weight": 7.5}, {"weight": float("nan")}, {"slm": {"at": [1], "z": [0]}}, {"llm": {"at": [], "z": []}}]
-    for fault in [*faults, {"slm": {"at": [0, 1, 2], "z": [0, 1]}}, {"slm": {"at": [0, 1, 2], "z": [1, 0, -1]}}]:
+    faults = [
+        {"weight": 7.5},
+        {"weight": float("nan")},
+        {"slm": {"at": [1], "z": [0]}},
+        {"llm": {"at": [], "z": []}},
+    ]
+    for fault in [
+        *faults,
+        {"slm": {"at": [0, 1, 2], "z": [0, 1]}},
+        {"slm": {"at": [0, 1, 2], "z": [1, 0, -1]}},
+    ]:
         file.write_text(json.dumps(whole | fault))
-        assert dre(*run, tmp_path / "other.csv") == 2 and "is no saved fusion" in capsys.readouterr().err
+        assert (
+            dre(*run, tmp_path / "other.csv") == 2
+            and "is no saved fusion" in capsys.readouterr().err
+        )
 
 
 def test_scores_of_other_data_or_by_different_models_teach_nothing(sets, tmp_path, capsys):
@@ -378,7 +529,11 @@ def test_scores_of_other_data_or_by_different_models_teach_nothing(sets, tmp_pat
     assert dre("calibrate", "--set", sets[1][0], scores, "-o", file) == 2
     assert "one-scores.csv was made by method ex_dre from data" in capsys.readouterr().err
     shutil.copy(scores, other := tmp_path / "other.csv")
-    summary = Path(f"{scores}.summary.json").read_text().replace("model:ffffffffffff", "model:eeeeeeeeeeee")
+    summary = (
+        Path(f"{scores}.summary.json")
+        .read_text()
+        .replace("model:ffffffffffff", "model:eeeeeeeeeeee")
+    )
     Path(f"{other}.summary.json").write_text(summary)
     assert dre("calibrate", "--set", source, scores, "--set", source, other, "-o", file) == 2
     assert "scored with different models" in capsys.readouterr().err and not file.exists()
@@ -405,9 +560,13 @@ def test_a_page_shows_the_worst_and_where_systems_and_judge_and_slm_disagree(slm
         assert dre(*run, tmp_path / "page.html") == 0 == dre(*run, tmp_path / "again.html")
         assert dre(*run, tmp_path / "page.txt") == 2 and len(server.requests) == 16
     page = (tmp_path / "page.html").read_text()
-    assert page == (tmp_path / "again.html").read_text() and "<8>" not in page and len(page) < 30_000
+    assert (
+        page == (tmp_path / "again.html").read_text() and "<8>" not in page and len(page) < 30_000
+    )
     _, _, worst, between, apart = page.split("<h2>")
-    assert worst.count("<article>") == 16 and worst.index("b says 0 &amp; more") < worst.index("b says 1 &amp; more")
+    assert worst.count("<article>") == 16 and worst.index("b says 0 &amp; more") < worst.index(
+        "b says 1 &amp; more"
+    )
     first = between.split("<article>")[1]
     assert "turn &lt;0&gt;?" in first and first.index("b says 0") < first.index("a says 0")
     assert apart.count("<article>") == 10 and "score slm <b>" in apart and "ex_dre" in apart

@@ -26,10 +26,19 @@ def seeds(*values, least=80.0):
     [
         ({"a": (seeds(80, 82), 9), "b": (seeds(80.4), 3)}, "a"),  # 81 leads by 0.6
         ({"a": (seeds(80, 82), 9), "b": (seeds(80.6), 3)}, "b"),  # by 0.4, of a cheaper one
-        ({"a": (seeds(80, 82), 9), "b": (seeds(80.6), 9), "c": (seeds(80.9), 10)}, "a"),  # no other is cheaper
+        (
+            {"a": (seeds(80, 82), 9), "b": (seeds(80.6), 9), "c": (seeds(80.9), 10)},
+            "a",
+        ),  # no other is cheaper
         ({"a": (seeds(99, least=74.9), 1), "b": (seeds(81), 3)}, "b"),  # too often the parrot
-        ({"a": (seeds(81, least=70) + seeds(81, least=80), 1), "b": (seeds(80), 3)}, "a"),  # 75 in the mean
-        ({"a": (seeds(76.9), 1), "b": (seeds(76.4), 1)}, "default"),  # leads 76 by less than one point
+        (
+            {"a": (seeds(81, least=70) + seeds(81, least=80), 1), "b": (seeds(80), 3)},
+            "a",
+        ),  # 75 in the mean
+        (
+            {"a": (seeds(76.9), 1), "b": (seeds(76.4), 1)},
+            "default",
+        ),  # leads 76 by less than one point
         ({"a": (seeds(99, least=10), 1)}, "default"),
     ],
 )
@@ -44,12 +53,22 @@ def test_of_a_larger_model_no_kind_lies_under_what_ships_has_of_it_and_under_the
 
 
 def test_the_best_two_are_of_two_variants():
-    values = {("a", 0): {"a": 80, "a, fit": 81}, ("a", 1): {"a": 80, "a, fit": 77}, ("b", 0): {"b": 70}}
+    values = {
+        ("a", 0): {"a": 80, "a, fit": 81},
+        ("a", 1): {"a": 80, "a, fit": 77},
+        ("b", 0): {"b": 70},
+    }
     values["a", 0]["a, quality"] = values["a", 1]["a, quality"] = 60
     values |= {("c", 0): {"c": 75}, ("default", 0): {"default": 99}}
-    results = {run: {"readings": {name: {"value": value} for name, value in of.items()}} for run, of in values.items()}
+    results = {
+        run: {"readings": {name: {"value": value} for name, value in of.items()}}
+        for run, of in values.items()
+    }
     assert small_model.best_two(results) == [("a", "a"), ("c", "c")]
-    found = {"a": {0: {"t": np.array([1.0, 2])}, 1: {"t": np.array([5.0, 5])}}, "c": {0: {"t": np.array([0.5, 0])}}}
+    found = {
+        "a": {0: {"t": np.array([1.0, 2])}, 1: {"t": np.array([5.0, 5])}},
+        "c": {0: {"t": np.array([0.5, 0])}},
+    }
     (seed, of), *more = small_model.both(found, results)["best two"].items()
     assert seed == 0 and of["t"].tolist() == [1.5, 2] and not more
 
@@ -81,11 +100,17 @@ def test_copies_of_the_context_are_negatives_of_contrast_and_of_fit(encoder):
     recipe = recipes.get("graded", epochs=1)
     wrong = {(one.turns, copied) for one in contexts for copied in graded.copies(one)}
     words = {one.turns: " ".join(one.turns).split() for one in contexts}
-    assert len(wrong) >= 8 and all(set(copied.split()) <= set(words[turns]) for turns, copied in wrong)
+    assert len(wrong) >= 8 and all(
+        set(copied.split()) <= set(words[turns]) for turns, copied in wrong
+    )
     ((*rows,),) = graded.passes(contexts, [], lambda turns: turns, recipe.mixture, 1, 0)
-    assert wrong <= {(turns, response) for row in rows for kind, turns, _, response in row if kind == FOOLS}
+    assert wrong <= {
+        (turns, response) for row in rows for kind, turns, _, response in row if kind == FOOLS
+    }
     fits = graded.Graded.untrained(encoder, recipe).fitting(contexts, [], 0)
-    assert wrong <= set(zip(fits["context"][fits["fits"] == 0], fits["response"][fits["fits"] == 0]))
+    assert wrong <= set(
+        zip(fits["context"][fits["fits"] == 0], fits["response"][fits["fits"] == 0])
+    )
 
 
 def test_what_was_read_once_is_not_read_again(encoder, tmp_path):

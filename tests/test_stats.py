@@ -30,10 +30,14 @@ def test_every_draw_is_scipys_value_on_the_rebuilt_resample(method, seed, rows):
     drawn = stats.draws(scores, human, contexts, method, n=4, seed=seed)
     for line, weights in zip(drawn, stats.context_weights(contexts, n=4, seed=seed).astype(int)):
         again = np.repeat(np.arange(rows), weights)
-        assert (pd.Series(weights).groupby(contexts).nunique() == 1).all()  # contexts are drawn whole
+        assert (
+            pd.Series(weights).groupby(contexts).nunique() == 1
+        ).all()  # contexts are drawn whole
         for r, column in zip(line, scores.to_numpy().T):
             if np.ptp(column[again]) and np.ptp(human[again]):
-                assert r == pytest.approx(SCIPY[method](column[again], human[again]).statistic, abs=1e-12)
+                assert r == pytest.approx(
+                    SCIPY[method](column[again], human[again]).statistic, abs=1e-12
+                )
             else:
                 assert np.isnan(r)
 
@@ -47,14 +51,21 @@ def test_correlate_is_the_mean_over_seeds_and_a_missing_score_is_left_out_of_its
     drawn = stats.draws(scores["llm"][left], human[left], contexts[left])[:, 0]
     low, high = np.quantile(drawn[1:], [0.025, 0.975])
     assert table.loc["llm", ["r", "low", "high"]].tolist() == pytest.approx([drawn[0], low, high])
-    by_seed = [spearmanr(scores["slm"][k].drop(7), human.drop(7), nan_policy="omit").statistic for k in range(3)]
-    assert table.loc["slm", ["r", "sd"]].tolist() == pytest.approx([np.mean(by_seed), np.std(by_seed, ddof=1)])
+    by_seed = [
+        spearmanr(scores["slm"][k].drop(7), human.drop(7), nan_policy="omit").statistic
+        for k in range(3)
+    ]
+    assert table.loc["slm", ["r", "sd"]].tolist() == pytest.approx(
+        [np.mean(by_seed), np.std(by_seed, ddof=1)]
+    )
 
 
 def test_seeds_are_resampled_where_there_are_several():
     rng = np.random.default_rng(0)
     human, contexts = pd.Series(rng.normal(size=400)), pd.Series(np.arange(400) // 4)
-    far = pd.DataFrame({k: human * k + rng.normal(size=400) for k in (0.0, 1.0, 3.0)})  # trainings that differ a lot
+    far = pd.DataFrame(
+        {k: human * k + rng.normal(size=400) for k in (0.0, 1.0, 3.0)}
+    )  # trainings that differ a lot
     table = stats.correlate({"many": far, "one": far[1.0]}, human, contexts)
     gains = [stats.compare(a, far[1.0], human, contexts, permutations=50) for a in (far, far[0.0])]
     means = [stats.mean(values, contexts) for values in (far + [0, 1, 2], far[1.0])]
@@ -67,7 +78,9 @@ def test_what_cannot_be_known_is_missing():
     assert np.isnan(stats.correlate(scores, human, pd.Series(list("aabb"))).loc["flat", "r"])
     one = stats.correlate(scores, human, pd.Series(list("aaaa"))).loc["good"]
     assert one["r"] == pytest.approx(0.8) and np.isnan(one["low"])  # of one context
-    assert np.isnan(stats.compare(scores["good"], scores["flat"], human, pd.Series(list("aabb")))["p"])
+    assert np.isnan(
+        stats.compare(scores["good"], scores["flat"], human, pd.Series(list("aabb")))["p"]
+    )
     assert np.isnan(stats.mean([np.nan], ["a"])["mean"])
 
 
@@ -86,7 +99,9 @@ def test_compare_is_a_paired_test_that_swaps_whole_contexts():
         every.append(np.mean([pearsonr(one, y)[0] - pearsonr(two, y)[0] for one, two in pairs]))
     assert found["p"] == pytest.approx(np.mean(np.abs(every) >= abs(every[0]) - 1e-10), abs=0.02)
     assert found["swap"](12_000) == found["p"]
-    back = stats.compare(*(v.set_axis(range(60, 120)) for v in (b, a, human, contexts)), permutations=12_000)
+    back = stats.compare(
+        *(v.set_axis(range(60, 120)) for v in (b, a, human, contexts)), permutations=12_000
+    )
     assert (back["difference"], back["p"]) == (pytest.approx(-found["difference"]), found["p"])
 
 
@@ -100,20 +115,35 @@ def test_a_pooled_difference_draws_contexts_once_a_set_and_seeds_once():
     found = stats.pooled([stats.gains(*pair[:4], n=200, seed=pair[4]) for pair in pairs], seed=7)
     expected = []
     for a, b, y, groups, seed in pairs:
-        drawn = [np.repeat(y.index, t) for t in stats.context_weights(groups, 200, seed).astype(int)]
+        drawn = [
+            np.repeat(y.index, t) for t in stats.context_weights(groups, 200, seed).astype(int)
+        ]
         drawn = [rows[b[rows].notna().to_numpy()] for rows in drawn]
-        r = [[spearmanr(x[rows], y[rows]).statistic for x in (*(a[k] for k in a), b)] for rows in drawn]
+        r = [
+            [spearmanr(x[rows], y[rows]).statistic for x in (*(a[k] for k in a), b)]
+            for rows in drawn
+        ]
         expected.append(np.array(r)[:, :3] - np.array(r)[:, 3:])
     point = stats.interval(np.mean(expected, axis=0), "difference", [7, 1])
-    ends = {"low": point["difference_low"], "high": point["difference_high"], "sd": point["difference_sd"]}
+    ends = {
+        "low": point["difference_low"],
+        "high": point["difference_high"],
+        "sd": point["difference_sd"],
+    }
     positive = sum(one[0].mean() > 0 for one in expected)
-    assert found == pytest.approx({"difference": point["difference"], **ends, "pairs": 3, "positive": positive})
-    both_ways = stats.pooled([stats.gains(*two, human, contexts, n=50) for two in ((slm, llm), (llm, slm))])
+    assert found == pytest.approx(
+        {"difference": point["difference"], **ends, "pairs": 3, "positive": positive}
+    )
+    both_ways = stats.pooled(
+        [stats.gains(*two, human, contexts, n=50) for two in ((slm, llm), (llm, slm))]
+    )
     assert [both_ways[x] for x in ("difference", "low", "high")] == pytest.approx([0, 0, 0])
 
 
 def test_swaps_go_on_until_no_chance_can_change_the_answer():
-    asked = {p: [] for p in (0.0001, 0.0124, 0.01249, 0.02)}  # corrected: 0.0004, and 0.0372 for the others
+    asked = {
+        p: [] for p in (0.0001, 0.0124, 0.01249, 0.02)
+    }  # corrected: 0.0004, and 0.0372 for the others
 
     def swap(p):
         return lambda count: asked[p].append(count) or p
@@ -123,14 +153,17 @@ def test_swaps_go_on_until_no_chance_can_change_the_answer():
     assert found["answer"].tolist() == ["better"] * 4 and "swap" not in found
     assert asked == {0.0001: [], 0.0124: [100_000], 0.01249: [100_000], 0.02: [100_000]}
     near, wide = (
-        {"difference": 0.3, "low": low, "high": 0.5, "p": 0.05, "swap": lambda _: 0.0499} for low in (0.1, -0.1)
+        {"difference": 0.3, "low": low, "high": 0.5, "p": 0.05, "swap": lambda _: 0.0499}
+        for low in (0.1, -0.1)
     )
     assert stats.decide([near])["answer"].tolist() == ["undecided"]
     assert stats.decide([wide])["answer"].tolist() == ["no clear difference"]
 
 
 def test_holm_by_hand():
-    assert stats.holm([0.01, 0.04, np.nan, 0.03]).tolist() == pytest.approx([0.03, 0.06, np.nan, 0.06], nan_ok=True)
+    assert stats.holm([0.01, 0.04, np.nan, 0.03]).tolist() == pytest.approx(
+        [0.03, 0.06, np.nan, 0.06], nan_ok=True
+    )
     assert stats.holm([0.5, 0.9]).tolist() == [1, 1]
 
 
@@ -151,24 +184,39 @@ def test_a_family_of_tests_is_answered_by_its_corrected_p_and_its_interval():
     )
     found = stats.decide(tests)
     assert found["answer"].tolist() == ["better", "worse", "no clear difference", "better", ""]
-    assert found["p_holm"].tolist() == pytest.approx([0.004, 0.004, 0.004, 0.04, np.nan], nan_ok=True)
-    assert stats.decide(tests.assign(p=0.02))["answer"].unique().tolist() == ["no clear difference"]  # 5 * 0.02
+    assert found["p_holm"].tolist() == pytest.approx(
+        [0.004, 0.004, 0.004, 0.04, np.nan], nan_ok=True
+    )
+    assert stats.decide(tests.assign(p=0.02))["answer"].unique().tolist() == [
+        "no clear difference"
+    ]  # 5 * 0.02
     assert [*found][:4] == ["difference", "difference_low", "difference_high", "p"]
 
 
 def test_an_interval_is_over_contexts_and_seeds():
     steady, apart = np.zeros((2001, 3)) + [1.0, 2, 3], np.arange(2001.0)
-    found = stats.interval(steady, "r")  # nothing but the seeds varies: three of 27 draws have one seed alone
+    found = stats.interval(
+        steady, "r"
+    )  # nothing but the seeds varies: three of 27 draws have one seed alone
     assert found == {"r": 2.0, "r_low": 1.0, "r_high": 3.0, "r_sd": 1.0}
-    assert list(stats.interval(apart)) == ["mean", "low", "high"] and np.isnan(stats.interval(apart[:, None])["sd"])
-    assert stats.interval(apart)["low"] == pytest.approx(1 + 0.025 * 1999)  # the first line is of the data
+    assert list(stats.interval(apart)) == ["mean", "low", "high"] and np.isnan(
+        stats.interval(apart[:, None])["sd"]
+    )
+    assert stats.interval(apart)["low"] == pytest.approx(
+        1 + 0.025 * 1999
+    )  # the first line is of the data
     some = np.where(apart % 3, np.nan, apart)
     assert np.isnan(stats.interval(some)["low"])
 
 
 def test_alpha_by_hand_with_gaps():
-    ratings = np.array([[1, 2, np.nan], [4, 4, 5], [2, 2, 1], [np.nan, 3, np.nan]])  # the last row has no pair
-    pairs = [((v[:, None] - v) ** 2).sum() / (len(v) - 1) for v in (row[row == row] for row in ratings[:3])]
+    ratings = np.array(
+        [[1, 2, np.nan], [4, 4, 5], [2, 2, 1], [np.nan, 3, np.nan]]
+    )  # the last row has no pair
+    pairs = [
+        ((v[:, None] - v) ** 2).sum() / (len(v) - 1)
+        for v in (row[row == row] for row in ratings[:3])
+    ]
     values = ratings[:3][~np.isnan(ratings[:3])]
     expected = ((values[:, None] - values) ** 2).sum() / (len(values) - 1)
     drawn = stats.alpha(ratings, list("abcd"), n=3)
@@ -181,7 +229,9 @@ def test_a_swap_that_leaves_nothing_to_correlate_counts_against_a_difference():
     human = pd.Series([1.0, 2, 3, 4, 5, 6])
     a, b = pd.Series([0.0, 0, 0, 1, 1, 1]), pd.Series([1.0, 1, 1, 0, 0, 0])
     found = stats.compare(a, b, human, pd.Series(range(6)), permutations=4000)
-    assert found["p"] == pytest.approx(4 / 64, abs=0.02)  # as it is, all swapped, and the two that make both constant
+    assert found["p"] == pytest.approx(
+        4 / 64, abs=0.02
+    )  # as it is, all swapped, and the two that make both constant
 
 
 def test_an_interval_is_drawn_from_its_low_to_its_high_end():
@@ -189,6 +239,9 @@ def test_an_interval_is_drawn_from_its_low_to_its_high_end():
     ax = plt.figure().subplots()
     plots.whiskers(ax, table, [0, 1], value="r")
     lines, points = ax.collections
-    assert [segment.tolist() for segment in lines.get_segments()] == [[[0.1, 0], [0.4, 0]], [[0.3, 1], [0.9, 1]]]
+    assert [segment.tolist() for segment in lines.get_segments()] == [
+        [[0.1, 0], [0.4, 0]],
+        [[0.3, 1], [0.9, 1]],
+    ]
     assert points.get_offsets().tolist() == [[0.2, 0], [0.5, 1]]
     plt.close()

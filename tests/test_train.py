@@ -22,8 +22,13 @@ GRADED = (("it was", 4.5), ("it", 3.0), ("no", 0.5))
 
 
 def extra(n=7):
-    dialogues = [Context("more", str(i), "train", ("do you", f"is it {i}"), (f"it is {i}",)) for i in range(n)]
-    return data.Extra(dialogues, [(str(i), (f"was it {i}",), *one) for i in range(2) for one in GRADED])
+    dialogues = [
+        Context("more", str(i), "train", ("do you", f"is it {i}"), (f"it is {i}",))
+        for i in range(n)
+    ]
+    return data.Extra(
+        dialogues, [(str(i), (f"was it {i}",), *one) for i in range(2) for one in GRADED]
+    )
 
 
 def weights(*parts):
@@ -34,15 +39,25 @@ def test_a_batch_holds_each_text_once_and_all_triplets_and_is_embedded_as_when_s
     slm = SLM.untrained(encoder)
     texts, triplets = train.triplet_batch(train.training_rows(TRAIN[:3], slm.context))
     found = [tuple(texts[i] for i in row) for row in triplets.tolist()]
-    all_of = [(slm.context(c.turns), p, a) for c in TRAIN[:3] for p in c.positives for a in c.adversarials]
+    all_of = [
+        (slm.context(c.turns), p, a) for c in TRAIN[:3] for p in c.positives for a in c.adversarials
+    ]
     assert len(texts) == len(set(texts)) == 33 and sorted(found) == sorted(all_of)
-    assert torch.allclose(train.embed(slm.encoder, texts), slm.encode(texts)["sentence_embedding"], atol=1e-5)
+    assert torch.allclose(
+        train.embed(slm.encoder, texts), slm.encode(texts)["sentence_embedding"], atol=1e-5
+    )
 
 
 def test_curves_show_that_it_learns_and_a_second_call_only_loads(encoder, tmp_path):
     # A tiny random encoder needs a higher rate than a trained one to learn anything in three epochs.
     recipe = replace(recipes.get("paper", epochs=3), learning_rate=3e-3)
-    settings = {"dev": DEV, "out": tmp_path / "slm", "recipe": recipe, "encoder": encoder, "progress": False}
+    settings = {
+        "dev": DEV,
+        "out": tmp_path / "slm",
+        "recipe": recipe,
+        "encoder": encoder,
+        "progress": False,
+    }
     slm = fit(TRAIN[:24], **settings)
     curves = pd.DataFrame(slm.provenance["curves"]).set_index(["split", "epoch"])
     assert set(curves.index) == {(split, epoch) for split in ("train", "dev") for epoch in range(4)}
@@ -57,7 +72,9 @@ def test_curves_show_that_it_learns_and_a_second_call_only_loads(encoder, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["paper", "released"])
-def test_curves_have_every_term_of_the_loss_and_the_share_of_triplets_on_which_it_acts(encoder, tmp_path, name):
+def test_curves_have_every_term_of_the_loss_and_the_share_of_triplets_on_which_it_acts(
+    encoder, tmp_path, name
+):
     recipe = replace(recipes.get(name, epochs=1), batch_contexts=2)
     with no_doubles():
         slm = fit(TRAIN[:4], TRAIN[4:7], tmp_path / "slm", recipe, encoder=encoder, progress=False)
@@ -69,7 +86,9 @@ def test_curves_have_every_term_of_the_loss_and_the_share_of_triplets_on_which_i
     held_out = slm.provenance["curves"][-1]
     for term, values in found.items():
         assert held_out[term] == pytest.approx(sum(values) / len(values), rel=0.02, abs=0.003)
-        assert held_out[f"{term}_active"] == pytest.approx(sum(v > 0 for v in values) / len(values), abs=0.03)
+        assert held_out[f"{term}_active"] == pytest.approx(
+            sum(v > 0 for v in values) / len(values), abs=0.03
+        )
 
 
 def test_released_goes_from_the_encoder_to_the_projection_to_the_classifier(encoder, tmp_path):
@@ -80,19 +99,31 @@ def test_released_goes_from_the_encoder_to_the_projection_to_the_classifier(enco
         recipe = replace(recipes.get("released", epochs=1), warmup=0.0)
         recipe = replace(recipe, stages=recipe.stages[:n])
         after = fit(TRAIN[:8], [], tmp_path / str(n), recipe, encoder=encoder, progress=False)
-        old, new = (weights(one.encoder, one.head.project, one.head.classifier) for one in (before, after))
+        old, new = (
+            weights(one.encoder, one.head.project, one.head.classifier) for one in (before, after)
+        )
         changed.append([not x.equal(y) for x, y in zip(old, new)])
         before = after
     assert changed == [[True, False, False], [False, True, True], [False, False, True]]
 
 
-@pytest.mark.parametrize(("name", "stops"), [("paper", (1, 3)), ("released", (3, 1)), ("graded", (4,))])
-def test_an_interrupted_training_goes_on_and_ends_with_the_same_curve(encoder, tmp_path, monkeypatch, name, stops):
+@pytest.mark.parametrize(
+    ("name", "stops"), [("paper", (1, 3)), ("released", (3, 1)), ("graded", (4,))]
+)
+def test_an_interrupted_training_goes_on_and_ends_with_the_same_curve(
+    encoder, tmp_path, monkeypatch, name, stops
+):
     """Two steps per epoch: interrupted within the first, a later one, or a later stage, once or twice."""
-    more, epochs, loss = extra() if name == "graded" else None, 1 if name == "released" else 3, train._loss
+    more, epochs, loss = (
+        extra() if name == "graded" else None,
+        1 if name == "released" else 3,
+        train._loss,
+    )
 
     def learn(out):
-        return fit(TRAIN[:9], DEV, tmp_path / out, recipes.get(name, epochs), 3, encoder, False, more)
+        return fit(
+            TRAIN[:9], DEV, tmp_path / out, recipes.get(name, epochs), 3, encoder, False, more
+        )
 
     whole = learn("whole")
     for steps in stops:
@@ -135,16 +166,31 @@ def test_the_code_that_trains_is_the_one_whose_scores_are_recorded(still, monkey
 def test_weights_decay_but_biases_and_norms_do_not(encoder):
     slm = SLM.untrained(encoder, recipes.get("paper"))
     slm.learns(("encoder", "head"))
-    names = {id(value): name for part in (slm.encoder, slm.head) for name, value in part.named_parameters()}
-    decay = {names[id(value)]: group["weight_decay"] for group in train.groups(slm) for value in group["params"]}
+    names = {
+        id(value): name
+        for part in (slm.encoder, slm.head)
+        for name, value in part.named_parameters()
+    }
+    decay = {
+        names[id(value)]: group["weight_decay"]
+        for group in train.groups(slm)
+        for value in group["params"]
+    }
     assert decay.keys() == set(names.values()) and set(decay.values()) == {0.0, 0.01}
-    assert all((value == 0) == (name.endswith("bias") or "LayerNorm" in name) for name, value in decay.items())
+    assert all(
+        (value == 0) == (name.endswith("bias") or "LayerNorm" in name)
+        for name, value in decay.items()
+    )
 
 
-def test_the_range_is_of_positives_and_adversarials_and_the_threshold_of_all_kinds(encoder, tmp_path):
+def test_the_range_is_of_positives_and_adversarials_and_the_threshold_of_all_kinds(
+    encoder, tmp_path
+):
     texts = ("is it tea", "do you"), ("yes it is my tea", "i do"), ("no train was tea", "the train")
     near = [
-        Context("own", str(i), "train", (turn,), (right,), (wrong,), randoms=(turn,))  # as the encoder reads the turn
+        Context(
+            "own", str(i), "train", (turn,), (right,), (wrong,), randoms=(turn,)
+        )  # as the encoder reads the turn
         for i, (turn, right, wrong) in enumerate(zip(*texts))
     ]
     recipe = recipes.get("paper", epochs=1)
@@ -162,26 +208,44 @@ def test_the_range_is_of_positives_and_adversarials_and_the_threshold_of_all_kin
 
 
 def test_everything_that_decides_a_training_is_in_its_fingerprint():
-    made_of = {"train": TRAIN[:3], "dev": [], "recipe": recipes.get("graded"), "seed": 0, "encoder": "minilm"}
-    others = {"train": TRAIN[:2], "dev": DEV, "recipe": recipes.get("graded", epochs=1), "seed": 1, "encoder": "b"}
+    made_of = {
+        "train": TRAIN[:3],
+        "dev": [],
+        "recipe": recipes.get("graded"),
+        "seed": 0,
+        "encoder": "minilm",
+    }
+    others = {
+        "train": TRAIN[:2],
+        "dev": DEV,
+        "recipe": recipes.get("graded", epochs=1),
+        "seed": 1,
+        "encoder": "b",
+    }
     changed = [made_of | {name: value} for name, value in (others | {"extra": extra()}).items()]
     assert len({data.describe(**one)["fingerprint"] for one in (made_of, *changed)}) == 7
 
 
-def test_the_best_epoch_is_kept_also_by_a_training_that_was_interrupted(encoder, tmp_path, monkeypatch):
+def test_the_best_epoch_is_kept_also_by_a_training_that_was_interrupted(
+    encoder, tmp_path, monkeypatch
+):
     """By triplet accuracy on held-out contexts, here given: the second of three epochs."""
     given, measure, save = iter([0.1, 0.2, 0.9, 0.3, 0.3]), train._measure, torch.save
 
     def measured(slm, contexts, stage, epoch):
         accuracy = next(given)
-        return [point | {"triplet_accuracy": accuracy} for point in measure(slm, contexts, stage, epoch)]
+        return [
+            point | {"triplet_accuracy": accuracy} for point in measure(slm, contexts, stage, epoch)
+        ]
 
     def trained(n, keep):
         recipe = replace(recipes.get("paper", epochs=n), keep=keep)
         return fit(TRAIN[:9], DEV, tmp_path / keep, recipe, encoder=encoder, progress=False)
 
     monkeypatch.setattr(train, "_measure", measured)
-    monkeypatch.setattr(torch, "save", lambda state, file: save(state, file) or state["done"] == 3 and 1 / 0)
+    monkeypatch.setattr(
+        torch, "save", lambda state, file: save(state, file) or state["done"] == 3 and 1 / 0
+    )
     with pytest.raises(ZeroDivisionError):
         trained(3, "best")
     monkeypatch.setattr(torch, "save", save)
@@ -190,13 +254,33 @@ def test_the_best_epoch_is_kept_also_by_a_training_that_was_interrupted(encoder,
     assert best.provenance["kept"] == {"joint": 2} and "kept" not in trained(1, "last").provenance
 
 
-def test_the_command_trains_on_a_file_by_a_recipe_without_disentanglement(encoder, tmp_path, capsys):
+def test_the_command_trains_on_a_file_by_a_recipe_without_disentanglement(
+    encoder, tmp_path, capsys
+):
     own, out = tmp_path / "own.jsonl", str(tmp_path / "a")
-    record = {"context": ["is it tea", "no"], "positive_responses": ["yes"], "adversarial_negative_responses": ["tea"]}
+    record = {
+        "context": ["is it tea", "no"],
+        "positive_responses": ["yes"],
+        "adversarial_negative_responses": ["tea"],
+    }
     lines = [json.dumps(record | {"id": str(i)}) for i in range(2)]
     own.write_text("\n".join(lines))
-    command = ["slm", "train", "--train", str(own), "--encoder", encoder, "--epochs", "1", "--out", out]
-    assert main([*command, "--recipe", "released", "--plain"]) == 0 and "2 contexts, fing" in capsys.readouterr().out
+    command = [
+        "slm",
+        "train",
+        "--train",
+        str(own),
+        "--encoder",
+        encoder,
+        "--epochs",
+        "1",
+        "--out",
+        out,
+    ]
+    assert (
+        main([*command, "--recipe", "released", "--plain"]) == 0
+        and "2 contexts, fing" in capsys.readouterr().out
+    )
     stages = [point["stage"] for point in SLM.load(out).provenance["curves"]]
     assert stages == ["contrastive"] * 2 + ["classifier"] * 2
     own.write_text("\n".join([*lines, '{"id": "2", "context": []}']))
@@ -211,9 +295,24 @@ def test_the_command_trains_on_a_file_by_a_recipe_without_disentanglement(encode
         (["--recipe", "graded", "--extra", "mini"], "there are 0 dialogues and 0 graded pairs"),
         (["--epochs", "0"], "epochs are 0: expected 1 or more"),
         (["--recipe", "best"], "unknown recipe 'best'"),
-        (["--recipe", "both", "--extra", "mini", "--epochs", "1"], "have epochs of their own: leave --epochs out"),
+        (
+            ["--recipe", "both", "--extra", "mini", "--epochs", "1"],
+            "have epochs of their own: leave --epochs out",
+        ),
     ],
 )
-def test_what_cannot_be_trained_is_refused_before_training(encoder, tmp_path, capsys, options, said):
-    command = ["slm", "train", "--train", "mini:dev", "--encoder", encoder, "--out", str(tmp_path / "a"), *options]
+def test_what_cannot_be_trained_is_refused_before_training(
+    encoder, tmp_path, capsys, options, said
+):
+    command = [
+        "slm",
+        "train",
+        "--train",
+        "mini:dev",
+        "--encoder",
+        encoder,
+        "--out",
+        str(tmp_path / "a"),
+        *options,
+    ]
     assert main(command) == 2 and said in capsys.readouterr().err and not [*tmp_path.iterdir()]

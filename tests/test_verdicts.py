@@ -54,7 +54,10 @@ def test_the_word_does_not_depend_on_which_way_a_difference_is_taken(low, width,
 @pytest.fixture
 def project(tmp_path):
     """A project of its own with the claims and the tables that they rest on."""
-    for name in ("data/claims.csv", *{f"results/public/{path.name}" for path in HERE.glob("results/public/*.csv")}):
+    for name in (
+        "data/claims.csv",
+        *{f"results/public/{path.name}" for path in HERE.glob("results/public/*.csv")},
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(HERE / name, tmp_path / name)
     return tmp_path
@@ -80,7 +83,10 @@ def test_a_premise_that_is_not_met_leaves_a_claim_untested_and_a_faulty_cell_is_
     claims.to_csv(project / verdicts.CLAIMS, index=False)
     found = verdicts.judged(project)
     assert (CLAIMS.loc[0, "verdict"], found.loc[0, "verdict"]) == ("smaller", "not testable")
-    for cell, what in (("table4_effects", "expected a number, or"), ("table4_effects: nothing: value", "0 of")):
+    for cell, what in (
+        ("table4_effects", "expected a number, or"),
+        ("table4_effects: nothing: value", "0 of"),
+    ):
         claims.loc[0, "effect"] = cell
         claims.loc[0, ["premise", "least"]] = ""
         claims.to_csv(project / verdicts.CLAIMS, index=False)
@@ -94,7 +100,9 @@ BELOW = [
     ("02.gap_robust", "02.gap_whole"),
     ("02.near_without", "02.near_untrained"),
     ("02.near_untrained", "02.near_robust"),
-    *[(9, f"02.doublings {i}") for i in range(3)],  # 2**8.7: the turns of Topical-Chat for each context we have
+    *[
+        (9, f"02.doublings {i}") for i in range(3)
+    ],  # 2**8.7: the turns of Topical-Chat for each context we have
     (0, "02.doubled_own_ends 1"),
     (0, "02.stages 1"),
     (0, "02.stages_own 1"),
@@ -142,7 +150,11 @@ BELOW = [
     ("04.asked_again 2", 0),
     ("04.dre_less_first 2", 0),
     (0, "04.dre_less_again 1"),
-    *[pair for name in ("over_plain", "dre_less_exdre") for pair in ((f"04.{name} 1", 0), (0, f"04.{name} 2"))],
+    *[
+        pair
+        for name in ("over_plain", "dre_less_exdre")
+        for pair in ((f"04.{name} 1", 0), (0, f"04.{name} 2"))
+    ],
     *[(f"04.judge_within {i}", f"04.judge_machines {i}") for i in range(2)],
     *[(f"04.judge_machines {i}", f"04.llm {i + 1}") for i in range(2)],
     (0, "08.learned_open 1"),
@@ -244,8 +256,12 @@ def test_the_answer_of_the_exercise_of_notebook_04_is_right():
     scope["slms"] = {name: {"both": [slm.score(table)]} for name, table in scope["items"].items()}
     cells = [source(cell) for book in notebooks(HERE) for cell in code_cells(book.content)]
     exec(next(cell for cell in cells if "def gain_at" in cell), scope)
-    current, middle, weak = (partial(scope["gain_at"], judge=j) for j in (others.CLAUDE, others.HAIKU, "Vicuna-13B"))
-    assert abs(current(0.2)) < 0.001 and 0 > current(0.3) > current(0.4) > -0.005 > current(0.5) > current(1)
+    current, middle, weak = (
+        partial(scope["gain_at"], judge=j) for j in (others.CLAUDE, others.HAIKU, "Vicuna-13B")
+    )
+    assert abs(current(0.2)) < 0.001 and 0 > current(0.3) > current(0.4) > -0.005 > current(
+        0.5
+    ) > current(1)
     assert weak(0.5) > weak(0.2) > 0 < weak(1) < weak(0.5) and middle(0.001) > 0.8 * middle(1) > 0
 
 
@@ -254,4 +270,6 @@ def test_the_grid_of_notebook_11_was_made_with_the_slms_of_table_4():
     tested = pd.read_csv(public / "table4_tests.csv")[[*keys, "difference"]]
     both = pd.read_csv(HERE / "results/what_if/predicted.csv").merge(tested, "left", on=keys)
     what = "run python experiments/what_if.py again"
-    assert len(both) >= 72 and both["measured"].tolist() == pytest.approx(both["difference"].tolist(), abs=1e-4), what
+    assert len(both) >= 72 and both["measured"].tolist() == pytest.approx(
+        both["difference"].tolist(), abs=1e-4
+    ), what

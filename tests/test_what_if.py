@@ -25,7 +25,10 @@ def test_the_rows_are_the_same_and_as_good_as_asked_for(level, shared):
     score = 1 - dealt[:, 0] + dealt[:, 1]
     assert spearmanr(score, human).statistic == pytest.approx(level, abs=0.005)
     assert sorted(map(tuple, dealt)) == sorted(map(tuple, rows))
-    left = [np.linalg.lstsq(np.column_stack([human, np.ones(300)]), x)[0] @ [human, np.ones(300)] - x for x in (score, judge)]
+    left = [
+        np.linalg.lstsq(np.column_stack([human, np.ones(300)]), x)[0] @ [human, np.ones(300)] - x
+        for x in (score, judge)
+    ]
     assert (np.corrcoef(left)[0, 1] > 0.25) == (shared > 0)
 
 
@@ -47,13 +50,26 @@ def test_a_judge_that_knows_nothing_is_helped_by_anything_and_a_perfect_one_by_n
 )
 def test_gains_are_those_of_another_implementation(name, judge, shared, gains):
     rated, score = ratings.rated(name), others.scores(name)[judge].to_numpy()
-    inputs = pd.read_csv(repository_file("recorded", ratings.NAME, "dre_inputs.csv"), index_col="pair_id")
-    given = score, rated["human"].to_numpy(), rated["context_id"], inputs.loc[rated["pair_id"], ["s_d", "s_p"]]
-    for i, fuse in enumerate((fusion.ex_dre, lambda s_d, s_p, llm: fusion.slide(1 - s_d + s_p, llm))):
+    inputs = pd.read_csv(
+        repository_file("recorded", ratings.NAME, "dre_inputs.csv"), index_col="pair_id"
+    )
+    given = (
+        score,
+        rated["human"].to_numpy(),
+        rated["context_id"],
+        inputs.loc[rated["pair_id"], ["s_d", "s_p"]],
+    )
+    for i, fuse in enumerate(
+        (fusion.ex_dre, lambda s_d, s_p, llm: fusion.slide(1 - s_d + s_p, llm))
+    ):
         found = what_if.gains(*given, shared, levels=list(gains), fuse=fuse, n=1)[0]
         assert found == pytest.approx([pair[i] for pair in gains.values()], abs=0.005)
 
 
 def test_resamples_in_which_a_judge_does_not_vary_are_left_out():
-    gain = np.array([what_if.LEVELS - 0.3, np.full(len(what_if.LEVELS), np.nan), what_if.LEVELS - 0.2])
-    assert what_if.crossing(gain) == pytest.approx({"level": 0.3, "level_low": 0.2, "level_high": 0.2})
+    gain = np.array(
+        [what_if.LEVELS - 0.3, np.full(len(what_if.LEVELS), np.nan), what_if.LEVELS - 0.2]
+    )
+    assert what_if.crossing(gain) == pytest.approx(
+        {"level": 0.3, "level_low": 0.2, "level_high": 0.2}
+    )

@@ -17,7 +17,11 @@ def exchange(pairs: pd.DataFrame, swaps: int, seed: int = 0) -> pd.DataFrame:
     position of the pair in `pairs`.
     """
     once = pairs.drop_duplicates("context")
-    contexts, names, own = once["context"].tolist(), once["context_id"].tolist(), pd.factorize(pairs["context"])[0]
+    contexts, names, own = (
+        once["context"].tolist(),
+        once["context_id"].tolist(),
+        pd.factorize(pairs["context"])[0],
+    )
     # others are drawn from a row that lacks the own context: whoever stands behind it moves up by one
     rng = np.random.default_rng(seed)
     drawn = np.stack([rng.choice(len(contexts) - 1, swaps, replace=False) for _ in own])
@@ -70,7 +74,9 @@ def shares(matrix: ArrayLike, weights: ArrayLike | None = None) -> np.ndarray:
     by_response, by_context = w @ x.T / n[:, None], w @ x / n[:, None]
     mean = (w * by_response).sum(axis=1) / n
     total = np.einsum("br,rc,bc->b", w, x**2, w, optimize=True) - (n * mean) ** 2
-    response, context = (n * ((w * v**2).sum(axis=1) - n * mean**2) for v in (by_response, by_context))
+    response, context = (
+        n * ((w * v**2).sum(axis=1) - n * mean**2) for v in (by_response, by_context)
+    )
     parts = np.stack([response, context, total - response - context], axis=1)
     parts[parts < 1e-12 * total[:, None]] = 0  # nothing but rounding
     varies = total > 1e-12 * np.maximum(n**2 * (x**2).mean(), np.finfo(float).tiny)

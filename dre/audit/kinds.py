@@ -39,7 +39,11 @@ def made(good: pd.DataFrame, seed: int = 0, source: str = "own") -> list[tuple]:
     """
     good, cases = good.drop_duplicates("context_id").to_dict("records"), []
     for i, row in enumerate(good):
-        turns, reply, draw = row["context"], row["response"], random.Random(f"{seed}/{row['context_id']}")
+        turns, reply, draw = (
+            row["context"],
+            row["response"],
+            random.Random(f"{seed}/{row['context_id']}"),
+        )
         words, half = " ".join(turns).split(), reply.split()
         elsewhere = [one["response"] for one in good if one["context"] != turns]
         elsewhere = draw.choice(elsewhere) if elsewhere else ""
@@ -67,7 +71,9 @@ def made(good: pd.DataFrame, seed: int = 0, source: str = "own") -> list[tuple]:
 
 def corpus() -> list[tuple]:
     """Return the cases on the 32 test contexts of the embedded corpus, fixed texts that a judge was recorded on."""
-    versions = {"original": load("mini", "test")} | {name: parallel("test")[name] for name in VERSIONS[1:]}
+    versions = {"original": load("mini", "test")} | {
+        name: parallel("test")[name] for name in VERSIONS[1:]
+    }
     second = {(name, c.context_id): c.positives[1] for name, some in versions.items() for c in some}
     pairs = {}
     for record in read_jsonl(repository_file("recorded", ratings.NAME, "audit.jsonl")):
@@ -110,7 +116,12 @@ def tables(cases: Iterable[tuple], n: int | None = None) -> tuple[pd.DataFrame, 
     for side in ("right", "other"):
         ids = []
         for id, (context, response, reference) in zip(cases["context_id"], cases[side]):
-            row = {"context_id": id, "context": context, "response": response, "reference": reference}
+            row = {
+                "context_id": id,
+                "context": context,
+                "response": response,
+                "reference": reference,
+            }
             ids.append(hash_of(row))
             pairs.setdefault(ids[-1], {"pair_id": ids[-1]} | row)
         cases = cases.assign(**{side: ids})

@@ -34,9 +34,13 @@ def by_method(name: str, pairs: pd.DataFrame, slm: str | None = None) -> tuple[p
     from dre.slm.model import SLM
 
     if name == "cosine":
-        return _series(pairs, -SLM.untrained().distances(pairs)["distance"]), "cosine, untrained encoder"
+        return _series(
+            pairs, -SLM.untrained().distances(pairs)["distance"]
+        ), "cosine, untrained encoder"
     model = SLM.load(api.find(slm))
-    return _series(pairs, model.score(pairs)["score_slm"]), f"slm:{model.provenance.get('name', slm)}"
+    return _series(
+        pairs, model.score(pairs)["score_slm"]
+    ), f"slm:{model.provenance.get('name', slm)}"
 
 
 def by_function(name: str, pairs: pd.DataFrame) -> tuple[pd.Series, str]:
@@ -51,9 +55,13 @@ def by_function(name: str, pairs: pd.DataFrame) -> tuple[pd.Series, str]:
     finally:
         sys.path.remove("")
     try:
-        return _series(pairs, [float(f(*each)) for each in zip(pairs["context"], pairs["response"])]), f"metric:{name}"
+        return _series(
+            pairs, [float(f(*each)) for each in zip(pairs["context"], pairs["response"])]
+        ), f"metric:{name}"
     except Exception as error:  # whatever it may be, it is the user's
-        raise DreError(f"{name} raised {error!r}: expected a number for every context (turns) and response") from error
+        raise DreError(
+            f"{name} raised {error!r}: expected a number for every context (turns) and response"
+        ) from error
 
 
 def by_file(path: str | Path, pairs: pd.DataFrame) -> tuple[pd.Series, str]:

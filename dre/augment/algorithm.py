@@ -13,7 +13,10 @@ from dre.errors import DreError
 from dre.fetch import read_jsonl, repository_file
 from dre.report import replace
 
-EXPECTED = {"positive": "Positive", "adversarial": "Negative"}  # kind of response -> the label it has to get
+EXPECTED = {
+    "positive": "Positive",
+    "adversarial": "Negative",
+}  # kind of response -> the label it has to get
 
 
 @dataclass
@@ -41,12 +44,18 @@ class Item:
     @property
     def responses(self):
         """The draft's positives and adversarials, as `dre.dialogues.Context` has them."""
-        return {f"{kind}s": tuple(text for at, text in self.draft.items() if at[0] == kind) for kind in EXPECTED}
+        return {
+            f"{kind}s": tuple(text for at, text in self.draft.items() if at[0] == kind)
+            for kind in EXPECTED
+        }
 
     def said(self, places):
         """Say of some places what the check found."""
         found = [(kind, i + 1, self.labels.get((kind, i), "nothing")) for kind, i in places]
-        return " ".join(f"{k.capitalize()} response {n} was labelled {x}, expected {EXPECTED[k]}." for k, n, x in found)
+        return " ".join(
+            f"{k.capitalize()} response {n} was labelled {x}, expected {EXPECTED[k]}."
+            for k, n, x in found
+        )
 
     def revise(self, texts, anew=False):
         """Replace rejected responses by new texts of their kind, as far as there are any; or all ten.
@@ -57,9 +66,19 @@ class Item:
         if anew:
             self.draft, self.labels = given, {}
         held = {" ".join(text.casefold().split()) for text in self.draft.values()}
-        new = {place: text for place, text in given.items() if " ".join(text.casefold().split()) not in held}
-        for place in sorted(self.rejected, key=lambda place: place not in new):  # first those with one at their place
-            source = place if place in new else min((other for other in new if other[0] == place[0]), default=None)
+        new = {
+            place: text
+            for place, text in given.items()
+            if " ".join(text.casefold().split()) not in held
+        }
+        for place in sorted(
+            self.rejected, key=lambda place: place not in new
+        ):  # first those with one at their place
+            source = (
+                place
+                if place in new
+                else min((other for other in new if other[0] == place[0]), default=None)
+            )
             if source:
                 self.draft[place] = new.pop(source)
                 del self.labels[place]
@@ -77,29 +96,51 @@ def generate(contexts, judge, checker=None, max_rounds=3, again="refine"):
     ``judge`` writes and ``checker`` (None: the judge) checks; the judge's ``max_usd`` holds over all rounds and both.
     Returns a `Result`. DreError if one cannot be asked, or has no known price for the ceiling: nothing was asked then.
     """
-    result, checker = Result([Item(context) for context in contexts], judge.max_usd), checker or judge
+    result, checker = (
+        Result([Item(context) for context in contexts], judge.max_usd),
+        checker or judge,
+    )
     ids = {item.context.id for item in result.items}
-    if not ids or len(ids) < len(result.items) or max_rounds < 1 or again not in ("refine", "generate"):
+    if (
+        not ids
+        or len(ids) < len(result.items)
+        or max_rounds < 1
+        or again not in ("refine", "generate")
+    ):
         what = f"{len(result.items)} contexts, {len(ids)} ids, max_rounds={max_rounds!r}, again={again!r}"
-        raise DreError(f"{what}: expected one context at least, no id twice, 1 round or more, refine or generate")
+        raise DreError(
+            f"{what}: expected one context at least, no id twice, 1 round or more, refine or generate"
+        )
     for one in (judge, checker):
         if one.spec.startswith("recorded:") or one.repeats != 1:
-            raise DreError(f"judge {one.spec}: expected one that can be asked, with one reply per prompt")
+            raise DreError(
+                f"judge {one.spec}: expected one that can be asked, with one reply per prompt"
+            )
         if judge.max_usd is not None and one.price is None:
-            raise DreError(f"no price of {one.spec} is known, so the ceiling cannot be kept: give its price")
+            raise DreError(
+                f"no price of {one.spec} is known, so the ceiling cannot be kept: give its price"
+            )
     for number in range(max_rounds):
         left = [item for item in result.items if item.status == "rejected"]
         for item in left:
             item.rounds += 1
         for prompt in ("generate", "refine"):
             first = prompt == "generate"
-            group = [item for item in left if (first and not item.draft) or (prompt == again and item.rejected)]
-            rows = [_row(item, feedback=item.said(item.rejected), **item.responses) for item in group]
+            group = [
+                item
+                for item in left
+                if (first and not item.draft) or (prompt == again and item.rejected)
+            ]
+            rows = [
+                _row(item, feedback=item.said(item.rejected), **item.responses) for item in group
+            ]
             for item, reply in zip(group, result.ask(judge, prompt, number, group, rows)):
                 if reply:
                     item.revise(reply.responses, anew=first)
         left = [item for item in left if item.status == "rejected"]
-        places = [(item, place) for item in left for place in item.draft if place not in item.labels]
+        places = [
+            (item, place) for item in left for place in item.draft if place not in item.labels
+        ]
         rows = [_row(item, place, response=item.draft[place]) for item, place in places]
         replies = result.ask(checker, "classify", number, [item for item, _ in places], rows)
         for (item, place), reply in zip(places, replies):
@@ -112,7 +153,10 @@ def generate(contexts, judge, checker=None, max_rounds=3, again="refine"):
 
 def _row(item, place=None, **fields):
     own = item.context
-    return {"pair_id": own.pair_id(place[0][0], place[1]) if place else own.context_id, "context": own.turns} | fields
+    return {
+        "pair_id": own.pair_id(place[0][0], place[1]) if place else own.context_id,
+        "context": own.turns,
+    } | fields
 
 
 @dataclass
@@ -128,7 +172,10 @@ class Result:
         """Return the reply to each item's row, or None if it is of no use; what is left of the ceiling holds."""
         if not rows:
             return []
-        own, judge.max_usd = judge.max_usd, None if self.ceiling is None else max(0.0, self.ceiling - self.spent)
+        own, judge.max_usd = (
+            judge.max_usd,
+            None if self.ceiling is None else max(0.0, self.ceiling - self.spent),
+        )
         try:
             table = judge.score(pd.DataFrame(rows), prompt, first=number, ask=not self.stopped)
         finally:
@@ -136,12 +183,20 @@ class Result:
         self.spent, self.stopped = self.spent + judge.last.spent, self.stopped or judge.last.stopped
         replies = list(table.itertuples())
         for item, reply in zip(items, replies):
-            if reply.status in ("error", "missing"):  # no reply is no outcome: the same call, run again, asks for it
+            if reply.status in (
+                "error",
+                "missing",
+            ):  # no reply is no outcome: the same call, run again, asks for it
                 item.status = reply.status
             else:
                 item.costs.append(reply.cost)
             if reply.status != "ok":
-                item.useless.append((reply.status, f"Round {number + 1}, {prompt}: {reply.status} ({reply.reason})."))
+                item.useless.append(
+                    (
+                        reply.status,
+                        f"Round {number + 1}, {prompt}: {reply.status} ({reply.reason}).",
+                    )
+                )
         return [reply if reply.status == "ok" else None for reply in replies]
 
     @property
@@ -161,9 +216,26 @@ class Result:
         for item in self.items:
             status = item.useless[-1][0] if item.useless and not item.draft else item.status
             reason = " ".join([*(said for _, said in item.useless), item.said(item.wrong)]).strip()
-            row = [item.context.id, item.context.split, status, item.rounds, len(item.draft) - len(item.wrong)]
-            rows.append([*row, len(item.costs), sum(item.costs), "" if status == "accepted" else reason])
-        columns = ["id", "split", "status", "rounds", "responses_accepted", "calls", "cost", "reason"]
+            row = [
+                item.context.id,
+                item.context.split,
+                status,
+                item.rounds,
+                len(item.draft) - len(item.wrong),
+            ]
+            rows.append(
+                [*row, len(item.costs), sum(item.costs), "" if status == "accepted" else reason]
+            )
+        columns = [
+            "id",
+            "split",
+            "status",
+            "rounds",
+            "responses_accepted",
+            "calls",
+            "cost",
+            "reason",
+        ]
         return pd.DataFrame(rows, columns=columns)
 
     def save(self, path, rejected=False, turns=True):
@@ -172,12 +244,20 @@ class Result:
         ``turns=False`` names a context by id and sha256 only: other people's text stays out of what is passed on.
         """
         lines = []
-        for item in (item for item in self.items if item.draft and (item.status == "accepted") != rejected):
+        for item in (
+            item for item in self.items if item.draft and (item.status == "accepted") != rejected
+        ):
             own = item.context
-            record = {"id": own.id, "split": own.split, "context_sha256": dialogues.context_sha256(own.turns)}
+            record = {
+                "id": own.id,
+                "split": own.split,
+                "context_sha256": dialogues.context_sha256(own.turns),
+            }
             record |= {"set": own.set, "domain": own.domain, "context": own.turns} if turns else {}
             record |= {FIELDS[name]: texts for name, texts in item.responses.items()}
-            record["check"] = {kind: [item.labels.get((kind, i)) for i in range(5)] for kind in EXPECTED}
+            record["check"] = {
+                kind: [item.labels.get((kind, i)) for i in range(5)] for kind in EXPECTED
+            }
             lines.append(json.dumps(record, ensure_ascii=False) + "\n")
         replace(path, "".join(lines))
         return len(lines)
@@ -191,8 +271,19 @@ def recorded(name="claude-2026-11"):
     rows = []
     for record in read_jsonl(repository_file("recorded", name, "augmented.jsonl")):
         for kind, right in EXPECTED.items():
-            for i, (text, label) in enumerate(zip(record[FIELDS[f"{kind}s"]], record["check"][kind], strict=True)):
-                rows.append((record["id"], f"{record['id']}/{kind[0]}{i}", kind, text, label, label == right))
+            for i, (text, label) in enumerate(
+                zip(record[FIELDS[f"{kind}s"]], record["check"][kind], strict=True)
+            ):
+                rows.append(
+                    (
+                        record["id"],
+                        f"{record['id']}/{kind[0]}{i}",
+                        kind,
+                        text,
+                        label,
+                        label == right,
+                    )
+                )
     return pd.DataFrame(rows, columns=["id", "pair_id", "kind", "response", "label", "accepted"])
 
 
@@ -213,10 +304,16 @@ def read(path):
     found, default = {}, {"set": Path(path).stem, "split": "train", "domain": "daily"}
     for line, record in readers.records(path):
         try:
-            own = {name: str(value) for name, value in (default | record).items() if name in (*default, "id")}
+            own = {
+                name: str(value)
+                for name, value in (default | record).items()
+                if name in (*default, "id")
+            }
             texts = {kind: tuple(record[name]) for kind, name in FIELDS.items() if record.get(name)}
             texts["turns"] = readers.turns_of(record["context"])
-            if own["id"] in found or not all(map(str.strip, ["".join(texts["turns"]), *sum(texts.values(), ())])):
+            if own["id"] in found or not all(
+                map(str.strip, ["".join(texts["turns"]), *sum(texts.values(), ())])
+            ):
                 raise ValueError("a text is empty, or the id stands there twice")
         except (ValueError, TypeError, KeyError) as error:
             expected = "an object with an id of its own, context (turns) and lists of responses"

@@ -24,29 +24,44 @@ _SPOKEN = (
 )
 _STOP = sorted((ENGLISH_STOP_WORDS - {*_MEANINGFUL.split()}) | {*_SPOKEN.split()})
 #: text -> its content words, lower-cased, with repeats
-content_words = CountVectorizer(token_pattern=r"(?u)\b[^\W_]{2,}\b", stop_words=_STOP).build_analyzer()
+content_words = CountVectorizer(
+    token_pattern=r"(?u)\b[^\W_]{2,}\b", stop_words=_STOP
+).build_analyzer()
 
 
 def overlap(table):
     """Share of each response's distinct content words that stand in its context; NaN for a response without any."""
     found = [set(content_words(response)) for response in table["response"]]
     seen = [set(content_words(" ".join(turns))) for turns in table["context"]]
-    return np.array([len(words & there) / len(words) if words else np.nan for words, there in zip(found, seen)])
+    return np.array(
+        [len(words & there) / len(words) if words else np.nan for words, there in zip(found, seen)]
+    )
 
 
 def overlap_only(train, dev, test):
     """Score responses by their `overlap`, 0 where there is none; as `dre.classification.length_only`."""
-    shares, positive = [np.nan_to_num(overlap(table)) for table in (train, dev, test)], train["kind"].to_numpy() == "p"
+    shares, positive = (
+        [np.nan_to_num(overlap(table)) for table in (train, dev, test)],
+        train["kind"].to_numpy() == "p",
+    )
     sign = 1.0 if shares[0][positive].mean() > shares[0][~positive].mean() else -1.0
     return sign * shares[1], sign * shares[2]
 
 
 #: What tells positives from adversarials without understanding either: (train, dev, test) -> scores of dev and test.
-GIVE_AWAYS = {"overlap_only": overlap_only, "length_only": length_only, "response_only": response_only}
+GIVE_AWAYS = {
+    "overlap_only": overlap_only,
+    "length_only": length_only,
+    "response_only": response_only,
+}
 #: The measures of a report, in the order of its columns.
 OF_KINDS = ("overlap", "borrows", "asks", "self_bleu")
-MEASURES = (*(f"{name}_{kind}" for name in OF_KINDS for kind in ("positive", "adversarial")), *GIVE_AWAYS,
-            "distinct_2", "leaked")  # fmt: skip
+MEASURES = (
+    *(f"{name}_{kind}" for name in OF_KINDS for kind in ("positive", "adversarial")),
+    *GIVE_AWAYS,
+    "distinct_2",
+    "leaked",
+)
 
 
 def report(sets, reserved=None, at_most=1000, n=1000, seed=0):
@@ -66,13 +81,19 @@ def report(sets, reserved=None, at_most=1000, n=1000, seed=0):
     for name, contexts in sets.items():
         used = [context for context in contexts if context.positives and context.adversarials]
         if not used:
-            raise DreError(f"{name}: no context has positives and adversarials: a quality report needs both")
+            raise DreError(
+                f"{name}: no context has positives and adversarials: a quality report needs both"
+            )
         if len(used) > at_most:
             used = [used[i] for i in sorted(random.Random(seed).sample(range(len(used)), at_most))]
         row = {"set": name, "contexts": len(contexts), "measured": len(used)}
         for measure, (owners, values) in _measured(used, (reserved or {}).get(name), seed).items():
             found = stats.mean(100 * values, owners, n=n, seed=seed)
-            row |= {measure: found["mean"], f"{measure}_low": found["low"], f"{measure}_high": found["high"]}
+            row |= {
+                measure: found["mean"],
+                f"{measure}_low": found["low"],
+                f"{measure}_high": found["high"],
+            }
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -81,8 +102,13 @@ def _measured(contexts, reserved, seed):
     """Each of `MEASURES` -> (ids of contexts, values between 0 and 1)."""
     table, ids = pairs(contexts), [context.context_id for context in contexts]
     owners, kind = table["context_id"].to_numpy(), table["kind"]
-    balance = (0.5 / kind.map(kind.value_counts(normalize=True))).to_numpy()  # the mean is that over both kinds
-    found = {name: (owners, give_away(table, scorer, seed) * balance) for name, scorer in GIVE_AWAYS.items()}
+    balance = (
+        0.5 / kind.map(kind.value_counts(normalize=True))
+    ).to_numpy()  # the mean is that over both kinds
+    found = {
+        name: (owners, give_away(table, scorer, seed) * balance)
+        for name, scorer in GIVE_AWAYS.items()
+    }
     share, asks = overlap(table), table["response"].str.strip().str.endswith("?").to_numpy(float)
     borrows = np.where(np.isnan(share), np.nan, share > 0)
     measured = {"overlap": share, "borrows": borrows, "asks": asks, "self_bleu": self_bleu(table)}
@@ -91,7 +117,10 @@ def _measured(contexts, reserved, seed):
         found[f"{name}_adversarial"] = owners, np.where(kind == "a", values, np.nan)
     found["distinct_2"] = ids, np.array([distinct(context) for context in contexts])
     clean = {context.context_id for context in without_overlap(contexts, reserved or [], near=None)}
-    found["leaked"] = ids, np.array([np.nan if reserved is None else float(id not in clean) for id in ids])
+    found["leaked"] = (
+        ids,
+        np.array([np.nan if reserved is None else float(id not in clean) for id in ids]),
+    )
     return {name: found[name] for name in MEASURES}
 
 
@@ -103,7 +132,9 @@ def give_away(table, scorer, seed=0):
     names, right = table["context_id"].unique(), np.full(len(table), np.nan)
     if len(names) < FOLDS:
         return right
-    fold = table["context_id"].map(dict(zip(names, np.random.default_rng(seed).permutation(len(names)) % FOLDS)))
+    fold = table["context_id"].map(
+        dict(zip(names, np.random.default_rng(seed).permutation(len(names)) % FOLDS))
+    )
     for k in range(FOLDS):
         dev = (k + 1) % FOLDS
         parts = [table[~fold.isin([k, dev])], table[fold == dev], table[fold == k]]

@@ -26,9 +26,15 @@ class AnyJudge(Protocol):
     def signature(self) -> str:
         """All that decides its scores, in one line."""
 
-    def score(self, pairs: "pd.DataFrame | list[dict]", prompt: "str | Path | Prompt" = "llm_only",
-              retry: Collection[str] = (), first: int = 0, ask: bool = True,
-              examples: dict[str, list] | None = None) -> "pd.DataFrame":  # fmt: skip
+    def score(
+        self,
+        pairs: "pd.DataFrame | list[dict]",
+        prompt: "str | Path | Prompt" = "llm_only",
+        retry: Collection[str] = (),
+        first: int = 0,
+        ask: bool = True,
+        examples: dict[str, list] | None = None,
+    ) -> "pd.DataFrame":
         """Return the table of `dre.judges.judge.frame`: one row per pair."""
 
 

@@ -60,7 +60,11 @@ def ask_all(judge, missing, prompt, run):
     threading.Thread(target=work, name="judge", daemon=True).start()
     main = threading.current_thread() is threading.main_thread()  # the one that is told of signals
     signals = [one for one in (signal.SIGINT, signal.SIGTERM) if main]
-    before = {one: signal.getsignal(one) for one in signals if signal.getsignal(one) not in (None, signal.SIG_IGN)}
+    before = {
+        one: signal.getsignal(one)
+        for one in signals
+        if signal.getsignal(one) not in (None, signal.SIG_IGN)
+    }
     try:
         for one in before:
             signal.signal(one, asking.interrupt)
@@ -85,7 +89,9 @@ class _Pace:
         now = time.monotonic()
         if start > self.slowed:  # once for all calls that were in flight together
             self.pause, self.slowed = min(30.0, max(BACKOFF, 2 * self.pause)), now
-            self.gap = min(told or self.pause, max(2 * self.gap, (told or self.pause) / self.places))
+            self.gap = min(
+                told or self.pause, max(2 * self.gap, (told or self.pause) / self.places)
+            )
         self.gate = max(self.gate, now + (told or self.pause))
 
     def faster(self):
@@ -108,7 +114,9 @@ class _Asking:
         self.schema, self.limit = judge.schema(prompt), judge.max_tokens(prompt)
         self.ceiling, *self.stands = min(judge.ceilings(), default=(math.inf, "", 0.0))
         self.flying, self.held, self.error = {}, 0.0, None  # flying: key -> when it started
-        self.came = self.replies = self.failed = self.silent = self.lost = self.retrying = self.presses = 0
+        self.came = self.replies = self.failed = self.silent = self.lost = self.retrying = (
+            self.presses
+        ) = 0
         self.began = self.last_came = self.last_reply = time.monotonic()
         self.failures, self.trouble, self.served = Counter(), "", {"", judge.model}
 
@@ -117,14 +125,18 @@ class _Asking:
         judge, self.settled, self.disk = self.judge, asyncio.Condition(), asyncio.Lock()
         self.places, self.pace = asyncio.Semaphore(judge.concurrency), _Pace(judge.concurrency)
         self.loop, self.task = asyncio.get_running_loop(), asyncio.current_task()
-        self.ask, close = providers.connect(judge.provider, judge.model, judge.address, judge.timeout, judge.key_env)
+        self.ask, close = providers.connect(
+            judge.provider, judge.model, judge.address, judge.timeout, judge.key_env
+        )
         try:
             with tqdm(total=self.left, unit="call", disable=None) as self.bar:
                 telling = asyncio.create_task(self._tell())
                 async with asyncio.TaskGroup() as calls:
                     for asked in self.missing:
                         # Where nothing succeeds, no further pair is begun while there are some to be tried again.
-                        await self._sleep(lambda: self.failed >= judge.concurrency and self.retrying)
+                        await self._sleep(
+                            lambda: self.failed >= judge.concurrency and self.retrying
+                        )
                         await self.places.acquire()
                         if self.result.stopped:
                             break
@@ -143,17 +155,24 @@ class _Asking:
             raise KeyboardInterrupt
         self.result.stopped = "interrupted"
         calls = f"{len(self.flying)} calls in flight, which are paid for (at most {self.judge.timeout:g} s)"
-        print(f"\ninterrupted: waiting for {calls}; once more drops them", file=sys.stderr, flush=True)
+        print(
+            f"\ninterrupted: waiting for {calls}; once more drops them", file=sys.stderr, flush=True
+        )
 
     async def _tell(self):
         """Say now and then where the run is, where no bar does."""
         while self.bar.disable:
             await asyncio.sleep(HEARTBEAT)
             longest = max((time.monotonic() - start for start in self.flying.values()), default=0.0)
-            run, flying = self.result, f"{len(self.flying)} in flight, the longest for {longest:.0f} s"
+            run, flying = (
+                self.result,
+                f"{len(self.flying)} in flight, the longest for {longest:.0f} s",
+            )
             left = f"{self.left:,} calls to go"
             if self.replies:
-                left += f", about {minutes((time.monotonic() - self.began) / self.replies * self.left)}"
+                left += (
+                    f", about {minutes((time.monotonic() - self.began) / self.replies * self.left)}"
+                )
             told = f"{left}; {flying}; ${run.spent:.4f}, {len(run.errors)} failed{self.trouble}"
             print(told, file=sys.stderr, flush=True)
 
@@ -174,21 +193,35 @@ class _Asking:
             self._stop("error", error)
         self.places.release()
         self.left -= 1
-        self.bar.set_postfix_str(f"${self.result.spent:.4f}, {len(self.result.errors)} failed", refresh=False)
+        self.bar.set_postfix_str(
+            f"${self.result.spent:.4f}, {len(self.result.errors)} failed", refresh=False
+        )
         self.bar.update()
 
     async def _attempt(self, asked):
         """Make one call; returns None if it is settled, else the seconds to wait before the next."""
         price = self.judge.price
-        most = price.cost(prices.most_tokens(asked.messages, self.schema), self.limit) if price else 0.0
+        most = (
+            price.cost(prices.most_tokens(asked.messages, self.schema), self.limit)
+            if price
+            else 0.0
+        )
         await self._sleep(self.pace.wait)
         if not await self._reserve(asked.key, most):
             return None
-        sent, spent, start = True, most, time.monotonic()  # until it is known better, it may cost what it can cost
+        sent, spent, start = (
+            True,
+            most,
+            time.monotonic(),
+        )  # until it is known better, it may cost what it can cost
         try:
             params = self.judge.params | {"max_tokens": self.limit}
-            reply = await self._in_time(asyncio.ensure_future(self.ask(asked.messages, params, self.schema)))
-            cost = price and price.cost(reply.input_tokens, reply.output_tokens, cached=reply.cached)
+            reply = await self._in_time(
+                asyncio.ensure_future(self.ask(asked.messages, params, self.schema))
+            )
+            cost = price and price.cost(
+                reply.input_tokens, reply.output_tokens, cached=reply.cached
+            )
             spent = most if cost is None else cost
             await self._save(asked, reply, start, spent)
             self._answered(reply)
@@ -203,12 +236,17 @@ class _Asking:
             async with self.settled:  # replace what was set aside for the call by what it cost
                 del self.flying[asked.key]
                 self.held = self.held - most if self.flying else 0.0  # no crumbs of rounding
-                self.result.calls, self.result.spent = self.result.calls + sent, self.result.spent + spent
+                self.result.calls, self.result.spent = (
+                    self.result.calls + sent,
+                    self.result.spent + spent,
+                )
                 self.settled.notify_all()
 
     async def _save(self, asked, reply, start, spent):
         """Commit a reply with what it took."""
-        reply = reply._replace(cost=spent if self.judge.price else None, seconds=time.monotonic() - start)
+        reply = reply._replace(
+            cost=spent if self.judge.price else None, seconds=time.monotonic() - start
+        )
         async with self.disk:
             await asyncio.to_thread(self.judge.store.put, [(asked, reply)])
 
@@ -216,7 +254,12 @@ class _Asking:
         """Note that a reply came; end the run if none has what is asked for, say so if another model answered."""
         if self.judge.likeliest and reply.text and not (reply.top or self.replies):
             self._fatal(likelihoods.NONE)
-        self.replies, self.last_reply, self.failed, self.lost = self.replies + 1, time.monotonic(), 0, 0
+        self.replies, self.last_reply, self.failed, self.lost = (
+            self.replies + 1,
+            time.monotonic(),
+            0,
+            0,
+        )
         self.pace.faster()
         model = reply.model
         if model not in self.served and not providers.answers(self.judge.model, model):
@@ -240,11 +283,17 @@ class _Asking:
             return self._fatal(f"no server answers at {judge.address} ({error})")
         # Where nothing is left but what has failed before, each is tried to its end: the last odd one ends no run.
         if self.failed >= GIVE_UP and quiet > PATIENCE and self.left > len(self.failures):
-            return self._fatal(f"no reply for {quiet:.0f} seconds, the last call failed with {error}")
+            return self._fatal(
+                f"no reply for {quiet:.0f} seconds, the last call failed with {error}"
+            )
         self.failures[key] += judge.attempts / 2 if then == "late" else 1
         if then != "skip" and self.failures[key] < judge.attempts:
-            return error.wait or min(30.0, BACKOFF * 2 ** (self.failures[key] - 1)) + random.uniform(0, 2 * BACKOFF)
-        if not self.result.stopped:  # after a stop it was not tried to the end: it is simply missing
+            return error.wait or min(
+                30.0, BACKOFF * 2 ** (self.failures[key] - 1)
+            ) + random.uniform(0, 2 * BACKOFF)
+        if (
+            not self.result.stopped
+        ):  # after a stop it was not tried to the end: it is simply missing
             self.result.errors[key] = str(error)
             self.lost += 1
             if self.lost >= GIVE_UP:
@@ -262,7 +311,11 @@ class _Asking:
             if wait <= 0 or self.came - before >= 2 * self.judge.concurrency:
                 call.cancel()
                 advice = "give a larger --timeout or a smaller --concurrency"
-                raise CallFailed(f"no answer within {self.judge.timeout:g} seconds: {advice}", "late", billed=True)
+                raise CallFailed(
+                    f"no answer within {self.judge.timeout:g} seconds: {advice}",
+                    "late",
+                    billed=True,
+                )
         self.came, self.last_came = self.came + 1, time.monotonic()
         return call.result()
 

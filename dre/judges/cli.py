@@ -11,8 +11,20 @@ from dre.judges import asking, files, prompts, providers
 from dre.judges.store import Store
 from dre.report import check_output, own_output, signature, write, write_summary
 
-OPTIONS = ("store", "base_url", "key_env", "max_usd", "max_usd_total", "price", "plain", "max_tokens", "temperature",
-           "timeout", "concurrency", "repeats")  # fmt: skip
+OPTIONS = (
+    "store",
+    "base_url",
+    "key_env",
+    "max_usd",
+    "max_usd_total",
+    "price",
+    "plain",
+    "max_tokens",
+    "temperature",
+    "timeout",
+    "concurrency",
+    "repeats",
+)
 RECORDED = "recorded:"
 FIRST = 10  # calls that say how fast a server of one's own is
 
@@ -33,24 +45,49 @@ def add(subparsers):
     ):
         action = actions.add_parser(name, help=text, description=text)
         option = action.add_argument
-        if first := {"show": ("pair", "its id"), "import": ("source", "replies as JSONL")}.get(name):
+        if first := {"show": ("pair", "its id"), "import": ("source", "replies as JSONL")}.get(
+            name
+        ):
             option(first[0], help=first[1])
         if name != "compare":
             readers.add_options(action, optional=name == "status")
-        option("--prompt", default="llm_only", help="a prompt's name, or a template file of your own")
+        option(
+            "--prompt", default="llm_only", help="a prompt's name, or a template file of your own"
+        )
         if name in ("run", "replay", "export", "import", "compare"):
             ending = {"export": ".jsonl", "compare": ".csv"}.get(name, ".csv or .jsonl")
             option("-o", "--output", metavar="FILE", help=ending, required=name == "export")
             option("--force", action="store_true", help="write over an output of another run")
         if name in ("run", "estimate", "export"):
-            statuses = {"type": lambda text: text.split(","), "default": [], "metavar": "STATUS,..."}
+            statuses = {
+                "type": lambda text: text.split(","),
+                "default": [],
+                "metavar": "STATUS,...",
+            }
             option("--retry", help="ask malformed, refused, ... again", **statuses)
         if name == "compare":
-            option("--sets", metavar="NAME,...", help="default: personachat-usr,topicalchat-usr,fed-turn")
-            option("--n", type=int, default=120, help="pairs in all, drawn over sets and ratings (default: 120)")
+            option(
+                "--sets",
+                metavar="NAME,...",
+                help="default: personachat-usr,topicalchat-usr,fed-turn",
+            )
+            option(
+                "--n",
+                type=int,
+                default=120,
+                help="pairs in all, drawn over sets and ratings (default: 120)",
+            )
             option("--seed", type=int, default=0, help="of the draw (default: 0)")
-            option("--rated", metavar="FILE", help="your own rated pairs instead: context, response, human, system")
-            option("--audit", action="store_true", help="also dre audit of this judge; both are estimated first")
+            option(
+                "--rated",
+                metavar="FILE",
+                help="your own rated pairs instead: context, response, human, system",
+            )
+            option(
+                "--audit",
+                action="store_true",
+                help="also dre audit of this judge; both are estimated first",
+            )
             option("--json", action="store_true", help="print JSON instead of tables")
         add_options(action, required=name != "status")
         action.set_defaults(run=run)
@@ -62,19 +99,65 @@ def add_options(parser, required=True):
     add = group.add_argument
     specs = "openai:, anthropic:, gemini: or ollama:<model>, or recorded:<name>"
     add("--judge", required=required, metavar="SPEC", help=specs)
-    add("--store", metavar="FILE", help="where replies are kept (default: DRE_STORE, or the user's data folder)")
-    add("--base-url", default="", metavar="URL", help="another server that speaks the provider's protocol")
-    add("--key-env", metavar="NAME", help="environment variable that holds the key (default: the provider's own)")
+    add(
+        "--store",
+        metavar="FILE",
+        help="where replies are kept (default: DRE_STORE, or the user's data folder)",
+    )
+    add(
+        "--base-url",
+        default="",
+        metavar="URL",
+        help="another server that speaks the provider's protocol",
+    )
+    add(
+        "--key-env",
+        metavar="NAME",
+        help="environment variable that holds the key (default: the provider's own)",
+    )
     add("--max-usd", type=float, metavar="X", help="stop before this run has spent so many dollars")
-    add("--max-usd-total", type=float, metavar="X", help="stop before the whole store has cost so much")
-    add("--price", metavar="IN,OUT", help="dollars per million tokens, where the price is not known")
+    add(
+        "--max-usd-total",
+        type=float,
+        metavar="X",
+        help="stop before the whole store has cost so much",
+    )
+    add(
+        "--price", metavar="IN,OUT", help="dollars per million tokens, where the price is not known"
+    )
     add("--plain", action="store_true", help="no structured output, for models that have none")
-    add("--max-tokens", type=int, metavar="N", help="longest reply, thinking included (default: by prompt and model)")
+    add(
+        "--max-tokens",
+        type=int,
+        metavar="N",
+        help="longest reply, thinking included (default: by prompt and model)",
+    )
     add("--temperature", type=float, metavar="T", help="default: the provider's own")
-    add("--timeout", type=float, metavar="S", help="seconds a call may take (default: 120; 600 on your own servers)")
-    add("--concurrency", type=int, metavar="N", help="calls in flight (default: 16; 4 on your own servers)")
-    add("--repeats", type=int, metavar="N", help="replies per pair; a score is their mean (default: 1)")
-    add("--param", action="append", default=[], metavar="NAME=JSON", help="a further parameter of the API")
+    add(
+        "--timeout",
+        type=float,
+        metavar="S",
+        help="seconds a call may take (default: 120; 600 on your own servers)",
+    )
+    add(
+        "--concurrency",
+        type=int,
+        metavar="N",
+        help="calls in flight (default: 16; 4 on your own servers)",
+    )
+    add(
+        "--repeats",
+        type=int,
+        metavar="N",
+        help="replies per pair; a score is their mean (default: 1)",
+    )
+    add(
+        "--param",
+        action="append",
+        default=[],
+        metavar="NAME=JSON",
+        help="a further parameter of the API",
+    )
 
 
 def open_from(args, spec=None, **options):
@@ -82,8 +165,15 @@ def open_from(args, spec=None, **options):
 
     None if no judge is named and no option is given. Options that a recording has no use for are said.
     """
-    spec, given = spec or args.judge, {name: getattr(args, name) for name in OPTIONS} | _params(args.param)
-    idle = [name for name in given if given[name] not in (None, "", False) and name not in ("store", "repeats")]
+    spec, given = (
+        spec or args.judge,
+        {name: getattr(args, name) for name in OPTIONS} | _params(args.param),
+    )
+    idle = [
+        name
+        for name in given
+        if given[name] not in (None, "", False) and name not in ("store", "repeats")
+    ]
     idle = ", ".join(f"--{name.replace('_', '-')}" for name in idle)
     if spec is None:
         if idle:
@@ -91,7 +181,9 @@ def open_from(args, spec=None, **options):
         return None
     if spec.startswith(RECORDED) and idle:
         print(f"note: {spec} is a recording, for which {idle} does nothing", file=sys.stderr)
-    return judges.open(spec, **{name: value for name, value in (given | options).items() if value is not None})
+    return judges.open(
+        spec, **{name: value for name, value in (given | options).items() if value is not None}
+    )
 
 
 def _params(texts):
@@ -104,7 +196,9 @@ def _params(texts):
         try:
             found[name] = json.loads(value)
         except ValueError:
-            raise DreError(f"--param {text!r}: expected NAME=JSON, such as seed=1 or effort='\"low\"'") from None
+            raise DreError(
+                f"--param {text!r}: expected NAME=JSON, such as seed=1 or effort='\"low\"'"
+            ) from None
     return found
 
 
@@ -114,13 +208,18 @@ def _given(args, endings=(".csv", ".jsonl")):
     if output:
         check_output(output, endings, args.input)
     if recorded and args.action in ("export", "import"):
-        raise DreError(f"{args.judge} is a recording, which takes and gives no batch: name a judge that can be asked")
+        raise DreError(
+            f"{args.judge} is a recording, which takes and gives no batch: name a judge that can be asked"
+        )
     judge = open_from(args)
     prompt = judge.prompt(args.prompt) if recorded else prompts.load(args.prompt)
     needs = [name for name in ("context", "response") if recorded or name in prompt.slots]
     pairs, bad, data = readers.read(args, needs, whole=True)
     if bad:
-        print(f"{len(bad):,} bad record(s) left out, first line {bad[0]['line']}: {bad[0]['reason']}", file=sys.stderr)
+        print(
+            f"{len(bad):,} bad record(s) left out, first line {bad[0]['line']}: {bad[0]['reason']}",
+            file=sys.stderr,
+        )
     known = prompt if isinstance(prompt, str) else f"{prompt.name} {prompt.sha256[:12]}"
     made = {"judge": judge.signature, "prompt": known, "data": data[:12], "version": __version__}
     if output:
@@ -137,7 +236,9 @@ def _run(args):
         spent = f", ${judge.last.spent:.4f} spent" if judge.price else ""
         print(f"{judge.last.calls:,} calls{spent}; store: {judge.store.path}")
     if not args.output:
-        print("no table was written: give -o FILE.csv to have one; what is stored is not asked again")
+        print(
+            "no table was written: give -o FILE.csv to have one; what is stored is not asked again"
+        )
     if judge.last.stopped == "budget":
         print(judge.last.why)
     return done
@@ -147,7 +248,11 @@ def _estimate(args):
     """Print what a run would take; a server of one's own, which costs nothing, is asked for the first pairs."""
     judge, prompt, pairs, _ = _given(args)
     print(judge.estimate(pairs, prompt, args.retry))
-    if args.judge.startswith(RECORDED) or providers.theirs(judge.address) or (judge.price and judge.price.output):
+    if (
+        args.judge.startswith(RECORDED)
+        or providers.theirs(judge.address)
+        or (judge.price and judge.price.output)
+    ):
         return None
     lacking = judge.missing(pairs, prompt, args.retry)
     first = pairs[pairs["pair_id"].isin([one.pair_id for one in lacking[:FIRST]])]
@@ -166,7 +271,9 @@ def _replay(args):
     lacking = table.loc[table["n_samples"] < judge.repeats, "pair_id"]
     if len(lacking):
         what = f"replies to {len(lacking)} pairs are not stored, first {lacking.iloc[0]}"
-        raise DreError(f"{what}: compare judge, prompt, options with `dre judge status`, or ask with `dre judge run`")
+        raise DreError(
+            f"{what}: compare judge, prompt, options with `dre judge status`, or ask with `dre judge run`"
+        )
     return _finish(table, made, args.output)
 
 
@@ -189,7 +296,9 @@ def _show(args):
     judge, prompt, pairs, _ = _given(args)
     row = pairs[pairs["pair_id"] == args.pair]
     if row.empty:
-        raise DreError(f"{args.input} has no pair {args.pair!r}: its first is {pairs['pair_id'].iloc[0]!r}")
+        raise DreError(
+            f"{args.input} has no pair {args.pair!r}: its first is {pairs['pair_id'].iloc[0]!r}"
+        )
     verdict = judge.score(row, prompt, ask=False).iloc[0]
     try:
         sent = [] if isinstance(prompt, str) else prompt.render(row.iloc[0].to_dict())
@@ -217,17 +326,25 @@ def _status(args):
     """Print what is stored, and, given pairs and a judge, how their replies are read."""
     if args.input:
         if not args.judge:
-            raise DreError("a file of pairs needs the judge who was asked: give --judge, or leave the file out")
+            raise DreError(
+                "a file of pairs needs the judge who was asked: give --judge, or leave the file out"
+            )
         judge, prompt, pairs, _ = _given(args)
         _finish(judge.score(pairs, prompt, ask=False))
         return
     store = Store(args.store)
-    print(f"store: {store.path}" if (rows := store.summary()) else f"store: {store.path}: nothing is stored yet")
+    print(
+        f"store: {store.path}"
+        if (rows := store.summary())
+        else f"store: {store.path}: nothing is stored yet"
+    )
     for (judge, base_url, prompt, params), group in groupby(rows, key=lambda row: row[:4]):
         print(f"{judge}{f' at {base_url}' if base_url else ''}, prompt {prompt}, {params}")
         for *_, status, source, count, cost, read, written in group:
             money = "cost unknown" if cost is None else f"${cost:.4f}"
-            print(f"  {status}: {count:,} ({source}; {money}; {read or 0:,} tokens in, {written or 0:,} out)")
+            print(
+                f"  {status}: {count:,} ({source}; {money}; {read or 0:,} tokens in, {written or 0:,} out)"
+            )
 
 
 def _finish(table, made=None, path=None):
@@ -236,7 +353,10 @@ def _finish(table, made=None, path=None):
     if path:
         write_summary(path, {"signature": signature(made), "statuses": counts.to_dict()})
         write(table, path)
-    print(f"{len(table):,} pairs: " + ", ".join(f"{count:,} {status}" for status, count in counts.items()))
+    print(
+        f"{len(table):,} pairs: "
+        + ", ".join(f"{count:,} {status}" for status, count in counts.items())
+    )
     for status in counts.index.difference(["ok"]):
         first = table[table["status"] == status].iloc[0]
         more = "; give a larger --max-tokens" if status == "truncated" else ""

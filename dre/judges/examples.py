@@ -21,7 +21,9 @@ def bm25(queries, documents, k1=1.5, b=0.75):
     lengths, df = counts.sum(axis=1), (counts > 0).sum(axis=0)
     idf, tf = np.log(1 + (len(lengths) - df + 0.5) / (df + 0.5)), counts.tocoo()
     damped = tf.data + k1 * (1 - b + b * lengths[tf.row] / lengths.mean())
-    weights = csr_array((idf[tf.col] * tf.data * (k1 + 1) / damped, (tf.row, tf.col)), shape=counts.shape)
+    weights = csr_array(
+        (idf[tf.col] * tf.data * (k1 + 1) / damped, (tf.row, tf.col)), shape=counts.shape
+    )
     return (csr_array(words.transform(queries), dtype=float) @ weights.T).toarray()
 
 
@@ -43,7 +45,9 @@ def select(pairs, pool, how, k=3, seed=0, chosen=(), same_context=False):
     Raises `DreError` where fewer than `k` examples are left for a pair, or a chosen one is not in the pool.
     """
     if lacking := {"pair_id", "context_id", "context"} - {*pairs.columns} & {*pool.columns}:
-        raise DreError(f"pairs or pool lack {', '.join(sorted(lacking))}: both need pair_id, context_id and context")
+        raise DreError(
+            f"pairs or pool lack {', '.join(sorted(lacking))}: both need pair_id, context_id and context"
+        )
     pool = pool.reset_index(drop=True)
     ids, contexts = pool["pair_id"].to_numpy(), pool["context_id"].to_numpy()
     if how not in HOW:
@@ -62,7 +66,9 @@ def select(pairs, pool, how, k=3, seed=0, chosen=(), same_context=False):
         may = (ids[order] != pair_id) & (same_context | (contexts[order] != context_id))
         found[pair_id] = [records[i] for i in order[may][:k]]
         if len(found[pair_id]) < k:
-            raise DreError(f"pair {pair_id}: {len(found[pair_id])} examples may be shown, {k} were asked for")
+            raise DreError(
+                f"pair {pair_id}: {len(found[pair_id])} examples may be shown, {k} were asked for"
+            )
     return found
 
 
@@ -70,8 +76,13 @@ def _texts(table, how):
     """One text a row: its context, its response, or both."""
     contexts = [" ".join(turns) for turns in table["context"]]
     if "response" not in table and how != "bm25_context":
-        raise DreError(f"examples by {how} need a column response: whole dialogues have bm25_context only")
+        raise DreError(
+            f"examples by {how} need a column response: whole dialogues have bm25_context only"
+        )
     if how == "bm25_context":
         return contexts
     both = zip(contexts, table["response"])
-    return [response if how == "bm25_response" else f"{context} {response}" for context, response in both]
+    return [
+        response if how == "bm25_response" else f"{context} {response}"
+        for context, response in both
+    ]

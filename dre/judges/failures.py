@@ -14,9 +14,15 @@ _UNABLE = {
     "response_format|json_schema": "it has no structured output: give --plain",
 }
 # A prompt that does not fit; the last is what llama-cpp-python says, with status 500.
-_LONG = re.compile("context.{0,20}(length|size|window)|prompt is too long|could not broadcast input array", re.I)
-_SECRETS = re.compile(r"\b(?:sk|rk|pk|sess|gsk)-[\w-]{6,}|\bAIza[\w-]{8,}|(?i:\bbearer\s+)[\w.~+/=-]{8,}")
-_UNSENT = re.compile("Connect(Error|Timeout)|NewConnection|NameResolution|ProxyError|SSLCert|refused|Failed to connect")
+_LONG = re.compile(
+    "context.{0,20}(length|size|window)|prompt is too long|could not broadcast input array", re.I
+)
+_SECRETS = re.compile(
+    r"\b(?:sk|rk|pk|sess|gsk)-[\w-]{6,}|\bAIza[\w-]{8,}|(?i:\bbearer\s+)[\w.~+/=-]{8,}"
+)
+_UNSENT = re.compile(
+    "Connect(Error|Timeout)|NewConnection|NameResolution|ProxyError|SSLCert|refused|Failed to connect"
+)
 
 
 class CallFailed(Exception):
@@ -33,7 +39,11 @@ class CallFailed(Exception):
 
 def redact(text, key=""):
     """Return a text without keys: a key, the values of key-like environment variables, and what looks like one."""
-    named = [value for name, value in os.environ.items() if re.search(r"(KEY|TOKEN|SECRET|PASSWORD)$", name)]
+    named = [
+        value
+        for name, value in os.environ.items()
+        if re.search(r"(KEY|TOKEN|SECRET|PASSWORD)$", name)
+    ]
     for value in (key, *named):
         text = text.replace(value, "[key]") if len(value) >= 6 else text
     return _SECRETS.sub("[key]", text)
@@ -42,13 +52,17 @@ def redact(text, key=""):
 def of_status(status, message, headers=None, body=""):
     """Return the failure that an HTTP status stands for: 408, 409, 429 and 5xx pass, 401-404 and spent quota do not."""
     body = body or message
-    then = "slower" if status == 429 else "again" if status in (408, 409) or status >= 500 else "skip"
+    then = (
+        "slower" if status == 429 else "again" if status in (408, 409) or status >= 500 else "skip"
+    )
     if status in (401, 402, 403, 404) or (status in (400, 429) and _SPENT.search(body)):
         then = "stop"
     elif status in (400, 413, 422, 500) and _LONG.search(body):
         what = "the prompt is longer than the server's context: start it with a longer one, if it is yours"
         message, then = f"{what}: {message}", "skip"
-    elif status in (400, 422, 500) and (wrong := [what for said, what in _UNABLE.items() if re.search(said, body)]):
+    elif status in (400, 422, 500) and (
+        wrong := [what for said, what in _UNABLE.items() if re.search(said, body)]
+    ):
         message, then = f"{wrong[0]}: {message}", "stop"
     elif status in (400, 422):
         message += "; if the model has no structured output, give --plain"
@@ -64,9 +78,13 @@ def of_error(error, key, named):
         return CallFailed(f"no answer, or none of this provider's: {cause}", billed=sent, sent=sent)
     responses = [getattr(one, "response", None) for one in (error, error.__context__)]
     response = next((one for one in responses if one is not None), None)
-    hint = "; no key was sent: name its variable with --key-env" if status == 401 and not named else ""
+    hint = (
+        "; no key was sent: name its variable with --key-env" if status == 401 and not named else ""
+    )
     said = redact(str(error), key) + hint
-    return of_status(status, said, getattr(response, "headers", None), getattr(response, "text", ""))
+    return of_status(
+        status, said, getattr(response, "headers", None), getattr(response, "text", "")
+    )
 
 
 def wait_of(headers, body):
@@ -77,5 +95,7 @@ def wait_of(headers, body):
             return float(told) / parts
         with contextlib.suppress(ValueError, TypeError):
             return max(0.0, (parsedate_to_datetime(told) - datetime.now(UTC)).total_seconds())
-    told = re.search(r"retry_?delay[\s\"':{]*(?:seconds)?[\s:]*(\d+(?:\.\d+)?)", body, re.I)  # where Gemini says it
+    told = re.search(
+        r"retry_?delay[\s\"':{]*(?:seconds)?[\s:]*(\d+(?:\.\d+)?)", body, re.I
+    )  # where Gemini says it
     return float(told[1]) if told else None

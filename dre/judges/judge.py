@@ -18,11 +18,39 @@ from dre.readers import HALF
 _OURS = {"max_completion_tokens", "max_output_tokens", "num_predict", "n", "candidate_count"}
 _OURS |= {"messages", "model", "stream", "response_format", "output_config"}
 # What it may set under a ceiling: nothing that makes a token dearer, or lets there be more than max_tokens says.
-_BOUNDED = {"max_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "stop", "stop_sequences", "num_ctx"}
-_BOUNDED |= {"presence_penalty", "frequency_penalty", "logit_bias", "logprobs", "top_logprobs", "keep_alive"}
+_BOUNDED = {
+    "max_tokens",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "seed",
+    "stop",
+    "stop_sequences",
+    "num_ctx",
+}
+_BOUNDED |= {
+    "presence_penalty",
+    "frequency_penalty",
+    "logit_bias",
+    "logprobs",
+    "top_logprobs",
+    "keep_alive",
+}
 _BOUNDED |= {"effort", "reasoning_effort", "reasoning", "thinking", "think", "verbosity"}
 AGAIN = ("malformed", "refused", "truncated", "empty")  # statuses that may be asked again
-COLUMNS = ["pair_id", "score_llm", "s_inf", "label", "responses", "status", "reason", "cost", "n_samples", "n_ok"]
+COLUMNS = [
+    "pair_id",
+    "score_llm",
+    "s_inf",
+    "label",
+    "responses",
+    "status",
+    "reason",
+    "cost",
+    "n_samples",
+    "n_ok",
+]
 
 
 class Judge:
@@ -54,8 +82,24 @@ class Judge:
     ``last`` says what the last call of `score` did: a `dre.judges.asking.Run`.
     """
 
-    def __init__(self, spec, /, store=None, base_url="", key_env=None, price=None, max_usd=None, max_usd_total=None,
-                 concurrency=None, timeout=None, attempts=8, repeats=1, plain=False, logprobs=0, **params):  # fmt: skip
+    def __init__(
+        self,
+        spec,
+        /,
+        store=None,
+        base_url="",
+        key_env=None,
+        price=None,
+        max_usd=None,
+        max_usd_total=None,
+        concurrency=None,
+        timeout=None,
+        attempts=8,
+        repeats=1,
+        plain=False,
+        logprobs=0,
+        **params,
+    ):
         self.spec = spec
         self.provider, _, self.model = spec.partition(":")
         if not self.model or self.provider not in providers.PROVIDERS:
@@ -73,10 +117,17 @@ class Judge:
         self.attempts, self.repeats, self.plain = attempts, repeats, plain
         self.likeliest = 3 if logprobs is True else logprobs or 0
         if self.likeliest and self.provider not in likelihoods.PROVIDERS:
-            raise DreError(f"judge {spec!r}: {self.provider} gives no log-probabilities: {likelihoods.INSTEAD}")
+            raise DreError(
+                f"judge {spec!r}: {self.provider} gives no log-probabilities: {likelihoods.INSTEAD}"
+            )
         self.params = {"logprobs": True, "top_logprobs": likelihoods.TOP} if self.likeliest else {}
         self.params |= {name: value for name, value in params.items() if value is not None}
-        numbers = {"concurrency": self.concurrency, "attempts": attempts, "repeats": repeats, "timeout": self.timeout}
+        numbers = {
+            "concurrency": self.concurrency,
+            "attempts": attempts,
+            "repeats": repeats,
+            "timeout": self.timeout,
+        }
         numbers |= {"max_tokens": self.params.get("max_tokens", 1), "logprobs": self.likeliest or 1}
         for name, value in numbers.items():
             if not isinstance(value, int | float if name == "timeout" else int) or not value > 0:
@@ -84,11 +135,15 @@ class Judge:
         given = {"--max-usd": max_usd, "--max-usd-total": max_usd_total}
         given = {flag: usd for flag, usd in given.items() if usd is not None}
         if spoilt := sorted(_OURS & self.params.keys() or given and self.params.keys() - _BOUNDED):
-            raise DreError(f"parameter {spoilt[0]}: has an option of its own, or would break the count of money")
+            raise DreError(
+                f"parameter {spoilt[0]}: has an option of its own, or would break the count of money"
+            )
         for flag, usd in given.items():
             if not (usd >= 0 and self.price):
                 why = f"no price is known for {spec}" if usd >= 0 else f"it is {usd}"
-                raise DreError(f"{why}, so {flag} cannot be kept: give dollars, and --price IN,OUT per million tokens")
+                raise DreError(
+                    f"{why}, so {flag} cannot be kept: give dollars, and --price IN,OUT per million tokens"
+                )
         self.store, self.last = store if isinstance(store, Store) else Store(store), asking.Run()
 
     def close(self) -> None:
@@ -104,14 +159,28 @@ class Judge:
     @property
     def signature(self) -> str:
         """All that can change a reply besides the prompt and the pair, as one line of text."""
-        how = {"base_url": self.base_url, "repeats": self.repeats, "plain": self.plain} | self.params
+        how = {
+            "base_url": self.base_url,
+            "repeats": self.repeats,
+            "plain": self.plain,
+        } | self.params
         how |= {"logprobs": self.likeliest} if self.likeliest else {}
-        told = [f"{name}={value}" for name, value in sorted(how.items()) if value is not False and value != ""]
+        told = [
+            f"{name}={value}"
+            for name, value in sorted(how.items())
+            if value is not False and value != ""
+        ]
         return " ".join([self.spec, *told])
 
-    def score(self, pairs: pd.DataFrame | list[dict], prompt: str | Path | Prompt = "llm_only",
-              retry: Collection[str] = (), first: int = 0, ask: bool = True,
-              examples: dict[str, list] | None = None) -> pd.DataFrame:  # fmt: skip
+    def score(
+        self,
+        pairs: pd.DataFrame | list[dict],
+        prompt: str | Path | Prompt = "llm_only",
+        retry: Collection[str] = (),
+        first: int = 0,
+        ask: bool = True,
+        examples: dict[str, list] | None = None,
+    ) -> pd.DataFrame:
         """Score pairs; only what is not stored yet is asked, and each reply is committed when it comes.
 
         ``pairs`` have ``pair_id, context, response`` and what else the prompt (or its name or path)
@@ -125,7 +194,9 @@ class Judge:
         prompt, rows, self.last = prompts.load(prompt), rows_of(pairs), asking.Run()
         if examples is not None:
             if "examples" not in prompt.slots:
-                raise DreError(f"prompt {prompt.name} has no slot {{{{examples}}}}: use quality_overall, say")
+                raise DreError(
+                    f"prompt {prompt.name} has no slot {{{{examples}}}}: use quality_overall, say"
+                )
             rows = [row | {"examples": examples[row["pair_id"]]} for row in rows]
         asked = self._asked(rows, prompt, first)
         replies = self._stored(asked)
@@ -137,23 +208,38 @@ class Judge:
         said, paid = {row["pair_id"]: [] for row in rows}, set()
         for one, reply in zip(asked, replies):
             if reply:  # pairs with one prompt share it
-                outcome = self.verdict(reply, prompt, one.row), 0.0 if one.key in paid else self._cost(reply)
+                outcome = (
+                    self.verdict(reply, prompt, one.row),
+                    0.0 if one.key in paid else self._cost(reply),
+                )
                 paid.add(one.key)
             else:
                 error = self.last.errors.get(one.key)
-                outcome = parse.Verdict("error" if error else "missing", reason=error or "not asked yet"), None
+                outcome = (
+                    parse.Verdict("error" if error else "missing", reason=error or "not asked yet"),
+                    None,
+                )
             said[one.pair_id].append(outcome)
         return frame(said)
 
-    def missing(self, pairs: pd.DataFrame | list[dict], prompt: str | Path | Prompt = "llm_only",
-                retry: Collection[str] = (), first: int = 0) -> list[Asked]:  # fmt: skip
+    def missing(
+        self,
+        pairs: pd.DataFrame | list[dict],
+        prompt: str | Path | Prompt = "llm_only",
+        retry: Collection[str] = (),
+        first: int = 0,
+    ) -> list[Asked]:
         """Return the `dre.judges.store.Asked` of each reply that is not stored, or is of a status in `retry`."""
         prompt = prompts.load(prompt)
         asked = self._asked(rows_of(pairs), prompt, first)
         return self._lacking(asked, self._stored(asked), prompt, retry)
 
-    def replies(self, pairs: pd.DataFrame | list[dict], prompt: str | Path | Prompt = "llm_only",
-                first: int = 0) -> list[tuple[Asked, Reply | None]]:  # fmt: skip
+    def replies(
+        self,
+        pairs: pd.DataFrame | list[dict],
+        prompt: str | Path | Prompt = "llm_only",
+        first: int = 0,
+    ) -> list[tuple[Asked, Reply | None]]:
         """Return ``(Asked, Reply or None)`` of each reply that belongs to some pairs, in their order."""
         asked = self._asked(rows_of(pairs), prompts.load(prompt), first)
         return list(zip(asked, self._stored(asked)))
@@ -163,18 +249,26 @@ class Judge:
         limit = self.max_tokens(prompt)
         how = self.params | {"max_tokens": limit, "structured": self.schema(prompt) is not None}
         settings = {setting_sha256(self.spec, self.base_url, prompt.sha256, how): limit}
-        extra = () if self.likeliest else ("logprobs", "top_logprobs")  # a reply with them is one all the same
+        extra = (
+            () if self.likeliest else ("logprobs", "top_logprobs")
+        )  # a reply with them is one all the same
         for base_url, params in self.store.settings(self.spec):  # the same up to limit and spelling
             other = json.loads(params)
-            same = {name: value for name, value in other.items() if name in how or name not in extra}
+            same = {
+                name: value for name, value in other.items() if name in how or name not in extra
+            }
             if base_url in (self.base_url, self.address) and how == same | {"max_tokens": limit}:
-                settings[setting_sha256(self.spec, base_url, prompt.sha256, other)] = other["max_tokens"]
+                settings[setting_sha256(self.spec, base_url, prompt.sha256, other)] = other[
+                    "max_tokens"
+                ]
         about, asked = (self.spec, self.base_url, prompt.name, json.dumps(how, sort_keys=True)), []
         for row in rows:
             messages = prompt.render(row)
             for n in range(first, first + self.repeats):
                 limits = {key_of(setting, messages, n): of for setting, of in settings.items()}
-                asked.append(Asked(next(iter(limits)), *about, row["pair_id"], n, row, messages, limits))
+                asked.append(
+                    Asked(next(iter(limits)), *about, row["pair_id"], n, row, messages, limits)
+                )
         return asked
 
     def _stored(self, asked):
@@ -198,11 +292,17 @@ class Judge:
 
     def _cost(self, reply):
         if reply.cost is None and self.price:  # which was not known when it came
-            return self.price.cost(reply.input_tokens, reply.output_tokens, batch=reply.source == "batch")
+            return self.price.cost(
+                reply.input_tokens, reply.output_tokens, batch=reply.source == "batch"
+            )
         return reply.cost
 
-    def estimate(self, pairs: pd.DataFrame | list[dict], prompt: str | Path | Prompt = "llm_only",
-                 retry: Collection[str] = ()) -> str:  # fmt: skip
+    def estimate(
+        self,
+        pairs: pd.DataFrame | list[dict],
+        prompt: str | Path | Prompt = "llm_only",
+        retry: Collection[str] = (),
+    ) -> str:
         """Say in words what scoring would take: calls, tokens and dollars, about and at most."""
         prompt = prompts.load(prompt)
         lacking = self.missing(pairs, prompt, retry)
@@ -213,7 +313,10 @@ class Judge:
         read, written = most // 4, len(lacking) * min(limit, prices.REPLY[prompt.kind] + thoughts)
         money = "price unknown (give --price IN,OUT)"
         if self.price:
-            about, ceiling = self.price.cost(read, written), self.price.cost(most, len(lacking) * limit)
+            about, ceiling = (
+                self.price.cost(read, written),
+                self.price.cost(most, len(lacking) * limit),
+            )
             money = f"about ${about:.2f}, at most ${ceiling:.2f} ({self.price.source})"
         tokens = f"about {read:,} tokens in, {written:,} out (at most {limit:,} per reply)"
         return f"{len(lacking):,} calls to make\n{tokens}\n{money}"
@@ -224,7 +327,9 @@ class Judge:
 
     def max_tokens(self, prompt: Prompt) -> int:
         """Return the longest reply to a prompt, in tokens."""
-        return self.params.get("max_tokens") or prices.longest(prompt.kind, self.provider, self.model, self.params)
+        return self.params.get("max_tokens") or prices.longest(
+            prompt.kind, self.provider, self.model, self.params
+        )
 
     def verdict(self, reply: Reply, prompt: Prompt, row: dict) -> parse.Verdict:
         """Return the `Verdict` of a stored reply; the provider's own word for it goes before the parser's."""
@@ -255,13 +360,23 @@ def frame(said):
         ok, came = [one for one in every if one.status == "ok"], len(every) - len(lacking)
         good = [] if lacking else ok
         of = lacking or good or every
-        status = "error" if "error" in (one.status for one in of) else statistics.mode(one.status for one in of)
+        status = (
+            "error"
+            if "error" in (one.status for one in of)
+            else statistics.mode(one.status for one in of)
+        )
         one = next(one for one in of if one.status == status)
         lost = f"{len(lacking)} of {len(every)} replies did not come: " if lacking and came else ""
-        scores = np.array([(one.score_llm, one.s_inf) for one in good] or [(None, None)], float).mean(axis=0)
+        scores = np.array(
+            [(one.score_llm, one.s_inf) for one in good] or [(None, None)], float
+        ).mean(axis=0)
         label = statistics.mode(one.label for one in good) if good else None
-        cost = np.array([cost for one, cost in outcomes if one not in lacking] or [None], float).sum()
-        rows.append((pair_id, *scores, label, one.responses, status, lost + one.reason, cost, came, len(ok)))
+        cost = np.array(
+            [cost for one, cost in outcomes if one not in lacking] or [None], float
+        ).sum()
+        rows.append(
+            (pair_id, *scores, label, one.responses, status, lost + one.reason, cost, came, len(ok))
+        )
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -272,7 +387,9 @@ def rows_of(pairs):
     for number, row in enumerate(rows):
         pair_id = row.get("pair_id")
         if not isinstance(pair_id, str) or HALF.search(pair_id) or pair_id in seen:
-            raise DreError(f"row {number}: pair_id is {pair_id!r}, expected a text that no other row has")
+            raise DreError(
+                f"row {number}: pair_id is {pair_id!r}, expected a text that no other row has"
+            )
         seen.add(pair_id)
         if isinstance(row.get("context"), str):  # turns on lines of their own
             row["context"] = tuple(line for line in row["context"].split("\n") if line.strip())

@@ -8,7 +8,10 @@ import json
 import math
 import re
 
-PLACES, TOP = 32, 20  # tokens of a reply that are kept; candidates for each: the most that the providers give
+PLACES, TOP = (
+    32,
+    20,
+)  # tokens of a reply that are kept; candidates for each: the most that the providers give
 PROVIDERS = ("openai", "ollama")
 INSTEAD = "ask one that gives them (openai:, ollama:, or a server that speaks their protocol), or take repeats instead"
 NONE = "no log-probabilities came with the reply: start the server so that it gives them, or take repeats instead"
@@ -52,7 +55,12 @@ def keep(places):
     kept = []
     for place in (places or [])[:PLACES]:
         given = [*(place.get("top_logprobs") or []), place]
-        kept.append([place["token"], {one["token"]: one["logprob"] for one in given if one["logprob"] is not None}])
+        kept.append(
+            [
+                place["token"],
+                {one["token"]: one["logprob"] for one in given if one["logprob"] is not None},
+            ]
+        )
     return json.dumps(kept, ensure_ascii=False) if kept else None
 
 
@@ -63,7 +71,9 @@ def read(kept, verdict, prompt, k=3):
     wrong = NONE
     for token, candidates in json.loads(kept or "[]"):
         said = _value(token, prompt)
-        if said is not None and said == (verdict.label if prompt.kind == "label" else verdict.score_llm):
+        if said is not None and said == (
+            verdict.label if prompt.kind == "label" else verdict.score_llm
+        ):
             found = probabilities(candidates, prompt)
             score = goodness(found) if prompt.kind == "label" else weighted(found, k)
             return verdict._replace(score_llm=score)

@@ -17,7 +17,11 @@ from dre.judges.recorded import Recorded
 
 CLAUDE, HAIKU = "claude-2026-11", "Claude-3-haiku"
 P_YES = ["Llama2-13B", "Qwen-14B", "Vicuna-13B", "Baichuan2-13B", "ChatGLM3-6B"]
-FOLDERS = {"Qwen-14B": "Qwen14B", "Vicuna-13B": "Vicuna13B", "ChatGLM3-6B": "Chatglm3-6B"}  # where named otherwise
+FOLDERS = {
+    "Qwen-14B": "Qwen14B",
+    "Vicuna-13B": "Vicuna13B",
+    "ChatGLM3-6B": "Chatglm3-6B",
+}  # where named otherwise
 GPT35 = {  # judge -> prompt of the released replies, and the family of our prompts that reads them
     "GPT-3.5-0613 G-Eval": ("geval", "geval"),
     "GPT-3.5-0613 analyse-rate": ("analyze_rate", "analyse_rate"),
@@ -45,18 +49,31 @@ def scores(name):
     if name in FILES:
         haiku, p_yes = FILES[name]
         records = json.loads(fetch(haiku).read_bytes())
-        if not np.allclose(_aligned(records, rated, "dialog_id", "human_score", haiku), rated["human"], atol=1e-6):
+        if not np.allclose(
+            _aligned(records, rated, "dialog_id", "human_score", haiku), rated["human"], atol=1e-6
+        ):
             raise DreError(f"{haiku}: its human scores are not those of {name}: get the file again")
         table[HAIKU] = (_aligned(records, rated, "dialog_id", "predicted_score", haiku) - 1) / 4 * 5
         for judge in P_YES:
-            records = json.loads(fetch(f"{FOLDERS.get(judge, judge)}/{p_yes}/turn_level/*").read_bytes())["dialogues"]
+            records = json.loads(
+                fetch(f"{FOLDERS.get(judge, judge)}/{p_yes}/turn_level/*").read_bytes()
+            )["dialogues"]
             table[judge] = _aligned(records, rated, "id_dialogue", "yes", judge) * 5
-    if name == "topicalchat-usr":  # the mean over samples, brought to 0-1, then over the four criteria
-        means = gpt35().groupby(["pair_id", "judge", "criterion"], sort=False)["score_llm"].mean().unstack("criterion")
+    if (
+        name == "topicalchat-usr"
+    ):  # the mean over samples, brought to 0-1, then over the four criteria
+        means = (
+            gpt35()
+            .groupby(["pair_id", "judge", "criterion"], sort=False)["score_llm"]
+            .mean()
+            .unstack("criterion")
+        )
         for criterion in CRITERIA.values():
             low, high = prompts.load(f"geval_{criterion}").scale
             means[criterion] = (means[criterion] - low) / (high - low)
-        of_judge = means.mean(axis=1, skipna=False).unstack("judge") * 5  # without one criterion there is no score
+        of_judge = (
+            means.mean(axis=1, skipna=False).unstack("judge") * 5
+        )  # without one criterion there is no score
         table = table.merge(of_judge[list(GPT35)].reset_index(), on="pair_id", how="left")
     return table
 
@@ -81,14 +98,29 @@ def gpt35():
         for short, criterion in CRITERIA.items():
             prompt = prompts.load(f"{family}_{criterion}")
             for record in json.loads(fetch(f"gpt3.5_{short}_{asked}.json").read_bytes()):
-                turns, response = ratings.turns_of(record["source"]), record["system_output"].strip()
+                turns, response = (
+                    ratings.turns_of(record["source"]),
+                    record["system_output"].strip(),
+                )
                 key = (turns, record["system_id"], response)
                 if key not in ids:
-                    raise DreError(f"gpt3.5_{short}_{asked}.json: an item is no TopicalChat-USR response: get it again")
+                    raise DreError(
+                        f"gpt3.5_{short}_{asked}.json: an item is no TopicalChat-USR response: get it again"
+                    )
                 row = {"context": turns, "response": response, "facts": record["context"]}
                 for repeat, reply in enumerate(record["all_responses"]):
                     said = prompt.parse(reply, row)
-                    rows.append((ids[key], judge, criterion, repeat, said.score_llm, said.status, said.reason))
+                    rows.append(
+                        (
+                            ids[key],
+                            judge,
+                            criterion,
+                            repeat,
+                            said.score_llm,
+                            said.status,
+                            said.reason,
+                        )
+                    )
     columns = ["pair_id", "judge", "criterion", "repeat", "score_llm", "status", "reason"]
     return pd.DataFrame(rows, columns=columns).astype({"score_llm": float})
 
@@ -109,7 +141,11 @@ def unieval():
     """Return the overall scores of TopicalChat-USR that UniEval's authors released, in the order of the set."""
     ids, predicted = ratings.ids_by_text("topicalchat-usr"), {}
     for record in json.loads(fetch("topical_chat_result.json").read_bytes()):
-        key = ratings.turns_of(record["source"]), record["system_id"], record["system_output"].strip()
+        key = (
+            ratings.turns_of(record["source"]),
+            record["system_id"],
+            record["system_output"].strip(),
+        )
         predicted[ids[key]] = record["predict_scores"]["overall"]
     return ratings.rated("topicalchat-usr")["pair_id"].map(predicted)
 
@@ -118,5 +154,7 @@ def _aligned(records, rated, key, value, where):
     """A value of the records of a file that keeps the order and the dialogue index of a rated set."""
     ours = [int(pair_id.split("/")[1]) for pair_id in rated["pair_id"]]
     if [record[key] for record in records] != ours:
-        raise DreError(f"{where}: its {len(records)} items are not the {len(ours)} rated ones in order: get it again")
+        raise DreError(
+            f"{where}: its {len(records)} items are not the {len(ours)} rated ones in order: get it again"
+        )
     return pd.Series([float(record[value]) for record in records])

@@ -47,7 +47,9 @@ SHORT = re.compile("(?:overall|final|llm)_|_degree")  # what is more than the na
 MORE = r"\w|[.,]\d| ?(?:[%?]|[-\u2013\u2014~+/^\u00b1,] ?[0-9]|\(out )"
 MORE += r"| (?!(?:as|because|for|since)\b|\w+:|(?-i:[A-Z]))\w"
 ALONE_AFTER = r"\A|(?<=[.!?:)\"]\n)|^(?=(?:[-\u2022] )?(?:response|output|reply) ?:)"
-ALONE_BEFORE = r"\Z|\n(?:rationale|reason(?:s|ing)?|explanation|analysis|justification|because|since)\b"
+ALONE_BEFORE = (
+    r"\Z|\n(?:rationale|reason(?:s|ing)?|explanation|analysis|justification|because|since)\b"
+)
 
 
 class Verdict(NamedTuple):
@@ -81,7 +83,9 @@ def read(prompt, reply, row=None, structured=False):
         found = _found(text, texts, prompt, structured)
     except Unclear as error:
         reason, *status = error.args
-        return Verdict(*(status or ["refused" if REFUSAL.search(text[:400]) else "malformed"]), reason=reason)
+        return Verdict(
+            *(status or ["refused" if REFUSAL.search(text[:400]) else "malformed"]), reason=reason
+        )
     responses = found if prompt.kind == "generate" else None
     return Verdict("ok", found.get("score"), found.get("influence"), found.get("label"), responses)
 
@@ -91,7 +95,10 @@ def _texts(row):
     shown, found = row.get("examples"), []
     for one in (row, *(shown if isinstance(shown, list) else ())):
         turns = one.get("context") or ()
-        found += [*([turns] if isinstance(turns, str) else turns), *map(one.get, ("response", "reference", "facts"))]
+        found += [
+            *([turns] if isinstance(turns, str) else turns),
+            *map(one.get, ("response", "reference", "facts")),
+        ]
     return tuple(text.strip() for text in found if isinstance(text, str))
 
 
@@ -102,12 +109,18 @@ def _found(reply, texts, prompt, structured):
     asked = (text if structured else rest) == MARK and objects[0].keys() == fields
     if not (asked and (structured or reply not in texts)):
         places = zip(re.finditer(MARK, text), objects)
-        objects = [one for mark, one in places if fields <= one.keys() and _own_object(one, mark, text, fields, said)]
+        objects = [
+            one
+            for mark, one in places
+            if fields <= one.keys() and _own_object(one, mark, text, fields, said)
+        ]
     marked = re.search('[>`"\u201c\u201d\u00ab\u00bb]', rest)
     for field in prompt.fields:
         values = [_value(field, one[field], prompt) for one in objects]
         if prompt.kind != "generate":
-            values += _stated(field, prompt, text, said, marked, not objects, structured and not objects)
+            values += _stated(
+                field, prompt, text, said, marked, not objects, structured and not objects
+            )
         if not values:
             plain = ": give --plain if the model has no structured output" if structured else ""
             raise Unclear(f"no {field} of the judge's own in the reply{plain}")
@@ -121,13 +134,18 @@ def _objects(text):
     """A reply with a mark in place of each outermost JSON object, and the objects."""
     if len(text) > LONGEST or text.count("{") > 100:
         raise Unclear(f"the reply has more than {LONGEST:,} characters or 100 braces")
-    decoder = json.JSONDecoder(object_pairs_hook=lambda pairs: {SHORT.sub("", key.casefold()): x for key, x in pairs})
+    decoder = json.JSONDecoder(
+        object_pairs_hook=lambda pairs: {SHORT.sub("", key.casefold()): x for key, x in pairs}
+    )
     objects, at = [], text.find("{")
     while at >= 0:
         try:
             value, end = decoder.raw_decode(text, at)
             text, objects = text[:at] + MARK + text[end:], [*objects, value]
-        except (ValueError, RecursionError):  # also an integer of thousands of digits, or nesting as deep
+        except (
+            ValueError,
+            RecursionError,
+        ):  # also an integer of thousands of digits, or nesting as deep
             pass
         at = text.find("{", at + 1)
     if not objects and re.search(r'\{\s*(?:"|\Z)', text[text.rfind("}") + 1 :]):
@@ -138,7 +156,10 @@ def _objects(text):
 def _own_object(value, mark, text, fields, said):
     """Whether an object stands by itself, is not reported, and has nothing that the dialogue holds."""
     alone = text[: mark.start()].rstrip(" ")[-1:] in ("", *f"{MARK}\n:[(.!?")
-    texts = [value[field] if isinstance(value[field], list) else [f"{field} {value[field]}"] for field in fields]
+    texts = [
+        value[field] if isinstance(value[field], list) else [f"{field} {value[field]}"]
+        for field in fields
+    ]
     copied = any(all(_words(str(one)) in said[0] for one in some) for some in texts)
     return alone and not copied and not _told(text, mark.start())
 
@@ -151,7 +172,9 @@ def _stated(field, prompt, text, said, marked, alone, whole):
         values, final = [], False
         for match in [pattern.fullmatch(text)] if whole else [*pattern.finditer(text)][-100:]:
             place = match and match.start("words" if pattern is labelled else 0)
-            if match and not (_copied(match, text, said, marked, pattern is labelled) or _told(text, place)):
+            if match and not (
+                _copied(match, text, said, marked, pattern is labelled) or _told(text, place)
+            ):
                 values.append(_value(field, match["value"], prompt))
                 final = match.groupdict().get("final")
         if values:  # the last is enough where it is final and repeats the one before
@@ -182,7 +205,10 @@ def _words(text):
     """The words and numbers of a text in one form, which no kind of quotation changes."""
     text = unicodedata.normalize("NFKC", re.sub(r"\\[nrt]", " ", text)).casefold()
     words = re.findall(r"\d+(?:[.,]\d+)*|[^\W\d_]+", text)
-    words = [re.sub(r"\.0+$", "", word.replace(",", ".")) if word[0].isdigit() else word for word in words]
+    words = [
+        re.sub(r"\.0+$", "", word.replace(",", ".")) if word[0].isdigit() else word
+        for word in words
+    ]
     return f" {' '.join(words)} "
 
 
@@ -207,11 +233,15 @@ def _patterns(field, prompt):
         opening += rf"(?!(?s:.*)\b(?:{words})\b)"
     else:
         low, high = prompt.scale if field == "score" else prompt.influence
-        sign, bullet = ("[-+\u2212]?", "\u2022") if low < 0 else ("", bullet)  # "- 0.5" may be below 0
+        sign, bullet = (
+            ("[-+\u2212]?", "\u2022") if low < 0 else ("", bullet)
+        )  # "- 0.5" may be below 0
         value = rf"(?P<value>{sign}[0-9]++(?:\.[0-9]++)?+(?:e[-+]?[0-9]+)?+)(?: ?(?:/|\(?out of) ?"
         value += rf"{re.escape(f'{high:g}')}(?:\.0+)?+\)?)?+(?: (?:points?|stars?)\b)?+(?!{MORE})"
     label = rf"(?:(?:{labels}){LABEL_END}{f'|{I_GIVE}' if field == 'score' else ''})"
-    alone = rf"(?:{bullet} )?(?:(?:response|output|reply) ?:)?[\s\"(\[]*(?P<words>{value})[\s\")\]!.]*"
+    alone = (
+        rf"(?:{bullet} )?(?:(?:response|output|reply) ?:)?[\s\"(\[]*(?P<words>{value})[\s\")\]!.]*"
+    )
     alone = rf"(?:{ALONE_AFTER}){alone}(?:\([^()\d]*\)\.?)?(?={ALONE_BEFORE}{opening})"
     return regex(value), regex(rf"{LABEL_START}(?P<words>{label}[\s\"'(\[]*{value})"), regex(alone)
 
@@ -219,15 +249,24 @@ def _patterns(field, prompt):
 def _value(field, given, prompt):
     """A number on its scale, the meaning of a label, or five different texts of a kind."""
     if prompt.kind == "generate":
-        texts = tuple(text.strip() for text in given if isinstance(text, str)) if isinstance(given, list) else ()
-        if len({" ".join(text.casefold().split()) for text in texts} - {""}) != 5 or len(texts) != 5:
+        texts = (
+            tuple(text.strip() for text in given if isinstance(text, str))
+            if isinstance(given, list)
+            else ()
+        )
+        if (
+            len({" ".join(text.casefold().split()) for text in texts} - {""}) != 5
+            or len(texts) != 5
+        ):
             raise Unclear(f"{len(texts)} {field} responses, expected 5, none of them twice")
         return texts
     match = _patterns(field, prompt)[0].fullmatch(_plain(str(given)))
     if not match:
         raise Unclear(f"the {field} is {str(given)[:40]!r}")
     if field == "label":
-        return {_plain(word).casefold(): label for word, label in prompt.labels.items()}[match["value"].casefold()]
+        return {_plain(word).casefold(): label for word, label in prompt.labels.items()}[
+            match["value"].casefold()
+        ]
     return on_scale(field, match["value"].replace("\u2212", "-"), prompt)
 
 

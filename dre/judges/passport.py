@@ -12,7 +12,11 @@ from dre.errors import DreError
 from dre.judges import trial
 from dre.report import Table, check_output, own_output, replace
 
-HEADERS = {"within": "Within systems", "machine": "Machine replies", "difference": "Less the judge asked"}
+HEADERS = {
+    "within": "Within systems",
+    "machine": "Machine replies",
+    "difference": "Less the judge asked",
+}
 HEADERS |= {"pairs": "Pairs to show 0.05"}
 
 
@@ -45,7 +49,10 @@ def run(args, judge):
     if args.output:
         replace(args.output, shown.csv())
     if did["stopped"]:
-        print(f"stopped ({did['stopped']}); what was answered is stored: the same command goes on", file=sys.stderr)
+        print(
+            f"stopped ({did['stopped']}); what was answered is stored: the same command goes on",
+            file=sys.stderr,
+        )
     return int(bool(did["stopped"]))
 
 
@@ -71,11 +78,19 @@ def _said(judge, did):
         "dollars per 1,000 replies": f"{did['usd']:.2f}",
         "tokens per 1,000 replies": f"{1000 * did['tokens']:,.0f}",
         "seconds per 1,000 replies": f"{did['seconds']:.0f}",
-        **{f"contexts that show a difference of {gap:g}": f"{n:,.0f}" for gap, n in did["contexts"].items()},
+        **{
+            f"contexts that show a difference of {gap:g}": f"{n:,.0f}"
+            for gap, n in did["contexts"].items()
+        },
         f"an SLM helps by Ex-DRE ({trial.ROWS}) if it agrees with people at": level,
         "asked now": f"{did['calls']:,} calls, ${did['spent']:.4f}",
     }
-    lines = [f"{what}: {'unknown' if value.startswith('nan') else value}" for what, value in values.items()]
+    lines = [
+        f"{what}: {'unknown' if value.startswith('nan') else value}"
+        for what, value in values.items()
+    ]
     for name, score in did["constant"].items():
-        lines.append(f"{judge.spec} gave every pair of {name} the score {score:g}, which correlates with nothing")
+        lines.append(
+            f"{judge.spec} gave every pair of {name} the score {score:g}, which correlates with nothing"
+        )
     return "\n".join(lines)

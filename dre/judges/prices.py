@@ -7,7 +7,11 @@ from typing import NamedTuple
 from dre.errors import DreError
 
 REPLY = {"score": 20, "label": 10, "generate": 400}  # tokens of a reply, about
-LONGEST = {"score": (1024, 8192), "label": (1024, 8192), "generate": (4096, 12288)}  # at most; where the model thinks
+LONGEST = {
+    "score": (1024, 8192),
+    "label": (1024, 8192),
+    "generate": (4096, 12288),
+}  # at most; where the model thinks
 _THINKS = re.compile(
     r"(?:^|[/:])(?:o\d|gpt-(?:[5-9]|oss)|claude-(?:[a-z]+-[5-9]|fable|mythos)|gemini-(?:2\.5|[3-9]))"
     r"|deepseek-?(?:r\d|v[4-9])|qwq|qwen-?3|magistral|glm-?[4-9]|kimi-k2|minimax-m|nemotron|think|reason|\br1\b",
@@ -50,7 +54,9 @@ def find(provider, model, base_url=""):
 def given(text):
     """Read a price such as ``"0.15,0.60"``: dollars per million tokens in and out."""
     if not re.fullmatch(r"\d*\.?\d+,\d*\.?\d+", text):
-        raise DreError(f"the price is {text!r}, expected IN,OUT in dollars per million tokens, such as 0.15,0.60")
+        raise DreError(
+            f"the price is {text!r}, expected IN,OUT in dollars per million tokens, such as 0.15,0.60"
+        )
     return Price(*map(float, text.split(",")))
 
 

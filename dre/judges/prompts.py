@@ -70,11 +70,25 @@ class Prompt:
         """JSON schema of a reply, or None. Ranges stand in words, because not every provider takes them as keys."""
         if self.output != "json":
             return None
-        texts = {"type": "array", "items": {"type": "string"}, "description": "exactly five responses"}
-        about = {"positive": texts, "adversarial": texts, "label": {"type": "string", "enum": list(self.labels)}}
-        for name, what, ends in (("score", "score", self.scale), ("influence", "influence degree", self.influence)):
+        texts = {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "exactly five responses",
+        }
+        about = {
+            "positive": texts,
+            "adversarial": texts,
+            "label": {"type": "string", "enum": list(self.labels)},
+        }
+        for name, what, ends in (
+            ("score", "score", self.scale),
+            ("influence", "influence degree", self.influence),
+        ):
             if ends:
-                about[name] = {"type": "number", "description": f"the {what}, from {ends[0]:g} to {ends[1]:g}"}
+                about[name] = {
+                    "type": "number",
+                    "description": f"the {what}, from {ends[0]:g} to {ends[1]:g}",
+                }
         schema = {"type": "object", "properties": {name: about[name] for name in self.fields}}
         return schema | {"required": list(self.fields), "additionalProperties": False}
 
@@ -82,13 +96,22 @@ class Prompt:
     def sha256(self):
         """Hash of all that reaches the model apart from the row: part of the key of a stored reply."""
         # "delimit" never changes; it keeps the hash of replies that were paid for before
-        sent = {"messages": self._sections, "schema": self.schema, "delimit": True, "notice": NOTICE}
+        sent = {
+            "messages": self._sections,
+            "schema": self.schema,
+            "delimit": True,
+            "notice": NOTICE,
+        }
         return _sha256(json.dumps(sent, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
 
     @functools.cached_property
     def _sections(self):
         parts = re.split(r"^\[(system|user)\][ \t]*$", self.template, flags=re.MULTILINE)
-        return [] if parts[0].strip() else [(role, text.strip()) for role, text in zip(parts[1::2], parts[2::2])]
+        return (
+            []
+            if parts[0].strip()
+            else [(role, text.strip()) for role, text in zip(parts[1::2], parts[2::2])]
+        )
 
     @functools.cached_property
     def slots(self):
@@ -98,11 +121,16 @@ class Prompt:
     def render(self, row):
         """Return the messages for a row: ``context`` (turns, oldest first), ``response`` and what else has a slot."""
         where = f"prompt {self.name}, pair {row.get('pair_id', '(no pair_id)')}"
-        blocks = {name: _lines(name, row.get(name), where) for name in sorted(TEXTS) if name in self.slots}
+        blocks = {
+            name: _lines(name, row.get(name), where) for name in sorted(TEXTS) if name in self.slots
+        }
         examples = []  # the names of the blocks of each, and its rating in words
         for i, one in enumerate(self._examples(row, where), 1):
             names = [name for name in ("context", "response") if name in self.slots]
-            blocks |= {f"{name}-{i}": _lines(name, one.get(name), f"{where}, example {i}") for name in names}
+            blocks |= {
+                f"{name}-{i}": _lines(name, one.get(name), f"{where}, example {i}")
+                for name in names
+            }
             rating = self._rating(one.get("rating"), f"{where}, example {i}")
             examples.append(([f"{name}-{i}" for name in names], rating))
         text = "\n".join(text for name, lines in blocks.items() for text in (name, *lines))
@@ -121,7 +149,10 @@ class Prompt:
             if name in TEXTS:
                 return block(name)
             if name == "examples":
-                shown = [[f"Example {i}:", *map(block, names), rating] for i, (names, rating) in enumerate(examples, 1)]
+                shown = [
+                    [f"Example {i}:", *map(block, names), rating]
+                    for i, (names, rating) in enumerate(examples, 1)
+                ]
                 return "".join("\n".join(lines) + "\n\n" for lines in shown)
             if name == "similarity" and row.get("similarity") is None:
                 return format(1 - _number("s_d", row, where), spec)
@@ -132,8 +163,12 @@ class Prompt:
     def _examples(self, row, where):
         """The examples of a row, if the template has a place for them."""
         shown = row.get("examples") if "examples" in self.slots else None
-        if shown is not None and not (isinstance(shown, list) and all(isinstance(one, dict) for one in shown)):
-            raise DreError(f"{where}: examples are {shown!r:.60}, expected a list of context, response and rating")
+        if shown is not None and not (
+            isinstance(shown, list) and all(isinstance(one, dict) for one in shown)
+        ):
+            raise DreError(
+                f"{where}: examples are {shown!r:.60}, expected a list of context, response and rating"
+            )
         return shown or ()
 
     def _rating(self, rating, where):
@@ -169,7 +204,11 @@ def _built_in():
         header, body = _split(path)
         for criterion, about in (header.pop("criteria", None) or {"": {}}).items():
             own = {"scale": about["scale"], "criterion": criterion} if about else {}
-            texts = {"setting": "", "fact": "", "title": criterion.capitalize()} | about if about else {}
+            texts = (
+                {"setting": "", "fact": "", "title": criterion.capitalize()} | about
+                if about
+                else {}
+            )
             filled = SLOT.sub(lambda match, texts=texts: texts.get(match[1], match[0]), body)
             name = f"{path.stem}_{criterion}".rstrip("_")
             found[name] = _prompt(name, header | own, filled, path)
@@ -183,11 +222,15 @@ def _split(path):
         match = re.fullmatch(r"---[ \t]*\n(.*?\n)---[ \t]*\n(.*)", text, re.DOTALL)
         header = yaml.load(match[1], yaml.BaseLoader) if match else None  # Yes and No are words
     except OSError:
-        raise DreError(f"no prompt {str(path)!r}: give a template file, or one of {', '.join(names())}") from None
+        raise DreError(
+            f"no prompt {str(path)!r}: give a template file, or one of {', '.join(names())}"
+        ) from None
     except (yaml.YAMLError, ValueError):  # also another encoding
         header = None
     if not isinstance(header, dict):
-        raise DreError(f"{path}: expected UTF-8 with a header in YAML between two lines of dashes; {HOW}")
+        raise DreError(
+            f"{path}: expected UTF-8 with a header in YAML between two lines of dashes; {HOW}"
+        )
     return header, match[2].strip() + "\n"
 
 
@@ -199,13 +242,30 @@ def _prompt(name, header, body, path):
         prompt = Prompt(name, body, **header)
     except pydantic.ValidationError as error:
         where, what = error.errors()[0]["loc"], error.errors()[0]["msg"]
-        raise DreError(f"{path}: in the header, {' '.join(map(str, where))}: {what}; {HOW}") from None
-    roles, ranges = [role for role, _ in prompt._sections], [ends for ends in (prompt.scale, prompt.influence) if ends]
+        raise DreError(
+            f"{path}: in the header, {' '.join(map(str, where))}: {what}; {HOW}"
+        ) from None
+    roles, ranges = (
+        [role for role, _ in prompt._sections],
+        [ends for ends in (prompt.scale, prompt.influence) if ends],
+    )
     for fine, expected in (
-        ((prompt.kind == "score") == bool(prompt.scale), "a scale where the kind is score, and only there"),
-        (all(-math.inf < low < high < math.inf for low, high in ranges), "scales of two numbers, the lower first"),
-        (prompt.kind != "label" or {*prompt.labels.values()} == {"Positive", "Negative"}, "both Positive and Negative"),
-        (all(re.search(r"\w", label) for label in prompt.labels), "letters or digits in every label"),
+        (
+            (prompt.kind == "score") == bool(prompt.scale),
+            "a scale where the kind is score, and only there",
+        ),
+        (
+            all(-math.inf < low < high < math.inf for low, high in ranges),
+            "scales of two numbers, the lower first",
+        ),
+        (
+            prompt.kind != "label" or {*prompt.labels.values()} == {"Positive", "Negative"},
+            "both Positive and Negative",
+        ),
+        (
+            all(re.search(r"\w", label) for label in prompt.labels),
+            "letters or digits in every label",
+        ),
         (roles in (["user"], ["system", "user"]), "a section [user], or [system] and then [user]"),
         ("notice" in prompt.slots, "a {{notice}} slot"),
     ):
@@ -216,18 +276,33 @@ def _prompt(name, header, body, path):
 
 def _lines(slot, value, where):
     """The lines of a text slot, one a text."""
-    texts = [value] if slot not in LISTS else [] if isinstance(value, (str, float, type(None))) else list(value)
+    texts = (
+        [value]
+        if slot not in LISTS
+        else []
+        if isinstance(value, (str, float, type(None)))
+        else list(value)
+    )
     if not texts or not all(isinstance(text, str) for text in texts):
         what = "a tuple of texts" if slot in LISTS else "a text"
-        raise DreError(f"{where}: slot {slot} needs {what}, but the row has {value!r}: add the column {slot}")
-    marks = [("FS: ", "SS: ")[i % 2] if slot == "context" else f"{i + 1}. " for i in range(len(texts))]
-    return [f"{mark if slot in LISTS else ''}{' '.join(text.split())}" for mark, text in zip(marks, texts)]
+        raise DreError(
+            f"{where}: slot {slot} needs {what}, but the row has {value!r}: add the column {slot}"
+        )
+    marks = [
+        ("FS: ", "SS: ")[i % 2] if slot == "context" else f"{i + 1}. " for i in range(len(texts))
+    ]
+    return [
+        f"{mark if slot in LISTS else ''}{' '.join(text.split())}"
+        for mark, text in zip(marks, texts)
+    ]
 
 
 def _number(slot, row, where):
     value = row.get(slot)
     if not isinstance(value, numbers.Real) or not math.isfinite(value):
-        raise DreError(f"{where}: slot {slot} needs a number, but the row has {value!r}: add the column {slot}")
+        raise DreError(
+            f"{where}: slot {slot} needs a number, but the row has {value!r}: add the column {slot}"
+        )
     return float(value)
 
 

@@ -28,37 +28,60 @@ class Provider(NamedTuple):
 
 GEMINI = "https://generativelanguage.googleapis.com"
 PROVIDERS = {
-    "openai": Provider("https://api.openai.com/v1", "OPENAI_BASE_URL", "openai.com", ["OPENAI_API_KEY"]),
-    "anthropic": Provider("https://api.anthropic.com", "ANTHROPIC_BASE_URL", "anthropic.com", ["ANTHROPIC_API_KEY"]),
+    "openai": Provider(
+        "https://api.openai.com/v1", "OPENAI_BASE_URL", "openai.com", ["OPENAI_API_KEY"]
+    ),
+    "anthropic": Provider(
+        "https://api.anthropic.com", "ANTHROPIC_BASE_URL", "anthropic.com", ["ANTHROPIC_API_KEY"]
+    ),
     "gemini": Provider(GEMINI, "", "googleapis.com", ["GEMINI_API_KEY", "GOOGLE_API_KEY"]),
     "ollama": Provider("http://127.0.0.1:11434", "OLLAMA_HOST", "ollama.com", ["OLLAMA_API_KEY"]),
 }
-_BESIDE = ("think", "keep_alive", "logprobs", "top_logprobs")  # of Ollama's parameters, what is no option
+_BESIDE = (
+    "think",
+    "keep_alive",
+    "logprobs",
+    "top_logprobs",
+)  # of Ollama's parameters, what is no option
 
 
 def address_of(provider, base_url=""):
     """Return the address that is asked: the one given, else the one in the client's variable, else the provider's."""
     own, variable, *_ = PROVIDERS[provider]
     url = str(base_url or os.environ.get(variable, "")).strip() or own
-    if provider == "ollama" and (host := re.fullmatch(r"(\[.*\]|[^:/]*)(:\d+)?(/.*)?", url)):  # as its client reads it
+    if provider == "ollama" and (
+        host := re.fullmatch(r"(\[.*\]|[^:/]*)(:\d+)?(/.*)?", url)
+    ):  # as its client reads it
         name = "127.0.0.1" if host[1] in ("", "0.0.0.0", "localhost") else host[1]
         url = f"http://{name}{host[2] or ':11434'}{host[3] or ''}"
-    if not re.fullmatch(r"https?://[^/@?#\s]+(/[^@?#\s]*)?", url):  # it is stored, so no key may be in it
+    if not re.fullmatch(
+        r"https?://[^/@?#\s]+(/[^@?#\s]*)?", url
+    ):  # it is stored, so no key may be in it
         where = "the base URL" if base_url else variable
-        raise DreError(f"{where} must look like http://host:port/path, without user name, password or query")
+        raise DreError(
+            f"{where} must look like http://host:port/path, without user name, password or query"
+        )
     return url.rstrip("/")
 
 
 def theirs(address, provider=None):
     """Whether an address is a provider's own, or one of theirs or Azure's, which answer many at once."""
-    domains = [PROVIDERS[provider].domain] if provider else [*(one.domain for one in PROVIDERS.values()), "azure.com"]
+    domains = (
+        [PROVIDERS[provider].domain]
+        if provider
+        else [*(one.domain for one in PROVIDERS.values()), "azure.com"]
+    )
     return f".{urlsplit(address).hostname}".endswith(tuple(f".{domain}" for domain in domains))
 
 
 def answers(model, served):
     """Whether a server's name of a model is that of the one asked: a path in front, a date or @main behind are fine."""
     asked = re.escape(re.sub("-latest$", "", model.rpartition("/")[2]))
-    return bool(re.fullmatch(rf"(.*/)?{asked}(-\d{{4}}-\d\d-\d\d|-\d{{8}}|-\d{{4}}|[-:]latest|@main)?", served))
+    return bool(
+        re.fullmatch(
+            rf"(.*/)?{asked}(-\d{{4}}-\d\d-\d\d|-\d{{8}}|-\d{{4}}|[-:]latest|@main)?", served
+        )
+    )
 
 
 def connect(provider, model, address, timeout=120.0, key_env=None):
@@ -69,8 +92,12 @@ def connect(provider, model, address, timeout=120.0, key_env=None):
     names = (key_env,) if key_env else PROVIDERS[provider].keys if theirs(address, provider) else ()
     key = next(filter(None, (os.environ.get(name, "").strip() for name in names)), "")
     if names and not key:
-        raise DreError(f"{' or '.join(names)} is not set: export it with your key for {provider}, then run again")
-    make = {"openai": _openai, "anthropic": _anthropic, "gemini": _gemini, "ollama": _ollama}[provider]
+        raise DreError(
+            f"{' or '.join(names)} is not set: export it with your key for {provider}, then run again"
+        )
+    make = {"openai": _openai, "anthropic": _anthropic, "gemini": _gemini, "ollama": _ollama}[
+        provider
+    ]
     try:
         build, send, read, close = make(model, address, timeout, key or "no-key")
     except ImportError as error:
@@ -83,20 +110,28 @@ def connect(provider, model, address, timeout=120.0, key_env=None):
             if isinstance(request, dict):
                 json.dumps(request, allow_nan=False, ensure_ascii=False).encode()
         except Exception as error:
-            raise CallFailed(redact(f"the request cannot be made: {error!r}", key), "skip", sent=False) from None
+            raise CallFailed(
+                redact(f"the request cannot be made: {error!r}", key), "skip", sent=False
+            ) from None
         try:
             body = await send(request)
         except Exception as error:
             if getattr(error, "code", None) == "content_filter":
                 return Reply.of("", "refused", model)
             raise failures.of_error(error, key, names) from None
-        if isinstance(body, dict) and (wrong := body.get("error")):  # with status 200, as some who pass requests on do
+        if isinstance(body, dict) and (
+            wrong := body.get("error")
+        ):  # with status 200, as some who pass requests on do
             status = _dict(wrong).get("code")
-            raise failures.of_status(status if isinstance(status, int) else 502, redact(json.dumps(wrong), key))
+            raise failures.of_status(
+                status if isinstance(status, int) else 502, redact(json.dumps(wrong), key)
+            )
         try:
             reply = read(body)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise CallFailed(redact(f"no reply of this provider's: {error!r}", key), "late", billed=True) from None
+            raise CallFailed(
+                redact(f"no reply of this provider's: {error!r}", key), "late", billed=True
+            ) from None
         return reply._replace(text=reply.text.replace(key, "[key]")) if key else reply
 
     return ask, close
@@ -106,7 +141,9 @@ def openai_body(model, base_url, messages, params, schema):
     """Return the body of a chat completion (also of a line of a batch)."""
     body = {"model": model, "messages": messages} | params
     if not base_url or theirs(base_url) or re.match(r"o\d|gpt-[5-9]", model):
-        body["max_completion_tokens"] = body.pop("max_tokens")  # which servers of others know under the older name
+        body["max_completion_tokens"] = body.pop(
+            "max_tokens"
+        )  # which servers of others know under the older name
     if schema:
         form = {"name": "verdict", "schema": schema, "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": form}
@@ -117,13 +154,25 @@ def read_openai(body):
     """Read a chat completion (also that of a line of a batch)."""
     choice, usage = body["choices"][0], _dict(body.get("usage"))
     said, refusal = choice["message"].get("content"), choice["message"].get("refusal")
-    outcome = {"length": "truncated", "content_filter": "refused"}.get(choice.get("finish_reason"), "ok")
-    read, written, total = (count(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
+    outcome = {"length": "truncated", "content_filter": "refused"}.get(
+        choice.get("finish_reason"), "ok"
+    )
+    read, written, total = (
+        count(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total")
+    )
     if None not in (read, written, total):
         written = max(written, total - read)  # thinking, which Gemini counts in the total only
     cached = _dict(usage.get("prompt_tokens_details")).get("cached_tokens")
     top = _top(_dict(choice.get("logprobs")).get("content"))
-    return Reply.of(refusal or said, "refused" if refusal else outcome, body.get("model"), read, written, cached, top)
+    return Reply.of(
+        refusal or said,
+        "refused" if refusal else outcome,
+        body.get("model"),
+        read,
+        written,
+        cached,
+        top,
+    )
 
 
 def _dict(value):
@@ -170,11 +219,15 @@ def _anthropic(model, address, timeout, key):
 
     def read(body):
         usage = _dict(body.get("usage"))
-        read, made, cached = (count(usage.get(f"{of}input_tokens")) for of in ("", "cache_creation_", "cache_read_"))
+        read, made, cached = (
+            count(usage.get(f"{of}input_tokens")) for of in ("", "cache_creation_", "cache_read_")
+        )
         if read is not None:  # as they are billed: a token that a cache is made of counts 1.25
             read += (5 * (made or 0) + 3) // 4 + (cached or 0)
         outcome = outcomes.get(body.get("stop_reason"), "ok")
-        return Reply.of(body["content"], outcome, body.get("model"), read, usage.get("output_tokens"), cached)
+        return Reply.of(
+            body["content"], outcome, body.get("model"), read, usage.get("output_tokens"), cached
+        )
 
     return build, send, read, client.close
 
@@ -184,13 +237,20 @@ def _gemini(model, address, timeout, key):
         warnings.simplefilter("ignore")  # its announcement that it is retired
         import google.generativeai as sdk
         from google.ai.generativelanguage import GenerativeServiceClient
-    client = GenerativeServiceClient(transport="rest", client_options={"api_key": key, "api_endpoint": address})
+    client = GenerativeServiceClient(
+        transport="rest", client_options={"api_key": key, "api_endpoint": address}
+    )
     client.transport._session._max_refresh_attempts = 0  # else a bad key is tried three times
 
     def build(messages, params, schema):
-        config = {"max_output_tokens" if name == "max_tokens" else name: value for name, value in params.items()}
+        config = {
+            "max_output_tokens" if name == "max_tokens" else name: value
+            for name, value in params.items()
+        }
         if schema:
-            known = {name: value for name, value in schema.items() if name != "additionalProperties"}
+            known = {
+                name: value for name, value in schema.items() if name != "additionalProperties"
+            }
             config |= {"response_mime_type": "application/json", "response_schema": known}
         system = messages[0]["content"] if messages[0]["role"] == "system" else None
         asked = sdk.GenerativeModel(model, generation_config=config, system_instruction=system)
@@ -207,7 +267,9 @@ def _gemini(model, address, timeout, key):
             except Exception as error:
                 answer.set_exception(error)
 
-        threading.Thread(target=work, daemon=True).start()  # for a pool's thread the interpreter would wait at its end
+        threading.Thread(
+            target=work, daemon=True
+        ).start()  # for a pool's thread the interpreter would wait at its end
         found = await asyncio.wrap_future(answer)
         return type(found).to_dict(found)
 
@@ -219,8 +281,12 @@ def _gemini(model, address, timeout, key):
         if _dict(body.get("prompt_feedback")).get("block_reason"):
             return Reply.of("", "refused", model, read, written, cached)
         candidate = body["candidates"][0]
-        outcome = {1: "ok", 0: "ok", None: "ok", 2: "truncated"}.get(candidate.get("finish_reason"), "refused")
-        return Reply.of(_dict(candidate.get("content")).get("parts"), outcome, model, read, written, cached)
+        outcome = {1: "ok", 0: "ok", None: "ok", 2: "truncated"}.get(
+            candidate.get("finish_reason"), "refused"
+        )
+        return Reply.of(
+            _dict(candidate.get("content")).get("parts"), outcome, model, read, written, cached
+        )
 
     async def close():
         client.transport.close()
@@ -231,11 +297,15 @@ def _gemini(model, address, timeout, key):
 def _ollama(model, address, timeout, key):
     import ollama
 
-    client = ollama.AsyncClient(host=address, timeout=None, headers={"authorization": f"Bearer {key}"})
+    client = ollama.AsyncClient(
+        host=address, timeout=None, headers={"authorization": f"Bearer {key}"}
+    )
 
     def build(messages, params, schema):
         # Ollama cuts a prompt to its window without a word; the reply has to fit into it, too.
-        options = {"num_predict" if name == "max_tokens" else name: value for name, value in params.items()}
+        options = {
+            "num_predict" if name == "max_tokens" else name: value for name, value in params.items()
+        }
         options = {"num_ctx": 8192 + params["max_tokens"]} | options
         top = {name: options.pop(name) for name in _BESIDE if name in options}
         return {"model": model, "messages": messages, "options": options, "format": schema} | top
@@ -246,6 +316,13 @@ def _ollama(model, address, timeout, key):
     def read(said):
         outcome = "truncated" if said.done_reason == "length" else "ok"
         top = _top([place.model_dump() for place in said.logprobs or ()])
-        return Reply.of(said.message.content, outcome, said.model, said.prompt_eval_count, said.eval_count, top=top)
+        return Reply.of(
+            said.message.content,
+            outcome,
+            said.model,
+            said.prompt_eval_count,
+            said.eval_count,
+            top=top,
+        )
 
     return build, send, read, client._client.aclose

@@ -56,22 +56,37 @@ class Recorded:
         So is a prompt or a text that is not the recorded one of its name.
         """
         if examples is not None:
-            raise DreError(f"{self.spec} was shown no examples that could be chosen here: use a live judge")
+            raise DreError(
+                f"{self.spec} was shown no examples that could be chosen here: use a live judge"
+            )
         rows, prompt = rows_of(pairs), self.prompt(prompt)
         name = prompt if isinstance(prompt, str) else prompt.name
         repeats = list(range(self.repeat + first, self.repeat + first + self.repeats))
         known = [self._records.get((name, repeat), {}) for repeat in repeats]
-        said = {row["pair_id"]: [found[row["pair_id"]] for found in known if row["pair_id"] in found] for row in rows}
+        said = {
+            row["pair_id"]: [found[row["pair_id"]] for found in known if row["pair_id"] in found]
+            for row in rows
+        }
         lacking = [pair_id for pair_id, verdicts in said.items() if len(verdicts) < self.repeats]
         if ask and lacking:
             which = f"prompt {name}, repeats {repeats}, for {len(lacking)} of {len(rows)} pairs, first {lacking[0]}"
-            sets = ", ".join(sorted({pair_id.partition("/")[0] for found in known for pair_id in found})) or "no set"
+            sets = (
+                ", ".join(
+                    sorted({pair_id.partition("/")[0] for found in known for pair_id in found})
+                )
+                or "no set"
+            )
             how = "score recorded pairs only (--sets, --repeats 1), or use a live judge"
             raise DreError(f"{self.spec} lacks {which} (it has some of {sets}): {how}")
         for row in rows:
             if said[row["pair_id"]]:
                 recording.check(self._folder, row["pair_id"], row)
-        return frame({pair_id: [(verdict, 0.0) for verdict in verdicts] for pair_id, verdicts in said.items()})
+        return frame(
+            {
+                pair_id: [(verdict, 0.0) for verdict in verdicts]
+                for pair_id, verdicts in said.items()
+            }
+        )
 
 
 @functools.lru_cache(maxsize=4)
@@ -84,14 +99,22 @@ def _read(folder):
         name, pair_id, repeat = record.get("prompt"), record.get("pair_id"), record.get("repeat", 0)
         of_repeat = found.setdefault((name, repeat), {})
         if name not in manifest["prompts"] or not isinstance(pair_id, str) or pair_id in of_repeat:
-            raise DreError(f"{path}:{line}: expected a prompt of the manifest and a pair_id, once a repeat")
+            raise DreError(
+                f"{path}:{line}: expected a prompt of the manifest and a pair_id, once a repeat"
+            )
         for what, high in (("score", 5), ("influence", 1)):
             given = record.get(what, 0)
             if not isinstance(given, int | float) or not 0 <= given <= high:
-                raise DreError(f"{path}:{line}: {what} is {given!r:.60}, expected a number from 0 to {high}")
+                raise DreError(
+                    f"{path}:{line}: {what} is {given!r:.60}, expected a number from 0 to {high}"
+                )
         if (status := record.get("status", "ok")) not in ("ok", *AGAIN):
-            raise DreError(f"{path}:{line}: status is {status!r:.60}, expected one of {', '.join(AGAIN)}")
-        of_repeat[pair_id] = parse.Verdict(status, *(record.get(what) for what in ("score", "influence", "label")))
+            raise DreError(
+                f"{path}:{line}: status is {status!r:.60}, expected one of {', '.join(AGAIN)}"
+            )
+        of_repeat[pair_id] = parse.Verdict(
+            status, *(record.get(what) for what in ("score", "influence", "label"))
+        )
         if "shown" in record:
             shown.append((line, record["shown"], pair_id, of_repeat))
     for line, other, pair_id, pairs in shown:
@@ -115,18 +138,24 @@ class Function:
 
     def __init__(self, f):
         self.f, self.last = f, Run()
-        self.spec = self.signature = f"function:{f.__module__}.{getattr(f, '__qualname__', type(f).__qualname__)}"
+        self.spec = self.signature = (
+            f"function:{f.__module__}.{getattr(f, '__qualname__', type(f).__qualname__)}"
+        )
 
     def score(self, pairs, prompt="llm_only", retry=(), first=0, ask=True, examples=None):
         """Return the table of `dre.judges.judge.frame`."""
         prompt = prompts.load(prompt)
         if prompt.kind != "score" or examples is not None:
             raise DreError(f"{self.spec}: expected a prompt that asks for a score, and no examples")
-        return frame({row["pair_id"]: [(self._verdict(row, prompt), 0.0)] for row in rows_of(pairs)})
+        return frame(
+            {row["pair_id"]: [(self._verdict(row, prompt), 0.0)] for row in rows_of(pairs)}
+        )
 
     def _verdict(self, row, prompt):
         try:
-            return parse.Verdict("ok", parse.on_scale("score", self.f(row["context"], row["response"]), prompt))
+            return parse.Verdict(
+                "ok", parse.on_scale("score", self.f(row["context"], row["response"]), prompt)
+            )
         except parse.Unclear as error:
             return parse.Verdict("malformed", reason=str(error))
         except Exception as error:

@@ -48,13 +48,23 @@ class Reply(NamedTuple):
     seconds: float | None = None
     source: str = "live"
     top: str | None = None
-    cached: int = 0  # input tokens that were read from a cache; what they cost is stored, they are not
+    cached: int = (
+        0  # input tokens that were read from a cache; what they cost is stored, they are not
+    )
 
     @classmethod
     def of(cls, text, outcome, model, read=None, written=None, cached=None, top=None):
         """Return the reply that a provider's answer is, whatever it holds: texts can be stored, counts are counts."""
         read, cached, top = count(read), count(cached) or 0, top and clean(top)
-        return cls(clean(text), outcome, clean(model), read, count(written), top=top, cached=min(cached, read or 0))
+        return cls(
+            clean(text),
+            outcome,
+            clean(model),
+            read,
+            count(written),
+            top=top,
+            cached=min(cached, read or 0),
+        )
 
 
 class Asked(NamedTuple):
@@ -88,13 +98,17 @@ def clean(value):
 
 def count(value):
     """Return a number of tokens that can be stored, or None if it is none."""
-    value = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 20 else value
+    value = (
+        int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 20 else value
+    )
     return value if isinstance(value, int) and 0 <= value < 2**63 else None
 
 
 def setting_sha256(judge, base_url, prompt_sha256, params):
     """Return the hash of who is asked and how: what all replies of a run share."""
-    return hashlib.sha256(json.dumps([judge, base_url, prompt_sha256, params], sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps([judge, base_url, prompt_sha256, params], sort_keys=True).encode()
+    ).hexdigest()
 
 
 def key_of(setting, messages, repeat):
@@ -132,17 +146,23 @@ class Store:
             with self._opened(write=True) as db:
                 if self.path != ":memory:":
                     self._lock(lock)
-                db.execute("BEGIN IMMEDIATE").execute("ROLLBACK")  # what cannot be written is known before it is paid
+                db.execute("BEGIN IMMEDIATE").execute(
+                    "ROLLBACK"
+                )  # what cannot be written is known before it is paid
             yield
 
     def _lock(self, until):
         name = str(self.path.resolve())
         holder, since = Path(f"{name}.holder"), f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
         try:
-            until.enter_context(FileLock(f"{name}.lock", timeout=0, is_singleton=True, thread_local=False))
+            until.enter_context(
+                FileLock(f"{name}.lock", timeout=0, is_singleton=True, thread_local=False)
+            )
         except Timeout:
             who = holder.read_text() if holder.exists() else "another process"
-            raise DreError(f"{self.path}: {who}, is writing this store: let it end, or give another --store") from None
+            raise DreError(
+                f"{self.path}: {who}, is writing this store: let it end, or give another --store"
+            ) from None
         holder.write_text(f"process {os.getpid()} on {socket.gethostname()}, since {since}")
 
     def get(self, keys):
@@ -163,7 +183,10 @@ class Store:
 
     def put(self, rows):
         """Commit ``(Asked, Reply)`` pairs, all or none; what stood under a key before stays in the accounts."""
-        created, names = datetime.now(UTC).isoformat(timespec="seconds"), (*_ASKED, *_COLUMNS, "created")
+        created, names = (
+            datetime.now(UTC).isoformat(timespec="seconds"),
+            (*_ASKED, *_COLUMNS, "created"),
+        )
         new = f"INSERT INTO reply ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
         old = "UPDATE reply SET key = key || ':' || hex(randomblob(8)), source = 'replaced' WHERE key = ?"
         values = [(*asked[: len(_ASKED)], *reply[:-1], created) for asked, reply in rows]
@@ -200,17 +223,23 @@ class Store:
                     self.path.parent.mkdir(parents=True, exist_ok=True)
                 self._db = self._db or self._connect()
                 if write:  # WAL and FULL: a committed reply outlives a kill and a power cut
-                    self._db.executescript(f"PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; {SCHEMA};")
+                    self._db.executescript(
+                        f"PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; {SCHEMA};"
+                    )
                 yield self._db
         except (sqlite3.DatabaseError, OSError) as error:
             what = "free space, mend the file or the right to write it, or give another --store; what is stored is kept"
-            raise DreError(f"{self.path}: the store cannot be opened or written ({error}): {what}") from None
+            raise DreError(
+                f"{self.path}: the store cannot be opened or written ({error}): {what}"
+            ) from None
 
     def _connect(self):
         db = sqlite3.connect(self.path, **_OPEN)
         try:
             db.execute("SELECT name FROM sqlite_master").fetchall()
-        except sqlite3.OperationalError:  # where nothing can be written, not even WAL's index, it can still be read
+        except (
+            sqlite3.OperationalError
+        ):  # where nothing can be written, not even WAL's index, it can still be read
             db = sqlite3.connect(f"{self.path.resolve().as_uri()}?immutable=1", **_OPEN)
         db.create_function("status", 3, _status)
         return db

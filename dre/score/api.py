@@ -32,10 +32,12 @@ METHODS = {
     "calibrated": (("slm", "judge", "fusion"), "in standard deviations, 0 is an ordinary pair"),
 }
 ALIASES = {"non_dre": "judge"}
-WORDS = {"judge": "a judge", "accuracies": "the accuracies of SLM and LLM", "fusion": "a fusion that was learned"}
-COLUMNS = (
-    "line id system context_id distance s_d s_p score_slm score_llm s_inf s_c case z_slm z_llm score status reason"
-)
+WORDS = {
+    "judge": "a judge",
+    "accuracies": "the accuracies of SLM and LLM",
+    "fusion": "a fusion that was learned",
+}
+COLUMNS = "line id system context_id distance s_d s_p score_slm score_llm s_inf s_c case z_slm z_llm score status reason"
 DIGITS = 6  # of the SLM's numbers in a prompt, so that the last bits cannot cost a second reply
 BLOCK = 16_384  # distinct pairs that the SLM scores at once, which bounds memory
 
@@ -43,16 +45,24 @@ BLOCK = 16_384  # distinct pairs that the SLM scores at once, which bounds memor
 class DRE:
     """A metric for responses in a dialogue: ``DRE.load().score([["Do you like tea?"]], ["With milk."])``."""
 
-    def __init__(self, method, slm=None, judge=None, prompt=None, accuracies=None, fusion=None, bf16=False):
+    def __init__(
+        self, method, slm=None, judge=None, prompt=None, accuracies=None, fusion=None, bf16=False
+    ):
         self.method, self.slm, self.judge, self.prompt = method, slm, judge, prompt
         self.accuracies, self.fusion, self.bf16 = accuracies, fusion, bf16
 
     @classmethod
-    def load(cls, slm: str | Path | None = None,
-             judge: str | Callable[..., float] | judges.AnyJudge | None = None,
-             method: str | None = None, prompt: str | Path | None = None,
-             accuracies: Sequence[float] | None = None, fusion: str | Path | None = None,
-             bf16: bool = False, **options: Any) -> Self:  # fmt: skip
+    def load(
+        cls,
+        slm: str | Path | None = None,
+        judge: str | Callable[..., float] | judges.AnyJudge | None = None,
+        method: str | None = None,
+        prompt: str | Path | None = None,
+        accuracies: Sequence[float] | None = None,
+        fusion: str | Path | None = None,
+        bf16: bool = False,
+        **options: Any,
+    ) -> Self:
         """Load the metric; DreError if something is not given, not there or damaged.
 
         `METHODS` says what a method needs; without one it is the judge alone if there is a judge, else the SLM.
@@ -62,16 +72,26 @@ class DRE:
         ``bf16`` embeddings are made in bfloat16: faster where the hardware multiplies it itself, and less exact.
         """
         for name in options:
-            near = difflib.get_close_matches(name, (*WORDS, "slm", "method", "prompt", "bf16"), 1, 0.75)
+            near = difflib.get_close_matches(
+                name, (*WORDS, "slm", "method", "prompt", "bf16"), 1, 0.75
+            )
             if near or not isinstance(judge, str):
-                what = f"did you mean {near[0]}?" if near else "only a judge that is named takes other options"
+                what = (
+                    f"did you mean {near[0]}?"
+                    if near
+                    else "only a judge that is named takes other options"
+                )
                 raise DreError(f"there is no option {name!r}: {what}")
         method = check(method, judge, prompt, accuracies, fusion, bf16)
         learned = Calibrated.load(fusion) if fusion else None
         if judge:
-            prompt = prompts.load(prompt or ("dre" if "accuracies" in METHODS[method][0] else "llm_only"))
+            prompt = prompts.load(
+                prompt or ("dre" if "accuracies" in METHODS[method][0] else "llm_only")
+            )
             if prompt.kind != "score":
-                raise DreError(f"prompt {prompt.name!r} asks for a {prompt.kind}: expected one that asks for a score")
+                raise DreError(
+                    f"prompt {prompt.name!r} asks for a {prompt.kind}: expected one that asks for a score"
+                )
             judge = judges.open(judge, **options)
         model = None
         if "slm" in METHODS[method][0]:
@@ -81,21 +101,34 @@ class DRE:
             model = SLM.load(find(slm))
         if bf16:
             if not native_bf16():
-                raise DreError("this machine does not multiply bfloat16 itself, which makes it slower: leave bf16 out")
+                raise DreError(
+                    "this machine does not multiply bfloat16 itself, which makes it slower: leave bf16 out"
+                )
             model.bfloat16()
         metric = cls(method, model, judge, prompt, accuracies, learned, bf16)
         if learned:
             learned.check(**metric.parts())
         return metric
 
-    def score(self, contexts: Iterable[str | Sequence], responses: Iterable[str],
-              references: Iterable[str | None] | None = None, ids: Iterable | None = None,
-              systems: Iterable[str] | None = None) -> pd.DataFrame:  # fmt: skip
+    def score(
+        self,
+        contexts: Iterable[str | Sequence],
+        responses: Iterable[str],
+        references: Iterable[str | None] | None = None,
+        ids: Iterable | None = None,
+        systems: Iterable[str] | None = None,
+    ) -> pd.DataFrame:
         """Score pairs, given as sequences of one length, as `score_pairs` does; a recorded judge needs ``ids``."""
-        return self.score_pairs(_pairs(contexts, responses, references, ids, systems)).drop(columns="line")
+        return self.score_pairs(_pairs(contexts, responses, references, ids, systems)).drop(
+            columns="line"
+        )
 
-    def compute(self, predictions: Iterable[str], contexts: Iterable[str | Sequence],
-                references: Iterable[str | None] | None = None) -> dict:  # fmt: skip
+    def compute(
+        self,
+        predictions: Iterable[str],
+        contexts: Iterable[str | Sequence],
+        references: Iterable[str | None] | None = None,
+    ) -> dict:
         """Score responses in the manner of Hugging Face's ``evaluate``.
 
         Returns ``score``, the mean; ``scores``, one per prediction, None where there is none;
@@ -103,7 +136,9 @@ class DRE:
         """
         pairs = _pairs(contexts, predictions, references)
         found = self.score_pairs(pairs)["score"]
-        text = json.dumps([list(pairs[name]) for name in ("context", "response", "reference")], ensure_ascii=False)
+        text = json.dumps(
+            [list(pairs[name]) for name in ("context", "response", "reference")], ensure_ascii=False
+        )
         return {
             "score": float(found.mean()) if found.notna().any() else None,
             "scores": found.astype(object).where(found.notna(), None).tolist(),
@@ -134,8 +169,12 @@ class DRE:
         distinct = table.drop_duplicates(["context", "response"]).sort_values("context_id")
         blocks = [distinct.iloc[start : start + BLOCK] for start in range(0, len(distinct), BLOCK)]
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=r".*response\(s\) have more than")  # the reason says it
-            scored = [self.slm.score(block, progress=progress and sys.stderr.isatty()) for block in blocks]
+            warnings.filterwarnings(
+                "ignore", message=r".*response\(s\) have more than"
+            )  # the reason says it
+            scored = [
+                self.slm.score(block, progress=progress and sys.stderr.isatty()) for block in blocks
+            ]
         scored = pd.concat(scored).assign(reason=self._cut(distinct))
         scored = distinct[["pair_id", "context", "response"]].merge(scored).drop(columns="pair_id")
         return table.drop(columns="reason").merge(scored, on=["context", "response"], how="left")
@@ -147,9 +186,16 @@ class DRE:
         tokenizer, limit = self.slm.encoder.tokenizer, self.slm.encoder.max_seq_length
         separator = getattr(tokenizer, "sep_token", None) or "\n"
         distinct = pairs["context"].unique()
-        cut = {turns: self.slm.context(turns) != context_text(turns, separator, sys.maxsize) for turns in distinct}
-        of_context = np.where(pairs["context"].map(cut), f"the context is cut: only its last {limit} tokens count", "")
-        of_response = np.where(self.slm.cut(pairs["response"]), f"the response is cut after {limit} tokens", "")
+        cut = {
+            turns: self.slm.context(turns) != context_text(turns, separator, sys.maxsize)
+            for turns in distinct
+        }
+        of_context = np.where(
+            pairs["context"].map(cut), f"the context is cut: only its last {limit} tokens count", ""
+        )
+        of_response = np.where(
+            self.slm.cut(pairs["response"]), f"the response is cut after {limit} tokens", ""
+        )
         return ["; ".join(filter(None, parts)) for parts in zip(of_response, of_context)]
 
     def _large(self, table):
@@ -161,13 +207,19 @@ class DRE:
         if self.accuracies:
             shown = shown.assign(slm_accuracy=self.accuracies[0], llm_accuracy=self.accuracies[1])
         if self.judge.spec.startswith("recorded:") and shown["id"].duplicated().any():
-            raise DreError(f"{self.judge.spec} knows a pair by its id: make ids unique, also between systems")
+            raise DreError(
+                f"{self.judge.spec} knows a pair by its id: make ids unique, also between systems"
+            )
         said = self.judge.score(shown, self.prompt).set_index(table.index)
         if self.judge.last.stopped == "budget":
             raise DreError(f"{self.judge.last.why}; what was answered is stored")
-        llm = fusions.to_llm_scale(said["score_llm"].where(said["status"] == "ok"), *self.prompt.scale)
+        llm = fusions.to_llm_scale(
+            said["score_llm"].where(said["status"] == "ok"), *self.prompt.scale
+        )
         reason = said["reason"].where(said["reason"].fillna("") != "", table["reason"])
-        return table.assign(score_llm=llm, s_inf=said["s_inf"], status=said["status"], reason=reason)
+        return table.assign(
+            score_llm=llm, s_inf=said["s_inf"], status=said["status"], reason=reason
+        )
 
     def _fused(self, table):
         """Add ``score``, and what the method shows beside it."""
@@ -189,11 +241,18 @@ class DRE:
             about = self.slm.provenance
             found |= {"slm": about.get("name"), "model": about.get("fingerprint", "unknown")[:12]}
             found |= {"recipe": self.slm.recipe.name, "seed": about.get("seed")}
-            found |= {"encoder": Path(str(about.get("encoder"))).name, "precision": "bf16" if self.bf16 else None}
+            found |= {
+                "encoder": Path(str(about.get("encoder"))).name,
+                "precision": "bf16" if self.bf16 else None,
+            }
         if self.judge is not None:
             found |= {"judge": self.judge.signature, "prompt": self.prompt.sha256[:12]}
         found["accuracies"] = ",".join(f"{value:g}" for value in self.accuracies or ()) or None
-        found |= {"fusion": self.fusion and self.fusion.sha256[:12], "data": data and data[:12], "version": __version__}
+        found |= {
+            "fusion": self.fusion and self.fusion.sha256[:12],
+            "data": data and data[:12],
+            "version": __version__,
+        }
         made_by = ("torch", "sentence-transformers", "transformers") if self.slm is not None else ()
         found |= {name: version(name) for name in made_by}
         told = {name: text for name, text in found.items() if text is not None}
@@ -211,24 +270,38 @@ class DRE:
         return signature(self.parts(data))
 
 
-def check(method: str | None = None, judge: object = None, prompt: object = None,
-          accuracies: Sequence[float] | None = None, fusion: object = None,
-          bf16: bool = False) -> str:  # fmt: skip
+def check(
+    method: str | None = None,
+    judge: object = None,
+    prompt: object = None,
+    accuracies: Sequence[float] | None = None,
+    fusion: object = None,
+    bf16: bool = False,
+) -> str:
     """Return the method that is meant; DreError for settings that do not fit together, before anything is loaded."""
     method = ALIASES.get(method, method) or ("judge" if judge else "slm")
     if method not in METHODS:
         raise DreError(f"method is {method!r}: expected one of {', '.join(METHODS)}")
-    needs, given = METHODS[method][0], {"judge": judge, "accuracies": accuracies or prompt, "fusion": fusion}
+    needs, given = (
+        METHODS[method][0],
+        {"judge": judge, "accuracies": accuracies or prompt, "fusion": fusion},
+    )
     if lacking := [name for name in needs if name in given and not given[name]]:
         wants = " and ".join(WORDS[name] for name in needs if name in given)
         raise DreError(f"method {method} needs {wants}: give {lacking[0]}")
     uses = {name: name in needs for name in ("judge", "fusion")} | {"prompt": "judge" in needs}
-    uses["bf16"] = "slm" in needs and "accuracies" not in needs  # else there is no SLM, or its numbers are shown
+    uses["bf16"] = (
+        "slm" in needs and "accuracies" not in needs
+    )  # else there is no SLM, or its numbers are shown
     for name, value in {"judge": judge, "prompt": prompt, "fusion": fusion, "bf16": bf16}.items():
         if value and not uses[name]:
-            raise DreError(f"method {method} has no use for {name}: leave it out, or choose of {', '.join(METHODS)}")
+            raise DreError(
+                f"method {method} has no use for {name}: leave it out, or choose of {', '.join(METHODS)}"
+            )
     if accuracies and not (len(accuracies) == 2 and all(0 <= one <= 1 for one in accuracies)):
-        raise DreError(f"accuracies are {accuracies}: expected those of SLM and LLM in [0, 1], such as 0.88,0.98")
+        raise DreError(
+            f"accuracies are {accuracies}: expected those of SLM and LLM in [0, 1], such as 0.88,0.98"
+        )
     return method
 
 
@@ -239,15 +312,25 @@ def find(name: str | Path | None) -> str | Path:
         return Path(name).resolve()
     if name.count("/") == 1 and not name.startswith((".", "/", "~")):
         return name
-    raise DreError(f"there is no SLM {name!r}: expected a folder with one, or owner/name on the Hub")
+    raise DreError(
+        f"there is no SLM {name!r}: expected a folder with one, or owner/name on the Hub"
+    )
 
 
 def _pairs(contexts, responses, references=None, ids=None, systems=None):
     """Checked pairs of sequences from Python, as `dre.readers.pairs` makes them of a file."""
-    given = {"context": contexts, "response": responses, "reference": references, "id": ids, "system": systems}
+    given = {
+        "context": contexts,
+        "response": responses,
+        "reference": references,
+        "id": ids,
+        "system": systems,
+    }
     given = {name: list(values) for name, values in given.items() if values is not None}
     if len(lengths := {len(values) for values in given.values()}) > 1 or not given["response"]:
-        raise DreError(f"sequences of lengths {sorted(lengths)}: expected one of each per pair, and one pair at least")
+        raise DreError(
+            f"sequences of lengths {sorted(lengths)}: expected one of each per pair, and one pair at least"
+        )
     records = (dict(zip(given, values)) for values in zip(*given.values()))
     pairs, bad = readers.pairs(enumerate(records, 1))
     if bad:

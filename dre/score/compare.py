@@ -28,12 +28,21 @@ def summarise(table: pd.DataFrame, seed: int = 0) -> dict:
     grouped, systems = table.groupby([unit % GROUPS, "system"]), []
     for name, rows in table.groupby("system"):
         statuses = rows["status"].value_counts().to_dict()
-        row = {"system": name, "n": statuses.get("ok", 0), "n_missing": len(rows) - statuses.get("ok", 0)}
-        row |= {"statuses": statuses} | ({"accepted": float(rows["accepted"].mean())} if "accepted" in rows else {})
+        row = {
+            "system": name,
+            "n": statuses.get("ok", 0),
+            "n_missing": len(rows) - statuses.get("ok", 0),
+        }
+        row |= {"statuses": statuses} | (
+            {"accepted": float(rows["accepted"].mean())} if "accepted" in rows else {}
+        )
         systems.append(row)
     drawn = stats.context_weights(range(min(len(names), GROUPS)), RESAMPLES, seed)
     for measure in [name for name in MEASURES if name in table]:
-        sums, counts = (getattr(grouped[measure], how)().unstack(fill_value=0).to_numpy() for how in ("sum", "count"))
+        sums, counts = (
+            getattr(grouped[measure], how)().unstack(fill_value=0).to_numpy()
+            for how in ("sum", "count")
+        )
         for row, found in zip(systems, _means(sums, counts, measure, drawn)):
             row |= {} if np.isnan(found[measure]) else found
     comparisons = compare(grouped["score"].mean().unstack(), seed, drawn)
@@ -43,9 +52,15 @@ def summarise(table: pd.DataFrame, seed: int = 0) -> dict:
         if name in table
         for row in compare(grouped[name].mean().unstack(), seed, drawn)
     ]
-    found = {"systems": rank(systems, comparisons), "comparisons": comparisons, "baselines": baselines}
+    found = {
+        "systems": rank(systems, comparisons),
+        "comparisons": comparisons,
+        "baselines": baselines,
+    }
     for name, rows in found.items():  # as JSON has them, without NaN
-        found[name] = [{key: None if value != value else value for key, value in row.items()} for row in rows]
+        found[name] = [
+            {key: None if value != value else value for key, value in row.items()} for row in rows
+        ]
     scored = table[table["score"].notna()].groupby("context_id")["system"].nunique()
     shared = int((scored == len(systems)).sum())
     return {"rows": len(table), "contexts": len(names), "shared_contexts": shared} | found
@@ -80,7 +95,10 @@ def compare(means: pd.DataFrame, seed: int = 0, drawn: np.ndarray | None = None)
     p, found = _permuted(d, seen, seed), _means(d, seen, "difference", drawn)
     tests = zip(p.tolist(), stats.holm(p).tolist(), n.tolist(), visible.tolist())
     names = "p_permutation", "p_holm", "n_contexts", "visible"
-    return [{"a": a, "b": b, **row, **dict(zip(names, test))} for (a, b), row, test in zip(pairs, found, tests)]
+    return [
+        {"a": a, "b": b, **row, **dict(zip(names, test))}
+        for (a, b), row, test in zip(pairs, found, tests)
+    ]
 
 
 def _permuted(d, seen, seed):
@@ -90,7 +108,9 @@ def _permuted(d, seen, seed):
     contexts, else in random ones, the same for all columns, where the data count as one more.
     """
     p, n = np.full(d.shape[1], np.nan), seen.sum(axis=0)
-    least = np.abs(d.sum(axis=0)) - 1e-10 * np.abs(d).sum(axis=0)  # equal sums may differ by rounding
+    least = np.abs(d.sum(axis=0)) - 1e-10 * np.abs(d).sum(
+        axis=0
+    )  # equal sums may differ by rounding
     for k in np.flatnonzero((n > 1) & (n <= EXACT)):
         signs = np.array(list(product((1, -1), repeat=n[k])))
         p[k] = (np.abs(signs @ d[seen[:, k], k]) >= least[k]).mean()
@@ -106,13 +126,18 @@ def baselines(pairs: pd.DataFrame) -> dict:
     """What knows nothing of a reply's sense: its words, and the share of them that stand in its context."""
     words = [re.findall(r"\w+", text.lower()) for text in pairs["response"]]
     known = [set(re.findall(r"\w+", " ".join(turns).lower())) for turns in pairs["context"]]
-    echo = [np.mean([word in there for word in own]) if own else np.nan for own, there in zip(words, known)]
+    echo = [
+        np.mean([word in there for word in own]) if own else np.nan
+        for own, there in zip(words, known)
+    ]
     return {"length": metrics.length(pairs["response"]), "echo": echo}
 
 
 def measured(summary: dict) -> list[dict]:
     """Return the comparisons of a summary, each with its ``measure``, before those of the baselines."""
-    return [{"measure": "score"} | row for row in summary["comparisons"]] + summary.get("baselines", [])
+    return [{"measure": "score"} | row for row in summary["comparisons"]] + summary.get(
+        "baselines", []
+    )
 
 
 def show(summary: dict) -> None:
@@ -120,7 +145,16 @@ def show(summary: dict) -> None:
     note = "Difference a - b on the contexts of both; permutation test by context (which needs six), after Holm. "
     note += "Length: words; echo: share of words that the context has. Visible: the difference that so many contexts "
     note += "can show (power 80 %)."
-    columns = ["a", "b", "measure", "difference", "p_permutation", "p_holm", "n_contexts", "visible"]
+    columns = [
+        "a",
+        "b",
+        "measure",
+        "difference",
+        "p_permutation",
+        "p_holm",
+        "n_contexts",
+        "visible",
+    ]
     report.show(pd.DataFrame(measured(summary)), "Comparisons", note, columns)
 
 

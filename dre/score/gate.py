@@ -13,7 +13,13 @@ from dre.report import EMPTY, number
 from dre.score import compare
 
 FAILED = 3  # exit status where a limit of the user's is not kept
-MAY_DIFFER = ("data", "version", "torch", "sentence-transformers", "transformers")  # in two signatures
+MAY_DIFFER = (
+    "data",
+    "version",
+    "torch",
+    "sentence-transformers",
+    "transformers",
+)  # in two signatures
 
 
 def add(subparsers):
@@ -21,10 +27,19 @@ def add(subparsers):
     text = "compare new scores with old ones on the contexts of both"
     parser = subparsers.add_parser("compare", help=text, description=text)
     option = parser.add_argument
-    option("new", help="what dre score wrote, or a file with score, context_id (or context, or id) and system")
+    option(
+        "new",
+        help="what dre score wrote, or a file with score, context_id (or context, or id) and system",
+    )
     option("old", help="the same, of an earlier version")
-    option("--fail-if", choices=("worse",), help="exit status 3 if a system is significantly worse than before")
-    option("--alpha", type=float, default=0.05, help="level of the test, after Holm (default: 0.05)")
+    option(
+        "--fail-if",
+        choices=("worse",),
+        help="exit status 3 if a system is significantly worse than before",
+    )
+    option(
+        "--alpha", type=float, default=0.05, help="level of the test, after Holm (default: 0.05)"
+    )
     text = "exit status 3 if more of the contexts of either file have no new score: 5%% or 0.05"
     option("--max-missing", type=share, metavar="SHARE", help=text)
     parser.set_defaults(run=run)
@@ -45,16 +60,26 @@ def run(args):
     found = compared(args.new, args.old)
     compare.show(found)
     if found["missing"]:
-        print(f"{found['missing']:.1%} of the contexts of either file have no new score", file=sys.stderr)
+        print(
+            f"{found['missing']:.1%} of the contexts of either file have no new score",
+            file=sys.stderr,
+        )
     if found["alone"]:
-        print(f"not compared, since only one of the files has them: {', '.join(found['alone'])}", file=sys.stderr)
+        print(
+            f"not compared, since only one of the files has them: {', '.join(found['alone'])}",
+            file=sys.stderr,
+        )
     failed = failures(found, args.alpha if args.fail_if else 0, args.max_missing)
     print(*failed, sep="\n", end="\n" * bool(failed), file=sys.stderr)
     return FAILED if failed else 0
 
 
-def assert_not_worse(new: pd.DataFrame | str | Path, old: pd.DataFrame | str | Path,
-                     alpha: float = 0.05, max_missing: float | None = None) -> None:  # fmt: skip
+def assert_not_worse(
+    new: pd.DataFrame | str | Path,
+    old: pd.DataFrame | str | Path,
+    alpha: float = 0.05,
+    max_missing: float | None = None,
+) -> None:
     """Raise AssertionError, with a sentence that says how, if a system is significantly worse than before; for pytest.
 
     ``new, old``: tables that `dre.DRE.score` returned, or files of scores, compared as `compared` does; ``alpha``:
@@ -72,14 +97,21 @@ def compared(new: pd.DataFrame | str | Path, old: pd.DataFrame | str | Path) -> 
     lacks.
     """
     _check_made(new, old)
-    names = [name if isinstance(one, pd.DataFrame) else one for one, name in ((new, "new"), (old, "old"))]
-    a, b = (readers.scores(one, ("context_id", "context", "id", "pair_id"), compare.BASELINES) for one in (new, old))
+    names = [
+        name if isinstance(one, pd.DataFrame) else one for one, name in ((new, "new"), (old, "old"))
+    ]
+    a, b = (
+        readers.scores(one, ("context_id", "context", "id", "pair_id"), compare.BASELINES)
+        for one in (new, old)
+    )
     shared = [name for name in a["system"].unique() if name in set(b["system"])]
     if not shared and a["system"].nunique() == b["system"].nunique() == 1:
         a, b, shared = a.assign(system=""), b.assign(system=""), [""]
     if not shared or set(a["id"]).isdisjoint(b["id"]):
         what = "context" if shared else "system"
-        raise DreError(f"{names[0]} and {names[1]} share no {what}: score the same contexts, with the same names")
+        raise DreError(
+            f"{names[0]} and {names[1]} share no {what}: score the same contexts, with the same names"
+        )
     there = {key for one in (a, b) for key in zip(one["system"], one["id"]) if key[0] in shared}
     scored = set(zip(*(a.loc[a["score"].notna(), name] for name in ("system", "id"))))
     found = {"comparisons": [], "baselines": [], "missing": 1 - len(scored & there) / len(there)}
@@ -102,22 +134,34 @@ def failures(found: dict, alpha: float = 0.05, max_missing: float | None = None)
     said, rows = [], found["comparisons"]
     for row in rows:
         if alpha and 2.0 ** (1 - row["n_contexts"]) * len(rows) >= alpha:
-            few = f"{row['n_contexts']} contexts are in both, on which no test can fail at {alpha:g}"
-            raise DreError(f"{row['a']}: {few}: score {int(2 - np.log2(alpha / len(rows)))} or more")
+            few = (
+                f"{row['n_contexts']} contexts are in both, on which no test can fail at {alpha:g}"
+            )
+            raise DreError(
+                f"{row['a']}: {few}: score {int(2 - np.log2(alpha / len(rows)))} or more"
+            )
         if row["difference"] < 0 and row["p_holm"] < alpha:
             gap = {end: number(row[f"difference{end}"], 3) for end in ("", "_low", "_high")}
             what = f"differs by {gap['']} [{gap['_low']}, {gap['_high']}] on {row['n_contexts']:,} shared contexts"
             seen = f"with so many a difference of {number(row['visible'], 3)} can be seen"
-            said.append(f"{row['a']} is worse than {row['b']}: its score {what} (p = {row['p_holm']:.4f}); {seen}")
+            said.append(
+                f"{row['a']} is worse than {row['b']}: its score {what} (p = {row['p_holm']:.4f}); {seen}"
+            )
     if max_missing is not None and found["missing"] > max_missing:
-        said.append(f"{found['missing']:.1%} of the contexts have no new score, more than {max_missing:.1%}")
+        said.append(
+            f"{found['missing']:.1%} of the contexts have no new score, more than {max_missing:.1%}"
+        )
     return said
 
 
 def _check_made(*files):
     """Raise DreError where summaries beside files say that their scores are not on one scale."""
     summaries = [Path(f"{one}.summary.json") for one in files if not isinstance(one, pd.DataFrame)]
-    lines = [json.loads(path.read_text(encoding="utf-8"))["signature"] for path in summaries if path.is_file()]
+    lines = [
+        json.loads(path.read_text(encoding="utf-8"))["signature"]
+        for path in summaries
+        if path.is_file()
+    ]
     made = [dict(part.split(":", 1) for part in line.split("|")) for line in lines]
     if len(made) < 2:
         return
@@ -125,4 +169,6 @@ def _check_made(*files):
         there = [one.get(part, EMPTY) for one in made]
         if part not in MAY_DIFFER and there[0] != there[1]:
             found = f"{part} {there[0]} and {there[1]}"
-            raise DreError(f"{files[0]} and {files[1]} were made with {found}: scores of two makers are not comparable")
+            raise DreError(
+                f"{files[0]} and {files[1]} were made with {found}: scores of two makers are not comparable"
+            )

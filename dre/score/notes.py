@@ -15,16 +15,25 @@ def notes(table, pairs, summary, slm=None):
         said.append(f"{len(rows):,} pairs{_of(system)} have no score: the judge's reply is {about}")
     if len(summary["systems"]) > 1 and shared < every:
         some = f"only {shared:,} of {every:,} contexts have a score of every system, so means are of different ones"
-        said.append(f"{some}: look at the comparisons, each on the contexts of both, which the ranks are made of")
+        said.append(
+            f"{some}: look at the comparisons, each on the contexts of both, which the ranks are made of"
+        )
     for part, which in (("response", "beginning"), ("context", "end")):
         if cut := table["reason"].str.contains(f"the {part} is cut").sum():
-            said.append(f"{cut:,} {part}s are longer than the encoder reads; only their {which} counts")
+            said.append(
+                f"{cut:,} {part}s are longer than the encoder reads; only their {which} counts"
+            )
     for system, rows in pairs.groupby("system") if slm is not None else ():
         rows = rows.head(SAMPLE)
-        for part, texts in (("contexts", rows["context"].map(" ".join)), ("responses", rows["response"])):
+        for part, texts in (
+            ("contexts", rows["context"].map(" ".join)),
+            ("responses", rows["response"]),
+        ):
             if (pieces := _pieces(texts, slm.encoder.tokenizer)) > PIECES:
                 how = f"it makes {pieces:.1f} pieces of a word, of English 1.0"
-                said.append(f"{part}{_of(system)} are in no language that the SLM knows ({how}): distrust its scores")
+                said.append(
+                    f"{part}{_of(system)} are in no language that the SLM knows ({how}): distrust its scores"
+                )
         if (echoes := _echoes(rows)) > ECHOES * len(rows):
             what = "only repeat words of their context: an SLM may reward that"
             said.append(f"{echoes:,} of {len(rows):,} replies{_of(system)} {what}")
@@ -38,7 +47,9 @@ def _of(system):
 def _pieces(texts, tokenizer):
     """Into how many pieces a tokeniser breaks a word: many of a language it does not know; 0 of too few words."""
     texts = texts.unique().tolist()
-    words, marks = (sum(len(re.findall(pattern, text)) for text in texts) for pattern in (r"\w+", r"[^\w\s]"))
+    words, marks = (
+        sum(len(re.findall(pattern, text)) for text in texts) for pattern in (r"\w+", r"[^\w\s]")
+    )
     tokens = sum(map(len, tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]))
     return (tokens - marks) / words if words >= FEW else 0
 

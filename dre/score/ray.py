@@ -21,13 +21,17 @@ def score_pairs(options, pairs, workers=None):
     judge = options.get("judge")
     live = judge is not None and not judge.spec.startswith("recorded:")
     if live or "slm" not in METHODS[options.get("method") or "slm"][0]:
-        raise DreError("Ray shares out a small model, and a live judge waits in one process: leave --engine ray out")
+        raise DreError(
+            "Ray shares out a small model, and a live judge waits in one process: leave --engine ray out"
+        )
     try:
         import ray
         import ray.util
     except ImportError as error:
         raise DreError("Ray is not installed: pip install 'ray[data]==2.60.*'") from error
-    options = options | {"slm": str(find(options.get("slm")))}  # absolute: an actor may run elsewhere
+    options = options | {
+        "slm": str(find(options.get("slm")))
+    }  # absolute: an actor may run elsewhere
     if options.get("fusion"):
         options["fusion"] = str(Path(options["fusion"]).resolve())
     for name in ("RAY_raylet_start_wait_time_s", "RAY_DASHBOARD_STARTUP_TIMEOUT_S"):
@@ -37,9 +41,14 @@ def score_pairs(options, pairs, workers=None):
         unit = "GPU" if ray.cluster_resources().get("GPU") else "CPU"
         size = int(ray.cluster_resources()[unit])
         actor = ray.remote(_Worker).options(**{f"num_{unit.lower()}s": 1})
-        pool = ray.util.ActorPool([actor.remote(options) for _ in range(min(workers or size, size))])
+        pool = ray.util.ActorPool(
+            [actor.remote(options) for _ in range(min(workers or size, size))]
+        )
         blocks = [pairs.iloc[start : start + BLOCK] for start in range(0, len(pairs), BLOCK)]
-        return pd.concat(pool.map(lambda worker, block: worker.score_pairs.remote(block), blocks), ignore_index=True)
+        return pd.concat(
+            pool.map(lambda worker, block: worker.score_pairs.remote(block), blocks),
+            ignore_index=True,
+        )
     finally:
         ray.shutdown()
 

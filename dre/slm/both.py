@@ -31,16 +31,26 @@ class Both(SLM):
         first.base = self.reader = Alone(members["cross"])
 
     @classmethod
-    def train(cls, fit, contexts: Sequence[Context], folder: Path, recipe, provenance, extra) -> "Both":
+    def train(
+        cls, fit, contexts: Sequence[Context], folder: Path, recipe, provenance, extra
+    ) -> "Both":
         """Return a model whose members are trained into a folder by ``fit(contexts, folder, recipe)``."""
         own = {"graded": with_copies(contexts), "cross": contexts}
-        slm = cls({name: fit(own[name], folder / name, one) for name, one in MEMBERS.items()}, recipe, provenance)
+        slm = cls(
+            {name: fit(own[name], folder / name, one) for name, one in MEMBERS.items()},
+            recipe,
+            provenance,
+        )
         parts = slm.parts(graded_table(extra.graded))
         scales = {name: [float(of.mean()), float(of.std())] for name, of in parts.items()}
-        mean, sd = scales.pop("likeness")  # the distance of an ordinary pair is in the middle of its range
+        mean, sd = scales.pop(
+            "likeness"
+        )  # the distance of an ordinary pair is in the middle of its range
         near = {"d_min": 1 - mean - sd / UNIT / 2, "d_max": 1 - mean + sd / UNIT / 2}
         slm.provenance |= near | {"scales": scales, "sets": sets_of(contexts)}
-        slm.provenance["curves"] = [row for one in slm.members.values() for row in one.provenance["curves"]]
+        slm.provenance["curves"] = [
+            row for one in slm.members.values() for row in one.provenance["curves"]
+        ]
         return slm
 
     def bfloat16(self):
@@ -55,7 +65,9 @@ class Both(SLM):
 
     def parts(self, pairs, progress=False):
         """Return ``likeness`` of each pair, and fit and quality by each member, as ``graded fit`` and so on."""
-        blocks = [pairs.iloc[start : start + BLOCK] for start in range(0, max(len(pairs), 1), BLOCK)]
+        blocks = [
+            pairs.iloc[start : start + BLOCK] for start in range(0, max(len(pairs), 1), BLOCK)
+        ]
         return pd.concat([self._block(block, progress) for block in blocks], ignore_index=True)
 
     def _block(self, pairs, progress):
@@ -67,8 +79,12 @@ class Both(SLM):
     def distances(self, pairs, progress=False):
         """Return ``pair_id, distance, s_p``: 1 - likeness, and the sum of fit and quality, 1/2 for an ordinary pair."""
         parts = self.parts(pairs, progress)
-        s_p = 0.5 + UNIT * sum((parts[name] - mean) / sd for name, (mean, sd) in self.provenance["scales"].items())
-        return pd.DataFrame({"pair_id": list(pairs["pair_id"]), "distance": 1 - parts["likeness"], "s_p": s_p})
+        s_p = 0.5 + UNIT * sum(
+            (parts[name] - mean) / sd for name, (mean, sd) in self.provenance["scales"].items()
+        )
+        return pd.DataFrame(
+            {"pair_id": list(pairs["pair_id"]), "distance": 1 - parts["likeness"], "s_p": s_p}
+        )
 
     def write(self, path):
         """Write both members into a folder."""

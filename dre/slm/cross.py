@@ -78,7 +78,11 @@ class Cross(Graded):
     def parts(self, pairs, progress=False):
         """Return ``likeness`` (the encoder's own, [-1, 1]), ``fit`` (a probability), ``quality`` (a share) of pairs."""
         self.head.eval()
-        viewed, n, found = np.array(self._viewed(pairs), dtype=object).reshape(3, -1), len(pairs), []
+        viewed, n, found = (
+            np.array(self._viewed(pairs), dtype=object).reshape(3, -1),
+            len(pairs),
+            [],
+        )
         with tqdm(total=n, desc="pairs read", disable=not progress) as bar:
             for start in range(0, n, BLOCK):
                 block = viewed[:, start : start + BLOCK]
@@ -89,14 +93,28 @@ class Cross(Graded):
                     logits[places] = self.answers(block[:, places].ravel().tolist()).float()
                     bar.update(len(places))
                 fit, quality = torch.sigmoid(logits).T
-                found.append({"likeness": cosines(h.view(3, len(lengths), -1)).mean(0), "fit": fit, "quality": quality})
+                found.append(
+                    {
+                        "likeness": cosines(h.view(3, len(lengths), -1)).mean(0),
+                        "fit": fit,
+                        "quality": quality,
+                    }
+                )
         names = ("likeness", "fit", "quality")
-        return pd.DataFrame({name: np.concatenate([doubles(one[name]) for one in found]) for name in names})
+        return pd.DataFrame(
+            {name: np.concatenate([doubles(one[name]) for one in found]) for name in names}
+        )
 
     def distances(self, pairs, progress=False):
         """Return ``pair_id, distance, s_p``: 1 - quality, and fit."""
         parts = self.parts(pairs, progress)
-        return pd.DataFrame({"pair_id": list(pairs["pair_id"]), "distance": 1 - parts["quality"], "s_p": parts["fit"]})
+        return pd.DataFrame(
+            {
+                "pair_id": list(pairs["pair_id"]),
+                "distance": 1 - parts["quality"],
+                "s_p": parts["fit"],
+            }
+        )
 
     def ordered(self, table):
         """Return by name what the curves show: of a table's triplets whether the score orders them right."""
@@ -121,7 +139,11 @@ class Cross(Graded):
                 right = draw.choice(one.positives)
                 pairs = [(one.turns, right, 1.0, None), *misplaced(one, right, sets[one.set], draw)]
                 wrong = draw.choice(one.adversarials), copied(one.turns, draw)
-                pairs += [(one.turns, response, 0.0, None) for response in wrong if response not in one.positives]
+                pairs += [
+                    (one.turns, response, 0.0, None)
+                    for response in wrong
+                    if response not in one.positives
+                ]
                 for _ in range(mixture.dialogues // 2):
                     a = next(dialogues)
                     b = next(others[a.set])
@@ -131,7 +153,10 @@ class Cross(Graded):
                     pairs += [(c, other, 0.0, None)] if other not in a.positives else []
                 if i % GRADED == 0:
                     own = next(graded)
-                    pairs += [(turns, r, None, s) for turns, r, s in zip(own["context"], own["response"], own["score"])]
+                    pairs += [
+                        (turns, r, None, s)
+                        for turns, r, s in zip(own["context"], own["response"], own["score"])
+                    ]
                 one_pass.append(pairs)
         return found
 
@@ -143,19 +168,35 @@ class Cross(Graded):
         viewed = np.array(self._viewed(table), dtype=object).reshape(3, -1)
         order = np.argsort([len(c) + len(r) for c, _, r in viewed.T], kind="stable")
         chunks = np.array_split(order, max(len(order) // CHUNK, 1))
-        logits = torch.cat([self.answers(viewed[:, places].ravel().tolist()).float() for places in chunks])
+        logits = torch.cat(
+            [self.answers(viewed[:, places].ravel().tolist()).float() for places in chunks]
+        )
         table = table.iloc[order]
         fits = torch.tensor(table["fits"].to_numpy("float32"), device=logits.device)
         score = torch.tensor(table["score"].to_numpy("float32"), device=logits.device)
-        known, own = ~fits.isnan(), torch.tensor(table["context_id"].to_numpy(), device=logits.device)
-        terms = [F.binary_cross_entropy_with_logits(logits[known, 0], fits[known])] if known.any() else []
-        terms += [grade_loss(logits[~known, 1], score[~known], own[~known])] if not known.all() else []
+        known, own = (
+            ~fits.isnan(),
+            torch.tensor(table["context_id"].to_numpy(), device=logits.device),
+        )
+        terms = (
+            [F.binary_cross_entropy_with_logits(logits[known, 0], fits[known])]
+            if known.any()
+            else []
+        )
+        terms += (
+            [grade_loss(logits[~known, 1], score[~known], own[~known])] if not known.all() else []
+        )
         return sum(terms)
 
     def finish(self, contexts, extra, seed):
         """Round what was learned; both answers are shares, so the range of Eq. 18 is from 0 to 1."""
         self.load_state(self.state())
-        self.provenance |= {"base": self.base_hash(), "d_min": 0.0, "d_max": 1.0, "sets": sets_of(contexts)}
+        self.provenance |= {
+            "base": self.base_hash(),
+            "d_min": 0.0,
+            "d_max": 1.0,
+            "sets": sets_of(contexts),
+        }
 
 
 class CrossHead(nn.Module):
@@ -164,7 +205,9 @@ class CrossHead(nn.Module):
     def __init__(self, dimension, hidden=96):
         super().__init__()
         self.segments = nn.Parameter(torch.zeros(2, dimension))
-        self.layers = nn.Sequential(nn.Linear(8 * dimension, hidden), nn.GELU(), nn.Linear(hidden, 2))
+        self.layers = nn.Sequential(
+            nn.Linear(8 * dimension, hidden), nn.GELU(), nn.Linear(hidden, 2)
+        )
 
     def joined(self, context, response):
         """Return the tokens of both, marked, one after another: (k, d), (m, d) -> (k + m, d)."""
@@ -172,7 +215,9 @@ class CrossHead(nn.Module):
 
     def forward(self, c, r, h):
         """Return two logits of context and response read together, (n, d) each, and of views read alone, (3, n, d)."""
-        c, r = (4 * F.normalize(x.float(), dim=-1) for x in (c, r))  # entries of a size that suits a linear layer
+        c, r = (
+            4 * F.normalize(x.float(), dim=-1) for x in (c, r)
+        )  # entries of a size that suits a linear layer
         alone, last, reply = 4 * F.normalize(h, dim=-1)
         of = [(c, r), (alone, reply), (last, reply)]
         compared = [part for x, y in of for part in (x * y, (x - y).abs())]
@@ -195,13 +240,17 @@ class Tokens(Reader):
             read = self.encoder[0].model(**features, output_hidden_states=True).hidden_states
             mask = features["attention_mask"]
             pooled = self.encoder[1]({"token_embeddings": read[-1].float(), "attention_mask": mask})
-            for text, h, own, embedding in zip(batch, read[self.lower].half(), mask, pooled["sentence_embedding"]):
+            for text, h, own, embedding in zip(
+                batch, read[self.lower].half(), mask, pooled["sentence_embedding"]
+            ):
                 self.known[text] = h[own.bool()].clone(), embedding
                 self.held += len(self.known[text][0])
         found = [self.known[text] for text in texts]
         while self.held > KEPT and len(self.known) > len(texts):  # the oldest first
             self.held -= len(self.known.pop(next(iter(self.known)))[0])
-        return [tokens.float() for tokens, _ in found], torch.stack([embedding for _, embedding in found])
+        return [tokens.float() for tokens, _ in found], torch.stack(
+            [embedding for _, embedding in found]
+        )
 
 
 def copied(turns, draw):
@@ -228,7 +277,13 @@ def misplaced(one, response, others, draw):
 
 def _layers(encoder):
     layers = getattr(getattr(encoder[0].model, "encoder", None), "layer", None)
-    if layers is None or encoder[0].model.config.model_type not in ("bert", "roberta", "xlm-roberta"):
+    if layers is None or encoder[0].model.config.model_type not in (
+        "bert",
+        "roberta",
+        "xlm-roberta",
+    ):
         kind = encoder[0].model.config.model_type
-        raise DreError(f"the encoder is a {kind}: recipe cross reads with BERT or RoBERTa, such as minilm")
+        raise DreError(
+            f"the encoder is a {kind}: recipe cross reads with BERT or RoBERTa, such as minilm"
+        )
     return layers

@@ -55,7 +55,9 @@ def contexts(entry, rated_names=(), seed=0, version=1):
     if version == 1:
         return tuple(without_overlap(train, rated, near=None)), tuple(dev), tuple(test)
     of = dialogues.conversations(context.context_id for context in (*train, *dev, *test))
-    reserved = {of(context.context_id) for context in (*dev, *test)} | ratings.conversations_for_choice()
+    reserved = {
+        of(context.context_id) for context in (*dev, *test)
+    } | ratings.conversations_for_choice()
     train = [context for context in train if of(context.context_id) not in reserved]
     return tuple(without_overlap(train, rated)), tuple(dev), tuple(test)
 
@@ -67,7 +69,9 @@ def extra(profile, dev, version=1):
     context that SLMs are chosen by are left out.
     """
     near = None if version == 1 else dialogues.NEAR
-    return _extra(profile.extra, tuple(dev), tuple(entry.test for entry in profile.sets), profile.rated, near)
+    return _extra(
+        profile.extra, tuple(dev), tuple(entry.test for entry in profile.sets), profile.rated, near
+    )
 
 
 @functools.lru_cache  # every seed asks for the same
@@ -81,7 +85,11 @@ def _extra(names, dev, tests, rated_names, near=None):
         reserved += [Context("graded", id, "dev", turns) for id, turns in ids]
     pool = []
     for name in names.dialogues:
-        pool += dialogues.load(name, "train") if name in dialogues.SPLITS else dialogues.public_contexts(name)
+        pool += (
+            dialogues.load(name, "train")
+            if name in dialogues.SPLITS
+            else dialogues.public_contexts(name)
+        )
     graded = []
     for name, table in zip(names.graded, tables):
         for one in (table[~table["for_choice"]], ratings.training_scores(name)):
@@ -94,7 +102,9 @@ def pairs_without_overlap(table, reserved, near=dialogues.NEAR):
     """Return the graded pairs of a table whose conversations share no utterance with what is reserved."""
     rows = zip(table["set"], table["context_id"], table["context"], table["response"])
     asked = [Context(set, id, "train", turns, (response,)) for set, id, turns, response in rows]
-    return table[table["context_id"].isin({context.id for context in without_overlap(asked, reserved, near)})]
+    return table[
+        table["context_id"].isin({context.id for context in without_overlap(asked, reserved, near)})
+    ]
 
 
 def describe(train, dev, recipe, seed, encoder, extra=None):
@@ -104,7 +114,9 @@ def describe(train, dev, recipe, seed, encoder, extra=None):
     found = decisive(hashes(train, dev, extra), recipe, seed, encoder) | {"bf16": native_bf16()}
     about = {"fingerprint": hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()}
     about["versions"] = {"python": platform.python_version(), "dre": dre.__version__}
-    about["versions"] |= {name: version(name) for name in ("torch", "transformers", "sentence-transformers", "numpy")}
+    about["versions"] |= {
+        name: version(name) for name in ("torch", "transformers", "sentence-transformers", "numpy")
+    }
     return found | about | {"contexts": {"train": len(train), "dev": len(dev)}}
 
 
@@ -124,7 +136,12 @@ def hashes(train, dev, extra=None):
     """Return the hashes of what is learned from and held out, as JSON types."""
     found = {"train_hash": data_hash(train), "dev_hash": data_hash(dev)}
     if extra is not None:
-        graded_hash = hashlib.sha256(json.dumps(extra.graded, ensure_ascii=False).encode()).hexdigest()
-        found["extra"] = {"dialogues": len(extra.dialogues), "dialogues_hash": data_hash(extra.dialogues)}
+        graded_hash = hashlib.sha256(
+            json.dumps(extra.graded, ensure_ascii=False).encode()
+        ).hexdigest()
+        found["extra"] = {
+            "dialogues": len(extra.dialogues),
+            "dialogues_hash": data_hash(extra.dialogues),
+        }
         found["extra"] |= {"graded": len(extra.graded), "graded_hash": graded_hash}
     return found

@@ -9,8 +9,14 @@ from tqdm.auto import tqdm
 from dre.errors import DreError
 
 REMEMBERED = 50_000  # texts whose embeddings are kept at most, which bounds memory
-ROOM = {"cpu": 512, "gpu": 16_384}  # tokens of a batch: what a core's cache holds, for each core; what fills a GPU
-HUB_NAMES = {"minilm": "sentence-transformers/all-MiniLM-L6-v2", "distilbert": "distilbert-base-uncased"}
+ROOM = {
+    "cpu": 512,
+    "gpu": 16_384,
+}  # tokens of a batch: what a core's cache holds, for each core; what fills a GPU
+HUB_NAMES = {
+    "minilm": "sentence-transformers/all-MiniLM-L6-v2",
+    "distilbert": "distilbert-base-uncased",
+}
 
 
 def load_encoder(name="minilm", max_seq_length=128):
@@ -32,13 +38,17 @@ def load_encoder(name="minilm", max_seq_length=128):
             source = str(get_model_path())
     try:
         found = SentenceTransformer(source)
-    except Exception as error:  # of the Hub's client, its HTTP library, the file system: all mean it is not here
+    except (
+        Exception
+    ) as error:  # of the Hub's client, its HTTP library, the file system: all mean it is not here
         reason, wanted = str(error).strip().partition("\n")[0], ", ".join(HUB_NAMES)
         wanted += ", a folder with a Sentence-Transformers model, or a Hub id, which is fetched once, over the network"
         raise DreError(f"encoder {name!r} cannot be read ({reason}): expected {wanted}") from error
     modules = [module for module in found if isinstance(module, (Transformer, Pooling))]
     model = SentenceTransformer(modules=modules)
-    model.max_seq_length = min(max_seq_length, getattr(model.tokenizer, "model_max_length", max_seq_length))
+    model.max_seq_length = min(
+        max_seq_length, getattr(model.tokenizer, "model_max_length", max_seq_length)
+    )
     return model
 
 
@@ -55,7 +65,9 @@ def keep_end(text, tokenizer, limit):
     """
     room = limit - tokenizer.num_special_tokens_to_add()
     while True:  # more than once only where the rest of a word that was cut has more tokens than it had within the word
-        places = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
+        places = tokenizer(
+            text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+        )["offset_mapping"]
         if len(places) <= room:
             return text
         cut = max(places[-room][0], 1)
@@ -98,7 +110,9 @@ class Reader:
         if any(parameter.requires_grad for parameter in self.encoder.parameters()):
             self.known.clear()
         for batch in self.unread(texts, progress):
-            self.known.update(zip(batch, self.encoder(self.features(batch))["sentence_embedding"].float()))
+            self.known.update(
+                zip(batch, self.encoder(self.features(batch))["sentence_embedding"].float())
+            )
         row = {text: i for i, text in enumerate(dict.fromkeys(texts))}
         h = torch.stack([self.known[text] for text in row])[[row[text] for text in texts]]
         for text in list(self.known)[:-REMEMBERED]:
@@ -108,7 +122,11 @@ class Reader:
     def unread(self, texts, progress=False):
         """Yield those of some texts that it does not know in batches of similar length."""
         new = [text for text in dict.fromkeys(texts) if text not in self.known]
-        room = ROOM["cpu"] * torch.get_num_threads() if self.encoder.device.type == "cpu" else ROOM["gpu"]
+        room = (
+            ROOM["cpu"] * torch.get_num_threads()
+            if self.encoder.device.type == "cpu"
+            else ROOM["gpu"]
+        )
         lengths = np.minimum(token_counts(self.encoder, new), self.encoder.max_seq_length)
         with tqdm(total=len(new), desc="texts read", disable=not progress) as bar:
             for places in batches(lengths, room):
@@ -118,7 +136,9 @@ class Reader:
     def features(self, batch):
         """Return what the encoder reads of a batch of texts, on its device."""
         features = self.encoder.preprocess(batch)
-        return {name: x.to(self.encoder.device) for name, x in features.items() if torch.is_tensor(x)}
+        return {
+            name: x.to(self.encoder.device) for name, x in features.items() if torch.is_tensor(x)
+        }
 
 
 def batches(lengths, room):

@@ -87,7 +87,10 @@ class Graded(SLM):
 
     def _viewed(self, pairs):
         contexts, responses = self.texts(pairs)
-        last = [self.context((turns,) if isinstance(turns, str) else turns[-1:]) for turns in pairs["context"]]
+        last = [
+            self.context((turns,) if isinstance(turns, str) else turns[-1:])
+            for turns in pairs["context"]
+        ]
         return contexts + last + responses
 
     @torch.no_grad()
@@ -95,7 +98,9 @@ class Graded(SLM):
         """Return the ``likeness, fit, quality`` of each pair: [-1, 1], a probability, and an unbounded number."""
         self.head.eval()
         texts = self._viewed(pairs)  # checked and cut once, for both encoders
-        h, before = (reader(texts, progress).view(3, len(pairs), -1) for reader in (self.reader, self.base))
+        h, before = (
+            reader(texts, progress).view(3, len(pairs), -1) for reader in (self.reader, self.base)
+        )
         found = {"likeness": (self.head.likeness(h) + cosines(before).mean(0)) / 2}
         found |= {"fit": torch.sigmoid(self.head.fit(h)), "quality": self.head.quality(before)}
         return pd.DataFrame({name: doubles(part) for name, part in found.items()})
@@ -103,8 +108,13 @@ class Graded(SLM):
     def distances(self, pairs, progress=False):
         """Return ``pair_id, distance, s_p``: 1 - likeness, and the sum of fit and quality as `scale_parts` has them."""
         parts = self.parts(pairs, progress)
-        s_p = 0.5 + sum(unit * (parts[name] - at) for name, (at, unit) in self.provenance.get("scales", {}).items())
-        return pd.DataFrame({"pair_id": list(pairs["pair_id"]), "distance": 1 - parts["likeness"], "s_p": s_p})
+        s_p = 0.5 + sum(
+            unit * (parts[name] - at)
+            for name, (at, unit) in self.provenance.get("scales", {}).items()
+        )
+        return pd.DataFrame(
+            {"pair_id": list(pairs["pair_id"]), "distance": 1 - parts["likeness"], "s_p": s_p}
+        )
 
     def ordered(self, table):
         """Return by name what the curves show: of a table's triplets whether the adapted likeness orders them right."""
@@ -113,9 +123,13 @@ class Graded(SLM):
     def triplets(self, table, values):
         """Return by name of a table's triplets whether the positive one has the higher of some values."""
         table = table.assign(value=np.asarray(values))
-        positive, adversarial = (table.loc[table["kind"] == kind, ["context_id", "value"]] for kind in "pa")
+        positive, adversarial = (
+            table.loc[table["kind"] == kind, ["context_id", "value"]] for kind in "pa"
+        )
         triplets = positive.merge(adversarial, on="context_id")
-        return {"triplet_accuracy": torch.tensor((triplets["value_x"] > triplets["value_y"]).to_numpy())}
+        return {
+            "triplet_accuracy": torch.tensor((triplets["value_x"] > triplets["value_y"]).to_numpy())
+        }
 
     def passes(self, contexts, extra, number, seed):
         """Return what is contrasted in each pass over the contexts; see `passes`."""
@@ -128,7 +142,9 @@ class Graded(SLM):
 
     def finish(self, contexts, extra, seed):
         """Train the heads on what was contrasted, and set the scales of the three parts."""
-        self.load_state(self.state())  # rounded, so that heads learn on what is saved, and the model here is that one
+        self.load_state(
+            self.state()
+        )  # rounded, so that heads learn on what is saved, and the model here is that one
         self.learn_heads(contexts, extra.dialogues, extra.graded, seed)
         self.load_state(self.state())
         self.provenance["base"] = self.base_hash()
@@ -154,10 +170,17 @@ class Graded(SLM):
 
     def scale_parts(self, graded):
         """Scale fit and quality so that over the graded pairs each varies as much as ``s_d``: all three count alike."""
-        parts, spread = self.parts(graded_table(graded)), self.provenance["d_max"] - self.provenance["d_min"]
+        parts, spread = (
+            self.parts(graded_table(graded)),
+            self.provenance["d_max"] - self.provenance["d_min"],
+        )
         unit = parts["likeness"].std() / spread
-        scales = {name: [parts[name].mean(), unit / parts[name].std()] for name in ("fit", "quality")}
-        self.provenance["scales"] = {name: [float(value) for value in each] for name, each in scales.items()}
+        scales = {
+            name: [parts[name].mean(), unit / parts[name].std()] for name in ("fit", "quality")
+        }
+        self.provenance["scales"] = {
+            name: [float(value) for value in each] for name, each in scales.items()
+        }
 
     def learn_fit(self, h, fits, context, seed):
         """Train the fit head on views (3, n, d), 1 for right responses, which do not fit the contexts of others."""
@@ -169,7 +192,9 @@ class Graded(SLM):
             other = draw.permutation(batch)[: len(own)]
             elsewhere = (context[own] != context[other]).cpu().numpy()
             own, other = own[elsewhere], other[elsewhere]
-            shown = torch.cat([h[:, batch], torch.stack([h[0, other], h[1, other], h[2, own]])], dim=1)
+            shown = torch.cat(
+                [h[:, batch], torch.stack([h[0, other], h[1, other], h[2, own]])], dim=1
+            )
             labels = torch.cat([fits[batch], fits.new_zeros(len(own))])
             return F.binary_cross_entropy_with_logits(self.head.fit(shown), labels)
 
@@ -181,7 +206,9 @@ class Graded(SLM):
         context = torch.from_numpy(pd.factorize(context_id)[0])
 
         def loss(batch, _):
-            return grade_loss(self.head.quality(h[:, batch]), score[batch], context[batch].to(h.device))
+            return grade_loss(
+                self.head.quality(h[:, batch]), score[batch], context[batch].to(h.device)
+            )
 
         self._learn(self.head.layers, loss, len(score), seed, context)
 
@@ -210,7 +237,11 @@ class Graded(SLM):
     def load_state(self, state):
         """Set what was learned, as `state` returns it; the adapters are merged into the weights that they adapt."""
         prefix = "head."
-        head = {name.removeprefix(prefix): value.float() for name, value in state.items() if name.startswith(prefix)}
+        head = {
+            name.removeprefix(prefix): value.float()
+            for name, value in state.items()
+            if name.startswith(prefix)
+        }
         self.head.load_state_dict(head)
         for i, each in enumerate(self._adapters()):
             each.down.data.copy_(state[f"{i}.down"])
@@ -227,7 +258,9 @@ class Graded(SLM):
         """Read what `write` wrote; DreError if the encoder here is another one."""
         slm = cls.untrained(provenance["encoder"], recipe)
         if slm.base_hash() != provenance["base"]:
-            raise DreError(f"encoder {provenance['encoder']!r} is another one here than the one that was adapted")
+            raise DreError(
+                f"encoder {provenance['encoder']!r} is another one here than the one that was adapted"
+            )
         slm.load_state(load_file(path / FILE))
         slm.head.requires_grad_(False).eval()
         slm.provenance = provenance

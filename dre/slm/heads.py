@@ -34,13 +34,17 @@ class LowRank(nn.Module):
 def adapt(model, rank):
     """Put a `LowRank` of some rank in the place of every linear layer of a transformer, which changes nothing yet."""
     layers = getattr(model, "encoder", model)
-    for name, layer in [(name, each) for name, each in layers.named_modules() if isinstance(each, nn.Linear)]:
+    for name, layer in [
+        (name, each) for name, each in layers.named_modules() if isinstance(each, nn.Linear)
+    ]:
         parent, _, own = name.rpartition(".")
         setattr(layers.get_submodule(parent), own, LowRank(layer, rank).to(layer.weight.device))
 
 
 def _scorer(dimension, hidden):
-    return nn.Sequential(nn.Linear(7 * dimension, hidden), nn.GELU(), nn.Dropout(0.2), nn.Linear(hidden, 1))
+    return nn.Sequential(
+        nn.Linear(7 * dimension, hidden), nn.GELU(), nn.Dropout(0.2), nn.Linear(hidden, 1)
+    )
 
 
 def _together(h):
@@ -80,7 +84,9 @@ class GradedHead(nn.Module):
         and the adversarial responses of all contexts of the batch are negatives of each.
         """
         kind, places, r = pairs[:, 0], pairs[:, 1:3], pairs[:, 3]
-        views, owner, counts = places[kind == FITS].unique(dim=0, return_inverse=True, return_counts=True)
+        views, owner, counts = places[kind == FITS].unique(
+            dim=0, return_inverse=True, return_counts=True
+        )
         candidates = torch.cat([r[kind == FITS], r[kind == FOOLS]])
         unit, weights = F.normalize(h.float(), dim=-1), torch.softmax(self.views, 0)
         # the weighted mean of two cosines is one product of vectors that stand one behind the other

@@ -47,7 +47,9 @@ def total(terms):
 def triplet_terms(head, h, triplets, names, recipe):
     """Compute the named terms, unreduced; a row of ``triplets`` (m, 3): context, positive, adversarial among ``h``."""
     c, p, a = triplets.unbind(dim=1)
-    whole, projected, robust, rest = (h[part] for part in ("sentence_embedding", "anchor", "robust", "non_robust"))
+    whole, projected, robust, rest = (
+        h[part] for part in ("sentence_embedding", "anchor", "robust", "non_robust")
+    )
     m = recipe.margin
     compute = {
         "L_out": lambda: contrastive(*contrasted(h, triplets, recipe), m),
@@ -65,7 +67,9 @@ def triplet_terms(head, h, triplets, names, recipe):
 
 def contrasted(h, triplets, recipe):
     """What Eq. 12 takes for h_c, h_p and h_a of triplets by the recipe's reading, three (m, d)."""
-    of_context, of_response = ("sentence_embedding",) * 2 if recipe.contrast == "whole" else ("anchor", "robust")
+    of_context, of_response = (
+        ("sentence_embedding",) * 2 if recipe.contrast == "whole" else ("anchor", "robust")
+    )
     c, p, a = triplets.unbind(dim=1)
     return h[of_context][c], h[of_response][p], h[of_response][a]
 

@@ -35,7 +35,10 @@ class Head(nn.Module):
         super().__init__()
         self.sep = sep
         if sep == "maps":
-            self.robust, self.non_robust = nn.Linear(dimension, dimension), nn.Linear(dimension, dimension)
+            self.robust, self.non_robust = (
+                nn.Linear(dimension, dimension),
+                nn.Linear(dimension, dimension),
+            )
             # Starting from the identity keeps delta(h_c, h_robust) the encoder's own distance at step 0.
             nn.init.eye_(self.robust.weight)
             nn.init.zeros_(self.robust.bias)
@@ -45,7 +48,9 @@ class Head(nn.Module):
 
     def forward(self, h):
         """Return h (n, d) and its parts by name: those of `separate` are ``anchor``, ``robust``, ``non_robust``."""
-        return dict(zip(("sentence_embedding", "anchor", "robust", "non_robust"), (h, *self.separate(h))))
+        return dict(
+            zip(("sentence_embedding", "anchor", "robust", "non_robust"), (h, *self.separate(h)))
+        )
 
     def separate(self, h):
         """Return (h as a context, robust part, non-robust part or None), each (n, d); sep() of Eq. 17."""
@@ -109,7 +114,9 @@ class SLM:
         h_c, h_r = h["anchor"][: len(pairs)], h["robust"][len(pairs) :]
         d = losses.distance(h_c, h_r)
         p = torch.softmax(self.head.logits(h_c, h_r), dim=-1)[:, losses.POSITIVE]
-        return pd.DataFrame({"pair_id": list(pairs["pair_id"]), "distance": doubles(d), "s_p": doubles(p)})
+        return pd.DataFrame(
+            {"pair_id": list(pairs["pair_id"]), "distance": doubles(d), "s_p": doubles(p)}
+        )
 
     def score(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
         """Score a table of ``pair_id, context`` (turns, oldest first), ``response``, Eq. 17-19.
@@ -121,7 +128,9 @@ class SLM:
         ``s_p`` (probability of a positive), ``score_slm`` = 1 - s_d + s_p, about [0, 2]. DreError for an empty text.
         """
         if "d_min" not in self.provenance:
-            raise DreError("this SLM has no d_min and d_max: call set_range(training contexts) before scoring")
+            raise DreError(
+                "this SLM has no d_min and d_max: call set_range(training contexts) before scoring"
+            )
         low, high = self.provenance["d_min"], self.provenance["d_max"]
         table = self.distances(pairs, progress)
         table.insert(2, "s_d", (table["distance"] - low) / (high - low))
@@ -131,8 +140,14 @@ class SLM:
         """Store d_min and d_max of Eq. 18 from the positive and adversarial pairs of training contexts (reading 6)."""
         d = self.distances(pairs_of(contexts, kinds="pa"))["distance"]
         if d.isna().any() or d.min() == d.max():
-            raise DreError("the training distances are constant or not finite: the training has diverged")
-        self.provenance |= {"d_min": float(d.min()), "d_max": float(d.max()), "sets": sets_of(contexts)}
+            raise DreError(
+                "the training distances are constant or not finite: the training has diverged"
+            )
+        self.provenance |= {
+            "d_min": float(d.min()),
+            "d_max": float(d.max()),
+            "sets": sets_of(contexts),
+        }
 
     def finish(self, contexts: Sequence[Context], extra: object, seed: int) -> None:
         """Do what a recipe does after its stages of training: here, `set_range`."""
@@ -145,28 +160,41 @@ class SLM:
     def texts(self, pairs: pd.DataFrame) -> tuple[list[str], list[str]]:
         """Check a table of pairs and return (context strings, response strings) as they are encoded."""
         if missing := {"pair_id", "context", "response"} - set(pairs.columns):
-            raise DreError(f"the pairs lack {', '.join(sorted(missing))}: expected columns pair_id, context, response")
+            raise DreError(
+                f"the pairs lack {', '.join(sorted(missing))}: expected columns pair_id, context, response"
+            )
         once = cache(self.context)  # several pairs share a context
-        contexts = [once((turns,) if isinstance(turns, str) else tuple(turns)) for turns in pairs["context"]]
+        contexts = [
+            once((turns,) if isinstance(turns, str) else tuple(turns)) for turns in pairs["context"]
+        ]
         responses = list(pairs["response"])
         for name, texts in (("context", contexts), ("response", responses)):
             for pair_id, text in zip(pairs["pair_id"], texts):
                 if not isinstance(text, str) or not text.strip():
-                    raise DreError(f"the {name} of pair {pair_id} is {text!r}: expected text; leave the pair out")
+                    raise DreError(
+                        f"the {name} of pair {pair_id} is {text!r}: expected text; leave the pair out"
+                    )
         if cut := self.cut(responses).sum():
             limit = f"{self.encoder.max_seq_length} tokens"
-            warnings.warn(f"{cut} response(s) have more than {limit}: only the first {limit} are read", stacklevel=3)
+            warnings.warn(
+                f"{cut} response(s) have more than {limit}: only the first {limit} are read",
+                stacklevel=3,
+            )
         return contexts, responses
 
     def context(self, turns: Iterable[str]) -> str:
         """Return the turns of a dialogue as the one text that is encoded; the end of it where it is too long."""
         separator = getattr(self.encoder.tokenizer, "sep_token", None) or "\n"
-        return keep_end(context_text(turns, separator), self.encoder.tokenizer, self.encoder.max_seq_length)
+        return keep_end(
+            context_text(turns, separator), self.encoder.tokenizer, self.encoder.max_seq_length
+        )
 
     def cut(self, responses: Collection[str]) -> np.ndarray:
         """Return for each response whether it has more tokens than the encoder reads, a bool array."""
         distinct = list(dict.fromkeys(responses))
-        long = dict(zip(distinct, token_counts(self.encoder, distinct) > self.encoder.max_seq_length))
+        long = dict(
+            zip(distinct, token_counts(self.encoder, distinct) > self.encoder.max_seq_length)
+        )
         return np.array([long[text] for text in responses], dtype=bool)
 
     def save(self, path: str | Path) -> None:
@@ -179,7 +207,9 @@ class SLM:
         partial.mkdir(parents=True)
         self.write(partial)
         about = {"format": 1, "recipe": self.recipe.as_dict(), "provenance": self.provenance}
-        (partial / "slm.json").write_text(json.dumps(about, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        (partial / "slm.json").write_text(
+            json.dumps(about, indent=1, sort_keys=True) + "\n", encoding="utf-8"
+        )
         os.replace(partial, path)
 
     @classmethod
@@ -187,7 +217,9 @@ class SLM:
         """Read a saved SLM, a folder or a Hub id (``owner/name``); DreError if it is missing, incomplete or damaged."""
         try:
             if not Path(path).is_dir():
-                path = snapshot_download(str(path), allow_patterns=["*.json", "*.txt", "*.safetensors"])
+                path = snapshot_download(
+                    str(path), allow_patterns=["*.json", "*.txt", "*.safetensors"]
+                )
             about = json.loads((Path(path) / "slm.json").read_text(encoding="utf-8"))
             recipe = TypeAdapter(recipes.Recipe).validate_python(about["recipe"])
             if recipe.mixture:  # named, since their modules stand on this one
@@ -195,9 +227,13 @@ class SLM:
             return cls.read(Path(path), recipe, about["provenance"])
         except DreError:  # of the encoder, which a model may name
             raise
-        except Exception as error:  # of the Hub's client, the file system, JSON, safetensors or torch
+        except (
+            Exception
+        ) as error:  # of the Hub's client, the file system, JSON, safetensors or torch
             reason = str(error).strip().partition("\n")[0]
-            raise DreError(f"{path} is no SLM, here or on the Hub, or a damaged one ({reason})") from error
+            raise DreError(
+                f"{path} is no SLM, here or on the Hub, or a damaged one ({reason})"
+            ) from error
 
     @classmethod
     def read(cls, path: Path, recipe: recipes.Recipe, provenance: dict) -> Self:

@@ -37,10 +37,20 @@ TABLE7 = Recipe(max_seq_length=64)
 VARIANTS = {"align": TABLE7, "align-distil": TABLE7}
 VARIANTS |= dict.fromkeys(("plain", "distil"), replace(TABLE7, align=False))
 #: what the recorded scores of the parallel corpus are made of, ``pcaf-parallel.npz``
-PARALLEL = {name: asdict(Recipe(align=align)) for name, align in {"PCAF": True, "PCAF, not aligned": False}.items()}
+PARALLEL = {
+    name: asdict(Recipe(align=align))
+    for name, align in {"PCAF": True, "PCAF, not aligned": False}.items()
+}
 #: recipe ``graded``, seed 0, of profile ``public``
-OF = {"name": "default-1", "fingerprint": "b2496c736b495ad3027bbe56452ec974e18fcaf2424e803c9ca3265705fbf8f1"}
-PARALLEL |= {"SLM graded, aligned": {"epochs": 2, "batch": 8, "rate": 5e-4}, "training": TRAINING, "of": OF}
+OF = {
+    "name": "default-1",
+    "fingerprint": "b2496c736b495ad3027bbe56452ec974e18fcaf2424e803c9ca3265705fbf8f1",
+}
+PARALLEL |= {
+    "SLM graded, aligned": {"epochs": 2, "batch": 8, "rate": 5e-4},
+    "training": TRAINING,
+    "of": OF,
+}
 
 
 def recorded(folder, variant, seed):
@@ -50,10 +60,18 @@ def recorded(folder, variant, seed):
     """
     path = folder / f"pcaf-{variant}-seed{seed}.json"
     about = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    asked = {"recipe": json.loads(json.dumps(asdict(VARIANTS[variant]))), "seed": seed, "training": TRAINING}
+    asked = {
+        "recipe": json.loads(json.dumps(asdict(VARIANTS[variant]))),
+        "seed": seed,
+        "training": TRAINING,
+    }
     if differ := [key for key in asked if about.get(key) != asked[key]]:
-        wrong = f"are of another training, with other {', '.join(differ)}" if about else "are missing"
-        raise DreError(f"recorded scores of {path.stem} {wrong}: python experiments/pcaf.py records them")
+        wrong = (
+            f"are of another training, with other {', '.join(differ)}" if about else "are missing"
+        )
+        raise DreError(
+            f"recorded scores of {path.stem} {wrong}: python experiments/pcaf.py records them"
+        )
     return pd.read_csv(path.with_suffix(".csv.gz")).set_index("pair_id"), about
 
 
@@ -67,7 +85,8 @@ def similarity_all(v, v_bar, temperature=0.05):
     later = idea[:, None] < idea[None, :]
     right, wrong = flat
     return sum(
-        torch.exp(a @ b.T / temperature)[later].sum() for a, b in ((right, right), (wrong, right), (wrong, wrong))
+        torch.exp(a @ b.T / temperature)[later].sum()
+        for a, b in ((right, right), (wrong, right), (wrong, wrong))
     )
 
 
@@ -80,7 +99,9 @@ def similarity_within(v, temperature=0.05):
 
 def alignment(v, v_bar, temperature=0.05):
     """l_align, Eq. 5: -sum over ideas of log(S_P / S_all); needs two ideas and two versions. It can be negative."""
-    return -torch.log(similarity_within(v, temperature) / similarity_all(v, v_bar, temperature)).sum()
+    return -torch.log(
+        similarity_within(v, temperature) / similarity_all(v, v_bar, temperature)
+    ).sum()
 
 
 def right_and_wrong(s, s_bar):

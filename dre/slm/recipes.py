@@ -32,7 +32,10 @@ class Stage:
     name: str
     terms: tuple[str, ...]
     epochs: int
-    trains: tuple[str, ...] = ("encoder", "head")  # or "classifier", the last part of the head, alone
+    trains: tuple[str, ...] = (
+        "encoder",
+        "head",
+    )  # or "classifier", the last part of the head, alone
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,13 @@ class Mixture:
     """What recipes ``graded`` and ``cross`` add to labelled contexts."""
 
     dialogues: int = 4  # come into a batch with each labelled context, with one positive each
-    last_turns: tuple[int, ...] = (1, 2, 3, 4, 99)  # so many of a dialogue are shown, drawn each time
+    last_turns: tuple[int, ...] = (
+        1,
+        2,
+        3,
+        4,
+        99,
+    )  # so many of a dialogue are shown, drawn each time
     rank: int = 32  # of the matrices that adapt the encoder; 0: it stays as it is
     fits: int = 3000  # dialogues that the head for fit learns from, besides the labelled contexts
 
@@ -60,9 +69,13 @@ class Recipe:
     warmup: float = 0.1  # share of a stage's steps in which the rates rise; then they fall to 0
     weight_decay: float = 0.01
     max_seq_length: int = 128  # tokens kept of a text, of a context its last ones
-    contrast: str = "whole"  # Eq. 12 on whole embeddings of responses, as printed, or on their "robust" parts
+    contrast: str = (
+        "whole"  # Eq. 12 on whole embeddings of responses, as printed, or on their "robust" parts
+    )
     keep: str = "last"  # epoch of each stage: the last, or the "best" by triplet accuracy on held-out contexts
-    mixture: Mixture | None = None  # of our own recipes: what is learned from besides labelled contexts, and how
+    mixture: Mixture | None = (
+        None  # of our own recipes: what is learned from besides labelled contexts, and how
+    )
 
     @property
     def kind(self):
@@ -73,7 +86,9 @@ class Recipe:
 
     def as_dict(self):
         """Return the recipe for provenance and fingerprints, which were made before ``keep`` was a choice."""
-        return {name: value for name, value in asdict(self).items() if (name, value) != ("keep", "last")}
+        return {
+            name: value for name, value in asdict(self).items() if (name, value) != ("keep", "last")
+        }
 
 
 # The learning rates were chosen by cross-validation: experiments/choose_paper_recipe.py
@@ -105,14 +120,23 @@ def get(name, epochs=None, disentangled=True):
     if epochs is not None and epochs < 1:
         raise DreError(f"epochs are {epochs}: expected 1 or more")
     if epochs is not None and not recipe.stages:
-        raise DreError(f"the members of recipe {recipe.name} have epochs of their own: leave --epochs out")
+        raise DreError(
+            f"the members of recipe {recipe.name} have epochs of their own: leave --epochs out"
+        )
     if epochs is not None:
-        recipe = replace(recipe, stages=tuple(replace(stage, epochs=epochs) for stage in recipe.stages))
+        recipe = replace(
+            recipe, stages=tuple(replace(stage, epochs=epochs) for stage in recipe.stages)
+        )
     if disentangled:
         return recipe
     if recipe.mixture:
-        raise DreError(f"recipe {recipe.name} has nothing to disentangle: ask for it without --plain")
+        raise DreError(
+            f"recipe {recipe.name} has nothing to disentangle: ask for it without --plain"
+        )
     # Without sep() a stage that trains the head has only the classifier to train, which is done in one.
     stages = [stage for stage in recipe.stages if stage.trains != ("head",)]
-    stages = [replace(stage, terms=tuple(term for term in stage.terms if term in PLAIN)) for stage in stages]
+    stages = [
+        replace(stage, terms=tuple(term for term in stage.terms if term in PLAIN))
+        for stage in stages
+    ]
     return replace(recipe, sep="none", stages=tuple(stages))

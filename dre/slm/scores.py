@@ -45,7 +45,11 @@ class Scores:
 
     def distances(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return what `dre.slm.SLM.distances` does, of a model that was not trained without ``s_p``."""
-        return self.score(pairs)[["pair_id", "distance", "s_p"]] if "d_min" in self.provenance else self._look_up(pairs)
+        return (
+            self.score(pairs)[["pair_id", "distance", "s_p"]]
+            if "d_min" in self.provenance
+            else self._look_up(pairs)
+        )
 
     def _look_up(self, pairs):
         places = self._table.index.get_indexer(pairs["pair_id"])  # by an index that is made once
@@ -62,7 +66,9 @@ class Recorder(Scores):
         super().__init__(file)
         before, self.slm, self.provenance = self.provenance, slm, slm.provenance
         # Two trainings of one recipe end with ranges of their own: d_min and d_max tell which model scored.
-        if any(before.get(key) != self.provenance.get(key) for key in (*DECISIVE, "d_min", "d_max")):
+        if any(
+            before.get(key) != self.provenance.get(key) for key in (*DECISIVE, "d_min", "d_max")
+        ):
             self._table = self._table[:0]
         self._write()  # of a model that is asked for no score its curves are still shown
 
@@ -70,7 +76,11 @@ class Recorder(Scores):
         new = pairs[self._table.index.get_indexer(pairs["pair_id"]) < 0].drop_duplicates("pair_id")
         if len(new):  # what is recorded stays: another batch would round it otherwise
             trained = "d_min" in self.provenance
-            new = self.slm.score(new)[["pair_id", "s_d", "s_p"]] if trained else self.slm.distances(new).iloc[:, :2]
+            new = (
+                self.slm.score(new)[["pair_id", "s_d", "s_p"]]
+                if trained
+                else self.slm.distances(new).iloc[:, :2]
+            )
             new = new.set_index("pair_id").map(lambda value: float(f"{value:.5g}"))
             self._table = pd.concat([self._table, new]) if len(self._table) else new
             self._write()
@@ -78,8 +88,12 @@ class Recorder(Scores):
 
     def _write(self):
         text = self._table.to_csv(float_format="%.5g", lineterminator="\n")
-        self._json.unlink(missing_ok=True)  # scores and provenance of two models never lie side by side
-        replace(self.file, gzip.compress(text.encode(), mtime=0))  # the same scores are the same bytes
+        self._json.unlink(
+            missing_ok=True
+        )  # scores and provenance of two models never lie side by side
+        replace(
+            self.file, gzip.compress(text.encode(), mtime=0)
+        )  # the same scores are the same bytes
         replace(self._json, json.dumps(self.provenance, indent=1, sort_keys=True) + "\n")
 
 
@@ -124,18 +138,25 @@ def made_of(profile, key, name, seed, disentangled=True):
     if _default(profile, name):
         return data.default()
     recipe, version = _asked(profile, name, disentangled)
-    return data.decisive(_hashes(profile, key, bool(recipe.mixture), version), recipe, seed, profile.encoder)
+    return data.decisive(
+        _hashes(profile, key, bool(recipe.mixture), version), recipe, seed, profile.encoder
+    )
 
 
 def seeds(profile, key, name, disentangled=True):
     """Return the seeds that `trained` has an answer for: those of a profile, of ``public`` the recorded ones."""
     files = {seed: _file(profile, key, name, seed, disentangled) for seed in profile.seeds}
-    return [seed for seed, file in files.items() if file.exists() or not _recorded(profile, file, name)]
+    return [
+        seed for seed, file in files.items() if file.exists() or not _recorded(profile, file, name)
+    ]
 
 
 def untrained(profile):
     """Return the encoder before any training, or its recorded cosine distances; ask it for ``distances(pairs)``."""
-    file, asked = profile.results / "scores" / "encoder-untrained.csv.gz", {"encoder": profile.encoder}
+    file, asked = (
+        profile.results / "scores" / "encoder-untrained.csv.gz",
+        {"encoder": profile.encoder},
+    )
     if _recorded(profile, file):
         return _checked(Scores(file), asked)
     from dre.slm.model import SLM
@@ -160,7 +181,9 @@ def arrays(profile, name, asked, make=None):
     found = dict(np.load(file)) if file.exists() else {}
     if str(found.pop("made_of", "")) != json.dumps(asked, sort_keys=True):
         how = f"RETRAIN={name} makes" if make else "its script in experiments/ makes"
-        raise DreError(f"recorded {name} is missing or of other models than those asked for: {how} it anew")
+        raise DreError(
+            f"recorded {name} is missing or of other models than those asked for: {how} it anew"
+        )
     return found
 
 
@@ -170,7 +193,9 @@ def reference_based(profile, items):
     def make():
         from dre.slm.encoder import load_encoder
 
-        made = partial(metrics.reference_based, encoder=load_encoder(profile.encoder, 512), itself=True)
+        made = partial(
+            metrics.reference_based, encoder=load_encoder(profile.encoder, 512), itself=True
+        )
         return {name: made(table)[metrics.COLUMNS].to_numpy() for name, table in items.items()}
 
     code = hashlib.sha256(inspect.getsource(metrics).encode()).hexdigest()
@@ -188,24 +213,33 @@ def record_arrays(file, asked, found):
 def _recorded(profile, file, model=None):
     """Whether a recording of profile ``public`` is read: ``RETRAIN`` does not ask for it, nor for its model."""
     retrain = os.environ.get("RETRAIN", "").split(",")
-    return profile.name == "public" and not {"1", file.name.partition(".")[0], model}.intersection(retrain)
+    return profile.name == "public" and not {"1", file.name.partition(".")[0], model}.intersection(
+        retrain
+    )
 
 
 def _model(profile, name):
     if name not in profile.models:
-        raise DreError(f"profile {profile.name} has no model {name!r}: expected {', '.join(profile.models)}")
+        raise DreError(
+            f"profile {profile.name} has no model {name!r}: expected {', '.join(profile.models)}"
+        )
     return profile.models[name]
 
 
 def _default(profile, name):
     """Whether the model that comes with the package stands in for one that has nothing extra to learn from."""
-    return recipes.get(_model(profile, name).recipe).mixture is not None and not profile.extra.dialogues
+    return (
+        recipes.get(_model(profile, name).recipe).mixture is not None
+        and not profile.extra.dialogues
+    )
 
 
 def _asked(profile, name, disentangled):
     """The recipe of a model as the profile has it, and the version of its training data."""
     model = _model(profile, name)
-    return recipes.replace(recipes.get(model.recipe, model.epochs, disentangled), keep=model.keep), model.data
+    return recipes.replace(
+        recipes.get(model.recipe, model.epochs, disentangled), keep=model.keep
+    ), model.data
 
 
 def _split(profile, key, version):
@@ -218,7 +252,11 @@ def _split(profile, key, version):
 
 def _file(profile, key, name, seed, disentangled):
     key = "all" if _model(profile, name).data == 3 else key
-    return profile.results / "scores" / f"{key}-{name}{'' if disentangled else '-plain'}-seed{seed}.csv.gz"
+    return (
+        profile.results
+        / "scores"
+        / f"{key}-{name}{'' if disentangled else '-plain'}-seed{seed}.csv.gz"
+    )
 
 
 def _hashes(profile, key, mixture, version):
@@ -239,7 +277,11 @@ def _hashes(profile, key, mixture, version):
 def _checked(scores, asked):
     """Return recorded scores if their model was made of what is asked for."""
     if differ := [key for key in DECISIVE if scores.provenance.get(key) != asked.get(key)]:
-        wrong = f"are those of another model, with other {', '.join(differ)}" if scores.provenance else "are missing"
+        wrong = (
+            f"are those of another model, with other {', '.join(differ)}"
+            if scores.provenance
+            else "are missing"
+        )
         what = f"RETRAIN={scores.name} trains the one asked for and records them"
         raise DreError(f"recorded scores of {scores.name} {wrong}: {what}")
     return scores

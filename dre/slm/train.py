@@ -29,12 +29,21 @@ from dre.slm.model import SLM
 CHUNK = 12  # texts of similar length that are encoded together: little of a chunk is padding
 MAX_NORM = 1.0  # of the gradient of a step
 KINDS = {"slm": SLM, "graded": Graded, "cross": Cross}  # by `dre.slm.recipes.Recipe.kind`
-SAMPLE = 200  # training contexts on which the curves are measured, at most; never more than are held out
+SAMPLE = (
+    200  # training contexts on which the curves are measured, at most; never more than are held out
+)
 
 
-def fit(train: Sequence[Context], dev: Sequence[Context], out: str | Path,
-        recipe: str | recipes.Recipe = "paper", seed: int = 0, encoder: str = "minilm",
-        progress: bool = True, extra: Extra | None = None) -> SLM:  # fmt: skip
+def fit(
+    train: Sequence[Context],
+    dev: Sequence[Context],
+    out: str | Path,
+    recipe: str | recipes.Recipe = "paper",
+    seed: int = 0,
+    encoder: str = "minilm",
+    progress: bool = True,
+    extra: Extra | None = None,
+) -> SLM:
     """Train an SLM, or load it when folder ``out`` already holds the result of exactly this call.
 
     ``dev``, which may be empty, is measured (curves), and the threshold is chosen on it.
@@ -45,13 +54,17 @@ def fit(train: Sequence[Context], dev: Sequence[Context], out: str | Path,
     recipe, extra = recipes.get(recipe), extra or Extra()
     if recipe.mixture and not (extra.dialogues and extra.graded):
         found = f"{len(extra.dialogues)} dialogues and {len(extra.graded)} graded pairs"
-        raise DreError(f"recipe {recipe.name} learns from dialogues and graded pairs as well: there are {found}")
+        raise DreError(
+            f"recipe {recipe.name} learns from dialogues and graded pairs as well: there are {found}"
+        )
     out, work = Path(out), Path(f"{out}.work")
     provenance = describe(train, dev, recipe, seed, encoder, extra if recipe.mixture else None)
     if out.exists():
         slm = SLM.load(out)
         if slm.provenance.get("fingerprint") != provenance["fingerprint"]:
-            raise DreError(f"{out} holds another model: train into another folder or delete this one")
+            raise DreError(
+                f"{out} holds another model: train into another folder or delete this one"
+            )
         return slm
     work.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(seed)
@@ -98,13 +111,17 @@ def _train(slm, train, dev, seed, extra, checkpoint, progress):
     curves, done = stored.get("curves", []), stored.get("done", 0)  # done: epochs, of all stages
     for number, stage in enumerate(recipe.stages):
         slm.learns(stage.trains)
-        vectors = partial(embed, encoder) if "encoder" in stage.trains else _looked_up(slm.reader, rows)
+        vectors = (
+            partial(embed, encoder) if "encoder" in stage.trains else _looked_up(slm.reader, rows)
+        )
         shown = [rows] * stage.epochs
         if recipe.mixture:
             shown = slm.passes(train, extra, stage.epochs, seed)
         optimizer = torch.optim.AdamW(groups(slm), fused=True)
         total = steps * stage.epochs
-        schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(recipe.warmup * total), total)
+        schedule = get_linear_schedule_with_warmup(
+            optimizer, math.ceil(recipe.warmup * total), total
+        )
         before = sum(earlier.epochs for earlier in recipe.stages[:number])
         if done <= before:
             curves += _measure(slm, measured, stage.name, 0)
@@ -114,19 +131,30 @@ def _train(slm, train, dev, seed, extra, checkpoint, progress):
         best = stored.get("best") if before < done <= before + stage.epochs else None
         for epoch in range(max(done - before, 0), stage.epochs):
             # Every epoch has random numbers of its own, so a training that goes on draws what it would have drawn.
-            torch.manual_seed(int(np.random.SeedSequence([seed, number, epoch]).generate_state(1)[0]))
+            torch.manual_seed(
+                int(np.random.SeedSequence([seed, number, epoch]).generate_state(1)[0])
+            )
             order = torch.randperm(len(rows)).tolist()
             encoder.train("encoder" in stage.trains)  # no dropout in an encoder that does not learn
             head.train()
             name = f"{recipe.name}, {stage.name} {epoch + 1}/{stage.epochs}"
             with tqdm(total=steps, desc=name, disable=not progress, unit="step") as bar:
-                for _ in learn(slm, [shown[epoch][i] for i in order], stage.terms, vectors, optimizer, schedule):
+                for _ in learn(
+                    slm, [shown[epoch][i] for i in order], stage.terms, vectors, optimizer, schedule
+                ):
                     bar.update()
             curves += _measure(slm, measured, stage.name, epoch + 1)
-            if recipe.keep == "best" and (best is None or curves[-1]["triplet_accuracy"] >= best["triplet_accuracy"]):
-                best = curves[-1] | copy.deepcopy({"encoder": encoder.state_dict(), "head": head.state_dict()})
+            if recipe.keep == "best" and (
+                best is None or curves[-1]["triplet_accuracy"] >= best["triplet_accuracy"]
+            ):
+                best = curves[-1] | copy.deepcopy(
+                    {"encoder": encoder.state_dict(), "head": head.state_dict()}
+                )
             parts = {"encoder": encoder, "head": head, "optimizer": optimizer, "schedule": schedule}
-            state = {name: part.state_dict() for name, part in parts.items()} | {"curves": curves, "best": best}
+            state = {name: part.state_dict() for name, part in parts.items()} | {
+                "curves": curves,
+                "best": best,
+            }
             state |= {"done": before + epoch + 1, "fingerprint": slm.provenance["fingerprint"]}
             torch.save(state, unfinished := checkpoint.with_suffix(".partial"))
             os.replace(unfinished, checkpoint)  # no half checkpoint is ever read
@@ -160,15 +188,23 @@ def _loss(slm, rows, terms, vectors):
         if slm.recipe.mixture:
             return slm.loss(rows, vectors)
         texts, index = triplet_batch(rows)
-        return losses.total(losses.triplet_terms(head, head(vectors(texts)), index.to(device), terms, slm.recipe))
+        return losses.total(
+            losses.triplet_terms(head, head(vectors(texts)), index.to(device), terms, slm.recipe)
+        )
 
 
 def training_rows(contexts, text):
     """Return one row per context: ``text`` of its turns (as encoded), its positives, its adversarials; or DreError."""
-    lacking = [context.context_id for context in contexts if not (context.positives and context.adversarials)]
+    lacking = [
+        context.context_id
+        for context in contexts
+        if not (context.positives and context.adversarials)
+    ]
     if lacking or not contexts:
         what = f"{len(lacking)} of {len(contexts)} contexts lack positive or adversarial responses"
-        raise DreError(f"{what} {lacking[:3]}: training needs at least one context, and one response of each kind")
+        raise DreError(
+            f"{what} {lacking[:3]}: training needs at least one context, and one response of each kind"
+        )
     return [(text(context.turns), context.positives, context.adversarials) for context in contexts]
 
 
@@ -177,8 +213,14 @@ def triplet_batch(rows):
 
     Five positives and five adversarials of a context make 25 triplets, but only 11 texts; encoded one by one, 75.
     """
-    texts, place = distinct(text for c, positives, adversarials in rows for text in (c, *positives, *adversarials))
-    triplets = [(c, p, a) for c, positives, adversarials in rows for p, a in product(positives, adversarials)]
+    texts, place = distinct(
+        text for c, positives, adversarials in rows for text in (c, *positives, *adversarials)
+    )
+    triplets = [
+        (c, p, a)
+        for c, positives, adversarials in rows
+        for p, a in product(positives, adversarials)
+    ]
     return texts, torch.tensor([[place[text] for text in triplet] for triplet in triplets])
 
 
@@ -190,14 +232,20 @@ def embed(encoder, texts):
     words = encoder[0].model.get_input_embeddings()(torch.cat([i.flatten() for i in ids]))
     h = []
     for chunk, i, vectors in zip(chunks, ids, words.split([i.numel() for i in ids])):
-        features = {key: value.to(encoder.device) for key, value in chunk.items() if torch.is_tensor(value)}
-        h.append(encoder(features | {"inputs_embeds": vectors.view(*i.shape, -1)})["sentence_embedding"])
+        features = {
+            key: value.to(encoder.device) for key, value in chunk.items() if torch.is_tensor(value)
+        }
+        h.append(
+            encoder(features | {"inputs_embeds": vectors.view(*i.shape, -1)})["sentence_embedding"]
+        )
     return torch.cat(h)
 
 
 def _looked_up(reader, rows):
     """Return what embeds the texts of rows by looking them up: an encoder that does not learn reads each once."""
-    texts, place = distinct(text for c, positives, adversarials in rows for text in (c, *positives, *adversarials))
+    texts, place = distinct(
+        text for c, positives, adversarials in rows for text in (c, *positives, *adversarials)
+    )
     h = reader(texts)
     return lambda texts: h[[place[text] for text in texts]]
 
@@ -205,11 +253,16 @@ def _looked_up(reader, rows):
 def groups(slm):
     """The parameters that learn: the head at a rate of its own, biases and norms without decay."""
     groups = []
-    for part, rate in ((slm.encoder, slm.recipe.learning_rate), (slm.head, slm.recipe.head_learning_rate)):
+    for part, rate in (
+        (slm.encoder, slm.recipe.learning_rate),
+        (slm.head, slm.recipe.head_learning_rate),
+    ):
         decayed, plain = [], []
         for name, parameter in part.named_parameters():
             if parameter.requires_grad:
-                (plain if name.endswith("bias") or "norm" in name.lower() else decayed).append(parameter)
+                (plain if name.endswith("bias") or "norm" in name.lower() else decayed).append(
+                    parameter
+                )
         groups.append({"params": decayed, "lr": rate, "weight_decay": slm.recipe.weight_decay})
         groups.append({"params": plain, "lr": rate, "weight_decay": 0.0})
     return groups
@@ -222,7 +275,11 @@ def _measure(slm, measured, stage, epoch):
     for split, contexts in measured.items():
         # In the precision of the training itself: float32 would double the cost of every epoch's end.
         with torch.autocast(slm.encoder.device.type, torch.bfloat16, enabled=native_bf16()):
-            values = slm.ordered(pairs(contexts, kinds="pa")) if slm.recipe.mixture else _terms(slm, contexts)
+            values = (
+                slm.ordered(pairs(contexts, kinds="pa"))
+                if slm.recipe.mixture
+                else _terms(slm, contexts)
+            )
         point = {name: value.float().mean().item() for name, value in values.items()}
         points.append({"stage": stage, "epoch": epoch, "split": split} | point)
     return points
@@ -230,7 +287,10 @@ def _measure(slm, measured, stage, epoch):
 
 def _terms(slm, contexts):
     """Eq. 12 and 15 and what is right by them; each term of the recipe in batches as in training, and where it acts."""
-    size, names = slm.recipe.batch_contexts, [name for stage in slm.recipe.stages for name in stage.terms]
+    size, names = (
+        slm.recipe.batch_contexts,
+        [name for stage in slm.recipe.stages for name in stage.terms],
+    )
     rows = training_rows(contexts, slm.context)
     texts, index = triplet_batch(rows)
     h = {name: part if part is None else part.float() for name, part in slm.encode(texts).items()}
@@ -254,7 +314,9 @@ def _terms(slm, contexts):
 
 def _last_epoch(checkpoint, slm):
     """Take the model to where this training was interrupted and return the rest of its state; {} at the beginning."""
-    stored = torch.load(checkpoint, slm.encoder.device, weights_only=True) if checkpoint.exists() else {}
+    stored = (
+        torch.load(checkpoint, slm.encoder.device, weights_only=True) if checkpoint.exists() else {}
+    )
     if stored.get("fingerprint") != slm.provenance["fingerprint"]:
         return {}
     slm.encoder.load_state_dict(stored["encoder"])
