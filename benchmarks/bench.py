@@ -49,7 +49,7 @@ def fastest(ways, turns, by="seconds"):
 
 def test_pairs(limit):
     """The test pairs of DailyDialog++, all three kinds of response, or where it is absent of the embedded corpus."""
-    from dre import dialogues
+    from dre.datasets import dialogues
     from dre.errors import DreError
 
     try:
@@ -255,7 +255,7 @@ def write(name, caption, rows, settings):
     """Print one comparison and write it as CSV and Markdown."""
     import pandas as pd
 
-    from dre.report import Table
+    from dre.tables import Table
 
     machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     packages = (

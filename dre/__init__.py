@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-_LAZY = {"DRE": "dre.score.api", "SLM": "dre.slm.model", "assert_not_worse": "dre.score.gate"}
+_LAZY = {"DRE": "dre.score.metric", "SLM": "dre.slm.model", "assert_not_worse": "dre.score.gate"}
 
 if TYPE_CHECKING:  # what an editor sees
-    from dre.score.api import DRE as DRE
     from dre.score.gate import assert_not_worse as assert_not_worse
+    from dre.score.metric import DRE as DRE
     from dre.slm.model import SLM as SLM
 else:
 

@@ -2,6 +2,6 @@
 
 import sys
 
-from dre.cli import main
+from dre.commands.main import main
 
 sys.exit(main())

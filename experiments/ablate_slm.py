@@ -15,8 +15,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from dre import ratings, stats
-from dre.profile import profile, root
+from dre import stats
+from dre.datasets import ratings
+from dre.paper.profile import profile, root
 from dre.slm import contexts, extra, load_or_train
 from dre.slm.heads import cosines
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pandas as pd
 from sklearn.metrics import cohen_kappa_score
 
-from dre import readers, stats
-from dre.augment import algorithm
-from dre.dialogues import pairs
+from dre import stats
+from dre.datasets import dialogues, readers
+from dre.datasets.dialogues import pairs
 from dre.errors import DreError
-from dre.report import replace
+from dre.files import replace
 
 # What may stand in column ``fits``, the columns of a sheet, and those of its key.
 ANSWERS = {"yes": 1.0, "y": 1.0, "1": 1.0, "no": 0.0, "n": 0.0, "0": 0.0}
@@ -145,7 +145,7 @@ def main(argv=None):
     )
     args = parser.parse_args(argv)
     if args.step == "write":
-        key = write_sheet(algorithm.named(args.contexts), args.output, args.n, args.seed)
+        key = write_sheet(dialogues.named(args.contexts), args.output, args.n, args.seed)
         print(
             f"{args.n} pairs to answer with yes or no in column fits: {args.output}; keep the key apart: {key}"
         )

@@ -18,10 +18,10 @@ import pandas as pd
 
 from dre import stats
 from dre.classification import choose_threshold, correct
-from dre.dialogues import pairs
-from dre.profile import profile
+from dre.datasets.dialogues import pairs
+from dre.paper.profile import profile
 from dre.slm import fit, recipes
-from dre.slm.data import contexts, describe
+from dre.slm.provenance import contexts, describe
 
 CANDIDATES = {
     f"{name}, learning rate {rate:g}": replace(recipes.get(name), learning_rate=rate)

@@ -31,12 +31,13 @@ import pandas as pd
 import torch
 from sklearn.metrics import roc_auc_score
 
-from dre import ratings, stats
-from dre.dialogues import pairs
-from dre.profile import profile
+from dre import stats
+from dre.datasets import ratings
+from dre.datasets.dialogues import pairs
+from dre.paper.profile import profile
 from dre.slm import SLM, contexts, load_or_train
-from dre.slm.data import pairs_without_overlap
 from dre.slm.heads import GAP
+from dre.slm.provenance import pairs_without_overlap
 
 OUT = Path(__file__).resolve().parents[1] / "results" / "choices" / "slm.csv"
 PEOPLE = ("reference", "retrieved", "random")  # kinds of graded replies that people wrote

@@ -1,4 +1,4 @@
-"""Write the hashes of what a recorded judge was shown: prompts by name, texts by pair id (`dre.recording`).
+"""Write the hashes of what a recorded judge was shown: prompts by name, texts by pair id (`dre.datasets.recordings`).
 
 Run ``python experiments/hash_recording.py`` with the public data (``dre data fetch``) where a recording has new pairs
 or prompts. A prompt that is no built-in one was asked with the words of the one its name begins with.
@@ -10,9 +10,10 @@ import sys
 
 import pandas as pd
 
-from dre import ratings, recording
-from dre.dialogues import SPLITS, load, pairs
-from dre.fetch import REPOSITORY, read_jsonl
+from dre.datasets import ratings
+from dre.datasets import recordings as recording
+from dre.datasets.dialogues import SPLITS, load, pairs
+from dre.datasets.registry import REPOSITORY, read_jsonl
 from dre.judges import prompts
 
 FILES = {"judgements.jsonl": "pair_id", "criteria.jsonl": "pair_id", "fed_qualities.jsonl": "item"}

@@ -36,10 +36,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dre import audit, classification, ratings, stats
-from dre.dialogues import load, pairs
-from dre.profile import profile
-from dre.report import replace
+from dre import classification, stats
+from dre.audit import measures as audit
+from dre.datasets import ratings
+from dre.datasets.dialogues import load, pairs
+from dre.files import replace
+from dre.paper.profile import profile
 from dre.slm import contexts, fit, losses, recipes
 
 ROOT = Path(__file__).resolve().parents[1]

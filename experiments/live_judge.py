@@ -43,11 +43,13 @@ import hash_recording
 import numpy as np
 import pandas as pd
 
-from dre import fusion, judges, ratings, recording
+from dre import fusion, judges
+from dre.datasets import ratings
+from dre.datasets import recordings as recording
+from dre.datasets.registry import read_jsonl
 from dre.errors import DreError
-from dre.fetch import read_jsonl
+from dre.files import replace
 from dre.judges import prompts
-from dre.report import replace
 
 SETS = list(ratings.RATED)[:3]
 SHOWN = recording.folder(ratings.NAME)  # whose inputs are shown here, too

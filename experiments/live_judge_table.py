@@ -12,12 +12,13 @@ far a shown number pulls a score, 1 all the way. Beside it that of the strong ju
 import numpy as np
 import pandas as pd
 
-from dre import fusion, judges, ratings, stats
+from dre import fusion, judges, stats
+from dre.datasets import ratings
+from dre.datasets import released as others
+from dre.datasets.registry import PROJECT
 from dre.errors import DreError
-from dre.fetch import PROJECT
-from dre.judges import others
-from dre.profile import profile
-from dre.report import replace
+from dre.files import replace
+from dre.paper.profile import profile
 from dre.slm import trained
 
 SMALL = "qwen2.5-coder-0.5b"

@@ -35,14 +35,15 @@ import torch.nn.functional as F
 from torch import nn
 from transformers import get_linear_schedule_with_warmup
 
-from dre import ratings
-from dre.dialogues import Context, pairs, parallel, without_overlap
+from dre.datasets import ratings
+from dre.datasets.dialogues import Context, pairs, parallel
+from dre.datasets.overlap import without_overlap
 from dre.errors import DreError
-from dre.profile import profile
+from dre.paper.profile import profile
 from dre.slm import SLM, arrays, pcaf
-from dre.slm.data import TRAINING
 from dre.slm.encoder import Reader, context_text, keep_end, load_encoder, native_bf16
-from dre.slm.scores import load_or_train, record_arrays
+from dre.slm.provenance import TRAINING
+from dre.slm.recorded_scores import load_or_train, record_arrays
 from dre.slm.train import MAX_NORM, distinct, embed, groups
 
 FIRST, MORE = ("dailydialog-gupta", "dailydialog-grade"), ("empathetic-grade",)

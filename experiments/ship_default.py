@@ -11,9 +11,9 @@ import sys
 import pandas as pd
 from small_model_variants import OUT
 
-from dre.ratings import RATED
+from dre.datasets.ratings import RATED
 from dre.slm import SLM
-from dre.slm.data import DEFAULT
+from dre.slm.provenance import DEFAULT
 
 MOST = 6_000_000  # bytes beside the encoder
 CARD = """# The SLM that comes with dre

@@ -14,7 +14,7 @@ right order (ties half), in percent:
 A variant's value is the mean of the six, mean over its seeds. Only those count that prefer the good reply to each of
 the audit's kinds in at least 75 %. The highest value is taken; where it leads a cheaper variant (seconds of one core
 for 1,000 pairs) by less than half a point, that one; and where it leads today's default by less than one point, the
-default stays. No rated set is read but by `dre.ratings.held_out`, which gives their texts, to be kept out of training.
+default stays. No rated set is read but by `dre.datasets.ratings.held_out`, which gives their texts, to be kept out of training.
 
 What the variants are made of was known from earlier looks at the seven rated sets: that a likeness to the dialogue,
 grades and contrast help there. So what those sets say of the winner is not untouched; three of the six measures
@@ -59,11 +59,12 @@ from learning_curve import checked
 from sklearn.metrics import roc_auc_score
 from small_model_variants import LARGER, OUT, PLAIN, VARIANTS, said
 
-from dre import audit, ratings
 from dre.audit import kinds
-from dre.dialogues import load, pairs
-from dre.profile import profile
-from dre.report import replace
+from dre.audit import measures as audit
+from dre.datasets import ratings
+from dre.datasets.dialogues import load, pairs
+from dre.files import replace
+from dre.paper.profile import profile
 from dre.slm import contexts, extra
 from dre.slm.graded import graded_table
 

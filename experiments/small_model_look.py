@@ -13,10 +13,12 @@ import pandas as pd
 import torch
 from small_model_variants import BUILD, OUT, VARIANTS, said
 
-from dre import audit, classification, ratings, stats
+from dre import classification, stats
 from dre.audit import kinds
-from dre.dialogues import load, pairs
-from dre.profile import profile
+from dre.audit import measures as audit
+from dre.datasets import ratings
+from dre.datasets.dialogues import load, pairs
+from dre.paper.profile import profile
 from dre.slm.encoder import load_encoder
 
 PAIRS, TURNS = 450, 2  # timed at once, and how often, of which the fastest counts

@@ -26,7 +26,7 @@ import pandas as pd
 import torch
 
 from dre import metrics
-from dre.profile import profile
+from dre.paper.profile import profile
 from dre.slm import SLM, fit, graded, load_or_train, recipes
 from dre.slm.encoder import Reader, native_bf16
 

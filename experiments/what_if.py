@@ -18,13 +18,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dre import fusion, ratings, stats, what_if
+from dre import fusion, stats, what_if
 from dre.calibrated import Calibrated
-from dre.judges import others
+from dre.datasets import ratings
+from dre.datasets import released as others
+from dre.datasets.recordings import folder
+from dre.files import replace
 from dre.judges.recorded import Recorded
-from dre.profile import profile
-from dre.recording import folder
-from dre.report import replace
+from dre.paper.profile import profile
 from dre.slm import trained
 
 OUT = Path(__file__).resolve().parents[1] / "results" / "what_if"

@@ -9,7 +9,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import pytest
 import tiny
 
-from dre import fetch
+from dre.datasets import registry as fetch
 from dre.judges import asking
 
 _absent = [

@@ -5,9 +5,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dre import audit, cli, ratings, recording, stats
+from dre import stats
 from dre.audit import kinds
-from dre.fetch import read_jsonl
+from dre.audit import measures as audit
+from dre.commands import main as cli
+from dre.datasets import ratings
+from dre.datasets import recordings as recording
+from dre.datasets.registry import read_jsonl
 
 
 def test_every_exchanged_context_is_another_one():

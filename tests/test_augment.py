@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 from conftest import experiment
 
-from dre import augment, dialogues, judges
+from dre import augment, judges
 from dre.augment import algorithm, quality
-from dre.cli import main
-from dre.dialogues import Context, pairs
+from dre.commands.main import main
+from dre.datasets import dialogues
+from dre.datasets.dialogues import Context, pairs
 from dre.errors import DreError
 
 WORDS = ("one", "two", "three", "four", "five")
@@ -89,7 +90,7 @@ def test_what_passes_is_accepted_in_one_round_saved_and_asked_once(tmp_path):
     )
     assert (
         result.save(tmp_path / "a.jsonl") == 3
-        and algorithm.read(tmp_path / "a.jsonl") == result.contexts
+        and dialogues.read(tmp_path / "a.jsonl") == result.contexts
     )
     result.save(tmp_path / "named.jsonl", turns=False)  # other people's text is not passed on
     line = (tmp_path / "named.jsonl").read_text().splitlines()[1]
@@ -256,7 +257,7 @@ def test_the_command_generates_and_reports(tmp_path, capsys, monkeypatch):
             and "5 accepted, 1 rejected" in capsys.readouterr().out
         )
         assert main(["augment", "generate", "twice.jsonl", *run[3:]]) == 2  # one id, two contexts
-        assert [one.id for one in algorithm.read("r.jsonl")] == ["c1"]
+        assert [one.id for one in dialogues.read("r.jsonl")] == ["c1"]
         assert (
             main([*run, "--checker", "openai:m", "--checker-base-url", server.url]) == 2
         )  # which made it otherwise
@@ -268,7 +269,7 @@ def test_the_command_generates_and_reports(tmp_path, capsys, monkeypatch):
         )
         assert (
             main([*run, "-o", "own.jsonl", "--force"]) == 2
-            and len(algorithm.read("own.jsonl")) == 6
+            and len(dialogues.read("own.jsonl")) == 6
         )
     assert main(["augment", "report", "a.jsonl", "--held-out", "own.jsonl", "-o", "q.csv"]) == 0
     assert pd.read_csv("q.csv")[["measured", "leaked"]].to_numpy().tolist() == [[6, 100]]

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from test_train import TRAIN, extra
 
-from dre.dialogues import load, pairs
+from dre.datasets.dialogues import load, pairs
 from dre.slm import SLM, fit, graded, recipes
 from dre.slm import both as module
 

@@ -9,7 +9,9 @@ import threading
 import pytest
 import yaml
 
-from dre import __version__, cli, fetch
+from dre import __version__
+from dre.commands import main as cli
+from dre.datasets import registry as fetch
 from dre.errors import DreError
 
 TEXT, BLOB = b"hello\n", "ce013625030ba8dba906f756967f9e9ca394464a"  # as git names this content
@@ -52,21 +54,26 @@ def test_help_names_every_command_and_loads_nothing_heavy():
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert all(f"    {word}" in done.stdout for word in cli.ROOMS)
     loaded = {line.split("|")[-1].strip() for line in done.stderr.splitlines()}
-    assert "dre.cli" in loaded and not loaded & {"torch", "pandas", "transformers", "pooch"}
+    assert "dre.commands.main" in loaded and not loaded & {
+        "torch",
+        "pandas",
+        "transformers",
+        "pooch",
+    }
 
 
 def test_the_core_needs_no_torch_and_what_does_says_which_extra_has_it():
     lines = [
         "import sys",
         "sys.modules['torch'] = None",
-        "import dre.audit, dre.calibrated, dre.judges.judge",
+        "import dre.audit.measures, dre.calibrated, dre.judges.judge",
     ]
     lines += [
-        "import dre.score.api, dre.score.gate",
+        "import dre.score.metric, dre.score.gate",
         "slow = {'sklearn', 'matplotlib', 'scipy.stats'} & set(sys.modules)",
     ]
     lines += [
-        "from dre.cli import main",
+        "from dre.commands.main import main",
         "assert not slow, slow",
         "sys.exit(main(['audit', '--method', 'cosine']))",
     ]
@@ -110,7 +117,9 @@ def test_a_mistyped_option_is_named_by_its_command(line, said, capsys):
 def test_every_sign_can_be_printed_into_a_file_of_windows(monkeypatch):
     file = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")
     monkeypatch.setattr(sys, "stdout", file)
-    monkeypatch.setattr(fetch, "_paths", lambda args: print("\u2212 \u4e2d \ud83d") or [])
+    monkeypatch.setattr(
+        "dre.commands.data._paths", lambda args: print("\u2212 \u4e2d \ud83d") or []
+    )
     assert cli.main(["data", "list"]) == 0
     assert "\u2212 \u4e2d ?" in file.buffer.getvalue().decode("utf-8")
 
@@ -119,7 +128,7 @@ def test_an_interrupt_has_its_exit_code(monkeypatch, capsys):
     def stop():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fetch, "sources", stop)
+    monkeypatch.setattr("dre.commands.data.sources", stop)
     assert cli.main(["data", "list"]) == 130 and capsys.readouterr().err.startswith(
         "interrupted: what was finished"
     )

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import permutation_test
 
 from dre import stats
-from dre.score import compare
+from dre.score import systems as compare
 
 
 def frame(scores, context, system="a", **columns):

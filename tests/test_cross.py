@@ -11,7 +11,7 @@ import torch
 from test_train import TRAIN, extra
 from tiny import no_doubles
 
-from dre.dialogues import load, pairs
+from dre.datasets.dialogues import load, pairs
 from dre.errors import DreError
 from dre.slm import SLM, cross, fit, recipes
 from dre.slm.encoder import load_encoder

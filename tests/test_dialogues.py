@@ -4,11 +4,13 @@ import pandas as pd
 import pytest
 from conftest import needs_data
 
-from dre import dialogues, ratings
-from dre.dialogues import Context, data_hash, load, without_overlap
+from dre.datasets import dialogues, ratings
+from dre.datasets.dialogues import Context, data_hash, load
+from dre.datasets.overlap import without_overlap
 from dre.errors import DreError
-from dre.profile import Sources, TrainingSet, profile
-from dre.slm import contexts, data, extra
+from dre.paper.profile import Sources, TrainingSet, profile
+from dre.slm import contexts, extra
+from dre.slm import provenance as data
 
 # The hashes name the training data of every recorded model: changing one makes all of them stale.
 HASHES = {

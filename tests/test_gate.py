@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import dre
-from dre import cli
+from dre.commands import main as cli
 from dre.errors import DreError
 
 

@@ -10,7 +10,7 @@ import torch
 from test_train import TRAIN, extra
 from tiny import no_doubles
 
-from dre.dialogues import load, pairs
+from dre.datasets.dialogues import load, pairs
 from dre.errors import DreError
 from dre.slm import SLM, fit, graded, recipes
 

@@ -13,10 +13,11 @@ from conftest import needs_data
 from judge_servers import Server, pairs
 
 import dre.judges
-from dre.cli import main
+from dre.audit import judge_agreement as trial
+from dre.commands.main import main
+from dre.datasets.registry import read_jsonl, repository_file
 from dre.errors import DreError
-from dre.fetch import read_jsonl, repository_file
-from dre.judges import prompts, trial
+from dre.judges import prompts
 from dre.judges.store import Store
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from dre.dialogues import load, pairs
+from dre.datasets.dialogues import load, pairs
 from dre.errors import DreError
 from dre.slm import SLM, recipes
 from dre.slm import encoder as reading

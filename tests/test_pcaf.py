@@ -5,8 +5,8 @@ import pytest
 import torch
 from conftest import experiment, needs_data
 
-from dre import ratings
-from dre.dialogues import VERSIONS, pairs, parallel
+from dre.datasets import ratings
+from dre.datasets.dialogues import VERSIONS, pairs, parallel
 from dre.slm.pcaf import Recipe
 
 trainer = experiment("pcaf")
@@ -42,7 +42,7 @@ def test_ranks_are_of_the_own_idea_among_all_of_the_other_language():
 
 
 def test_the_code_that_trains_is_the_one_whose_scores_are_recorded(still, monkeypatch):
-    """Where these losses change, dre.slm.data.TRAINING is raised."""
+    """Where these losses change, dre.slm.provenance.TRAINING is raised."""
     monkeypatch.setattr(trainer, "native_bf16", lambda: False)
     teacher = PCAF.untrained(still, Recipe(epochs=(1, 1), batch_ideas=4))
     assert trainer.train(teacher, ideas(), 0) == pytest.approx(

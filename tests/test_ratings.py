@@ -3,9 +3,9 @@ import pandas as pd
 import pytest
 from conftest import needs_data
 
-from dre import dialogues, ratings
+from dre.datasets import dialogues, ratings
+from dre.datasets.registry import read_jsonl, repository_file
 from dre.errors import DreError
-from dre.fetch import read_jsonl, repository_file
 
 pytestmark = needs_data
 SETS = {  # responses, contexts, Spearman of the recorded judge with the mean human rating (data/recorded)

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from test_score import RECORDED, dre, rated_records, saved_slm, write
 
-from dre.dialogues import load
+from dre.datasets.dialogues import load
 from dre.score import ray as on_ray
 
 

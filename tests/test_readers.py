@@ -11,8 +11,8 @@ import judge_servers as servers
 import pandas as pd
 import pytest
 
-from dre import readers
-from dre.cli import main
+from dre.commands.main import main
+from dre.datasets import readers
 
 PAIRS = [  # id, context, response
     ("a", ("Is the shop open?", "Only until noon; then it closes."), "Then I had better hurry."),

@@ -25,12 +25,15 @@ from packaging.utils import canonicalize_name
 from scipy.stats import spearmanr
 from test_paper import HERE, SETUP
 
-from dre import __version__, cli, dialogues, ratings, words
-from dre.headless import code_cells, code_hash, notebooks, source
-from dre.paper import COMMITTED, manifest
-from dre.profile import profile
-from dre.report import in_words
-from dre.state import SCORES
+from dre import __version__
+from dre.commands import main as cli
+from dre.datasets import dialogues, ratings
+from dre.paper import words
+from dre.paper.headless import code_cells, code_hash, notebooks, source
+from dre.paper.profile import profile
+from dre.paper.run import COMMITTED, manifest
+from dre.paper.sentences import in_words
+from dre.paper.state import SCORES
 
 PUBLIC, BOOKS = profile(COMMITTED), notebooks(HERE)
 

@@ -14,8 +14,8 @@ import torch
 
 from dre import DRE, fusion
 from dre.calibrated import Calibrated
-from dre.cli import main
-from dre.dialogues import load
+from dre.commands.main import main
+from dre.datasets.dialogues import load
 from dre.errors import DreError
 from dre.judges.asking import Run
 from dre.slm import SLM, recipes

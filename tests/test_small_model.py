@@ -7,8 +7,8 @@ import pytest
 from conftest import experiment, needs_data
 from test_train import TRAIN
 
-from dre import dialogues, ratings
-from dre.profile import Sources, profile
+from dre.datasets import overlap, ratings
+from dre.paper.profile import Sources, profile
 from dre.slm import graded, recipes
 from dre.slm.encoder import load_encoder
 from dre.slm.heads import FOOLS
@@ -86,7 +86,7 @@ def test_the_rule_and_the_training_data_read_no_human_rating(monkeypatch):
         monkeypatch.setattr(ratings, name, functools.partial(texts, getattr(ratings, name)))
     for name in ("translated", "fed_qualities", "fed_judged", "criteria"):
         monkeypatch.delattr(ratings, name)
-    monkeypatch.setattr(dialogues, "_near", lambda *_: set())  # which takes longest
+    monkeypatch.setattr(overlap, "_near", lambda *_: set())  # which takes longest
     changes = {"sets": public.sets[2:], "rated": ("topicalchat-usr", "fed-turn")}
     changes["extra"] = Sources(dialogues=("topicalchat-valid_freq",), graded=public.extra.graded)
     given = small_model.data(public.model_copy(update=changes))

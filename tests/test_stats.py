@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import pearsonr, spearmanr, zscore
 
-from dre import plots, stats
+from dre import stats
 from dre.errors import DreError
+from dre.paper import plots
 
 SCIPY = {"spearman": spearmanr, "pearson": pearsonr}
 

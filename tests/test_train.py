@@ -12,10 +12,11 @@ from torch.nn.utils import parameters_to_vector
 from transformers import get_linear_schedule_with_warmup
 
 from dre.classification import choose_threshold
-from dre.cli import main
-from dre.dialogues import Context, load, pairs
+from dre.commands.main import main
+from dre.datasets.dialogues import Context, load, pairs
 from dre.errors import DreError
-from dre.slm import SLM, data, fit, losses, recipes, train
+from dre.slm import SLM, fit, losses, recipes, train
+from dre.slm import provenance as data
 
 TRAIN, DEV = load("mini", "train"), load("mini", "dev")[:2]
 GRADED = (("it was", 4.5), ("it", 3.0), ("no", 0.5))
@@ -137,7 +138,7 @@ def test_an_interrupted_training_goes_on_and_ends_with_the_same_curve(
     pd.testing.assert_frame_equal(slm.score(pairs(DEV)), whole.score(pairs(DEV)))
 
 
-LOSSES = {  # of three steps: where they change, dre.slm.data.TRAINING is raised, and recorded scores are refused
+LOSSES = {  # of three steps: where they change, dre.slm.provenance.TRAINING is raised, and recorded scores are refused
     "paper": [1.7556503, 1.7123916, 1.6670914],
     "paper-robust": [1.7556503, 1.7093066, 1.6621566],
     "released": [4.3634815, 4.3628879, 4.3158321],

@@ -12,13 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_paper import HERE
 
-from dre import fusion, ratings, verdicts
+from dre import fusion
+from dre.datasets import ratings
+from dre.datasets import released as others
 from dre.errors import DreError
-from dre.headless import code_cells, notebooks, source
-from dre.judges import others
-from dre.profile import profile
+from dre.paper import verdicts
+from dre.paper.headless import code_cells, notebooks, source
+from dre.paper.profile import profile
+from dre.paper.words import said
 from dre.slm import trained
-from dre.words import said
 
 SAID, CLAIMS = said(HERE), verdicts.judged(HERE)
 number = st.floats(-10, 10, allow_nan=False).map(lambda x: round(x, 2))

@@ -6,9 +6,10 @@ import pytest
 from conftest import needs_data
 from scipy.stats import spearmanr
 
-from dre import fusion, ratings, what_if
-from dre.fetch import repository_file
-from dre.judges import others
+from dre import fusion, what_if
+from dre.datasets import ratings
+from dre.datasets import released as others
+from dre.datasets.registry import repository_file
 
 
 def noisy(n=300, seed=0):

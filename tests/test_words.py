@@ -5,10 +5,11 @@ import json
 import pytest
 from test_paper import HERE, write
 
-from dre import notebook, paper, words
 from dre.errors import DreError
-from dre.headless import notebooks
-from dre.profile import profile
+from dre.paper import notebook, words
+from dre.paper import run as paper
+from dre.paper.headless import notebooks
+from dre.paper.profile import profile
 
 TABLE = 'model,seed,acc,acc_low,acc_high,d\n"SLM, paper",0,85.65,84.2,87.04,-0.5\nX,1,3,,,-0.001\nX,2,,,,0.25\n'
 SAID = [

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import pandas as pd
 import yaml
 
-from dre import ratings
-from dre.dialogues import VERSIONS, load, parallel
-from dre.fetch import read_jsonl, repository_file
-from dre.recording import hash_of
+from dre.datasets import ratings
+from dre.datasets.dialogues import VERSIONS, load, parallel
+from dre.datasets.recordings import hash_of
+from dre.datasets.registry import read_jsonl, repository_file
 
 WORDS = 12  # of a shuffled context
 

@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dre import metrics, ratings, readers, recording
+from dre import metrics
+from dre.datasets import ratings, readers
+from dre.datasets import recordings as recording
+from dre.datasets.registry import read_jsonl
 from dre.errors import DreError
-from dre.fetch import read_jsonl
 from dre.judges import AnyJudge, prompts
 
 METHODS = ("length", "cosine", "bleu", "slm")
@@ -30,7 +32,7 @@ def by_method(name: str, pairs: pd.DataFrame, slm: str | None = None) -> tuple[p
         texts = pairs.loc[pairs["reference"].notna(), ["response", "reference"]]
         values = metrics.bleu(texts.to_numpy()).reshape(-1, 4)[:, 3]  # of none there is no fourth
         return _series(pairs, pd.Series(values, texts.index).reindex(pairs.index)), "BLEU-4"
-    from dre.score import api
+    from dre.score import metric as api
     from dre.slm.model import SLM
 
     if name == "cosine":

@@ -3,15 +3,14 @@
 import dataclasses
 import json
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pandas as pd
 
-from dre import dialogues, readers
-from dre.dialogues import FIELDS
+from dre.datasets import dialogues
+from dre.datasets.dialogues import FIELDS
+from dre.datasets.registry import read_jsonl, repository_file
 from dre.errors import DreError
-from dre.fetch import read_jsonl, repository_file
-from dre.report import replace
+from dre.files import replace
 
 EXPECTED = {
     "positive": "Positive",
@@ -43,7 +42,7 @@ class Item:
 
     @property
     def responses(self):
-        """The draft's positives and adversarials, as `dre.dialogues.Context` has them."""
+        """The draft's positives and adversarials, as `dre.datasets.dialogues.Context` has them."""
         return {
             f"{kind}s": tuple(text for at, text in self.draft.items() if at[0] == kind)
             for kind in EXPECTED
@@ -201,7 +200,7 @@ class Result:
 
     @property
     def contexts(self):
-        """The accepted contexts as `dre.dialogues.Context`, with their five positives and five adversarials."""
+        """The accepted contexts as `dre.datasets.dialogues.Context`, with their five positives and five adversarials."""
         done = [(item.context, item) for item in self.items if item.status == "accepted"]
         return [dataclasses.replace(own, randoms=(), **item.responses) for own, item in done]
 
@@ -285,38 +284,3 @@ def recorded(name="claude-2026-11"):
                     )
                 )
     return pd.DataFrame(rows, columns=["id", "pair_id", "kind", "response", "label", "accepted"])
-
-
-def named(name):
-    """Return contexts by name: a public pool, ``<data set>:<split>``, or the path of a file that `read` reads."""
-    if name in dialogues.PUBLIC:
-        return dialogues.public_contexts(name)
-    data_set, _, split = str(name).partition(":")
-    return dialogues.load(data_set, split) if split and data_set in dialogues.SPLITS else read(name)
-
-
-def read(path):
-    """Read contexts from JSON Lines; DreError names file and line of a faulty one.
-
-    A line holds ``id``, ``context`` (a list of turns, oldest first, or one text with one turn per line) and, as far as
-    there are any, the lists of `FIELDS`, ``split`` (``train``), ``domain`` (``daily``), ``set`` (the file's name).
-    """
-    found, default = {}, {"set": Path(path).stem, "split": "train", "domain": "daily"}
-    for line, record in readers.records(path):
-        try:
-            own = {
-                name: str(value)
-                for name, value in (default | record).items()
-                if name in (*default, "id")
-            }
-            texts = {kind: tuple(record[name]) for kind, name in FIELDS.items() if record.get(name)}
-            texts["turns"] = readers.turns_of(record["context"])
-            if own["id"] in found or not all(
-                map(str.strip, ["".join(texts["turns"]), *sum(texts.values(), ())])
-            ):
-                raise ValueError("a text is empty, or the id stands there twice")
-        except (ValueError, TypeError, KeyError) as error:
-            expected = "an object with an id of its own, context (turns) and lists of responses"
-            raise DreError(f"{path}:{line}: {error!r}: expected {expected}") from None
-        found[own["id"]] = dialogues.Context(**own, **texts)
-    return list(found.values())

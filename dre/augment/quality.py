@@ -8,7 +8,8 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 
 from dre import stats
 from dre.classification import choose_threshold, correct, length_only, response_only
-from dre.dialogues import pairs, without_overlap
+from dre.datasets.dialogues import pairs
+from dre.datasets.overlap import without_overlap
 from dre.errors import DreError
 
 FOLDS = 5
@@ -68,7 +69,7 @@ def report(sets, reserved=None, at_most=1000, n=1000, seed=0):
     """Return the measures of sets (name -> contexts), one row per set; of more than `at_most` contexts a sample.
 
     ``reserved`` (name -> records) is what the set of that name must share no utterance with, as
-    `dre.dialogues.without_overlap` takes it.
+    `dre.datasets.overlap.without_overlap` takes it.
 
     Columns: ``set, contexts`` (in the set), ``measured`` (of those), and, in percent with ``_low`` and ``_high``, NaN
     where nothing can be measured: ``overlap``, the share of a response's content words that stand in its context;

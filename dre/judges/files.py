@@ -2,11 +2,11 @@
 
 import json
 
-from dre import readers
+from dre.datasets import readers
 from dre.errors import DreError
+from dre.files import replace
 from dre.judges import prompts, providers
 from dre.judges.judge import AGAIN
-from dre.report import replace
 
 
 def export_prompts(judge, pairs, prompt, path, retry=()):

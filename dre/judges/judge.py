@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from dre.datasets.readers import HALF
 from dre.errors import DreError
 from dre.judges import asking, likelihoods, parse, prices, prompts, providers
 from dre.judges.prompts import Prompt
 from dre.judges.store import Asked, Reply, Store, key_of, setting_sha256
-from dre.readers import HALF
 
 # What --param may not set: the bound on the cost of a call hangs on it, or the request is ours to make.
 _OURS = {"max_completion_tokens", "max_output_tokens", "num_predict", "n", "candidate_count"}

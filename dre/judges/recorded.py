@@ -3,19 +3,19 @@
 A recording is a folder with ``manifest.json`` (what was asked by each prompt) and ``judgements.jsonl``, whose lines
 hold ``pair_id``, ``prompt``, ``repeat`` (default 0), and what was given: ``score`` (0 to 5), ``influence`` (0 to 1) or
 ``label``, or in ``status`` why there is none; in ``shown`` whose numbers the judge saw, if another pair's. The manifest
-may say how many lines there are. `dre.recording` holds it to the prompts and texts that they are about.
+may say how many lines there are. `dre.datasets.recordings` holds it to the prompts and texts that they are about.
 """
 
 import functools
 import hashlib
 import json
 
-from dre import recording
+from dre.datasets import recordings as recording
+from dre.datasets.readers import records
 from dre.errors import DreError
 from dre.judges import parse, prices, prompts
 from dre.judges.asking import Run
 from dre.judges.judge import AGAIN, frame, rows_of
-from dre.readers import records
 
 
 class Recorded:

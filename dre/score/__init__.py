@@ -1,1 +1,1 @@
-"""Scoring the responses of one's own systems: `dre.score.api.DRE`, ``dre score`` and ``dre calibrate``."""
+"""Scoring the responses of one's own systems: `dre.score.metric.DRE`, ``dre score`` and ``dre calibrate``."""

@@ -1,18 +1,16 @@
 """Did a system become worse? Two files of scores are compared on the contexts of both: ``dre compare``, and pytest."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from dre import readers
+from dre.datasets import readers
 from dre.errors import DreError
-from dre.report import EMPTY, number
-from dre.score import compare
+from dre.score import systems as compare
+from dre.tables import EMPTY, number
 
-FAILED = 3  # exit status where a limit of the user's is not kept
 MAY_DIFFER = (
     "data",
     "version",
@@ -20,58 +18,6 @@ MAY_DIFFER = (
     "sentence-transformers",
     "transformers",
 )  # in two signatures
-
-
-def add(subparsers):
-    """Add the command ``dre compare``."""
-    text = "compare new scores with old ones on the contexts of both"
-    parser = subparsers.add_parser("compare", help=text, description=text)
-    option = parser.add_argument
-    option(
-        "new",
-        help="what dre score wrote, or a file with score, context_id (or context, or id) and system",
-    )
-    option("old", help="the same, of an earlier version")
-    option(
-        "--fail-if",
-        choices=("worse",),
-        help="exit status 3 if a system is significantly worse than before",
-    )
-    option(
-        "--alpha", type=float, default=0.05, help="level of the test, after Holm (default: 0.05)"
-    )
-    text = "exit status 3 if more of the contexts of either file have no new score: 5%% or 0.05"
-    option("--max-missing", type=share, metavar="SHARE", help=text)
-    parser.set_defaults(run=run)
-
-
-def share(text: str) -> float:
-    """Read 5% or 0.05."""
-    found = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
-    if not 0 <= found <= 1:
-        raise ValueError
-    return found
-
-
-def run(args):
-    """Print the comparison; 3 if it fails."""
-    if not 0.001 <= args.alpha < 1:  # below, no number of contexts could fail after Holm
-        raise DreError(f"--alpha is {args.alpha:g}: expected a level from 0.001 to 1, such as 0.05")
-    found = compared(args.new, args.old)
-    compare.show(found)
-    if found["missing"]:
-        print(
-            f"{found['missing']:.1%} of the contexts of either file have no new score",
-            file=sys.stderr,
-        )
-    if found["alone"]:
-        print(
-            f"not compared, since only one of the files has them: {', '.join(found['alone'])}",
-            file=sys.stderr,
-        )
-    failed = failures(found, args.alpha if args.fail_if else 0, args.max_missing)
-    print(*failed, sep="\n", end="\n" * bool(failed), file=sys.stderr)
-    return FAILED if failed else 0
 
 
 def assert_not_worse(
@@ -92,7 +38,7 @@ def assert_not_worse(
 def compared(new: pd.DataFrame | str | Path, old: pd.DataFrame | str | Path) -> dict:
     """Compare two tables or files of scores: by system where they share names, else the one system of each.
 
-    Returns ``comparisons`` and ``baselines`` as `dre.score.compare.summarise`, where a is new and b is old,
+    Returns ``comparisons`` and ``baselines`` as `dre.score.systems.summarise`, where a is new and b is old,
     ``missing``, the share of the contexts of either that lack a new score, and ``alone``, the systems that one of them
     lacks.
     """

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from dre.report import number
-from dre.score import compare
+from dre.score import systems as compare
+from dre.tables import number
 
 WORST, MOST = 20, 10  # replies, disagreements that are shown
 TEMPLATE = Path(__file__).with_name("report.html")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from dre.errors import DreError
-from dre.score.api import DRE, METHODS, find
+from dre.score.metric import DRE, METHODS, find
 
 BLOCK = 2048  # pairs that an actor is given at once
 

@@ -8,9 +8,11 @@ if TYPE_CHECKING:  # what an editor sees
     from dre.slm.train import fit as fit
 
 #: where each public name stands; torch loads only when one of them is asked for
-_HOME = {"SLM": "model", "fit": "train", "contexts": "data", "extra": "data"}
-_HOME |= dict.fromkeys(("arrays", "load_or_train", "made_of", "reference_based", "seeds"), "scores")
-_HOME |= dict.fromkeys(("trained", "untrained"), "scores")
+_HOME = {"SLM": "model", "fit": "train", "contexts": "provenance", "extra": "provenance"}
+_HOME |= dict.fromkeys(
+    ("arrays", "load_or_train", "made_of", "reference_based", "seeds"), "recorded_scores"
+)
+_HOME |= dict.fromkeys(("trained", "untrained"), "recorded_scores")
 
 __all__ = list(_HOME)
 

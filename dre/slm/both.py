@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 from torch import nn
 
-from dre.dialogues import Context
+from dre.datasets.dialogues import Context
 from dre.slm import recipes
 from dre.slm.cross import BLOCK
 from dre.slm.graded import graded_table, with_copies

@@ -20,12 +20,12 @@ from pydantic import TypeAdapter
 from safetensors.torch import load_model, save_model
 from torch import nn
 
-from dre.dialogues import Context
-from dre.dialogues import pairs as pairs_of
+from dre.datasets.dialogues import Context
+from dre.datasets.dialogues import pairs as pairs_of
 from dre.errors import DreError
 from dre.slm import losses, recipes
-from dre.slm.data import DEFAULT as DEFAULT
 from dre.slm.encoder import Reader, context_text, doubles, keep_end, load_encoder, token_counts
+from dre.slm.provenance import DEFAULT as DEFAULT
 
 
 class Head(nn.Module):

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from dre.errors import DreError
-from dre.slm.data import TRAINING
+from dre.slm.provenance import TRAINING
 
 
 @dataclass(frozen=True)

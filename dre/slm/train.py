@@ -16,15 +16,15 @@ from tqdm.auto import tqdm
 from transformers import get_linear_schedule_with_warmup
 
 from dre.classification import choose_threshold
-from dre.dialogues import Context, pairs
+from dre.datasets.dialogues import Context, pairs
 from dre.errors import DreError
 from dre.slm import losses, recipes
 from dre.slm.both import Both
 from dre.slm.cross import Cross
-from dre.slm.data import Extra, describe
 from dre.slm.encoder import native_bf16
 from dre.slm.graded import Graded, distinct
 from dre.slm.model import SLM
+from dre.slm.provenance import Extra, describe
 
 CHUNK = 12  # texts of similar length that are encoded together: little of a chunk is padding
 MAX_NORM = 1.0  # of the gradient of a step

@@ -1,0 +1,1 @@
+"""The ``dre`` command: options and output files, a module for each word."""

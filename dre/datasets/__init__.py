@@ -1,0 +1,1 @@
+"""Public data, dialogues, human ratings, and files of a user's own."""

@@ -1,0 +1,48 @@
+"""Files that are written whole or not at all."""
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from dre.errors import DreError
+
+
+def replace(path, content):
+    """Write a file (text or bytes), and its folder, so that a reader sees the old or the whole new one; else DreError.
+
+    Others who write it at the same time have a temporary file of their own; none of them stays behind.
+    """
+    path = Path(path)
+    content = content.encode("utf-8") if isinstance(content, str) else content
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(content)
+        os.replace(part, path)
+    except OSError as error:
+        raise DreError(
+            f"{path}: cannot be written ({error.strerror}): free space or give another place"
+        ) from None
+    finally:
+        with suppress(OSError):
+            part.unlink()
+
+
+def write(table, path):
+    """Write a DataFrame as the ending of the name says: .csv, .parquet, else JSON Lines."""
+    path = Path(path)
+    if path.suffix == ".parquet":
+        replace(path, table.to_parquet(None, index=False))
+    elif path.suffix == ".csv":
+        replace(path, table.to_csv(index=False, lineterminator="\n"))
+    else:
+        replace(
+            path,
+            table.to_json(orient="records", lines=True, force_ascii=False, double_precision=15),
+        )
+
+
+def signature(made):
+    """Return what made an output, name -> text, as one line."""
+    return "|".join(f"{name}:{text}" for name, text in made.items())

@@ -1,0 +1,149 @@
+"""Tables in their forms."""
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dre.errors import DreError
+from dre.files import replace
+from dre.files import write as report_write
+from dre.paper.tables import beside_print, named, printed, spread
+from dre.tables import Table, number
+
+NUMBERS = {
+    (85.65, 1): "85.7",
+    (85.649999999999991, 1): "85.7",
+    (-0.004, 2): "0.00",
+    (-0.5, 1): "−0.5",
+    (-3, 0): "−3",
+}
+NUMBERS |= {
+    (np.int64(12345678901), 2): "12,345,678,901",
+    ("-0.001", "+.1f"): "0.0",
+    ("85.65", "+,.1f"): "+85.7",
+}
+
+
+def test_numbers_are_rounded_as_they_read():
+    assert {value: number(*value) for value in NUMBERS} == NUMBERS
+
+
+def test_what_a_paper_prints_of_some_methods_is_their_mean_by_set(tmp_path):
+    (tmp_path / "data/paper").mkdir(parents=True)
+    text = "group,metric,a_pearson,a_spearman,b_spearman\nx,LLM (one),9,0.2,0.5\nx,LLM (two),9,0.4,0.7\nx,my LLM (,9,9,9\n"
+    (tmp_path / "data/paper/t.csv").write_text(text)
+    assert printed(tmp_path, "t", r"LLM \(").to_dict() == pytest.approx({"a": 0.3, "b": 0.6})
+    assert printed(tmp_path, "t", r"LLM \(two", "pearson").to_dict() == {"a": 9}
+    assert printed(tmp_path, "t", "none").isna().to_dict() == {"a": True, "b": True}
+
+
+def grid(table):
+    lines = [line.strip("| ") for line in table.markdown().splitlines() if line.startswith("|")]
+    return [line.split(" | ") for line in (lines[0], *lines[2:])]
+
+
+def test_what_belongs_to_a_value_is_printed_with_it_and_gaps_are_dashes():
+    df = pd.DataFrame(
+        {"model": ["a", "b|<*$", None], "n": [1, 20000, 3], "n_sd": [0.53, None, None]}
+    )
+    df = df.assign(acc=[88.05, np.nan, 70], acc_low=[87.0, 1, None], acc_high=[89.0, 2, 71])
+    table = Table(df, "t", "Caption", "A note.", digits={"acc": 1}, headers={"n": "Pairs"})
+    body = [
+        ["a", "1 ± 0.53", "88.1 [87.0, 89.0]"],
+        ["b\\|\\<\\*\\$", "20,000", "—"],
+        ["—", "3", "70.0"],
+    ]
+    assert grid(table) == [["Model", "Pairs", "Acc"], *body]
+    lines = repr(table).splitlines()
+    assert (
+        lines[0] == "**Caption**" and lines[-1] == "A note." and lines[3] == "| :-- | --: | --: |"
+    )
+    assert table.csv().splitlines()[1] == "a,1,0.53,88.05,87,89"
+    chosen = Table(df, "t", "Caption", rows=df.index < 1, columns=["n", "model"])
+    assert grid(chosen) == [["n", "Model"], ["1 ± 0.53", "a"]]
+
+
+@pytest.mark.parametrize("value", ["r", "mean", "difference"])
+def test_what_statistics_return_becomes_the_columns_that_a_table_prints_as_one(value):
+    found = {value: 0.5, "low": 0.25, "high": 0.75, "sd": np.nan, "p": 0.01}
+    assert named("gain", found) == {"gain": 0.5, "gain_low": 0.25, "gain_high": 0.75}
+    row = pd.DataFrame([named("gain", pd.Series(found | {"sd": 0.125}))])
+    assert grid(Table(row, "t", "Caption")) == [["Gain"], ["0.50 ± 0.13 [0.25, 0.75]"]]
+
+
+def test_a_long_table_is_cut_and_says_where_the_rest_is(tmp_path):
+    df = pd.DataFrame({f"c{i}": range(40) for i in range(9)})
+    table = Table(df, "t", "Caption")
+    assert (len(grid(table)), len(grid(table)[0])) == (1 + 15, 7)
+    assert table.below == "(15 of 40 rows; all are in t.csv)"
+    assert len(table.save(tmp_path / "new")[0].read_text().splitlines()) == 41
+
+
+def test_a_file_is_only_replaced_by_the_whole_new_one(tmp_path):
+    replace(tmp_path / "a.csv", "old")
+    with pytest.raises(UnicodeEncodeError):
+        replace(tmp_path / "a.csv", "new, but of half a character: \ud83d")
+    assert (tmp_path / "a.csv").read_text() == "old"
+
+
+def test_rows_are_chosen_by_name_in_that_order_and_a_name_that_selects_nothing_is_an_error():
+    df = pd.DataFrame({"model": ["a", "b", "c", "b"], "n": range(4)})
+    assert grid(Table(df, "t", "Caption", rows={"model": ["b", "a"]}))[1:] == [
+        ["b", "1"],
+        ["b", "3"],
+        ["a", "0"],
+    ]
+    with pytest.raises(DreError, match="table t has no row whose model is 'context'"):
+        Table(df, "t", "Caption", rows={"model": ["a", "context"]})
+
+
+def test_a_long_table_becomes_a_wide_one_and_print_stands_beside_it():
+    long = pd.DataFrame(
+        {"method": ["b", "a", "b"], "set": ["Y", "Y", "X"], "r": [0.1, 0.2, 0.3], "rows": 9}
+    )
+    ours = spread(long.assign(r_low=long["r"] - 1), ["method"], "set", "r")
+    expected = {
+        "method": ["b", "a"],
+        "Y": [0.1, 0.2],
+        "X": [0.3, np.nan],
+        "Y_low": [-0.9, -0.8],
+        "X_low": [-0.7, np.nan],
+    }
+    pd.testing.assert_frame_equal(ours, pd.DataFrame(expected))
+    printed = pd.DataFrame({"method": ["c", "a"], "X": [0.5, 0.6], "why": ["not run", None]})
+    both = beside_print(ours, printed, "method").set_index("method")
+    assert [*both.index] == ["c", "a", "b"] and both.loc["c", "why"] == "not run"
+    assert both["X_printed"].tolist()[:2] == [0.5, 0.6] and both.loc[
+        "b", ["X", "Y_low"]
+    ].tolist() == [0.3, -0.9]
+    with pytest.raises(pd.errors.MergeError):
+        beside_print(ours, pd.concat([printed, printed]), "method")
+
+
+def test_two_who_write_one_file_never_tear_it_and_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
+    path, texts = tmp_path / "a.txt", ["a\r\n" * 200_000, "b" * 500_000]
+    replace(path, texts[0])
+    writers = [
+        threading.Thread(target=lambda text=text: [replace(path, text) for _ in range(20)])
+        for text in texts
+    ]
+    for one in writers:
+        one.start()
+    while any(one.is_alive() for one in writers):
+        assert path.read_bytes().decode() in texts
+    assert list(tmp_path.iterdir()) == [path]
+
+    def full(self, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    for write_it in (
+        lambda: replace(path, "c"),
+        lambda: report_write(pd.DataFrame({"a": [1]}), tmp_path / "b.parquet"),
+    ):
+        with pytest.raises(DreError, match="No space left on device"):
+            write_it()
+    assert list(tmp_path.iterdir()) == [path] and path.read_bytes().decode() in texts
