@@ -9,7 +9,6 @@ what a judge would give.
 import copy
 import hashlib
 import random
-from dataclasses import replace
 from itertools import islice, product
 
 import numpy as np
@@ -304,30 +303,6 @@ def distinct(texts):
     """The distinct texts, shortest first, and the place of each among them."""
     texts = sorted(set(texts), key=lambda text: (len(text), text))
     return texts, {text: i for i, text in enumerate(texts)}
-
-
-def with_copies(contexts):
-    """Return contexts with copies of themselves among the adversarial responses, for likeness knows no echo.
-
-    They are a turn, the same with words left out, and words of the context shuffled, drawn by the context's id: every
-    seed has the same.
-    """
-    return [replace(one, adversarials=(*one.adversarials, *copies(one))) for one in contexts]
-
-
-def copies(context):
-    """Return replies that are taken from a context: a turn, a turn with words left out, its words shuffled."""
-    draw = random.Random(context.context_id)
-    turn = draw.choice(context.turns)
-    found = dict.fromkeys((turn, *imitations(turn, context.turns, draw)))
-    return tuple(text for text in found if text not in context.positives)
-
-
-def imitations(turn, turns, draw):
-    """Return a turn with words left out, and words of all turns shuffled."""
-    words = " ".join(turns).split()
-    near = " ".join(word for word in turn.split() if draw.random() > 0.2) or turn
-    return near, " ".join(draw.sample(words, min(len(words), draw.randint(4, 14))))
 
 
 def shown(dialogue, mixture, draw):

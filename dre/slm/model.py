@@ -28,6 +28,10 @@ from dre.slm.encoder import Reader, context_text, doubles, keep_end, load_encode
 from dre.slm.provenance import DEFAULT as DEFAULT
 
 
+#: the classes of recipes that have one of their own; their modules import this one
+CLASSES = {"graded": "dre.slm.graded:Graded", "ours": "dre.slm.ours:Ours"}
+
+
 class Head(nn.Module):
     """Separates embeddings (Eq. 17) and classifies pairs (Eq. 15); ``sep`` is a recipe's."""
 
@@ -149,6 +153,10 @@ class SLM:
             "sets": sets_of(contexts),
         }
 
+    def examples(self, contexts: Sequence[Context]) -> Sequence[Context]:
+        """Return what is learned from labelled contexts: here, they themselves."""
+        return contexts
+
     def finish(self, contexts: Sequence[Context], extra: object, seed: int) -> None:
         """Do what a recipe does after its stages of training: here, `set_range`."""
         self.set_range(contexts)
@@ -222,9 +230,7 @@ class SLM:
                 )
             about = json.loads((Path(path) / "slm.json").read_text(encoding="utf-8"))
             recipe = TypeAdapter(recipes.Recipe).validate_python(about["recipe"])
-            if recipe.mixture:  # named, since their modules stand on this one
-                cls = pkgutil.resolve_name(f"dre.slm.{recipe.kind}:{recipe.kind.title()}")
-            return cls.read(Path(path), recipe, about["provenance"])
+            return class_for(recipe).read(Path(path), recipe, about["provenance"])
         except DreError:  # of the encoder, which a model may name
             raise
         except (
@@ -252,3 +258,10 @@ class SLM:
 def sets_of(contexts):
     """Return how many contexts are of each set and split, a dict."""
     return dict(Counter(f"{context.set} {context.split}" for context in contexts))
+
+
+def class_for(recipe: recipes.Recipe) -> type[SLM]:
+    """Return the class of the models that a recipe trains."""
+    if recipe.name not in CLASSES:
+        return SLM
+    return pkgutil.resolve_name(CLASSES[recipe.name])

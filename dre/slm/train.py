@@ -19,16 +19,13 @@ from dre.classification import choose_threshold
 from dre.datasets.dialogues import Context, pairs
 from dre.errors import DreError
 from dre.slm import losses, recipes
-from dre.slm.both import Both
-from dre.slm.cross import Cross
 from dre.slm.encoder import native_bf16
-from dre.slm.graded import Graded, distinct
-from dre.slm.model import SLM
+from dre.slm.graded import distinct
+from dre.slm.model import SLM, class_for
 from dre.slm.provenance import Extra, describe
 
 CHUNK = 12  # texts of similar length that are encoded together: little of a chunk is padding
 MAX_NORM = 1.0  # of the gradient of a step
-KINDS = {"slm": SLM, "graded": Graded, "cross": Cross}  # by `dre.slm.recipes.Recipe.kind`
 SAMPLE = (
     200  # training contexts on which the curves are measured, at most; never more than are held out
 )
@@ -68,15 +65,7 @@ def fit(
         return slm
     work.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(seed)
-    if recipe.kind == "both":
-
-        def member(contexts, folder, one):
-            return fit(contexts, dev, folder, one, seed, encoder, progress, extra)
-
-        Cross.untrained(encoder, recipes.CROSS)  # which refuses an encoder that it cannot read with
-        slm = Both.train(member, train, work, recipe, provenance, extra)
-    else:
-        slm = _one(train, dev, work, recipe, seed, encoder, progress, extra, provenance)
+    slm = _one(train, dev, work, recipe, seed, encoder, progress, extra, provenance)
     if dev:
         negatives = "ar" if any(context.randoms for context in dev) else "a"
         table = pairs(dev, kinds="p" + negatives)
@@ -87,9 +76,10 @@ def fit(
 
 
 def _one(train, dev, work, recipe, seed, encoder, progress, extra, provenance):
-    """Train an SLM that is not made of others."""
-    slm = KINDS[recipe.kind].untrained(encoder, recipe)
+    """Return an SLM that was taken through all its stages, without a threshold."""
+    slm = class_for(recipe).untrained(encoder, recipe)
     slm.provenance = provenance
+    train = slm.examples(train)
     model = slm.encoder[0].model
     attention = model.config._attn_implementation
     if slm.encoder.device.type == "cpu":  # where torch's fused attention is slow on the way back
