@@ -262,7 +262,7 @@ class _Asking:
         )
         self.pace.faster()
         model = reply.model
-        if model not in self.served and not providers.answers(self.judge.model, model):
+        if model not in self.served and not providers.is_same_model(self.judge.model, model):
             print(f"note: {self.judge.spec} was asked, and {model} answered", file=sys.stderr)
         self.served.add(model)
 
