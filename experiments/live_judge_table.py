@@ -49,12 +49,12 @@ def effects(name, ending):
         "distinct scores": plain.nunique(),
     }
     found["with the strong judge"] = stats.draws(plain, shared, people[1], **how)
-    slm = trained(PUBLIC, "dailydialog", "both", 0).score(table)
-    found["Ex-DRE with `both` less the judge"] = stats.gains(
+    slm = trained(PUBLIC, "dailydialog", "ours", 0).score(table)
+    found["Ex-DRE with `ours` less the judge"] = stats.gains(
         fusion.ex_dre(slm["s_d"], slm["s_p"], plain), plain, *people, **how
     )
     wrong = said(judge, table, f"dre_other{ending}")
-    for shown, prompt in (("graded", "dre_graded"), ("as printed", "dre_as_printed")):
+    for shown, prompt in (("graded-2026-11", "dre_graded"), ("as printed", "dre_as_printed")):
         if (told := said(judge, table, prompt + ending)) is None:
             continue
         s_c = fusion.s_c(*others.shown(prompt, table))

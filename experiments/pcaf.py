@@ -309,7 +309,7 @@ def parallel_scores():
     """Scores of the test pairs of the parallel corpus, version after version, by three models trained on its others."""
     table = pd.concat(map(pairs, parallel("test").values()), ignore_index=True)
     ideas, slm = parallel_ideas(), "SLM graded, aligned"
-    graded = load_or_train(profile("public"), "dailydialog", "graded", 0)
+    graded = load_or_train(profile("public"), "dailydialog", "graded-2026-11", 0)
     found = {slm: aligned(graded, ideas, 0, **pcaf.PARALLEL[slm]).score(table)["score_slm"]}
     for name in ("PCAF", "PCAF, not aligned"):
         metric = PCAF.untrained("minilm", pcaf.Recipe(**pcaf.PARALLEL[name]))

@@ -1,7 +1,7 @@
 """How good must an SLM be? Numbers as good as one likes, fused with every recorded judge (notebook 11).
 
 Dealt out anew (`dre.what_if.as_good_as`) are the rows (s_d, s_p) that the judge was shown (an earlier SLM of the
-papers' kind) and those of the profile's second recipe (``graded``), first seed; at ten levels of agreement with people,
+papers' kind) and those of the profile's second recipe (``graded-2026-11``), first seed; at ten levels of agreement with people,
 in ten draws of their errors, which are independent of the judge's, share a quarter with them, or what was measured of
 that judge with the last recipe: the partial correlation of normal scores given people's, a mean over sets and seeds.
 

@@ -286,7 +286,7 @@ def test_rows_of_table_4_are_what_plain_scipy_makes_of_the_recorded_judgements()
         rows = {f"LLM-only ({judge}), again": again, f"In-DRE ({judge}), as shown": told}
         rows |= {f"DRE ({judge}), as shown": s_c * told}
         rows[f"Ex-DRE ({judge}), as shown"] = s_c * said["llm_only", 0][rated.index]
-        rows[f"In-DRE ({judge}), graded shown"] = said["dre_graded", 0][rated.index]
+        rows[f"In-DRE ({judge}), graded-2026-11 as shown"] = said["dre_graded", 0][rated.index]
         s_c, told = (
             (1 - dealt["s_d"] + dealt["s_p"])[rated.index],
             said["dre_as_printed", 0][rated.index],

@@ -95,24 +95,6 @@ def test_the_rule_and_the_training_data_read_no_human_rating(monkeypatch):
     assert not any("human" in table for table in tables.values())
 
 
-def test_copies_of_the_context_are_negatives_of_contrast_and_of_fit(encoder):
-    contexts = graded.with_copies(TRAIN[:4])
-    recipe = recipes.get("graded", epochs=1)
-    wrong = {(one.turns, copied) for one in contexts for copied in graded.copies(one)}
-    words = {one.turns: " ".join(one.turns).split() for one in contexts}
-    assert len(wrong) >= 8 and all(
-        set(copied.split()) <= set(words[turns]) for turns, copied in wrong
-    )
-    ((*rows,),) = graded.passes(contexts, [], lambda turns: turns, recipe.mixture, 1, 0)
-    assert wrong <= {
-        (turns, response) for row in rows for kind, turns, _, response in row if kind == FOOLS
-    }
-    fits = graded.Graded.untrained(encoder, recipe).fitting(contexts, [], 0)
-    assert wrong <= set(
-        zip(fits["context"][fits["fits"] == 0], fits["response"][fits["fits"] == 0])
-    )
-
-
 def test_what_was_read_once_is_not_read_again(encoder, tmp_path):
     base = load_encoder(encoder)
     first = variants.Kept(tmp_path, base)(["the tea", "a train", "the tea"])

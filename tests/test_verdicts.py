@@ -251,11 +251,11 @@ def test_prose_has_the_direction_of_its_numbers(less, more):
 @needs_data
 def test_the_answer_of_the_exercise_of_notebook_04_is_right():
     sets, public = [*ratings.RATED][:3], profile("public")
-    scope = {"np": np, "fusion": fusion, "claude": others.CLAUDE, "own": "both"}
+    scope = {"np": np, "fusion": fusion, "claude": others.CLAUDE, "own": "ours"}
     scope["items"] = {name: ratings.rated(name) for name in sets}
     scope["llms"] = {name: others.scores(name) for name in sets}
-    slm = trained(public, "dailydialog", "both", public.seed)
-    scope["slms"] = {name: {"both": [slm.score(table)]} for name, table in scope["items"].items()}
+    slm = trained(public, "dailydialog", "ours", public.seed)
+    scope["slms"] = {name: {"ours": [slm.score(table)]} for name, table in scope["items"].items()}
     cells = [source(cell) for book in notebooks(HERE) for cell in code_cells(book.content)]
     exec(next(cell for cell in cells if "def gain_at" in cell), scope)
     current, middle, weak = (

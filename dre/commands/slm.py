@@ -23,7 +23,7 @@ def add(subparsers):
     option(
         "--recipe",
         default="paper",
-        help="paper (default), paper-robust, released, graded, cross, both",
+        help="paper (default), paper-robust, released, graded, ours",
     )
     option(
         "--extra",

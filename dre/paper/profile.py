@@ -49,7 +49,7 @@ class Model(BaseModel, extra="forbid", frozen=True):
 
 
 class Sources(BaseModel, extra="forbid", frozen=True):
-    """What recipe ``graded`` learns from besides labelled contexts: names of dialogues, and of recorded grades."""
+    """What recipes ``graded`` and ``ours`` learn from besides labelled contexts: names of dialogues, and of recorded grades."""
 
     dialogues: tuple[StrictStr, ...]
     graded: tuple[StrictStr, ...]

@@ -38,7 +38,7 @@ WORDS = {
     "accuracies": "the accuracies of SLM and LLM",
     "fusion": "a fusion that was learned",
 }
-COLUMNS = "line id system context_id distance s_d s_p score_slm score_llm s_inf s_c case z_slm z_llm score status reason"
+COLUMNS = "line id system context_id distance s_d s_p score_slm score_llm s_inf s_c case z_slm z_llm score status reason left_out"
 DIGITS = 6  # of the SLM's numbers in a prompt, so that the last bits cannot cost a second reply
 BLOCK = 16_384  # distinct pairs that the SLM scores at once, which bounds memory
 

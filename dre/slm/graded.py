@@ -9,6 +9,7 @@ what a judge would give.
 import copy
 import hashlib
 import random
+from functools import cache
 from itertools import islice, product
 
 import numpy as np
@@ -85,12 +86,11 @@ class Graded(SLM):
         return (reader or self.reader)(self._viewed(pairs)).view(3, len(pairs), -1)
 
     def _viewed(self, pairs):
+        pairs = self.readable(pairs)
         contexts, responses = self.texts(pairs)
-        last = [
-            self.context((turns,) if isinstance(turns, str) else turns[-1:])
-            for turns in pairs["context"]
-        ]
-        return contexts + last + responses
+        last_turn_of = cache(lambda turns: self.context(turns[-1:]))
+        last_turns = [last_turn_of(turns) for turns in pairs["context"]]
+        return contexts + last_turns + responses
 
     @torch.no_grad()
     def parts(self, pairs, progress=False):

@@ -24,7 +24,15 @@ from dre.datasets.dialogues import Context
 from dre.datasets.dialogues import pairs as pairs_of
 from dre.errors import DreError
 from dre.slm import losses, recipes
-from dre.slm.encoder import Reader, context_text, doubles, keep_end, load_encoder, token_counts
+from dre.slm.encoder import (
+    Reader,
+    context_text,
+    doubles,
+    keep_end,
+    load_encoder,
+    plain_text,
+    token_counts,
+)
 from dre.slm.provenance import DEFAULT as DEFAULT
 
 
@@ -113,7 +121,7 @@ class SLM:
     @torch.no_grad()
     def distances(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
         """Return columns ``pair_id, distance, s_p`` for a table of pairs: what Eq. 18 needs before normalisation."""
-        contexts, responses = self.texts(pairs)
+        contexts, responses = self.texts(self.readable(pairs))
         h = self.encode(contexts + responses, progress)
         h_c, h_r = h["anchor"][: len(pairs)], h["robust"][len(pairs) :]
         d = losses.distance(h_c, h_r)
@@ -165,27 +173,39 @@ class SLM:
         """Store the score_slm from which on a response counts as accepted, chosen on held-out contexts."""
         self.provenance["threshold"] = float(threshold)
 
-    def texts(self, pairs: pd.DataFrame) -> tuple[list[str], list[str]]:
-        """Check a table of pairs and return (context strings, response strings) as they are encoded."""
-        if missing := {"pair_id", "context", "response"} - set(pairs.columns):
+    def readable(self, pairs: pd.DataFrame) -> pd.DataFrame:
+        """Check a table of pairs and return it as texts that an encoder reads.
+
+        A context becomes a tuple of turns, and what looks like a special token of the encoder, such
+        as ``[SEP]``, becomes ordinary text. DreError if a column or a text is missing.
+        """
+        missing = {"pair_id", "context", "response"} - set(pairs.columns)
+        if missing:
             raise DreError(
-                f"the pairs lack {', '.join(sorted(missing))}: expected columns pair_id, context, response"
+                f"the pairs lack {', '.join(sorted(missing))}: "
+                "expected columns pair_id, context, response"
             )
-        once = cache(self.context)  # several pairs share a context
-        contexts = [
-            once((turns,) if isinstance(turns, str) else tuple(turns)) for turns in pairs["context"]
-        ]
+        special_tokens = self.encoder.tokenizer.all_special_tokens
+        contexts = []
+        responses = []
+        for pair_id, turns, response in zip(pairs["pair_id"], pairs["context"], pairs["response"]):
+            turns = (turns,) if isinstance(turns, str) else tuple(turns)
+            _check_text("context", pair_id, " ".join(turns))
+            _check_text("response", pair_id, response)
+            contexts.append(tuple(plain_text(turn, special_tokens) for turn in turns))
+            responses.append(plain_text(response, special_tokens))
+        return pairs.assign(context=contexts, response=responses)
+
+    def texts(self, pairs: pd.DataFrame) -> tuple[list[str], list[str]]:
+        """Return context strings and response strings of `readable` pairs as they are encoded."""
+        context_of = cache(self.context)  # several pairs share a context
+        contexts = [context_of(turns) for turns in pairs["context"]]
         responses = list(pairs["response"])
-        for name, texts in (("context", contexts), ("response", responses)):
-            for pair_id, text in zip(pairs["pair_id"], texts):
-                if not isinstance(text, str) or not text.strip():
-                    raise DreError(
-                        f"the {name} of pair {pair_id} is {text!r}: expected text; leave the pair out"
-                    )
-        if cut := self.cut(responses).sum():
+        n_cut = self.cut(responses).sum()
+        if n_cut:
             limit = f"{self.encoder.max_seq_length} tokens"
             warnings.warn(
-                f"{cut} response(s) have more than {limit}: only the first {limit} are read",
+                f"{n_cut} response(s) have more than {limit}: only the first {limit} are read",
                 stacklevel=3,
             )
         return contexts, responses
@@ -253,6 +273,14 @@ class SLM:
         """Write encoder and head into a folder."""
         self.encoder.save_pretrained(str(path), create_model_card=False)
         save_model(self.head, str(path / "head.safetensors"))
+
+
+def _check_text(name, pair_id, text):
+    """Raise DreError if a context or a response is no text, or an empty one."""
+    if not isinstance(text, str) or not text.strip():
+        raise DreError(
+            f"the {name} of pair {pair_id} is {text!r}: expected text; leave the pair out"
+        )
 
 
 def sets_of(contexts):

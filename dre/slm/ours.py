@@ -61,7 +61,7 @@ class Ours(Graded):
         ``distance`` is 1 - likeness, ``s_p`` the sum of fit and quality, 1/2 for an ordinary pair;
         ``left_out`` says what of a response repeats its context and was not read.
         """
-        read, left_out = without_quotes(pairs)
+        read, left_out = without_quotes(self.readable(pairs))
         parts = self.parts(read, progress)
         s_p = 0.5
         for name, (mean, deviation) in self.provenance["scales"].items():
@@ -77,10 +77,9 @@ class Ours(Graded):
 
 
 def without_quotes(pairs: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Return a table of pairs whose responses have only words of their own, and what was left out."""
+    """Return a table of pairs with only the own words of responses, and what was left out of each."""
     read = []
     for turns, response in zip(pairs["context"], pairs["response"]):
-        turns = (turns,) if isinstance(turns, str) else turns
         read.append(own_words(turns, response))
     responses = [own.text for own in read]
     return pairs.assign(response=responses), [own.left_out for own in read]
