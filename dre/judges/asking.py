@@ -263,7 +263,7 @@ class _Asking:
         self.pace.faster()
         model = reply.model
         served = self.judge.served_models  # of all calls of `score`, so that each is noted once
-        if model not in served and not providers.answers(self.judge.model, model):
+        if model not in served and not providers.is_same_model(self.judge.model, model):
             print(f"note: {self.judge.spec} was asked, and {model} answered", file=sys.stderr)
         served.add(model)
 

@@ -110,7 +110,7 @@ class Judge:
         self.base_url = "" if own else self.address  # as it stands in keys and in the signature
         self.price = prices.given(price) if isinstance(price, str) else price
         self.price = self.price or prices.find(self.provider, self.model, self.base_url)
-        slow = self.provider == "ollama" or not providers.theirs(self.address)
+        slow = self.provider == "ollama" or not providers.is_public_service(self.address)
         self.concurrency = (4 if slow else 16) if concurrency is None else concurrency
         self.timeout = (600.0 if slow else 120.0) if timeout is None else timeout
         self.max_usd, self.max_usd_total = max_usd, max_usd_total
