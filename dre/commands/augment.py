@@ -5,9 +5,10 @@ import random
 from dre import __version__
 from dre.augment import algorithm, quality
 from dre.commands import judge as judging
-from dre.commands.outputs import check_output, own_output, write_summary
+from dre.commands.outputs import check_output, own_output, refuse_to_replace, write_summary
 from dre.datasets import dialogues, overlap, ratings
-from dre.files import signature, write
+from dre.files import write
+from dre.signature import Signature
 
 CONTEXTS = (
     "JSONL with id, context (turns) and, if there are any, positive_responses, adversarial_negative_responses; or "
@@ -87,22 +88,20 @@ def generate(args):
     }
     if args.checker or any(own.values()):
         checker = judging.open_from(args, args.checker or args.judge, store=judge.store, **own)
-    made = {
-        "judge": judge.signature,
-        "checker": (checker or judge).signature,
-        "rounds": f"{args.rounds} {args.again}",
-    }
-    made |= {"data": dialogues.data_hash(contexts)[:12], "version": __version__}
+    signature = Signature.of(
+        judge=judge.signature,
+        checker=(checker or judge).signature,
+        rounds=f"{args.rounds} {args.again}",
+        data=dialogues.data_hash(contexts),
+        version=__version__,
+    )
     outputs = [path for path in (args.output, args.rejected) if path]
     for path in outputs:
-        own_output(path, made, args.force)
+        own_output(path, signature, args.force)
     result = algorithm.generate(contexts, judge, checker, args.rounds, args.again)
     table = result.report
     for path in outputs:
-        write_summary(
-            path,
-            {"signature": signature(made), "statuses": table["status"].value_counts().to_dict()},
-        )
+        write_summary(path, signature, {"statuses": table["status"].value_counts().to_dict()})
         n = result.save(path, rejected=path != args.output, turns=not public)
         print(f"{n:,} {'contexts' if path == args.output else 'rejected ones'} written to {path}")
     counts = ", ".join(f"{n:,} {status}" for status, n in table["status"].value_counts().items())
@@ -124,7 +123,7 @@ def report(args):
     """Print the quality report, one line per measure, and write it if asked."""
     if args.output:
         check_output(args.output, (".csv",), *args.contexts, *args.held_out)
-        own_output(args.output, force=args.force)
+        refuse_to_replace(args.output, args.force)
     reserved = []
     for name in args.held_out:
         reserved += ratings.rated_tables([name]) if name in ratings.RATED else dialogues.named(name)
