@@ -8,8 +8,8 @@ from scipy.stats import spearmanr
 
 from dre import fusion, what_if
 from dre.datasets import ratings
-from dre.datasets import released as others
 from dre.datasets.registry import repository_file
+from dre.judges import released as others
 
 
 def noisy(n=300, seed=0):

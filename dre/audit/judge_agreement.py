@@ -7,9 +7,9 @@ import pandas as pd
 
 from dre import stats, what_if
 from dre.datasets import ratings
-from dre.datasets import released as others
 from dre.datasets.registry import repository_file
 from dre.errors import DreError
+from dre.judges import released as others
 
 SETS = ("personachat-usr", "topicalchat-usr", "fed-turn")  # those that most recorded judges know
 PEOPLE = (
