@@ -1,5 +1,6 @@
 """Prompts: what is sent, that no text of a dialogue passes for an instruction, and what a template file must hold."""
 
+import json
 import re
 
 import pytest
@@ -50,6 +51,32 @@ def test_hashes_hold_what_is_sent_and_nothing_else(tmp_path):
         != same
     )
     assert prompts.load(template(tmp_path, BODY + "Slowly.\n", "kind: generate\n")).sha256 != same
+
+
+def test_reading_tells_apart_prompts_that_are_sent_alike_and_read_differently(tmp_path):
+    headers = [
+        "kind: score\nscale: [0, 5]\n",
+        "kind: score\nscale: [0, 10]\n",
+        "kind: score\nscale: [0, 5]\ninfluence: [0, 1]\n",
+        "kind: score\nscale: [0, 5]\ncriterion: coherence\n",
+        "kind: label\nlabels: {Yes: Positive, No: Negative}\n",
+        "kind: label\nlabels: {Yes: Negative, No: Positive}\n",
+        "kind: generate\n",
+    ]
+
+    prompts_sent_alike = [prompts.load(template(tmp_path, header=header)) for header in headers]
+
+    assert len({prompt.sha256 for prompt in prompts_sent_alike}) == 1
+    readings = [prompt.reading() for prompt in prompts_sent_alike]
+    assert len({json.dumps(reading) for reading in readings}) == len(headers)
+    assert all(json.loads(json.dumps(reading)) == reading for reading in readings)
+
+
+def test_reading_is_the_same_however_often_a_template_is_loaded(tmp_path):
+    first = prompts.load(template(tmp_path)).reading()
+    second = prompts.load(template(tmp_path)).reading()
+    assert first == second
+    assert first["scale"] == [0.0, 5.0] and first["labels"] == {}
 
 
 INJECTED = [

@@ -104,6 +104,30 @@ class Prompt:
         }
         return _sha256(json.dumps(sent, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
 
+    def reading(self) -> dict:
+        """Return what decides which prompt is sent and how its reply is read, as plain JSON types.
+
+        `sha256` alone does not tell two prompts apart: the scale of a prompt without a schema is
+        not sent to the model, and yet it decides what a reply of "4" is worth. A signature of
+        scores should therefore hold these fields.
+
+        Returns
+        -------
+        dict
+            ``name``, ``sha256`` and ``kind`` are strings; ``scale`` and ``influence`` are lists
+            ``[lowest, highest]`` or None; ``criterion`` is a string or None; ``labels`` maps each
+            word that the prompt asks for to Positive or Negative (empty without labels).
+        """
+        return {
+            "name": self.name,
+            "sha256": self.sha256,
+            "kind": self.kind,
+            "scale": list(self.scale) if self.scale else None,
+            "influence": list(self.influence) if self.influence else None,
+            "criterion": self.criterion,
+            "labels": dict(self.labels),
+        }
+
     @functools.cached_property
     def _sections(self):
         parts = re.split(r"^\[(system|user)\][ \t]*$", self.template, flags=re.MULTILINE)
