@@ -111,7 +111,7 @@ def connect(provider, model, address, timeout=120.0, key_env=None):
     try:
         build, send, read, close = make(model, address, timeout, key or "no-key")
     except ImportError as error:
-        what = "pip install 'dre[judges]', in a clone '.[judges]'"
+        what = "pip install 'dre-companion[judges]', in a clone '.[judges]'"
         raise DreError(f"{error.name} is not installed: {what}") from None
 
     async def ask(messages, params, schema):
