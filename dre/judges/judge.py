@@ -150,6 +150,7 @@ class Judge:
                     f"{why}, so {flag} cannot be kept: give dollars, and --price IN,OUT per million tokens"
                 )
         self.store, self.last = store if isinstance(store, Store) else Store(store), asking.Run()
+        self.served_models = {"", self.model}  # which answered; another than `model` is noted once
 
     def close(self) -> None:
         """Close the store; what is asked of it next opens it again."""
@@ -310,7 +311,13 @@ class Judge:
     ) -> str:
         """Say in words what scoring would take: calls, tokens and dollars, about and at most."""
         prompt = prompts.load(prompt)
-        lacking = self.missing(pairs, prompt, retry)
+        return self.estimate_calls(self.missing(pairs, prompt, retry), prompt)
+
+    def estimate_calls(self, lacking: list[Asked], prompt: Prompt) -> str:
+        """Say in words what asking for replies would take: calls, tokens and dollars.
+
+        ``lacking``: what `missing` returns, or several such lists, one after the other.
+        """
         if not lacking:
             return "0 calls to make: all is stored"
         limit, thoughts = self.max_tokens(prompt), 1000 * prices.thinks(self.model, self.params)

@@ -24,7 +24,7 @@ from dre.judges import failures, likelihoods
 from dre.judges.failures import CallFailed, redact
 from dre.judges.store import Reply, count
 
-INSTALL = "in a clone of this repository, pip install '.[judges]'"
+INSTALL = "pip install 'dre-companion[judges]', in a clone '.[judges]'"
 
 
 class Provider(NamedTuple):

@@ -20,6 +20,7 @@ import mistune
 import psutil
 from filelock import FileLock, Timeout
 
+from dre.environment import make_paths_absolute
 from dre.errors import DreError
 from dre.files import replace
 from dre.paper import state, words
@@ -318,8 +319,7 @@ def main(argv=None):
         "--jobs", type=int, default=min(2, os.cpu_count()), help="how many notebooks run at a time"
     )
     args = parser.parse_args(argv)
-    for name in filter(os.environ.get, ("DRE_DATA_HOME", "DRE_STORE")):  # kernels run in notebooks/
-        os.environ[name] = str(Path(os.environ[name]).expanduser().absolute())
+    make_paths_absolute()  # kernels run in notebooks/
     try:
         run(profile(args.profile, root().resolve()), max(1, args.jobs))
     except (DreError, OSError, RuntimeError) as error:  # RuntimeError: a kernel died
