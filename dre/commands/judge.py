@@ -171,8 +171,12 @@ def open_from(args, spec=None, **options):
     """
     spec, given = (
         spec or args.judge,
-        {name: getattr(args, name) for name in OPTIONS} | _params(args.param),
+        {name: getattr(args, name) for name in OPTIONS},
     )
+    params = _params(args.param)
+    if "store" in params:  # OpenAI's parameter, not the option that says where replies are kept
+        options["api_params"] = {"store": params.pop("store")}
+    given |= params
     idle = [
         name
         for name in given
@@ -195,7 +199,7 @@ def _params(texts):
     found = {}
     for text in texts:
         name, _, value = text.partition("=")
-        if name in (*OPTIONS, "spec"):
+        if name in ("spec", "api_params") or (name in OPTIONS and name != "store"):
             raise DreError(f"--param {text!r}: expected a parameter without an option of its own")
         try:
             found[name] = json.loads(value)

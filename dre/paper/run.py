@@ -16,8 +16,6 @@ import time
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 
-import mistune
-import psutil
 from filelock import FileLock, Timeout
 
 from dre.environment import make_paths_absolute
@@ -25,7 +23,7 @@ from dre.errors import DreError
 from dre.files import replace
 from dre.paper import state, words
 from dre.paper.headless import code, commit, execute, notebooks, source
-from dre.paper.profile import COMMITTED, profile, root
+from dre.paper.profile import COMMITTED, check_clone, profile, root
 
 
 def run(profile, jobs=2):
@@ -114,6 +112,8 @@ def _run(books, profile, jobs):
                         failed.append(str(error))
                         waiting.clear()  # what runs beside it may end
         except BaseException:  # an interrupt: the pool ends when its kernels do
+            import psutil
+
             while not all(future.done() for future in running):
                 for process in psutil.Process().children(recursive=True):
                     process.kill()
@@ -212,6 +212,8 @@ def page(profile):
 
     Figures are linked, not embedded. Numbers in words are of the committed profile: for another one, titles do.
     """
+    import mistune
+
     books, parts = (
         notebooks(profile.root),
         [f"# DRE and SLIDE: results\n\nProfile **{profile.name}**: {profile.title}"],
@@ -321,7 +323,9 @@ def main(argv=None):
     args = parser.parse_args(argv)
     make_paths_absolute()  # kernels run in notebooks/
     try:
-        run(profile(args.profile, root().resolve()), max(1, args.jobs))
+        folder = root().resolve()
+        check_clone(folder)
+        run(profile(args.profile, folder), max(1, args.jobs))
     except (DreError, OSError, RuntimeError) as error:  # RuntimeError: a kernel died
         print(f"error: {error}", file=sys.stderr)
         return 1
