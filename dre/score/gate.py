@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from dre import stats
 from dre.datasets import readers
 from dre.errors import DreError
 from dre.score import systems as compare
@@ -76,9 +77,9 @@ def compared(new: pd.DataFrame | str | Path, old: pd.DataFrame | str | Path) -> 
         for name in shared:
             sides = [one[one["system"] == name].groupby("id")[measure].mean() for one in (a, b)]
             labels = [f"{name} ({which})".strip() for which in ("new", "old")]
-            (row,) = compare.compare(pd.concat(sides, axis=1, keys=labels))
+            (row,) = compare.compare_systems(pd.concat(sides, axis=1, keys=labels))
             rows.append({"measure": measure} | row)
-        for row, p in zip(rows, compare.stats.holm([row["p_permutation"] for row in rows])):
+        for row, p in zip(rows, stats.holm([row["p_permutation"] for row in rows])):
             row["p_holm"] = float(p)
         found["comparisons" if measure == "score" else "baselines"] += rows
     return found
