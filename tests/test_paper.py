@@ -383,3 +383,52 @@ table"""
     assert kept["read"].keys() - modules == files
     wrote = {"00_start.ipynb", "00_start.json", "f.pdf", "f.png", "t.csv", "t.md"}
     assert set(map(os.path.basename, kept["wrote"])) == wrote
+
+
+def test_beside_an_installed_package_one_sentence_says_that_notebooks_need_a_clone(
+    tmp_path, monkeypatch, capsys
+):
+    shutil.copytree(HERE / "profiles", tmp_path / "profiles")  # all that a wheel has
+    monkeypatch.setenv("DRE_ROOT", str(tmp_path))
+    advice = "notebooks need a clone of the project, .*: git clone https://github.com/dre-companion"
+
+    with pytest.raises(DreError, match=advice):
+        notebook.setup("04_correlation", "public")
+
+    assert paper.main([]) == 1
+    assert re.match(f"error: {advice}", capsys.readouterr().err)
+
+
+def test_the_runner_is_imported_without_what_only_the_extras_install():
+    code = "import dre.paper.run, sys; print({'mistune', 'psutil', 'papermill'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_the_setup_cell_takes_no_other_folder_for_the_clone_and_stops_where_pip_fails(tmp_path):
+    # Beside the reader's folder lies one called dre that is no project. A git of ours stands in
+    # for the network: it makes the folder of a clone, in which there is nothing to install.
+    (tmp_path / "dre").mkdir()
+    (tmp_path / "work").mkdir()
+    git = tmp_path / "bin/git"
+    write(tmp_path, {"bin/git": "#!/bin/sh\nmkdir -p dre-companion/notebooks\necho cloned\n"})
+    git.chmod(0o755)
+    code = f"""
+import importlib.util
+from IPython.core.interactiveshell import InteractiveShell
+find_spec = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name == "dre" else find_spec(name, *more)
+result = InteractiveShell.instance().run_cell({SETUP!r})
+print(repr(result.error_in_exec))
+"""
+    path = os.pathsep.join([str(git.parent), os.environ["PATH"]])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path / "work",
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "cloned" in done.stdout
+    assert "RuntimeError('pip could not install the package" in done.stdout

@@ -12,10 +12,9 @@ import pandas as pd
 
 from dre import stats, what_if
 from dre.datasets import ratings
-from dre.datasets import released
 from dre.datasets.registry import repository_file
 from dre.errors import DreError
-from dre.judges import AnyJudge
+from dre.judges import AnyJudge, released
 
 SETS = ("personachat-usr", "topicalchat-usr", "fed-turn")  # known to most recorded judges
 PEOPLE = ("Original Ground Truth", "New Human Generated", "Human")  # "systems" that are people
