@@ -8,6 +8,7 @@ from scipy.stats import norm, spearmanr
 from dre import fusion
 from dre.calibrated import Calibrated, Scale
 from dre.errors import DreError
+from dre.signature import Signature
 
 
 def test_a_score_comes_from_the_scale_of_its_judge():
@@ -89,7 +90,7 @@ def test_a_saved_fusion_is_the_same_and_held_to_what_it_was_learned_with(tmp_pat
     learned.save(file)
     assert Calibrated.load(file) == learned and learned.fuse(2.0, 1.0) == 0.25
     with pytest.raises(DreError, match="learned with judge j, not with k"):
-        learned.check(**made_with | {"judge": "k"})
+        learned.check(Signature(made_with | {"judge": "k"}))
     file.write_text('{"weight": 1, "slm": {"at": 3}}')
     with pytest.raises(DreError, match=r"fusion\.json is no saved fusion"):
         Calibrated.load(file)

@@ -106,3 +106,18 @@ def test_scores_of_two_makers_are_not_compared(files, capsys):
         Path(f"{name}.summary.json").write_text(json.dumps(summary))
     assert cli.main(["compare", "worse.csv", "old.csv"]) == 2
     assert "made with judge openai:a and openai:b: scores of two makers" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["{}", "not json", '{"signature": "nocolon"}'])
+def test_a_summary_that_another_program_wrote_is_one_plain_sentence(text, files, capsys):
+    Path("worse.csv.summary.json").write_text(text)
+    assert cli.main(["compare", "worse.csv", "old.csv"]) == 2
+    assert "worse.csv.summary.json: this is not a summary that dre wrote" in capsys.readouterr().err
+
+
+def test_with_one_summary_only_it_is_said_that_the_makers_are_unknown(files, capsys):
+    Path("old.csv.summary.json").write_text(json.dumps({"signature": {"method": "slm"}}))
+    assert cli.main(["compare", "better.jsonl", "old.csv", "--fail-if", "worse"]) == 0
+    assert "note: better.jsonl has no summary beside it" in capsys.readouterr().err
+    with pytest.warns(UserWarning, match="better.jsonl has no summary beside it"):
+        dre.assert_not_worse("better.jsonl", "old.csv")

@@ -550,7 +550,6 @@ OUTPUTS = {  # command -> the ending of what it writes
     ("judge", "run", "in.jsonl", *RUN): ".jsonl",
     ("judge", "export", "in.jsonl", *RUN): ".jsonl",
     ("augment", "generate", "in.jsonl", *RUN): ".jsonl",
-    ("augment", "report", "mini:test", "-o"): ".csv",
     ("judge", "compare", *RUN): ".csv",
     ("score", "in.jsonl", "--judge", "openai:m", "-o"): ".jsonl",
 }

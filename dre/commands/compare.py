@@ -45,6 +45,8 @@ def run(args):
         raise DreError(f"--alpha is {args.alpha:g}: expected a level from 0.001 to 1, such as 0.05")
     found = compared(args.new, args.old)
     compare.show(found)
+    for note in found["notes"]:
+        print(f"note: {note}", file=sys.stderr)
     if found["missing"]:
         print(
             f"{found['missing']:.1%} of the contexts of either file have no new score",

@@ -10,9 +10,10 @@ from dre.commands import inputs
 from dre.commands.outputs import check_output, own_output, write_summary
 from dre.datasets import readers
 from dre.errors import DreError
-from dre.files import signature, write
+from dre.files import write
 from dre.judges import asking, files, prompts, providers
 from dre.judges.store import Store
+from dre.signature import Signature
 
 OPTIONS = (
     "store",
@@ -170,8 +171,12 @@ def open_from(args, spec=None, **options):
     """
     spec, given = (
         spec or args.judge,
-        {name: getattr(args, name) for name in OPTIONS} | _params(args.param),
+        {name: getattr(args, name) for name in OPTIONS},
     )
+    params = _params(args.param)
+    if "store" in params:  # OpenAI's parameter, not the option that says where replies are kept
+        options["api_params"] = {"store": params.pop("store")}
+    given |= params
     idle = [
         name
         for name in given
@@ -194,7 +199,7 @@ def _params(texts):
     found = {}
     for text in texts:
         name, _, value = text.partition("=")
-        if name in (*OPTIONS, "spec"):
+        if name in ("spec", "api_params") or (name in OPTIONS and name != "store"):
             raise DreError(f"--param {text!r}: expected a parameter without an option of its own")
         try:
             found[name] = json.loads(value)
@@ -223,18 +228,22 @@ def _given(args, endings=(".csv", ".jsonl")):
             f"{len(bad):,} bad record(s) left out, first line {bad[0]['line']}: {bad[0]['reason']}",
             file=sys.stderr,
         )
-    known = prompt if isinstance(prompt, str) else f"{prompt.name} {prompt.sha256[:12]}"
-    made = {"judge": judge.signature, "prompt": known, "data": data[:12], "version": __version__}
+    signature = Signature.of(
+        judge=judge.signature,
+        prompt=prompt if isinstance(prompt, str) else prompt.reading(),
+        data=data,
+        version=__version__,
+    )
     if output:
-        own_output(output, made, args.force)
-    return judge, prompt, pairs, made
+        own_output(output, signature, args.force)
+    return judge, prompt, pairs, signature
 
 
 def _run(args):
     """Ask, and write the table; 1 if it is not complete."""
-    judge, prompt, pairs, made = _given(args)
+    judge, prompt, pairs, signature = _given(args)
     print(judge.estimate(pairs, prompt, args.retry))
-    done = _finish(judge.score(pairs, prompt, args.retry), made, args.output)
+    done = _finish(judge.score(pairs, prompt, args.retry), signature, args.output)
     if not args.judge.startswith(RECORDED):
         spent = f", ${judge.last.spent:.4f} spent" if judge.price else ""
         print(f"{judge.last.calls:,} calls{spent}; store: {judge.store.path}")
@@ -269,7 +278,7 @@ def _estimate(args):
 
 
 def _replay(args):
-    judge, prompt, pairs, made = _given(args)
+    judge, prompt, pairs, signature = _given(args)
     table = judge.score(pairs, prompt, ask=False)
     lacking = table.loc[table["n_samples"] < judge.repeats, "pair_id"]
     if len(lacking):
@@ -277,21 +286,21 @@ def _replay(args):
         raise DreError(
             f"{what}: compare judge, prompt, options with `dre judge status`, or ask with `dre judge run`"
         )
-    return _finish(table, made, args.output)
+    return _finish(table, signature, args.output)
 
 
 def _export(args):
-    judge, prompt, pairs, made = _given(args, (".jsonl",))
+    judge, prompt, pairs, signature = _given(args, (".jsonl",))
     n = files.export_prompts(judge, pairs, prompt, args.output, args.retry)
-    write_summary(args.output, {"signature": signature(made)})
+    write_summary(args.output, signature, {})
     print(f"{n:,} prompts are in {args.output}")
 
 
 def _import(args):
-    judge, prompt, pairs, made = _given(args)
+    judge, prompt, pairs, signature = _given(args)
     stored, before, failed = files.import_replies(judge, pairs, prompt, args.source)
     print(f"{stored:,} replies stored, {before:,} were stored before, {failed:,} requests failed")
-    return _finish(judge.score(pairs, prompt, ask=False), made, args.output)
+    return _finish(judge.score(pairs, prompt, ask=False), signature, args.output)
 
 
 def _show(args):
@@ -352,11 +361,11 @@ def _status(args):
             )
 
 
-def _finish(table, made=None, path=None):
+def _finish(table, signature=None, path=None):
     """Write the table and print what became of the pairs; 1 if replies are missing."""
     counts = table["status"].value_counts()
     if path:
-        write_summary(path, {"signature": signature(made), "statuses": counts.to_dict()})
+        write_summary(path, signature, {"statuses": counts.to_dict()})
         write(table, path)
     print(
         f"{len(table):,} pairs: "

@@ -7,7 +7,7 @@ import pandas as pd
 
 from dre.audit import judge_agreement, kinds, measures, scorers
 from dre.commands import audit as audit_command
-from dre.commands.outputs import check_output, own_output
+from dre.commands.outputs import check_output, refuse_to_replace
 from dre.datasets import readers
 from dre.errors import DreError
 from dre.files import replace
@@ -32,7 +32,7 @@ def run(args, judge):
     if args.output:
         inputs = [args.rated] if args.rated else []
         check_output(args.output, (".csv",), *inputs)
-        own_output(args.output, force=args.force)
+        refuse_to_replace(args.output, args.force)
     if args.rated and args.sets:
         raise DreError("--sets are public rated pairs, --rated are your own: give one of them")
     sets = args.sets.split(",") if args.sets else judge_agreement.SETS

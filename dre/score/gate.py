@@ -1,6 +1,6 @@
 """Did a system become worse? Two files of scores are compared on the contexts of both: ``dre compare``, and pytest."""
 
-import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +9,8 @@ import pandas as pd
 from dre.datasets import readers
 from dre.errors import DreError
 from dre.score import systems as compare
-from dre.tables import EMPTY, number
+from dre.signature import load_summary
+from dre.tables import number
 
 MAY_DIFFER = (
     "data",
@@ -31,7 +32,10 @@ def assert_not_worse(
     ``new, old``: tables that `dre.DRE.score` returned, or files of scores, compared as `compared` does; ``alpha``:
     level of the test; ``max_missing``: the largest share of contexts without a new score, in [0, 1].
     """
-    if failed := failures(compared(new, old), alpha, max_missing):
+    found = compared(new, old)
+    for note in found["notes"]:
+        warnings.warn(note, stacklevel=2)
+    if failed := failures(found, alpha, max_missing):
         raise AssertionError("; ".join(failed))
 
 
@@ -42,7 +46,7 @@ def compared(new: pd.DataFrame | str | Path, old: pd.DataFrame | str | Path) -> 
     ``missing``, the share of the contexts of either that lack a new score, and ``alone``, the systems that one of them
     lacks.
     """
-    _check_made(new, old)
+    notes = _check_makers(new, old)
     names = [
         name if isinstance(one, pd.DataFrame) else one for one, name in ((new, "new"), (old, "old"))
     ]
@@ -60,7 +64,12 @@ def compared(new: pd.DataFrame | str | Path, old: pd.DataFrame | str | Path) -> 
         )
     there = {key for one in (a, b) for key in zip(one["system"], one["id"]) if key[0] in shared}
     scored = set(zip(*(a.loc[a["score"].notna(), name] for name in ("system", "id"))))
-    found = {"comparisons": [], "baselines": [], "missing": 1 - len(scored & there) / len(there)}
+    found = {
+        "notes": notes,
+        "comparisons": [],
+        "baselines": [],
+        "missing": 1 - len(scored & there) / len(there),
+    }
     found["alone"] = sorted({*a["system"]} ^ {*b["system"]})
     for measure in ("score", *(name for name in compare.BASELINES if name in a and name in b)):
         rows = []
@@ -100,21 +109,26 @@ def failures(found: dict, alpha: float = 0.05, max_missing: float | None = None)
     return said
 
 
-def _check_made(*files):
-    """Raise DreError where summaries beside files say that their scores are not on one scale."""
-    summaries = [Path(f"{one}.summary.json") for one in files if not isinstance(one, pd.DataFrame)]
-    lines = [
-        json.loads(path.read_text(encoding="utf-8"))["signature"]
-        for path in summaries
-        if path.is_file()
-    ]
-    made = [dict(part.split(":", 1) for part in line.split("|")) for line in lines]
-    if len(made) < 2:
-        return
-    for part in made[0] | made[1]:
-        there = [one.get(part, EMPTY) for one in made]
-        if part not in MAY_DIFFER and there[0] != there[1]:
-            found = f"{part} {there[0]} and {there[1]}"
-            raise DreError(
-                f"{files[0]} and {files[1]} were made with {found}: scores of two makers are not comparable"
-            )
+def _check_makers(new, old):
+    """Raise DreError where the summaries beside two files say that their scores are not comparable.
+
+    Returns the notes there are about files of which only one has a summary.
+    """
+    if isinstance(new, pd.DataFrame) or isinstance(old, pd.DataFrame):
+        return []
+    summaries = {path: load_summary(path) for path in (new, old)}
+    without = [str(path) for path, summary in summaries.items() if summary is None]
+    if len(without) == len(summaries):
+        return []
+    if without:
+        return [
+            f"{without[0]} has no summary beside it, so nothing says whether both files were made "
+            "by the same model, judge and prompt"
+        ]
+    differences = summaries[new].signature.differences(summaries[old].signature, MAY_DIFFER)
+    for difference in differences:
+        raise DreError(
+            f"{new} and {old} were made with {difference.field} {difference.this} and "
+            f"{difference.other}: scores of two makers are not comparable"
+        )
+    return []
