@@ -71,7 +71,7 @@ def book(root, name, *texts, **metadata):
 @contextlib.contextmanager
 def watched(file, root):
     """As in a kernel that the runner started, but for the hook."""
-    with open(file, "a") as kept, mock.patch.multiple(state, kept=kept, root=root):
+    with mock.patch.object(state, "active", state.Watch(file, root)):
         yield
 
 
@@ -136,7 +136,7 @@ def test_only_what_changed_runs_again(quick, monkeypatch, capsys):
     assert run(quick) == ["00"] and "running: data/some.txt has changed" in capsys.readouterr().out
     edit(quick / "profiles/public.yaml", "name: public\n", "# a comment\nname: public\n")
     assert run(quick) == []
-    edit(quick / "profiles/public.yaml", "some minutes", "minutes")
+    edit(quick / "profiles/public.yaml", "resamples: ", "resamples: 9")
     assert run(quick) == ["01"], "what it wrote is what it was: who needs it has nothing to do"
     edit(quick / "notebooks/01_a.ipynb", "[1]", "[2]")
     assert run(quick) == ["01", "02"], "and who needs it"
@@ -151,6 +151,38 @@ def test_only_what_changed_runs_again(quick, monkeypatch, capsys):
         assert run(quick, jobs=2) == ["00", "01", "02", "03"], "scores that a run itself records"
     pool.assert_called_once_with(1)
     assert run(quick) == []
+
+
+MODULE = '''"""What the module is for."""
+
+
+def double(x):
+    """Return twice the value."""
+    return 2 * x  # a comment
+'''
+
+
+def test_what_is_written_for_people_makes_no_notebook_stale(quick):
+    module, profile_file, lock = (
+        quick / name for name in ("data/module.py", "profiles/public.yaml", state.LOCK)
+    )
+    write(quick, {module: MODULE})
+    edit(quick / "notebooks/00_start.ipynb", "data/some.txt", "data/module.py")
+    run(quick)
+
+    edit(module, "a comment", "another comment")
+    edit(module, "Return twice the value.", "Double.")
+    edit(module, "What the module is for.", "A module.\n\nWith two paragraphs.")
+    edit(module, "\n\n\ndef", "\n\ndef")
+    edit(profile_file, "title: public data", "title: Public data")
+    edit(profile_file, "some minutes", "minutes")
+    edit(lock, "a==1\n", "\na==1 \n\n")
+    assert run(quick) == []
+
+    edit(module, "2 * x", "3 * x")
+    assert run(quick) == ["00"]
+    edit(module, "return 3", "x = '''no docstring'''\n    return 3")
+    assert run(quick) == ["00"]
 
 
 @pytest.mark.parametrize("now", [None, "edited"])

@@ -135,7 +135,7 @@ class Book:
         self._write()
 
     def _write(self):
-        if state.kept:  # by hand, some cells run, in any order
+        if state.active is not None:  # by hand, some cells run, in any order
             path = self.profile.results / "manifest" / f"{self.name}.json"
             replace(path, json.dumps(self._manifest, indent=1, ensure_ascii=False) + "\n")
             state.note("wrote", path)
