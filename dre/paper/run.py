@@ -16,15 +16,14 @@ import time
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 
-import mistune
-import psutil
 from filelock import FileLock, Timeout
 
+from dre.environment import make_paths_absolute
 from dre.errors import DreError
 from dre.files import replace
 from dre.paper import state, words
 from dre.paper.headless import code, commit, execute, notebooks, source
-from dre.paper.profile import COMMITTED, profile, root
+from dre.paper.profile import COMMITTED, check_clone, profile, root
 
 
 def run(profile, jobs=2):
@@ -113,6 +112,8 @@ def _run(books, profile, jobs):
                         failed.append(str(error))
                         waiting.clear()  # what runs beside it may end
         except BaseException:  # an interrupt: the pool ends when its kernels do
+            import psutil
+
             while not all(future.done() for future in running):
                 for process in psutil.Process().children(recursive=True):
                     process.kill()
@@ -211,6 +212,8 @@ def page(profile):
 
     Figures are linked, not embedded. Numbers in words are of the committed profile: for another one, titles do.
     """
+    import mistune
+
     books, parts = (
         notebooks(profile.root),
         [f"# DRE and SLIDE: results\n\nProfile **{profile.name}**: {profile.title}"],
@@ -318,10 +321,11 @@ def main(argv=None):
         "--jobs", type=int, default=min(2, os.cpu_count()), help="how many notebooks run at a time"
     )
     args = parser.parse_args(argv)
-    for name in filter(os.environ.get, ("DRE_DATA_HOME", "DRE_STORE")):  # kernels run in notebooks/
-        os.environ[name] = str(Path(os.environ[name]).expanduser().absolute())
+    make_paths_absolute()  # kernels run in notebooks/
     try:
-        run(profile(args.profile, root().resolve()), max(1, args.jobs))
+        folder = root().resolve()
+        check_clone(folder)
+        run(profile(args.profile, folder), max(1, args.jobs))
     except (DreError, OSError, RuntimeError) as error:  # RuntimeError: a kernel died
         print(f"error: {error}", file=sys.stderr)
         return 1
