@@ -143,7 +143,8 @@ LOSSES = {  # of three steps: where they change, dre.slm.provenance.TRAINING is 
     "paper": [1.7556503, 1.7123916, 1.6670914],
     "paper-robust": [1.7556503, 1.7093066, 1.6621566],
     "released": [4.3634815, 4.3628879, 4.3158321],
-    "graded": [3.0185976, 2.8965107, 2.8888662],
+    "graded": [2.9185309, 2.7772791, 2.7459881],
+    "ours": [2.9185309, 2.7772791, 2.7459881],
 }
 
 
@@ -156,7 +157,7 @@ def test_the_code_that_trains_is_the_one_whose_scores_are_recorded(still, monkey
     slm.learns(recipe.stages[0].trains)
     rows = train.training_rows(TRAIN[: 3 * recipe.batch_contexts], slm.context)
     if recipe.mixture:
-        (rows,) = slm.passes(TRAIN[: len(rows)], extra(), 1, 0)
+        (rows,) = slm.passes(slm.examples(TRAIN[: len(rows)]), extra(), 1, 0)
     optimizer = torch.optim.AdamW(train.groups(slm))
     schedule = get_linear_schedule_with_warmup(optimizer, 0, 10)
     vectors = functools.partial(train.embed, slm.encoder)

@@ -36,6 +36,8 @@ from dre.slm.encoder import (
 from dre.slm.provenance import DEFAULT as DEFAULT
 
 
+#: pairs that are scored at once, which bounds memory
+BLOCK = 4096
 #: the classes of recipes that have one of their own; their modules import this one
 CLASSES = {"graded": "dre.slm.graded:Graded", "ours": "dre.slm.ours:Ours"}
 
@@ -144,7 +146,10 @@ class SLM:
                 "this SLM has no d_min and d_max: call set_range(training contexts) before scoring"
             )
         low, high = self.provenance["d_min"], self.provenance["d_max"]
-        table = self.distances(pairs, progress)
+        starts = range(0, max(len(pairs), 1), BLOCK)
+        blocks = [pairs.iloc[start : start + BLOCK] for start in starts]
+        tables = [self.distances(block, progress) for block in blocks]
+        table = pd.concat(tables, ignore_index=True)
         table.insert(2, "s_d", (table["distance"] - low) / (high - low))
         return table.assign(score_slm=1 - table["s_d"] + table["s_p"])
 

@@ -23,6 +23,7 @@ from dre.errors import DreError
 from dre.files import replace
 from dre.slm import provenance as data
 from dre.slm import recipes
+from dre.slm.package_model import PackageModel
 from dre.slm.provenance import DECISIVE
 
 
@@ -108,9 +109,7 @@ def trained(profile, key, name, seed, disentangled=True):
     a profile has nothing extra to learn from, the one that comes with the package.
     """
     if _default(profile, name):
-        from dre.slm.model import SLM
-
-        return SLM.load(data.DEFAULT)
+        return PackageModel(profile.build / "scores")
     file = _file(profile, key, name, seed, disentangled)
     if _recorded(profile, file, name):
         return _checked(Scores(file), made_of(profile, key, name, seed, disentangled))
