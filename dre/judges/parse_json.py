@@ -63,12 +63,13 @@ def values_of_reply(text: str, prompt) -> dict[str, Value]:
     Returns
     -------
     dict of str to Value
-        Of each field of the prompt. Other keys of the object are passed over.
+        Of each field of the prompt.
 
     Raises
     ------
     Unclear
-        If the reply is anything else, or a value is missing, given twice or off its scale.
+        If the reply is anything else, if the object has other keys than the schema asks for, or if
+        a value is missing, given twice or off its scale.
     """
     check_size(text)
     start, stop = 0, len(text)
@@ -82,6 +83,10 @@ def values_of_reply(text: str, prompt) -> dict[str, Value]:
             raise Unclear("the JSON object breaks off", "truncated")
         advice = "give --plain if the model has no structured output"
         raise Unclear(f"the reply is not one JSON object alone: {advice}")
+    names = {name for name, _ in _members(text, start)}
+    other_names = names - set(prompt.fields)
+    if other_names:
+        raise Unclear(f"the schema does not ask for the key {min(other_names)!r}")
     return values_of_object(text, start, prompt)
 
 
@@ -97,7 +102,10 @@ def object_end(text: str, start: int) -> int | None:
 
 
 def values_of_object(text: str, start: int, prompt) -> dict[str, Value]:
-    """Return the value of each field of the valid JSON object that starts at a place of a text."""
+    """Return the value of each field of the valid JSON object that starts at a place of a text.
+
+    Other keys of the object are passed over. Raises `Unclear` as `values_of_reply` does.
+    """
     members = _members(text, start)
     values = {}
     for field in prompt.fields:

@@ -68,29 +68,37 @@ def values_of_reply(text: str, prompt, bare: bool = True) -> dict[str, Value]:
     """
     parse_json.check_size(text)
     lines = _lines(text, prompt)
-    # With one field, the first and the last line; with two, the first two and the last two.
-    n_fields = len(prompt.fields)
-    outer_lines = {*lines[:n_fields], *lines[-n_fields:]}
-    if prompt.verdict == "whole_reply" and len(lines) > n_fields:
-        outer_lines = set()
-
     values: dict[str, list[Value]] = {field: [] for field in prompt.fields}
-    fields_on_outer_lines = set()
-    for line in lines:
-        for field, value in _values_of_line(text, line, prompt, bare).items():
+    fields_in_place = set()  # fields with a value where the prompt wants it
+    for i, line in enumerate(lines):
+        values_of_line = _values_of_line(text, line, prompt, bare)
+        if not values_of_line and prompt.verdict == "whole_reply":
+            raise Unclear(f"prompt {prompt.name} asks for the value alone, and the reply has more")
+        for field, value in values_of_line.items():
             values[field].append(value)
-            if line in outer_lines:
-                fields_on_outer_lines.add(field)
+            if _is_outer(i, line, len(lines), prompt):
+                fields_in_place.add(field)
 
     verdict = {}
     for field in prompt.fields:
-        if field not in fields_on_outer_lines:
-            raise Unclear(_what_is_missing(text, field, prompt))
+        if field not in fields_in_place:
+            raise Unclear(f"no {field} stands alone on the first or the last line of the reply")
         distinct = {value.value for value in values[field]}
         if len(distinct) > 1:
             raise Unclear(f"the {field} is given more than once, and not the same")
         verdict[field] = values[field][0]
     return verdict
+
+
+def _is_outer(i, line, n_lines, prompt):
+    """Whether the i-th line is at the start or the end of a reply.
+
+    With one field only the first and the last line are. Two fields stand on two lines, or together
+    in one JSON object.
+    """
+    lines_of_a_verdict = 1 if line.is_object else len(prompt.fields)
+    distance_from_the_end = n_lines - 1 - i
+    return min(i, distance_from_the_end) < lines_of_a_verdict
 
 
 def _lines(text, prompt):
@@ -139,6 +147,8 @@ def _values_of_line(text, line, prompt, bare):
     if prompt.kind == "generate":
         return {}
     words = plain(text[line.start : line.end])
+    if words.count('"') % 2 or words.count("'") % 2:
+        return {}  # a quotation that began on another line
     for field in prompt.fields:
         match = _line_regex(field, prompt).fullmatch(words)
         if not match:
@@ -149,13 +159,6 @@ def _values_of_line(text, line, prompt, bare):
             end = line.start + match.end("value")
             return {field: Value(meaning(field, match["value"], prompt), start, end)}
     return {}
-
-
-def _what_is_missing(text, field, prompt):
-    """Say that a field has no value where the prompt wants it."""
-    if prompt.verdict == "whole_reply":
-        return f"the reply is not the {field} alone, which prompt {prompt.name} asks for"
-    return f"no {field} stands alone on the first or the last line of the reply"
 
 
 @functools.lru_cache
