@@ -3,7 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+__version__ = "0.3.0"
 
 _LAZY = {"DRE": "dre.score.metric", "SLM": "dre.slm.model", "assert_not_worse": "dre.score.gate"}
 

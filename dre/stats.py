@@ -6,8 +6,9 @@ training. With k seeds the resampled mean varies by (k - 1) / k of the variance 
 seeds the interval is rather too narrow.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
-from functools import partial
+
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,9 @@ POWER = (
     1.96 + 0.84
 )  # standard errors that a difference must measure to be seen: test at 5 %, power 80 %
 LEVEL = 0.05  # two-sided: intervals of 95 %, adjusted p-values below it count as shown
+LARGEST_CACHED = (
+    2_500_000  # numbers in a set of resamples that is kept: 20 MB each, eight sets at most
+)
 BLOCK = 256  # resamples handled at once, so that the work stays in the cache
 SWAPS = (
     100_000,
@@ -124,7 +128,7 @@ def compare(
     seen = both.notna().all(axis=1).to_numpy() & ~np.isnan(human)
     gain = gains(both["a"], both["b"], human, contexts, n, seed)
     a, b, human, contexts = both.loc[seen, "a"], both.loc[seen, "b"], human[seen], contexts[seen]
-    swap = partial(_permuted, a, b, human, contexts, seed)
+    swap = functools.partial(_permuted, a, b, human, contexts, seed)
     p = np.nan if np.isnan(gain[0]).any() else swap(permutations)
     found = interval(gain, seed=[seed, 1])
     return {"difference": found.pop("mean"), **found, "p": p, "n": int(seen.sum()), "swap": swap}
@@ -277,17 +281,36 @@ def normal_scores(x: ArrayLike) -> np.ndarray:
 
 
 def _resamples(contexts, n, seed):
-    """The number of each row's context, and how often each context is in the data and in each resample (1 + n, G).
+    """Number the contexts and resample them.
 
-    NaN where there is one context: what others would be like cannot be known.
+    Returns
+    -------
+    code : (rows,) integers, the number of each row's context.
+    drawn : (1 + n, contexts), how often each context is in the data (once) and in each resample. Read-only.
     """
     code, names = pd.factorize(np.asarray(contexts))
-    drawn = np.random.default_rng(seed).multinomial(
-        len(names), np.full(len(names), 1 / len(names)), size=n
-    )
-    return code, np.vstack(
-        [np.ones(len(names)), drawn if len(names) > 1 else np.full(drawn.shape, np.nan)]
-    )
+    seed = tuple(seed) if np.ndim(seed) else seed  # a key of the cache
+    draw = _cached_counts if n * len(names) <= LARGEST_CACHED else _context_counts
+    return code, draw(len(names), n, seed)
+
+
+def _context_counts(contexts, n, seed):
+    """Draw how often each of so many contexts is in the data (once) and in each of n resamples.
+
+    With a single context it is unknown what others would be like: its resamples are NaN.
+    Returns an array (1 + n, contexts), read-only.
+    """
+    rng = np.random.default_rng(seed)
+    drawn = rng.multinomial(contexts, np.full(contexts, 1 / contexts), size=n).astype(float)
+    if contexts == 1:
+        drawn[:] = np.nan
+    counts = np.vstack([np.ones(contexts), drawn])
+    counts.flags.writeable = False  # all who ask for it share it
+    return counts
+
+
+#: Drawing takes nine tenths of the time of a mean, and the cells of a table ask for the same draws again and again.
+_cached_counts = functools.lru_cache(maxsize=8)(_context_counts)
 
 
 def _aligned(scores, human, contexts):

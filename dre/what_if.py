@@ -82,7 +82,7 @@ def break_even(
     n: int = 1000,
     seed: int = 0,
 ) -> dict[str, float]:
-    """Return the least level from which on the fusion gains, with its interval: ``level, level_low, level_high``.
+    """Return the lowest level at which the fusion gains, with its interval: ``level, level_low, level_high``.
 
     As `gains`; 1 where nothing up to 0.9 is enough, 0 where anything is.
     """

@@ -145,7 +145,7 @@ def main(argv=None):
     )
     args = parser.parse_args(argv)
     if args.step == "write":
-        key = write_sheet(dialogues.named(args.contexts), args.output, args.n, args.seed)
+        key = write_sheet(dialogues.contexts_by_name(args.contexts), args.output, args.n, args.seed)
         print(
             f"{args.n} pairs to answer with yes or no in column fits: {args.output}; keep the key apart: {key}"
         )

@@ -14,10 +14,10 @@ import pandas as pd
 
 from dre import fusion, judges, stats
 from dre.datasets import ratings
-from dre.datasets import released as others
 from dre.datasets.registry import PROJECT
 from dre.errors import DreError
 from dre.files import replace
+from dre.judges import released as others
 from dre.paper.profile import profile
 from dre.slm import trained
 

@@ -21,9 +21,9 @@ import pandas as pd
 from dre import fusion, stats, what_if
 from dre.calibrated import Calibrated
 from dre.datasets import ratings
-from dre.datasets import released as others
 from dre.datasets.recordings import folder
 from dre.files import replace
+from dre.judges import released as others
 from dre.judges.recorded import Recorded
 from dre.paper.profile import profile
 from dre.slm import trained

@@ -15,7 +15,7 @@ from dre.datasets import dialogues
 from dre.datasets.dialogues import Context, pairs
 from dre.errors import DreError
 
-WORDS = ("one", "two", "three", "four", "five")
+NUMERALS = ("one", "two", "three", "four", "five")
 
 
 @pytest.fixture(autouse=True)
@@ -23,253 +23,353 @@ def key(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "test-key-0123456789")
 
 
-def contexts(n=2):
+def make_contexts(n):
     return [
         Context("own", f"c{i}", "train", ("Is the tea kettle on?", f"Which, number {i}?"))
         for i in range(n)
     ]
 
 
-def judge(server, **options):
+def open_judge(server, **options):
     return judges.open("openai:m", store=":memory:", base_url=server.url, attempts=1, **options)
 
 
 class Model:
-    """Writes ten responses that name their round, and labels by the first word, other than that what is `wrong`."""
+    """A language model that follows fixed rules.
 
-    def __init__(self, wrong=(), replies=None, tokens=(50, 10)):
-        self.wrong, self.replies, self.tokens, self.seen = wrong, replies or {}, tokens, []
+    It writes ten responses, such as "positive one, 0" for the first positive response to context 0,
+    and with " anew" behind them where it revises. It labels a response by its first word, except
+    that it gives the other label to responses in ``mislabelled``. A reply in ``replies``, by the
+    prompt or the response that it is about, comes first.
+    """
+
+    def __init__(self, mislabelled=(), replies=None, tokens=(50, 10)):
+        self.mislabelled = mislabelled
+        self.replies = replies or {}
+        self.tokens = tokens
+        self.requests = []  # (prompt, number of the context, message)
 
     def __call__(self, request):
-        said = request.body["messages"][-1]["content"]
-        number = int(re.search(r"number (\d+)\?", said)[1])
-        response = re.search(r"<response-(\w+)>\n(.*)\n</response-\1>", said)
-        prompt = (
-            "classify" if response else "refine" if "What the check found" in said else "generate"
-        )
-        what = response[2] if response else prompt
-        self.seen.append((prompt, number, said))
-        if self.replies.get(what):
-            return self.replies[what].pop(0)
+        message = request.body["messages"][-1]["content"]
+        number = int(re.search(r"number (\d+)\?", message)[1])
+        response = re.search(r"<response-(\w+)>\n(.*)\n</response-\1>", message)
         if response:
-            positive = what.startswith("positive") != (what in self.wrong)
-            return servers.openai(
-                json.dumps({"label": "Positive" if positive else "Negative"}), tokens=self.tokens
-            )
-        times = sum(one[:2] == (prompt, number) for one in self.seen) if prompt == "refine" else 0
-        texts = {
-            kind: [f"{kind} {word}, {number}" + " anew" * times for word in WORDS]
+            prompt = "classify"
+            subject = response[2]
+        else:
+            prompt = "refine" if "What the check found" in message else "generate"
+            subject = prompt
+        self.requests.append((prompt, number, message))
+        if self.replies.get(subject):
+            return self.replies[subject].pop(0)
+        if prompt == "classify":
+            content = {"label": self._label(subject)}
+        else:
+            content = self._responses(prompt, number)
+        return servers.openai(json.dumps(content), tokens=self.tokens)
+
+    def _label(self, response):
+        is_positive = response.startswith("positive")
+        if response in self.mislabelled:
+            is_positive = not is_positive
+        return "Positive" if is_positive else "Negative"
+
+    def _responses(self, prompt, number):
+        revisions = 0
+        if prompt == "refine":
+            revisions = sum(request[:2] == ("refine", number) for request in self.requests)
+        ending = " anew" * revisions
+        return {
+            kind: [f"{kind} {numeral}, {number}{ending}" for numeral in NUMERALS]
             for kind in algorithm.EXPECTED
         }
-        return servers.openai(json.dumps(texts), tokens=self.tokens)
 
     @property
     def counts(self):
-        return tuple(
-            sum(one[0] == prompt for one in self.seen)
-            for prompt in ("generate", "refine", "classify")
-        )
+        """How many calls came of the prompts generate, refine and classify."""
+        prompts = [prompt for prompt, _, _ in self.requests]
+        return tuple(prompts.count(prompt) for prompt in ("generate", "refine", "classify"))
 
 
-def test_what_passes_is_accepted_in_one_round_saved_and_asked_once(tmp_path):
-    with servers.Server(model := Model()) as server:
-        one = judge(server, price="1,2")
-        result, again = augment.generate(contexts(3), one), augment.generate(contexts(3), one)
-    assert model.counts == (3, 0, 30) and again.contexts == result.contexts and again.spent == 0
-    assert [c.positives for c in result.contexts] == [
-        tuple(f"positive {w}, {i}" for w in WORDS) for i in range(3)
-    ]
-    assert (
-        result.report[["status", "rounds", "calls"]].to_numpy().tolist()
-        == [["accepted", 1, 11]] * 3
-    )
-    assert (
-        result.spent
-        == pytest.approx(result.report["cost"].sum())
-        == pytest.approx(33 * (50 * 1 + 10 * 2) / 1e6)
-    )
-    assert (
-        result.save(tmp_path / "a.jsonl") == 3
-        and dialogues.read(tmp_path / "a.jsonl") == result.contexts
-    )
-    result.save(tmp_path / "named.jsonl", turns=False)  # other people's text is not passed on
-    line = (tmp_path / "named.jsonl").read_text().splitlines()[1]
-    assert "kettle" not in line and json.loads(line)["context_sha256"] == dialogues.context_sha256(
-        contexts()[1].turns
-    )
+class TestGenerate:
+    def test_accepts_what_passes_in_one_round(self):
+        with servers.Server(model := Model()) as server:
+            result = augment.generate(make_contexts(3), open_judge(server, price="1,2"))
 
+        assert model.counts == (3, 0, 30)
+        for i, context in enumerate(result.contexts):
+            assert context.positives == tuple(f"positive {numeral}, {i}" for numeral in NUMERALS)
+        columns = ["status", "rounds", "calls"]
+        assert result.report[columns].to_numpy().tolist() == [["accepted", 1, 11]] * 3
 
-def test_only_what_was_rejected_is_replaced_and_checked_again_or_to_the_letter_all_ten():
-    with servers.Server(model := Model(wrong=["adversarial two, 1"])) as server:
-        result = augment.generate(contexts(2), judge(server))
-        assert model.counts == (2, 1, 21) and result.report["rounds"].tolist() == [1, 2]
-        (said,) = [said for prompt, _, said in model.seen if prompt == "refine"]
-        assert re.findall(r"(\w+) response (\d) was labelled (\w+)", said) == [
-            ("Adversarial", "2", "Positive")
-        ]
-        expected = [f"adversarial {word}, 1" for word in WORDS]
+    def test_costs_what_its_replies_cost(self):
+        tokens_in, tokens_out = 50, 10
+        with servers.Server(Model(tokens=(tokens_in, tokens_out))) as server:
+            result = augment.generate(make_contexts(3), open_judge(server, price="1,2"))
+
+        dollars_per_call = (tokens_in * 1 + tokens_out * 2) / 1e6
+        assert result.spent == pytest.approx(33 * dollars_per_call)
+        assert result.report["cost"].sum() == pytest.approx(result.spent)
+
+    def test_asks_nothing_that_is_in_the_store(self):
+        with servers.Server(model := Model()) as server:
+            judge = open_judge(server, price="1,2")
+            first = augment.generate(make_contexts(3), judge)
+            again = augment.generate(make_contexts(3), judge)
+
+        assert model.counts == (3, 0, 30)
+        assert again.contexts == first.contexts
+        assert again.spent == 0
+
+    def test_replaces_and_checks_again_only_what_was_rejected(self):
+        mislabelled = ["adversarial two, 1"]
+        with servers.Server(model := Model(mislabelled)) as server:
+            result = augment.generate(make_contexts(2), open_judge(server))
+
+        assert model.counts == (2, 1, 21)
+        assert result.report["rounds"].tolist() == [1, 2]
+        (message,) = [message for prompt, _, message in model.requests if prompt == "refine"]
+        labels = re.findall(r"(\w+) response (\d) was labelled (\w+)", message)
+        assert labels == [("Adversarial", "2", "Positive")]
+        expected = [f"adversarial {numeral}, 1" for numeral in NUMERALS]
         expected[1] += " anew"
         assert list(result.contexts[1].adversarials) == expected
-        model.seen.clear()
-        result = augment.generate(contexts(2)[1:], judge(server), max_rounds=2, again="generate")
-    (row,) = result.report.itertuples()
-    assert model.counts == (2, 0, 20) and (row.status, row.rounds, row.calls) == ("rejected", 2, 22)
-    assert row.responses_accepted == 9 and not result.contexts
-    assert row.reason == "Adversarial response 2 was labelled Positive, expected Negative."
 
+    def test_writes_all_ten_anew_if_asked_to_follow_the_print_to_the_letter(self):
+        mislabelled = ["adversarial two, 1"]
+        with servers.Server(model := Model(mislabelled)) as server:
+            result = augment.generate(
+                make_contexts(2)[1:], open_judge(server), max_rounds=2, again="generate"
+            )
 
-def test_useless_replies_use_up_their_round_and_are_counted():
-    drafts = [servers.openai("", refusal="No."), servers.openai("{", finish="length")]
-    replies = {"generate": drafts, "positive one, 0": [servers.openai("Hard to say.")]}
-    with servers.Server(model := Model(replies=replies)) as server:
-        asked = judge(server)
-        one = augment.generate(contexts(1), asked, max_rounds=2).report.iloc[0]
-        assert (one["status"], one["rounds"], model.counts) == ("truncated", 2, (2, 0, 0))
-        assert (
-            "Round 1, generate: refused (" in one["reason"]
-            and "Round 2, generate: truncated (" in one["reason"]
-        )
-        more = augment.generate(contexts(1), asked, max_rounds=4).report.iloc[0]
-    assert (more["status"], more["rounds"], model.counts) == (
-        "accepted",
-        4,
-        (3, 0, 11),
-    )  # one label was asked again
+        (row,) = result.report.itertuples()
+        assert model.counts == (2, 0, 20)
+        assert (row.status, row.rounds, row.calls) == ("rejected", 2, 22)
+        assert row.responses_accepted == 9
+        assert row.reason == "Adversarial response 2 was labelled Positive, expected Negative."
+        assert not result.contexts
 
+    def test_counts_useless_replies_and_lets_them_use_up_their_round(self):
+        drafts = [servers.openai("", refusal="No."), servers.openai("{", finish="length")]
+        replies = {"generate": drafts, "positive one, 0": [servers.openai("Hard to say.")]}
+        with servers.Server(model := Model(replies=replies)) as server:
+            judge = open_judge(server)
+            after_two = augment.generate(make_contexts(1), judge, max_rounds=2).report.iloc[0]
+            counts_after_two = model.counts
+            after_four = augment.generate(make_contexts(1), judge, max_rounds=4).report.iloc[0]
 
-def test_a_failed_call_waits_for_another_run_which_asks_for_that_alone():
-    failing = {
-        "generate": [servers.error("openai", 500)],
-        "positive three, 1": [servers.error("openai", 500)],
-    }
-    with servers.Server(model := Model(replies=failing)) as server:
-        asked = judge(server, concurrency=1)
-        report = augment.generate(contexts(3), asked).report
+        assert (after_two["status"], after_two["rounds"]) == ("truncated", 2)
+        assert counts_after_two == (2, 0, 0)
+        assert "Round 1, generate: refused (" in after_two["reason"]
+        assert "Round 2, generate: truncated (" in after_two["reason"]
+        assert (after_four["status"], after_four["rounds"]) == ("accepted", 4)
+        # One label was asked for again.
+        assert model.counts == (3, 0, 11)
+
+    def test_asks_again_for_calls_that_failed_and_for_nothing_else(self):
+        failures = {
+            "generate": [servers.error("openai", 500)],
+            "positive three, 1": [servers.error("openai", 500)],
+        }
+        with servers.Server(model := Model(replies=failures)) as server:
+            judge = open_judge(server, concurrency=1)
+            report = augment.generate(make_contexts(3), judge).report
+            model.requests.clear()
+            report_again = augment.generate(make_contexts(3), judge).report
+
         assert sorted(report["status"]) == ["accepted", "error", "error"]
         assert report["reason"].str.contains(": error (", regex=False).sum() == 2
-        model.seen.clear()
-        assert augment.generate(contexts(3), asked).report["status"].tolist() == ["accepted"] * 3
-    assert model.counts == (1, 0, 11)
+        assert report_again["status"].tolist() == ["accepted"] * 3
+        assert model.counts == (1, 0, 11)
+
+    @pytest.mark.parametrize("share", [0, 0.5, 0.9])
+    def test_keeps_the_ceiling_over_all_prompts_and_asks_the_rest_later(self, share):
+        options = {"price": "10,10", "max_tokens": 100, "concurrency": 1}
+        with servers.Server(model := Model(tokens=(3000, 100))) as server:
+            whole_cost = augment.generate(make_contexts(3), open_judge(server, **options)).spent
+            model.requests.clear()
+            ceiling = share * whole_cost
+            judge = open_judge(server, max_usd=ceiling, **options)
+
+            result = augment.generate(make_contexts(3), judge)
+
+            assert ceiling - 0.1 <= result.spent <= ceiling
+            assert judge.max_usd == ceiling
+            assert result.stopped == "budget"
+            assert set(result.report["status"]) <= {"accepted", "missing"}
+            assert sum(model.counts) < 33
+            judge.max_usd = None
+            assert len(augment.generate(make_contexts(3), judge).contexts) == 3
+            assert sum(model.counts) == 33
+
+    def test_lets_another_model_check(self):
+        writer, checker = Model(), Model()
+        with servers.Server(writer) as writing, servers.Server(checker) as checking:
+            writes = open_judge(writing)
+            checks = judges.open("openai:other", store=writes.store, base_url=checking.url)
+            result = augment.generate(make_contexts(1), writes, checks)
+
+        assert len(result.contexts) == 1
+        assert writer.counts == (1, 0, 0)
+        assert checker.counts == (0, 0, 10)
+
+    def test_needs_a_price_of_both_models_before_anything_is_paid(self):
+        writer, checker = Model(), Model()
+        with servers.Server(writer) as writing, servers.Server(checker) as checking:
+            writes = open_judge(writing, price="1,1", max_usd=5.0)
+            checks = judges.open("openai:other", store=writes.store, base_url=checking.url)
+            with pytest.raises(DreError, match="no price of openai:other"):
+                augment.generate(make_contexts(1), writes, checks)
+
+        assert writer.counts == checker.counts == (0, 0, 0)
 
 
-def test_the_ceiling_holds_over_all_prompts_and_the_rest_is_asked_later():
-    with servers.Server(model := Model(tokens=(3000, 100))) as server:
-        how = {"price": "10,10", "max_tokens": 100, "concurrency": 1}
-        whole = augment.generate(contexts(3), judge(server, **how)).spent
-        for share in (0, 0.5, 0.9):
-            model.seen.clear()
-            one = judge(server, max_usd=share * whole, **how)
-            result = augment.generate(contexts(3), one)
-            assert (
-                share * whole - 0.1 <= result.spent <= share * whole
-                and one.max_usd == share * whole
-            )
-            assert result.stopped == "budget" and set(result.report["status"]) <= {
-                "accepted",
-                "missing",
-            }
-            before, one.max_usd = sum(model.counts), None
-            assert len(augment.generate(contexts(3), one).contexts) == 3
-            assert before < 33 == sum(model.counts)
+@pytest.fixture
+def result():
+    """Three accepted contexts."""
+    with servers.Server(Model()) as server:
+        return augment.generate(make_contexts(3), open_judge(server))
 
 
-def test_another_model_checks_and_has_to_have_a_price_before_anything_is_paid():
-    with servers.Server(writer := Model()) as one, servers.Server(other := Model()) as two:
-        writes = judge(one, price="1,1", max_usd=5.0)
-        checks = judges.open("openai:other", store=writes.store, base_url=two.url)
-        with pytest.raises(DreError, match="no price of openai:other"):
-            augment.generate(contexts(1), writes, checks)
-        assert writer.counts == other.counts == (0, 0, 0)
-        writes.max_usd = None
-        assert len(augment.generate(contexts(1), writes, checks).contexts) == 1
-    assert writer.counts == (1, 0, 0) and other.counts == (0, 0, 10)
+class TestSave:
+    def test_writes_a_file_that_gives_the_same_contexts(self, result, tmp_path):
+        file = tmp_path / "accepted.jsonl"
+
+        assert result.save(file) == 3
+        assert dialogues.read_contexts(file) == result.contexts
+
+    def test_leaves_the_text_of_others_out_if_asked(self, result, tmp_path):
+        file = tmp_path / "named.jsonl"
+
+        result.save(file, turns=False)
+
+        line = file.read_text().splitlines()[1]
+        expected_hash = dialogues.context_sha256(make_contexts(2)[1].turns)
+        assert "kettle" not in line
+        assert json.loads(line)["context_sha256"] == expected_hash
 
 
-def test_the_embedded_corpus_measures_as_before_and_a_leak_is_seen():
-    whole = [one for split in dialogues.SPLITS["mini"] for one in dialogues.load("mini", split)]
-    (row,) = quality.report({"mini": whole}, {"mini": whole[:40]}, at_most=500, n=100).to_dict(
-        "records"
-    )
-    expected = {"overlap_positive": 6.61299, "overlap_adversarial": 22.1043}
-    expected |= {"overlap_only": 73.25, "length_only": 51.75, "response_only": 61.9167}
-    expected |= {"self_bleu_positive": 3.8634, "distinct_2": 95.1507, "leaked": 100 / 3}
+def test_the_quality_of_the_embedded_corpus_is_measured_as_before_and_a_leak_is_seen():
+    corpus = []
+    for split in dialogues.SPLITS["mini"]:
+        corpus += dialogues.load("mini", split)
+
+    report = quality.report({"mini": corpus}, {"mini": corpus[:40]}, at_most=500, n=100)
+
+    (row,) = report.to_dict("records")
+    expected = {
+        "overlap_positive": 6.61299,
+        "overlap_adversarial": 22.1043,
+        "overlap_only": 73.25,
+        "length_only": 51.75,
+        "response_only": 61.9167,
+        "self_bleu_positive": 3.8634,
+        "distinct_2": 95.1507,
+        "leaked": 100 / 3,  # 40 of 120 contexts
+    }
     assert {name: row[name] for name in expected} == pytest.approx(expected, abs=1e-4)
     assert row["overlap_only_low"] < 73.25 < row["overlap_only_high"]
 
 
-def fill(out, wrong=(), separator=","):
-    """Answer sheet.csv as designed, but for the items that are `wrong`."""
-    filled, fits = pd.read_csv("sheet.csv"), pd.read_csv("sheet.key.csv")["kind"] == "p"
-    fits ^= filled["item"].isin(wrong)
-    filled.assign(fits=fits.map({True: "Yes", False: "no "})).to_csv(
-        out, sep=separator, index=False
-    )
+class TestAnnotationSheet:
+    @pytest.fixture
+    def sheet(self, tmp_path, monkeypatch):
+        """The script, in a folder with a sheet of 20 items."""
+        monkeypatch.chdir(tmp_path)
+        script = experiment("annotation_sheet").main
+        script(["write", "mini:test", "-o", "sheet.csv", "-n", "20"])
+        return script
+
+    def test_is_blind_and_balanced(self, sheet):
+        shown = pd.read_csv("sheet.csv", keep_default_na=False)
+        key = pd.read_csv("sheet.key.csv")
+
+        assert shown.columns.tolist() == ["item", "context", "response", "fits", "note"]
+        assert set(shown["fits"]) == {""}
+        kinds = "".join(key["kind"])
+        assert kinds.count("p") == kinds.count("a") == 10
+        is_shuffled = "ap" in kinds and "pa" in kinds
+        assert is_shuffled
+        texts = pairs(dialogues.load("mini", "test")).set_index("pair_id")["response"]
+        assert shown["response"].tolist() == texts[key["pair_id"]].tolist()
+
+    def test_is_not_written_over(self, sheet):
+        with pytest.raises(DreError, match="is new"):
+            sheet(["write", "mini:test", "-o", "sheet.csv", "-n", "20"])
+
+    def test_answers_are_compared_with_the_design_and_each_other(self, sheet, capsys):
+        fill_sheet("one.csv")
+        # Two positives are called wrong: 18 of 20 right, 8 of 20 "yes", so that
+        # kappa = (0.9 - 0.5) / 0.5 = 0.8 with the design.
+        positive_items = pd.read_csv("sheet.key.csv").query("kind == 'p'")["item"]
+        fill_sheet("two.csv", positive_items[:2], ";")
+
+        sheet(["read", "one.csv", "two.csv", "--key", "sheet.key.csv"])
+
+        lines = capsys.readouterr().out.splitlines()
+        assert "one: overall 100.00 [100.00, 100.00]" in lines
+        assert "two: adversarial 100.00 [100.00, 100.00]" in lines
+        assert "two: kappa with the design 0.80" in lines
+        assert "one, two: kappa 0.80" in lines
+
+    def test_an_empty_answer_is_no_no(self, sheet):
+        message = "20 rows for 20 items, without yes or no: 1, 2, 3, 4, 5:"
+        with pytest.raises(DreError, match=message):
+            sheet(["read", "sheet.csv", "--key", "sheet.key.csv"])
 
 
-def test_a_sheet_is_blind_and_its_answers_are_compared_with_the_design_and_each_other(
-    tmp_path, capsys, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    sheet = experiment("annotation_sheet").main
-    sheet(draw := ["write", "mini:test", "-o", "sheet.csv", "-n", "20"])
-    shown, key = pd.read_csv("sheet.csv", keep_default_na=False), pd.read_csv("sheet.key.csv")
-    assert shown.columns.tolist() == ["item", "context", "response", "fits", "note"] and set(
-        shown["fits"]
-    ) == {""}
-    kinds = "".join(key["kind"])
-    assert (
-        kinds.count("p") == kinds.count("a") == 10 and "ap" in kinds and "pa" in kinds
-    )  # shuffled
-    texts = pairs(dialogues.load("mini", "test")).set_index("pair_id")["response"]
-    assert shown["response"].tolist() == texts[key["pair_id"]].tolist()
-    with pytest.raises(DreError, match="is new"):
-        sheet(draw)
-    fill("one.csv")
-    # Two positives called wrong: 18 of 20 right, 8 yes of 20, so kappa = (.9 - .5) / .5 = .8 with the design.
-    fill("two.csv", key.query("kind == 'p'")["item"][:2], ";")
-    sheet(["read", "one.csv", "two.csv", "--key", "sheet.key.csv"])
-    expected = {"one: overall 100.00 [100.00, 100.00]", "two: adversarial 100.00 [100.00, 100.00]"}
-    expected |= {"two: kappa with the design 0.80", "one, two: kappa 0.80"}
-    assert expected <= set(capsys.readouterr().out.splitlines())
-    with pytest.raises(DreError, match="20 rows for 20 items, without yes or no: 1, 2, 3, 4, 5:"):
-        sheet(["read", "sheet.csv", "--key", "sheet.key.csv"])  # no answer is no "no"
+def fill_sheet(path, wrong_items=(), separator=","):
+    """Answer sheet.csv as designed, except for the items that get the wrong answer."""
+    sheet = pd.read_csv("sheet.csv")
+    fits = pd.read_csv("sheet.key.csv")["kind"] == "p"
+    fits ^= sheet["item"].isin(wrong_items)
+    answered = sheet.assign(fits=fits.map({True: "Yes", False: "no "}))
+    answered.to_csv(path, sep=separator, index=False)
 
 
-def test_the_command_generates_and_reports(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    lines = [json.dumps({"id": one.id, "context": one.turns}) for one in contexts(6)]
-    (tmp_path / "own.jsonl").write_text("\n".join(lines))
-    (tmp_path / "twice.jsonl").write_text("\n".join([*lines, lines[0]]))
-    with servers.Server(Model(wrong=["adversarial two, 1"])) as server:
-        how = [
-            "--judge",
-            "openai:m",
-            "--base-url",
-            server.url,
-            "--store",
-            "s.sqlite",
-            "--rejected",
-            "r.jsonl",
+class TestCommand:
+    """Six contexts, of which the model gets one response wrong."""
+
+    @pytest.fixture
+    def command(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        lines = [
+            json.dumps({"id": context.id, "context": context.turns}) for context in make_contexts(6)
         ]
-        run = ["augment", "generate", "own.jsonl", "-o", "a.jsonl", *how]
-        assert (
-            main([*run, "--rounds", "1"]) == 1
-            and "5 accepted, 1 rejected" in capsys.readouterr().out
-        )
-        assert main(["augment", "generate", "twice.jsonl", *run[3:]]) == 2  # one id, two contexts
-        assert [one.id for one in dialogues.read("r.jsonl")] == ["c1"]
-        assert (
-            main([*run, "--checker", "openai:m", "--checker-base-url", server.url]) == 2
-        )  # which made it otherwise
-        assert (
-            "a.jsonl is of another run (rounds 1 refine, now 3 refine)" in capsys.readouterr().err
-        )
-        assert (
-            main([*run, "--force", "--checker", "openai:m", "--checker-base-url", server.url]) == 0
-        )
-        assert (
-            main([*run, "-o", "own.jsonl", "--force"]) == 2
-            and len(dialogues.read("own.jsonl")) == 6
-        )
-    assert main(["augment", "report", "a.jsonl", "--held-out", "own.jsonl", "-o", "q.csv"]) == 0
-    assert pd.read_csv("q.csv")[["measured", "leaked"]].to_numpy().tolist() == [[6, 100]]
+        (tmp_path / "own.jsonl").write_text("\n".join(lines))
+        (tmp_path / "twice.jsonl").write_text("\n".join([*lines, lines[0]]))
+        with servers.Server(Model(["adversarial two, 1"])) as server:
+            options = f"--judge openai:m --base-url {server.url} --store s.sqlite"
+
+            def run(words):
+                return main([*f"augment generate {words} {options}".split()])
+
+            run.url = server.url
+            yield run
+
+    def test_says_what_became_of_the_contexts(self, command, capsys):
+        status = command("own.jsonl -o a.jsonl --rejected r.jsonl --rounds 1")
+
+        assert status == 1
+        assert "5 accepted, 1 rejected" in capsys.readouterr().out
+        assert [context.id for context in dialogues.read_contexts("r.jsonl")] == ["c1"]
+
+    def test_accepts_all_after_a_revision(self, command, capsys):
+        assert command("own.jsonl -o a.jsonl") == 0
+        assert len(dialogues.read_contexts("a.jsonl")) == 6
+
+    def test_refuses_contexts_that_share_an_id(self, command):
+        assert command("twice.jsonl -o a.jsonl") == 2
+
+    def test_writes_over_the_output_of_another_run_only_if_forced(self, command, capsys):
+        command("own.jsonl -o a.jsonl --rounds 1")
+        checker = f"--checker openai:m --checker-base-url {command.url}"
+
+        assert command(f"own.jsonl -o a.jsonl {checker}") == 2
+        message = "a.jsonl is of another run (rounds 1 refine, now 3 refine)"
+        assert message in capsys.readouterr().err
+        assert command(f"own.jsonl -o a.jsonl {checker} --force") == 0
+
+    def test_never_writes_over_its_input(self, command):
+        assert command("own.jsonl -o own.jsonl --force") == 2
+        assert len(dialogues.read_contexts("own.jsonl")) == 6

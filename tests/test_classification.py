@@ -9,6 +9,13 @@ KINDS = ["p", "p", "p", "p", "a", "a", "a", "a", "r", "r"]
 PAIRS = pd.DataFrame({"kind": KINDS, "context_id": list("aabbaabbab")})
 
 
+def test_a_word_that_training_says_once_tells_nothing():
+    train = responses(*[("i would love to", "p"), ("no never mind", "a")] * 4, ("sesame", "p"))
+    asked = responses(("sesame", "p"), ("unheard", "p"))
+    seen_once, never_seen = classification.response_only(train, train[:2], asked)[1]
+    assert seen_once == never_seen
+
+
 def responses(*rows):
     return pd.DataFrame(rows, columns=["response", "kind"])
 

@@ -82,7 +82,8 @@ def test_the_core_needs_no_torch_and_what_does_says_which_extra_has_it():
     )
     assert (
         done.returncode == 2
-        and done.stderr == "error: this needs torch: pip install 'dre[slm]', in a clone '.[slm]'\n"
+        and done.stderr
+        == "error: this needs torch: pip install 'dre-companion[slm]', in a clone '.[slm]'\n"
     )
 
 

@@ -1,3 +1,5 @@
+"""Training and test contexts, and what is kept out of training."""
+
 import json
 
 import pandas as pd
@@ -9,11 +11,11 @@ from dre.datasets.dialogues import Context, data_hash, load
 from dre.datasets.overlap import without_overlap
 from dre.errors import DreError
 from dre.paper.profile import Sources, TrainingSet, profile
-from dre.slm import contexts, extra
-from dre.slm import provenance as data
+from dre.slm import contexts, extra, provenance
 
-# The hashes name the training data of every recorded model: changing one makes all of them stale.
-HASHES = {
+# Contexts of each split, and how the hash of their data begins. The hashes name the training data of
+# every recorded model: changing one makes all of them stale.
+SPLITS = {
     ("mini", "train"): (74, "b3e14f0a6047dcb0"),
     ("mini", "dev"): (14, "059793e2bc0d431a"),
     ("mini", "test"): (32, "a087332abd03d4ee"),
@@ -31,16 +33,7 @@ HASHES = {
     ("topicalchat-augmented", "balanced"): (630, ""),
 }
 
-
-@pytest.mark.parametrize(
-    ("name", "split"),
-    [pytest.param(*k, marks=needs_data if k[0] != "mini" else ()) for k in HASHES],
-)
-def test_every_split_is_the_one_that_models_were_trained_on(name, split):
-    found, (n, start) = load(name, split), HASHES[name, split]
-    assert len(found) == n and data_hash(found).startswith(start)
-
-
+# What two people rated: the reserved utterances of most tests below.
 RATED = pd.DataFrame(
     {
         "context": [
@@ -52,91 +45,127 @@ RATED = pd.DataFrame(
 )
 
 
-def daily(
+def daily_context(
     id,
     turn="It looks like rain.",
     positive="Take this.",
     adversarial="The park ranger retired in May.",
 ):
-    return Context(
-        "dailydialog++", str(id), "test", ("Shall we walk?", turn), (positive,), (adversarial,)
-    )
+    turns = ("Shall we walk?", turn)
+    return Context("dailydialog++", str(id), "test", turns, (positive,), (adversarial,))
 
 
-def public(set, id, *turns, reply="So."):
-    return Context(set, id, "train", turns, (reply,))
+def public_context(set_name, id, *turns, reply="So."):
+    return Context(set_name, id, "train", turns, (reply,))
 
 
-def test_without_overlap_compares_utterances_of_more_than_four_words_without_case_and_punctuation():
-    clean = [daily(0), daily(1, turn="At home, mostly.")]
-    shared = [
-        daily(2, turn="where did you learn to cook , so well ?"),
-        daily(3, turn="My aunt ran a small inn"),
-    ]
-    shared += [
-        daily(4, positive="My aunt ran a small INN"),
-        daily(5, adversarial="My aunt ran a small inn."),
-    ]
-    assert without_overlap([*clean, *shared], RATED) == clean
-    # Held out may be whole dialogues, too (FED), and contexts, whose turns count and not their responses.
-    dialogue = pd.DataFrame({"turns": [("Any pets, and if so, which?", "None.")]})
-    shared = [
-        daily(2, turn="any pets - and if so - which"),
-        daily(3, turn="Is there any soup left today?"),
-    ]
-    assert (
-        without_overlap(
-            [*clean, *shared], [RATED, dialogue, daily(4, turn="is there any soup left today")]
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [
+        pytest.param(name, split, marks=needs_data if name != "mini" else ())
+        for name, split in SPLITS
+    ],
+)
+def test_every_split_is_the_one_that_models_were_trained_on(name, split):
+    n_contexts, beginning_of_hash = SPLITS[name, split]
+
+    loaded = load(name, split)
+
+    assert len(loaded) == n_contexts
+    assert data_hash(loaded).startswith(beginning_of_hash)
+
+
+class TestWithoutOverlap:
+    def test_compares_utterances_of_more_than_four_words_without_case_and_punctuation(self):
+        clean = [daily_context(0), daily_context(1, turn="At home, mostly.")]
+        repeating = [
+            daily_context(2, turn="where did you learn to cook , so well ?"),
+            daily_context(3, turn="My aunt ran a small inn"),
+            daily_context(4, positive="My aunt ran a small INN"),
+            daily_context(5, adversarial="My aunt ran a small inn."),
+        ]
+
+        assert without_overlap([*clean, *repeating], RATED) == clean
+
+    def test_takes_whole_dialogues_and_the_turns_of_contexts_as_reserved(self):
+        clean = [daily_context(0)]
+        dialogue = pd.DataFrame({"turns": [("Any pets, and if so, which?", "None.")]})
+        held_out = daily_context(4, turn="is there any soup left today")
+        repeating = [
+            daily_context(2, turn="any pets - and if so - which"),
+            daily_context(3, turn="Is there any soup left today?"),
+        ]
+
+        assert without_overlap([*clean, *repeating], [RATED, dialogue, held_out]) == clean
+
+    def test_leaves_out_the_whole_conversation(self, monkeypatch):
+        # Lines 4 to 6 of ConvAI2 are one conversation, lines 7 and 8 another.
+        shared = public_context(
+            "convai2", "convai2-valid/5", "What do you do?", reply="My aunt ran a small inn"
         )
-        == clean
-    )
+        later_in_it = public_context("convai2", "convai2-valid/6", "Is it hard?")
+        elsewhere = public_context("convai2", "convai2-valid/8", "Is it hard?")
+        chat = {
+            "c1/3": "Where did you learn to cook so well?",
+            "c1/4": "Hm.",
+            "c2/3": "Hm.",
+        }
+        chat_contexts = [
+            public_context("topicalchat", f"topicalchat-test_freq/{id}", turn)
+            for id, turn in chat.items()
+        ]
+        conversation_by_id = {
+            "convai2-valid/4": "one",
+            "convai2-valid/5": "one",
+            "convai2-valid/6": "one",
+            "convai2-valid/7": "two",
+            "convai2-valid/8": "two",
+            "topicalchat-test_freq/c1/3": "topicalchat-test_freq/c1",
+            "topicalchat-test_freq/c1/4": "topicalchat-test_freq/c1",
+            "topicalchat-test_freq/c2/3": "topicalchat-test_freq/c2",
+        }
+        known = [shared, later_in_it, elsewhere, *chat_contexts]
+        set_histories(monkeypatch, conversation_by_id, known)
+
+        chosen = [shared, later_in_it, elsewhere, *chat_contexts]
+        left = [elsewhere, chat_contexts[2]]
+        assert without_overlap(chosen, RATED) == left
+        # The parts that repeat something are not among the chosen contexts, but still count.
+        chosen = [later_in_it, elsewhere, *chat_contexts[1:]]
+        assert without_overlap(chosen, RATED) == left
+
+    def test_knows_a_rated_context_in_edited_words(self):
+        # The copy has half of the word trigrams of the rated context, and no whole utterance of it.
+        # A greeting is no sign of anything.
+        turns = (
+            "I would like to book a quiet table by the window for tonight.",
+            "Sorry, all tables there are taken.",
+        )
+        rated = pd.DataFrame(
+            {
+                "context": [turns, ("Hi! How are you?",)],
+                "response": ["Then tomorrow.", "Fine."],
+            }
+        )
+        copy = daily_context(0, turn="I would like to book a quiet table by the window for two.")
+        others = [daily_context(i, turn="Hi! How are you? Fine?") for i in range(1, 20)]
+
+        assert without_overlap([copy, *others], rated) == others
+        assert without_overlap([copy, *others], rated, near=0.9) == [copy, *others]
+        assert without_overlap([copy, *others], rated, near=None) == [copy, *others]
 
 
-def test_without_overlap_leaves_out_the_whole_conversation(monkeypatch):
-    """Also where only another part of it was chosen."""
-    shared = public(
-        "convai2", "convai2-valid/5", "What do you do?", reply="My aunt ran a small inn"
-    )
-    later, other = (public("convai2", f"convai2-valid/{line}", "Is it hard?") for line in (6, 8))
-    said = {"c1/3": "Where did you learn to cook so well?", "c1/4": "Hm.", "c2/3": "Hm."}
-    chat = [public("topicalchat", f"topicalchat-test_freq/{id}", turn) for id, turn in said.items()]
-    whole = {f"convai2-valid/{i}": "one" for i in (4, 5, 6)} | {
-        f"convai2-valid/{i}": "two" for i in (7, 8)
-    }
-    whole |= {one.id: one.id.rpartition("/")[0] for one in chat}
-    turns = {
-        one.id: (("", "", *one.turns), *one.positives, "") for one in (shared, later, other, *chat)
-    }
-    histories = {
-        id: (conversation, *turns.get(id, (("Hm.",), "So.", "")))
-        for id, conversation in whole.items()
-    }
-    named = {
-        name: {id: one for id, one in histories.items() if id.startswith(name)}
-        for name in dialogues.PUBLIC
-    }
-    monkeypatch.setattr(dialogues, "histories", named.get)
-    assert without_overlap([shared, later, other, *chat], RATED) == [other, chat[2]]
-    assert without_overlap([later, other, *chat[1:]], RATED) == [other, chat[2]]
-
-
-def test_without_overlap_knows_a_rated_context_in_edited_words():
-    """Half of its word trigrams are in the copy, of which no utterance is the same; a greeting is no sign of anything."""
-    turns = (
-        "I would like to book a quiet table by the window for tonight.",
-        "Sorry, all tables there are taken.",
-    )
-    rated = pd.DataFrame(
-        {"context": [turns, ("Hi! How are you?",)], "response": ["Then tomorrow.", "Fine."]}
-    )
-    copy = daily(0, turn="I would like to book a quiet table by the window for two.")
-    others = [daily(i, turn="Hi! How are you? Fine?") for i in range(1, 20)]
-    assert without_overlap([copy, *others], rated) == others
-    assert (
-        without_overlap([copy, *others], rated, near=0.9)
-        == without_overlap([copy, *others], rated, near=None)
-        == [copy, *others]
-    )
+def set_histories(monkeypatch, conversation_by_id, contexts):
+    """Replace the public conversations by these, with the texts of the contexts that are given."""
+    texts = {}
+    for context in contexts:
+        texts[context.id] = (("", "", *context.turns), context.positives[0])
+    histories = {name: {} for name in dialogues.PUBLIC}
+    for id, conversation in conversation_by_id.items():
+        turns, reply = texts.get(id, (("Hm.",), "So."))
+        name = id.partition("/")[0]
+        histories[name][id] = dialogues.History(conversation, turns, reply, "")
+    monkeypatch.setattr(dialogues, "histories", histories.get)
 
 
 @pytest.mark.parametrize(
@@ -147,125 +176,171 @@ def test_without_overlap_knows_a_rated_context_in_edited_words():
         ({"adversarial_negative_responses": ["No."] * 4}, "fewer than five"),
     ],
 )
-def test_a_record_that_does_not_fit_is_named_by_file_and_line(
+def test_a_written_record_that_does_not_fit_is_named_by_file_and_line(
     tmp_path, monkeypatch, change, reason
 ):
-    own = public("convai2", "convai2-valid/5", "What do you do?")
-    good = {
-        "id": own.id,
+    context = public_context("convai2", "convai2-valid/5", "What do you do?")
+    record = {
+        "id": context.id,
         "split": "train",
         "request": "paper",
-        "context_sha256": dialogues.context_sha256(own.turns),
+        "context_sha256": dialogues.context_sha256(context.turns),
+        "positive_responses": ["I bake."] * 5,
+        "adversarial_negative_responses": ["No."] * 5,
     }
-    good |= {"positive_responses": ["I bake."] * 5, "adversarial_negative_responses": ["No."] * 5}
     file = tmp_path / "more.jsonl"
     monkeypatch.setattr(dialogues, "repository_file", lambda *names: file)
-    monkeypatch.setattr(dialogues, "public_contexts", lambda name: [own])
-    file.write_text(json.dumps(good) + "\n", encoding="utf-8")
+    monkeypatch.setattr(dialogues, "public_contexts", lambda name: [context])
+
+    file.write_text(json.dumps(record) + "\n", encoding="utf-8")
     assert load("convai2-augmented", "paper")[0].adversarials == ("No.",) * 5
-    file.write_text(json.dumps(good) + "\n" + json.dumps(good | change) + "\n", encoding="utf-8")
+
+    changed = record | change
+    file.write_text(json.dumps(record) + "\n" + json.dumps(changed) + "\n", encoding="utf-8")
     with pytest.raises(DreError, match=f"more.jsonl:2: .*{reason}"):
         load("convai2-augmented", "paper")
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"id": "a", "context": ["Hi."]}', "the id 'a' stands there twice"),
+        ('{"id": "b", "context": [" "]}', "a text is empty"),
+        ('{"id": "b", "context": ["Hi."], "positive_responses": [""]}', "a text is empty"),
+        ('{"context": ["Hi."]}', "'id'"),
+        ('"Hi."', "found 'Hi.'"),
+    ],
+)
+def test_a_context_of_a_user_that_cannot_be_read_is_named_by_file_and_line(tmp_path, line, reason):
+    file = tmp_path / "mine.jsonl"
+    good = {"id": "a", "context": "Is it late?\nVery.", "positive_responses": ["Off to bed."]}
+    file.write_text(json.dumps(good) + "\n", encoding="utf-8")
+    (context,) = dialogues.read_contexts(file)
+    assert context == Context("mine", "a", "train", ("Is it late?", "Very."), ("Off to bed.",))
+
+    file.write_text(json.dumps(good) + "\n" + line + "\n", encoding="utf-8")
+    with pytest.raises(DreError, match=f"mine.jsonl:2: .*{reason}"):
+        dialogues.read_contexts(file)
 
 
 @needs_data
 def test_the_larger_training_sets_have_the_sizes_that_are_said():
     public = profile("public")
-    assert [len(contexts(one, public.rated, version=2)[0]) for one in public.sets] == [
-        1626,
-        653,
-        558,
-    ]
+
+    sizes = [len(contexts(entry, public.rated, version=2)[0]) for entry in public.sets]
+
+    assert sizes == [1626, 653, 558]
 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_no_conversation_is_on_two_sides_nor_learned_from_where_models_are_chosen_by_it(
     monkeypatch, version
 ):
-    """Of five conversations one was rated, one is dev's, one test's, one of the grades that models are chosen by."""
+    """Of five conversations, one was rated, one is in dev, one in test, and one was graded for choice."""
     name = "topicalchat-test_freq"
-    ids = {
-        f"{name}/{c}/{k}": f"{name}/{c}"
-        for c in ("rated", "dev", "test", "choice", "free")
-        for k in (3, 4)
+    conversation_by_id = {}
+    for conversation in ("rated", "dev", "test", "choice", "free"):
+        for line in (3, 4):
+            conversation_by_id[f"{name}/{conversation}/{line}"] = f"{name}/{conversation}"
+    set_histories(monkeypatch, conversation_by_id, [])
+    train = [
+        public_context("topicalchat", f"{name}/{conversation}/3", "Hm.")
+        for conversation in ("rated", "dev", "test", "choice", "free")
+    ]
+    train[0] = public_context("topicalchat", f"{name}/rated/3", "My aunt ran a small inn.")
+    splits = {
+        "train": train,
+        "dev": [public_context("topicalchat", f"{name}/dev/4", "Hm.")],
+        "test": [public_context("topicalchat", f"{name}/test/4", "Hm.")],
     }
-    splits = {"train": [public("topicalchat", id, "Hm.") for id in ids if id.endswith("3")]}
-    splits["train"][0] = public("topicalchat", f"{name}/rated/3", "My aunt ran a small inn.")
     monkeypatch.setattr(ratings, "rated_tables", lambda _: [RATED])
-    splits |= {part: [public("topicalchat", f"{name}/{part}/4", "Hm.")] for part in ("dev", "test")}
-    monkeypatch.setattr(dialogues, "load", lambda name, split: splits[split])
-    monkeypatch.setattr(
-        dialogues, "histories", lambda _: {id: (of, ("Hm.",), "So.", "") for id, of in ids.items()}
-    )
     monkeypatch.setattr(ratings, "conversations_for_choice", lambda: {f"{name}/choice"})
-    entry = {part: ("own", part) for part in splits} | {"key": "own", "label": "Own"}
-    train, dev, test = data.contexts.__wrapped__(TrainingSet(**entry), version=version)
-    assert (list(dev), list(test)) == (splits["dev"], splits["test"])
-    assert list(train) == splits["train"][-1 if version == 2 else 1 :]
+    monkeypatch.setattr(dialogues, "load", lambda name, split: splits[split])
+    entry = TrainingSet(
+        key="own", label="Own", train=("own", "train"), dev=("own", "dev"), test=("own", "test")
+    )
+
+    left, dev, test = provenance.contexts.__wrapped__(entry, version=version)
+
+    assert list(dev) == splits["dev"]
+    assert list(test) == splits["test"]
+    free = train[-1:]
+    assert list(left) == (free if version == 2 else train[1:])
 
 
-@pytest.mark.parametrize("where", ["dev", "tests", "rated", "choice", "nothing"])
-def test_what_is_reserved_is_not_in_what_recipe_graded_learns_from(monkeypatch, where):
-    """The embedded corpus's first five contexts stand for dev, a test set, a rated set, or grades for choice."""
-    names, some = Sources(dialogues=("mini",), graded=("own",)), tuple(load("mini", "train")[:5])
-    grades = dialogues.pairs(some, "p").assign(score=3.0, for_choice=True)
-    given = {"dev": (), "tests": (), "rated": ()}
-    given |= {where: {"dev": some, "tests": (("other", "test"),), "rated": ("usr",)}.get(where)}
-    monkeypatch.setattr(ratings, "rated_tables", lambda names: list(some) if names else [])
-    monkeypatch.setattr(ratings, "graded", lambda _: grades if where == "choice" else grades[:0])
-    monkeypatch.setattr(ratings, "training_scores", lambda _: grades[:0])
+@pytest.mark.parametrize("reserved_as", ["dev", "tests", "rated", "choice", "nothing"])
+def test_what_is_reserved_is_not_in_what_our_recipe_learns_from(monkeypatch, reserved_as):
+    """The first five contexts of the embedded corpus stand for dev, a test set, a rated set, or grades."""
+    corpus = load("mini", "train")
+    reserved = tuple(corpus[:5])
+    dev = reserved if reserved_as == "dev" else ()
+    tests = (("other", "test"),) if reserved_as == "tests" else ()
+    rated_names = ("usr",) if reserved_as == "rated" else ()
+    grades = dialogues.pairs(reserved, "p").assign(score=3.0, for_choice=True)
+    no_grades = grades[:0]
+    monkeypatch.setattr(ratings, "rated_tables", lambda names: list(reserved) if names else [])
     monkeypatch.setattr(
-        dialogues, "load", lambda name, split: list(some) if name == "other" else load(name, split)
+        ratings, "graded", lambda _: grades if reserved_as == "choice" else no_grades
     )
-    found = data._extra.__wrapped__(names, given["dev"], given["tests"], given["rated"])
-    assert {*load("mini", "train")} - {*found.dialogues} == (
-        {*some} if where != "nothing" else set()
+    monkeypatch.setattr(ratings, "training_scores", lambda _: no_grades)
+    monkeypatch.setattr(
+        dialogues,
+        "load",
+        lambda name, split: list(reserved) if name == "other" else load(name, split),
     )
-    assert found.graded == []
+    sources = Sources(dialogues=("mini",), graded=("own",))
+
+    learned_from = provenance._extra.__wrapped__(sources, dev, tests, rated_names)
+
+    left_out = set(corpus) - set(learned_from.dialogues)
+    assert left_out == (set() if reserved_as == "nothing" else set(reserved))
+    assert learned_from.graded == []
+
+
+def long_utterances(texts):
+    """Return the letters and digits of each text of more than four words."""
+    return {"".join(filter(str.isalnum, text.lower())) for text in texts if len(text.split()) > 4}
 
 
 @needs_data
-def test_nothing_rated_nothing_of_dev_and_test_and_no_grades_for_choice_are_in_what_a_model_learns_from():
-    """By words, without the code that leaves it out: all seven sets, and the dialogues of FED; dev and test sets."""
-
-    def words(texts):
-        return {
-            "".join(filter(str.isalnum, text.lower())) for text in texts if len(text.split()) > 4
-        }
-
+def test_a_model_learns_from_nothing_that_is_rated_in_dev_or_test_or_graded_for_choice():
+    """Checked by words, without the code that leaves them out."""
     public = profile("public")
     assert set(public.rated) == set(ratings.RATED)
-    reserved = set()
-    for table in (
-        *map(ratings.rated, ratings.RATED),
-        ratings.fed_dialogues().rename(columns={"turns": "context"}),
-    ):
-        reserved |= words(
-            [turn for turns in table["context"] for turn in turns] + list(table.get("response", ()))
-        )
     splits = [
         contexts(entry, public.rated, version=public.models["paper"].data) for entry in public.sets
     ]
-    for one in (one for train, _, _ in splits for one in train):
-        assert (
-            not words((*one.turns, *one.positives, *one.adversarials, *one.randoms)) & reserved
-        ), one.context_id
-    more, (_, dev, _) = extra(public, splits[0][1]), splits[0]
-    reserved |= words(
-        turn for part in (dev, *(test for *_, test in splits)) for one in part for turn in one.turns
-    )
+
+    # No training context repeats anything of the rated sets or of FED's dialogues.
+    reserved = long_utterances(ratings.fed_dialogues()["turns"].explode())
+    for name in ratings.RATED:
+        rated = ratings.rated(name)
+        reserved |= long_utterances(rated["context"].explode())
+        reserved |= long_utterances(rated["response"])
+    for train, _, _ in splits:
+        for context in train:
+            texts = (
+                *context.turns,
+                *context.positives,
+                *context.adversarials,
+                *context.randoms,
+            )
+            assert not long_utterances(texts) & reserved, context.context_id
+
+    # Nor does what our recipe learns from besides, and it repeats nothing held out, either.
+    dev = splits[0][1]
+    learned_from = extra(public, dev)
+    held_out = [*dev]
+    for _, _, test in splits:
+        held_out += test
+    for context in held_out:
+        reserved |= long_utterances(context.turns)
     graded = ratings.graded()
-    reserved |= words(graded.loc[graded["for_choice"], "context"].explode())
-    assert (
-        len(more.dialogues) > 20_000
-        and len(more.graded) > 5_000
-        and graded["for_choice"].sum() > 800
-    )
-    assert (
-        not words([text for one in more.dialogues for text in (*one.turns, *one.positives)])
-        & reserved
-    )
-    assert (
-        not words([text for _, turns, response, _ in more.graded for text in (*turns, response)])
-        & reserved
-    )
+    reserved |= long_utterances(graded.loc[graded["for_choice"], "context"].explode())
+    assert graded["for_choice"].sum() > 800
+    assert len(learned_from.dialogues) > 20_000
+    assert len(learned_from.graded) > 5_000
+    for context in learned_from.dialogues:
+        assert not long_utterances((*context.turns, *context.positives)) & reserved
+    for _, turns, response, _ in learned_from.graded:
+        assert not long_utterances((*turns, response)) & reserved

@@ -13,7 +13,7 @@ from conftest import needs_data
 from judge_servers import Server, pairs
 
 import dre.judges
-from dre.audit import judge_agreement as trial
+from dre.audit import judge_agreement, kinds
 from dre.commands.main import main
 from dre.datasets.registry import read_jsonl, repository_file
 from dre.errors import DreError
@@ -328,7 +328,7 @@ def test_a_live_judge_stands_beside_the_recorded_ones_on_the_same_sample(work, c
     )
     replies, samples = {}, []
     for name in sets:
-        rows = trial.sample(name, 15)
+        rows = judge_agreement.draw_sample(name, 15)
         rows["score"] = dre.judges.open(f"recorded:{claude}").score(rows)["score_llm"].to_numpy()
         for row in rows.to_dict("records"):
             replies[prompt.render(row)[-1]["content"]] = json.dumps({"score": row["score"]})
@@ -350,7 +350,9 @@ def test_a_live_judge_stands_beside_the_recorded_ones_on_the_same_sample(work, c
         (gap["difference_high"] - gap["difference_low"]) / 2 / 1.96
     )  # which 2.8 of must be 0.05
     assert gap["pairs"] == pytest.approx(29 * (2.8 * standard_error / 0.05) ** 2, rel=0.15)
-    assert not trial.sample(sets[0], 15, seed=1).index.equals(trial.sample(sets[0], 15).index)
+    assert not judge_agreement.draw_sample(sets[0], 15, seed=1).index.equals(
+        judge_agreement.draw_sample(sets[0], 15).index
+    )
     assert "29 of 30 pairs" in out and "replies): 1.00" in out and "without a score: 3.3%" in out
     assert "dollars per 1,000 replies: 0.06" in out and "60 calls, $0.0036" in out
     machine = [
@@ -429,6 +431,94 @@ def test_a_judge_that_always_says_the_same_gets_its_row_and_a_reason(work, capsy
         in said.out
     )
     assert table.loc["claude-2026-11", "spearman"] > 0.5 and table["difference"].isna().all()
+    assert "contexts that show a difference of 0.05: unknown" in said.out
+    assert "contexts that show a difference of 0.2: unknown" in said.out
+
+
+@needs_data
+def test_a_passport_sets_recorded_judges_on_all_their_pairs_beside_the_sample(work, capsys):
+    options = ["--repeats", "1", "--json"]
+    assert dre_judge("compare", *options, judge="recorded:claude-2026-11") == 0
+    passport = json.loads(capsys.readouterr().out)
+    judges = [row["judge"] for row in passport["agreement"]]
+    assert judges[:2] == ["recorded:claude-2026-11", "Claude-3-haiku"]
+    assert "claude-2026-11" not in judges  # the judge asked has one row
+    claude, haiku = passport["agreement"][:2]
+
+    # What notebook 08 measures on all pairs of these three sets.
+    assert haiku["all_pairs"] == pytest.approx(0.501, abs=0.001)
+    assert haiku["spearman"] == pytest.approx(0.66, abs=0.005)  # of the sample: too high by chance
+    assert haiku["all_pairs_low"] < haiku["all_pairs"] < haiku["all_pairs_high"] < 0.57
+    assert claude["all_pairs"] == pytest.approx(0.759, abs=0.005)
+
+    # 120 pairs move a correlation by 0.15, which is said below the table.
+    assert 0.1 < passport["draws_differ_by"] < 0.2
+    assert dre_judge("compare", *options[:2], judge="recorded:claude-2026-11") == 0
+    assert "note: with 120 pairs drawn at random, a recorded judge's" in capsys.readouterr().out
+
+
+def write_own_ratings(path):
+    """Write 12 pairs with ids, each rated by two or three people."""
+    records = []
+    for i in range(12):
+        ratings = [i, i + 1] if i % 2 else [i, i + 1, i + 2]
+        records.append(
+            {
+                "id": f"mine-{i}",
+                "context": ["How was it?", f"It was number {i}."],
+                "response": f"I like number {i}.",
+                "system": "ab"[i % 2],
+                "human": ratings,
+            }
+        )
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return records
+
+
+def test_all_calls_of_a_passport_are_estimated_and_another_model_is_noted_once(work, capsys):
+    write_own_ratings(work / "mine.jsonl")
+
+    def answer(request):
+        text = request.body["messages"][-1]["content"]
+        score = float(re.search(r"I like number (\d+)", text)[1]) / 5 if "I like" in text else 1.0
+        return servers.openai(json.dumps({"score": score}), model="another-model")
+
+    with Server(answer) as server:
+        options = ("compare", "--rated", "mine.jsonl", "--audit", "--price", "1,1")
+        assert dre_judge(*options, url=server.url) == 0
+        printed = capsys.readouterr()
+        assert dre_judge(*options, "--repeats", "3", url=server.url) == 0
+        printed_again = capsys.readouterr()
+        audit_pairs = len(kinds.tables(kinds.corpus())[1])
+        assert len(server.requests) == 3 * 12 + audit_pairs
+    calls = 2 * 12 + audit_pairs
+    assert f"12 rated pairs, each asked for 2 times, and {audit_pairs} pairs" in printed.err
+    assert f"{calls:,} calls to make" in printed.err
+    assert "each asked for 3 times" in printed_again.err
+    assert "\n12 calls to make" in printed_again.err  # the others are stored
+    assert printed.err.count("openai:test-model was asked, and another-model answered") == 1
+    assert printed.out.endswith("|\n") or printed.out.endswith(".\n")
+    assert not printed.out.endswith("\n\n")
+
+
+def test_ones_own_ratings_may_be_lists_and_have_ids(work, capsys):
+    records = write_own_ratings(work / "mine.jsonl")
+    scores = [0.5, 0.1, 1.5, 1.2, 2.0, 1.0, 2.5, 3.0, 3.5, 3.2, 4.0, 5.0]
+    with Server(
+        lambda request: servers.openai(
+            json.dumps(
+                {"score": scores[int(re.search(r"I like number (\d+)", request.raw.decode())[1])]}
+            )
+        )
+    ) as server:
+        options = ("compare", "--rated", "mine.jsonl", "--json", "--repeats", "1")
+        assert dre_judge(*options, url=server.url) == 0
+    passport = json.loads(capsys.readouterr().out)
+    (row,) = passport["agreement"]
+    human = pd.Series([np.mean(record["human"]) for record in records])
+    assert row["spearman"] == pytest.approx(human.corr(pd.Series(scores), method="spearman"))
+    assert passport["pairs"] == "12 of 12"
+    assert "all_pairs" not in row and passport["draws_differ_by"] is None
 
 
 def test_what_was_not_asked_or_is_not_a_batch_is_said(work, cases, capsys):

@@ -1,3 +1,5 @@
+"""The rated sets are read as their authors released them, and recorded scores belong to their texts."""
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +10,9 @@ from dre.datasets.registry import read_jsonl, repository_file
 from dre.errors import DreError
 
 pytestmark = needs_data
-SETS = {  # responses, contexts, Spearman of the recorded judge with the mean human rating (data/recorded)
+
+# Responses, contexts, and the Spearman correlation of the recorded judge with the mean human rating.
+SETS = {
     "dailydialog-zhao": (900, 100, 0.788),
     "personachat-usr": (300, 60, 0.816),
     "topicalchat-usr": (360, 60, 0.864),
@@ -20,135 +24,157 @@ SETS = {  # responses, contexts, Spearman of the recorded judge with the mean hu
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_rows_carry_the_ids_that_judgements_are_recorded_under(name):
-    table, (n, contexts, spearman) = ratings.rated(name), SETS[name]
-    assert (len(table), table["context_id"].nunique()) == (n, contexts)
-    assert table["pair_id"].is_unique
-    assert table.groupby("context_id")["set"].unique().map(list).tolist() == [[name]] * contexts
-    judged = pd.DataFrame(
+def test_rows_have_the_ids_that_judgements_are_recorded_under(name):
+    n_responses, n_contexts, expected_correlation = SETS[name]
+    judgements = pd.DataFrame(
         read_jsonl(repository_file("recorded", "claude-2026-11", "judgements.jsonl"))
     )
-    judged = judged[(judged["prompt"] == "llm_only") & (judged["repeat"].fillna(0) == 0)].set_index(
-        "pair_id"
-    )["score"]
-    scores = table["pair_id"].map(judged)  # a slipped row would lower the correlation
-    assert scores.corr(table["human"], method="spearman") == pytest.approx(spearman, abs=5e-4)
+    is_first_asking = (judgements["prompt"] == "llm_only") & (judgements["repeat"].fillna(0) == 0)
+    judge_scores = judgements[is_first_asking].set_index("pair_id")["score"]
+
+    table = ratings.rated(name)
+
+    assert len(table) == n_responses
+    assert table["pair_id"].is_unique
+    sets_by_context = table.groupby("context_id")["set"].unique().map(list).tolist()
+    assert sets_by_context == [[name]] * n_contexts
+    # A row that slipped would lower the correlation.
+    correlation = table["pair_id"].map(judge_scores).corr(table["human"], method="spearman")
+    assert correlation == pytest.approx(expected_correlation, abs=5e-4)
 
 
-def test_usr_has_three_raters_and_the_reference_is_a_rated_response():
-    for name in ("personachat-usr", "topicalchat-usr"):
-        table = ratings.rated(name)
-        assert table["ratings"].map(len).eq(3).all()
-        assert np.allclose(table["human"], table["ratings"].map(np.mean))
-        own = table[table["system"] == "Original Ground Truth"]
-        assert (own["response"] == own["reference"]).all()
-        assert table.groupby("context_id")["reference"].nunique().eq(1).all()
-        assert own["human"].mean() > table["human"].mean() + 0.3
-        assert table["uses_knowledge"].between(0, 1).all() and table["engaging"].between(1, 3).all()
+@pytest.mark.parametrize("name", ["personachat-usr", "topicalchat-usr"])
+def test_usr_has_three_raters_and_the_reference_is_a_rated_response(name):
+    table = ratings.rated(name)
+
+    assert table["ratings"].map(len).eq(3).all()
+    assert np.allclose(table["human"], table["ratings"].map(np.mean))
+    originals = table[table["system"] == "Original Ground Truth"]
+    assert (originals["response"] == originals["reference"]).all()
+    assert originals["human"].mean() > table["human"].mean() + 0.3
+    assert table.groupby("context_id")["reference"].nunique().eq(1).all()
+    assert table["uses_knowledge"].between(0, 1).all()
+    assert table["engaging"].between(1, 3).all()
 
 
 def test_fed_turns_are_taken_from_the_dialogue_they_share_an_id_with():
-    turns, dialogues = ratings.rated("fed-turn"), ratings.fed_dialogues().set_index("context_id")
-    assert len(dialogues) == 125 and dialogues["human"].between(0, 4).all()
-    for one in turns.itertuples():
-        said = (*one.context, one.response)
-        assert dialogues.loc[one.context_id, "turns"][: len(said) - 1] == said[:-1]
-    assert not any(
-        turn.startswith(("User:", "System:")) for said in dialogues["turns"] for turn in said
-    )
+    turns = ratings.rated("fed-turn")
+    dialogue_turns = ratings.fed_dialogues().set_index("context_id")["turns"]
+
     assert turns["ratings"].map(len).eq(5).all()
-    assert [len(table) for table in ratings.rated_tables(["fed-turn", "topicalchat-usr"])] == [
-        375,
-        360,
-        125,
-    ]
+    for row in turns.itertuples():
+        whole_dialogue = dialogue_turns[row.context_id]
+        assert whole_dialogue[: len(row.context)] == row.context
 
 
-def test_every_quality_of_fed_has_its_five_raters_and_the_recorded_judge_its_ratings():
-    table, said = ratings.fed_qualities(), ratings.fed_judged()
-    assert table.groupby("level")["quality"].nunique().to_dict() == {"turn": 9, "dialogue": 11}
-    assert len(table) == 375 * 9 + 125 * 11 and table["ratings"].map(len).eq(5).all()
-    means = pd.concat([ratings.rated("fed-turn"), ratings.fed_dialogues()]).set_index("pair_id")
-    for quality, part in table.groupby("quality"):
+def test_fed_has_125_whole_dialogues_without_the_names_of_speakers():
+    table = ratings.fed_dialogues()
+
+    assert len(table) == 125
+    assert table["human"].between(0, 4).all()
+    assert not table["turns"].explode().str.startswith(("User:", "System:")).any()
+
+
+def test_training_keeps_away_from_feds_dialogues_as_well_as_its_turns():
+    tables = ratings.rated_tables(["fed-turn", "topicalchat-usr"])
+
+    assert [len(table) for table in tables] == [375, 360, 125]
+
+
+def test_every_quality_of_fed_has_five_raters_and_the_same_mean_as_its_item():
+    table = ratings.fed_qualities()
+    items = pd.concat([ratings.rated("fed-turn"), ratings.fed_dialogues()]).set_index("pair_id")
+
+    qualities_by_level = table.groupby("level")["quality"].nunique().to_dict()
+    assert qualities_by_level == {"turn": 9, "dialogue": 11}
+    assert len(table) == 375 * 9 + 125 * 11
+    assert table["ratings"].map(len).eq(5).all()
+    for quality, rows in table.groupby("quality"):
         column = "human" if quality == "Overall" else quality.lower().replace(" ", "_")
-        known = means.loc[part["item"], [column, "context_id"]]
-        np.testing.assert_array_equal(
-            part["human"], known[column]
-        )  # NaN where no rater gave a number
-        assert (part["context_id"].to_numpy() == known["context_id"]).all()
-    both = said.merge(table, on=["item", "quality"])
-    assert len(both) == len(said) == 375 * 2 * 9 + 366 * 3 * 9 + 125 * 2 * 11 + 122 * 11
-    overall = both[both["quality"] == "Overall"].groupby(["level", "examples"])
-    found = {key: part["score"].corr(part["human"], method="spearman") for key, part in overall}
-    assert found == pytest.approx(
-        {
-            ("turn", "zero"): 0.638,
-            ("turn", "random0"): 0.613,
-            ("turn", "random1"): 0.645,
-            ("turn", "random2"): 0.637,
-            ("turn", "bm25"): 0.640,
-            ("dialogue", "zero"): 0.764,
-            ("dialogue", "random0"): 0.785,
-            ("dialogue", "bm25"): 0.764,
-        },
-        abs=5e-4,
-    )
+        # NaN where no rater gave a number.
+        np.testing.assert_array_equal(rows["human"], items.loc[rows["item"], column])
+        context_ids = items.loc[rows["item"], "context_id"].tolist()
+        assert rows["context_id"].tolist() == context_ids
+
+
+def test_the_recorded_judge_rated_every_quality_of_fed():
+    recorded = ratings.fed_judged()
+
+    table = recorded.merge(ratings.fed_qualities(), on=["item", "quality"])
+
+    # Items that a random draw showed as examples are missing from what was rated with them.
+    expected_rows = 375 * 2 * 9 + 366 * 3 * 9 + 125 * 2 * 11 + 122 * 11
+    assert len(table) == len(recorded) == expected_rows
+    overall = table[table["quality"] == "Overall"].groupby(["level", "examples"])
+    correlations = {
+        key: rows["score"].corr(rows["human"], method="spearman") for key, rows in overall
+    }
+    expected_correlations = {
+        ("turn", "zero"): 0.638,
+        ("turn", "random0"): 0.613,
+        ("turn", "random1"): 0.645,
+        ("turn", "random2"): 0.637,
+        ("turn", "bm25"): 0.640,
+        ("dialogue", "zero"): 0.764,
+        ("dialogue", "random0"): 0.785,
+        ("dialogue", "bm25"): 0.764,
+    }
+    assert correlations == pytest.approx(expected_correlations, abs=5e-4)
 
 
 def test_graded_pairs_are_the_texts_that_were_graded_and_conversations_are_whole():
-    table = ratings.graded()  # which checks each hash
-    assert (
-        len(table) == 5468
-        and table["context_id"].nunique() == 696
-        and table["score"].between(0, 5).all()
-    )
-    assert table.groupby("kind")["score"].mean().round(2).to_dict() == pytest.approx(
-        {
-            "good": 4.53,
-            "bland": 3.46,
-            "reference": 3.44,
-            "retrieved": 1.95,
-            "truncated": 1.63,
-            "off": 1.58,
-            "random": 1.42,
-            "contradicts": 1.29,
-            "echo": 0.97,
-            "garbled": 0.55,
-        }
-    )
+    table = ratings.graded()  # This checks the hash of each text.
+
+    assert len(table) == 5468
+    assert table["context_id"].nunique() == 696
+    assert table["score"].between(0, 5).all()
     assert table["context"].map(len).max() == 17
-    assert table["conversation"].nunique() == 696  # no two contexts of one conversation
+    # No two contexts are of one conversation.
+    assert table["conversation"].nunique() == 696
+    mean_scores = table.groupby("kind")["score"].mean().round(2).to_dict()
+    assert mean_scores == pytest.approx(MEAN_SCORES)
     persona = table[table["set"] == "convai2-valid"]
-    first = dialogues.histories("convai2-valid")
-    assert all(len(first[conversation][1]) == 1 for conversation in persona["conversation"])
+    histories = dialogues.histories("convai2-valid")
+    assert all(len(histories[id].turns) == 1 for id in persona["conversation"])
     assert (persona["conversation"] != persona["context_id"]).mean() > 0.9
 
 
-def test_graded_pairs_of_other_texts_are_refused(monkeypatch):
-    known, replies = ratings._training_texts()
-    changed = {
-        id: (one, (*turns[:-1], "Something else."), *of) for id, (one, turns, *of) in known.items()
-    }
-    with (
-        monkeypatch.context() as patch,
-        pytest.raises(DreError, match="not the texts that were graded"),
-    ):
-        patch.setattr(ratings, "_training_texts", lambda: (changed, replies))
-        ratings.graded()
-    with (
-        monkeypatch.context() as patch,
-        pytest.raises(DreError, match="not the texts that were graded"),
-    ):
-        patch.setattr(
-            ratings, "_training_texts", lambda: (known, dict.fromkeys(replies, "Something else."))
-        )
+MEAN_SCORES = {
+    "good": 4.53,
+    "bland": 3.46,
+    "reference": 3.44,
+    "retrieved": 1.95,
+    "truncated": 1.63,
+    "off": 1.58,
+    "random": 1.42,
+    "contradicts": 1.29,
+    "echo": 0.97,
+    "garbled": 0.55,
+}
+
+
+@pytest.mark.parametrize("changed", ["turns", "responses"])
+def test_graded_pairs_of_other_texts_are_refused(monkeypatch, changed):
+    texts = ratings._training_texts()
+    if changed == "turns":
+        contexts = {
+            id: context._replace(turns=(*context.turns[:-1], "Something else."))
+            for id, context in texts.contexts.items()
+        }
+        texts = texts._replace(contexts=contexts)
+    else:
+        texts = texts._replace(responses=dict.fromkeys(texts.responses, "Something else."))
+    monkeypatch.setattr(ratings, "_training_texts", lambda: texts)
+
+    with pytest.raises(DreError, match="not the texts that were graded"):
         ratings.graded()
 
 
 def test_training_scores_are_joined_with_their_texts():
-    table = ratings.training_scores()  # which checks each hash
-    assert len(table) == 2050 and table["score"].between(0, 5).all()
+    table = ratings.training_scores()  # This checks the hash of each text.
+
+    assert len(table) == 2050
+    assert table["score"].between(0, 5).all()
     assert table["context_id"].str.split("/").str[0].nunique() == 3
-    assert not set(table["context_id"]) & {
-        i for name in ratings.RATED for i in ratings.rated(name)["context_id"]
-    }
+    for name in ratings.RATED:
+        assert not set(table["context_id"]) & set(ratings.rated(name)["context_id"])

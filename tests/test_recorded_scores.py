@@ -1,7 +1,12 @@
 """Recorded SLM scores: they answer as the model does, and never for another model."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,10 +14,22 @@ import pytest
 import tiny
 from conftest import needs_data
 
+from dre import metrics
 from dre.datasets.dialogues import load, pairs
 from dre.errors import DreError
+from dre.paper import state
 from dre.paper.profile import Model, profile, root
-from dre.slm import SLM, arrays, load_or_train, pcaf, recipes, seeds, trained, untrained
+from dre.slm import (
+    SLM,
+    arrays,
+    load_or_train,
+    pcaf,
+    recipes,
+    reference_based,
+    seeds,
+    trained,
+    untrained,
+)
 from dre.slm import provenance as data
 from dre.slm.recorded_scores import Recorder, Scores, _split
 
@@ -102,6 +119,56 @@ def test_unknown_pairs_and_scores_of_another_model_are_named_with_what_to_do(rec
     monkeypatch.setattr(data, "TRAINING", data.TRAINING + 1)
     with pytest.raises(DreError, match="with other training"):
         trained(public, "mini", "paper", 0)
+
+
+def test_scores_are_recorded_with_five_digits(tmp_path):
+    """Of an encoder that is not trained: its distances alone, so nothing has to be trained here."""
+    table = pairs(load("mini", "test")[:1])
+    distances = table[["pair_id"]].assign(distance=0.123456789)
+    slm = SimpleNamespace(provenance={}, distances=lambda pairs: distances)
+    recorded_now = Recorder(tmp_path / "encoder.csv.gz", slm).distances(table)
+    recorded_before = Scores(tmp_path / "encoder.csv.gz").distances(table)
+    assert set(recorded_now["distance"]) == {0.12346} == set(recorded_before["distance"])
+
+
+def test_recorded_reference_metrics_are_accepted_until_the_metrics_change(monkeypatch):
+    """No data are needed: what is asked for is checked by the names of the rated sets."""
+    public = profile("public")
+    items = dict.fromkeys(("dailydialog-zhao", "personachat-usr", "topicalchat-usr"))
+    scores = reference_based(public, items)
+    assert scores.keys() == items.keys()
+    assert list(scores["topicalchat-usr"].columns) == metrics.COLUMNS
+    monkeypatch.setattr(metrics, "VERSION", metrics.VERSION + 1)
+    with pytest.raises(DreError, match="recorded reference-metrics is missing or of other models"):
+        reference_based(public, items)
+
+
+LOAD_THE_MODEL = """
+import sys
+from pathlib import Path
+from dre.paper import state
+
+project = Path(sys.argv[1])
+state.watch(project / "state", project)
+from dre.slm import SLM
+SLM.load(project / "model")
+"""
+
+
+def test_the_weights_of_a_model_are_among_what_a_notebook_has_read(tmp_path):
+    """So a notebook that loads it is stale after they change. A process of its own: nothing can unwatch this one."""
+    shutil.copytree(data.DEFAULT, tmp_path / "model")
+    environment = os.environ | {"PYTHONPATH": str(root())}
+    subprocess.run(
+        [sys.executable, "-c", LOAD_THE_MODEL, str(tmp_path)], check=True, env=environment
+    )
+    read = state.load(tmp_path / "state")["read"]
+    weights = sorted((tmp_path / "model").rglob("*.safetensors"))
+    assert weights
+    for path in weights:
+        assert read[path.relative_to(tmp_path).as_posix()] == state.digest(path)
+        path.write_bytes(path.read_bytes()[:-4] + b"\x00\x01\x02\x03")
+        assert read[path.relative_to(tmp_path).as_posix()] != state.digest(path)
 
 
 def test_retrain_trains_what_it_names_and_nothing_else(recorded, monkeypatch):

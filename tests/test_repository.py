@@ -5,6 +5,7 @@ import base64
 import dataclasses
 import hashlib
 import inspect
+import json
 import pkgutil
 import re
 import shlex
@@ -407,9 +408,27 @@ def test_lock_environment_and_citation_fit_pyproject_and_the_lock_names_no_host_
     assert SpecifierSet(PROJECT["requires-python"]).contains(python.removeprefix("python="))
     assert conda == {"pip": ["-r requirements.lock", "-e .[slm,judges,notebooks,paper]"]}
     citation = yaml.safe_load((HERE / "CITATION.cff").read_text())
-    assert citation["version"] == PROJECT["version"] == __version__
     assert citation["license"] == PROJECT["license"] == "MIT"
     assert citation["repository-code"] == f"https://github.com/{SLUG}"
+
+
+def test_one_version_number_holds_for_package_distribution_citation_and_archive():
+    citation = yaml.safe_load((HERE / "CITATION.cff").read_text())
+    archive = json.loads((HERE / ".zenodo.json").read_text())
+    pyproject = tomllib.loads((HERE / "pyproject.toml").read_text())
+
+    assert citation["version"] == archive["version"] == __version__
+    assert "version" not in pyproject["project"] and "version" in pyproject["project"]["dynamic"]
+    assert pyproject["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "dre.__version__"}
+
+
+def test_nothing_advises_to_install_the_foreign_project_that_is_called_dre_on_the_package_index():
+    assert PROJECT["name"] == "dre-companion"
+    foreign = re.compile(r"""pip install[^\n]*[\s'"]dre([\s'"\[{=]|$)""", re.MULTILINE)
+    assert foreign.search("pip install 'dre[slm]'") and foreign.search("pip install dre")
+    assert [name for name, text in committed() if foreign.search(text)] == [
+        "tests/test_repository.py"
+    ]
 
 
 def test_a_wheel_has_every_folder_of_the_package_and_what_a_clone_has_beside_it():

@@ -246,3 +246,26 @@ def test_an_interval_is_drawn_from_its_low_to_its_high_end():
     ]
     assert points.get_offsets().tolist() == [[0.2, 0], [0.5, 1]]
     plt.close()
+
+
+def test_no_swap_that_does_as_well_gives_the_smallest_p_value_that_so_many_swaps_allow():
+    """Of 30 contexts, all of which agree, nothing but swapping none or all of them does as well."""
+    human = pd.Series(np.arange(30.0))
+    comparison = stats.compare(human, -human, human, pd.Series(range(30)), permutations=500)
+    assert comparison["p"] == 1 / 501
+
+
+def test_a_row_counts_for_a_mean_only_if_every_training_seed_has_a_value():
+    values = [[1.0, np.nan], [3.0, 5.0], [7.0, 9.0]]
+    mean = stats.mean(values, ["a", "b", "c"])
+    assert (mean["mean"], mean["n"]) == (6.0, 2)
+
+
+@pytest.mark.parametrize("seed", [3, [3, 1]])
+def test_resamples_that_are_asked_for_again_are_the_same_and_nobody_can_change_them(seed):
+    weights = stats.context_weights(list("aabbc"), n=50, seed=seed)
+    expected = np.random.default_rng(seed).multinomial(3, [1 / 3] * 3, size=50)[:, [0, 0, 1, 1, 2]]
+    assert (weights[1:] == expected).all()
+    weights[:] = 0  # what a caller does with its own copy
+    again = stats.context_weights(list("xyzyx"), n=50, seed=seed)
+    assert (again[1:] == expected[:, [0, 2, 4, 2, 0]]).all()

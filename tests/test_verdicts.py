@@ -14,8 +14,8 @@ from test_paper import HERE
 
 from dre import fusion
 from dre.datasets import ratings
-from dre.datasets import released as others
 from dre.errors import DreError
+from dre.judges import released as others
 from dre.paper import verdicts
 from dre.paper.headless import code_cells, notebooks, source
 from dre.paper.profile import profile

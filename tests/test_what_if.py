@@ -8,8 +8,8 @@ from scipy.stats import spearmanr
 
 from dre import fusion, what_if
 from dre.datasets import ratings
-from dre.datasets import released as others
 from dre.datasets.registry import repository_file
+from dre.judges import released as others
 
 
 def noisy(n=300, seed=0):
@@ -74,3 +74,11 @@ def test_resamples_in_which_a_judge_does_not_vary_are_left_out():
     assert what_if.crossing(gain) == pytest.approx(
         {"level": 0.3, "level_low": 0.2, "level_high": 0.2}
     )
+
+
+def test_where_a_gain_is_above_zero_twice_the_first_time_counts():
+    """A simulated gain wavers; a running maximum of it does not."""
+    gain = np.where(what_if.LEVELS < 0.3, what_if.LEVELS - 0.175, -0.05)
+    gain[what_if.LEVELS > 0.6] = 0.5
+    crossings = what_if.crossing(np.stack([gain, gain]))
+    assert crossings["level"] == pytest.approx(0.175)

@@ -1,205 +1,475 @@
-"""A judge is asked on a sample of rated pairs, public ones or the user's, beside the judges recorded there."""
+"""How well does a judge agree with people? It is asked for a sample of rated pairs.
+
+The pairs are public ones, on which other judges are recorded, or the user's own.
+"""
 
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
 from dre import stats, what_if
 from dre.datasets import ratings
-from dre.datasets import released as others
 from dre.datasets.registry import repository_file
 from dre.errors import DreError
+from dre.judges import AnyJudge, released
 
-SETS = ("personachat-usr", "topicalchat-usr", "fed-turn")  # those that most recorded judges know
-PEOPLE = (
-    "Original Ground Truth",
-    "New Human Generated",
-    "Human",
-)  # the systems that are none, in these
-SHOWN = 0.05  # a difference in Spearman that one would want to see
-GAPS = (0.05, 0.2)  # differences between two systems, in points of a judge's 0-5
-VIEWS = (
-    "spearman",
-    "within",
-    "machine",
-)  # of all pairs, with systems' means taken off, without people's replies
-SHARED = 0.25  # of an SLM's errors that are the judge's, too; real ones share 0.1 to 0.35
-ROWS = f"rows that the recorded judge was shown, {SHARED:.0%} of its errors the judge's"  # what is dealt out
+SETS = ("personachat-usr", "topicalchat-usr", "fed-turn")  # known to most recorded judges
+PEOPLE = ("Original Ground Truth", "New Human Generated", "Human")  # "systems" that are people
+VIEWS = ("spearman", "within", "machine")  # explained in `Passport`
+DIFFERENCE_TO_SHOW = 0.05  # between two judges' Spearman correlations with people
+SYSTEM_GAPS = (0.05, 0.2)  # between two systems' mean scores, in points of a judge's 0 to 5
+OTHER_DRAWS = 100  # samples that are drawn to see how far a correlation moves from one to another
+SHARED_ERRORS = 0.25  # share of an SLM's errors that a judge makes, too; measured: 0.1 to 0.35
+SLM_ROWS = f"rows that the recorded judge was shown, {SHARED_ERRORS:.0%} of its errors the judge's"
 
 
-def sample(rated, n, seed=0):
-    """Return n responses of a rated set in its order, a third from each third of the human ratings, drawn by seed.
+@dataclass
+class Passport:
+    """What is known of a judge once it was asked for a sample of rated pairs.
 
-    ``rated``: the name of one of `dre.datasets.ratings.RATED`, or a table with ``human``.
+    Attributes
+    ----------
+    agreement : DataFrame
+        One row per judge, first the one that was asked, then those recorded for all sets.
+        ``spearman``: correlation of first replies with people, mean over sets. ``all_pairs``: the
+        same on all pairs of the sets that a recording knows, not on the sample alone.
+        ``within``: with each system's mean taken off (of sets that name systems). ``machine``:
+        without replies that people wrote. ``difference``: ``spearman`` minus that of the judge
+        asked. Each with a 95 % interval over contexts (``_low``, ``_high``). ``pairs``: how many
+        rated pairs would show a difference of 0.05 (test at 5 %, power 80 %).
+    pairs_drawn, pairs_scored : int
+        Pairs of the sample, and those of them to which the first reply is a score.
+    draws_differ_by : float
+        How far the correlation of a recorded judge on another sample of the same size lies from
+        that on all pairs, in 19 of 20 samples; NaN where no judge is recorded.
+    retest : float
+        Spearman correlation of first and second replies, mean over sets and repeats.
+    malformed : float
+        Share of replies without a score, 0 to 1.
+    usd_per_1000, seconds_per_1000, tokens_per_reply : float
+        NaN where unknown, or where nothing was asked.
+    calls, spent_usd, stopped
+        Of this run; ``stopped`` says why it ended early, "" if it did not.
+    constant : dict
+        The one score that all pairs of a set got, by set; it correlates with nothing.
+    contexts_to_show : dict
+        How many contexts show each of `SYSTEM_GAPS` between two systems; NaN if the judge gives
+        all replies of a system the same score, since it then shows no difference at all.
+    level, level_low, level_high : float
+        How well an SLM must agree with people for Ex-DRE to help this judge (`dre.what_if`).
     """
-    name, rated = (
-        (rated, ratings.rated(rated)) if isinstance(rated, str) else ("rated pairs", rated)
-    )
-    third = np.argsort(np.argsort(rated["human"], kind="stable")) * 3 // len(rated)
-    if not 9 <= n <= len(rated):
+
+    agreement: pd.DataFrame
+    pairs_drawn: int
+    pairs_scored: int
+    draws_differ_by: float
+    retest: float
+    malformed: float
+    usd_per_1000: float
+    seconds_per_1000: float
+    tokens_per_reply: float
+    calls: int
+    spent_usd: float
+    stopped: str
+    constant: dict[str, float]
+    contexts_to_show: dict[float, float]
+    level: float
+    level_low: float
+    level_high: float
+
+
+@dataclass
+class _ScoredSample:
+    """The scores of one set's sample: ``scores`` has one column per judge, 0 to 5 or NaN."""
+
+    scores: pd.DataFrame
+    human_ratings: np.ndarray
+    context_ids: np.ndarray
+    systems: np.ndarray
+
+
+@dataclass
+class _Replies:
+    """What asking for all samples took, and the tables that `dre.judges.judge.Judge.score` gave."""
+
+    tables: list[pd.DataFrame] = field(default_factory=list)
+    retest_correlations: list[float] = field(default_factory=list)
+    token_counts: list[int] = field(default_factory=list)
+    calls: int = 0
+    spent_usd: float = 0.0
+    seconds: float = 0.0
+    stopped: str = ""
+
+
+def draw_sample(rated: str | pd.DataFrame, n: int, seed: int = 0) -> pd.DataFrame:
+    """Draw rated pairs, a third from each third of the human ratings, and keep their order.
+
+    Parameters
+    ----------
+    rated : str or DataFrame
+        One of `dre.datasets.ratings.RATED`, or a table with ``human``.
+    n, seed : int
+        Number of pairs, from 9 on, and the seed of the draw.
+    """
+    name = rated if isinstance(rated, str) else "rated pairs"
+    table = ratings.rated(rated) if isinstance(rated, str) else rated
+    if not 9 <= n <= len(table):
         raise DreError(
-            f"{n} pairs of {name}: expected between 9 and its {len(rated)}; change --n or --sets"
+            f"{n} pairs of {name}: expected between 9 and its {len(table)}; change --n or --sets"
         )
-    parts = [rated[third == i].sample(n // 3 + (i < n % 3), random_state=seed) for i in range(3)]
-    return pd.concat(parts).sort_index()
-
-
-def samples(sets=SETS, n=120, seed=0, rated=None):
-    """Return what a judge is to be asked, a table by name of set: n pairs over public sets, or of one's own table."""
-    if rated is not None:
-        return {"rated": sample(rated.reset_index(drop=True), min(n, len(rated)), seed)}
-    if unknown := [name for name in sets if name not in ratings.RATED]:
-        raise DreError(f"no rated set {unknown[0]!r}: the sets are {', '.join(ratings.RATED)}")
-    return {
-        name: sample(name, n // len(sets) + (i < n % len(sets)), seed)
-        for i, name in enumerate(sets)
-    }
-
-
-def compare(judge, asked, repeats=2, seed=0, prompt="llm_only", resamples=1000):
-    """Ask a judge (``repeats=1``) for the pairs of `samples`, ``repeats`` times; compare it there.
-
-    Returns the table, by ``judge``, that of the first row asked now, the others recorded for all of these sets:
-    ``spearman`` with people (of first replies, mean over sets), ``within`` systems (their means taken off; of sets that
-    name some), on ``machine`` replies alone, ``difference`` from the judge asked, each with its interval, and
-    ``pairs``, how many it takes to show a difference of 0.05 at 5 % with power 80 %. Intervals are of 95 %, over
-    contexts. And a dict: ``pairs`` scored of those drawn, ``retest`` (Spearman of first and second replies, mean over
-    sets), ``malformed`` (share of replies without a score), ``usd`` and ``seconds`` per 1,000 replies, ``tokens`` a
-    reply (NaN where unknown or nothing was asked), ``calls, spent, stopped``, ``constant`` (the one score of a set all
-    of whose pairs got it, by set: there is no correlation then), ``contexts`` (how many show each of `GAPS`), and
-    ``level`` with its interval: how well an SLM must agree with people for Ex-DRE to help (`dre.what_if`).
-    """
-    found, did = _ask(judge, asked, repeats, prompt)
-    known = [column for column in found[0][0] if all(column in table for table, *_ in found)]
-    r = {view: _agreement(found, known, view, resamples) for view in VIEWS}
-    r = {view: drawn for view, drawn in r.items() if drawn is not None}
-    scored = sum(int(table[judge.spec].notna().sum()) for table, *_ in found)
-    by_judge = [{view: drawn[:, j] for view, drawn in r.items()} for j in range(len(known))]
-    rows = [
-        _row(name, views, by_judge[0]["spearman"], scored) for name, views in zip(known, by_judge)
-    ]
-    did["pairs"] = f"{scored} of {sum(map(len, asked.values()))}"
-    did["contexts"] = {
-        gap: np.ceil((stats.POWER * _spread(found, judge.spec) / gap) ** 2) for gap in GAPS
-    }
-    return pd.DataFrame(rows), did | _level(found, judge.spec, resamples, seed)
-
-
-def _ask(judge, asked, repeats, prompt):
-    """Return of each set (scores by judge, human, contexts, systems), and what asking cost and brought."""
-    did = {"calls": 0, "spent": 0.0, "stopped": "", "seconds": 0.0, "constant": {}}
-    found, retests, came, tokens = [], [], [], []
-    for name, rows in asked.items():
-        replies = []
-        for repeat in range(repeats):
-            start = time.monotonic()
-            replies.append(judge.score(rows, prompt, first=repeat, ask=not did["stopped"]))
-            did["seconds"] += time.monotonic() - start if judge.last.calls else 0.0
-            did |= {
-                "calls": did["calls"] + judge.last.calls,
-                "spent": did["spent"] + judge.last.spent,
-            }
-            did["stopped"] = did["stopped"] or judge.last.stopped
-            kept = judge.replies(rows, prompt, repeat) if hasattr(judge, "replies") else ()
-            tokens += [
-                one.input_tokens + (one.output_tokens or 0)
-                for *_, one in kept
-                if one and one.input_tokens
-            ]
-        came += replies
-        first, *again = (frame["score_llm"].to_numpy() for frame in replies)
-        if len(given := set(first[~np.isnan(first)])) == 1:
-            did["constant"][name] = given.pop()
-        retests += [pd.Series(first).corr(pd.Series(other), method="spearman") for other in again]
-        table = (
-            others.scores(name).drop(columns="pair_id").loc[rows.index]
-            if name in ratings.RATED
-            else rows[[]]
-        )
-        table = pd.concat(
-            [pd.Series(first, rows.index, name=judge.spec), table], axis=1
-        ).reset_index(drop=True)
-        found.append(
-            (table, *(rows[column].to_numpy() for column in ("human", "context_id", "system")))
-        )
-    replies = pd.concat(came)
-    n, good = replies["n_samples"].sum(), replies["n_ok"].sum()
-    did |= {
-        "retest": np.mean(retests) if retests else np.nan,
-        "malformed": 1 - good / n if n else np.nan,
-    }
-    did |= {"usd": 1000 * replies["cost"].sum(min_count=1) / n if n else np.nan}
-    did["tokens"] = np.mean(tokens) if tokens else np.nan
-    did["seconds"] = 1000 * did["seconds"] / did["calls"] if did["calls"] else np.nan
-    return found, did
-
-
-def _agreement(found, known, view, resamples):
-    """Correlations of each judge with people in one view, mean over sets that have it: (1 + resamples, judges)."""
+    order = np.argsort(table["human"], kind="stable")
+    rank = np.argsort(order)
+    third = rank * 3 // len(table)
     drawn = []
-    for i, (table, human, contexts, systems) in enumerate(found):
-        scored = table[known].notna().all(axis=1).to_numpy()
-        numbers, contexts, systems = (
-            table[known].assign(human=human)[scored],
-            contexts[scored],
-            systems[scored],
-        )
-        person = np.isin(systems, PEOPLE)
+    for i in range(3):
+        size = n // 3 + (i < n % 3)
+        drawn.append(table[third == i].sample(size, random_state=seed))
+    return pd.concat(drawn).sort_index()
+
+
+def draw_samples(
+    sets: Sequence[str] = SETS,
+    n: int = 120,
+    seed: int = 0,
+    own_rated: pd.DataFrame | None = None,
+) -> dict[str, pd.DataFrame]:
+    """Return the pairs that a judge is to be asked for, by name of set.
+
+    ``n`` pairs are spread evenly over public sets, or drawn from a table of one's own.
+    """
+    if own_rated is not None:
+        own_rated = own_rated.reset_index(drop=True)
+        return {"rated": draw_sample(own_rated, min(n, len(own_rated)), seed)}
+    for name in sets:
+        if name not in ratings.RATED:
+            raise DreError(f"no rated set {name!r}: the sets are {', '.join(ratings.RATED)}")
+    samples = {}
+    for i, name in enumerate(sets):
+        size = n // len(sets) + (i < n % len(sets))
+        samples[name] = draw_sample(name, size, seed)
+    return samples
+
+
+def measure(
+    judge: AnyJudge,
+    samples: Mapping[str, pd.DataFrame],
+    repeats: int = 2,
+    seed: int = 0,
+    prompt: str = "llm_only",
+    resamples: int = 1000,
+) -> Passport:
+    """Ask a judge for the pairs of some samples and compare its scores with people's ratings.
+
+    Parameters
+    ----------
+    judge : Judge, Recorded or Function
+        One that gives a single reply at a time (``repeats=1``).
+    samples : dict
+        What `draw_samples` returns.
+    repeats : int
+        Replies for each pair; the second and later ones say how steady the judge is.
+    seed, resamples : int
+        Of the intervals.
+    """
+    replies = _Replies()
+    scored_samples = []
+    for name, pairs in samples.items():
+        scores = _ask(judge, pairs, prompt, repeats, replies)
+        scored_samples.append(_beside_recorded(judge, name, pairs, scores, prompt))
+    all_pairs = [_all_pairs(judge, name, prompt) for name in samples if name in ratings.RATED]
+    own_scores = [sample.scores[judge.spec] for sample in scored_samples]
+    pairs_scored = sum(int(scores.notna().sum()) for scores in own_scores)
+    agreement = _agreement(scored_samples, all_pairs, pairs_scored, resamples)
+    sizes = [len(pairs) for pairs in samples.values()]
+    constant = {}
+    for name, scores in zip(samples, own_scores):
+        if scores.nunique() == 1:
+            constant[name] = scores.dropna().iloc[0]
+    level = _level(scored_samples, judge.spec, resamples, seed)
+    return Passport(
+        agreement=agreement,
+        pairs_drawn=sum(sizes),
+        pairs_scored=pairs_scored,
+        draws_differ_by=_draws_differ_by(all_pairs, sizes),
+        retest=_mean(replies.retest_correlations),
+        malformed=_share_without_score(replies.tables),
+        usd_per_1000=_usd_per_1000(replies.tables),
+        seconds_per_1000=1000 * replies.seconds / replies.calls if replies.calls else np.nan,
+        tokens_per_reply=_mean(replies.token_counts),
+        calls=replies.calls,
+        spent_usd=replies.spent_usd,
+        stopped=replies.stopped,
+        constant=constant,
+        contexts_to_show=_contexts_to_show(scored_samples, judge.spec),
+        level=level["level"],
+        level_low=level["level_low"],
+        level_high=level["level_high"],
+    )
+
+
+def _ask(judge, pairs, prompt, repeats, replies):
+    """Return the scores of the first replies to pairs, an array; note in `replies` what it took."""
+    scores_by_repeat = []
+    for repeat in range(repeats):
+        start = time.monotonic()
+        table = judge.score(pairs, prompt, first=repeat, ask=not replies.stopped)
+        if judge.last.calls:
+            replies.seconds += time.monotonic() - start
+        replies.calls += judge.last.calls
+        replies.spent_usd += judge.last.spent
+        replies.stopped = replies.stopped or judge.last.stopped
+        replies.tables.append(table)
+        replies.token_counts += _token_counts(judge, pairs, prompt, repeat)
+        scores_by_repeat.append(pd.Series(table["score_llm"].to_numpy(float)))
+    first, *later = scores_by_repeat
+    for other in later:
+        replies.retest_correlations.append(first.corr(other, method="spearman"))
+    return first.to_numpy()
+
+
+def _token_counts(judge, pairs, prompt, repeat):
+    """Return the tokens of each reply, prompt included; a recording has no counts."""
+    if not hasattr(judge, "replies"):
+        return []
+    counts = []
+    for _, reply in judge.replies(pairs, prompt, repeat):
+        if reply and reply.input_tokens:
+            counts.append(reply.input_tokens + (reply.output_tokens or 0))
+    return counts
+
+
+def _beside_recorded(judge, name, pairs, scores, prompt):
+    """Return the scores of the judge asked beside those recorded for the same pairs."""
+    table = pd.DataFrame({judge.spec: scores})
+    if name in ratings.RATED:
+        recorded = _recorded_scores(judge, name, prompt).loc[pairs.index]
+        table = pd.concat([table, recorded.reset_index(drop=True)], axis=1)
+    return _ScoredSample(
+        scores=table,
+        human_ratings=pairs["human"].to_numpy(),
+        context_ids=pairs["context_id"].to_numpy(),
+        systems=pairs["system"].to_numpy(),
+    )
+
+
+def _recorded_scores(judge, name, prompt):
+    """Return the scores of a public set by recorded judges, without the judge asked itself."""
+    recorded = released.scores(name).drop(columns="pair_id")
+    if judge.spec == f"recorded:{released.CLAUDE}" and prompt == "llm_only":
+        recorded = recorded.drop(columns=released.CLAUDE, errors="ignore")
+    return recorded
+
+
+def _all_pairs(judge, name, prompt):
+    """Return the scores of all pairs of a public set, as far as they are recorded."""
+    pairs = ratings.rated(name)
+    scores = np.full(len(pairs), np.nan)
+    if judge.spec.startswith("recorded:"):
+        scores = judge.score(pairs, prompt, ask=False)["score_llm"].to_numpy(float)
+    return _beside_recorded(judge, name, pairs, scores, prompt)
+
+
+def _agreement(samples, all_pairs, pairs_scored, resamples):
+    """Return the table `Passport.agreement`."""
+    judges = list(samples[0].scores)
+    for sample in samples[1:]:
+        judges = [judge for judge in judges if judge in sample.scores]
+    draws_by_view = {}
+    for view in VIEWS:
+        draws = _correlations(samples, judges, view, resamples)
+        if draws is not None:
+            draws_by_view[view] = draws
+    rows = []
+    for j, judge in enumerate(judges):
+        row = {"judge": judge}
+        for view, draws in draws_by_view.items():
+            row.update(stats.interval(draws[:, j], view))
+            if view == "spearman" and all_pairs:
+                row.update(_on_all_pairs(all_pairs, judge, resamples))
+        difference = draws_by_view["spearman"][:, j] - draws_by_view["spearman"][:, 0]
+        row.update(_difference(difference, pairs_scored))
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _correlations(samples, judges, view, resamples):
+    """Correlate each judge with people in one view: mean over sets, (1 + resamples, judges).
+
+    The first row is of the data, the others of resampled contexts. None if no set has the view.
+    """
+    draws_by_set = []
+    for i, sample in enumerate(samples):
+        has_all_scores = sample.scores[judges].notna().all(axis=1).to_numpy()
+        numbers = sample.scores[judges].assign(human=sample.human_ratings)[has_all_scores]
+        context_ids = sample.context_ids[has_all_scores]
+        systems = sample.systems[has_all_scores]
         if view == "within":
+            if len(set(systems)) < 2:
+                continue
             numbers = numbers - numbers.groupby(systems).transform("mean")
-        has = {
-            "spearman": True,
-            "within": len(set(systems)) > 1,
-            "machine": ~person & person.any(),
-        }[view]
-        seen = np.full(len(systems), True) & has
-        if seen.any():
-            numbers = numbers[seen]
-            drawn.append(
-                stats.draws(numbers[known], numbers["human"], contexts[seen], n=resamples, seed=i)
-            )
+        if view == "machine":
+            is_person = np.isin(systems, PEOPLE)
+            if is_person.all() or not is_person.any():
+                continue
+            numbers = numbers[~is_person]
+            context_ids = context_ids[~is_person]
+        if len(numbers):
+            draws = stats.draws(numbers[judges], numbers["human"], context_ids, n=resamples, seed=i)
+        else:  # no pair has a score of every judge
+            draws = np.full((1 + resamples, len(judges)), np.nan)
+        draws_by_set.append(draws)
+    if not draws_by_set:
+        return None
     with np.errstate(invalid="ignore"):
-        return np.mean(drawn, axis=0) if drawn else None
+        return np.mean(draws_by_set, axis=0)
 
 
-def _row(name, views, asked, scored):
-    """One row of the table, from the correlations of a judge and of the judge asked, in the data and in resamples."""
-    row, gap = {"judge": name}, views["spearman"] - asked
-    for view, r in views.items():
-        row |= stats.interval(r, view)
-    if not np.nan_to_num(gap).any() or np.isnan(
-        gap[0]
-    ):  # the judge itself, its recording, or no correlation
-        return row | {"difference": np.nan, "pairs": np.nan}
-    needed = np.ceil(scored * (stats.POWER * np.nanstd(gap[1:]) / SHOWN) ** 2)
-    return row | stats.interval(gap, "difference") | {"pairs": int(needed)}
+def _on_all_pairs(all_pairs, judge, resamples):
+    """Return ``all_pairs`` with its interval: a judge's agreement on all pairs recorded for it."""
+    draws_by_set = []
+    for i, sample in enumerate(all_pairs):
+        scores = sample.scores[judge].to_numpy(float)
+        scored = ~np.isnan(scores)
+        if not scored.any():
+            return {"all_pairs": np.nan, "all_pairs_low": np.nan, "all_pairs_high": np.nan}
+        draws_by_set.append(
+            stats.draws(
+                scores[scored],
+                sample.human_ratings[scored],
+                sample.context_ids[scored],
+                n=resamples,
+                seed=i,
+            )
+        )
+    return stats.interval(np.mean(draws_by_set, axis=0)[:, 0], "all_pairs")
 
 
-def _spread(found, judge):
-    """The sd of a judge's scores of two systems' replies to one context, less one another and the systems' means."""
-    rows = [
-        pd.DataFrame({"score": table[judge], "context": contexts, "system": systems}).assign(set=i)
-        for i, (table, _, contexts, systems) in enumerate(found)
-    ]
-    rows = pd.concat(rows, ignore_index=True).dropna(subset="score")
-    rows["score"] -= rows.groupby(["set", "system"])["score"].transform("mean")
-    pairs = rows.merge(rows, on=["set", "context"])
-    gaps = (pairs["score_x"] - pairs["score_y"])[pairs["system_x"] < pairs["system_y"]]
-    return gaps.std() if len(gaps) > 9 else np.sqrt(2) * rows["score"].std()
+def _difference(draws, pairs_scored):
+    """Return ``difference`` from the judge asked, and ``pairs``: how many show one of 0.05."""
+    is_judge_itself = not np.nan_to_num(draws).any()
+    if is_judge_itself or np.isnan(draws[0]):  # or one of the two has no correlation
+        return {"difference": np.nan, "pairs": np.nan}
+    row = stats.interval(draws, "difference")
+    # The standard error falls with the root of the number of pairs.
+    standard_error = np.nanstd(draws[1:])
+    row["pairs"] = int(
+        np.ceil(pairs_scored * (stats.POWER * standard_error / DIFFERENCE_TO_SHOW) ** 2)
+    )
+    return row
 
 
-def _level(found, judge, resamples, seed):
-    """How well an SLM must agree with people to help: rows of the recorded SLM, dealt out anew in each set."""
-    inputs = pd.read_csv(repository_file("recorded", ratings.NAME, "dre_inputs.csv"))[
-        ["s_d", "s_p"]
-    ].to_numpy()
+def _draws_differ_by(all_pairs, sizes):
+    """Return how far samples of these sizes lie from all pairs in 19 of 20 cases, in Spearman."""
+    if not all_pairs:
+        return np.nan
+    on_all_pairs = _mean_spearman(all_pairs)
+    deviations = []
+    for seed in range(OTHER_DRAWS):
+        drawn = [_draw_from(sample, size, seed) for sample, size in zip(all_pairs, sizes)]
+        deviations.append((_mean_spearman(drawn) - on_all_pairs).abs())
+    deviations = pd.concat(deviations).dropna()
+    return float(deviations.quantile(0.95)) if len(deviations) else np.nan
+
+
+def _mean_spearman(samples):
+    """Return each judge's correlation with people, mean over the sets: a Series."""
+    correlations = []
+    for sample in samples:
+        scores = sample.scores.dropna(axis=1, how="all")
+        human_ratings = pd.Series(sample.human_ratings)
+        correlations.append(scores.corrwith(human_ratings, method="spearman"))
+    return pd.concat(correlations, axis=1).mean(axis=1, skipna=False)
+
+
+def _draw_from(sample, size, seed):
+    """Draw `size` pairs from all pairs of a set as `draw_sample` does."""
+    rows = draw_sample(pd.DataFrame({"human": sample.human_ratings}), size, seed).index
+    return _ScoredSample(
+        scores=sample.scores.loc[rows].reset_index(drop=True),
+        human_ratings=sample.human_ratings[rows],
+        context_ids=sample.context_ids[rows],
+        systems=sample.systems[rows],
+    )
+
+
+def _mean(values):
+    return float(np.mean(values)) if values else np.nan
+
+
+def _share_without_score(tables):
+    """Return the share of replies that came and are no score, 0 to 1."""
+    came = sum(table["n_samples"].sum() for table in tables)
+    scored = sum(table["n_ok"].sum() for table in tables)
+    return 1 - scored / came if came else np.nan
+
+
+def _usd_per_1000(tables):
+    """Return the price of 1,000 replies, stored ones included; NaN where none is known."""
+    replies = pd.concat(tables)
+    came = replies["n_samples"].sum()
+    return 1000 * replies["cost"].sum(min_count=1) / came if came else np.nan
+
+
+def _contexts_to_show(samples, judge):
+    """Return by gap between two systems' mean scores how many contexts show it."""
+    sd = _sd_of_system_gaps(samples, judge)
+    if not sd > 1e-9:  # every reply got one score: no number of contexts shows anything
+        return dict.fromkeys(SYSTEM_GAPS, np.nan)
+    return {gap: float(np.ceil((stats.POWER * sd / gap) ** 2)) for gap in SYSTEM_GAPS}
+
+
+def _sd_of_system_gaps(samples, judge):
+    """Return the sd of the difference between two systems' scores on one context.
+
+    Each system's mean is taken off first. Where hardly any context has two systems' replies, the
+    scores of two systems are taken to be independent.
+    """
+    tables = []
+    for i, sample in enumerate(samples):
+        tables.append(
+            pd.DataFrame(
+                {
+                    "set": i,
+                    "context": sample.context_ids,
+                    "system": sample.systems,
+                    "score": sample.scores[judge],
+                }
+            )
+        )
+    scores = pd.concat(tables, ignore_index=True).dropna(subset="score")
+    scores["score"] -= scores.groupby(["set", "system"])["score"].transform("mean")
+    pairs = scores.merge(scores, on=["set", "context"])
+    pairs = pairs[pairs["system_x"] < pairs["system_y"]]
+    gaps = pairs["score_x"] - pairs["score_y"]
+    return gaps.std() if len(gaps) > 9 else np.sqrt(2) * scores["score"].std()
+
+
+def _level(samples, judge, resamples, seed):
+    """Return how well an SLM must agree with people to help a judge: ``level, _low, _high``.
+
+    The numbers of the SLM that `released.CLAUDE` was shown are dealt out anew in each set.
+    """
+    file = repository_file("recorded", ratings.NAME, "dre_inputs.csv")
+    slm_numbers = pd.read_csv(file)[["s_d", "s_p"]].to_numpy()
     gains = []
-    for table, human, contexts, _ in found:
-        seen = table[judge].notna().to_numpy()
-        if table[judge].nunique() < 2:
-            return dict.fromkeys(("level", "level_low", "level_high"), np.nan)
-        rows = np.random.default_rng(seed).choice(inputs, seen.sum())
-        asked = table.loc[seen, judge].to_numpy(), human[seen], contexts[seen], rows
-        gains.append(what_if.gains(*asked, SHARED, n=resamples, seed=seed))
+    for sample in samples:
+        scores = sample.scores[judge].to_numpy(float)
+        scored = ~np.isnan(scores)
+        if len(set(scores[scored])) < 2:
+            return {"level": np.nan, "level_low": np.nan, "level_high": np.nan}
+        dealt = np.random.default_rng(seed).choice(slm_numbers, scored.sum())
+        gains.append(
+            what_if.gains(
+                scores[scored],
+                sample.human_ratings[scored],
+                sample.context_ids[scored],
+                dealt,
+                SHARED_ERRORS,
+                n=resamples,
+                seed=seed,
+            )
+        )
     return what_if.crossing(np.mean(gains, axis=0))

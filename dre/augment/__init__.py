@@ -1,5 +1,5 @@
-"""Augmentation: an LLM writes responses for contexts that have none (Algorithm 1), and how good such a set is."""
+"""Labelled responses for contexts that have none: Algorithm 1 of the paper, and how good its sets are."""
 
-from dre.augment.algorithm import generate, recorded
+from dre.augment.algorithm import generate, recorded_responses
 
-__all__ = ["generate", "recorded"]
+__all__ = ["generate", "recorded_responses"]

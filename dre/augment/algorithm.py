@@ -1,286 +1,431 @@
-"""Algorithm 1 (DRE section 4.1): an LLM writes five positive and five adversarial responses; what fails is revised."""
+"""Algorithm 1 of the paper (DRE, section 4.1): a language model writes labelled responses.
+
+The model writes five positive and five adversarial negative responses to a context. A check labels
+each of them, and what has the wrong label is revised in another round.
+"""
 
 import dataclasses
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from dre.datasets import dialogues
-from dre.datasets.dialogues import FIELDS
+from dre.datasets.dialogues import FIELDS, Context
 from dre.datasets.registry import read_jsonl, repository_file
 from dre.errors import DreError
 from dre.files import replace
 
-EXPECTED = {
-    "positive": "Positive",
-    "adversarial": "Negative",
-}  # kind of response -> the label it has to get
+# The label that the check has to give to a response of each kind.
+EXPECTED = {"positive": "Positive", "adversarial": "Negative"}
+RESPONSES_PER_KIND = 5
+
+
+class Slot(NamedTuple):
+    """One of the ten places of a draft: the kind of response, and its number from 0."""
+
+    kind: str
+    number: int
+
+
+class UselessReply(NamedTuple):
+    """A reply that gave no responses or no label: its status, and a sentence on what happened."""
+
+    status: str
+    description: str
 
 
 @dataclass
 class Item:
-    """A context, its draft, the labels that the check gave, and what became of the replies it needed."""
+    """A context on its way through Algorithm 1.
 
-    context: dialogues.Context
-    draft: dict = field(default_factory=dict)  # (kind, place) -> text
-    labels: dict = field(default_factory=dict)  # (kind, place) -> label, of what has one
+    Attributes
+    ----------
+    context : the dialogue context that responses are written for.
+    draft : the responses written so far, by slot.
+    labels : the label that the check gave to a response, by slot; absent where it was not checked.
+    rounds : how many rounds the context has been through.
+    costs : dollars of each reply that arrived.
+    useless : the replies that were malformed, refused, truncated or did not arrive.
+    status : "accepted", "rejected", or the status of a reply that is missing.
+    """
+
+    context: Context
+    draft: dict[Slot, str] = field(default_factory=dict)
+    labels: dict[Slot, str] = field(default_factory=dict)
     rounds: int = 0
-    costs: list = field(default_factory=list)  # dollars of each reply that was used
-    useless: list = field(default_factory=list)  # (status, what happened) of the others
+    costs: list[float] = field(default_factory=list)
+    useless: list[UselessReply] = field(default_factory=list)
     status: str = "rejected"
 
     @property
-    def wrong(self):
-        """Places of the draft that have not got their label."""
-        return [place for place in self.draft if self.labels.get(place) != EXPECTED[place[0]]]
+    def unaccepted(self) -> list[Slot]:
+        """Slots of the draft that do not have the label they should get."""
+        return [slot for slot in self.draft if self.labels.get(slot) != EXPECTED[slot.kind]]
 
     @property
-    def rejected(self):
-        """Those of them that have got the other label."""
-        return [place for place in self.wrong if place in self.labels]
+    def rejected(self) -> list[Slot]:
+        """Slots of the draft that the check gave the wrong label."""
+        return [slot for slot in self.unaccepted if slot in self.labels]
 
     @property
-    def responses(self):
-        """The draft's positives and adversarials, as `dre.datasets.dialogues.Context` has them."""
+    def unchecked(self) -> list[Slot]:
+        """Slots of the draft that have no label yet."""
+        return [slot for slot in self.draft if slot not in self.labels]
+
+    @property
+    def responses(self) -> dict[str, tuple[str, ...]]:
+        """The draft as the fields ``positives`` and ``adversarials`` of a `Context`."""
         return {
-            f"{kind}s": tuple(text for at, text in self.draft.items() if at[0] == kind)
+            f"{kind}s": tuple(text for slot, text in self.draft.items() if slot.kind == kind)
             for kind in EXPECTED
         }
 
-    def said(self, places):
-        """Say of some places what the check found."""
-        found = [(kind, i + 1, self.labels.get((kind, i), "nothing")) for kind, i in places]
-        return " ".join(
-            f"{k.capitalize()} response {n} was labelled {x}, expected {EXPECTED[k]}."
-            for k, n, x in found
-        )
-
-    def revise(self, texts, anew=False):
-        """Replace rejected responses by new texts of their kind, as far as there are any; or all ten.
-
-        What was accepted, or has no label yet, stays. New is what the draft has not, case and spacing aside.
-        """
-        given = {(kind, i): text for kind in EXPECTED for i, text in enumerate(texts[kind])}
-        if anew:
-            self.draft, self.labels = given, {}
-        held = {" ".join(text.casefold().split()) for text in self.draft.values()}
-        new = {
-            place: text
-            for place, text in given.items()
-            if " ".join(text.casefold().split()) not in held
-        }
-        for place in sorted(
-            self.rejected, key=lambda place: place not in new
-        ):  # first those with one at their place
-            source = (
-                place
-                if place in new
-                else min((other for other in new if other[0] == place[0]), default=None)
+    def describe(self, slots: Iterable[Slot]) -> str:
+        """Return a sentence for each slot that says which label the check gave."""
+        sentences = []
+        for slot in slots:
+            label = self.labels.get(slot, "nothing")
+            sentences.append(
+                f"{slot.kind.capitalize()} response {slot.number + 1} was labelled {label}, "
+                f"expected {EXPECTED[slot.kind]}."
             )
-            if source:
-                self.draft[place] = new.pop(source)
-                del self.labels[place]
+        return " ".join(sentences)
+
+    def start(self, texts: dict[str, Sequence[str]]) -> None:
+        """Take ten new responses as the draft; ``texts`` has five for each kind."""
+        self.draft = _by_slot(texts)
+        self.labels = {}
+
+    def revise(self, texts: dict[str, Sequence[str]]) -> None:
+        """Replace rejected responses by new ones of their kind, as far as there are any.
+
+        Responses that were accepted, or have not been checked, stay. A text is new if the draft
+        does not have it already; case and spacing do not count.
+        """
+        present = {_normalised(text) for text in self.draft.values()}
+        new_texts = {
+            slot: text for slot, text in _by_slot(texts).items() if _normalised(text) not in present
+        }
+        # First the rejected slots that have a new text at their own place.
+        rejected = self.rejected
+        for slot in rejected:
+            if slot in new_texts:
+                self._replace(slot, new_texts.pop(slot))
+        # The others take the first new text of their kind that is left.
+        for slot in rejected:
+            if slot not in self.labels:
+                continue
+            of_same_kind = [other for other in new_texts if other.kind == slot.kind]
+            if of_same_kind:
+                self._replace(slot, new_texts.pop(min(of_same_kind)))
+
+    def _replace(self, slot, text):
+        """Put a text that has not been checked yet into a slot."""
+        self.draft[slot] = text
+        del self.labels[slot]
 
 
-def generate(contexts, judge, checker=None, max_rounds=3, again="refine"):
+def _by_slot(texts):
+    return {
+        Slot(kind, number): text for kind in EXPECTED for number, text in enumerate(texts[kind])
+    }
+
+
+def _normalised(text):
+    return " ".join(text.casefold().split())
+
+
+def generate(
+    contexts: Iterable[Context],
+    judge: Any,
+    checker: Any = None,
+    max_rounds: int = 3,
+    again: str = "refine",
+) -> "Result":
     """Write five positive and five adversarial negative responses to each context (Algorithm 1).
 
-    A round is LLM-Generate (prompt ``generate``) and LLM-Check (prompt ``classify``, one call per response). A context
-    is accepted when the check calls all ten by their kind; otherwise another round follows. As printed, it writes all
-    ten anew (``again="generate"``). The text beside it names self-refine, and so does the default: the prompt
-    ``refine`` is given the draft with what the check found, and only rejected responses are replaced. A reply of no use
-    takes up its round. Every reply is in the judge's store: the same call, run again, asks only for what is missing.
+    A round has two steps: LLM-Generate (prompt ``generate``), and LLM-Check (prompt ``classify``,
+    one call for each response). A context is accepted when the check gives all ten responses the
+    label of their kind; otherwise another round follows. Every reply is kept in the judge's store,
+    so the same call, run again, asks only for what is missing.
 
-    ``judge`` writes and ``checker`` (None: the judge) checks; the judge's ``max_usd`` holds over all rounds and both.
-    Returns a `Result`. DreError if one cannot be asked, or has no known price for the ceiling: nothing was asked then.
+    Parameters
+    ----------
+    contexts : the contexts, each with an id of its own.
+    judge : the live judge that writes; its ``max_usd`` holds for all rounds and for both judges.
+    checker : the live judge that checks; the one that writes if it is None.
+    max_rounds : how many rounds a context has at most. A useless reply takes up its round.
+    again : what another round does. ``refine``, as the paper's text says: the model sees its draft
+        with what the check found, and only rejected responses are replaced. ``generate``, as its
+        algorithm is printed: all ten are written anew.
+
+    Raises
+    ------
+    DreError
+        Before anything is asked, if there is no context or an id stands twice, if a judge is a
+        recording, or if there is a ceiling and a price is unknown.
     """
-    result, checker = (
-        Result([Item(context) for context in contexts], judge.max_usd),
-        checker or judge,
-    )
-    ids = {item.context.id for item in result.items}
-    if (
-        not ids
-        or len(ids) < len(result.items)
-        or max_rounds < 1
-        or again not in ("refine", "generate")
-    ):
-        what = f"{len(result.items)} contexts, {len(ids)} ids, max_rounds={max_rounds!r}, again={again!r}"
-        raise DreError(
-            f"{what}: expected one context at least, no id twice, 1 round or more, refine or generate"
-        )
-    for one in (judge, checker):
-        if one.spec.startswith("recorded:") or one.repeats != 1:
-            raise DreError(
-                f"judge {one.spec}: expected one that can be asked, with one reply per prompt"
-            )
-        if judge.max_usd is not None and one.price is None:
-            raise DreError(
-                f"no price of {one.spec} is known, so the ceiling cannot be kept: give its price"
-            )
-    for number in range(max_rounds):
-        left = [item for item in result.items if item.status == "rejected"]
-        for item in left:
+    checker = checker or judge
+    result = Result([Item(context) for context in contexts], judge.max_usd)
+    _check_arguments(result.items, judge, checker, max_rounds, again)
+    for round_number in range(max_rounds):
+        waiting = [item for item in result.items if item.status == "rejected"]
+        for item in waiting:
             item.rounds += 1
-        for prompt in ("generate", "refine"):
-            first = prompt == "generate"
-            group = [
-                item
-                for item in left
-                if (first and not item.draft) or (prompt == again and item.rejected)
-            ]
-            rows = [
-                _row(item, feedback=item.said(item.rejected), **item.responses) for item in group
-            ]
-            for item, reply in zip(group, result.ask(judge, prompt, number, group, rows)):
-                if reply:
-                    item.revise(reply.responses, anew=first)
-        left = [item for item in left if item.status == "rejected"]
-        places = [
-            (item, place) for item in left for place in item.draft if place not in item.labels
-        ]
-        rows = [_row(item, place, response=item.draft[place]) for item, place in places]
-        replies = result.ask(checker, "classify", number, [item for item, _ in places], rows)
-        for (item, place), reply in zip(places, replies):
-            if reply:
-                item.labels[place] = reply.label
-        for item in left:
-            item.status = "accepted" if item.draft and not item.wrong else item.status
+        _write(result, waiting, judge, round_number, again)
+        # A call that failed has taken its context out of this round.
+        drafted = [item for item in waiting if item.status == "rejected"]
+        _label(result, drafted, checker, round_number)
+        for item in drafted:
+            if item.draft and not item.unaccepted:
+                item.status = "accepted"
     return result
 
 
-def _row(item, place=None, **fields):
-    own = item.context
-    return {
-        "pair_id": own.pair_id(place[0][0], place[1]) if place else own.context_id,
-        "context": own.turns,
-    } | fields
+def _check_arguments(items, judge, checker, max_rounds, again):
+    """Raise DreError if `generate` cannot work with these arguments."""
+    ids = {item.context.id for item in items}
+    if not items or len(ids) < len(items):
+        raise DreError(
+            f"found {len(items)} contexts with {len(ids)} different ids: "
+            "give at least one context, and each an id of its own"
+        )
+    if max_rounds < 1 or again not in ("refine", "generate"):
+        raise DreError(
+            f"found max_rounds={max_rounds!r} and again={again!r}: "
+            "expected one round or more, and refine or generate"
+        )
+    for asked in (judge, checker):
+        if asked.spec.startswith("recorded:") or asked.repeats != 1:
+            raise DreError(
+                f"judge {asked.spec} cannot write responses: "
+                "expected a live judge that gives one reply to a prompt"
+            )
+        if judge.max_usd is not None and asked.price is None:
+            raise DreError(
+                f"no price of {asked.spec} is known, so the ceiling cannot be kept: give its price"
+            )
+
+
+def _write(result, items, judge, round_number, again):
+    """LLM-Generate: ask for a first draft where there is none, and for a revision elsewhere."""
+    for prompt in ("generate", "refine"):
+        is_first_prompt = prompt == "generate"
+        group = []
+        for item in items:
+            lacks_draft = is_first_prompt and not item.draft
+            needs_revision = prompt == again and item.rejected
+            if lacks_draft or needs_revision:
+                group.append(item)
+        rows = []
+        for item in group:
+            row = {
+                "pair_id": item.context.context_id,
+                "context": item.context.turns,
+                "feedback": item.describe(item.rejected),
+                **item.responses,
+            }
+            rows.append(row)
+        replies = result.ask(judge, prompt, round_number, group, rows)
+        for item, reply in zip(group, replies):
+            if reply and is_first_prompt:
+                item.start(reply.responses)
+            elif reply:
+                item.revise(reply.responses)
+
+
+def _label(result, items, checker, round_number):
+    """LLM-Check: ask for the label of each response that has none."""
+    owners = []
+    slots = []
+    rows = []
+    for item in items:
+        for slot in item.unchecked:
+            row = {
+                "pair_id": item.context.pair_id(slot.kind[0], slot.number),
+                "context": item.context.turns,
+                "response": item.draft[slot],
+            }
+            owners.append(item)
+            slots.append(slot)
+            rows.append(row)
+    replies = result.ask(checker, "classify", round_number, owners, rows)
+    for item, slot, reply in zip(owners, slots, replies):
+        if reply:
+            item.labels[slot] = reply.label
 
 
 @dataclass
 class Result:
-    """What `generate` gave: why it ``stopped`` early (or ""), the dollars ``spent``, and the tables below."""
+    """What `generate` made.
 
-    items: list
-    ceiling: float | None = None
+    Attributes
+    ----------
+    items : the contexts with their drafts and labels.
+    max_usd : the ceiling in dollars for all rounds, or None.
+    stopped : why the judge stopped early, or "".
+    spent : dollars spent by this call.
+    """
+
+    items: list[Item]
+    max_usd: float | None = None
     stopped: str = ""
     spent: float = 0.0
 
-    def ask(self, judge, prompt, number, items, rows):
-        """Return the reply to each item's row, or None if it is of no use; what is left of the ceiling holds."""
+    def ask(
+        self,
+        judge: Any,
+        prompt: str,
+        round_number: int,
+        items: Sequence[Item],
+        rows: list[dict],
+    ) -> list:
+        """Ask a judge about each row within what is left of the ceiling.
+
+        Returns
+        -------
+        The reply to each row, or None where it is of no use. Item i belongs to row i.
+        """
         if not rows:
             return []
-        own, judge.max_usd = (
-            judge.max_usd,
-            None if self.ceiling is None else max(0.0, self.ceiling - self.spent),
-        )
+        own_ceiling = judge.max_usd
+        if self.max_usd is None:
+            judge.max_usd = None
+        else:
+            judge.max_usd = max(0.0, self.max_usd - self.spent)
         try:
-            table = judge.score(pd.DataFrame(rows), prompt, first=number, ask=not self.stopped)
+            table = judge.score(
+                pd.DataFrame(rows), prompt, first=round_number, ask=not self.stopped
+            )
         finally:
-            judge.max_usd = own
-        self.spent, self.stopped = self.spent + judge.last.spent, self.stopped or judge.last.stopped
-        replies = list(table.itertuples())
-        for item, reply in zip(items, replies):
-            if reply.status in (
-                "error",
-                "missing",
-            ):  # no reply is no outcome: the same call, run again, asks for it
+            judge.max_usd = own_ceiling
+        self.spent += judge.last.spent
+        self.stopped = self.stopped or judge.last.stopped
+
+        usable = []
+        for item, reply in zip(items, table.itertuples()):
+            if reply.status in ("error", "missing"):
+                # The reply did not arrive, which is no outcome: the same call, run again, asks it.
                 item.status = reply.status
             else:
                 item.costs.append(reply.cost)
             if reply.status != "ok":
-                item.useless.append(
-                    (
-                        reply.status,
-                        f"Round {number + 1}, {prompt}: {reply.status} ({reply.reason}).",
-                    )
+                description = (
+                    f"Round {round_number + 1}, {prompt}: {reply.status} ({reply.reason})."
                 )
-        return [reply if reply.status == "ok" else None for reply in replies]
+                item.useless.append(UselessReply(reply.status, description))
+            usable.append(reply if reply.status == "ok" else None)
+        return usable
 
     @property
-    def contexts(self):
-        """The accepted contexts as `dre.datasets.dialogues.Context`, with their five positives and five adversarials."""
-        done = [(item.context, item) for item in self.items if item.status == "accepted"]
-        return [dataclasses.replace(own, randoms=(), **item.responses) for own, item in done]
+    def contexts(self) -> list[Context]:
+        """The accepted contexts, each with its five positive and five adversarial responses."""
+        return [
+            dataclasses.replace(item.context, randoms=(), **item.responses)
+            for item in self.items
+            if item.status == "accepted"
+        ]
 
     @property
-    def report(self):
-        """One row per context: ``id, split, status, rounds, responses_accepted, calls, cost, reason``.
+    def report(self) -> pd.DataFrame:
+        """A table with one row per context.
 
-        ``status`` is ``accepted``; ``rejected`` (a response has the wrong label, or none); ``malformed, refused,
-        truncated, empty`` (no reply gave a draft); ``missing, error`` (a reply is not there: run again).
+        Columns
+        -------
+        id, split : of the context.
+        status : ``accepted``; ``rejected`` if a response has the wrong label or none; ``malformed,
+            refused, truncated`` or ``empty`` if no reply gave a draft; ``missing`` or ``error`` if a
+            reply did not arrive: run the same call again.
+        rounds, responses_accepted, calls, cost : counts, and dollars.
+        reason : what went wrong, in sentences; empty if the context was accepted.
         """
         rows = []
         for item in self.items:
-            status = item.useless[-1][0] if item.useless and not item.draft else item.status
-            reason = " ".join([*(said for _, said in item.useless), item.said(item.wrong)]).strip()
-            row = [
-                item.context.id,
-                item.context.split,
-                status,
-                item.rounds,
-                len(item.draft) - len(item.wrong),
-            ]
-            rows.append(
-                [*row, len(item.costs), sum(item.costs), "" if status == "accepted" else reason]
-            )
-        columns = [
-            "id",
-            "split",
-            "status",
-            "rounds",
-            "responses_accepted",
-            "calls",
-            "cost",
-            "reason",
-        ]
-        return pd.DataFrame(rows, columns=columns)
+            status = item.status
+            if item.useless and not item.draft:
+                status = item.useless[-1].status
+            reason = ""
+            if status != "accepted":
+                sentences = [reply.description for reply in item.useless]
+                sentences.append(item.describe(item.unaccepted))
+                reason = " ".join(sentences).strip()
+            row = {
+                "id": item.context.id,
+                "split": item.context.split,
+                "status": status,
+                "rounds": item.rounds,
+                "responses_accepted": len(item.draft) - len(item.unaccepted),
+                "calls": len(item.costs),
+                "cost": sum(item.costs),
+                "reason": reason,
+            }
+            rows.append(row)
+        return pd.DataFrame(rows)
 
-    def save(self, path, rejected=False, turns=True):
-        """Write the accepted contexts (or the last drafts of the others) as JSON Lines for `read`; returns how many.
+    def save(self, path: str | Path, rejected: bool = False, turns: bool = True) -> int:
+        """Write contexts with their responses as JSON Lines, and return how many.
 
-        ``turns=False`` names a context by id and sha256 only: other people's text stays out of what is passed on.
+        Parameters
+        ----------
+        path : the file, for `dre.datasets.dialogues.read_contexts`.
+        rejected : write the last drafts of the contexts that were not accepted, not the accepted.
+        turns : write the turns of the context. Without them, a context is named by its id and
+            sha256 alone, so that the text of other people is not passed on.
         """
         lines = []
-        for item in (
-            item for item in self.items if item.draft and (item.status == "accepted") != rejected
-        ):
-            own = item.context
+        for item in self.items:
+            is_rejected = item.status != "accepted"
+            if not item.draft or is_rejected != rejected:
+                continue
+            context = item.context
             record = {
-                "id": own.id,
-                "split": own.split,
-                "context_sha256": dialogues.context_sha256(own.turns),
+                "id": context.id,
+                "split": context.split,
+                "context_sha256": dialogues.context_sha256(context.turns),
             }
-            record |= {"set": own.set, "domain": own.domain, "context": own.turns} if turns else {}
-            record |= {FIELDS[name]: texts for name, texts in item.responses.items()}
+            if turns:
+                record["set"] = context.set
+                record["domain"] = context.domain
+                record["context"] = context.turns
+            for name, texts in item.responses.items():
+                record[FIELDS[name]] = texts
             record["check"] = {
-                kind: [item.labels.get((kind, i)) for i in range(5)] for kind in EXPECTED
+                kind: [item.labels.get(Slot(kind, i)) for i in range(RESPONSES_PER_KIND)]
+                for kind in EXPECTED
             }
             lines.append(json.dumps(record, ensure_ascii=False) + "\n")
         replace(path, "".join(lines))
         return len(lines)
 
 
-def recorded(name="claude-2026-11"):
-    """Return the responses of a recorded run with a blind check's labels, one row per response.
+def recorded_responses(recording: str = "claude-2026-11") -> pd.DataFrame:
+    """Return the responses of a recorded run of Algorithm 1, with the labels of a blind check.
 
-    Columns ``id`` (the context's), ``pair_id, kind`` (``positive`` or ``adversarial``), ``response, label, accepted``.
+    Columns
+    -------
+    id : of the context.
+    pair_id : of the response.
+    kind : ``positive`` or ``adversarial``.
+    response, label : the text, and what the check called it.
+    accepted : whether that is the label of its kind.
     """
     rows = []
-    for record in read_jsonl(repository_file("recorded", name, "augmented.jsonl")):
-        for kind, right in EXPECTED.items():
-            for i, (text, label) in enumerate(
-                zip(record[FIELDS[f"{kind}s"]], record["check"][kind], strict=True)
-            ):
-                rows.append(
-                    (
-                        record["id"],
-                        f"{record['id']}/{kind[0]}{i}",
-                        kind,
-                        text,
-                        label,
-                        label == right,
-                    )
-                )
-    return pd.DataFrame(rows, columns=["id", "pair_id", "kind", "response", "label", "accepted"])
+    for record in read_jsonl(repository_file("recorded", recording, "augmented.jsonl")):
+        for kind, expected_label in EXPECTED.items():
+            texts = record[FIELDS[f"{kind}s"]]
+            labels = record["check"][kind]
+            for i, (text, label) in enumerate(zip(texts, labels, strict=True)):
+                row = {
+                    "id": record["id"],
+                    "pair_id": f"{record['id']}/{kind[0]}{i}",
+                    "kind": kind,
+                    "response": text,
+                    "label": label,
+                    "accepted": label == expected_label,
+                }
+                rows.append(row)
+    return pd.DataFrame(rows)

@@ -1,6 +1,8 @@
 """How good a set of positives and adversarials is: overlap, give-aways, diversity, leakage."""
 
 import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -8,157 +10,249 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 
 from dre import stats
 from dre.classification import choose_threshold, correct, length_only, response_only
-from dre.datasets.dialogues import pairs
+from dre.datasets.dialogues import Context, pairs
 from dre.datasets.overlap import without_overlap
 from dre.errors import DreError
 
 FOLDS = 5
-# scikit-learn's list holds nouns and verbs that carry meaning in a dialogue, and lacks what speech is full of.
+# The list of scikit-learn holds nouns and verbs that carry meaning in a dialogue, and it lacks
+# words that speech is full of.
 _MEANINGFUL = (
-    "amount bill bottom call computer cry describe detail empty fill find fire front interest mill move part serious "
-    "show side sincere system thick thin top"
+    "amount bill bottom call computer cry describe detail empty fill find fire front interest "
+    "mill move part serious show side sincere system thick thin top"
 )
 _SPOKEN = (
-    "ah ain aren couldn didn doesn don get go going good got hadn hasn haven hello hey hi im isn just know let like ll "
-    "make oh ok okay re really right said say shouldn sure thank thanks thing things think um ve want wasn well weren "
-    "won wouldn yeah yes"
+    "ah ain aren couldn didn doesn don get go going good got hadn hasn haven hello hey hi im "
+    "isn just know let like ll make oh ok okay re really right said say shouldn sure thank "
+    "thanks thing things think um ve want wasn well weren won wouldn yeah yes"
 )
 _STOP = sorted((ENGLISH_STOP_WORDS - {*_MEANINGFUL.split()}) | {*_SPOKEN.split()})
-#: text -> its content words, lower-cased, with repeats
+#: A function of a text that returns its content words, lower-cased, with repeats.
 content_words = CountVectorizer(
     token_pattern=r"(?u)\b[^\W_]{2,}\b", stop_words=_STOP
 ).build_analyzer()
 
 
-def overlap(table):
-    """Share of each response's distinct content words that stand in its context; NaN for a response without any."""
-    found = [set(content_words(response)) for response in table["response"]]
-    seen = [set(content_words(" ".join(turns))) for turns in table["context"]]
-    return np.array(
-        [len(words & there) / len(words) if words else np.nan for words, there in zip(found, seen)]
+def overlap(table: pd.DataFrame) -> np.ndarray:
+    """Return the share of each response's distinct content words that stand in its context.
+
+    Parameters
+    ----------
+    table : pairs, with columns ``context`` (turns) and ``response``.
+
+    Returns
+    -------
+    Shares in [0, 1], one for each row; NaN for a response without content words.
+    """
+    shares = []
+    for turns, response in zip(table["context"], table["response"]):
+        response_words = set(content_words(response))
+        context_words = set(content_words(" ".join(turns)))
+        if response_words:
+            shares.append(len(response_words & context_words) / len(response_words))
+        else:
+            shares.append(np.nan)
+    return np.array(shares)
+
+
+def overlap_only(
+    train: pd.DataFrame, dev: pd.DataFrame, test: pd.DataFrame
+) -> tuple[np.ndarray, np.ndarray]:
+    """Score the responses of dev and test by their `overlap` alone, 0 where there is none.
+
+    The sign is such that positives of train score higher; see `dre.classification.length_only`.
+    """
+    train_shares, dev_shares, test_shares = (
+        np.nan_to_num(overlap(table)) for table in (train, dev, test)
     )
+    is_positive = train["kind"].to_numpy() == "p"
+    positive_mean = train_shares[is_positive].mean()
+    negative_mean = train_shares[~is_positive].mean()
+    sign = 1.0 if positive_mean > negative_mean else -1.0
+    return sign * dev_shares, sign * test_shares
 
 
-def overlap_only(train, dev, test):
-    """Score responses by their `overlap`, 0 where there is none; as `dre.classification.length_only`."""
-    shares, positive = (
-        [np.nan_to_num(overlap(table)) for table in (train, dev, test)],
-        train["kind"].to_numpy() == "p",
-    )
-    sign = 1.0 if shares[0][positive].mean() > shares[0][~positive].mean() else -1.0
-    return sign * shares[1], sign * shares[2]
-
-
-#: What tells positives from adversarials without understanding either: (train, dev, test) -> scores of dev and test.
+#: What tells positives from adversarials without understanding either. Each takes the tables train,
+#: dev and test, and returns scores of dev and test.
 GIVE_AWAYS = {
     "overlap_only": overlap_only,
     "length_only": length_only,
     "response_only": response_only,
 }
+#: Measures that are reported for positives and for adversarials apart.
+MEASURES_BY_KIND = ("overlap", "borrows", "asks", "self_bleu")
 #: The measures of a report, in the order of its columns.
-OF_KINDS = ("overlap", "borrows", "asks", "self_bleu")
 MEASURES = (
-    *(f"{name}_{kind}" for name in OF_KINDS for kind in ("positive", "adversarial")),
+    *(f"{name}_{kind}" for name in MEASURES_BY_KIND for kind in ("positive", "adversarial")),
     *GIVE_AWAYS,
     "distinct_2",
     "leaked",
 )
 
 
-def report(sets, reserved=None, at_most=1000, n=1000, seed=0):
-    """Return the measures of sets (name -> contexts), one row per set; of more than `at_most` contexts a sample.
+def report(
+    sets: Mapping[str, Sequence[Context]],
+    reserved: Mapping[str, Iterable] | None = None,
+    at_most: int = 1000,
+    n: int = 1000,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Measure sets of contexts with positives and adversarials, one row for each set.
 
-    ``reserved`` (name -> records) is what the set of that name must share no utterance with, as
-    `dre.datasets.overlap.without_overlap` takes it.
+    Parameters
+    ----------
+    sets : contexts by the name of their set.
+    reserved : by the name of a set, what it must share no utterance with, as
+        `dre.datasets.overlap.without_overlap` takes it.
+    at_most : of a set with more contexts, a sample of so many is measured.
+    n : bootstrap resamples of the contexts.
+    seed : of the sample and the resamples.
 
-    Columns: ``set, contexts`` (in the set), ``measured`` (of those), and, in percent with ``_low`` and ``_high``, NaN
-    where nothing can be measured: ``overlap``, the share of a response's content words that stand in its context;
-    ``overlap_only, length_only, response_only``, the accuracy (50 is chance) of classifiers that see only that share,
-    the length, the wording; ``self_bleu`` with the others of its kind and context as references; ``distinct_2``,
-    distinct over all pairs of words in a context's responses; ``leaked``, the share of contexts whose
-    conversation has an utterance of more than four words that stands in a reserved record.
+    Returns
+    -------
+    Columns ``set``, ``contexts`` (in the set), ``measured`` (of those), and the `MEASURES` in
+    percent, each with ``_low`` and ``_high``; NaN where nothing can be measured:
+
+    - ``overlap``: the share of a response's content words that stand in its context;
+    - ``borrows``: the share of responses with at least one such word;
+    - ``asks``: the share of responses that end with a question mark;
+    - ``self_bleu``: BLEU with the others of the same kind and context as references;
+    - ``overlap_only, length_only, response_only``: the accuracy (50 is chance) of classifiers that
+      see only that share, only the length, or only the wording;
+    - ``distinct_2``: distinct over all pairs of words in a context's responses;
+    - ``leaked``: the share of contexts whose conversation has an utterance of more than four words
+      that stands in a reserved record.
+
+    Raises
+    ------
+    DreError
+        If a set has no context with both positives and adversarials.
     """
     rows = []
     for name, contexts in sets.items():
-        used = [context for context in contexts if context.positives and context.adversarials]
-        if not used:
+        complete = [context for context in contexts if context.positives and context.adversarials]
+        if not complete:
             raise DreError(
                 f"{name}: no context has positives and adversarials: a quality report needs both"
             )
-        if len(used) > at_most:
-            used = [used[i] for i in sorted(random.Random(seed).sample(range(len(used)), at_most))]
-        row = {"set": name, "contexts": len(contexts), "measured": len(used)}
-        for measure, (owners, values) in _measured(used, (reserved or {}).get(name), seed).items():
-            found = stats.mean(100 * values, owners, n=n, seed=seed)
-            row |= {
-                measure: found["mean"],
-                f"{measure}_low": found["low"],
-                f"{measure}_high": found["high"],
-            }
+        if len(complete) > at_most:
+            chosen = random.Random(seed).sample(range(len(complete)), at_most)
+            complete = [complete[i] for i in sorted(chosen)]
+        row = {"set": name, "contexts": len(contexts), "measured": len(complete)}
+        measurements = _measure(complete, (reserved or {}).get(name), seed)
+        for measure in MEASURES:
+            context_ids, shares = measurements[measure]
+            estimate = stats.mean(100 * shares, context_ids, n=n, seed=seed)
+            row[measure] = estimate["mean"]
+            row[f"{measure}_low"] = estimate["low"]
+            row[f"{measure}_high"] = estimate["high"]
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _measured(contexts, reserved, seed):
-    """Each of `MEASURES` -> (ids of contexts, values between 0 and 1)."""
-    table, ids = pairs(contexts), [context.context_id for context in contexts]
-    owners, kind = table["context_id"].to_numpy(), table["kind"]
-    balance = (
-        0.5 / kind.map(kind.value_counts(normalize=True))
-    ).to_numpy()  # the mean is that over both kinds
-    found = {
-        name: (owners, give_away(table, scorer, seed) * balance)
-        for name, scorer in GIVE_AWAYS.items()
+class _Measurement(NamedTuple):
+    """Shares in [0, 1] of responses or contexts, and the id of the context that each belongs to."""
+
+    context_ids: Sequence[str]
+    shares: np.ndarray
+
+
+def _measure(contexts, reserved, seed):
+    """Return a `_Measurement` for each of `MEASURES`."""
+    table = pairs(contexts)
+    kinds = table["kind"]
+    owners = table["context_id"].to_numpy()
+    measurements = {}
+
+    # Accuracies: the weights make both kinds count alike.
+    weights = (0.5 / kinds.map(kinds.value_counts(normalize=True))).to_numpy()
+    for name, scorer in GIVE_AWAYS.items():
+        is_right = give_away(table, scorer, seed)
+        measurements[name] = _Measurement(owners, is_right * weights)
+
+    # What is told of positives and of adversarials apart.
+    overlaps = overlap(table)
+    values_by_name = {
+        "overlap": overlaps,
+        "borrows": np.where(np.isnan(overlaps), np.nan, overlaps > 0),
+        "asks": table["response"].str.strip().str.endswith("?").to_numpy(float),
+        "self_bleu": self_bleu(table),
     }
-    share, asks = overlap(table), table["response"].str.strip().str.endswith("?").to_numpy(float)
-    borrows = np.where(np.isnan(share), np.nan, share > 0)
-    measured = {"overlap": share, "borrows": borrows, "asks": asks, "self_bleu": self_bleu(table)}
-    for name, values in measured.items():
-        found[f"{name}_positive"] = owners, np.where(kind == "p", values, np.nan)
-        found[f"{name}_adversarial"] = owners, np.where(kind == "a", values, np.nan)
-    found["distinct_2"] = ids, np.array([distinct(context) for context in contexts])
-    clean = {context.context_id for context in without_overlap(contexts, reserved or [], near=None)}
-    found["leaked"] = (
-        ids,
-        np.array([np.nan if reserved is None else float(id not in clean) for id in ids]),
-    )
-    return {name: found[name] for name in MEASURES}
+    for name, values in values_by_name.items():
+        positives = np.where(kinds == "p", values, np.nan)
+        adversarials = np.where(kinds == "a", values, np.nan)
+        measurements[f"{name}_positive"] = _Measurement(owners, positives)
+        measurements[f"{name}_adversarial"] = _Measurement(owners, adversarials)
+
+    # What is told of contexts.
+    ids = [context.context_id for context in contexts]
+    diversity = np.array([distinct(context) for context in contexts])
+    measurements["distinct_2"] = _Measurement(ids, diversity)
+    measurements["leaked"] = _Measurement(ids, _leaked(contexts, reserved))
+    return measurements
 
 
-def give_away(table, scorer, seed=0):
-    """Return whether one of `GIVE_AWAYS` is right about each pair; NaN where there are fewer contexts than `FOLDS`.
+def _leaked(contexts, reserved):
+    """Return 1 for each context whose conversation shares an utterance with what is reserved."""
+    if reserved is None:
+        return np.full(len(contexts), np.nan)
+    clean = {context.context_id for context in without_overlap(contexts, reserved, near=None)}
+    return np.array([float(context.context_id not in clean) for context in contexts])
 
-    Each part of the contexts is judged with the threshold of the next and what was learned from the rest.
+
+def give_away(table: pd.DataFrame, scorer: Callable, seed: int = 0) -> np.ndarray:
+    """Return whether one of `GIVE_AWAYS` is right about each pair, by cross-validation.
+
+    The contexts are dealt into five folds. Each fold is judged with a threshold from the next fold
+    and with what was learned from the other three.
+
+    Returns
+    -------
+    1 or 0 for each pair; NaN where there are fewer contexts than folds.
     """
-    names, right = table["context_id"].unique(), np.full(len(table), np.nan)
-    if len(names) < FOLDS:
-        return right
-    fold = table["context_id"].map(
-        dict(zip(names, np.random.default_rng(seed).permutation(len(names)) % FOLDS))
-    )
-    for k in range(FOLDS):
-        dev = (k + 1) % FOLDS
-        parts = [table[~fold.isin([k, dev])], table[fold == dev], table[fold == k]]
-        on_dev, on_test = scorer(*parts)
-        threshold = choose_threshold(on_dev, parts[1]["kind"])
-        right[fold == k] = correct(parts[2], on_test, threshold)
-    return right
+    context_ids = table["context_id"].unique()
+    is_right = np.full(len(table), np.nan)
+    if len(context_ids) < FOLDS:
+        return is_right
+    dealt = np.random.default_rng(seed).permutation(len(context_ids)) % FOLDS
+    fold = table["context_id"].map(dict(zip(context_ids, dealt)))
+    for test_fold in range(FOLDS):
+        dev_fold = (test_fold + 1) % FOLDS
+        train = table[~fold.isin([test_fold, dev_fold])]
+        dev = table[fold == dev_fold]
+        test = table[fold == test_fold]
+        dev_scores, test_scores = scorer(train, dev, test)
+        threshold = choose_threshold(dev_scores, dev["kind"])
+        is_right[fold == test_fold] = correct(test, test_scores, threshold)
+    return is_right
 
 
-def self_bleu(table):
-    """BLEU (0-1) of each response with the others of its kind and context as references; NaN where it stands alone."""
+def self_bleu(table: pd.DataFrame) -> np.ndarray:
+    """Return BLEU (0-1) of each response with the others of its kind and context as references.
+
+    NaN where a response has no others beside it.
+    """
     from sacrebleu.metrics import BLEU
 
-    bleu, values = BLEU(effective_order=True, lowercase=True), np.full(len(table), np.nan)
-    for places in table.groupby(["context_id", "kind"]).indices.values():
-        for at in places if len(places) > 1 else ():
-            others = table["response"].iloc[[other for other in places if other != at]].tolist()
-            values[at] = bleu.sentence_score(table["response"].iloc[at], others).score / 100
+    bleu = BLEU(effective_order=True, lowercase=True)
+    values = np.full(len(table), np.nan)
+    responses = table["response"].tolist()
+    for rows in table.groupby(["context_id", "kind"]).indices.values():
+        if len(rows) < 2:
+            continue
+        for row in rows:
+            references = [responses[other] for other in rows if other != row]
+            values[row] = bleu.sentence_score(responses[row], references).score / 100
     return values
 
 
-def distinct(context):
-    """Distinct pairs of words over all pairs in a context's positives and adversarials; NaN if there are none."""
-    words = [text.lower().split() for text in (*context.positives, *context.adversarials)]
-    grams = [gram for text in words for gram in zip(text, text[1:])]
-    return len(set(grams)) / len(grams) if grams else np.nan
+def distinct(context: Context) -> float:
+    """Return the distinct over all pairs of words in a context's positives and adversarials.
+
+    In [0, 1]; NaN if there is no pair of words.
+    """
+    bigrams = []
+    for text in (*context.positives, *context.adversarials):
+        words = text.lower().split()
+        bigrams += zip(words, words[1:])
+    return len(set(bigrams)) / len(bigrams) if bigrams else np.nan

@@ -127,7 +127,7 @@ def run(args):
         found = json.loads(table.to_json(orient="records"))
         print(json.dumps({"audited": made, "kinds": found, "failed": list(low)}, indent=1))
     else:
-        print(shown(table, made))
+        print(as_table(table, made))
     if args.figure:
         draw(table, made, args.figure)
     lacking = int(scores.reindex(pairs["pair_id"]).isna().sum())
@@ -153,7 +153,7 @@ def _scored(args, judge, pairs):
     )
 
 
-def shown(table, made):
+def as_table(table, made):
     """Return the table as it is printed."""
     note = "Share of contexts whose good reply is preferred, in percent; a tie counts half, so that 50 is chance. "
     note += "Where 50 is expected both are equally right. Use: what a kind may do besides being reported."

@@ -253,7 +253,7 @@ def _estimate(args):
     print(judge.estimate(pairs, prompt, args.retry))
     if (
         args.judge.startswith(RECORDED)
-        or providers.theirs(judge.address)
+        or providers.is_public_service(judge.address)
         or (judge.price and judge.price.output)
     ):
         return None

@@ -1,99 +1,176 @@
 """``dre judge compare``: what is known of a judge, on one page."""
 
 import sys
+from pathlib import Path
 
 import pandas as pd
 
-from dre.audit import judge_agreement as trial
-from dre.audit import kinds, scorers
-from dre.audit import measures as audit
-from dre.commands import audit as audit_cli
+from dre.audit import judge_agreement, kinds, measures, scorers
+from dre.commands import audit as audit_command
 from dre.commands.outputs import check_output, own_output
 from dre.datasets import readers
-from dre.datasets.readers import rating
 from dre.errors import DreError
 from dre.files import replace
+from dre.judges import prompts
 from dre.tables import Table
 
 HEADERS = {
+    "all_pairs": "On all pairs",
     "within": "Within systems",
     "machine": "Machine replies",
-    "difference": "Less the judge asked",
+    "difference": "Minus the judge asked",
+    "pairs": "Pairs to show 0.05",
 }
-HEADERS |= {"pairs": "Pairs to show 0.05"}
+LEAST_PAIRS = 9  # rated pairs of one's own
 
 
 def run(args, judge):
-    """Print a judge's row beside the recorded judges', and the rest of its passport; 1 if not all pairs were scored."""
+    """Print a judge's row beside the recorded judges' and the rest of its passport.
+
+    Returns the exit status: 1 if the judge could not be asked for all pairs.
+    """
     if args.output:
-        check_output(args.output, (".csv",), *filter(None, [args.rated]))
+        inputs = [args.rated] if args.rated else []
+        check_output(args.output, (".csv",), *inputs)
         own_output(args.output, force=args.force)
     if args.rated and args.sets:
         raise DreError("--sets are public rated pairs, --rated are your own: give one of them")
-    sets = args.sets.split(",") if args.sets else trial.SETS
-    asked = trial.samples(sets, args.n, args.seed, rated(args.rated) if args.rated else None)
-    cases, pairs = kinds.tables(kinds.corpus()) if args.audit else (None, None)
-    if not args.judge.startswith("recorded:"):
-        texts = pd.concat([*asked.values(), *([pairs] if args.audit else [])], ignore_index=True)
-        print(f"each asked once:\n{judge.estimate(texts, args.prompt)}", file=sys.stderr)
-    table, did = trial.compare(judge, asked, args.repeats or 2, args.seed, args.prompt)
-    caption = f"Spearman with people, mean of {', '.join(asked)}: {did['pairs']} pairs, 95 % over contexts"
-    headers = {name: text for name, text in HEADERS.items() if name in table}
-    shown = Table(table, "compare", caption, headers=headers, digits={"pairs": 0})
-    found = {"judge": judge.signature, "agreement": table.to_dict("records")} | did
+    sets = args.sets.split(",") if args.sets else judge_agreement.SETS
+    own_rated = read_rated(args.rated) if args.rated else None
+    samples = judge_agreement.draw_samples(sets, args.n, args.seed, own_rated)
+    repeats = args.repeats or 2
+    cases, audit_pairs = None, None
     if args.audit:
-        rows = audit.preferred(cases, scorers.by_judge(judge, pairs, args.prompt)[0])
-        found["audit"] = rows.to_dict("records")
+        cases, audit_pairs = kinds.tables(kinds.corpus())
+    if not args.judge.startswith("recorded:"):
+        print(_estimate(judge, samples, repeats, audit_pairs, args.prompt), file=sys.stderr)
+    passport = judge_agreement.measure(judge, samples, repeats, args.seed, args.prompt)
+    audited = None
+    if args.audit:
+        scores, _ = scorers.by_judge(judge, audit_pairs, args.prompt)
+        audited = measures.preferred(cases, scores)
+    table = _table(passport, list(samples))
     if args.json:
-        print(pd.Series(found).to_json(indent=1))
+        print(_as_json(judge, passport, audited))
     else:
-        print(f"{shown}\n{_said(judge, did)}\n")
-        print(*([audit_cli.shown(rows, judge.spec)] if args.audit else []))
+        print(f"{table}\n{_lines(judge, passport)}")
+        if audited is not None:
+            print(f"\n{audit_command.as_table(audited, judge.spec)}", end="")
     if args.output:
-        replace(args.output, shown.csv())
-    if did["stopped"]:
+        replace(args.output, table.csv())
+    if passport.stopped:
         print(
-            f"stopped ({did['stopped']}); what was answered is stored: the same command goes on",
+            f"stopped ({passport.stopped}); what was answered is stored: the same command goes on",
             file=sys.stderr,
         )
-    return int(bool(did["stopped"]))
+    return 1 if passport.stopped else 0
 
 
-def rated(path):
-    """Return the rated pairs of a file: ``human`` is a number on whatever scale, or a list of them."""
+def read_rated(path: str | Path) -> pd.DataFrame:
+    """Return the rated pairs of a file; those without a rating are left out.
+
+    ``human`` is a number on any scale, or a list of numbers, of which the mean counts. ``id`` and
+    ``system`` are optional. DreError if a record cannot be read, or fewer than 9 pairs are rated.
+    """
     records = list(readers.records(path))
-    found, bad = readers.pairs(records)
-    if bad:
-        raise DreError(f"{path}:{bad[0]['line']}: {bad[0]['reason']}")
-    human = {line: rating(record, "human", f"{path}:{line}") for line, record in records}
-    found = found.assign(human=pd.to_numeric(found["line"].map(human))).dropna(subset="human")
-    if len(found) < 9:
-        raise DreError(f"{path}: {len(found)} pairs have a rating, human: expected 9 or more")
-    return found
+    pairs, bad_records = readers.pairs(records)
+    if bad_records:
+        first = bad_records[0]
+        raise DreError(f"{path}:{first['line']}: {first['reason']}")
+    rating_by_line = {}
+    for line, record in records:
+        rating_by_line[line] = readers.rating(record, "human", f"{path}:{line}")
+    pairs["human"] = pd.to_numeric(pairs["line"].map(rating_by_line))
+    pairs = pairs.dropna(subset="human")
+    if len(pairs) < LEAST_PAIRS:
+        raise DreError(
+            f"{path}: {len(pairs)} pairs have a rating in `human`: expected {LEAST_PAIRS} or more"
+        )
+    return pairs
 
 
-def _said(judge, did):
-    """What a passport says besides agreement, one line each."""
-    level = "{level:.2f} [{level_low:.2f}, {level_high:.2f}]".format(**did)
-    values = {
-        "retest (Spearman of first and second replies)": f"{did['retest']:.2f}",
-        "replies without a score": f"{did['malformed']:.1%}",
-        "dollars per 1,000 replies": f"{did['usd']:.2f}",
-        "tokens per 1,000 replies": f"{1000 * did['tokens']:,.0f}",
-        "seconds per 1,000 replies": f"{did['seconds']:.0f}",
-        **{
-            f"contexts that show a difference of {gap:g}": f"{n:,.0f}"
-            for gap, n in did["contexts"].items()
-        },
-        f"an SLM helps by Ex-DRE ({trial.ROWS}) if it agrees with people at": level,
-        "asked now": f"{did['calls']:,} calls, ${did['spent']:.4f}",
+def _estimate(judge, samples, repeats, audit_pairs, prompt):
+    """Say what all calls of this run will take: every repeat of the samples, and the audit."""
+    prompt = prompts.load(prompt)
+    rated_pairs = pd.concat(samples.values(), ignore_index=True)
+    calls = []
+    for repeat in range(repeats):
+        calls += judge.missing(rated_pairs, prompt, first=repeat)
+    what = f"{len(rated_pairs):,} rated pairs, each asked for {repeats} times"
+    if repeats == 1:
+        what = f"{len(rated_pairs):,} rated pairs, each asked for once"
+    if audit_pairs is not None:
+        calls += judge.missing(audit_pairs, prompt)
+        what += f", and {len(audit_pairs):,} pairs of the audit, once"
+    return f"{what}:\n{judge.estimate_calls(calls, prompt)}"
+
+
+def _table(passport, sets):
+    """Return the table of judges as it is printed."""
+    counts = f"{passport.pairs_scored} of {passport.pairs_drawn} pairs"
+    caption = f"Spearman with people, mean of {', '.join(sets)}: {counts}, 95 % over contexts"
+    headers = {}
+    for column, header in HEADERS.items():
+        if column in passport.agreement:
+            headers[column] = header
+    return Table(passport.agreement, "compare", caption, headers=headers, digits={"pairs": 0})
+
+
+def _as_json(judge, passport, audited):
+    """Return all that is known of a judge as JSON; what is not known is null."""
+    content = {
+        "judge": judge.signature,
+        "agreement": passport.agreement.to_dict("records"),
+        "pairs": f"{passport.pairs_scored} of {passport.pairs_drawn}",
+        "draws_differ_by": passport.draws_differ_by,
+        "retest": passport.retest,
+        "malformed": passport.malformed,
+        "usd": passport.usd_per_1000,
+        "seconds": passport.seconds_per_1000,
+        "tokens": passport.tokens_per_reply,
+        "calls": passport.calls,
+        "spent": passport.spent_usd,
+        "stopped": passport.stopped,
+        "constant": passport.constant,
+        "contexts": passport.contexts_to_show,
+        "level": passport.level,
+        "level_low": passport.level_low,
+        "level_high": passport.level_high,
     }
-    lines = [
-        f"{what}: {'unknown' if value.startswith('nan') else value}"
-        for what, value in values.items()
-    ]
-    for name, score in did["constant"].items():
+    if audited is not None:
+        content["audit"] = audited.to_dict("records")
+    return pd.Series(content).to_json(indent=1)
+
+
+def _lines(judge, passport):
+    """Return what a passport says besides agreement, one line for each property."""
+    level = f"{passport.level:.2f} [{passport.level_low:.2f}, {passport.level_high:.2f}]"
+    values = {
+        "retest (Spearman of first and second replies)": f"{passport.retest:.2f}",
+        "replies without a score": f"{passport.malformed:.1%}",
+        "dollars per 1,000 replies": f"{passport.usd_per_1000:.2f}",
+        "tokens per 1,000 replies": f"{1000 * passport.tokens_per_reply:,.0f}",
+        "seconds per 1,000 replies": f"{passport.seconds_per_1000:.0f}",
+    }
+    for gap, contexts in passport.contexts_to_show.items():
+        values[f"contexts that show a difference of {gap:g}"] = f"{contexts:,.0f}"
+    about_slm = f"an SLM helps by Ex-DRE ({judge_agreement.SLM_ROWS}) if it agrees with people at"
+    values[about_slm] = level
+    values["asked now"] = f"{passport.calls:,} calls, ${passport.spent_usd:.4f}"
+    lines = []
+    for what, value in values.items():
+        if value.startswith("nan"):
+            value = "unknown"
+        lines.append(f"{what}: {value}")
+    for name, score in passport.constant.items():
         lines.append(
-            f"{judge.spec} gave every pair of {name} the score {score:g}, which correlates with nothing"
+            f"{judge.spec} gave every pair of {name} the score {score:g}, "
+            "which correlates with nothing"
+        )
+    if passport.draws_differ_by == passport.draws_differ_by:
+        lines.append(
+            f"note: with {passport.pairs_drawn} pairs drawn at random, a recorded judge's Spearman "
+            f"lies up to {passport.draws_differ_by:.2f} from that on all pairs (19 of 20 draws); "
+            "a larger --n moves less"
         )
     return "\n".join(lines)

@@ -85,7 +85,7 @@ def main(argv=None):
             raise
         extra = f"[{EXTRAS[name]}]"
         print(
-            f"error: this needs {name}: pip install 'dre{extra}', in a clone '.{extra}'",
+            f"error: this needs {name}: pip install 'dre-companion{extra}', in a clone '.{extra}'",
             file=sys.stderr,
         )
         return 2

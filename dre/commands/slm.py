@@ -53,7 +53,9 @@ def train(args):
             else "takes no --extra"
         )
         raise DreError(f"recipe {recipe.name} {what}")
-    contexts, dev = (dialogues.named(name) if name else [] for name in (args.train, args.dev))
+    contexts, dev = (
+        dialogues.contexts_by_name(name) if name else [] for name in (args.train, args.dev)
+    )
     extra = data.extra(profile(args.extra), dev, version=3) if args.extra else None
     slm = fit(contexts, dev, args.out, recipe, args.seed, args.encoder, extra=extra)
     n, name, low, high = (

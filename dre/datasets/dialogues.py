@@ -1,4 +1,4 @@
-"""Dialogue contexts with labelled responses: what an SLM is trained and tested on, and public dialogues."""
+"""Dialogue contexts with labelled responses: what a small model is trained and tested on."""
 
 import hashlib
 import json
@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -15,19 +16,17 @@ from dre.datasets import readers
 from dre.datasets.registry import fetch, read_jsonl, read_lines, repository_file
 from dre.errors import DreError
 
+#: The kinds of responses by their letter in pair ids, and the field of `Context` that has them.
 KINDS = {"p": "positives", "a": "adversarials", "r": "randoms"}
-#: these lists in a file, as DailyDialog++ calls them
-FIELDS = dict(
-    zip(
-        KINDS.values(),
-        ("positive_responses", "adversarial_negative_responses", "random_negative_responses"),
-    )
-)
-REQUESTS = (
-    "paper",
-    "balanced",
-    "adversarials only",
-)  # on which responses were written; splits of their own
+#: What DailyDialog++ calls these fields in its files.
+FIELDS = {
+    "positives": "positive_responses",
+    "adversarials": "adversarial_negative_responses",
+    "randoms": "random_negative_responses",
+}
+#: Splits that are named by the request on which a model wrote their responses.
+REQUESTS = ("paper", "balanced", "adversarials only")
+#: Which splits each data set has.
 SPLITS = {
     "mini": ("train", "dev", "test"),
     "dailydialog++": ("train", "dev", "test", "adversarials only"),
@@ -35,27 +34,37 @@ SPLITS = {
     "convai2-augmented": ("train", "test", "paper", "balanced"),
     "topicalchat-augmented": ("train", "test", "paper", "balanced"),
 }
-#: conversations without adversarial responses: the set and the domain of their contexts
-PUBLIC = {"convai2-valid": ("convai2", "persona")}
-PUBLIC |= dict.fromkeys(
-    ("topicalchat-valid_freq", "topicalchat-test_freq"), ("topicalchat", "topical")
-)
+#: Public conversations without adversarial responses: the data set and the domain of their contexts.
+PUBLIC = {
+    "convai2-valid": ("convai2", "persona"),
+    "topicalchat-valid_freq": ("topicalchat", "topical"),
+    "topicalchat-test_freq": ("topicalchat", "topical"),
+}
+#: The public conversations that a set written by Algorithm 1 takes its contexts from.
 POOLS = {"convai2-augmented": "convai2-valid", "topicalchat-augmented": "topicalchat-valid_freq"}
-VERSIONS = (
-    "original",
-    "paraphrase",
-    "es",
-    "zh",
-)  # of the embedded corpus: English in other words, Spanish, Chinese
-TURNS = 3  # of a public context: the last utterance before it, the reply to that, the utterance to answer
+#: Versions of the embedded corpus: the original, English in other words, Spanish, Chinese.
+VERSIONS = ("original", "paraphrase", "es", "zh")
+#: Turns of a public context: an utterance, the reply to it, and the utterance to answer.
+TURNS = 3
+RANDOM_RESPONSES = 5
+RECORDING = "claude-2026-11"
 
 
 @dataclass(frozen=True)
 class Context:
-    """A dialogue context (turns, oldest first) and its labelled responses.
+    """A dialogue context and its labelled responses.
 
-    ``positives`` fit; ``adversarials`` share words but do not fit; ``randoms`` come from other contexts. ``id`` is that
-    of the source, ``split`` train, dev or test, ``domain`` daily, persona or topical; ``facts`` the speaker's persona.
+    Attributes
+    ----------
+    set : the data set, such as ``dailydialog++``.
+    id : the id that the source gives it.
+    split : train, dev or test.
+    turns : the texts of the dialogue so far, oldest first.
+    positives : responses that fit.
+    adversarials : responses that share words with the context but do not fit.
+    randoms : responses to other contexts.
+    domain : daily, persona or topical.
+    facts : the persona of the speaker, one fact a line, where the source has one.
     """
 
     set: str
@@ -70,233 +79,359 @@ class Context:
 
     @property
     def context_id(self) -> str:
-        """Id unique over all sets: ``dailydialog++-test/7``, ``mini/mini-daily-000``, ``convai2-valid/1``."""
-        if "/" in self.id:  # which names its source
+        """Id unique over all sets, such as ``dailydialog++-test/7`` or ``mini/mini-daily-000``."""
+        id_names_its_source = "/" in self.id
+        if id_names_its_source:
             return self.id
-        if self.set == "dailydialog++":  # ids restart at 0 in every split
+        if self.set == "dailydialog++":
+            # Its ids start at 0 in every split.
             return f"{self.set}-{self.split}/{self.id}"
         return f"{self.set}/{self.id}"
 
     def pair_id(self, kind: str, i: int) -> str:
-        """Return the id of response `i` (from 0) of `kind` (``p``, ``a``, ``r``), as judgements record it."""
+        """Return the id of response ``i`` (from 0) of a kind (``p``, ``a`` or ``r``)."""
         separator = "" if self.set.startswith("dailydialog++") else "/"
         return f"{self.context_id}{separator}{kind}{i}"
 
     def responses(self, kind: str) -> tuple[str, ...]:
-        """Return the responses of `kind` (``p``, ``a`` or ``r``)."""
+        """Return the responses of a kind (``p``, ``a`` or ``r``)."""
         return getattr(self, KINDS[kind])
 
 
 def pairs(contexts: Iterable[Context], kinds: str = "pa") -> pd.DataFrame:
-    """Return a table with one row per (context, response) pair, of the responses of `kinds` (any of ``par``).
+    """Return a table with a row for each pair of a context and one of its responses.
 
-    Its columns are ``pair_id, context_id, set, context`` (tuple of turns), ``response, kind``.
+    Parameters
+    ----------
+    contexts : the contexts.
+    kinds : letters of the kinds of responses to take, any of ``par``.
+
+    Returns
+    -------
+    Columns ``pair_id, context_id, set, context`` (tuple of turns), ``response, kind``.
     """
-    rows = [
-        (context.pair_id(kind, i), context.context_id, context.set, context.turns, response, kind)
-        for context in contexts
-        for kind in kinds
-        for i, response in enumerate(context.responses(kind))
-    ]
-    return pd.DataFrame(
-        rows, columns=["pair_id", "context_id", "set", "context", "response", "kind"]
-    )
+    rows = []
+    for context in contexts:
+        for kind in kinds:
+            for i, response in enumerate(context.responses(kind)):
+                row = {
+                    "pair_id": context.pair_id(kind, i),
+                    "context_id": context.context_id,
+                    "set": context.set,
+                    "context": context.turns,
+                    "response": response,
+                    "kind": kind,
+                }
+                rows.append(row)
+    columns = ["pair_id", "context_id", "set", "context", "response", "kind"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def data_hash(contexts: Iterable[Context]) -> str:
-    """Return the sha256 (64 hex digits) of the records as canonical JSON, in the order given."""
-    options = {"sort_keys": True, "ensure_ascii": False, "separators": (",", ":")}
-    lines = (json.dumps(vars(context), **options) + "\n" for context in contexts)
-    return hashlib.sha256("".join(lines).encode("utf-8")).hexdigest()
+    """Return the sha256 (64 hex digits) of the contexts as canonical JSON, in the order given."""
+    digest = hashlib.sha256()
+    for context in contexts:
+        line = json.dumps(vars(context), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        digest.update(f"{line}\n".encode())
+    return digest.hexdigest()
 
 
 def context_sha256(turns: Iterable[str]) -> str:
-    """Return the sha256 of the turns, stripped and joined by newline: how recorded files name a context or a text."""
-    return hashlib.sha256(
-        "\n".join(turn.strip() for turn in turns).strip().encode("utf-8")
-    ).hexdigest()
+    """Return the sha256 of the stripped turns, joined by newlines.
+
+    Recorded files name a context or a text by it.
+    """
+    text = "\n".join(turn.strip() for turn in turns).strip()
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 def load(name: str, split: str) -> list[Context]:
-    """Return the list of the contexts of a split (train, dev, test) of a data set; `SPLITS` says which set has which.
+    """Return the contexts of a split of a data set.
 
-    The embedded corpus (74, 14, 32 contexts); DailyDialog++ (dev 1,028, test 1,142; five responses of each kind); its
-    further contexts with positives only (7,641); ConvAI2's and Topical-Chat's with those of Algorithm 1 (150, 50 each).
-    Further contexts for training are splits named by the request on which their responses were written (`REQUESTS`):
-    ``paper`` (ConvAI2 630, Topical-Chat 540), ``balanced`` (630 each: borrowed words, length and questions tell
-    nothing), and 800 of DailyDialog++'s contexts with positives, ``adversarials only``. ``train+paper`` is both.
+    Parameters
+    ----------
+    name : the data set, a key of `SPLITS`.
+
+        - ``mini``: the embedded corpus (74, 14, 32 contexts in train, dev, test);
+        - ``dailydialog++``: five responses of each kind (dev 1,028, test 1,142 contexts);
+        - ``dailydialog++-positives``: its further contexts, with positives only (7,641);
+        - ``convai2-augmented``, ``topicalchat-augmented``: contexts of ConvAI2 and Topical-Chat
+          with responses of Algorithm 1 (150 in train, 50 in test each).
+
+    split : train, dev or test; or, for further training contexts, the request on which a model
+        wrote their responses (`REQUESTS`): ``paper`` (ConvAI2 630, Topical-Chat 540), ``balanced``
+        (630 each; borrowed words, length and questions give nothing away), and ``adversarials only``
+        (800 contexts of DailyDialog++ with human-written positives). ``train+paper`` is both.
+
+    Raises
+    ------
+    DreError
+        If the set has no such split, or a public file cannot be fetched.
     """
     if "+" in split:
-        return [context for part in split.split("+") for context in load(name, part)]
+        contexts = []
+        for single_split in split.split("+"):
+            contexts += load(name, single_split)
+        return contexts
     if split not in SPLITS.get(name, ()):
         raise DreError(f"no split {split!r} of a data set {name!r}: use one of {SPLITS}")
     if split in REQUESTS or name in POOLS:
-        return _written(name, split)
+        return _model_written(name, split)
     if name == "mini":
-        return [context for context in _mini() if context.split == split]
-    file, key = (
-        (f"dataset/{split}.json", "id")
-        if name == "dailydialog++"
-        else ("data_positives.json", "dialog_id")
-    )
-    return [_context(record, name, str(record[key]), split) for record in read_jsonl(fetch(file))]
+        return [context for context in _embedded_corpus() if context.split == split]
+    if name == "dailydialog++":
+        file, id_field = f"dataset/{split}.json", "id"
+    else:
+        file, id_field = "data_positives.json", "dialog_id"
+    records = read_jsonl(fetch(file))
+    return [_context(record, name, str(record[id_field]), split) for record in records]
 
 
 def parallel(split: str) -> dict[str, list[Context]]:
-    """Return a split of the embedded corpus in parallel `VERSIONS`: version -> list of contexts, same order and ids.
+    """Return a split of the embedded corpus in its `VERSIONS`.
 
-    Each has two positive and two adversarial responses; an adversarial's wordplay is another one where it does not
-    translate, so that negatives are parallel in kind rather than word for word.
+    Returns
+    -------
+    Contexts by version, in the same order and with the same ids. Each has two positive and two
+    adversarial responses. Where the wordplay of an adversarial response does not translate, it has
+    another one, so negatives are parallel in kind rather than word for word.
     """
-    records = {
-        record["id"]: record for record in read_jsonl(repository_file("mini", "parallel.jsonl"))
-    }
+    translations = {}
+    for record in read_jsonl(repository_file("mini", "parallel.jsonl")):
+        translations[record["id"]] = record
     original = [
-        replace(c, positives=c.positives[:2], adversarials=c.adversarials[:2], randoms=())
-        for c in _mini()
+        replace(
+            context,
+            positives=context.positives[:2],
+            adversarials=context.adversarials[:2],
+            randoms=(),
+        )
+        for context in _embedded_corpus()
+        if context.split == split
     ]
-    original, found = [context for context in original if context.split == split], {}
+    contexts_by_version = {"original": original}
     for version in VERSIONS[1:]:
-        of = [(context, records[context.id][version]) for context in original]
-        found[version] = [
-            replace(c, turns=tuple(record["context"]), **_responses(record)) for c, record in of
-        ]
-    return {"original": original} | found
+        contexts_by_version[version] = []
+        for context in original:
+            record = translations[context.id][version]
+            translated = replace(context, turns=tuple(record["context"]), **_responses(record))
+            contexts_by_version[version].append(translated)
+    return contexts_by_version
 
 
 def public_contexts(name: str) -> list[Context]:
-    """Return contexts of one of `PUBLIC`: the last three turns before a reply, which is their one positive."""
-    set, domain = PUBLIC[name]
-    return [
-        Context(set, id, "train", turns[-TURNS:], (reply,), domain=domain, facts=facts)
-        for id, (_, turns, reply, facts) in histories(name).items()
-        if len(turns) >= TURNS
-    ]
+    """Return the contexts of one of `PUBLIC`.
 
-
-@cache  # several read them, one after the other
-def histories(name: str) -> dict[str, tuple[str, tuple[str, ...], str, str]]:
-    """Return whole conversations of one of `PUBLIC`: context id -> (conversation, all turns before, reply, facts).
-
-    ``conversation`` is the id that all replies of one share, the first ones among them, which make no context. ConvAI2
-    has a persona (``facts``) and the last utterance on each line, separated by tabs, and the reply in a second file;
-    consecutive lines with one persona are one conversation.
+    Each has the last three turns before a reply, and that reply is its one positive response.
     """
-    found, conversation, before, said = {}, "", None, []
+    set_name, domain = PUBLIC[name]
+    contexts = []
+    for context_id, history in histories(name).items():
+        if len(history.turns) < TURNS:
+            continue
+        context = Context(
+            set_name,
+            context_id,
+            "train",
+            history.turns[-TURNS:],
+            positives=(history.reply,),
+            domain=domain,
+            facts=history.facts,
+        )
+        contexts.append(context)
+    return contexts
+
+
+class History(NamedTuple):
+    """A reply of a public conversation and all that was said before it.
+
+    Attributes
+    ----------
+    conversation : the id that all replies of one conversation share.
+    turns : all turns before the reply, oldest first.
+    reply : the reply.
+    facts : the persona of the speaker, one fact a line, or "".
+    """
+
+    conversation: str
+    turns: tuple[str, ...]
+    reply: str
+    facts: str
+
+
+@cache  # Several callers read them, one after the other.
+def histories(name: str) -> dict[str, History]:
+    """Return every reply of the conversations of one of `PUBLIC`, by context id.
+
+    Replies with fewer than three turns before them are here as well; they make no context.
+    """
     if name == "convai2-valid":
-        replies = [line.strip() for line in read_lines(fetch("no_cands_target.txt"))]
-        for i, line in enumerate(read_lines(fetch("no_cands_source.txt"))):
-            *persona, last = line.rstrip("\r").split("\t")
-            if persona != before:
-                conversation, before, said = f"{name}/{i}", persona, []
-            said.append(last.strip())
-            facts = "\n".join(fact.strip() for fact in persona)
-            found[f"{name}/{i}"] = conversation, tuple(said), replies[i], facts
-            said.append(replies[i])
-        return found
+        return _convai2_histories(name)
+    return _topicalchat_histories(name)
+
+
+def _convai2_histories(name):
+    """Read ConvAI2, which has a persona and the last utterance on each line, separated by tabs.
+
+    The replies stand in a second file. Consecutive lines with one persona are one conversation.
+    """
+    replies = [line.strip() for line in read_lines(fetch("no_cands_target.txt"))]
+    found = {}
+    conversation = ""
+    previous_persona = None
+    said: list[str] = []
+    for i, line in enumerate(read_lines(fetch("no_cands_source.txt"))):
+        context_id = f"{name}/{i}"
+        *persona, last_utterance = line.rstrip("\r").split("\t")
+        if persona != previous_persona:
+            conversation = context_id
+            previous_persona = persona
+            said = []
+        said.append(last_utterance.strip())
+        facts = "\n".join(fact.strip() for fact in persona)
+        found[context_id] = History(conversation, tuple(said), replies[i], facts)
+        said.append(replies[i])
+    return found
+
+
+def _topicalchat_histories(name):
+    """Read Topical-Chat, which has whole conversations."""
     file = fetch(f"conversations/{name.removeprefix('topicalchat-')}.json")
+    found = {}
     for id, record in json.loads(file.read_bytes()).items():
         said = [turn["message"].strip() for turn in record["content"]]
         for k in range(1, len(said)):
-            found[f"{name}/{id}/{k}"] = f"{name}/{id}", tuple(said[:k]), said[k], ""
+            found[f"{name}/{id}/{k}"] = History(f"{name}/{id}", tuple(said[:k]), said[k], "")
     return found
 
 
-def _context(record, set, id, split, domain="daily"):
-    return Context(set, id, split, tuple(record["context"]), **_responses(record), domain=domain)
+def contexts_by_name(name: str | Path) -> list[Context]:
+    """Return contexts by a name that a user gives.
 
-
-def _responses(record):
-    return {kind: tuple(record.get(key, ())) for kind, key in FIELDS.items()}
-
-
-def _mini():
-    """Read the embedded corpus; random negatives of a context are replies to others of its split and domain."""
-    records = read_jsonl(repository_file("mini", "corpus.jsonl"))
-    found = [
-        _context(record, "mini", record["id"], record["split"], record["domain"])
-        for record in records
-    ]
-    replies = defaultdict(set)
-    for context in found:
-        replies[context.split, context.domain].update(context.positives)
-    for i, context in enumerate(found):
-        others = sorted(
-            replies[context.split, context.domain] - {*context.positives, *context.adversarials}
-        )
-        drawn = random.Random(f"0/{context.context_id}").sample(
-            others, 5
-        )  # no draw depends on another
-        found[i] = replace(context, randoms=tuple(drawn))
-    return found
-
-
-def _written(name, split):
-    """Join what a model wrote with the public contexts that its ids name; a record that does not fit is a DreError."""
-    requested = split in REQUESTS
-    file = "augmented_more.jsonl" if requested else "augmented.jsonl"
-    file, found = repository_file("recorded", "claude-2026-11", file), []
-    if name == "dailydialog++":
-        public = load("dailydialog++-positives", "train")
-    else:
-        public = [
-            replace(context, set=name, positives=()) for context in public_contexts(POOLS[name])
-        ]
-    public = {context.context_id: context for context in public}
-    for line, record in enumerate(read_jsonl(file), 1):
-        if requested and record.get("request") not in REQUESTS:
-            raise DreError(
-                f"{file}:{line}: request {record.get('request')!r}, expected one of {', '.join(REQUESTS)}"
-            )
-        own = public.get(record["id"])
-        if (
-            own is None or record["request" if requested else "split"] != split
-        ):  # of another set, or another split
-            continue
-        if context_sha256(own.turns) != record["context_sha256"]:
-            raise DreError(
-                f"{file}:{line}: {own.context_id} is another context here: run `dre data fetch` again"
-            )
-        written = {kind: texts or getattr(own, kind) for kind, texts in _responses(record).items()}
-        own = replace(own, split=record["split"], **written)
-        if min(len(own.positives), len(own.adversarials)) < 5:
-            raise DreError(
-                f"{file}:{line}: {own.context_id} has fewer than five responses of a kind"
-            )
-        found.append(own)
-    return found
-
-
-def named(name):
-    """Return contexts by name: a public pool, ``<data set>:<split>``, or the path of a file that `read` reads."""
-    if name in PUBLIC:
-        return public_contexts(name)
-    data_set, _, split = str(name).partition(":")
-    return load(data_set, split) if split and data_set in SPLITS else read(name)
-
-
-def read(path):
-    """Read contexts from JSON Lines; DreError names file and line of a faulty one.
-
-    A line holds ``id``, ``context`` (a list of turns, oldest first, or one text with one turn per line) and, as far as
-    there are any, the lists of `FIELDS`, ``split`` (``train``), ``domain`` (``daily``), ``set`` (the file's name).
+    That is one of `PUBLIC`, ``<data set>:<split>``, or the path of a file for `read_contexts`.
     """
-    found, default = {}, {"set": Path(path).stem, "split": "train", "domain": "daily"}
+    if name in PUBLIC:
+        return public_contexts(str(name))
+    data_set, _, split = str(name).partition(":")
+    if split and data_set in SPLITS:
+        return load(data_set, split)
+    return read_contexts(name)
+
+
+def read_contexts(path: str | Path) -> list[Context]:
+    """Read contexts from a JSON Lines file.
+
+    A line holds ``id`` and ``context`` (a list of turns, oldest first, or one text with a turn on
+    each line). It may hold the lists of `FIELDS`, ``split`` (default: ``train``), ``domain``
+    (``daily``) and ``set`` (the name of the file).
+
+    Raises
+    ------
+    DreError
+        With the file and the line, if a line is not such an object, a text is empty, or an id
+        stands twice.
+    """
+    defaults = {"set": Path(path).stem, "split": "train", "domain": "daily"}
+    contexts: dict[str, Context] = {}
     for line, record in readers.records(path):
         try:
-            own = {
-                name: str(value)
-                for name, value in (default | record).items()
-                if name in (*default, "id")
-            }
-            texts = {kind: tuple(record[name]) for kind, name in FIELDS.items() if record.get(name)}
-            texts["turns"] = readers.turns_of(record["context"])
-            if own["id"] in found or not all(
-                map(str.strip, ["".join(texts["turns"]), *sum(texts.values(), ())])
-            ):
-                raise ValueError("a text is empty, or the id stands there twice")
+            context = _user_context(record, defaults)
+            if context.id in contexts:
+                raise ValueError(f"the id {context.id!r} stands there twice")
         except (ValueError, TypeError, KeyError) as error:
             expected = "an object with an id of its own, context (turns) and lists of responses"
             raise DreError(f"{path}:{line}: {error!r}: expected {expected}") from None
-        found[own["id"]] = Context(**own, **texts)
-    return list(found.values())
+        contexts[context.id] = context
+    return list(contexts.values())
+
+
+def _user_context(record, defaults):
+    """Return the context of a user's record; ValueError if it is no object or a text is empty."""
+    if not isinstance(record, dict):
+        raise ValueError(f"found {record!r:.40}")
+    names = {field: str(record.get(field, default)) for field, default in defaults.items()}
+    responses = {kind: tuple(record[field]) for kind, field in FIELDS.items() if record.get(field)}
+    turns = readers.turns_of(record["context"])
+    texts = ["".join(turns)]
+    for kind_responses in responses.values():
+        texts += kind_responses
+    if not all(text.strip() for text in texts):
+        raise ValueError("a text is empty")
+    return Context(id=str(record["id"]), turns=turns, **names, **responses)
+
+
+def _context(record, set_name, id, split, domain="daily"):
+    """Return the context of a record in the form of DailyDialog++."""
+    turns = tuple(record["context"])
+    return Context(set_name, id, split, turns, **_responses(record), domain=domain)
+
+
+def _responses(record):
+    return {kind: tuple(record.get(field, ())) for kind, field in FIELDS.items()}
+
+
+def _embedded_corpus():
+    """Read the embedded corpus and draw random negatives for each context.
+
+    They are replies to other contexts of the same split and domain.
+    """
+    contexts = []
+    for record in read_jsonl(repository_file("mini", "corpus.jsonl")):
+        contexts.append(_context(record, "mini", record["id"], record["split"], record["domain"]))
+    replies = defaultdict(set)
+    for context in contexts:
+        replies[context.split, context.domain].update(context.positives)
+
+    complete = []
+    for context in contexts:
+        its_own = {*context.positives, *context.adversarials}
+        candidates = sorted(replies[context.split, context.domain] - its_own)
+        # A generator for each context, so that no draw depends on another.
+        generator = random.Random(f"0/{context.context_id}")
+        randoms = tuple(generator.sample(candidates, RANDOM_RESPONSES))
+        complete.append(replace(context, randoms=randoms))
+    return complete
+
+
+def _model_written(name, split):
+    """Return public contexts with the responses that a language model wrote for them.
+
+    Raises DreError if a record does not fit the public context that its id names.
+    """
+    is_requested = split in REQUESTS
+    file_name = "augmented_more.jsonl" if is_requested else "augmented.jsonl"
+    file = repository_file("recorded", RECORDING, file_name)
+    split_field = "request" if is_requested else "split"
+
+    public = load("dailydialog++-positives", "train") if name == "dailydialog++" else []
+    if not public:
+        for context in public_contexts(POOLS[name]):
+            public.append(replace(context, set=name, positives=()))
+    public_by_id = {context.context_id: context for context in public}
+
+    contexts = []
+    for line, record in enumerate(read_jsonl(file), 1):
+        if is_requested and record.get("request") not in REQUESTS:
+            raise DreError(
+                f"{file}:{line}: found request {record.get('request')!r}, "
+                f"expected one of {', '.join(REQUESTS)}"
+            )
+        context = public_by_id.get(record["id"])
+        is_of_another_set = context is None
+        if is_of_another_set or record[split_field] != split:
+            continue
+        if context_sha256(context.turns) != record["context_sha256"]:
+            raise DreError(
+                f"{file}:{line}: {context.context_id} is another context here: "
+                "run `dre data fetch` again"
+            )
+        responses = {
+            kind: texts or getattr(context, kind) for kind, texts in _responses(record).items()
+        }
+        context = replace(context, split=record["split"], **responses)
+        if min(len(context.positives), len(context.adversarials)) < 5:
+            raise DreError(
+                f"{file}:{line}: {context.context_id} has fewer than five responses of a kind"
+            )
+        contexts.append(context)
+    return contexts

@@ -1,4 +1,4 @@
-"""Conversations that repeat what people rated, or what is held out, are left out of training."""
+"""Training conversations that repeat what people rated, or what is held out, are left out."""
 
 import re
 from collections import defaultdict
@@ -10,11 +10,11 @@ import pandas as pd
 from dre.datasets import dialogues
 from dre.datasets.dialogues import PUBLIC, Context
 
-# Utterances of this many words or fewer ("Yes, please.") are no sign of a shared dialogue.
+#: Utterances of this many words or fewer ("Yes, please.") are no sign of a shared dialogue.
 WORDS = 4
-# A conversation that holds this share of a context's word trigrams repeats it in edited words.
+#: A conversation that holds this share of a context's word trigrams repeats it in edited words.
 NEAR = 0.4
-# Texts with fewer trigrams ("Hi! How are you?") are not compared by their trigrams.
+#: Texts with fewer distinct trigrams ("Hi! How are you?") are not compared by their trigrams.
 TRIGRAMS = 8
 
 
@@ -23,78 +23,138 @@ def without_overlap(
     reserved: pd.DataFrame | Iterable[Context | pd.DataFrame],
     near: float | None = NEAR,
 ) -> list[Context]:
-    """Return the chosen contexts whose whole conversation repeats nothing of what is `reserved`.
+    """Return the chosen contexts whose whole conversation repeats nothing of what is reserved.
 
-    Turns **and replies** (of every kind) of the chosen are compared, and what one part of a conversation repeats leaves
-    out the whole (`conversations`), also where only another part of it was chosen. It repeats what it shares an
-    utterance of more than four words with, case, punctuation and spacing aside, because the sets were tokenised
-    differently; and a rated context of which it holds the share `near` of the word trigrams, each weighted by the
-    logarithm of how rare it is: DailyDialog has dialogues twice, in edited words. With ``near=None`` only shared
-    utterances count, and the first line of a conversation of ConvAI2 goes with the one before: so was left out what the
-    first recorded models did not learn from. `reserved` is a table of rated responses (turns and responses count), an
-    iterable of Context (turns count), or an iterable of both.
+    Turns **and replies** (of every kind) of the chosen contexts are compared. If one part of a
+    conversation repeats something, the whole conversation is left out (see `conversations`), even
+    if that part was not chosen. Repeating means one of two things:
+
+    - the conversation shares an utterance of more than four words with what is reserved. Case,
+      punctuation and spacing do not count, because the sets were tokenised differently;
+    - it holds the share ``near`` of the word trigrams of a rated context, each weighted by the
+      logarithm of how rare it is. DailyDialog has some dialogues twice, in edited words.
+
+    Parameters
+    ----------
+    chosen : contexts to train on.
+    reserved : a table of rated responses (its turns and responses count), contexts (their turns
+        count), or an iterable of both.
+    near : the share of trigrams, in (0, 1]. With None, only shared utterances count, and the first
+        line of a conversation of ConvAI2 goes with the one before: so was left out what the first
+        recorded models did not learn from.
+
+    Returns
+    -------
+    The contexts that are left, in the order given.
     """
     reserved = [reserved] if isinstance(reserved, pd.DataFrame) else list(reserved)
-    tables = [record for record in reserved if isinstance(record, pd.DataFrame)]
-    rated = [
-        turns for table in tables for turns in table.get("turns", table.get("context"))
-    ]  # or whole dialogues
-    turns = [*rated, *(table["response"] for table in tables if "response" in table)]
-    turns += [record.turns for record in reserved if isinstance(record, Context)]
-    of = conversations((context.context_id for context in chosen), late=near is None)
-    sources = {context.context_id.split("/")[0] for context in chosen}
-    public = [
-        context for name in PUBLIC if name in sources for context in dialogues.public_contexts(name)
-    ]
-    texts = defaultdict(dict)  # of each conversation
-    for context in [*public, *chosen]:
-        own = (*context.turns, *context.positives, *context.adversarials, *context.randoms)
-        texts[of(context.context_id)].update(dict.fromkeys(own))
-    seen = set(_long(text for each in turns for text in each))
-    shared = {
-        conversation for conversation, own in texts.items() if not seen.isdisjoint(_long(own))
+    rated_contexts = []
+    reserved_texts = []
+    for record in reserved:
+        if isinstance(record, Context):
+            reserved_texts += record.turns
+            continue
+        # A table of whole dialogues has turns, one of responses has contexts.
+        contexts = record["turns"] if "turns" in record else record["context"]
+        rated_contexts += list(contexts)
+        if "response" in record:
+            reserved_texts += list(record["response"])
+    for turns in rated_contexts:
+        reserved_texts += turns
+
+    conversation_of = conversations((context.context_id for context in chosen), late=near is None)
+    texts = _texts_by_conversation(chosen, conversation_of)
+    reserved_utterances = set(_long_utterances(reserved_texts))
+    repeating = {
+        conversation
+        for conversation, utterances in texts.items()
+        if not reserved_utterances.isdisjoint(_long_utterances(utterances))
     }
     if near is not None:
-        shared |= _near(texts, rated, near)
-    return [context for context in chosen if of(context.context_id) not in shared]
+        repeating |= _near(texts, rated_contexts, near)
+    return [context for context in chosen if conversation_of(context.context_id) not in repeating]
 
 
 def conversations(ids: Iterable[str], late: bool = False) -> Callable[[str], str]:
-    """Return a function of a context id that returns the id of its conversation, for these `ids` and their like.
+    """Return a function that gives the conversation of a context, by their ids.
 
-    Of contexts of `PUBLIC` it is that of `histories`; elsewhere each context is one. With `late` the first line of a
-    conversation of ConvAI2 goes with the one before (see `without_overlap`).
+    Contexts of `PUBLIC` belong to the conversations of `dre.datasets.dialogues.histories`. Any
+    other context is a conversation of its own.
+
+    Parameters
+    ----------
+    ids : context ids that tell which public sets are needed.
+    late : let the first line of a conversation of ConvAI2 go with the one before.
     """
-    found, sources = {}, {id.partition("/")[0] for id in ids}
+    sources = {id.partition("/")[0] for id in ids}
+    conversation_by_id: dict[str, str] = {}
     for name in sources.intersection(PUBLIC):
-        own = {id: conversation for id, (conversation, *_) in dialogues.histories(name).items()}
+        histories = dialogues.histories(name)
+        context_ids = list(histories)
+        names = [history.conversation for history in histories.values()]
         if late and name == "convai2-valid":
-            own = dict(zip(own, [*own.values()][:1] + [*own.values()]))
-        found |= own
-    return lambda id: found.get(id, id)
+            names = names[:1] + names
+        conversation_by_id.update(zip(context_ids, names))
+    return lambda id: conversation_by_id.get(id, id)
 
 
-def _near(texts, rated, share):
-    """The conversations (of id -> texts) that hold at least this `share` of the trigrams of a rated context."""
+def _texts_by_conversation(chosen, conversation_of):
+    """Return the texts of each conversation of the chosen contexts, without repetitions.
+
+    Of public conversations that is everything that was said in them.
+    """
+    sources = {context.context_id.split("/")[0] for context in chosen}
+    contexts = []
+    for name in PUBLIC:
+        if name in sources:
+            contexts += dialogues.public_contexts(name)
+    contexts += chosen
+    texts: dict[str, dict[str, None]] = defaultdict(dict)
+    for context in contexts:
+        spoken = (
+            *context.turns,
+            *context.positives,
+            *context.adversarials,
+            *context.randoms,
+        )
+        texts[conversation_of(context.context_id)].update(dict.fromkeys(spoken))
+    return texts
+
+
+def _near(texts, rated_contexts, share):
+    """Return the conversations that hold at least this share of the trigrams of a rated context.
+
+    ``texts`` has the texts of each conversation, ``rated_contexts`` the turns of each context.
+    """
     from sklearn.feature_extraction.text import CountVectorizer
 
-    trigrams = CountVectorizer(
+    vectorizer = CountVectorizer(
         ngram_range=(3, 3), token_pattern=r"\w+", binary=True, dtype=np.float64
     )
-    words = trigrams.build_analyzer()
-    rated = [
-        text for text in map("\n".join, sorted(set(rated))) if len(set(words(text))) >= TRIGRAMS
-    ]
-    if not rated:
+    trigrams_of = vectorizer.build_analyzer()
+    rated_texts = []
+    for turns in sorted(set(rated_contexts)):
+        text = "\n".join(turns)
+        if len(set(trigrams_of(text))) >= TRIGRAMS:
+            rated_texts.append(text)
+    if not rated_texts:
         return set()
-    has = trigrams.fit_transform([*map("\n".join, texts.values()), *rated])
-    rarity = np.log(has.shape[0] / has.sum(axis=0).A1)
-    wanted = has[len(texts) :].multiply(rarity).tocsr()
-    held = (has[: len(texts)] @ wanted.T).tocoo()  # conversations x rated contexts
-    near = held.row[held.data >= share * wanted.sum(axis=1).A1[held.col]]
-    ids = list(texts)
-    return {ids[row] for row in near}
+
+    # 1 where a text (row) has a trigram (column): first the conversations, then the rated contexts.
+    conversation_texts = ["\n".join(utterances) for utterances in texts.values()]
+    has_trigram = vectorizer.fit_transform([*conversation_texts, *rated_texts])
+    rarity = np.log(has_trigram.shape[0] / has_trigram.sum(axis=0).A1)
+    in_conversation = has_trigram[: len(texts)]
+    weight_in_rated = has_trigram[len(texts) :].multiply(rarity).tocsr()
+
+    # The weight of shared trigrams of each conversation (row) and rated context (column).
+    shared_weight = (in_conversation @ weight_in_rated.T).tocoo()
+    needed_weight = share * weight_in_rated.sum(axis=1).A1
+    is_near = shared_weight.data >= needed_weight[shared_weight.col]
+    names = list(texts)
+    return {names[row] for row in shared_weight.row[is_near]}
 
 
-def _long(texts):
+def _long_utterances(texts):
+    """Return the texts of more than four words, without case, punctuation and spacing."""
     return [re.sub(r"[\W_]", "", text.lower()) for text in texts if len(text.split()) > WORDS]

@@ -5,15 +5,17 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import pandas as pd
 
-from dre.datasets import recordings as recording
+from dre.datasets import recordings
 from dre.datasets.dialogues import KINDS, PUBLIC, TURNS, context_sha256, histories, load
 from dre.datasets.overlap import conversations
 from dre.datasets.registry import fetch, read_jsonl, repository_file
 from dre.errors import DreError
 
+#: The rated sets, and what tables call them.
 RATED = {
     "dailydialog-zhao": "DailyDialog",
     "personachat-usr": "PersonaChat",
@@ -23,11 +25,11 @@ RATED = {
     "dailydialog-grade": "DailyDialog-GRADE",
     "empathetic-grade": "Empathetic-GRADE",
 }
+#: Classifiers whose scores of DailyDialog++ test were released.
 CLASSIFIERS = ("DEB", "RUBER-Large")
+#: The recording that is read unless another one is named.
 NAME = "claude-2026-11"
-_USR = {"personachat-usr": "usr_percona_chat.json", "topicalchat-usr": "usr_topical_chat.json"}
-_CRITERIA = ("Understandable", "Natural", "Maintains Context", "Engaging", "Uses Knowledge")
-#: what the recorded judge was shown when it rated FED's qualities
+#: What the recorded judge was shown when it rated FED's qualities.
 SHOWN = {
     "zero": "zero-shot",
     "random0": "random 1",
@@ -35,335 +37,512 @@ SHOWN = {
     "random2": "random 3",
     "bm25": "BM25",
 }
-LANGUAGES = {"en": "english", "es": "spanish", "zh": "chinese"}  # of the ten that xDial-Eval has
-_SPEAKER = re.compile(
-    "^(User|System):", re.MULTILINE
-)  # before each turn of FED; turns are text only in every set
+#: The languages that are used here, of the ten that xDial-Eval has.
+LANGUAGES = {"en": "english", "es": "spanish", "zh": "chinese"}
+_USR_FILES = {
+    "personachat-usr": "usr_percona_chat.json",
+    "topicalchat-usr": "usr_topical_chat.json",
+}
+_USR_CRITERIA = ("Understandable", "Natural", "Maintains Context", "Engaging", "Uses Knowledge")
+# FED writes the speaker before each turn. Turns are text only in every set.
+_SPEAKER = re.compile("^(User|System):", re.MULTILINE)
+# The share of graded conversations that nothing is trained on, so that models can be chosen by it.
+_SHARE_FOR_CHOICE = 0.2
 
 
 def rated(name: str) -> pd.DataFrame:
-    """Return the responses of a set (one of `RATED`) with their human ratings, one row each.
+    """Return the responses of a set with their human ratings, one row each.
 
-    Columns ``pair_id, context_id`` (the unit of resampling), ``set, system`` (empty where the source does not say),
-    ``context`` (tuple of turns), ``response, reference, ratings`` (the raters' overall values), ``human`` (their mean),
-    and the mean of every other criterion; what a rater wrote instead of a number is NaN and in no mean. PersonaChat-USR
-    and TopicalChat-USR have three raters, overall 1-5; FED turns five, 0-4; the others the mean overall only, 1-5.
+    Parameters
+    ----------
+    name : one of `RATED`.
 
-    The reference of the USR sets is the response of the system "Original Ground Truth", that of DailyDialog-Zhao the
-    first of the nine responses (wherever DailyDialog++ shows how one of these dialogues went on, it is what followed).
-    Both are rated themselves, so a metric that compares with the reference should leave them out. The other sets have
-    none (None).
+    Returns
+    -------
+    Columns ``pair_id``; ``context_id``, the unit of resampling; ``set``; ``system``, empty where the
+    source does not say; ``context`` (tuple of turns); ``response``; ``reference``; ``ratings``, the
+    overall value of each rater; ``human``, their mean; and the mean of every other criterion. Where
+    a rater wrote no number, the value is NaN and in no mean. PersonaChat-USR and TopicalChat-USR
+    have three raters (overall 1-5), FED turns five (0-4), the others only the mean overall (1-5).
+
+    Notes
+    -----
+    The reference of the USR sets is the response of the system "Original Ground Truth". That of
+    DailyDialog-Zhao is the first of the nine responses: wherever DailyDialog++ shows how one of
+    these dialogues went on, it is what followed. Both are rated themselves, so a metric that
+    compares with the reference should leave them out. The other sets have no reference (None).
     """
-    if name in _USR:
+    if name in _USR_FILES:
         return _usr(name)
-    return _fed()[0] if name == "fed-turn" else _xdial(name)
+    if name == "fed-turn":
+        turns, _ = _fed()
+        return turns
+    return _xdial(name)
 
 
 def translated(name: str) -> dict[str, pd.DataFrame]:
-    """Return `rated` of a set in the `LANGUAGES` that xDial-Eval has of it: language -> table with the same rows.
+    """Return `rated` of a set in the `LANGUAGES` that xDial-Eval has of it.
 
-    ``context, response`` are in that language (machine-translated but for English). TopicalChat-USR is not there.
+    Returns
+    -------
+    A table by language code, with the same rows in each. ``context`` and ``response`` are in that
+    language, machine-translated but for English. TopicalChat-USR is not there.
     """
-    table, ending = rated(name), {"personachat-usr": "persona-usr"}.get(name, name)
-    columns = [f"{language}_{part}" for language in LANGUAGES.values() for part in ("ctx", "res")]
-    file = pd.read_csv(fetch(f"/{ending}.csv"), keep_default_na=False, usecols=columns).map(
-        str.strip
-    )
-    places = {}  # its rows are in another order than those of the USR file; some have one text
-    for i, key in enumerate(zip(table["context"], table["response"])):
-        places.setdefault(key, []).append(i)
-    keys = zip(file["english_ctx"].map(turns_of), file["english_res"])
-    file = file.set_index(pd.Index([places[key].pop(0) for key in keys])).sort_index()
-    return {
-        code: table.assign(
-            context=file[f"{language}_ctx"].map(turns_of), response=file[f"{language}_res"]
-        )
-        for code, language in LANGUAGES.items()
-    }
+    table = rated(name)
+    file_name = "persona-usr" if name == "personachat-usr" else name
+    columns = []
+    for language in LANGUAGES.values():
+        columns += [f"{language}_ctx", f"{language}_res"]
+    file = pd.read_csv(fetch(f"/{file_name}.csv"), keep_default_na=False, usecols=columns)
+    file = file.map(str.strip)
+
+    # Its rows are in another order than those of the USR file, and some have the same text.
+    rows_by_text: dict[tuple, list[int]] = {}
+    for row, text in enumerate(zip(table["context"], table["response"])):
+        rows_by_text.setdefault(text, []).append(row)
+    texts = zip(file["english_ctx"].map(turns_of), file["english_res"])
+    rows = [rows_by_text[text].pop(0) for text in texts]
+    file = file.set_index(pd.Index(rows)).sort_index()
+
+    tables = {}
+    for code, language in LANGUAGES.items():
+        contexts = file[f"{language}_ctx"].map(turns_of)
+        tables[code] = table.assign(context=contexts, response=file[f"{language}_res"])
+    return tables
 
 
 def fed_dialogues() -> pd.DataFrame:
-    """Return FED's 125 whole dialogues as `rated` does, with ``turns`` (tuple) and the context ids of their turns."""
-    return _fed()[1]
+    """Return FED's 125 whole dialogues as `rated` does.
+
+    Instead of context and response they have ``turns`` (tuple). They share the context ids of their
+    turns.
+    """
+    _, dialogues = _fed()
+    return dialogues
 
 
 def fed_qualities() -> pd.DataFrame:
-    """Return FED's qualities with every rater: nine of each turn, eleven of each dialogue, one row for each.
+    """Return FED's qualities with every rater: nine of each turn, eleven of each dialogue.
 
-    Columns ``item`` (a ``pair_id`` of ``rated("fed-turn")`` or `fed_dialogues`), ``level`` (turn or dialogue),
-    ``context_id`` (the dialogue, the unit of resampling), ``quality`` (as FED spells it), ``ratings`` (five: 0-2, 0-1
-    for Understandable and Consistent, 0-4 for Overall; NaN where a rater wrote a reason instead) and ``human``, the
+    Returns
+    -------
+    One row for each quality of an item. Columns ``item``, a ``pair_id`` of ``rated("fed-turn")`` or
+    `fed_dialogues`; ``level`` (turn or dialogue); ``context_id``, the dialogue, which is the unit of
+    resampling; ``quality``, as FED spells it; ``ratings``, five values (0-2; 0-1 for Understandable
+    and Consistent; 0-4 for Overall; NaN where a rater wrote a reason instead); and ``human``, the
     mean of those that are numbers.
     """
-    known, rows = pd.concat(_fed()).set_index("pair_id")["context_id"], []
-    for i, one in enumerate(_json("data/fed_data.json")):
-        item, level = (
-            (f"fed-turn/{i}", "turn") if "response" in one else (f"fed-dialog/{i}", "dialogue")
-        )
-        found = _annotated(one).items()
-        rows += [
-            (item, level, known[item], quality, values, _mean(values)) for quality, values in found
-        ]
-    return pd.DataFrame(
-        rows, columns=["item", "level", "context_id", "quality", "ratings", "human"]
-    )
+    context_ids = pd.concat(_fed()).set_index("pair_id")["context_id"]
+    rows = []
+    for i, record in enumerate(_read_json("data/fed_data.json")):
+        if "response" in record:
+            item = f"fed-turn/{i}"
+            level = "turn"
+        else:
+            item = f"fed-dialog/{i}"
+            level = "dialogue"
+        for quality, values in _annotations(record).items():
+            row = {
+                "item": item,
+                "level": level,
+                "context_id": context_ids[item],
+                "quality": quality,
+                "ratings": values,
+                "human": _mean(values),
+            }
+            rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def fed_judged(name: str = NAME) -> pd.DataFrame:
-    """Return the recorded judge's ratings of FED's qualities: ``item, examples, quality, score``, as `fed_qualities`.
+    """Return the ratings that a recorded judge gave FED's qualities.
 
-    ``examples`` is one of `SHOWN`; the items that a random draw showed are missing from it. All qualities of an item
-    were rated in one reply, so these are no verdicts of the prompts ``quality_...``.
+    All qualities of an item were rated in one reply, so these are no verdicts of the prompts
+    ``quality_...``.
+
+    Returns
+    -------
+    Columns ``item`` and ``quality`` as in `fed_qualities`, ``examples`` (one of `SHOWN`) and
+    ``score``. Items that a random draw showed as examples are missing from it.
     """
-    rows, (turns, dialogues) = [], _fed()
-    _check_shown(name, turns, dialogues.rename(columns={"turns": "context"}).assign(response=""))
+    turns, dialogues = _fed()
+    dialogues = dialogues.rename(columns={"turns": "context"}).assign(response="")
+    _check_recorded_texts(name, turns, dialogues)
+    rows = []
     for record in read_jsonl(repository_file("recorded", name, "fed_qualities.jsonl")):
-        about = record["item"], record["examples"]
-        rows += [(*about, quality, float(score)) for quality, score in record["ratings"].items()]
-    return pd.DataFrame(rows, columns=["item", "examples", "quality", "score"])
+        for quality, score in record["ratings"].items():
+            row = {
+                "item": record["item"],
+                "examples": record["examples"],
+                "quality": quality,
+                "score": float(score),
+            }
+            rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def criteria(name: str = NAME) -> pd.DataFrame:
-    """Return the recorded judge's ratings by criterion: ``pair_id, prompt`` (the family) and one column for each.
+    """Return the ratings by criterion that a recorded judge gave.
 
-    On the scales of the prompts ``geval_...`` and ``analyse_rate_...``, but all of a pair were rated in one reply.
+    They are on the scales of the prompts ``geval_...`` and ``analyse_rate_...``, but all criteria of
+    a pair were rated in one reply.
+
+    Returns
+    -------
+    Columns ``pair_id``, ``prompt`` (the family of prompts), and one for each criterion.
     """
-    table = pd.DataFrame(read_jsonl(repository_file("recorded", name, "criteria.jsonl"))).drop(
-        columns="analysis"
-    )
-    _check_shown(name, *map(rated, table["pair_id"].str.partition("/")[0].unique()))
+    records = read_jsonl(repository_file("recorded", name, "criteria.jsonl"))
+    table = pd.DataFrame(records).drop(columns="analysis")
+    sets = table["pair_id"].str.partition("/")[0].unique()
+    _check_recorded_texts(name, *(rated(set_name) for set_name in sets))
     return table
 
 
-def _check_shown(name, *tables):
+def _check_recorded_texts(name, *tables):
     """Raise DreError if texts of pairs are not those that were shown to the recorded judge."""
+    folder = recordings.folder(name)
     for row in pd.concat(tables).to_dict("records"):
-        recording.check(recording.folder(name), row["pair_id"], row)
+        recordings.check(folder, row["pair_id"], row)
 
 
 def rated_tables(names: Sequence[str] = tuple(RATED)) -> list[pd.DataFrame]:
-    """Return the tables that training must share no utterance with: rated sets, of FED its whole dialogues, too."""
-    return [*map(rated, names), *([fed_dialogues()] if "fed-turn" in names else [])]
+    """Return the tables that training must share no utterance with.
+
+    These are the rated sets, and with FED's turns its whole dialogues, too.
+    """
+    tables = [rated(name) for name in names]
+    if "fed-turn" in names:
+        tables.append(fed_dialogues())
+    return tables
 
 
 def classifier(name: str) -> pd.Series:
-    """Return the released scores (0-1, positive from 0.5) of one of `CLASSIFIERS` on DailyDialog++ test, by pair_id."""
-    scores = pd.Series(
-        _json(f"{name} (random + adversarial negatives)*.json"), dtype=float, name=name
-    )
+    """Return the released scores of a classifier on DailyDialog++ test.
+
+    Parameters
+    ----------
+    name : one of `CLASSIFIERS`.
+
+    Returns
+    -------
+    Scores in [0, 1] by ``pair_id``; a response counts as positive from 0.5.
+    """
+    scores_by_id = _read_json(f"{name} (random + adversarial negatives)*.json")
+    scores = pd.Series(scores_by_id, dtype=float, name=name)
     return scores.add_prefix("dailydialog++-test/").rename_axis("pair_id")
 
 
 def labels(name: str = NAME) -> pd.Series:
-    """Return the recorded class labels (``Positive`` or ``Negative``): a Series by pair_id."""
+    """Return the recorded class labels, ``Positive`` or ``Negative``, by ``pair_id``."""
     table = pd.DataFrame(read_jsonl(repository_file("recorded", name, "judgements.jsonl")))
     return table[table["prompt"] == "classify"].set_index("pair_id")["label"]
 
 
 def training_scores(name: str = NAME) -> pd.DataFrame:
-    """Return the recorded LLM-only scores of pairs on training contexts, joined with their texts (for distillation).
+    """Return the recorded LLM-only scores of pairs on training contexts, for distillation.
 
-    Columns ``pair_id`` (``<context id> <- <response id>``), ``context_id, set, context`` (tuple of turns), ``response,
-    response_id, score`` (0-5), ``domain``. A response id is that of the record the text comes from (a pair id, or a
-    context id whose reply it is), or ``generic-<number>``.
+    Returns
+    -------
+    Columns ``pair_id`` (``<context id> <- <response id>``); ``context_id, set``; ``context`` (tuple
+    of turns); ``response``; ``response_id``; ``score`` (0-5); ``domain``. A response id is that of
+    the record which the text comes from (a pair id, or the id of the context whose reply it is), or
+    ``generic-<number>``.
+
+    Raises
+    ------
+    DreError
+        If a text is not the one that was scored.
     """
-    known, replies = _training_texts()
-    generic, rows = {}, []
+    texts = _training_texts()
+    generic_numbers: dict[str, int] = {}
+    rows = []
     for record in read_jsonl(repository_file("recorded", name, "training_scores.jsonl")):
-        id, response_id = record["context"], record["response"]
-        _, turns, set, domain = known[id]
-        turns, response = (
-            turns[-TURNS:] if id.partition("/")[0] in PUBLIC else turns,
-            replies.get(response_id),
-        )
+        context_id = record["context"]
+        context = texts.contexts[context_id]
+        is_public = context_id.partition("/")[0] in PUBLIC
+        turns = context.turns[-TURNS:] if is_public else context.turns
+        response_id = record["response"]
         if response_id == "generic":
             response = record["text"]
-            response_id = f"generic-{generic.setdefault(response, len(generic))}"
-        _check(record, turns, response)
-        pair_id, score = f"{id} <- {response_id}", float(record["score"])
-        rows.append((pair_id, id, set, turns, response, response_id, score, domain))
-    columns = [
-        "pair_id",
-        "context_id",
-        "set",
-        "context",
-        "response",
-        "response_id",
-        "score",
-        "domain",
-    ]
-    return pd.DataFrame(rows, columns=columns)
+            number = generic_numbers.setdefault(response, len(generic_numbers))
+            response_id = f"generic-{number}"
+        else:
+            response = texts.responses.get(response_id)
+        _check_scored_texts(record, turns, response)
+        row = {
+            "pair_id": f"{context_id} <- {response_id}",
+            "context_id": context_id,
+            "set": context.set,
+            "context": turns,
+            "response": response,
+            "response_id": response_id,
+            "score": float(record["score"]),
+            "domain": context.domain,
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def graded(name: str = NAME) -> pd.DataFrame:
-    """Return the recorded LLM-only scores of responses of ten kinds to training contexts, joined with their texts.
+    """Return the recorded LLM-only scores of responses of ten kinds to training contexts.
 
-    One row per pair: 5,468 on 696 contexts of 1 to 17 turns. Columns ``context_id, conversation`` (the unit to keep
-    from training: contexts of one ConvAI2 or Topical-Chat conversation share it), ``set, context`` (tuple of turns, of
-    a conversation also those before the last three), ``response, kind, score`` (0-5), ``for_choice``: a fifth of the
-    conversations, that nothing is trained on and SLMs are chosen by (decided by their ids alone). Kinds: good, bland,
-    off, contradicts, garbled (written for the purpose); reference, retrieved, random; truncated (the first words of a
-    response), echo (a turn of the context). DreError where a text is not the one that was graded.
+    There are 5,468 pairs on 696 contexts of 1 to 17 turns. Five kinds were written for the purpose:
+    good, bland, off, contradicts, garbled. The others are reference, retrieved, random, truncated
+    (the first words of a response) and echo (a turn of the context).
+
+    Returns
+    -------
+    Columns ``context_id``; ``conversation``, the unit to keep from training, which contexts of one
+    ConvAI2 or Topical-Chat conversation share; ``set``; ``context`` (tuple of turns, of a
+    conversation also those before the last three); ``response, kind``; ``score`` (0-5);
+    ``for_choice``, whether the conversation belongs to the fifth that nothing is trained on and that
+    models are chosen by. Ids alone decide that.
+
+    Raises
+    ------
+    DreError
+        If a text is not the one that was graded.
     """
-    known, replies = _training_texts()
+    texts = _training_texts()
     rows = []
     for record in read_jsonl(repository_file("recorded", name, "graded.jsonl")):
-        id, kind = record["context"], record["kind"]
-        conversation, turns, *_ = known[id]
-        turns = turns[-record["turns"] :]
+        context_id = record["context"]
+        kind = record["kind"]
+        context = texts.contexts[context_id]
+        turns = context.turns[-record["turns"] :]
         if kind == "echo":
             response = turns[record["turn"]]
+        elif "text" in record:
+            response = record["text"]
         else:
-            response = record["text"] if "text" in record else replies[record["response"]]
+            response = texts.responses[record["response"]]
         if kind == "truncated":
             response = " ".join(response.split()[: record["words"]])
-        _check(record, turns, response)
-        rows.append(
-            (id, conversation, id.partition("/")[0], turns, response, kind, float(record["score"]))
-        )
-    columns = ["context_id", "conversation", "set", "context", "response", "kind", "score"]
-    table = pd.DataFrame(rows, columns=columns)
-    return table.assign(for_choice=table["conversation"].map(_is_for_choice))
+        _check_scored_texts(record, turns, response)
+        row = {
+            "context_id": context_id,
+            "conversation": context.conversation,
+            "set": context_id.partition("/")[0],
+            "context": turns,
+            "response": response,
+            "kind": kind,
+            "score": float(record["score"]),
+            "for_choice": _is_for_choice(context.conversation),
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def conversations_for_choice(name: str = NAME) -> set[str]:
-    """Return the ids of the graded conversations that nothing is trained on, a set."""
-    ids = [
-        record["context"]
-        for record in read_jsonl(repository_file("recorded", name, "graded.jsonl"))
-    ]
-    return {
-        conversation
-        for conversation in map(conversations(ids), ids)
-        if _is_for_choice(conversation)
-    }
+    """Return the ids of the graded conversations that nothing is trained on."""
+    records = read_jsonl(repository_file("recorded", name, "graded.jsonl"))
+    context_ids = [record["context"] for record in records]
+    conversation_of = conversations(context_ids)
+    all_conversations = {conversation_of(context_id) for context_id in context_ids}
+    return {conversation for conversation in all_conversations if _is_for_choice(conversation)}
 
 
 def _is_for_choice(conversation):
-    """A fifth of all conversations, by their ids alone."""
-    return int(hashlib.sha256(conversation.encode()).hexdigest()[:8], 16) < 0.2 * 16**8
+    """Tell whether a conversation is in the fifth for choice, by its id alone."""
+    first_digits = hashlib.sha256(conversation.encode()).hexdigest()[:8]
+    return int(first_digits, 16) < _SHARE_FOR_CHOICE * 16**8
 
 
-def _check(record, turns, response):
-    """Raise DreError if the texts of a pair are not those that were graded."""
-    found = {"context_sha256": context_sha256(turns), "response_sha256": context_sha256([response])}
-    if any(record.get(name, found[name]) != found[name] for name in found):
-        raise DreError(
-            f"{record['context']}: these are not the texts that were graded; run `dre data fetch` again"
-        )
+def _check_scored_texts(record, turns, response):
+    """Raise DreError if the texts of a pair are not those that were scored."""
+    present = {
+        "context_sha256": context_sha256(turns),
+        "response_sha256": context_sha256([response]),
+    }
+    for name, digest in present.items():
+        if record.get(name, digest) != digest:
+            raise DreError(
+                f"{record['context']}: these are not the texts that were graded; "
+                "run `dre data fetch` again"
+            )
+
+
+class _TrainingContext(NamedTuple):
+    """A context that a judge was asked about: its conversation, turns, data set and domain."""
+
+    conversation: str
+    turns: tuple[str, ...]
+    set: str
+    domain: str
+
+
+class _TrainingTexts(NamedTuple):
+    """Training contexts by their ids, and the texts of responses by theirs."""
+
+    contexts: dict[str, _TrainingContext]
+    responses: dict[str, str]
 
 
 def _training_texts():
-    """Return id -> (conversation, turns, set, domain) of training contexts, and the texts of responses by their ids."""
-    labelled = load("dailydialog++", "dev") + load("dailydialog++-positives", "train")
-    known = {one.context_id: (one.context_id, one.turns, one.set, one.domain) for one in labelled}
-    replies = {
-        c.pair_id(k, i): text
-        for c in labelled
-        for k in KINDS
-        for i, text in enumerate(c.responses(k))
-    }
-    for source in PUBLIC:
-        for id, (conversation, turns, reply, _) in histories(source).items():
-            known[id], replies[id] = (conversation, turns, *PUBLIC[source]), reply
-    return known, replies
+    """Return the contexts and responses that recorded scores of training pairs may name."""
+    contexts = {}
+    responses = {}
+    for context in load("dailydialog++", "dev") + load("dailydialog++-positives", "train"):
+        contexts[context.context_id] = _TrainingContext(
+            context.context_id, context.turns, context.set, context.domain
+        )
+        for kind in KINDS:
+            for i, text in enumerate(context.responses(kind)):
+                responses[context.pair_id(kind, i)] = text
+    for source, (set_name, domain) in PUBLIC.items():
+        for context_id, history in histories(source).items():
+            contexts[context_id] = _TrainingContext(
+                history.conversation, history.turns, set_name, domain
+            )
+            responses[context_id] = history.reply
+    return _TrainingTexts(contexts, responses)
 
 
 def ids_by_text(name: str) -> dict[tuple[tuple[str, ...], str, str], str]:
-    """Return the pair id of every response of a rated set by (context, system, response): systems may agree in text."""
+    """Return the pair id of every response of a rated set by (context, system, response).
+
+    The system is part of the key since two systems may give the same response.
+    """
     table = rated(name)
-    return dict(zip(zip(table["context"], table["system"], table["response"]), table["pair_id"]))
+    keys = zip(table["context"], table["system"], table["response"])
+    return dict(zip(keys, table["pair_id"]))
 
 
 def turns_of(text: str) -> tuple[str, ...]:
-    """Return the turns of a context written with one turn on each line, stripped, without empty lines."""
+    """Return the turns of a context that is written with a turn on each line.
+
+    They are stripped, and empty lines are left out.
+    """
     return tuple(line.strip() for line in text.split("\n") if line.strip())
 
 
-def _json(ending):
+def _read_json(ending):
     return json.loads(fetch(ending).read_bytes())
 
 
 def _usr(name):
+    """Read one of the two USR sets."""
     rows = []
-    for i, one in enumerate(_json(_USR[name])):
-        texts = {"context": turns_of(one["context"])}
-        spoken = {response["model"]: response["response"].strip() for response in one["responses"]}
-        for k, response in enumerate(one["responses"]):
-            ids = (f"{name}/{i}/{k}", f"{name}/{i}", name, response["model"])
-            texts |= {
-                "response": spoken[response["model"]],
-                "reference": spoken["Original Ground Truth"],
+    for i, record in enumerate(_read_json(_USR_FILES[name])):
+        turns = turns_of(record["context"])
+        response_by_system = {}
+        for response in record["responses"]:
+            response_by_system[response["model"]] = response["response"].strip()
+        for k, response in enumerate(record["responses"]):
+            row = {
+                "pair_id": f"{name}/{i}/{k}",
+                "context_id": f"{name}/{i}",
+                "set": name,
+                "system": response["model"],
+                "context": turns,
+                "response": response_by_system[response["model"]],
+                "reference": response_by_system["Original Ground Truth"],
+                "ratings": response["Overall"],
+                "human": _mean(response["Overall"]),
+                **_criteria_means({name: response[name] for name in _USR_CRITERIA}),
             }
-            rows.append(_row(ids, texts, response["Overall"], {c: response[c] for c in _CRITERIA}))
+            rows.append(row)
     return pd.DataFrame(rows)
 
 
 def _xdial(name):
-    """Read a set of xDial-Eval, which has the mean rating of each response; distinct contexts are numbered."""
-    file = pd.read_csv(
-        fetch(f"{name}.csv"),
-        keep_default_na=False,
-        usecols=["english_ctx", "english_res", "ratings"],
-    )
-    numbers, references, rows = {}, {}, []
-    for row, (text, response, rating) in enumerate(
-        zip(file["english_ctx"], file["english_res"], file["ratings"])
-    ):
-        turns, response = turns_of(text), response.strip()
-        number = numbers.setdefault(turns, len(numbers))
-        reference = references.setdefault(turns, response) if name == "dailydialog-zhao" else None
-        ids = (f"{name}/{row}", f"{name}/context-{number}", name, "")
-        rows.append(
-            _row(ids, {"context": turns, "response": response, "reference": reference}, [rating])
-        )
+    """Read a set of xDial-Eval, which has the mean rating of each response.
+
+    Its contexts have no ids; distinct ones are numbered as they come.
+    """
+    columns = ["english_ctx", "english_res", "ratings"]
+    file = pd.read_csv(fetch(f"{name}.csv"), keep_default_na=False, usecols=columns)
+    context_numbers: dict[tuple, int] = {}
+    first_responses: dict[tuple, str] = {}
+    rows = []
+    for i, record in enumerate(file.to_dict("records")):
+        turns = turns_of(record["english_ctx"])
+        response = record["english_res"].strip()
+        rating = record["ratings"]
+        context_number = context_numbers.setdefault(turns, len(context_numbers))
+        first_response = first_responses.setdefault(turns, response)
+        row = {
+            "pair_id": f"{name}/{i}",
+            "context_id": f"{name}/context-{context_number}",
+            "set": name,
+            "system": "",
+            "context": turns,
+            "response": response,
+            "reference": first_response if name == "dailydialog-zhao" else None,
+            "ratings": [rating],
+            "human": _mean([rating]),
+        }
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
 def _fed():
-    """Return FED's turns and its dialogues. A dialogue follows its turns, so they share its index as context id."""
-    turns, dialogues, dialogue = [], [], None
-    for i, one in reversed(list(enumerate(_json("data/fed_data.json")))):
-        said, qualities = turns_of(_SPEAKER.sub("", one["context"])), _annotated(one)
+    """Return two tables: FED's turns and its dialogues.
+
+    In the file a dialogue follows its turns, so the file is read from its end. A dialogue and its
+    turns share a context id, which has the dialogue's index.
+    """
+    turns = []
+    dialogues = []
+    context_id = None
+    records = list(enumerate(_read_json("data/fed_data.json")))
+    for i, record in reversed(records):
+        spoken = turns_of(_SPEAKER.sub("", record["context"]))
+        qualities = _annotations(record)
         overall = qualities.pop("Overall")
-        if "response" not in one:
-            dialogue = f"fed-turn/dialogue-{i}"
-            ids = (f"fed-dialog/{i}", dialogue, "fed-dialog", one["system"])
-            dialogues.append(_row(ids, {"turns": said}, overall, qualities))
-        else:
-            texts = {
-                "context": said,
-                "response": _SPEAKER.sub("", one["response"]).strip(),
+        is_turn = "response" in record
+        if is_turn:
+            row = {
+                "pair_id": f"fed-turn/{i}",
+                "context_id": context_id,
+                "set": "fed-turn",
+                "system": record["system"],
+                "context": spoken,
+                "response": _SPEAKER.sub("", record["response"]).strip(),
                 "reference": None,
+                "ratings": overall,
+                "human": _mean(overall),
+                **_criteria_means(qualities),
             }
-            turns.append(
-                _row(
-                    (f"fed-turn/{i}", dialogue, "fed-turn", one["system"]),
-                    texts,
-                    overall,
-                    qualities,
-                )
-            )
+            turns.append(row)
+        else:
+            context_id = f"fed-turn/dialogue-{i}"
+            row = {
+                "pair_id": f"fed-dialog/{i}",
+                "context_id": context_id,
+                "set": "fed-dialog",
+                "system": record["system"],
+                "turns": spoken,
+                "ratings": overall,
+                "human": _mean(overall),
+                **_criteria_means(qualities),
+            }
+            dialogues.append(row)
     return pd.DataFrame(turns[::-1]), pd.DataFrame(dialogues[::-1])
 
 
-def _annotated(one):
-    """The raters' values of each quality of a record of FED; a reason in words instead of a number is NaN."""
+def _annotations(record):
+    """Return the raters' values of each quality of a record of FED.
+
+    NaN where a rater wrote a reason in words instead of a number.
+    """
+    values_by_quality = {}
+    for quality, values in record["annotations"].items():
+        values_by_quality[quality] = [
+            math.nan if isinstance(value, str) else float(value) for value in values
+        ]
+    return values_by_quality
+
+
+def _criteria_means(values_by_criterion):
+    """Return the mean of each criterion, by its name as a column."""
     return {
-        c: [math.nan if isinstance(v, str) else float(v) for v in vs]
-        for c, vs in one["annotations"].items()
+        name.lower().replace(" ", "_"): _mean(values)
+        for name, values in values_by_criterion.items()
     }
-
-
-def _row(ids, texts, overall, others=None):
-    """Return a row of a table: ids, texts, the overall ratings and their mean, the mean of each other criterion."""
-    means = {
-        name.lower().replace(" ", "_"): _mean(values) for name, values in (others or {}).items()
-    }
-    ids = dict(zip(("pair_id", "context_id", "set", "system"), ids))
-    return ids | texts | {"ratings": overall, "human": _mean(overall)} | means
 
 
 def _mean(values):
+    """Return the mean of those values that are numbers, NaN if there are none."""
     numbers = [value for value in values if not math.isnan(value)]
     return math.fsum(numbers) / len(numbers) if numbers else math.nan

@@ -118,7 +118,7 @@ class _Asking:
             self.presses
         ) = 0
         self.began = self.last_came = self.last_reply = time.monotonic()
-        self.failures, self.trouble, self.served = Counter(), "", {"", judge.model}
+        self.failures, self.trouble = Counter(), ""
 
     async def run(self):
         """Ask for all that is missing."""
@@ -262,9 +262,10 @@ class _Asking:
         )
         self.pace.faster()
         model = reply.model
-        if model not in self.served and not providers.answers(self.judge.model, model):
+        served = self.judge.served_models  # of all calls of `score`, so that each is noted once
+        if model not in served and not providers.is_same_model(self.judge.model, model):
             print(f"note: {self.judge.spec} was asked, and {model} answered", file=sys.stderr)
-        self.served.add(model)
+        served.add(model)
 
     def _failed(self, key, error, start):
         """Note a failed call; returns the seconds to wait before the next attempt, or None if there is none."""

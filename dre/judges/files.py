@@ -20,7 +20,7 @@ def export_prompts(judge, pairs, prompt, path, retry=()):
     schema, lines = judge.schema(prompt), []
     base_url = judge.base_url if judge.provider == "openai" else "elsewhere"
     for asked in judge.missing(pairs, prompt, retry):
-        body = providers.openai_body(judge.model, base_url, asked.messages, params, schema)
+        body = providers.completion_body(judge.model, base_url, asked.messages, params, schema)
         line = {
             "custom_id": asked.key,
             "method": "POST",
@@ -59,12 +59,12 @@ def import_replies(judge, pairs, prompt, path):
             if line.get("error") or not response or response.get("status_code", 200) != 200:
                 failed += 1
                 continue
-            reply = providers.read_openai(response["body"])
+            reply = providers.parse_completion(response["body"])
         except (AttributeError, LookupError, TypeError):
             raise DreError(
                 f"{where}: no chat completion, expected a line of a batch's output"
             ) from None
-        if reply.model and not providers.answers(judge.model, reply.model):
+        if reply.model and not providers.is_same_model(judge.model, reply.model):
             raise DreError(f"{where}: answered by {reply.model}, but {judge.model} was to be asked")
         if known[name].key in wanted:
             cost = judge.price and judge.price.cost(

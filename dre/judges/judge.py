@@ -110,7 +110,7 @@ class Judge:
         self.base_url = "" if own else self.address  # as it stands in keys and in the signature
         self.price = prices.given(price) if isinstance(price, str) else price
         self.price = self.price or prices.find(self.provider, self.model, self.base_url)
-        slow = self.provider == "ollama" or not providers.theirs(self.address)
+        slow = self.provider == "ollama" or not providers.is_public_service(self.address)
         self.concurrency = (4 if slow else 16) if concurrency is None else concurrency
         self.timeout = (600.0 if slow else 120.0) if timeout is None else timeout
         self.max_usd, self.max_usd_total = max_usd, max_usd_total
@@ -145,6 +145,7 @@ class Judge:
                     f"{why}, so {flag} cannot be kept: give dollars, and --price IN,OUT per million tokens"
                 )
         self.store, self.last = store if isinstance(store, Store) else Store(store), asking.Run()
+        self.served_models = {"", self.model}  # which answered; another than `model` is noted once
 
     def close(self) -> None:
         """Close the store; what is asked of it next opens it again."""
@@ -305,7 +306,13 @@ class Judge:
     ) -> str:
         """Say in words what scoring would take: calls, tokens and dollars, about and at most."""
         prompt = prompts.load(prompt)
-        lacking = self.missing(pairs, prompt, retry)
+        return self.estimate_calls(self.missing(pairs, prompt, retry), prompt)
+
+    def estimate_calls(self, lacking: list[Asked], prompt: Prompt) -> str:
+        """Say in words what asking for replies would take: calls, tokens and dollars.
+
+        ``lacking``: what `missing` returns, or several such lists, one after the other.
+        """
         if not lacking:
             return "0 calls to make: all is stored"
         limit, thoughts = self.max_tokens(prompt), 1000 * prices.thinks(self.model, self.params)

@@ -37,6 +37,7 @@ PROVIDERS = {
     "gemini": Provider(GEMINI, "", "googleapis.com", ["GEMINI_API_KEY", "GOOGLE_API_KEY"]),
     "ollama": Provider("http://127.0.0.1:11434", "OLLAMA_HOST", "ollama.com", ["OLLAMA_API_KEY"]),
 }
+_PUBLIC_DOMAINS = ("openai.com", "anthropic.com", "googleapis.com", "ollama.com", "azure.com")
 _BESIDE = (
     "think",
     "keep_alive",
@@ -64,17 +65,20 @@ def address_of(provider, base_url=""):
     return url.rstrip("/")
 
 
-def theirs(address, provider=None):
-    """Whether an address is a provider's own, or one of theirs or Azure's, which answer many at once."""
-    domains = (
-        [PROVIDERS[provider].domain]
-        if provider
-        else [*(one.domain for one in PROVIDERS.values()), "azure.com"]
-    )
-    return f".{urlsplit(address).hostname}".endswith(tuple(f".{domain}" for domain in domains))
+def is_own_host(provider, address):
+    """Whether an address is the provider's own: its exact host, by https. Only there does its key go."""
+    url = urlsplit(address)
+    own = urlsplit(PROVIDERS[provider].address)
+    return url.scheme == "https" and url.hostname == own.hostname and url.port in (None, 443)
 
 
-def answers(model, served):
+def is_public_service(address):
+    """Whether an address belongs to one of the providers or to Azure, which answer many calls at once."""
+    host = urlsplit(address).hostname or ""
+    return any(host == domain or host.endswith(f".{domain}") for domain in _PUBLIC_DOMAINS)
+
+
+def is_same_model(model, served):
     """Whether a server's name of a model is that of the one asked: a path in front, a date or @main behind are fine."""
     asked = re.escape(re.sub("-latest$", "", model.rpartition("/")[2]))
     return bool(
@@ -89,7 +93,13 @@ def connect(provider, model, address, timeout=120.0, key_env=None):
 
     The provider's key goes to its own addresses only; to another goes the one that ``key_env`` names, or none.
     """
-    names = (key_env,) if key_env else PROVIDERS[provider].keys if theirs(address, provider) else ()
+    names = (
+        (key_env,)
+        if key_env
+        else PROVIDERS[provider].keys
+        if is_own_host(provider, address)
+        else ()
+    )
     key = next(filter(None, (os.environ.get(name, "").strip() for name in names)), "")
     if names and not key:
         raise DreError(
@@ -101,7 +111,7 @@ def connect(provider, model, address, timeout=120.0, key_env=None):
     try:
         build, send, read, close = make(model, address, timeout, key or "no-key")
     except ImportError as error:
-        what = "pip install 'dre[judges]', in a clone '.[judges]'"
+        what = "pip install 'dre-companion[judges]', in a clone '.[judges]'"
         raise DreError(f"{error.name} is not installed: {what}") from None
 
     async def ask(messages, params, schema):
@@ -137,10 +147,10 @@ def connect(provider, model, address, timeout=120.0, key_env=None):
     return ask, close
 
 
-def openai_body(model, base_url, messages, params, schema):
+def completion_body(model, base_url, messages, params, schema):
     """Return the body of a chat completion (also of a line of a batch)."""
     body = {"model": model, "messages": messages} | params
-    if not base_url or theirs(base_url) or re.match(r"o\d|gpt-[5-9]", model):
+    if not base_url or is_public_service(base_url) or re.match(r"o\d|gpt-[5-9]", model):
         body["max_completion_tokens"] = body.pop(
             "max_tokens"
         )  # which servers of others know under the older name
@@ -150,7 +160,7 @@ def openai_body(model, base_url, messages, params, schema):
     return body
 
 
-def read_openai(body):
+def parse_completion(body):
     """Read a chat completion (also that of a line of a batch)."""
     choice, usage = body["choices"][0], _dict(body.get("usage"))
     said, refusal = choice["message"].get("content"), choice["message"].get("refusal")
@@ -191,12 +201,12 @@ def _openai(model, address, timeout, key):
     client = openai.AsyncOpenAI(api_key=key, base_url=address, timeout=None, max_retries=0)
 
     def build(*asked):
-        return openai_body(model, address, *asked)
+        return completion_body(model, address, *asked)
 
     def send(body):
         return client.post("/chat/completions", cast_to=object, body=body)
 
-    return build, send, read_openai, client.close
+    return build, send, parse_completion, client.close
 
 
 def _anthropic(model, address, timeout, key):

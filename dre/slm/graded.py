@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load, save_file
 
 from dre.errors import DreError
 from dre.slm.encoder import Reader, doubles, load_encoder
@@ -261,7 +261,8 @@ class Graded(SLM):
             raise DreError(
                 f"encoder {provenance['encoder']!r} is another one here than the one that was adapted"
             )
-        slm.load_state(load_file(path / FILE))
+        # Opened by Python: `dre.paper.state` hears it, which safetensors' own opening it would not.
+        slm.load_state(load((path / FILE).read_bytes()))
         slm.head.requires_grad_(False).eval()
         slm.provenance = provenance
         return slm

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from huggingface_hub import snapshot_download
 from pydantic import TypeAdapter
-from safetensors.torch import load_model, save_model
+from safetensors.torch import load, save_model
 from torch import nn
 
 from dre.datasets.dialogues import Context
@@ -240,7 +240,8 @@ class SLM:
         """Read the parts that `write` wrote into a folder."""
         encoder = load_encoder(str(path), recipe.max_seq_length)
         head = Head(encoder.get_embedding_dimension(), recipe.sep)
-        load_model(head, path / "head.safetensors")
+        # Opened by Python: `dre.paper.state` hears it, which safetensors' own opening it would not.
+        head.load_state_dict(load((path / "head.safetensors").read_bytes()))
         return cls(encoder.eval(), head.eval(), recipe, provenance)
 
     def write(self, path: Path) -> None:

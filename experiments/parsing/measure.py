@@ -11,7 +11,7 @@ Each wording is given to the parser twice: as a reply in plain text, and as the 
 that a JSON schema went with. It misleads the parser if a score or a label is read that an honest
 reader would not read. The released replies are in plain text. Their readings are compared with
 those of the version of the parser before it, which are in ``gpt35_readings.csv.gz``: a score for each reply
-in the order of `dre.datasets.released.gpt35`, empty where there was none.
+in the order of `dre.judges.released.gpt35`, empty where there was none.
 """
 
 from pathlib import Path
@@ -19,9 +19,8 @@ from pathlib import Path
 import pandas as pd
 import yaml
 
-from dre.datasets import released
 from dre.datasets.registry import REPOSITORY
-from dre.judges import prompts
+from dre.judges import prompts, released
 
 FOLDER = Path(__file__).parent
 RESULT = REPOSITORY / "results" / "parsing.csv"
