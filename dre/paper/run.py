@@ -14,7 +14,6 @@ import os
 import sys
 import time
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from pathlib import Path
 
 from filelock import FileLock, Timeout
 
