@@ -36,7 +36,9 @@ test: $(STAMP)
 	HF_HUB_OFFLINE=1 $(PY) -m pytest $(ARGS)
 
 lab: $(STAMP)
-	$(PY) -m jupyterlab --notebook-dir=notebooks $(ARGS)
+	@# Importing dre makes a relative DRE_DATA_HOME absolute: kernels start in notebooks/.
+	$(PY) -c 'import dre, sys; from jupyterlab.labapp import main; sys.exit(main())' \
+		--notebook-dir=notebooks $(ARGS)
 
 bench: $(STAMP)
 	@set -e; for file in benchmarks/*.py; do echo "$$file"; $(PY) "$$file" $(ARGS); done

@@ -3,9 +3,18 @@
 import importlib
 from typing import TYPE_CHECKING
 
+from dre.environment import make_paths_absolute
+
 __version__ = "0.3.0"
 
-_LAZY = {"DRE": "dre.score.metric", "SLM": "dre.slm.model", "assert_not_worse": "dre.score.gate"}
+make_paths_absolute()
+
+# These names load torch or pandas, so they are imported only when somebody asks for them.
+_LAZY = {
+    "DRE": "dre.score.metric",
+    "SLM": "dre.slm.model",
+    "assert_not_worse": "dre.score.gate",
+}
 
 if TYPE_CHECKING:  # what an editor sees
     from dre.score.gate import assert_not_worse as assert_not_worse
@@ -14,7 +23,6 @@ if TYPE_CHECKING:  # what an editor sees
 else:
 
     def __getattr__(name):
-        # Loaded by name only when asked for: torch and pandas stay out of `import dre`.
         if name in _LAZY:
             return getattr(importlib.import_module(_LAZY[name]), name)
         raise AttributeError(f"module 'dre' has no attribute {name!r}")

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,7 @@ from pydantic import Field, TypeAdapter
 
 from dre.errors import DreError
 from dre.files import replace
+from dre.signature import Signature
 from dre.stats import LEVEL, draws, normal_scores
 
 GRID = np.linspace(0, 1, 101)
@@ -79,7 +80,7 @@ class Calibrated:
         llm_scores: ArrayLike | None = None,
         resamples: int = 1000,
         seed: int = 0,
-        made_with: dict[str, str] | None = None,
+        made_with: dict[str, Any] | None = None,
     ) -> Self:
         """Learn the weight and the scales from rated sets; DreError where there is too little to learn from.
 
@@ -108,23 +109,31 @@ class Calibrated:
         """Return (1 - w) z_LLM + w z_SLM, shape as given; 0 is an ordinary pair, the unit one sd; NaN stays NaN."""
         return (1 - self.weight) * self.llm(score_llm) + self.weight * self.slm(score_slm)
 
-    def check(self, **made_with: str) -> None:
+    def check(self, signature: Signature) -> None:
         """Raise DreError if ``model, judge, prompt`` are not those the fusion was learned with."""
-        for part, learned in self.made_with.items():
-            if made_with.get(part, learned) != learned:
-                found = f"{part} {learned}, not with {made_with[part]}"
-                raise DreError(
-                    f"the fusion was learned with {found}: use the same, or learn another: dre calibrate"
-                )
+        if isinstance(self.made_with.get("prompt"), str):
+            learned = Signature.from_texts(self.made_with)  # a fusion of version 0.2
+        else:
+            learned = Signature(self.made_with)
+        known = {name: value for name, value in signature.fields.items() if name in learned.fields}
+        for difference in learned.differences(Signature(known, signature.is_printed)):
+            raise DreError(
+                f"the fusion was learned with {difference.field} {difference.this}, not with "
+                f"{difference.other}: use the same, or learn another: dre calibrate"
+            )
 
     @property
     def sha256(self) -> str:
         """Hash of all that it holds."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
+    def as_json(self) -> str:
+        """Return the text that `save` writes."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
     def save(self, path: str | Path) -> None:
         """Write the fusion as JSON."""
-        replace(Path(path), json.dumps(asdict(self), indent=1) + "\n")
+        replace(Path(path), self.as_json())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -41,8 +41,3 @@ def write(table, path):
             path,
             table.to_json(orient="records", lines=True, force_ascii=False, double_precision=15),
         )
-
-
-def signature(made):
-    """Return what made an output, name -> text, as one line."""
-    return "|".join(f"{name}:{text}" for name, text in made.items())

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from numbers import Integral, Real
 from pathlib import Path
@@ -33,46 +34,110 @@ def number(value, form=2):
 
 
 class Table:
-    """A table in both forms, as `dre.paper.notebook.Book.table` explains; an unknown column is a DreError."""
+    """A table as CSV and as Markdown, as `dre.paper.notebook.Book.table` explains.
+
+    Parameters
+    ----------
+    df : DataFrame
+        All rows and columns; columns ``x_low``, ``x_high`` and ``x_sd`` belong to column ``x``.
+    name, caption, note : str
+        The name of its files, the line above the Markdown table and the sentence below it.
+    digits : int or dict
+        Decimals of all columns, or of each column by its name (2 for those that are not named).
+    headers : dict, optional
+        Printed names by column.
+    rows : int, list, mask or dict, optional
+        What the Markdown table shows: the first n rows, row positions, a mask, or
+        ``{column: names}`` with exactly one column. By default the first 15.
+    columns : list of str, optional
+        The columns of the Markdown table, by default the first 7.
+
+    Raises
+    ------
+    DreError
+        If there is no such column, or no row with one of the names.
+    """
 
     def __init__(
-        self, df, name, caption, note="", *, digits=2, headers=None, rows=None, columns=None
+        self,
+        df: pd.DataFrame,
+        name: str,
+        caption: str,
+        note: str = "",
+        *,
+        digits: int | dict[str, int] = 2,
+        headers: dict[str, str] | None = None,
+        rows=None,
+        columns: Sequence[str] | None = None,
     ):
-        self.df, self.name, self.caption, headers = (
-            df.reset_index(drop=True),
-            name,
-            caption,
-            headers or {},
-        )
-        parts = {f"{column}{end}" for column in df.columns for end in PARTS}
-        own = [column for column in df.columns if column not in parts]
-        shown = own[:COLUMNS] if columns is None else list(columns)
-        digits = digits if isinstance(digits, dict) else dict.fromkeys([*own, *shown], digits)
-        if unknown := sorted({*headers, *digits, *shown} - set(df.columns)):
-            raise DreError(
-                f"table {name} has no column {unknown[0]!r}: its columns are {', '.join(own)}"
-            )
-        rows = (
-            self._named(*rows.items()) if isinstance(rows, dict) else ROWS if rows is None else rows
-        )
-        part = self.df.head(rows) if isinstance(rows, int) else self.df.loc[rows]
-        self.headers = [_markdown(headers.get(column, _title(column))) for column in shown]
-        records = part.to_dict("records")
-        self.cells = [
-            [_cell(row, column, digits.get(column, 2)) for column in shown] for row in records
-        ]
-        self.right = [any(_is_number(value) for value in part[column]) for column in shown]
-        cut = f"{len(part)} of {len(df)} rows" if len(part) < len(df) else ""
-        cut = cut or (f"{len(shown)} of {len(own)} columns" if len(shown) < len(own) else "")
-        self.below = " ".join(filter(None, [note, cut and f"({cut}; all are in {name}.csv)"]))
+        self.df = df.reset_index(drop=True)
+        self.name = name
+        self.caption = caption
+        headers = headers or {}
 
-    def _named(self, names_in):
-        """Return the rows that have one of some names in a column, in the order of the names; each must be there."""
-        column, names = names_in
-        found = [self.df.index[self.df[column] == name] for name in names]
-        if unknown := [name for name, rows in zip(names, found) if rows.empty]:
-            raise DreError(f"table {self.name} has no row whose {column} is {unknown[0]!r}")
-        return [row for rows in found for row in rows]
+        # Columns such as r_low are printed beside r, not by themselves.
+        spread_columns = {f"{column}{ending}" for column in df.columns for ending in PARTS}
+        value_columns = [column for column in df.columns if column not in spread_columns]
+        printed_columns = value_columns[:COLUMNS] if columns is None else list(columns)
+        if not isinstance(digits, dict):
+            digits = dict.fromkeys([*value_columns, *printed_columns], digits)
+        self._check_columns([*headers, *digits, *printed_columns], value_columns)
+
+        printed_rows = self._select(rows)
+        self.headers = []
+        self.right = []  # whether a column is aligned to the right, as numbers are
+        for column in printed_columns:
+            self.headers.append(_markdown(headers.get(column, _title(column))))
+            self.right.append(any(_is_number(value) for value in printed_rows[column]))
+        self.cells = []
+        for row in printed_rows.to_dict("records"):
+            self.cells.append(
+                [_cell(row, column, digits.get(column, 2)) for column in printed_columns]
+            )
+
+        left_out = ""
+        if len(printed_rows) < len(df):
+            left_out = f"({len(printed_rows)} of {len(df)} rows; all are in {name}.csv)"
+        elif len(printed_columns) < len(value_columns):
+            count = f"{len(printed_columns)} of {len(value_columns)} columns"
+            left_out = f"({count}; all are in {name}.csv)"
+        self.below = " ".join(filter(None, [note, left_out]))
+
+    def _check_columns(self, columns, value_columns):
+        """Raise a DreError that names the first of `columns` that the table does not have."""
+        unknown = sorted(set(columns) - set(self.df.columns))
+        if unknown:
+            raise DreError(
+                f"table {self.name} has no column {unknown[0]!r}: "
+                f"its columns are {', '.join(value_columns)}"
+            )
+
+    def _select(self, rows) -> pd.DataFrame:
+        """Return the rows that the Markdown table shows."""
+        if rows is None:
+            rows = ROWS
+        if isinstance(rows, int):
+            return self.df.head(rows)
+        if isinstance(rows, dict):
+            if len(rows) != 1:
+                raise DreError(
+                    f"table {self.name}: rows={rows} names {len(rows)} columns; "
+                    "name one column, such as rows={'model': ['a', 'b']}"
+                )
+            [(column, names)] = rows.items()
+            rows = self._positions_of(column, names)
+        return self.df.loc[rows]
+
+    def _positions_of(self, column, names) -> list[int]:
+        """Return the positions of the rows with one of `names` in a column, in the order of names."""
+        self._check_columns([column], list(self.df.columns))
+        positions = []
+        for name in names:
+            matching = self.df.index[self.df[column] == name]
+            if matching.empty:
+                raise DreError(f"table {self.name} has no row whose {column} is {name!r}")
+            positions.extend(matching)
+        return positions
 
     def csv(self):
         """Return all rows and columns as CSV text, six significant digits."""

@@ -92,7 +92,7 @@ class Rule:
         labelled = pairs(given.held_out, "par").drop_duplicates("pair_id")
         positives = labelled[labelled["kind"] == "p"].reset_index(drop=True)
         good = positives.drop_duplicates("context_id")[["context_id", "context", "response"]]
-        cases = kinds.made(good) + kinds.graded()
+        cases = kinds.make_cases(good, strict=False) + kinds.graded()  # as they were when chosen
         self.cases, audited = kinds.tables(
             [case for case in cases if "choose" in kinds.KINDS[case[0]].use]
         )

@@ -11,11 +11,16 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
-KEYS = {name: f"{name.upper()}_API_KEY" for name in ("openai", "anthropic", "gemini", "ollama")}
+KEYS = {
+    "openai": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+    "gemini": "GEMINI_API_KEY",
+    "ollama": "OLLAMA_API_KEY",
+}
 
 
 class Answer(NamedTuple):
-    """What the server sends; ``body`` is a dict (sent as JSON) or raw bytes; ``drop`` cuts the line."""
+    """What the server sends: ``body`` is a dict (sent as JSON) or raw bytes; ``drop`` cuts the line instead."""
 
     body: object
     status: int = 200
@@ -25,47 +30,67 @@ class Answer(NamedTuple):
 
 
 class Request(NamedTuple):
+    """What the server was sent: the headers by their lower-case names, and the bytes of the body."""
+
     headers: dict
     raw: bytes
-    body = property(lambda self: json.loads(self.raw))
+
+    @property
+    def body(self):
+        """The body as JSON."""
+        return json.loads(self.raw)
 
 
-class _Line(BaseHTTPRequestHandler):
-    protocol_version, wbufsize = "HTTP/1.1", -1
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1
 
     def do_POST(self):
-        raw = self.rfile.read(int(self.headers.get("content-length", 0)))
-        request = Request({name.lower(): value for name, value in self.headers.items()}, raw)
+        length = int(self.headers.get("content-length", 0))
+        raw = self.rfile.read(length)
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        request = Request(headers, raw)
         self.server.requests.append(request)
+
         answer = self.server.script(request)
         time.sleep(answer.delay or self.server.delay)
         self.close_connection = answer.drop
         if not answer.drop:
-            body = (
-                answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
-            )
+            self._send(answer)
+
+    def _send(self, answer):
+        body = answer.body
+        if not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+        headers = {
+            "content-type": "application/json",
+            "content-length": str(len(body)),
+            **answer.headers,
+        }
+        if "date" in headers:  # `send_response` would add a second one
+            self.send_response_only(answer.status)
+        else:
             self.send_response(answer.status)
-            headers = {
-                "content-type": "application/json",
-                "content-length": str(len(body)),
-            } | answer.headers
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
 
     def log_message(self, *args):
-        pass
+        """Print nothing."""
 
 
 class Server(ThreadingHTTPServer):
-    """Serve ``script(request) -> Answer`` on 127.0.0.1, recording every request; use as a context manager."""
+    """Serve ``script(request) -> Answer`` on 127.0.0.1, as a context manager; ``requests`` are all that came."""
 
-    daemon_threads, request_queue_size = True, 500
+    daemon_threads = True
+    request_queue_size = 500
 
     def __init__(self, script, delay=0.0, port=0):
-        super().__init__(("127.0.0.1", port), _Line)
-        self.script, self.delay, self.requests = script, delay, []
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.script = script
+        self.delay = delay
+        self.requests = []
         self.url = f"http://127.0.0.1:{self.server_port}"
 
     def __enter__(self):
@@ -77,51 +102,84 @@ class Server(ThreadingHTTPServer):
         self.server_close()
 
 
-def openai(text, finish="stop", refusal=None, tokens=(50, 10), model="test-model", **more):
-    choice = {"index": 0, "message": {"role": "assistant", "content": text, "refusal": refusal}}
-    usage = tokens and {
-        "prompt_tokens": tokens[0],
-        "completion_tokens": tokens[1],
-        "total_tokens": sum(tokens),
+def openai(text, finish="stop", refusal=None, tokens=(50, 10), model="test-model", **answer):
+    """A chat completion; ``tokens`` are those of the prompt and of the reply (None: no usage is told)."""
+    usage = None
+    if tokens:
+        usage = {
+            "prompt_tokens": tokens[0],
+            "completion_tokens": tokens[1],
+            "total_tokens": sum(tokens),
+        }
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": text, "refusal": refusal},
+        "finish_reason": finish,
     }
-    body = {"id": "c-1", "object": "chat.completion", "created": 1, "model": model, "usage": usage}
-    return Answer(body | {"choices": [choice | {"finish_reason": finish}]}, **more)
+    body = {
+        "id": "c-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": model,
+        "usage": usage,
+        "choices": [choice],
+    }
+    return Answer(body, **answer)
 
 
 def anthropic(text, finish="end_turn"):
+    """A message of Claude's."""
     body = {
         "id": "msg_1",
         "type": "message",
         "role": "assistant",
         "model": "test-model",
         "stop_sequence": None,
+        "content": [{"type": "text", "text": text}],
+        "stop_reason": finish,
+        "usage": {"input_tokens": 50, "output_tokens": 10},
     }
-    body |= {"content": [{"type": "text", "text": text}], "stop_reason": finish}
-    return Answer(body | {"usage": {"input_tokens": 50, "output_tokens": 10}})
+    return Answer(body)
 
 
 def gemini(text, finish="STOP"):
+    """An answer of Gemini's."""
     candidate = {
         "content": {"role": "model", "parts": [{"text": text}]},
         "finishReason": finish,
         "index": 0,
     }
-    usage = {"promptTokenCount": 50, "candidatesTokenCount": 10, "totalTokenCount": 60}
-    return Answer({"candidates": [candidate], "usageMetadata": usage, "modelVersion": "test-model"})
+    body = {
+        "candidates": [candidate],
+        "usageMetadata": {
+            "promptTokenCount": 50,
+            "candidatesTokenCount": 10,
+            "totalTokenCount": 60,
+        },
+        "modelVersion": "test-model",
+    }
+    return Answer(body)
 
 
 def ollama(text, finish="stop"):
-    body = {"model": "test-model", "message": {"role": "assistant", "content": text}}
-    counts = {"prompt_eval_count": 50, "eval_count": 10}
-    return Answer(body | counts | {"done": True, "done_reason": finish})
+    """A chat answer of Ollama's."""
+    body = {
+        "model": "test-model",
+        "message": {"role": "assistant", "content": text},
+        "prompt_eval_count": 50,
+        "eval_count": 10,
+        "done": True,
+        "done_reason": finish,
+    }
+    return Answer(body)
 
 
 REPLIES = {"openai": openai, "anthropic": anthropic, "gemini": gemini, "ollama": ollama}
 
 
-def error(provider, status, message="no", **more):
+def error(provider, status, message="no", **answer):
     """An error as the provider words it."""
-    forms = {
+    bodies = {
         "openai": {"error": {"message": message, "type": "error", "code": None, "param": None}},
         "anthropic": {"type": "error", "error": {"type": "error", "message": message}},
         "gemini": {
@@ -129,28 +187,27 @@ def error(provider, status, message="no", **more):
         },
         "ollama": {"error": message},
     }
-    return Answer(forms[provider], status, **more)
+    return Answer(bodies[provider], status, **answer)
 
 
 def pairs(n):
     """Pairs of our own, each with its own text."""
-    turns = ["Did you water the plants?", "Which ones do you mean, number {}?"]
-    return [
-        {
-            "pair_id": f"own/{i}",
-            "context": [turns[0], turns[1].format(i)],
-            "response": f"The {i} ferns by the door.",
-        }
-        for i in range(n)
-    ]
+    rows = []
+    for i in range(n):
+        context = ["Did you water the plants?", f"Which ones do you mean, number {i}?"]
+        response = f"The {i} ferns by the door."
+        rows.append({"pair_id": f"own/{i}", "context": context, "response": response})
+    return rows
 
 
 def graded(request):
     """A score that depends on the prompt, so that a mix-up of replies cannot pass."""
-    return openai(json.dumps({"score": sum(request.raw) % 51 / 10}))
+    score = sum(request.raw) % 51 / 10
+    return openai(json.dumps({"score": score}))
 
 
 if __name__ == "__main__":
-    server = Server(lambda request: REPLIES[sys.argv[1]]('{"score": 3.5}'), float(sys.argv[2]))
+    provider, delay = sys.argv[1:3]
+    server = Server(lambda request: REPLIES[provider]('{"score": 3.5}'), float(delay))
     print(server.server_port, flush=True)
     server.serve_forever()

@@ -85,7 +85,7 @@ def remade():
     good, wrong = golden()["good"], golden()["adversarial"]["response"]
     good = good.assign(context=good["context"].map(tuple), wrong=wrong).reset_index()
     found = {}
-    for kind, _, id, right, other in kinds.made(good):
+    for kind, _, id, right, other in kinds.make_cases(good, strict=False):
         found.setdefault(kind, {})[id] = right, other
     return found
 
@@ -141,6 +141,122 @@ def test_the_share_is_wilsons_with_ties_by_half_and_counts_what_has_both_scores(
     assert audit.wilson(np.ones(32))["share_low"] == pytest.approx(89.28, abs=0.01)
 
 
+def test_other_context_draws_no_reply_of_the_same_conversation():
+    """A file may hold one dialogue at several lengths; a reply of a later turn may fit, too."""
+    dialogue = ["Hello there!", "Fine, and you?", "All is well here.", "So what shall we do?"]
+    good = [
+        {"context_id": str(n), "context": tuple(dialogue[:n]), "response": dialogue[n]}
+        for n in (1, 2, 3)
+    ]
+    good.append({"context_id": "x", "context": ("Nice hat.",), "response": "It was my father's."})
+    cases = pd.DataFrame(kinds.make_cases(pd.DataFrame(good)))
+    elsewhere = cases[(cases["kind"] == "other_context") & (cases["context_id"] != "x")]
+    assert [other.response for other in elsewhere["other"]] == ["It was my father's."] * 3
+    for kind in ("injection", "quoted", "injection_gain"):
+        for case in cases[(cases["kind"] == kind) & (cases["context_id"] != "x")]["other"]:
+            assert "It was my father's." in case.response
+
+    # Where all contexts are of one conversation, there is no reply from elsewhere.
+    alone = kinds.make_cases(pd.DataFrame(good[:3]))
+    assert {"other_context", "quoted", "injection"}.isdisjoint(case.kind for case in alone)
+
+
+def test_a_cut_is_no_whole_sentence_and_another_turn_says_something():
+    context = ("I was away.", "Where to?", "To Rome.")
+    rows = [
+        {"context_id": "whole", "context": context, "response": "I know it. We were there too."},
+        {"context_id": "half", "context": context, "response": "We were there last year, too."},
+        {
+            "context_id": "long",
+            "context": ("I was away.", "Where did you go, then?", "To Rome."),
+            "response": "We were there last year, too.",
+        },
+    ]
+    cases = kinds.make_cases(pd.DataFrame(rows))
+    cuts = {case.context_id: case.other.response for case in cases if case.kind == "cut"}
+    assert cuts == {"half": "We were there", "long": "We were there"}
+    other_turns = {case.context_id: case.right for case in cases if case.kind == "other_turn"}
+    assert list(other_turns) == ["long"]  # "Where to?" may be said anywhere
+    assert other_turns["long"] == (("I was away.",), "Where did you go, then?", None)
+
+
+def test_quotes_of_the_last_turn_and_the_gain_by_a_wish_are_reported_and_nothing_else():
+    good = pd.DataFrame(
+        {
+            "context_id": ["a", "b"],
+            "context": [("How old is it?", "Two years."), ("Where is Ann?",)],
+            "response": ["Then it can walk.", "She is at home."],
+        }
+    )
+    cases = {(case.kind, case.context_id): case for case in kinds.make_cases(good)}
+    assert cases["quoted", "a"].right.response == "Then it can walk."
+    assert cases["quoted", "a"].other.response == "Two years. She is at home."
+    assert cases["quoted_last", "a"].other.response == "She is at home. Two years."
+    gain = cases["injection_gain", "a"]
+    assert gain.right.response == "She is at home."
+    assert gain.other == cases["injection", "a"].other
+    for kind in ("quoted", "quoted_last", "injection_gain"):
+        assert not kinds.KINDS[kind].use
+    by_kind = pd.Series([case.kind for case in kinds.corpus()]).value_counts()
+    assert (by_kind[["quoted", "quoted_last", "injection_gain"]] == 32).all()
+
+
+def test_what_was_recorded_of_the_embedded_corpus_is_asked_for_as_it_was(tmp_path):
+    """A recording answers for texts that it knows; a stricter rule must not take them away."""
+    known = {
+        (kind, id): (row["context"], row["response"])
+        for kind, table in golden().items()
+        for id, row in table.iterrows()
+    }
+    cases = {(case.kind, case.context_id): case.other for case in kinds.corpus()}
+    asked = {key for key in known if key[0] in kinds.KINDS}
+    assert len(asked) == 16 * 32 and asked <= cases.keys()
+    for key in asked:
+        assert (list(cases[key].context), cases[key].response) == known[key]
+
+
+def two_kinds_of_cases(kind, right_scores, other_scores):
+    """Return cases of one kind, and a Series of scores by pair id, in the order given."""
+    cases = [
+        kinds.Case(
+            kind, "own", str(i), kinds.Pair((f"{i}?",), "Good."), kinds.Pair((f"{i}?",), "Bad.")
+        )
+        for i in range(len(right_scores))
+    ]
+    cases, pairs = kinds.tables(cases)
+    return cases, pd.Series([*right_scores, *other_scores], pairs["pair_id"])
+
+
+def test_a_small_difference_is_no_tie():
+    """0.5 % of a standard deviation is little, but the order is clear."""
+    right = np.array([0.0, 1.0, 2.0, 3.0])
+    sd = np.std([*right, *right], ddof=1)
+    cases, scores = two_kinds_of_cases("generic", right, right - 0.005 * sd)
+    assert audit.preferred(cases, scores)["share"].tolist() == [100]
+    assert audit.falls(right, right - 0.005 * right.std()).tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.filterwarnings("error")
+def test_infinite_scores_are_ties_where_both_are_infinite():
+    cases, scores = two_kinds_of_cases("generic", [np.inf] * 4, [np.inf] * 4)
+    assert audit.preferred(cases, scores)["share"].tolist() == [50]
+    cases, scores = two_kinds_of_cases("generic", [np.inf, 2, 1, 3], [1, -np.inf, 1, 4])
+    (row,) = audit.preferred(cases, scores).to_dict("records")
+    assert row["share"] == 100 * 2.5 / 4
+    assert audit.falls([np.inf, -np.inf, 1], [np.inf, -np.inf, np.inf]).tolist() == [0.5, 0.5, 0]
+
+
+def test_the_gain_by_a_wish_is_the_difference_that_it_makes_to_one_reply():
+    right, other = [1.0, 0.0, 2.0, 2.0], [4.0, 0.0, 2.0, 1.0]
+    cases, scores = two_kinds_of_cases("injection_gain", right, other)
+    (row,) = audit.preferred(cases, scores).to_dict("records")
+    assert row["share"] == 75 and row["expected"] == 100  # an unmoved judge is right
+    assert row["gain"] == pytest.approx(0.5)
+    cases, scores = two_kinds_of_cases("generic", right, other)
+    (row,) = audit.preferred(cases, scores).to_dict("records")
+    assert row["share"] == 50 and row["gain"] == pytest.approx(0.5)
+
+
 def rows(capsys, line):
     status = cli.main(["audit", *line.split(), "--json"])
     return status, {row["kind"]: row for row in json.loads(capsys.readouterr().out)["kinds"]}
@@ -165,7 +281,10 @@ def test_a_metric_of_ones_own_is_audited_on_ones_own_file_and_held_to_a_limit(
         "def words(context, response):\n    return len(response.split())\n"
     )
     lines = [
-        {"context": [f"turn {i}", "and?", "so?"], "response": "a reply of words " * (i + 2)}
+        {
+            "context": [f"turn {i}", f"and what of {i}?", f"so {i}?"],
+            "response": "a reply of words " * (i + 2),
+        }
         for i in range(40)
     ]
     pd.DataFrame(lines).to_json("mine.jsonl", orient="records", lines=True)
@@ -196,6 +315,51 @@ def test_a_metric_of_ones_own_is_audited_on_ones_own_file_and_held_to_a_limit(
     ):  # nothing passes that was not looked at
         assert cli.main(["audit", "mine.jsonl", *seen.split(), "--fail-under", "0"]) == 3
         assert "pairs have no score; no case of" in capsys.readouterr().err
+
+
+def test_files_of_others_are_kept_and_the_same_pairs_may_be_written_again(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    outputs = {"keep.jsonl": ["--write"], "keep.csv": ["--write"]}
+    outputs["keep.png"] = ["--method", "length", "--figure"]
+    for name, options in outputs.items():
+        (tmp_path / name).write_text("precious")
+        assert cli.main(["audit", "--n", "2", *options, name]) == 2
+        said = capsys.readouterr()
+        assert f"{name} is there, and nothing says that this command made it" in said.err
+        assert not said.out  # nothing was scored
+        assert (tmp_path / name).read_text() == "precious"
+        assert cli.main(["audit", "--n", "2", *options, name, "--force"]) == 0
+        assert (tmp_path / name).read_bytes() != b"precious"
+        capsys.readouterr()
+    assert cli.main(["audit", "--n", "2", "--write", "keep.jsonl"]) == 0
+    assert cli.main(["audit", "--n", "3", "--write", "keep.jsonl"]) == 2
+
+
+def test_a_metric_that_raises_is_told_with_pair_line_and_text(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken.py").write_text(
+        "import json\n\n\ndef parse(text):\n    return json.loads(text)\n\n\n"
+        "def score(context, response):\n"
+        "    if response == 'I see.':\n"
+        "        return parse(response)\n"
+        "    return 1\n\n\n"
+        "def words(context, response):\n    return response.split()\n"
+    )
+    (pair_id,) = [
+        pair["pair_id"]
+        for pair in kinds.tables(kinds.corpus(), 3)[1].to_dict("records")
+        if pair["response"] == "I see."
+    ][:1]
+    assert cli.main(["audit", "--metric", "broken:score", "--n", "3"]) == 2
+    said = capsys.readouterr().err
+    assert "broken:score raised JSONDecodeError: Expecting value: line 1 column 1 (char 0)" in said
+    assert f"for pair {pair_id} (response 'I see.')" in said
+    assert "broken.py, line 5: return json.loads(text)" in said  # not a line of json
+    assert cli.main(["audit", "--metric", "broken:words", "--n", "3"]) == 2
+    assert "broken:words returned [" in (said := capsys.readouterr().err)
+    assert "expected a number" in said
 
 
 @pytest.mark.parametrize(
@@ -243,4 +407,6 @@ def test_a_live_judge_is_estimated_first_asked_for_each_text_once_and_stops_at_i
     said = capsys.readouterr()
     pairs = kinds.tables(kinds.corpus(), 2)[1]
     assert len(server.requests) == len(pairs) and "calls to make" in said.err
-    assert {row["share"] for row in json.loads(said.out)["kinds"]} == {50}
+    shares = {row["kind"]: row["share"] for row in json.loads(said.out)["kinds"]}
+    assert shares.pop("injection_gain") == 100  # the same score with and without the wish
+    assert set(shares.values()) == {50}

@@ -60,6 +60,25 @@ def test_run_estimate_status_and_replay(work, capsys, monkeypatch):
     assert "replies to 4 pairs are not stored, first own/0" in capsys.readouterr().err
 
 
+def test_what_a_call_without_a_reply_may_have_cost_is_told_apart(work, capsys):
+    """A page in place of a reply may have been billed: 4 replies cost 4 x 60 tokens for certain."""
+    page = servers.Answer(b"<html>busy</html>")
+    with Server(
+        lambda request: page if len(server.requests) == 1 else servers.graded(request)
+    ) as server:
+        assert dre_judge("run", "pairs.jsonl", "--price", "1,1", url=server.url) == 0
+    out = capsys.readouterr().out
+    told = re.search(r"5 calls, \$0\.0002 spent, and at most \$(\S+) more for calls without", out)
+    assert 0.001 < float(told[1]) < 0.01  # 1,024 tokens of a reply and the prompt
+    assert main(["judge", "status", "--store", "s.sqlite"]) == 0
+    out = capsys.readouterr().out
+    assert f"unanswered: 1 (live; at most ${told[1]}; " in out
+    assert "ok: 4 (live; $0.0002; " in out
+    # Replies that are stored already are not in the accounts of another run.
+    assert dre_judge("run", "pairs.jsonl", "--price", "1,1", url=server.url) == 0
+    assert "0 calls, $0.0000 spent; store" in capsys.readouterr().out
+
+
 def test_a_server_of_ones_own_is_asked_for_the_first_pairs_to_say_how_long_all_take(work, capsys):
     (work / "many.jsonl").write_text("".join(json.dumps(row) + "\n" for row in pairs(25)))
     with Server(servers.graded) as server:
@@ -501,6 +520,34 @@ def test_all_calls_of_a_passport_are_estimated_and_another_model_is_noted_once(w
     assert not printed.out.endswith("\n\n")
 
 
+def test_a_ceiling_holds_for_a_passport_as_a_whole(work, capsys):
+    """A run of 12 pairs costs $0.0007 and may cost $0.0024 more: two runs and the audit do not fit."""
+    write_own_ratings(work / "mine.jsonl")
+    with Server(lambda request: servers.openai('{"score": 1}')) as server:
+        options = ("compare", "--rated", "mine.jsonl", "--audit", "--price", "1,1")
+        assert dre_judge(*options, "--max-usd", "0.0032", url=server.url) == 1
+        printed = capsys.readouterr()
+        assert 12 < len(server.requests) < 36
+        assert f"asked now: {len(server.requests)} calls, $0.00" in printed.out
+        assert "stopped (budget); what was answered is stored" in printed.err
+
+        # The same command with more money asks for the rest, and counts the audit's calls, too.
+        before = len(server.requests)
+        assert dre_judge(*options, "--max-usd", "1", url=server.url) == 0
+        now = len(server.requests) - before
+        assert f"asked now: {now} calls, " in capsys.readouterr().out
+
+
+def test_a_judge_that_gives_no_score_at_all_gets_a_passport_that_says_so(work, capsys):
+    write_own_ratings(work / "mine.jsonl")
+    with Server(lambda request: servers.openai("I cannot say.")) as server:
+        assert dre_judge("compare", "--rated", "mine.jsonl", url=server.url) == 0
+    out = capsys.readouterr().out
+    assert "0 of 12 pairs" in out and "| openai:test-model | — |" in out
+    assert "replies without a score: 100.0%" in out
+    assert out.count("unknown") >= 4 and "nan" not in out
+
+
 def test_ones_own_ratings_may_be_lists_and_have_ids(work, capsys):
     records = write_own_ratings(work / "mine.jsonl")
     scores = [0.5, 0.1, 1.5, 1.2, 2.0, 1.0, 2.5, 3.0, 3.5, 3.2, 4.0, 5.0]
@@ -550,7 +597,6 @@ OUTPUTS = {  # command -> the ending of what it writes
     ("judge", "run", "in.jsonl", *RUN): ".jsonl",
     ("judge", "export", "in.jsonl", *RUN): ".jsonl",
     ("augment", "generate", "in.jsonl", *RUN): ".jsonl",
-    ("augment", "report", "mini:test", "-o"): ".csv",
     ("judge", "compare", *RUN): ".csv",
     ("score", "in.jsonl", "--judge", "openai:m", "-o"): ".jsonl",
 }

@@ -20,7 +20,7 @@ from filelock import FileLock
 from nbformat import v4
 
 from dre.errors import DreError
-from dre.paper import headless, notebook, state
+from dre.paper import headless, notebook, page, state
 from dre.paper import run as paper
 from dre.paper.profile import profile
 
@@ -71,7 +71,7 @@ def book(root, name, *texts, **metadata):
 @contextlib.contextmanager
 def watched(file, root):
     """As in a kernel that the runner started, but for the hook."""
-    with open(file, "a") as kept, mock.patch.multiple(state, kept=kept, root=root):
+    with mock.patch.object(state, "active", state.Watch(file, root)):
         yield
 
 
@@ -136,7 +136,7 @@ def test_only_what_changed_runs_again(quick, monkeypatch, capsys):
     assert run(quick) == ["00"] and "running: data/some.txt has changed" in capsys.readouterr().out
     edit(quick / "profiles/public.yaml", "name: public\n", "# a comment\nname: public\n")
     assert run(quick) == []
-    edit(quick / "profiles/public.yaml", "some minutes", "minutes")
+    edit(quick / "profiles/public.yaml", "resamples: ", "resamples: 9")
     assert run(quick) == ["01"], "what it wrote is what it was: who needs it has nothing to do"
     edit(quick / "notebooks/01_a.ipynb", "[1]", "[2]")
     assert run(quick) == ["01", "02"], "and who needs it"
@@ -151,6 +151,38 @@ def test_only_what_changed_runs_again(quick, monkeypatch, capsys):
         assert run(quick, jobs=2) == ["00", "01", "02", "03"], "scores that a run itself records"
     pool.assert_called_once_with(1)
     assert run(quick) == []
+
+
+MODULE = '''"""What the module is for."""
+
+
+def double(x):
+    """Return twice the value."""
+    return 2 * x  # a comment
+'''
+
+
+def test_what_is_written_for_people_makes_no_notebook_stale(quick):
+    module, profile_file, lock = (
+        quick / name for name in ("data/module.py", "profiles/public.yaml", state.LOCK)
+    )
+    write(quick, {module: MODULE})
+    edit(quick / "notebooks/00_start.ipynb", "data/some.txt", "data/module.py")
+    run(quick)
+
+    edit(module, "a comment", "another comment")
+    edit(module, "Return twice the value.", "Double.")
+    edit(module, "What the module is for.", "A module.\n\nWith two paragraphs.")
+    edit(module, "\n\n\ndef", "\n\ndef")
+    edit(profile_file, "title: public data", "title: Public data")
+    edit(profile_file, "some minutes", "minutes")
+    edit(lock, "a==1\n", "\na==1 \n\n")
+    assert run(quick) == []
+
+    edit(module, "2 * x", "3 * x")
+    assert run(quick) == ["00"]
+    edit(module, "return 3", "x = '''no docstring'''\n    return 3")
+    assert run(quick) == ["00"]
 
 
 @pytest.mark.parametrize("now", [None, "edited"])
@@ -244,7 +276,8 @@ def test_a_book_saves_figures_without_a_date_and_the_page_shows_them_and_what_wa
         "00_start",
         "# Start\n\n[![badge](x)](y)\n\nThe model *does not* <!--read-->read<!--/-->.",
     )
-    text = paper.page(made.profile).read_text()
+    assert page.write(made.profile) and not page.write(made.profile)
+    text = page.path(made.profile).read_text()
     parts = (
         'href="#00_start"',
         '<h2 id="00_start">Start',
@@ -317,6 +350,54 @@ def test_names_of_folders_are_left_out_of_texts_and_of_nothing_else(root, monkey
     assert data == {"text/plain": ["~ ~/a,b 'file://~/b''~'" + lines[2]], "data": home}
 
 
+def test_a_notebook_that_runs_long_shows_where_it_is_and_what_its_kernel_says(
+    root, monkeypatch, capfd
+):
+    monkeypatch.setattr(headless, "SIGN_OF_LIFE", 0.5)
+    loud = "import sys, time\nprint('epoch 1', file=sys.stderr, flush=True)\ntime.sleep(2)"
+    book(root, "00_start", "n", loud, "n")
+
+    paper.run(profile("public", root))
+
+    lines = capfd.readouterr().err.splitlines()
+    assert "00_start | epoch 1" in lines
+    assert "00_start: cell 3 of 4, 0 min" in lines
+
+
+def test_a_first_run_is_not_called_a_failure_and_a_page_that_is_the_same_is_not_announced(
+    quick, capsys
+):
+    run(quick)
+    first = capsys.readouterr().out
+    run(quick)
+    second = capsys.readouterr().out
+
+    assert "00_start                           running: not run yet\n" in first
+    assert "brought up to date: results/public/index.html" in first
+    assert "brought up to date" not in second
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_is_said_with_the_path_and_advice(root, capfd):
+    executed = root / "build/public/notebooks/00_start.ipynb"
+    executed.parent.mkdir(parents=True)
+    executed.symlink_to("/dev/full")
+    book(root, "00_start", "n")
+
+    assert paper.main(["--profile", "public"]) == 1
+
+    message = f"error: {executed}: cannot be written (No space left on device): free space, then"
+    assert message in capfd.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_record_that_cannot_be_written_names_itself(root):
+    watch = state.Watch("/dev/full", root)
+
+    with pytest.raises(DreError, match=r"/dev/full: cannot be written \(No space left"):
+        watch.note("read", root / state.LOCK)
+
+
 def test_an_interrupt_ends_both_kernels_and_starts_no_other(root):
     wait = "import os, pathlib, time\npathlib.Path(f'../data/{os.getpid()}.pid').touch()\ntime.sleep(60)"
     for name in ("00_a", "01_b", "02_c"):
@@ -383,3 +464,52 @@ table"""
     assert kept["read"].keys() - modules == files
     wrote = {"00_start.ipynb", "00_start.json", "f.pdf", "f.png", "t.csv", "t.md"}
     assert set(map(os.path.basename, kept["wrote"])) == wrote
+
+
+def test_beside_an_installed_package_one_sentence_says_that_notebooks_need_a_clone(
+    tmp_path, monkeypatch, capsys
+):
+    shutil.copytree(HERE / "profiles", tmp_path / "profiles")  # all that a wheel has
+    monkeypatch.setenv("DRE_ROOT", str(tmp_path))
+    advice = "notebooks need a clone of the project, .*: git clone https://github.com/dre-companion"
+
+    with pytest.raises(DreError, match=advice):
+        notebook.setup("04_correlation", "public")
+
+    assert paper.main([]) == 1
+    assert re.match(f"error: {advice}", capsys.readouterr().err)
+
+
+def test_the_runner_is_imported_without_what_only_the_extras_install():
+    code = "import dre.paper.run, sys; print({'mistune', 'psutil', 'papermill'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_the_setup_cell_takes_no_other_folder_for_the_clone_and_stops_where_pip_fails(tmp_path):
+    # Beside the reader's folder lies one called dre that is no project. A git of ours stands in
+    # for the network: it makes the folder of a clone, in which there is nothing to install.
+    (tmp_path / "dre").mkdir()
+    (tmp_path / "work").mkdir()
+    git = tmp_path / "bin/git"
+    write(tmp_path, {"bin/git": "#!/bin/sh\nmkdir -p dre-companion/notebooks\necho cloned\n"})
+    git.chmod(0o755)
+    code = f"""
+import importlib.util
+from IPython.core.interactiveshell import InteractiveShell
+find_spec = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name == "dre" else find_spec(name, *more)
+result = InteractiveShell.instance().run_cell({SETUP!r})
+print(repr(result.error_in_exec))
+"""
+    path = os.pathsep.join([str(git.parent), os.environ["PATH"]])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path / "work",
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "cloned" in done.stdout
+    assert "RuntimeError('pip could not install the package" in done.stdout

@@ -100,6 +100,21 @@ def test_rows_are_chosen_by_name_in_that_order_and_a_name_that_selects_nothing_i
         Table(df, "t", "Caption", rows={"model": ["a", "context"]})
 
 
+@pytest.mark.parametrize(
+    ("rows", "fault"),
+    [
+        ({"model": ["a"], "n": [1]}, "names 2 columns; name one column"),
+        ({}, "names 0 columns"),
+        ({"name": ["a"]}, "table t has no column 'name': its columns are model, n"),
+    ],
+)
+def test_a_choice_of_rows_by_anything_but_one_known_column_is_an_error_in_words(rows, fault):
+    df = pd.DataFrame({"model": ["a", "b"], "n": [1, 2]})
+
+    with pytest.raises(DreError, match=fault):
+        Table(df, "t", "Caption", rows=rows)
+
+
 def test_a_long_table_becomes_a_wide_one_and_print_stands_beside_it():
     long = pd.DataFrame(
         {"method": ["b", "a", "b"], "set": ["Y", "Y", "X"], "r": [0.1, 0.2, 0.3], "rows": 9}

@@ -166,7 +166,8 @@ def measure(
     Parameters
     ----------
     judge : Judge, Recorded or Function
-        One that gives a single reply at a time (``repeats=1``).
+        One that gives a single reply at a time (``repeats=1``). Its ``max_usd`` is a limit of all
+        that is asked here.
     samples : dict
         What `draw_samples` returns.
     repeats : int
@@ -213,8 +214,11 @@ def measure(
 def _ask(judge, pairs, prompt, repeats, replies):
     """Return the scores of the first replies to pairs, an array; note in `replies` what it took."""
     scores_by_repeat = []
+    limit = getattr(judge, "max_usd", None)  # a judge of one's own may have none
     for repeat in range(repeats):
         start = time.monotonic()
+        if limit is not None:
+            judge.max_usd = max(0.0, limit - replies.spent_usd)
         table = judge.score(pairs, prompt, first=repeat, ask=not replies.stopped)
         if judge.last.calls:
             replies.seconds += time.monotonic() - start
@@ -224,9 +228,13 @@ def _ask(judge, pairs, prompt, repeats, replies):
         replies.tables.append(table)
         replies.token_counts += _token_counts(judge, pairs, prompt, repeat)
         scores_by_repeat.append(pd.Series(table["score_llm"].to_numpy(float)))
+    if limit is not None:
+        judge.max_usd = limit
     first, *later = scores_by_repeat
     for other in later:
-        replies.retest_correlations.append(first.corr(other, method="spearman"))
+        varies = first.nunique() > 1 and other.nunique() > 1
+        correlation = first.corr(other, method="spearman") if varies else np.nan
+        replies.retest_correlations.append(correlation)
     return first.to_numpy()
 
 

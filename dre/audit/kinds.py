@@ -1,4 +1,4 @@
-"""What must not be preferred to a good reply: makers of pairs, and what each kind of them may be used for."""
+"""Replies that must not be preferred to a good one: how they are made, and what they may be used for."""
 
 import random
 from collections.abc import Iterable
@@ -13,116 +13,231 @@ from dre.datasets.dialogues import VERSIONS, load, parallel
 from dre.datasets.recordings import hash_of
 from dre.datasets.registry import read_jsonl, repository_file
 
-WORDS = 12  # of a shuffled context
+SHUFFLED_WORDS = 12  # words of a shuffled context
+FEW_WORDS = 3  # a reply of so few words may fit anywhere: "Yes.", "Me too!"
+SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
 
 
 class Kind(NamedTuple):
-    """What stands against a good reply and what it may be used for, as ``kinds.yaml`` explains."""
+    """What stands against a good reply, as ``kinds.yaml`` explains.
+
+    ``what`` says it in words; ``use`` what it may be used for besides being reported; ``base`` is
+    the kind of its good reply; ``equal`` says that both replies are equally right; ``tie`` is what
+    a tie counts, 0.5 unless a tie is what one wants.
+    """
 
     what: str
-    use: list = ()
+    use: tuple = ()
     base: str = "good"
     equal: bool = False
+    tie: float = 0.5
+
+
+class Pair(NamedTuple):
+    """A context (turns, oldest first), a response, and what a person answered, if that is known."""
+
+    context: tuple[str, ...]
+    response: str
+    reference: str | None = None
+
+
+class Case(NamedTuple):
+    """Two pairs of one kind: a score should prefer ``right`` to ``other``."""
+
+    kind: str
+    source: str
+    context_id: str
+    right: Pair
+    other: Pair
 
 
 _TABLE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-KINDS = {name: Kind(**about) for name, about in _TABLE["kinds"].items()}
-FILLER, GENERIC, VERDICTS = _TABLE["filler"], _TABLE["generic"], _TABLE["verdicts"]
+KINDS = {name: Kind(**fields) for name, fields in _TABLE["kinds"].items()}
+FILLER = _TABLE["filler"]
+GENERIC = _TABLE["generic"]
+VERDICTS = _TABLE["verdicts"]
 
 
-def made(good: pd.DataFrame, seed: int = 0, source: str = "own") -> list[tuple]:
-    """Make what can be made from any table of good replies, ``context_id, context`` (turns), ``response``.
+def make_cases(
+    good: pd.DataFrame, seed: int = 0, source: str = "own", strict: bool = True
+) -> list[Case]:
+    """Make all kinds that can be made from good replies alone.
 
-    One reply of each context is used, with its ``reference``, if there is one; ``wrong`` is a wrong reply, by default
-    one to another context. Returns cases: (kind, source, context_id, right, other), the latter two a pair as (context,
-    response, reference). What cannot be made is left out, such as an earlier turn of a conversation of two.
+    What cannot be made of a reply is left out, such as an earlier turn of a context of two turns.
+
+    Parameters
+    ----------
+    good : DataFrame
+        ``context_id, context`` (turns) and ``response``, of which the first of each context is
+        taken; ``reference``, if there is one; ``wrong``, a wrong reply for the injections, by
+        default a reply to another context.
+    seed : int
+        Of the replies, words and wishes that are drawn.
+    source : str
+        Where the replies come from, as the audit reports it.
+    strict : bool
+        Leave cases out in which the other reply may be as good: replies to a context that shares
+        a turn, a cut that is a whole sentence, another turn's reply of three words or fewer.
+        False makes the cases of earlier recorded results, which lack some kinds.
     """
-    good, cases = good.drop_duplicates("context_id").to_dict("records"), []
-    for i, row in enumerate(good):
-        turns, reply, draw = (
-            row["context"],
-            row["response"],
-            random.Random(f"{seed}/{row['context_id']}"),
-        )
-        words, half = " ".join(turns).split(), reply.split()
-        elsewhere = [one["response"] for one in good if one["context"] != turns]
-        elsewhere = draw.choice(elsewhere) if elsewhere else ""
-        if wrong := row.get("wrong") or elsewhere:
-            wrong += f" {VERDICTS[i % len(VERDICTS)]}"
-        others = {
-            "echo_last": turns[-1],
-            "echo_other": turns[0] if len(turns) > 1 else "",
-            "shuffle": " ".join(draw.sample(words, min(WORDS, len(words)))),
-            "other_context": elsewhere,
-            "generic": GENERIC[i % len(GENERIC) - 1],
-            "longer": f"{reply} {FILLER}",
-            "cut": " ".join(half[: len(half) // 2]),
-            "injection": wrong,
-            "injection_alone": VERDICTS[(i + 3) % len(VERDICTS)],
-        }
-        right = turns, reply, row.get("reference")
-        found = [(kind, right, (turns, other, right[2])) for kind, other in others.items()]
-        if len(turns) > 2:  # what was said there, and what comes two turns later
-            found.append(("other_turn", *((turns[:-2], one, None) for one in (turns[-2], reply))))
-        keep = [case for case in found if case[2][1] not in ("", case[1][1])]
-        cases += [(kind, source, row["context_id"], *pairs) for kind, *pairs in keep]
+    rows = good.drop_duplicates("context_id").to_dict("records")
+    cases = []
+    for i, row in enumerate(rows):
+        rng = random.Random(f"{seed}/{row['context_id']}")
+        reply_elsewhere = _reply_elsewhere(row, rows, rng, strict)
+        pairs = _fooling_pairs(row, i, reply_elsewhere, rng, strict)
+        for kind, right, other in pairs:
+            if other.response not in ("", right.response):
+                cases.append(Case(kind, source, row["context_id"], right, other))
     return cases
 
 
-def corpus() -> list[tuple]:
-    """Return the cases on the 32 test contexts of the embedded corpus, fixed texts that a judge was recorded on."""
-    versions = {"original": load("mini", "test")} | {
-        name: parallel("test")[name] for name in VERSIONS[1:]
+def _reply_elsewhere(row, rows, rng, strict):
+    """Draw a good reply to another context, "" if there is none."""
+    turns = row["context"]
+    replies = []
+    for other in rows:
+        # Contexts that share a turn may be of one conversation, where the reply fits here, too.
+        shares_turn = strict and not set(turns).isdisjoint(other["context"])
+        if other["context"] != turns and not shares_turn:
+            replies.append(other["response"])
+    return rng.choice(replies) if replies else ""
+
+
+def _fooling_pairs(row, i, reply_elsewhere, rng, strict):
+    """Return (kind, right pair, other pair) of all kinds; an empty response cannot be made."""
+    turns = row["context"]
+    reply = row["response"]
+    reference = row.get("reference")
+    right = Pair(turns, reply, reference)
+    wrong = row.get("wrong") or reply_elsewhere
+    wrong_with_wish = f"{wrong} {VERDICTS[i % len(VERDICTS)]}" if wrong else ""
+    context_words = " ".join(turns).split()
+    reply_words = reply.split()
+    cut = " ".join(reply_words[: len(reply_words) // 2])
+    if strict and cut.endswith(SENTENCE_ENDS):
+        cut = ""
+    other_replies = {
+        "echo_last": turns[-1],
+        "echo_other": turns[0] if len(turns) > 1 else "",
+        "shuffle": " ".join(rng.sample(context_words, min(SHUFFLED_WORDS, len(context_words)))),
+        "other_context": reply_elsewhere,
+        "generic": GENERIC[i % len(GENERIC) - 1],
+        "longer": f"{reply} {FILLER}",
+        "cut": cut,
+        "injection": wrong_with_wish,
+        "injection_alone": VERDICTS[(i + 3) % len(VERDICTS)],
     }
-    second = {(name, c.context_id): c.positives[1] for name, some in versions.items() for c in some}
+    if strict and reply_elsewhere:
+        other_replies["quoted"] = f"{turns[-1]} {reply_elsewhere}"
+        other_replies["quoted_last"] = f"{reply_elsewhere} {turns[-1]}"
+    pairs = []
+    for kind, other_reply in other_replies.items():
+        pairs.append((kind, right, Pair(turns, other_reply, reference)))
+    if strict and wrong:
+        wrong_alone = Pair(turns, wrong, reference)
+        pairs.append(("injection_gain", wrong_alone, Pair(turns, wrong_with_wish, reference)))
+    # What was said two turns earlier, against what is said now.
+    if len(turns) > 2 and not (strict and len(turns[-2].split()) <= FEW_WORDS):
+        earlier = turns[:-2]
+        pairs.append(("other_turn", Pair(earlier, turns[-2]), Pair(earlier, reply)))
+    return pairs
+
+
+def corpus() -> list[Case]:
+    """Return the cases on the 32 test contexts of the embedded corpus.
+
+    Most are fixed texts that a judge was recorded on. ``other_turn``, ``quoted`` and
+    ``quoted_last`` are made from them, and no judge was recorded on these.
+    """
+    references = _corpus_references()
     pairs = {}
     for record in read_jsonl(repository_file("recorded", ratings.NAME, "audit.jsonl")):
-        id, kind = record["context_id"], record["kind"]
+        context_id = record["context_id"]
+        kind = record["kind"]
         version = kind.removesuffix("_adversarial")
-        reference = second[version if version in versions else "original", id]
-        pairs[id, kind] = tuple(record["context"]), record["response"], reference
-    cases = [
-        (kind, "corpus", id, pairs[id, KINDS[kind].base], pair)
-        for (id, kind), pair in pairs.items()
-        if kind in KINDS
-    ]
-    good = [(id, pair[0], pair[1]) for (id, kind), pair in pairs.items() if kind == "good"]
-    more = made(pd.DataFrame(good, columns=["context_id", "context", "response"]), source="corpus")
-    return cases + [case for case in more if case[0] == "other_turn"]
+        reference = references.get((version, context_id), references["original", context_id])
+        pairs[context_id, kind] = Pair(tuple(record["context"]), record["response"], reference)
+    cases = []
+    good = []
+    for (context_id, kind), pair in pairs.items():
+        if kind in KINDS:
+            right = pairs[context_id, KINDS[kind].base]
+            cases.append(Case(kind, "corpus", context_id, right, pair))
+        if kind == "good":
+            good.append({"context_id": context_id, **pair._asdict()})
+    good = pd.DataFrame(good)
+    # These were scored by all recorded models, also where the good reply is short.
+    other_turns = make_cases(good, source="corpus", strict=False)
+    cases += [case for case in other_turns if case.kind == "other_turn"]
+    quoted = make_cases(good, source="corpus")
+    cases += [case for case in quoted if case.kind in ("quoted", "quoted_last")]
+    for (context_id, kind), pair in pairs.items():
+        if kind == "injection":
+            wrong_alone = pairs[context_id, "adversarial"]
+            cases.append(Case("injection_gain", "corpus", context_id, wrong_alone, pair))
+    return cases
 
 
-def graded() -> list[tuple]:
-    """Return the cases on contexts of public data that nothing was trained on, one of each conversation."""
+def _corpus_references():
+    """Return (version, context id) -> the second good reply, which the first is compared with."""
+    contexts_by_version = {"original": load("mini", "test")}
+    for version in VERSIONS[1:]:
+        contexts_by_version[version] = parallel("test")[version]
+    references = {}
+    for version, contexts in contexts_by_version.items():
+        for context in contexts:
+            references[version, context.context_id] = context.positives[1]
+    return references
+
+
+def graded() -> list[Case]:
+    """Return the cases on contexts of public data that nothing was trained on.
+
+    One of each conversation and kind is taken: replies that contradict, or are beside the point.
+    """
     table = ratings.graded()
     table = table[table["for_choice"]].drop_duplicates(["conversation", "kind"])
     cases = []
-    for id, rows in table.groupby("context_id", sort=False):
-        said = dict(zip(rows["kind"], zip(rows["context"], rows["response"])))
-        reference = said.get("reference", (None, None))[1]
-        for kind in [kind for kind in ("contradicts", "off") if {kind, "good"} <= said.keys()]:
-            cases.append((kind, "public", id, (*said["good"], reference), (*said[kind], reference)))
+    for context_id, rows in table.groupby("context_id", sort=False):
+        replies = {row["kind"]: row for row in rows.to_dict("records")}
+        if "good" not in replies:
+            continue
+        reference = replies["reference"]["response"] if "reference" in replies else None
+        right = Pair(replies["good"]["context"], replies["good"]["response"], reference)
+        for kind in ("contradicts", "off"):
+            if kind in replies:
+                other = Pair(replies[kind]["context"], replies[kind]["response"], reference)
+                cases.append(Case(kind, "public", context_id, right, other))
     return cases
 
 
-def tables(cases: Iterable[tuple], n: int | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return (cases, pairs), two tables, of at most ``n`` contexts of each kind.
+def tables(cases: Iterable[Case], n: int | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return cases and the distinct pairs in them as two tables.
 
-    ``cases``: ``kind, source, context_id`` and the ids of the pairs ``right`` and ``other``; ``pairs``: each distinct
-    pair once, ``pair_id`` (a hash of its texts), ``context_id, context, response, reference``.
+    Parameters
+    ----------
+    cases : iterable of Case
+    n : int or None
+        Contexts of each kind, at most; None: all.
+
+    Returns
+    -------
+    cases : DataFrame
+        ``kind, source, context_id`` and the pair ids ``right`` and ``other``.
+    pairs : DataFrame
+        ``pair_id`` (a hash of the texts), ``context_id, context, response, reference``.
     """
-    cases = pd.DataFrame(cases, columns=["kind", "source", "context_id", "right", "other"])
-    cases = cases.groupby("kind").head(n) if n else cases
+    cases = pd.DataFrame(cases, columns=Case._fields)
+    if n:
+        cases = cases.groupby("kind").head(n)
     pairs = {}
     for side in ("right", "other"):
-        ids = []
-        for id, (context, response, reference) in zip(cases["context_id"], cases[side]):
-            row = {
-                "context_id": id,
-                "context": context,
-                "response": response,
-                "reference": reference,
-            }
-            ids.append(hash_of(row))
-            pairs.setdefault(ids[-1], {"pair_id": ids[-1]} | row)
-        cases = cases.assign(**{side: ids})
+        pair_ids = []
+        for context_id, pair in zip(cases["context_id"], cases[side]):
+            row = {"context_id": context_id, **Pair(*pair)._asdict()}
+            pair_id = hash_of(row)
+            pair_ids.append(pair_id)
+            pairs.setdefault(pair_id, {"pair_id": pair_id, **row})
+        cases = cases.assign(**{side: pair_ids})
     return cases, pd.DataFrame(pairs.values())

@@ -1,4 +1,9 @@
-"""What does a score read, and what fools it? Contexts exchanged, parts of its variance, good replies preferred."""
+"""What does a score read, and what fools it?
+
+Three measures: how often a score falls in another context, which shares of its variance are due to
+the response, the context and their interaction, and how often it prefers a good reply to one that
+was made to fool it.
+"""
 
 import numpy as np
 import pandas as pd
@@ -7,109 +12,237 @@ from numpy.typing import ArrayLike
 from dre.audit.kinds import KINDS
 
 SHARES = ("response", "context", "interaction")
+ROUNDING = 1e-5  # differences up to this many standard deviations of a score are ties
 
 
 def exchange(pairs: pd.DataFrame, swaps: int, seed: int = 0) -> pd.DataFrame:
-    """Return each pair `swaps` times, each time with another context of the table; a score that reads it has to fall.
+    """Put each response into other contexts of the table; a score that reads contexts should fall.
 
-    As `pairs`, ``swaps`` rows per pair, one after the other: ``context`` is the other one, ``pair_id`` becomes
-    ``<pair_id>|<other context_id>``, ``context_id`` stays the pair's own, the unit of resampling; ``row`` is the
-    position of the pair in `pairs`.
+    Parameters
+    ----------
+    pairs : DataFrame
+        ``pair_id, context_id, context`` and any other columns.
+    swaps : int
+        Other contexts for each pair, less than there are distinct contexts.
+    seed : int
+        Of the draw.
+
+    Returns
+    -------
+    DataFrame
+        ``swaps`` rows for each pair, one after the other, with the columns of `pairs`: ``context``
+        is the other one, ``pair_id`` becomes ``<pair_id>|<other context_id>``, and ``context_id``
+        stays the pair's own, the unit of resampling. ``row`` is the pair's position in `pairs`.
     """
-    once = pairs.drop_duplicates("context")
-    contexts, names, own = (
-        once["context"].tolist(),
-        once["context_id"].tolist(),
-        pd.factorize(pairs["context"])[0],
-    )
-    # others are drawn from a row that lacks the own context: whoever stands behind it moves up by one
+    distinct = pairs.drop_duplicates("context")
+    contexts = distinct["context"].tolist()
+    context_ids = distinct["context_id"].tolist()
+    own_numbers = pd.factorize(pairs["context"])[0]  # each pair's own context, among `contexts`
+
+    # Draw among one context less than there are. From the own context on, each drawn number means
+    # the next context, so that the own one is never taken and all others are equally likely.
     rng = np.random.default_rng(seed)
-    drawn = np.stack([rng.choice(len(contexts) - 1, swaps, replace=False) for _ in own])
-    others, row = (drawn + (drawn >= own[:, None])).ravel(), np.repeat(np.arange(len(pairs)), swaps)
-    ids = [f"{pair}|{names[i]}" for pair, i in zip(pairs["pair_id"].to_numpy()[row], others)]
-    shown = [contexts[i] for i in others]
-    return pairs.iloc[row].assign(pair_id=ids, context=shown, row=row).reset_index(drop=True)
+    draws = [rng.choice(len(contexts) - 1, swaps, replace=False) for _ in own_numbers]
+    other_numbers = np.stack(draws)
+    other_numbers = other_numbers + (other_numbers >= own_numbers[:, None])
+    other_numbers = other_numbers.ravel()
+
+    rows = np.repeat(np.arange(len(pairs)), swaps)
+    pair_ids = []
+    for pair_id, number in zip(pairs["pair_id"].to_numpy()[rows], other_numbers):
+        pair_ids.append(f"{pair_id}|{context_ids[number]}")
+    other_contexts = [contexts[number] for number in other_numbers]
+    exchanged = pairs.iloc[rows].assign(pair_id=pair_ids, context=other_contexts, row=rows)
+    return exchanged.reset_index(drop=True)
 
 
 def falls(before: ArrayLike, after: ArrayLike, sd: ArrayLike | None = None) -> np.ndarray:
-    """Return 1 where a score falls, 0 where it rises, 0.5 where it stays up to rounding: 1e-5 of its sd over rows."""
-    fall = np.asarray(before, float) - np.asarray(after, float)
-    sd = np.asarray(before, float).std(axis=0) if sd is None else sd
-    return np.where(np.abs(fall) <= 1e-5 * sd, 0.5, fall > 0)
+    """Return 1 where a score falls, 0 where it rises, and 0.5 where it stays the same.
+
+    Parameters
+    ----------
+    before, after : array
+        Scores of the same rows, (rows,) or (rows, seeds), in any unit. Infinite scores compare as
+        any other: two equal infinities are the same.
+    sd : float or array, optional
+        The score's standard deviation, by default that of `before` over rows. Differences of at
+        most 1e-5 of it are rounding.
+    """
+    before = np.asarray(before, float)
+    after = np.asarray(after, float)
+    if sd is None:
+        sd = _finite_sd(before)
+    with np.errstate(invalid="ignore"):  # infinity minus infinity
+        fall = before - after
+    is_same = (before == after) | (np.abs(fall) <= ROUNDING * np.asarray(sd))
+    return np.where(is_same, 0.5, fall > 0)
+
+
+def _finite_sd(scores):
+    """Return the standard deviation over rows of the scores that are finite, 0 if there is none."""
+    if np.isfinite(scores).all():
+        return scores.std(axis=0)
+    finite = pd.DataFrame(scores).replace([np.inf, -np.inf], np.nan)
+    sd = np.nan_to_num(finite.std(ddof=0).to_numpy())
+    return sd if scores.ndim > 1 else sd[0]
 
 
 def grid(pairs: pd.DataFrame, size: int, seed: int = 0) -> pd.DataFrame:
-    """Return up to ``size`` contexts of a table, each with one response of every one: for `shares`.
+    """Put one response of each of some contexts into every one of them, for `shares`.
 
-    ``pairs`` has ``pair_id, context_id, context, response, kind``; half of the responses drawn are
-    of kind p, half a. Response i, row by row, belongs to context i: ``owner`` is its context,
-    ``pair_id`` ``<its pair>|<context_id>``.
+    Parameters
+    ----------
+    pairs : DataFrame
+        ``pair_id, context_id, context, response, kind``.
+    size, seed : int
+        Contexts to draw, at most, and the seed of the draw.
+
+    Returns
+    -------
+    DataFrame
+        ``pair_id`` (``<pair_id>|<context_id>``), ``context_id, context, response, owner``: size
+        times size rows, one response after the other. ``owner`` is the context that a response
+        was written for; half of the responses are of kind p, half of kind a.
     """
     contexts = pairs.drop_duplicates("context_id").set_index("context_id")["context"]
     size = min(size, len(contexts))
     drawn = np.random.default_rng(seed).choice(len(contexts), size, replace=False)
     contexts = contexts.iloc[np.sort(drawn)]
-    rng, rows = np.random.default_rng(seed), []
-    for owner, kind in zip(contexts.index, rng.permutation(["p", "a"] * ((size + 1) // 2))):
-        own = pairs[(pairs["context_id"] == owner) & (pairs["kind"] == kind)]
-        pair_id, response = own[["pair_id", "response"]].iloc[rng.integers(len(own))]
-        rows += [(f"{pair_id}|{c}", c, turns, response, owner) for c, turns in contexts.items()]
-    return pd.DataFrame(rows, columns=["pair_id", "context_id", "context", "response", "owner"])
-
-
-def shares(matrix: ArrayLike, weights: ArrayLike | None = None) -> np.ndarray:
-    """Return the shares of variance of a score by response, context and their interaction.
-
-    x_rc = mean + response_r + context_c + interaction_rc; the sums of squares of the three add up to the total. There
-    is one value per cell: what is no main effect is interaction, and only there can fit be.
-
-    ``matrix`` (n, n): response i (row) was written for context i (column). ``weights`` (B, n): how often each context,
-    and with it its response, is in each resample (`dre.stats.context_weights`). Returns (B, 3) in the order of
-    `SHARES`, adding up to 1; NaN where nothing varies; B = 1 without weights.
-    """
-    x = np.asarray(matrix, float)
-    x = x - x.mean()
-    w = np.ones((1, len(x))) if weights is None else np.asarray(weights, float)
-    n = w.sum(axis=1)
-    by_response, by_context = w @ x.T / n[:, None], w @ x / n[:, None]
-    mean = (w * by_response).sum(axis=1) / n
-    total = np.einsum("br,rc,bc->b", w, x**2, w, optimize=True) - (n * mean) ** 2
-    response, context = (
-        n * ((w * v**2).sum(axis=1) - n * mean**2) for v in (by_response, by_context)
-    )
-    parts = np.stack([response, context, total - response - context], axis=1)
-    parts[parts < 1e-12 * total[:, None]] = 0  # nothing but rounding
-    varies = total > 1e-12 * np.maximum(n**2 * (x**2).mean(), np.finfo(float).tiny)
-    return np.where(varies[:, None], parts / np.where(varies, total, 1)[:, None], np.nan)
-
-
-def preferred(cases: pd.DataFrame, scores: pd.Series) -> pd.DataFrame:
-    """Return by kind how often the right pair is preferred: one row for each of `dre.audit.kinds.KINDS` among cases.
-
-    ``cases`` as `dre.audit.kinds.tables` makes them; ``scores``: a Series by pair id, in any unit, higher is better,
-    NaN where there is none. Columns ``kind, what, source, use, n`` (cases with both scores) and ``share`` (percent,
-    ties by half) with its interval (95 %, Wilson 1927, which is one also where all are right); NaN where ``n`` is 0.
-    """
-    right, other = (cases[side].map(scores).to_numpy(float) for side in ("right", "other"))
-    spread = np.nan_to_num(scores.std())
+    rng = np.random.default_rng(seed)
+    kinds = rng.permutation(["p", "a"] * ((size + 1) // 2))
     rows = []
-    for kind, about in KINDS.items():
-        of = (cases["kind"] == kind).to_numpy()
-        if of.any():
-            seen = of & ~np.isnan(right) & ~np.isnan(other)
-            won = falls(right[seen], other[seen], spread)
-            row = {"kind": kind, "what": about.what, "source": cases.loc[of, "source"].iloc[0]}
-            row |= {"use": ", ".join(about.use) or "report", "expected": 50 if about.equal else 100}
-            rows.append(row | {"n": int(seen.sum())} | wilson(won))
+    for owner, kind in zip(contexts.index, kinds):
+        candidates = pairs[(pairs["context_id"] == owner) & (pairs["kind"] == kind)]
+        chosen = candidates.iloc[rng.integers(len(candidates))]
+        for context_id, context in contexts.items():
+            row = {
+                "pair_id": f"{chosen['pair_id']}|{context_id}",
+                "context_id": context_id,
+                "context": context,
+                "response": chosen["response"],
+                "owner": owner,
+            }
+            rows.append(row)
     return pd.DataFrame(rows)
 
 
-def wilson(won: np.ndarray) -> dict[str, float]:
-    """Return ``share`` of what was won (1, 0, or 0.5 for a tie) with its interval, all in percent; NaN of nothing."""
-    n, z = len(won), 1.96
+def shares(matrix: ArrayLike, weights: ArrayLike | None = None) -> np.ndarray:
+    """Return the shares of a score's variance by response, by context and by their interaction.
+
+    x_rc = mean + response_r + context_c + interaction_rc, and the sums of squares of the last
+    three terms add up to the total. There is one value per cell, so interaction is all that is no
+    main effect. Whether a response fits its context can only show there.
+
+    Parameters
+    ----------
+    matrix : array (n, n)
+        Scores; response i (row) was written for context i (column).
+    weights : array (B, n), optional
+        How often each context, and with it its response, is in each resample
+        (`dre.stats.context_weights`). Without them each is taken once, and B is 1.
+
+    Returns
+    -------
+    array (B, 3)
+        Shares between 0 and 1 in the order of `SHARES`, whose sum is 1; NaN where nothing varies.
+    """
+    x = np.asarray(matrix, float)
+    x = x - x.mean()  # which changes no share and keeps the sums below exact
+    w = np.ones((1, len(x))) if weights is None else np.asarray(weights, float)
+    n = w.sum(axis=1)  # rows, and columns, of each resample
+
+    # Means of each response over contexts, of each context over responses, and of all cells.
+    response_means = w @ x.T / n[:, None]
+    context_means = w @ x / n[:, None]
+    mean = (w * response_means).sum(axis=1) / n
+
+    # Sums of squares: of all cells, of responses and of contexts. The interaction is what is left.
+    total = np.einsum("br,rc,bc->b", w, x**2, w, optimize=True) - (n * mean) ** 2
+    by_response = n * ((w * response_means**2).sum(axis=1) - n * mean**2)
+    by_context = n * ((w * context_means**2).sum(axis=1) - n * mean**2)
+    interaction = total - by_response - by_context
+    sums = np.stack([by_response, by_context, interaction], axis=1)
+
+    sums[sums < 1e-12 * total[:, None]] = 0  # nothing but rounding
+    varies = total > 1e-12 * np.maximum(n**2 * (x**2).mean(), np.finfo(float).tiny)
+    divisor = np.where(varies, total, 1)
+    return np.where(varies[:, None], sums / divisor[:, None], np.nan)
+
+
+def preferred(cases: pd.DataFrame, scores: pd.Series) -> pd.DataFrame:
+    """Return by kind how often a score prefers the right pair of a case.
+
+    Parameters
+    ----------
+    cases : DataFrame
+        As `dre.audit.kinds.tables` makes them.
+    scores : Series
+        By pair id, in any unit, higher is better; NaN where there is none.
+
+    Returns
+    -------
+    DataFrame
+        One row for each of `dre.audit.kinds.KINDS` in `cases`: ``kind, what, source, use,
+        expected`` (percent), ``n`` (cases with both scores), ``share`` (percent in which the right
+        pair is preferred; a tie counts half, of ``injection_gain`` as right) with its interval
+        ``share_low, share_high`` (95 %, Wilson 1927), and ``gain``: by how much the other pair
+        scores higher on average, in the score's unit. NaN where ``n`` is 0.
+    """
+    right_scores = cases["right"].map(scores).to_numpy(float)
+    other_scores = cases["other"].map(scores).to_numpy(float)
+    sd = np.nan_to_num(scores.replace([np.inf, -np.inf], np.nan).std())
+    rows = []
+    for name, kind in KINDS.items():
+        is_kind = (cases["kind"] == name).to_numpy()
+        if not is_kind.any():
+            continue
+        scored = is_kind & ~np.isnan(right_scores) & ~np.isnan(other_scores)
+        right = right_scores[scored]
+        other = other_scores[scored]
+        wins = falls(right, other, sd)
+        wins[wins == 0.5] = kind.tie
+        interval = wilson(wins)
+        row = {
+            "kind": name,
+            "what": kind.what,
+            "source": cases.loc[is_kind, "source"].iloc[0],
+            "use": ", ".join(kind.use) or "report",
+            "expected": 50 if kind.equal else 100,
+            "n": int(scored.sum()),
+            "share": interval["share"],
+            "share_low": interval["share_low"],
+            "share_high": interval["share_high"],
+            "gain": _mean_gain(right, other),
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _mean_gain(right, other):
+    """Return by how much the other pairs' scores are higher, on average; NaN of no pair."""
+    if not len(right):
+        return np.nan
+    with np.errstate(invalid="ignore"):  # infinity minus infinity
+        gains = np.where(right == other, 0.0, other - right)
+        return float(gains.mean())
+
+
+def wilson(wins: np.ndarray) -> dict[str, float]:
+    """Return the ``share`` of wins (1, 0, or 0.5 for a tie) and its 95 % interval, in percent.
+
+    Wilson's interval (1927) stays between 0 and 100 and has a width where all cases are won, too.
+    Ties count half, so wins need not be whole. NaN where there is no case.
+    """
+    n = len(wins)
     if not n:
-        return dict.fromkeys(("share", "share_low", "share_high"), np.nan)
-    p = won.mean()
-    middle, half = p + z**2 / (2 * n), z * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
-    low, high = ((middle + side * half) / (1 + z**2 / n) for side in (-1, 1))
-    return {"share": 100 * p, "share_low": 100 * low, "share_high": 100 * high}
+        return {"share": np.nan, "share_low": np.nan, "share_high": np.nan}
+    z = 1.96
+    share = wins.mean()
+    middle = share + z**2 / (2 * n)
+    half_width = z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    scale = 1 + z**2 / n
+    return {
+        "share": 100 * share,
+        "share_low": 100 * ((middle - half_width) / scale),
+        "share_high": 100 * ((middle + half_width) / scale),
+    }

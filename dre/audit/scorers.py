@@ -1,11 +1,14 @@
-"""Whatever gives pairs a score, to be audited: a judge, a metric of our own or of the user's, or a file of scores."""
+"""What gives pairs a score, to be audited: a judge, one of our metrics, a function, or a file."""
 
 import importlib
 import sys
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from dre import metrics
 from dre.datasets import ratings, readers
@@ -18,82 +21,144 @@ METHODS = ("length", "cosine", "bleu", "slm")
 
 
 def by_method(name: str, pairs: pd.DataFrame, slm: str | None = None) -> tuple[pd.Series, str]:
-    """Score pairs by one of `METHODS`; returns (scores by pair id, what made them).
+    """Score pairs by one of `METHODS`.
 
-    Number of words; cosine of context and response by the untrained encoder; sentence BLEU-4 with the reference; an
-    SLM, by default the one that comes with the package.
+    ``length``: number of words. ``cosine``: of context and response, by the encoder before any
+    training. ``bleu``: sentence BLEU-4 with the reference; NaN without one. ``slm``: a small
+    model, by default the one that comes with the package.
+
+    Returns
+    -------
+    scores : Series
+        By pair id.
+    name : str
+        What made them.
     """
-    if name not in METHODS or (slm and name != "slm"):
-        what = "leave --slm out" if name in METHODS else f"expected one of {', '.join(METHODS)}"
-        raise DreError(f"method is {name!r}: {what}")
+    if name not in METHODS:
+        raise DreError(f"method is {name!r}: expected one of {', '.join(METHODS)}")
+    if slm and name != "slm":
+        raise DreError(f"method is {name!r}: leave --slm out")
     if name == "length":
-        return _series(pairs, metrics.length(pairs["response"])), "length in words"
+        return _by_pair_id(pairs, metrics.length(pairs["response"])), "length in words"
     if name == "bleu":
-        texts = pairs.loc[pairs["reference"].notna(), ["response", "reference"]]
-        values = metrics.bleu(texts.to_numpy()).reshape(-1, 4)[:, 3]  # of none there is no fourth
-        return _series(pairs, pd.Series(values, texts.index).reindex(pairs.index)), "BLEU-4"
-    from dre.score import metric as api
+        return _by_pair_id(pairs, _bleu_4(pairs)), "BLEU-4"
+
+    # Only these two need the packages of the extra `slm`.
+    from dre.score import metric
     from dre.slm.model import SLM
 
     if name == "cosine":
-        return _series(
-            pairs, -SLM.untrained().distances(pairs)["distance"]
-        ), "cosine, untrained encoder"
-    model = SLM.load(api.find(slm))
-    return _series(
-        pairs, model.score(pairs)["score_slm"]
-    ), f"slm:{model.provenance.get('name', slm)}"
+        distances = SLM.untrained().distances(pairs)["distance"]
+        return _by_pair_id(pairs, -distances), "cosine, untrained encoder"
+    model = SLM.load(metric.find(slm))
+    scores = model.score(pairs)["score_slm"]
+    return _by_pair_id(pairs, scores), f"slm:{model.provenance.get('name', slm)}"
+
+
+def _bleu_4(pairs):
+    """Return BLEU-4 of each response with its reference, NaN where there is none."""
+    with_reference = pairs.loc[pairs["reference"].notna(), ["response", "reference"]]
+    bleu_1_to_4 = metrics.bleu(with_reference.to_numpy()).reshape(-1, 4)
+    return pd.Series(bleu_1_to_4[:, 3], with_reference.index).reindex(pairs.index)
 
 
 def by_function(name: str, pairs: pd.DataFrame) -> tuple[pd.Series, str]:
-    """Score pairs by a function of the user's, ``module:function``, of ``(context, response)``: turns, and a text."""
+    """Score pairs by a function of the user's.
+
+    Parameters
+    ----------
+    name : str
+        ``module:function``, of a module that can be imported from the current folder. The function
+        takes a context (a tuple of turns) and a response (a text) and returns a number.
+    pairs : DataFrame
+        ``pair_id, context, response``.
+
+    Raises
+    ------
+    DreError
+        Without such a function; or where it raises or returns no number: the message names the
+        pair, and the line of the user's code.
+    """
+    function = _import_function(name)
+    scores = []
+    for pair_id, context, response in zip(pairs["pair_id"], pairs["context"], pairs["response"]):
+        where = f"for pair {pair_id} (response {response!r:.80})"
+        try:
+            score = function(context, response)
+        except Exception as error:  # any kind: the code is the user's
+            line = _line_of_user_code(error)
+            raise DreError(
+                f"{name} raised {type(error).__name__}: {error} {where}{line}: "
+                "expected a number for every context (turns) and response"
+            ) from error
+        try:
+            scores.append(float(score))
+        except (TypeError, ValueError):
+            raise DreError(f"{name} returned {score!r:.60} {where}: expected a number") from None
+    return _by_pair_id(pairs, scores), f"metric:{name}"
+
+
+def _import_function(name: str) -> Callable:
+    """Return the function that ``module:function`` names."""
     module, _, function = name.partition(":")
-    sys.path.insert(0, "")  # where the user is
+    sys.path.insert(0, "")  # the folder that the user is in
     try:
-        f = getattr(importlib.import_module(module), function)
+        return getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
-        what = "expected module:function, of a module that can be imported here"
-        raise DreError(f"no metric {name!r} ({error}): {what}") from None
+        raise DreError(
+            f"no metric {name!r} ({error}): "
+            "expected module:function, of a module that can be imported here"
+        ) from None
     finally:
         sys.path.remove("")
-    try:
-        return _series(
-            pairs, [float(f(*each)) for each in zip(pairs["context"], pairs["response"])]
-        ), f"metric:{name}"
-    except Exception as error:  # whatever it may be, it is the user's
-        raise DreError(
-            f"{name} raised {error!r}: expected a number for every context (turns) and response"
-        ) from error
+
+
+def _line_of_user_code(error: Exception) -> str:
+    """Return ", in FILE, line N: CODE" for where a user's function failed, "" if it is no Python."""
+    frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is our call
+    if not frames:
+        return ""
+    # The function may have called a library: its own file's last line is what the user can mend.
+    frame = [frame for frame in frames if frame.filename == frames[0].filename][-1]
+    return f", in {frame.filename}, line {frame.lineno}: {frame.line}"
 
 
 def by_file(path: str | Path, pairs: pd.DataFrame) -> tuple[pd.Series, str]:
-    """Take scores of pairs from a file with ``id`` (or ``pair_id``) and ``score`` (or ``score_llm``)."""
+    """Take scores of pairs from a file with ``id`` (or ``pair_id``) and ``score``."""
     table = readers.scores(path, ("id", "pair_id"))
-    scores = pairs["pair_id"].map(dict(zip(table["id"], table["score"])))
+    score_by_id = dict(zip(table["id"], table["score"]))
+    scores = pairs["pair_id"].map(score_by_id)
     if scores.isna().all():
-        what = "score the pairs that --write FILE gives, and keep their ids"
-        raise DreError(f"{path} has no score of a pair of this audit: {what}")
-    return _series(pairs, scores), f"scores:{path}"
+        raise DreError(
+            f"{path} has no score of a pair of this audit: "
+            "score the pairs that --write FILE gives, and keep their ids"
+        )
+    return _by_pair_id(pairs, scores), f"scores:{path}"
 
 
 def by_judge(
     judge: AnyJudge, pairs: pd.DataFrame, prompt: str = "llm_only", public: bool = False
 ) -> tuple[pd.Series, str]:
-    """Ask a judge; one that is recorded answers for the texts that it was shown, and says nothing of others.
+    """Ask a judge; a recorded one answers for the texts that it was shown, and gives NaN for others.
 
     ``public``: whether there are pairs of `dre.audit.kinds.graded`.
     """
     if not judge.spec.startswith("recorded:"):
-        return _series(pairs, judge.score(pairs, prompt)["score_llm"]), judge.signature
-    folder, prompt = recording.folder(judge.spec.removeprefix("recorded:")), prompts.load(prompt)
-    recording.check(folder, prompt.name, prompt)
-    rows = read_jsonl(folder / "audit.jsonl") if (folder / "audit.jsonl").is_file() else []
-    rows = [row for row in rows if row["prompt"] == prompt.name]
-    if public and prompt.name == "llm_only" and folder.name == ratings.NAME:
-        rows += ratings.graded().to_dict("records")
-    known = {recording.hash_of(row): row["score"] for row in rows}  # whatever a pair was called
-    return _series(pairs, pairs["pair_id"].map(known)), judge.spec
+        return _by_pair_id(pairs, judge.score(pairs, prompt)["score_llm"]), judge.signature
+    folder = recording.folder(judge.spec.removeprefix("recorded:"))
+    loaded = prompts.load(prompt)
+    recording.check(folder, loaded.name, loaded)
+    records = []
+    if (folder / "audit.jsonl").is_file():
+        for record in read_jsonl(folder / "audit.jsonl"):
+            if record["prompt"] == loaded.name:
+                records.append(record)
+    if public and loaded.name == "llm_only" and folder.name == ratings.NAME:
+        records += ratings.graded().to_dict("records")
+    # A recording is looked up by its texts: its pairs may have had other ids.
+    score_by_hash = {recording.hash_of(record): record["score"] for record in records}
+    return _by_pair_id(pairs, pairs["pair_id"].map(score_by_hash)), judge.spec
 
 
-def _series(pairs, values):
-    return pd.Series(np.asarray(values, float), index=pairs["pair_id"])
+def _by_pair_id(pairs: pd.DataFrame, scores: ArrayLike) -> pd.Series:
+    return pd.Series(np.asarray(scores, float), index=pairs["pair_id"])

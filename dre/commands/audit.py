@@ -4,17 +4,21 @@ import importlib
 import io
 import json
 import sys
+import tempfile
+from pathlib import Path
 
 import pandas as pd
 
-from dre.audit import kinds, scorers
-from dre.audit import measures as audit
+from dre.audit import kinds, measures, scorers
 from dre.commands import inputs
 from dre.commands.judge import add_options, open_from
-from dre.commands.outputs import FAILED, check_output
+from dre.commands.outputs import FAILED, check_output, refuse_to_replace
 from dre.errors import DreError
 from dre.files import replace, write
 from dre.tables import Table
+
+PAIR_ENDINGS = (".jsonl", ".csv", ".parquet")
+FIGURE_ENDINGS = (".png", ".svg", ".pdf")
 
 
 def add(subparsers):
@@ -56,6 +60,7 @@ def add(subparsers):
     option("--seed", type=int, default=0, help="of what is drawn from your file (default: 0)")
     option("--json", action="store_true", help="print JSON instead of a table")
     option("--figure", metavar="FILE", help="draw the table: .png, .svg or .pdf")
+    option("--force", action="store_true", help="write over a file that is there already")
     option(
         "--fail-under", type=float, metavar="PERCENT", help="exit status 3 if a kind falls below it"
     )
@@ -64,122 +69,167 @@ def add(subparsers):
 
 
 def run(args):
-    """Score the pairs and print how often the good reply is preferred; 3 if a kind falls below ``--fail-under``."""
-    ways = [
-        name for name in ("judge", "method", "metric", "scores", "write") if getattr(args, name)
-    ]
-    if len(ways) != 1 or args.n < 1:
-        given = (
-            f"found {', '.join(f'--{name}' for name in ways) or 'none'}"
-            if args.n > 0
-            else f"--n is {args.n}"
-        )
-        raise DreError(
-            f"{given}: expected one of --judge, --method, --metric, --scores, --write, and --n from 1 on"
-        )
-    for path, endings in (
-        (args.write, (".jsonl", ".csv", ".parquet")),
-        (args.figure, (".png", ".svg", ".pdf")),
-    ):
-        if path:
-            check_output(path, endings, *filter(None, [args.input]))
-    if args.figure:
-        importlib.import_module("dre.paper.plots")  # before anything is asked: it may be missing
+    """Score the pairs and print how often the good reply is preferred.
+
+    Returns the exit status: 3 if a kind falls below ``--fail-under``, 1 if a judge stopped early.
+    """
+    _check_options(args)
     judge = open_from(args)
-    cases = kinds.corpus() + (kinds.graded() if args.public else [])
-    if args.input:
-        every = inputs.read(args)[0]
-        good = every.drop_duplicates("context_id")
-        if len(good) < len(every):
-            of = ", ".join(dict.fromkeys(filter(None, good["system"]))) or "one system"
-            print(
-                f"note: of {len(every):,} replies the first to each context is taken ({of})",
-                file=sys.stderr,
-            )
-        own = kinds.made(good.sample(min(args.n, len(good)), random_state=args.seed), args.seed)
-        cases = own + [case for case in cases if case[0] not in {kind for kind, *_ in own}]
-    cases, pairs = kinds.tables(cases, args.n)
+    cases, pairs = kinds.tables(_cases(args), args.n)
     if args.write:
-        write(pairs.rename(columns={"pair_id": "id"}), args.write)
-        print(
-            f"{len(pairs):,} pairs are in {args.write}: score them, and give the scores with --scores FILE"
-        )
+        _write_pairs(args, pairs)
         return 0
-    scores, made = _scored(args, judge, pairs)
+    scores, audited = _score(args, judge, pairs)
     if judge and judge.last.stopped:
         print(
-            f"stopped ({judge.last.stopped}); what was answered is stored: the same command goes on",
+            f"stopped ({judge.last.stopped}); what was answered is stored: "
+            "the same command goes on",
             file=sys.stderr,
         )
         return 1
-    table = audit.preferred(cases, scores)
+    table = measures.preferred(cases, scores)
     if not table["n"].any():
-        raise DreError(f"{made} has no score of any pair: nothing can be said")
-    silent, low = table["n"] == 0, pd.Series(dtype=object)
-    if (
-        args.fail_under is not None
-    ):  # a recording knows some kinds alone; what is made of a user's file must be seen
-        unseen = silent & ((table["source"] == "own") | (not args.judge))
-        low = table.loc[
-            (table["expected"] == 100) & ((table["share"] < args.fail_under) | unseen), "kind"
-        ]
+        raise DreError(f"{audited} has no score of any pair: nothing can be said")
+    failed = _failed_kinds(args, table)
     if args.json:
-        found = json.loads(table.to_json(orient="records"))
-        print(json.dumps({"audited": made, "kinds": found, "failed": list(low)}, indent=1))
+        rows = json.loads(table.to_json(orient="records"))
+        print(json.dumps({"audited": audited, "kinds": rows, "failed": failed}, indent=1))
     else:
-        print(as_table(table, made))
+        print(as_table(table, audited))
     if args.figure:
-        draw(table, made, args.figure)
-    lacking = int(scores.reindex(pairs["pair_id"]).isna().sum())
-    if lacking:
-        which = f"; no case of {', '.join(table.loc[silent, 'kind'])}" if silent.any() else ""
-        print(f"note: {lacking:,} of {len(pairs):,} pairs have no score{which}", file=sys.stderr)
-    if len(low):
-        print(f"below {args.fail_under:g} %, or without a score: {', '.join(low)}", file=sys.stderr)
-    return FAILED if len(low) else 0
+        draw(table, audited, args.figure)
+    _note_missing_scores(table, pairs, scores)
+    if failed:
+        print(
+            f"below {args.fail_under:g} %, or without a score: {', '.join(failed)}", file=sys.stderr
+        )
+    return FAILED if failed else 0
 
 
-def _scored(args, judge, pairs):
+def _check_options(args):
+    """Raise DreError if options contradict each other or an output cannot be written."""
+    ways = ("judge", "method", "metric", "scores", "write")
+    given = [f"--{way}" for way in ways if getattr(args, way)]
+    if len(given) != 1 or args.n < 1:
+        problem = f"found {', '.join(given) or 'none'}" if args.n > 0 else f"--n is {args.n}"
+        expected = ", ".join(f"--{way}" for way in ways)
+        raise DreError(f"{problem}: expected one of {expected}, and --n from 1 on")
+    for path, endings in ((args.write, PAIR_ENDINGS), (args.figure, FIGURE_ENDINGS)):
+        if path:
+            input_files = [file for file in (args.input, args.scores) if file]
+            check_output(path, endings, *input_files)
+    if args.figure:
+        refuse_to_replace(args.figure, args.force)
+        importlib.import_module("dre.paper.plots")  # before anything is asked: it may be missing
+
+
+def _cases(args):
+    """Return what is to be compared: the embedded corpus, public dialogues, one's own replies."""
+    cases = kinds.corpus()
+    if args.public:
+        cases += kinds.graded()
+    if not args.input:
+        return cases
+    responses = inputs.read(args)[0]
+    good = responses.drop_duplicates("context_id")
+    if len(good) < len(responses):
+        systems = [system for system in good["system"].unique() if system]
+        print(
+            f"note: of {len(responses):,} replies the first to each context is taken "
+            f"({', '.join(systems) or 'one system'})",
+            file=sys.stderr,
+        )
+    drawn = good.sample(min(args.n, len(good)), random_state=args.seed)
+    own_cases = kinds.make_cases(drawn, args.seed)
+    own_kinds = {case.kind for case in own_cases}
+    return own_cases + [case for case in cases if case.kind not in own_kinds]
+
+
+def _write_pairs(args, pairs):
+    """Write the pairs, to be scored elsewhere; the same command may write the same pairs again."""
+    table = pairs.rename(columns={"pair_id": "id"})
+    with tempfile.TemporaryDirectory() as folder:
+        draft = Path(folder) / Path(args.write).name
+        write(table, draft)
+        content = draft.read_bytes()
+    refuse_to_replace(args.write, args.force, content)
+    replace(args.write, content)
+    print(
+        f"{len(pairs):,} pairs are in {args.write}: "
+        "score them, and give the scores with --scores FILE"
+    )
+
+
+def _score(args, judge, pairs):
+    """Return the scores by pair id, and what made them."""
     if judge:
         if not args.judge.startswith("recorded:"):
             print(judge.estimate(pairs, args.prompt), file=sys.stderr)
         return scorers.by_judge(judge, pairs, args.prompt, args.public)
     if args.method:
         return scorers.by_method(args.method, pairs, args.slm)
-    return (
-        scorers.by_function(args.metric, pairs)
-        if args.metric
-        else scorers.by_file(args.scores, pairs)
+    if args.metric:
+        return scorers.by_function(args.metric, pairs)
+    return scorers.by_file(args.scores, pairs)
+
+
+def _failed_kinds(args, table):
+    """Return the kinds that fall below ``--fail-under``, or that nothing can be said of.
+
+    A recording knows only some kinds; but what is made of a user's own file must have a score.
+    """
+    if args.fail_under is None:
+        return []
+    has_no_score = table["n"] == 0
+    must_have_score = (table["source"] == "own") | (not args.judge)
+    falls_below = table["share"] < args.fail_under
+    is_counted = table["expected"] == 100
+    failed = is_counted & (falls_below | (has_no_score & must_have_score))
+    return list(table.loc[failed, "kind"])
+
+
+def _note_missing_scores(table, pairs, scores):
+    """Say how many pairs have no score, and which kinds none at all."""
+    missing = int(scores.reindex(pairs["pair_id"]).isna().sum())
+    if not missing:
+        return
+    silent_kinds = list(table.loc[table["n"] == 0, "kind"])
+    about_kinds = f"; no case of {', '.join(silent_kinds)}" if silent_kinds else ""
+    print(f"note: {missing:,} of {len(pairs):,} pairs have no score{about_kinds}", file=sys.stderr)
+
+
+def as_table(preferred: pd.DataFrame, audited: str) -> Table:
+    """Return what `dre.audit.measures.preferred` returns as a table to print.
+
+    ``audited`` says what gave the scores.
+    """
+    note = (
+        "Share of contexts whose good reply is preferred, in percent. A tie counts half, so that "
+        "50 is chance; of injection_gain it counts as right. Where 50 is expected, both replies "
+        "are equally right. Gain: by how much the other reply scores higher on average, in the "
+        "score's own unit. Use: what a kind may do besides being reported."
     )
-
-
-def as_table(table, made):
-    """Return the table as it is printed."""
-    note = "Share of contexts whose good reply is preferred, in percent; a tie counts half, so that 50 is chance. "
-    note += "Where 50 is expected both are equally right. Use: what a kind may do besides being reported."
-    columns = ["kind", "what", "share", "expected", "n", "source", "use"]
-    headers = {"what": "Against a good reply", "share": "Preferred (%)"}
-    caption, digits = f"Is the good reply preferred? {made}", {"share": 0}
+    columns = ["kind", "what", "share", "expected", "gain", "n", "source", "use"]
     return Table(
-        table,
+        preferred,
         "audit",
-        caption,
+        f"Is the good reply preferred? {audited}",
         note,
-        digits=digits,
-        headers=headers,
-        rows=len(table),
+        digits={"share": 0, "gain": 2},
+        headers={"what": "Against a good reply", "share": "Preferred (%)"},
+        rows=len(preferred),
         columns=columns,
     )
 
 
-def draw(table, made, path):
-    """Draw the shares with their intervals."""
+def draw(preferred: pd.DataFrame, audited: str, path: str) -> None:
+    """Draw the shares of `dre.audit.measures.preferred` with their intervals into a file."""
     import matplotlib.pyplot as plt
 
     from dre.paper import plots
 
     plots.style()
-    table = table[table["n"] > 0].reset_index(drop=True)
+    table = preferred[preferred["n"] > 0].reset_index(drop=True)
     fig, ax = plt.subplots(figsize=(6.4, 0.24 * len(table) + 1.1))
     colours = [plots.BLUE if expected == 100 else "0.6" for expected in table["expected"]]
     plots.whiskers(ax, table, table.index, colours, "share")
@@ -188,8 +238,9 @@ def draw(table, made, path):
     ax.set(
         xlabel="good reply preferred (%); grey: both are equally right",
         xlim=(-2, 102),
-        title=made[:60],
+        title=audited[:60],
     )
     ax.set_ylim(len(table) - 0.4, -0.6)
-    fig.savefig(file := io.BytesIO(), format=str(path).rpartition(".")[2], dpi=200)
-    replace(path, file.getvalue())
+    image = io.BytesIO()
+    fig.savefig(image, format=str(path).rpartition(".")[2], dpi=200)
+    replace(path, image.getvalue())

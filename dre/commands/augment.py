@@ -9,7 +9,7 @@ from dre.augment import algorithm
 from dre.commands import judge as judge_command
 from dre.commands.outputs import check_output, own_output, write_summary
 from dre.datasets import dialogues, overlap, ratings
-from dre.files import signature
+from dre.signature import Signature
 
 CONTEXTS_HELP = (
     "JSONL with id, context (turns) and, if there are any, positive_responses, "
@@ -72,24 +72,24 @@ def _generate(args: argparse.Namespace) -> int:
     judge = judge_command.open_from(args)
     checker = _checker(args, judge)
 
-    made_with = {
-        "judge": judge.signature,
-        "checker": (checker or judge).signature,
-        "rounds": f"{args.rounds} {args.again}",
-        "data": dialogues.data_hash(contexts)[:12],
-        "version": __version__,
-    }
+    signature = Signature.of(
+        judge=judge.signature,
+        checker=(checker or judge).signature,
+        rounds=f"{args.rounds} {args.again}",
+        data=dialogues.data_hash(contexts),
+        version=__version__,
+    )
     outputs = [args.output]
     if args.rejected:
         outputs.append(args.rejected)
     for path in outputs:
-        own_output(path, made_with, args.force)
+        own_output(path, signature, args.force)
 
     result = algorithm.generate(contexts, judge, checker, args.rounds, args.again)
     is_public = args.contexts in dialogues.PUBLIC
     counts = result.report["status"].value_counts().to_dict()
     for path in outputs:
-        write_summary(path, {"signature": signature(made_with), "statuses": counts})
+        write_summary(path, signature, {"statuses": counts})
         is_rejected = path != args.output
         n_written = result.save(path, rejected=is_rejected, turns=not is_public)
         kind = "rejected contexts" if is_rejected else "contexts"

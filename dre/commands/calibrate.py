@@ -1,16 +1,17 @@
 """``dre calibrate``: learn how much a small model and a judge count, from people's ratings."""
 
 import hashlib
-import json
-from pathlib import Path
+from itertools import combinations
+from typing import NamedTuple
 
 import pandas as pd
 
 from dre.calibrated import MADE_WITH, Calibrated
-from dre.commands.outputs import check_output, own_output
+from dre.commands.outputs import check_output, refuse_to_replace
 from dre.datasets import readers
 from dre.datasets.readers import rating
 from dre.errors import DreError
+from dre.signature import Signature, load_summary, summary_path
 from dre.stats import correlate
 from dre.tables import show
 
@@ -31,66 +32,132 @@ def add(subparsers):
 
 
 def _calibrate(args):
-    """Learn a fusion from rated files and their scores, write it, and print what one learned on the others gains."""
+    """Learn a fusion, write it, and print what one learned on the other sets gains on each set."""
     check_output(args.output, [".json"], *sum(args.sets, []))
-    own_output(args.output, force=args.force)
-    made, tables = zip(*(_evidence(*pair, args.human) for pair in args.sets))
-    if any(one != made[0] for one in made):
-        raise DreError(
-            f"the sets were scored with different models, judges or prompts: {made}: expected the same"
-        )
+    sets = [_load_set(rated, scores, args.human) for rated, scores in args.sets]
+    made_with = _same_makers(sets)
+    _refuse_shared_contexts(sets)
+    tables = [rated_set.table for rated_set in sets]
+    fusion = Calibrated.fit(tables, made_with=made_with)
+    refuse_to_replace(args.output, args.force, fusion.as_json())
+
     rows = []
-    for i, table in enumerate(tables):
-        scores, row = (
-            table[["score_slm", "score_llm"]].set_axis(["slm", "judge"], axis=1),
-            {"set": args.sets[i][0]},
-        )
-        row |= {"pairs": len(table), "contexts": table["context_id"].nunique()}
-        if len(tables) > 1:
-            other = Calibrated.fit(tables[:i] + tables[i + 1 :])
-            scores["fused"], row["weight"] = (
-                other.fuse(table["score_slm"], table["score_llm"]),
-                other.weight,
-            )
-        for name, one in correlate(scores, table["human"], table["context_id"]).iterrows():
-            row |= {name: one["r"], f"{name}_low": one["low"], f"{name}_high": one["high"]}
-        rows.append(row)
-    fusion = Calibrated.fit(tables, made_with=made[0])
+    for i, rated_set in enumerate(sets):
+        others = tables[:i] + tables[i + 1 :]
+        rows.append(_gain(rated_set, others))
     fusion.save(args.output)
-    note = "Intervals: 95 %, bootstrap over contexts. The fused score of a set comes from the other sets alone."
+    note = (
+        "Intervals: 95 %, bootstrap over contexts. "
+        "The fused score of a set comes from the other sets alone."
+    )
     columns = ["set", "pairs", "contexts", "slm", "judge", "fused", "weight"]
     show(pd.DataFrame(rows), "Spearman correlation with people", note, columns)
-    weight = f"weight {fusion.weight:.2f} (0: the judge alone, 1: the SLM alone)"
-    print(f"{weight}, learned from {sum(map(len, tables)):,} rated pairs; written to {args.output}")
-
-
-def _evidence(rated, scores, human):
-    """What made the scores, and ``context_id, score_slm, score_llm, human`` of each pair that has them all."""
-    data, parts = readers.content(rated), ["context_id", "score_slm", "score_llm"]
-    try:
-        line = json.loads(Path(f"{scores}.summary.json").read_text(encoding="utf-8"))["signature"]
-        made = dict(part.split(":", 1) for part in line.split("|"))
-        same = hashlib.sha256(data).hexdigest().startswith(made["data"])
-        table = pd.DataFrame([row for _, row in readers.records(scores)])[["line", *parts]]
-        lines = table["line"].astype(int)
-        table[parts[1:]] = table[parts[1:]].apply(pd.to_numeric)
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        what = "expected what dre score wrote, with the summary beside it"
-        raise DreError(f"{scores}: {what} ({' '.join(str(error).split()):.80})") from None
-    if not same or made["dre"] not in ("ex_dre", "slide", "calibrated"):
-        what = f"by method {made['dre']} from data {made['data']}"
-        raise DreError(
-            f"{scores} was made {what}: expected ex_dre, slide or calibrated, from {rated} as it is now"
-        )
-    ratings = {
-        line: rating(record, human, f"{rated}:{line}")
-        for line, record in readers.records(rated, data)
-    }
-    table = (
-        table[parts].assign(human=lines.map(ratings).astype(float)).dropna().reset_index(drop=True)
+    n_pairs = sum(len(table) for table in tables)
+    print(
+        f"weight {fusion.weight:.2f} (0: the judge alone, 1: the SLM alone), "
+        f"learned from {n_pairs:,} rated pairs; written to {args.output}"
     )
+
+
+class RatedSet(NamedTuple):
+    """A rated file with its scores: ``context_id, score_slm, score_llm, human`` of each pair."""
+
+    path: str
+    table: pd.DataFrame
+    signature: Signature
+
+
+def _load_set(rated, scores, human):
+    """Read a rated file and the scores made of it; DreError if they do not belong together."""
+    data = readers.content(rated)
+    columns = ["context_id", "score_slm", "score_llm"]
+    expected = "expected what dre score wrote, with the summary beside it"
+    summary = load_summary(scores)
+    if summary is None:
+        raise DreError(f"{scores}: {expected} (there is no {summary_path(scores)})")
+    try:
+        records = [record for _, record in readers.records(scores)]
+        table = pd.DataFrame(records)[["line", *columns]]
+        lines = table["line"].astype(int)
+        for column in ("score_slm", "score_llm"):
+            table[column] = pd.to_numeric(table[column])
+    except (ValueError, LookupError, TypeError) as error:
+        reason = " ".join(str(error).split())
+        raise DreError(f"{scores}: {expected} ({reason:.80})") from None
+
+    # The scores must use both parts, and come from the rated file as it is now.
+    signature = summary.signature
+    method = signature.fields.get("method")
+    scored_data = signature.fields.get("data", "nothing")
+    is_same_data = hashlib.sha256(data).hexdigest().startswith(scored_data)
+    lacks = [name for name in MADE_WITH if name not in signature.fields]
+    if lacks or not is_same_data or method not in ("ex_dre", "slide", "calibrated"):
+        raise DreError(
+            f"{scores} was made by method {method} from data {signature.text('data')}: expected "
+            f"ex_dre, slide or calibrated, from {rated} as it is now"
+        )
+
+    ratings = {}
+    for line, record in readers.records(rated, data):
+        ratings[line] = rating(record, human, f"{rated}:{line}")
+    table = table[columns].assign(human=lines.map(ratings).astype(float))
+    table = table.dropna().reset_index(drop=True)
     if len(table) < 3:
         raise DreError(
-            f"{rated}: {len(table)} pairs have both scores and a rating {human!r} (--human): expected 3"
+            f"{rated}: {len(table)} pairs have both scores and a rating {human!r} (--human): "
+            "expected 3"
         )
-    return {part: made[part] for part in MADE_WITH}, table
+    return RatedSet(rated, table, signature)
+
+
+def _same_makers(sets):
+    """Return the fields of model, judge and prompt; DreError if the sets do not share them."""
+    made_with = None
+    for rated_set in sets:
+        fields = {name: rated_set.signature.fields[name] for name in MADE_WITH}
+        signature = Signature(fields, rated_set.signature.is_printed)
+        if made_with is None:
+            made_with = signature
+        for difference in made_with.differences(signature):
+            raise DreError(
+                "the sets were scored with different models, judges or prompts: "
+                f"{sets[0].path} with {difference.field} {difference.this}, {rated_set.path} with "
+                f"{difference.other}: score them with the same"
+            )
+    fields = dict(made_with.fields)
+    if made_with.is_printed:
+        fields["prompt"] = fields["prompt"]["sha256"]  # as fusions of version 0.2 have it
+    return fields
+
+
+def _refuse_shared_contexts(sets):
+    """Raise DreError if two sets have a context in common: neither would be unseen by the other."""
+    for first, second in combinations(sets, 2):
+        shared = set(first.table["context_id"]) & set(second.table["context_id"])
+        if shared:
+            raise DreError(
+                f"{first.path} and {second.path} share {len(shared):,} contexts: what is learned "
+                "on one would be measured on the other as if it were new; put replies to the same "
+                "contexts into one set"
+            )
+
+
+def _gain(rated_set, other_tables):
+    """Return the row of a set: how SLM, judge and the fusion of the other sets agree with people."""
+    table = rated_set.table
+    scores = pd.DataFrame({"slm": table["score_slm"], "judge": table["score_llm"]})
+    row = {
+        "set": rated_set.path,
+        "pairs": len(table),
+        "contexts": table["context_id"].nunique(),
+    }
+    if other_tables:
+        fusion = Calibrated.fit(other_tables)
+        scores["fused"] = fusion.fuse(table["score_slm"], table["score_llm"])
+        row["weight"] = fusion.weight
+    correlations = correlate(scores, table["human"], table["context_id"])
+    for name, correlation in correlations.iterrows():
+        row[name] = correlation["r"]
+        row[f"{name}_low"] = correlation["low"]
+        row[f"{name}_high"] = correlation["high"]
+    return row

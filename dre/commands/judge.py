@@ -1,18 +1,26 @@
-"""``dre judge``: run, estimate, replay, show, status, export, import, compare; and the options that say who judges."""
+"""``dre judge``: ask a language model for scores, see what it would cost, read what is stored.
+
+Here are also the options that say who judges, which other commands share.
+"""
 
 import json
 import sys
 import time
+from collections.abc import Sequence
 from itertools import groupby
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 from dre import __version__, judges
 from dre.commands import inputs
 from dre.commands.outputs import check_output, own_output, write_summary
 from dre.datasets import readers
 from dre.errors import DreError
-from dre.files import signature, write
+from dre.files import write
 from dre.judges import asking, files, prompts, providers
 from dre.judges.store import Store
+from dre.signature import Signature
 
 OPTIONS = (
     "store",
@@ -29,7 +37,18 @@ OPTIONS = (
     "repeats",
 )
 RECORDED = "recorded:"
-FIRST = 10  # calls that say how fast a server of one's own is
+TRIAL_CALLS = 10  # so many calls tell how fast a server of one's own is
+#: Calls that brought no reply but may have been billed; what they cost is an upper bound.
+WITHOUT_REPLY = ("unanswered", "pending")
+
+
+class _Request(NamedTuple):
+    """What an action of ``dre judge`` is about."""
+
+    judge: Any  # a `Judge` or `Recorded`
+    prompt: Any  # a `Prompt`, or the name of one that only a recording knows
+    pairs: pd.DataFrame
+    signature: Signature  # of the table that is written
 
 
 def add(subparsers):
@@ -47,114 +66,130 @@ def add(subparsers):
         ("compare", _compare, "try a judge on public rated pairs, beside the recorded judges"),
     ):
         action = actions.add_parser(name, help=text, description=text)
-        option = action.add_argument
-        if first := {"show": ("pair", "its id"), "import": ("source", "replies as JSONL")}.get(
-            name
-        ):
-            option(first[0], help=first[1])
-        if name != "compare":
-            inputs.add_options(action, optional=name == "status")
-        option(
-            "--prompt", default="llm_only", help="a prompt's name, or a template file of your own"
-        )
-        if name in ("run", "replay", "export", "import", "compare"):
-            ending = {"export": ".jsonl", "compare": ".csv"}.get(name, ".csv or .jsonl")
-            option("-o", "--output", metavar="FILE", help=ending, required=name == "export")
-            option("--force", action="store_true", help="write over an output of another run")
-        if name in ("run", "estimate", "export"):
-            statuses = {
-                "type": lambda text: text.split(","),
-                "default": [],
-                "metavar": "STATUS,...",
-            }
-            option("--retry", help="ask malformed, refused, ... again", **statuses)
-        if name == "compare":
-            option(
-                "--sets",
-                metavar="NAME,...",
-                help="default: personachat-usr,topicalchat-usr,fed-turn",
-            )
-            option(
-                "--n",
-                type=int,
-                default=120,
-                help="pairs in all, drawn over sets and ratings (default: 120)",
-            )
-            option("--seed", type=int, default=0, help="of the draw (default: 0)")
-            option(
-                "--rated",
-                metavar="FILE",
-                help="your own rated pairs instead: context, response, human, system",
-            )
-            option(
-                "--audit",
-                action="store_true",
-                help="also dre audit of this judge; both are estimated first",
-            )
-            option("--json", action="store_true", help="print JSON instead of tables")
+        _add_arguments(action, name)
         add_options(action, required=name != "status")
         action.set_defaults(run=run)
 
 
+def _add_arguments(action, name):
+    """Add the arguments of one action, except those that say who judges."""
+    option = action.add_argument
+    if name == "show":
+        option("pair", help="its id")
+    if name == "import":
+        option("source", help="replies as JSONL")
+    if name != "compare":
+        inputs.add_options(action, optional=name == "status")
+    option("--prompt", default="llm_only", help="a prompt's name, or a template file of your own")
+    endings = {
+        "run": ".csv or .jsonl",
+        "replay": ".csv or .jsonl",
+        "export": ".jsonl",
+        "import": ".csv or .jsonl",
+        "compare": ".csv",
+    }
+    if name in endings:
+        option("-o", "--output", metavar="FILE", help=endings[name], required=name == "export")
+        option("--force", action="store_true", help="write over an output of another run")
+    if name in ("run", "estimate", "export"):
+        option(
+            "--retry",
+            help="ask malformed, refused, ... again",
+            type=lambda text: text.split(","),
+            default=[],
+            metavar="STATUS,...",
+        )
+    if name == "compare":
+        _add_compare_options(option)
+
+
+def _add_compare_options(option):
+    option(
+        "--sets",
+        metavar="NAME,...",
+        help="default: personachat-usr,topicalchat-usr,fed-turn",
+    )
+    option(
+        "--n",
+        type=int,
+        default=120,
+        help="pairs in all, drawn over sets and ratings (default: 120)",
+    )
+    option("--seed", type=int, default=0, help="of the draw (default: 0)")
+    option(
+        "--rated",
+        metavar="FILE",
+        help="your own rated pairs instead: context, response, human (a number or a list of them), "
+        "and if there are any: id, system",
+    )
+    option(
+        "--audit",
+        action="store_true",
+        help="also dre audit of this judge; both are estimated first",
+    )
+    option("--json", action="store_true", help="print JSON instead of tables")
+
+
 def add_options(parser, required=True):
     """Add the options that say who judges and how: the same for every command that asks a judge."""
-    group = parser.add_argument_group("judge")
-    add = group.add_argument
+    option = parser.add_argument_group("judge").add_argument
     specs = "openai:, anthropic:, gemini: or ollama:<model>, or recorded:<name>"
-    add("--judge", required=required, metavar="SPEC", help=specs)
-    add(
+    option("--judge", required=required, metavar="SPEC", help=specs)
+    option(
         "--store",
         metavar="FILE",
         help="where replies are kept (default: DRE_STORE, or the user's data folder)",
     )
-    add(
+    option(
         "--base-url",
         default="",
         metavar="URL",
         help="another server that speaks the provider's protocol",
     )
-    add(
+    option(
         "--key-env",
         metavar="NAME",
         help="environment variable that holds the key (default: the provider's own)",
     )
-    add("--max-usd", type=float, metavar="X", help="stop before this run has spent so many dollars")
-    add(
+    option(
+        "--max-usd", type=float, metavar="X", help="stop before this run has spent so many dollars"
+    )
+    option(
         "--max-usd-total",
         type=float,
         metavar="X",
         help="stop before the whole store has cost so much",
     )
-    add(
+    option(
         "--price", metavar="IN,OUT", help="dollars per million tokens, where the price is not known"
     )
-    add("--plain", action="store_true", help="no structured output, for models that have none")
-    add(
+    option("--plain", action="store_true", help="no structured output, for models that have none")
+    option(
         "--max-tokens",
         type=int,
         metavar="N",
         help="longest reply, thinking included (default: by prompt and model)",
     )
-    add("--temperature", type=float, metavar="T", help="default: the provider's own")
-    add(
+    option("--temperature", type=float, metavar="T", help="default: the provider's own")
+    option(
         "--timeout",
         type=float,
         metavar="S",
         help="seconds a call may take (default: 120; 600 on your own servers)",
     )
-    add(
+    option(
         "--concurrency",
         type=int,
         metavar="N",
         help="calls in flight (default: 16; 4 on your own servers)",
     )
-    add(
+    option(
         "--repeats",
         type=int,
         metavar="N",
         help="replies per pair; a score is their mean (default: 1)",
     )
-    add(
+    option(
         "--param",
         action="append",
         default=[],
@@ -163,168 +198,254 @@ def add_options(parser, required=True):
     )
 
 
-def open_from(args, spec=None, **options):
-    """Return the judge that the options of `add_options` name; `spec` and `options` go before them.
+def open_from(args, spec: str | None = None, **options: Any) -> Any:
+    """Return the judge that the options of `add_options` name.
 
-    None if no judge is named and no option is given. Options that a recording has no use for are said.
+    Parameters
+    ----------
+    args : argparse.Namespace
+    spec : str, optional
+        Another judge than ``--judge``.
+    **options
+        Of `dre.judges.open`; they go before those of the command line.
+
+    Returns
+    -------
+    Judge, Recorded or None
+        None if no judge is named and no option of a judge is given.
+
+    Raises
+    ------
+    DreError
+        If there are options of a judge, but no judge.
     """
-    spec, given = (
-        spec or args.judge,
-        {name: getattr(args, name) for name in OPTIONS} | _params(args.param),
-    )
-    idle = [
-        name
-        for name in given
-        if given[name] not in (None, "", False) and name not in ("store", "repeats")
-    ]
-    idle = ", ".join(f"--{name.replace('_', '-')}" for name in idle)
+    spec = spec or args.judge
+    given = {name: getattr(args, name) for name in OPTIONS}
+    params = _api_parameters(args.param)
+    if "store" in params:  # OpenAI's parameter, not the option that says where replies are kept
+        options["api_params"] = {"store": params.pop("store")}
+    given.update(params)
+
+    unused = []  # by a recording
+    for name, value in given.items():
+        if value not in (None, "", False) and name not in ("store", "repeats"):
+            unused.append(f"--{name.replace('_', '-')}")
+    flags = ", ".join(unused)
     if spec is None:
-        if idle:
-            raise DreError(f"{idle}: there is no judge to use it: give --judge, or leave it out")
+        if flags:
+            raise DreError(f"{flags}: there is no judge to use it: give --judge, or leave it out")
         return None
-    if spec.startswith(RECORDED) and idle:
-        print(f"note: {spec} is a recording, for which {idle} does nothing", file=sys.stderr)
-    return judges.open(
-        spec, **{name: value for name, value in (given | options).items() if value is not None}
-    )
+    if spec.startswith(RECORDED) and flags:
+        print(f"note: {spec} is a recording, for which {flags} does nothing", file=sys.stderr)
+
+    given.update(options)
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return judges.open(spec, **chosen)
 
 
-def _params(texts):
-    """Further parameters of the API, from NAME=JSON."""
-    found = {}
+def _api_parameters(texts: Sequence[str]) -> dict[str, Any]:
+    """Return the further parameters of the API, from ``NAME=JSON``."""
+    params = {}
     for text in texts:
         name, _, value = text.partition("=")
-        if name in (*OPTIONS, "spec"):
+        has_own_option = name in OPTIONS and name != "store"
+        if name in ("spec", "api_params") or has_own_option:
             raise DreError(f"--param {text!r}: expected a parameter without an option of its own")
         try:
-            found[name] = json.loads(value)
+            params[name] = json.loads(value)
         except ValueError:
             raise DreError(
                 f"--param {text!r}: expected NAME=JSON, such as seed=1 or effort='\"low\"'"
             ) from None
-    return found
+    return params
 
 
-def _given(args, endings=(".csv", ".jsonl")):
-    """The judge, its prompt, the pairs, and what makes the output, once it is clear that this can be written."""
-    output, recorded = getattr(args, "output", None), args.judge.startswith(RECORDED)
+def usd_without_reply(judge: Any) -> float:
+    """Return the dollars that calls without a reply may have cost, of all in the judge's store.
+
+    Whether a provider billed such a call is not known, so each counts at the most it can cost.
+    """
+    total = 0.0
+    for *_, status, _, _, cost, _, _ in judge.store.summary():
+        if status in WITHOUT_REPLY:
+            total += cost or 0.0
+    return total
+
+
+def spent_in_words(spent_usd: float, uncertain_usd: float) -> str:
+    """Say what calls cost: for certain, and at most more for those that brought no reply."""
+    text = f"${max(0.0, spent_usd - uncertain_usd):.4f} spent"
+    if uncertain_usd > 0:
+        text += f", and at most ${uncertain_usd:.4f} more for calls without a reply"
+    return text
+
+
+def _request(args, endings=(".csv", ".jsonl")):
+    """Return the `_Request` of an action, once it is clear that its output can be written."""
+    output = getattr(args, "output", None)
+    is_recorded = args.judge.startswith(RECORDED)
     if output:
         check_output(output, endings, args.input)
-    if recorded and args.action in ("export", "import"):
+    if is_recorded and args.action in ("export", "import"):
         raise DreError(
-            f"{args.judge} is a recording, which takes and gives no batch: name a judge that can be asked"
+            f"{args.judge} is a recording, which takes and gives no batch: "
+            "name a judge that can be asked"
         )
     judge = open_from(args)
-    prompt = judge.prompt(args.prompt) if recorded else prompts.load(args.prompt)
-    needs = [name for name in ("context", "response") if recorded or name in prompt.slots]
-    pairs, bad, data = inputs.read(args, needs, whole=True)
-    if bad:
+    prompt = judge.prompt(args.prompt) if is_recorded else prompts.load(args.prompt)
+    needed = [name for name in ("context", "response") if is_recorded or name in prompt.slots]
+    pairs, bad_records, data_sha256 = inputs.read(args, needed, whole=True)
+    if bad_records:
+        first = bad_records[0]
         print(
-            f"{len(bad):,} bad record(s) left out, first line {bad[0]['line']}: {bad[0]['reason']}",
+            f"{len(bad_records):,} bad record(s) left out, "
+            f"first line {first['line']}: {first['reason']}",
             file=sys.stderr,
         )
-    known = prompt if isinstance(prompt, str) else f"{prompt.name} {prompt.sha256[:12]}"
-    made = {"judge": judge.signature, "prompt": known, "data": data[:12], "version": __version__}
+    signature = Signature.of(
+        judge=judge.signature,
+        prompt=prompt if isinstance(prompt, str) else prompt.reading(),
+        data=data_sha256,
+        version=__version__,
+    )
     if output:
-        own_output(output, made, args.force)
-    return judge, prompt, pairs, made
+        own_output(output, signature, args.force)
+    return _Request(judge, prompt, pairs, signature)
 
 
 def _run(args):
     """Ask, and write the table; 1 if it is not complete."""
-    judge, prompt, pairs, made = _given(args)
-    print(judge.estimate(pairs, prompt, args.retry))
-    done = _finish(judge.score(pairs, prompt, args.retry), made, args.output)
-    if not args.judge.startswith(RECORDED):
-        spent = f", ${judge.last.spent:.4f} spent" if judge.price else ""
-        print(f"{judge.last.calls:,} calls{spent}; store: {judge.store.path}")
+    request = _request(args)
+    judge = request.judge
+    print(judge.estimate(request.pairs, request.prompt, args.retry))
+    is_recorded = args.judge.startswith(RECORDED)
+    uncertain_before = 0.0 if is_recorded else usd_without_reply(judge)
+    table = judge.score(request.pairs, request.prompt, args.retry)
+    status = _finish(table, request.signature, args.output)
+    if not is_recorded:
+        money = ""
+        if judge.price:
+            uncertain_usd = usd_without_reply(judge) - uncertain_before
+            money = f", {spent_in_words(judge.last.spent, uncertain_usd)}"
+        print(f"{judge.last.calls:,} calls{money}; store: {judge.store.path}")
     if not args.output:
         print(
             "no table was written: give -o FILE.csv to have one; what is stored is not asked again"
         )
     if judge.last.stopped == "budget":
         print(judge.last.why)
-    return done
+    return status
 
 
 def _estimate(args):
-    """Print what a run would take; a server of one's own, which costs nothing, is asked for the first pairs."""
-    judge, prompt, pairs, _ = _given(args)
-    print(judge.estimate(pairs, prompt, args.retry))
-    if (
-        args.judge.startswith(RECORDED)
-        or providers.is_public_service(judge.address)
-        or (judge.price and judge.price.output)
-    ):
+    """Print what a run would take.
+
+    A server of one's own, which costs nothing, is asked for the first pairs, to time it.
+    """
+    request = _request(args)
+    judge = request.judge
+    print(judge.estimate(request.pairs, request.prompt, args.retry))
+    if args.judge.startswith(RECORDED):
         return None
-    lacking = judge.missing(pairs, prompt, args.retry)
-    first = pairs[pairs["pair_id"].isin([one.pair_id for one in lacking[:FIRST]])]
+    costs_money = judge.price and judge.price.output
+    if providers.is_public_service(judge.address) or costs_money:
+        return None
+    missing = judge.missing(request.pairs, request.prompt, args.retry)
+    if not missing:
+        return 0
+    first_ids = [asked.pair_id for asked in missing[:TRIAL_CALLS]]
+    first_pairs = request.pairs[request.pairs["pair_id"].isin(first_ids)]
     start = time.monotonic()
-    done = _finish(judge.score(first, prompt, args.retry)) if lacking else 0
-    if calls := judge.last.calls:
-        left, pace = len(lacking) - calls, (time.monotonic() - start) / calls
-        took = f"{calls} calls, now stored, took {asking.minutes(calls * pace)}"
-        print(f"{took}: the other {left:,} take about {asking.minutes(left * pace)}")
-    return done
+    status = _finish(judge.score(first_pairs, request.prompt, args.retry))
+    calls = judge.last.calls
+    if calls:
+        seconds = time.monotonic() - start
+        calls_left = len(missing) - calls
+        seconds_left = calls_left * seconds / calls
+        print(
+            f"{calls} calls, now stored, took {asking.minutes(seconds)}: "
+            f"the other {calls_left:,} take about {asking.minutes(seconds_left)}"
+        )
+    return status
 
 
 def _replay(args):
-    judge, prompt, pairs, made = _given(args)
-    table = judge.score(pairs, prompt, ask=False)
-    lacking = table.loc[table["n_samples"] < judge.repeats, "pair_id"]
-    if len(lacking):
-        what = f"replies to {len(lacking)} pairs are not stored, first {lacking.iloc[0]}"
+    """Write the table from what is stored or recorded; DreError if a reply is missing."""
+    request = _request(args)
+    table = request.judge.score(request.pairs, request.prompt, ask=False)
+    missing_ids = table.loc[table["n_samples"] < request.judge.repeats, "pair_id"]
+    if len(missing_ids):
         raise DreError(
-            f"{what}: compare judge, prompt, options with `dre judge status`, or ask with `dre judge run`"
+            f"replies to {len(missing_ids)} pairs are not stored, first {missing_ids.iloc[0]}: "
+            "compare judge, prompt, options with `dre judge status`, or ask with `dre judge run`"
         )
-    return _finish(table, made, args.output)
+    return _finish(table, request.signature, args.output)
 
 
 def _export(args):
-    judge, prompt, pairs, made = _given(args, (".jsonl",))
-    n = files.export_prompts(judge, pairs, prompt, args.output, args.retry)
-    write_summary(args.output, {"signature": signature(made)})
+    """Write the missing prompts as a batch file."""
+    request = _request(args, (".jsonl",))
+    n = files.export_prompts(request.judge, request.pairs, request.prompt, args.output, args.retry)
+    write_summary(args.output, request.signature, {})
     print(f"{n:,} prompts are in {args.output}")
 
 
 def _import(args):
-    judge, prompt, pairs, made = _given(args)
-    stored, before, failed = files.import_replies(judge, pairs, prompt, args.source)
-    print(f"{stored:,} replies stored, {before:,} were stored before, {failed:,} requests failed")
-    return _finish(judge.score(pairs, prompt, ask=False), made, args.output)
+    """Take in replies to exported prompts, and write the table."""
+    request = _request(args)
+    stored, stored_before, failed = files.import_replies(
+        request.judge, request.pairs, request.prompt, args.source
+    )
+    print(
+        f"{stored:,} replies stored, {stored_before:,} were stored before, "
+        f"{failed:,} requests failed"
+    )
+    table = request.judge.score(request.pairs, request.prompt, ask=False)
+    return _finish(table, request.signature, args.output)
 
 
 def _show(args):
-    """Print what a judge is asked about a pair, what it said, and how that was read; 1 if it was not asked."""
-    judge, prompt, pairs, _ = _given(args)
-    row = pairs[pairs["pair_id"] == args.pair]
+    """Print what a judge is asked about a pair, its replies, and how they were read.
+
+    Returns the exit status: 1 if it was not asked yet.
+    """
+    request = _request(args)
+    judge = request.judge
+    row = request.pairs[request.pairs["pair_id"] == args.pair]
     if row.empty:
-        raise DreError(
-            f"{args.input} has no pair {args.pair!r}: its first is {pairs['pair_id'].iloc[0]!r}"
-        )
-    verdict = judge.score(row, prompt, ask=False).iloc[0]
-    try:
-        sent = [] if isinstance(prompt, str) else prompt.render(row.iloc[0].to_dict())
-    except DreError as error:  # a recorded judge was shown numbers that are not in the file
-        sent = [{"role": "not shown here", "content": str(error)}]
-    for message in sent:
+        first_id = request.pairs["pair_id"].iloc[0]
+        raise DreError(f"{args.input} has no pair {args.pair!r}: its first is {first_id!r}")
+    verdict = judge.score(row, request.prompt, ask=False).iloc[0]
+    for message in _messages(request.prompt, row.iloc[0].to_dict()):
         print(f"--- {message['role']} ---\n{message['content']}\n")
-    for asked, reply in [] if args.judge.startswith(RECORDED) else judge.replies(row, prompt):
-        what = f"{reply.outcome}, from {reply.model or judge.model}" if reply else "not asked yet"
-        print(f"--- reply {asked.repeat + 1}: {what} ---\n{reply.text if reply else ''}\n")
+    if not args.judge.startswith(RECORDED):
+        for asked, reply in judge.replies(row, request.prompt):
+            outcome = "not asked yet"
+            if reply:
+                outcome = f"{reply.outcome}, from {reply.model or judge.model}"
+            print(f"--- reply {asked.repeat + 1}: {outcome} ---\n{reply.text if reply else ''}\n")
     print("--- read as ---")
     for name in ("status", "score_llm", "s_inf", "label", "responses", "reason"):
         if not readers.absent(verdict[name]):
             print(f"{name}: {verdict[name]}")
-    return int(verdict["status"] == "missing")
+    return 1 if verdict["status"] == "missing" else 0
+
+
+def _messages(prompt, row):
+    """Return the messages of a prompt about a pair, as far as they can be shown."""
+    if isinstance(prompt, str):  # only a recording knows its text
+        return []
+    try:
+        return prompt.render(row)
+    except DreError as error:  # a recorded judge was shown numbers that are not in the file
+        return [{"role": "not shown here", "content": str(error)}]
 
 
 def _compare(args):
-    from dre.commands import (
-        judge_passport as passport,  # the data rooms, which no other action of this command needs
-    )
+    # It needs the public data and the audit, which no other action does.
+    from dre.commands import judge_passport
 
-    return passport.run(args, open_from(args, repeats=1))
+    return judge_passport.run(args, open_from(args, repeats=1))
 
 
 def _status(args):
@@ -334,36 +455,36 @@ def _status(args):
             raise DreError(
                 "a file of pairs needs the judge who was asked: give --judge, or leave the file out"
             )
-        judge, prompt, pairs, _ = _given(args)
-        _finish(judge.score(pairs, prompt, ask=False))
+        request = _request(args)
+        _finish(request.judge.score(request.pairs, request.prompt, ask=False))
         return
     store = Store(args.store)
-    print(
-        f"store: {store.path}"
-        if (rows := store.summary())
-        else f"store: {store.path}: nothing is stored yet"
-    )
+    rows = store.summary()
+    print(f"store: {store.path}{'' if rows else ': nothing is stored yet'}")
     for (judge, base_url, prompt, params), group in groupby(rows, key=lambda row: row[:4]):
-        print(f"{judge}{f' at {base_url}' if base_url else ''}, prompt {prompt}, {params}")
-        for *_, status, source, count, cost, read, written in group:
-            money = "cost unknown" if cost is None else f"${cost:.4f}"
-            print(
-                f"  {status}: {count:,} ({source}; {money}; {read or 0:,} tokens in, {written or 0:,} out)"
-            )
+        address = f" at {base_url}" if base_url else ""
+        print(f"{judge}{address}, prompt {prompt}, {params}")
+        for *_, status, source, count, cost, tokens_in, tokens_out in group:
+            money = "cost unknown"
+            if cost is not None:
+                money = f"at most ${cost:.4f}" if status in WITHOUT_REPLY else f"${cost:.4f}"
+            tokens = f"{tokens_in or 0:,} tokens in, {tokens_out or 0:,} out"
+            print(f"  {status}: {count:,} ({source}; {money}; {tokens})")
 
 
-def _finish(table, made=None, path=None):
+def _finish(table, signature=None, path=None):
     """Write the table and print what became of the pairs; 1 if replies are missing."""
     counts = table["status"].value_counts()
     if path:
-        write_summary(path, {"signature": signature(made), "statuses": counts.to_dict()})
+        write_summary(path, signature, {"statuses": counts.to_dict()})
         write(table, path)
-    print(
-        f"{len(table):,} pairs: "
-        + ", ".join(f"{count:,} {status}" for status, count in counts.items())
-    )
+    statuses = ", ".join(f"{count:,} {status}" for status, count in counts.items())
+    print(f"{len(table):,} pairs: {statuses}")
     for status in counts.index.difference(["ok"]):
-        first = table[table["status"] == status].iloc[0]
-        more = "; give a larger --max-tokens" if status == "truncated" else ""
-        print(f"  {status}, e.g. {first['pair_id']}: {first['reason']}{more}", file=sys.stderr)
-    return int(bool({"missing", "error"} & set(counts.index)))
+        example = table[table["status"] == status].iloc[0]
+        advice = "; give a larger --max-tokens" if status == "truncated" else ""
+        print(
+            f"  {status}, e.g. {example['pair_id']}: {example['reason']}{advice}", file=sys.stderr
+        )
+    has_missing = bool({"missing", "error"} & set(counts.index))
+    return 1 if has_missing else 0

@@ -7,7 +7,8 @@ import pandas as pd
 
 from dre.audit import judge_agreement, kinds, measures, scorers
 from dre.commands import audit as audit_command
-from dre.commands.outputs import check_output, own_output
+from dre.commands.judge import RECORDED, spent_in_words, usd_without_reply
+from dre.commands.outputs import check_output, refuse_to_replace
 from dre.datasets import readers
 from dre.errors import DreError
 from dre.files import replace
@@ -32,7 +33,7 @@ def run(args, judge):
     if args.output:
         inputs = [args.rated] if args.rated else []
         check_output(args.output, (".csv",), *inputs)
-        own_output(args.output, force=args.force)
+        refuse_to_replace(args.output, args.force)
     if args.rated and args.sets:
         raise DreError("--sets are public rated pairs, --rated are your own: give one of them")
     sets = args.sets.split(",") if args.sets else judge_agreement.SETS
@@ -42,18 +43,22 @@ def run(args, judge):
     cases, audit_pairs = None, None
     if args.audit:
         cases, audit_pairs = kinds.tables(kinds.corpus())
-    if not args.judge.startswith("recorded:"):
+    is_recorded = args.judge.startswith(RECORDED)
+    if not is_recorded:
         print(_estimate(judge, samples, repeats, audit_pairs, args.prompt), file=sys.stderr)
+    uncertain_before = 0.0 if is_recorded else usd_without_reply(judge)
     passport = judge_agreement.measure(judge, samples, repeats, args.seed, args.prompt)
     audited = None
-    if args.audit:
-        scores, _ = scorers.by_judge(judge, audit_pairs, args.prompt)
-        audited = measures.preferred(cases, scores)
+    if args.audit and not passport.stopped:
+        audited = _audit(judge, cases, audit_pairs, args.prompt, passport)
     table = _table(passport, list(samples))
     if args.json:
         print(_as_json(judge, passport, audited))
     else:
-        print(f"{table}\n{_lines(judge, passport)}")
+        money = f"${passport.spent_usd:.4f} spent"
+        if not is_recorded:
+            money = spent_in_words(passport.spent_usd, usd_without_reply(judge) - uncertain_before)
+        print(f"{table}\n{_lines(judge, passport, money)}")
         if audited is not None:
             print(f"\n{audit_command.as_table(audited, judge.spec)}", end="")
     if args.output:
@@ -64,6 +69,23 @@ def run(args, judge):
             file=sys.stderr,
         )
     return 1 if passport.stopped else 0
+
+
+def _audit(judge, cases, pairs, prompt, passport):
+    """Return the audit of a judge, and count what it took in the passport.
+
+    It may spend what the rated pairs left of ``--max-usd``.
+    """
+    limit = judge.max_usd
+    if limit is not None:
+        judge.max_usd = max(0.0, limit - passport.spent_usd)
+    scores, _ = scorers.by_judge(judge, pairs, prompt)
+    judge.max_usd = limit
+    if not judge.spec.startswith(RECORDED):
+        passport.calls += judge.last.calls
+        passport.spent_usd += judge.last.spent
+        passport.stopped = judge.last.stopped
+    return measures.preferred(cases, scores)
 
 
 def read_rated(path: str | Path) -> pd.DataFrame:
@@ -142,7 +164,7 @@ def _as_json(judge, passport, audited):
     return pd.Series(content).to_json(indent=1)
 
 
-def _lines(judge, passport):
+def _lines(judge, passport, money):
     """Return what a passport says besides agreement, one line for each property."""
     level = f"{passport.level:.2f} [{passport.level_low:.2f}, {passport.level_high:.2f}]"
     values = {
@@ -156,7 +178,7 @@ def _lines(judge, passport):
         values[f"contexts that show a difference of {gap:g}"] = f"{contexts:,.0f}"
     about_slm = f"an SLM helps by Ex-DRE ({judge_agreement.SLM_ROWS}) if it agrees with people at"
     values[about_slm] = level
-    values["asked now"] = f"{passport.calls:,} calls, ${passport.spent_usd:.4f}"
+    values["asked now"] = f"{passport.calls:,} calls, {money}"
     lines = []
     for what, value in values.items():
         if value.startswith("nan"):

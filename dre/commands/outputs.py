@@ -1,52 +1,108 @@
-"""Files that commands write: checked before the work, and known again afterwards."""
+"""Files that commands write: checked before the work, and recognised when the command is run again."""
 
 import json
 import os
+from collections.abc import Container
 from pathlib import Path
+from typing import Any
 
 from dre.errors import DreError
 from dre.files import replace
+from dre.signature import Signature, load_summary, summary_path
+
+FAILED = 3  # exit status where a limit of the user's is not kept
+ADVICE = "name another file, delete it, or write over it with --force"
 
 
-def check_output(path, endings, *inputs):
-    """Refuse an output that could not be written, or is an input, before work is spent on it."""
+def check_output(path: str | Path, endings: Container[str], *inputs: str | Path) -> None:
+    """Refuse an output that cannot be written, or that is an input, before work is spent on it.
+
+    Raises DreError if the name does not end in one of ``endings``, if the path is a folder, if its
+    folder cannot be written to, or if it is one of ``inputs``.
+    """
     path = Path(path)
-    if path.suffix not in endings or not os.access(path.resolve().parent, os.W_OK):
-        raise DreError(
-            f"{path}: expected a name that ends in {', '.join(endings)}, in a folder that can be written to"
-        )
-    if path.resolve() in [Path(one).resolve() for one in inputs]:
+    if path.is_dir():
+        raise DreError(f"{path} is a folder: expected the name of a file to write")
+    is_writable = os.access(path.resolve().parent, os.W_OK)
+    if path.suffix not in endings or not is_writable:
+        expected = f"a name that ends in {', '.join(endings)}, in a folder that can be written to"
+        raise DreError(f"{path}: expected {expected}")
+    if path.resolve() in [Path(name).resolve() for name in inputs]:
         raise DreError(f"{path} is an input: name another file to write")
 
 
-def own_output(path, made=None, force=False):
-    """Return the summary beside an output of this same run; None where there is no output, or by ``force``.
+def own_output(
+    path: str | Path,
+    signature: Signature,
+    force: bool = False,
+    settings: dict[str, Any] | None = None,
+) -> dict[str, Any] | None:
+    """Return the summary of an output that the same command wrote before.
 
-    ``made``, name -> value, is what decides the content: the summary has to say the same, else DreError; so without it.
+    Parameters
+    ----------
+    path
+        The output.
+    signature
+        What would make it now.
+    force
+        Whether the user wants it to be written over, whatever is there.
+    settings
+        Further entries that the summary has to hold, name to value.
+
+    Returns
+    -------
+    dict or None
+        What the summary says; None if there is no such output yet, or by ``force``.
+
+    Raises
+    ------
+    DreError
+        If the output is of another run, or no summary says what made it.
     """
     if force or not Path(path).exists():
         return None
-    what = "name another file, delete it, or write over it with --force"
     try:
-        summary = json.loads(Path(f"{path}.summary.json").read_text(encoding="utf-8"))
-        there = dict(part.split(":", 1) for part in summary["signature"].split("|")) | summary
-        differ = [
-            f"{name} {there.get(name)}, now {made[name]}"
-            for name in made
-            if there.get(name) != made[name]
-        ]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        raise DreError(
-            f"{path} is there, and nothing says that this command made it: {what}"
-        ) from None
-    if differ:
-        raise DreError(f"{path} is of another run ({'; '.join(differ)}): {what}")
-    return summary
+        summary = load_summary(path)
+    except DreError:
+        summary = None
+    if summary is None:
+        raise DreError(f"{path} is there, and nothing says that this command made it: {ADVICE}")
+    changes = [
+        f"{difference.field} {difference.this}, now {difference.other}"
+        for difference in summary.signature.differences(signature)
+    ]
+    for name, value in (settings or {}).items():
+        if summary.content.get(name) != value:
+            changes.append(f"{name} {summary.content.get(name)}, now {value}")
+    if changes:
+        raise DreError(f"{path} is of another run ({'; '.join(changes)}): {ADVICE}")
+    return summary.content
 
 
-def write_summary(path, summary):
-    """Write beside an output, and before it, what made it (``signature``) and what it says."""
-    replace(f"{path}.summary.json", json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
+def refuse_to_replace(path: str | Path, force: bool = False, content: str | bytes = b"") -> None:
+    """Raise DreError if a file is there already, unless it holds just this content.
+
+    For files without a summary, such as a figure or a page. Call it before the work is done.
+
+    Parameters
+    ----------
+    path
+        The file that is going to be written.
+    force
+        Whether the user wants it to be written over, whatever is there.
+    content
+        What will be written, if that is known: a file that holds it already does no harm.
+    """
+    path = Path(path)
+    if force or not path.exists():
+        return
+    new_content = content.encode("utf-8") if isinstance(content, str) else content
+    if not new_content or path.read_bytes() != new_content:
+        raise DreError(f"{path} is there, and nothing says that this command made it: {ADVICE}")
 
 
-FAILED = 3  # exit status where a limit of the user's is not kept
+def write_summary(path: str | Path, signature: Signature, content: dict[str, Any]) -> None:
+    """Write beside an output, and before it, what made it, and what else there is to say of it."""
+    summary = {"signature": signature.fields, **content}
+    replace(summary_path(path), json.dumps(summary, indent=1, ensure_ascii=False) + "\n")

@@ -1,5 +1,6 @@
 """``dre score``."""
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -8,12 +9,12 @@ import pandas as pd
 
 from dre.commands import inputs
 from dre.commands.judge import add_options, open_from
-from dre.commands.outputs import check_output, own_output, write_summary
+from dre.commands.outputs import check_output, own_output, refuse_to_replace, write_summary
 from dre.errors import DreError
 from dre.files import replace, write
-from dre.score import page
-from dre.score import systems as compare
+from dre.score import page, systems
 from dre.score.notes import notes
+from dre.signature import summary_path
 from dre.tables import show
 
 
@@ -74,92 +75,120 @@ def accuracies(text):
     return [float(one) for one in text.split(",")]
 
 
-def score(args):
-    """Score a file and print what came out; returns 1 if there is no score at all."""
-    from dre.score import metric as api  # load torch
+def score(args: argparse.Namespace) -> int:
+    """Score a file, write the scores and print what came out.
+
+    Returns the exit status: 0 when scores were written, 1 if the judge gave none or could not be
+    asked to the end.
+    """
+    from dre.score import metric as metrics
     from dre.score import ray
 
+    # Check everything that can be checked before a model is loaded or a judge is asked.
     check_output(args.output, (".csv", ".jsonl", ".parquet"), args.input)
     if args.report:
         check_output(args.report, (".html",), args.input)
-    options = {
-        name: getattr(args, name) for name in ("method", "prompt", "accuracies", "fusion", "bf16")
-    }
-    options |= {"method": api.check(judge=args.judge, **options), "slm": args.slm}
     if args.workers and args.engine != "ray":
         raise DreError("--workers is of --engine ray: leave it out")
-    pairs, bad, data = inputs.read(args)
+    options = {
+        "method": args.method,
+        "prompt": args.prompt,
+        "accuracies": args.accuracies,
+        "fusion": args.fusion,
+        "bf16": args.bf16,
+    }
+    options["method"] = metrics.check(judge=args.judge, **options)
+    options["slm"] = args.slm
+    pairs, bad_records, data_sha256 = inputs.read(args)
     options["judge"] = open_from(args)
-    metric = api.DRE.load(**options)
-    told = {"fields": args.field, "skip_bad": args.skip_bad}
-    if summary := own_output(args.output, metric.parts(data) | told, args.force):
-        return _show(
-            summary, args.output, args.report, _written(args.output) if args.report else None, pairs
-        )
+    metric = metrics.DRE.load(**options)
+    signature = metric.signature(data_sha256)
+
+    # An output of the same command is shown again, and no other file is written over.
+    settings = {"fields": args.field, "skip_bad": args.skip_bad}
+    earlier_summary = own_output(args.output, signature, args.force, settings)
+    if earlier_summary is not None:
+        if args.report:
+            printed = {**earlier_summary, "signature": str(signature)}
+            html = page.page(_load_table(args.output), pairs, printed)
+            refuse_to_replace(args.report, args.force, html)
+            replace(args.report, html)
+        _print_summary(earlier_summary, signature, args)
+        return 0
+    bad_path = f"{args.output}.bad.jsonl"
+    bad_lines = "".join(json.dumps(record, default=str) + "\n" for record in bad_records)
+    if bad_records:
+        refuse_to_replace(bad_path, args.force, bad_lines)
+    if args.report:
+        refuse_to_replace(args.report, args.force)
+
     try:
-        on_ray = args.engine == "ray"
-        table = (
-            ray.score_pairs(options, pairs, args.workers)
-            if on_ray
-            else metric.score_pairs(pairs, progress=True)
-        )
+        if args.engine == "ray":
+            table = ray.score_pairs(options, pairs, args.workers)
+        else:
+            table = metric.score_pairs(pairs, progress=True)
     except DreError as error:
         if metric.judge is None or not metric.judge.last.calls:
             raise
-        print(
-            f"error: {error}", file=sys.stderr
-        )  # the judge was asked, and could not be asked to the end
+        # The judge was asked, but not to the end: what it said is kept, so this is no mistake.
+        print(f"error: {error}", file=sys.stderr)
         return 1
-    summary = (
-        {"signature": metric.signature(data)}
-        | told
-        | {"scale": metric.scale, "input": Path(args.input).name}
-    )
-    summary |= compare.summarise(table := table.assign(**compare.baselines(pairs)))
+
+    table = table.assign(**systems.baselines(pairs))
+    summary = {
+        **settings,
+        "scale": metric.scale,
+        "input": Path(args.input).name,
+        **systems.summarise(table),
+    }
     summary["notes"] = notes(table, pairs, summary, metric.slm)
     if table["score"].isna().all():
         print(f"error: nothing was written: {'; '.join(summary['notes'])}", file=sys.stderr)
         return 1
-    if bad:
-        aside = f"{args.output}.bad.jsonl"
+    if bad_records:
         summary["notes"].append(
-            f"{len(bad):,} bad record(s) not scored; they are in {aside}, with lines and reasons"
+            f"{len(bad_records):,} bad record(s) not scored; they are in {bad_path}, with lines "
+            "and reasons"
         )
-        replace(aside, "".join(json.dumps(one, default=str) + "\n" for one in bad))
-    write_summary(args.output, summary)
+        replace(bad_path, bad_lines)
+    write_summary(args.output, signature, summary)
     write(table, args.output)
-    return _show(summary, args.output, args.report, table, pairs)
+    if args.report:
+        replace(args.report, page.page(table, pairs, {**summary, "signature": str(signature)}))
+    _print_summary(summary, signature, args)
+    return 0
 
 
-def _written(path):
-    """The table that an earlier run wrote."""
+def _load_table(path):
+    """Return the table that an earlier run wrote."""
     if path.endswith(".jsonl"):
         return pd.read_json(path, lines=True)
-    return pd.read_csv(path) if path.endswith(".csv") else pd.read_parquet(path)
+    if path.endswith(".csv"):
+        return pd.read_csv(path)
+    return pd.read_parquet(path)
 
 
-def _show(summary, output, report, table, pairs):
+def _print_summary(summary, signature, args):
     """Print a summary; what a reader of the means has to know besides goes to standard error."""
-    systems = pd.DataFrame(summary["systems"])
-    systems["system"] = systems["system"].replace("", "(no name)")
-    systems["rank"] = [
-        str(a) if a == b else f"{a}–{b}" for a, b in zip(systems["rank"], systems["rank_last"])
-    ]
-    note = f"Score: {summary['scale']}. Intervals: 95 %, over {summary['contexts']:,} contexts. "
-    note += "Systems that no test separates share ranks."
-    print(f"{summary['signature']}\n")
-    show(
-        systems,
-        "Mean scores",
-        note,
-        ["rank", "system", "n", "n_missing", "accepted", *compare.MEASURES],
+    table = pd.DataFrame(summary["systems"])
+    table["system"] = table["system"].replace("", "(no name)")
+    ranks = []
+    for row in summary["systems"]:
+        is_shared = row["rank"] != row["rank_last"]
+        ranks.append(f"{row['rank']}–{row['rank_last']}" if is_shared else str(row["rank"]))
+    table["rank"] = ranks
+    note = (
+        f"Score: {summary['scale']}. Intervals: 95 %, over {summary['contexts']:,} contexts. "
+        "Systems that no test separates share ranks."
     )
+    columns = ["rank", "system", "n", "n_missing", *systems.MEASURES]
+    print(f"{signature}\n")
+    show(table, "Mean scores", note, columns)
     if summary["comparisons"]:
-        compare.show(summary)
+        systems.show(summary)
     scores = "1 score" if summary["rows"] == 1 else f"{summary['rows']:,} scores"
-    print(f"{scores} written to {output}, this summary to {output}.summary.json")
-    if report:
-        replace(report, page.page(table, pairs, summary))
-        print(f"a page to read: {report}")
-    print(*summary["notes"], sep="\n", end="\n" * bool(summary["notes"]), file=sys.stderr)
-    return 0
+    print(f"{scores} written to {args.output}, this summary to {summary_path(args.output)}")
+    if args.report:
+        print(f"a page to read: {args.report}")
+    for note in summary["notes"]:
+        print(note, file=sys.stderr)

@@ -38,7 +38,7 @@ def sources():
 
 def home():
     """Return the data directory: ``DRE_DATA_HOME``, or the platform's cache directory for ``dre``."""
-    return Path(os.environ.get("DRE_DATA_HOME") or user_cache_dir("dre")).expanduser().absolute()
+    return Path(os.environ.get("DRE_DATA_HOME") or user_cache_dir("dre"))
 
 
 def fetch(ending):

@@ -7,6 +7,7 @@ import random
 import secrets
 import signal
 import sys
+import textwrap
 import threading
 import time
 from collections import Counter
@@ -125,9 +126,10 @@ class _Asking:
         judge, self.settled, self.disk = self.judge, asyncio.Condition(), asyncio.Lock()
         self.places, self.pace = asyncio.Semaphore(judge.concurrency), _Pace(judge.concurrency)
         self.loop, self.task = asyncio.get_running_loop(), asyncio.current_task()
-        self.ask, close = providers.connect(
-            judge.provider, judge.model, judge.address, judge.timeout, judge.key_env
+        connection = providers.connect(
+            judge.provider, judge.model, judge.address, judge.timeout, judge.key_env, judge.params
         )
+        self.ask = connection.ask
         try:
             with tqdm(total=self.left, unit="call", disable=None) as self.bar:
                 telling = asyncio.create_task(self._tell())
@@ -143,7 +145,7 @@ class _Asking:
                         calls.create_task(self._one(asked))
                 telling.cancel()
         finally:
-            await close()
+            await connection.close()
         if self.error is not None:
             raise self.error
 
@@ -270,7 +272,7 @@ class _Asking:
     def _failed(self, key, error, start):
         """Note a failed call; returns the seconds to wait before the next attempt, or None if there is none."""
         judge, quiet, then = self.judge, time.monotonic() - self.last_reply, error.then
-        self.trouble = f"; last trouble: {error}"
+        self.trouble = f"; last trouble: {textwrap.shorten(str(error), 100, placeholder=' ...')}"
         if then == "stop" or (error.wait or 0.0) > LONGEST_WAIT:
             later = f" (it asks to wait {error.wait / 60:.0f} minutes)" if error.wait else ""
             return self._fatal(f"{error}{later}, so no further call was made")

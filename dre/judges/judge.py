@@ -38,6 +38,7 @@ _BOUNDED |= {
     "keep_alive",
 }
 _BOUNDED |= {"effort", "reasoning_effort", "reasoning", "thinking", "think", "verbosity"}
+_BOUNDED |= {"thinking_config", "safety_settings", "store", "metadata", "user", "safety_identifier"}
 AGAIN = ("malformed", "refused", "truncated", "empty")  # statuses that may be asked again
 COLUMNS = [
     "pair_id",
@@ -75,6 +76,8 @@ class Judge:
         Calls for one reply at most, where a failure may pass; replies for each pair, whose mean is the score.
     plain, **params
         Ask for no structured output; what the provider's API takes (``max_tokens, temperature, ...``).
+    api_params : dict or None
+        Further parameters of the API, for those whose names are options here, such as OpenAI's ``store``.
     logprobs : int
         Score by log-probabilities (`dre.judges.likelihoods`): of a rating, the mean of so many of the likeliest ratings
         (True: 3), of a label p(yes) in [0, 1]. OpenAI and Ollama give them, and servers that speak their protocols.
@@ -98,8 +101,10 @@ class Judge:
         repeats=1,
         plain=False,
         logprobs=0,
+        api_params=None,
         **params,
     ):
+        params |= api_params or {}
         self.spec = spec
         self.provider, _, self.model = spec.partition(":")
         if not self.model or self.provider not in providers.PROVIDERS:

@@ -1,29 +1,66 @@
 """What calls cost, by the price table ``prices.txt``, and the longest reply that is paid for."""
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
 from dre.errors import DreError
 
-REPLY = {"score": 20, "label": 10, "generate": 400}  # tokens of a reply, about
+_TABLE = Path(__file__).with_name("prices.txt")
+
+# Tokens of a typical reply, by the kind of prompt.
+REPLY = {"score": 20, "label": 10, "generate": 400}
+
+
+class _Limit(NamedTuple):
+    """The most tokens that a reply may have, of models that answer at once and of those that think before."""
+
+    answering: int
+    thinking: int
+
+
 LONGEST = {
-    "score": (1024, 8192),
-    "label": (1024, 8192),
-    "generate": (4096, 12288),
-}  # at most; where the model thinks
-_THINKS = re.compile(
-    r"(?:^|[/:])(?:o\d|gpt-(?:[5-9]|oss)|claude-(?:[a-z]+-[5-9]|fable|mythos)|gemini-(?:2\.5|[3-9]))"
-    r"|deepseek-?(?:r\d|v[4-9])|qwq|qwen-?3|magistral|glm-?[4-9]|kimi-k2|minimax-m|nemotron|think|reason|\br1\b",
+    "score": _Limit(answering=1024, thinking=8192),
+    "label": _Limit(answering=1024, thinking=8192),
+    "generate": _Limit(answering=4096, thinking=12288),
+}
+
+# Models that think before they answer. The first group must stand at the beginning of the name, or after a provider.
+_THINKING_MODELS = re.compile(
+    r"(?:^|[/:])(?:"
+    r"o\d|gpt-(?:[5-9]|oss)"
+    r"|claude-(?:[a-z]+-[5-9]|[a-z]+-4-[7-9]|fable|mythos)"
+    r"|gemini-(?:2\.5|[3-9]|[a-z-]*latest)"
+    r")"
+    r"|deepseek-?(?:r\d|v[4-9])|qwq|qwen-?3|magistral|glm-?[4-9]|kimi-k[2-9]|minimax-m|nemotron"
+    r"|grok-[4-9]|hunyuan-t\d|seed-oss|exaone-deep|smollm3"
+    r"|think|reason|\br1\b",
     re.IGNORECASE,
 )
-_THINKING = {"think", "thinking", "reasoning", "reasoning_effort"}
+_THINKING_PARAMETERS = {
+    "effort",
+    "reasoning",
+    "reasoning_effort",
+    "think",
+    "thinking",
+    "thinking_config",
+}
 
 
 class Price(NamedTuple):
-    """US dollars per million tokens, where the numbers are from, and the share of them that a batch costs.
+    """The price of a model, in US dollars per million tokens.
 
-    ``cached``: dollars of input that is read from a cache (None: as any input).
+    Parameters
+    ----------
+    input, output : float
+        Dollars per million tokens of the prompt and of the reply.
+    source : str
+        Where the numbers are from.
+    batch_share : float
+        The share of the price that a batch costs.
+    cached : float or None
+        Dollars per million tokens of input that is read from a cache (None: as any input).
     """
 
     input: float
@@ -32,44 +69,81 @@ class Price(NamedTuple):
     batch_share: float = 1.0
     cached: float | None = None
 
-    def cost(self, input_tokens, output_tokens, batch=False, cached=0):
-        """Return the dollars of so many tokens, through the batch API or not; None if either count is unknown."""
+    def cost(
+        self,
+        input_tokens: float | None,
+        output_tokens: float | None,
+        batch: bool = False,
+        cached: float = 0,
+    ) -> float | None:
+        """Return the dollars that so many tokens cost; None if one of the two counts is unknown.
+
+        Parameters
+        ----------
+        input_tokens, output_tokens : float or None
+            Tokens of the prompt (those from a cache included) and of the reply (thinking included).
+        batch : bool
+            Whether they went through the provider's batch service.
+        cached : float
+            Tokens of the prompt that were read from a cache.
+        """
         if input_tokens is None or output_tokens is None:
             return None
-        saved = cached * (self.input - (self.input if self.cached is None else self.cached))
-        dollars = (input_tokens * self.input - saved + output_tokens * self.output) / 1e6
-        return dollars * (self.batch_share if batch else 1.0)
+        cached_price = self.input if self.cached is None else self.cached
+        fresh_tokens = input_tokens - cached
+        dollars = fresh_tokens * self.input + cached * cached_price + output_tokens * self.output
+        share = self.batch_share if batch else 1.0
+        return share * dollars / 1e6
 
 
-def find(provider, model, base_url=""):
-    """Return the `Price` of a model at the provider's own address (one's own machine: anywhere), or None: not known."""
-    for line in (Path(__file__).parent / "prices.txt").read_text().splitlines():
-        pattern, read, cached, written, source = line.split(maxsplit=4)
-        if re.fullmatch(pattern, f"{provider}:{model}") and (provider == "ollama" or not base_url):
-            share = 1.0 if provider == "ollama" else 0.5
-            return Price(float(read), float(written), source, share, float(cached))
+def find(provider: str, model: str, base_url: str = "") -> Price | None:
+    """Return the price of a model, or None if it is not known.
+
+    The table holds for the provider's own address, which is a `base_url` of "". A model of Ollama's costs nothing
+    anywhere, because it runs on a machine of one's own.
+    """
+    if base_url and provider != "ollama":
+        return None
+    for line in _TABLE.read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        pattern, input_price, cached_price, output_price, source = line.split(maxsplit=4)
+        if re.fullmatch(pattern, f"{provider}:{model}"):
+            return Price(
+                input=float(input_price),
+                output=float(output_price),
+                source=source,
+                batch_share=1.0 if provider == "ollama" else 0.5,
+                cached=float(cached_price),
+            )
     return None
 
 
-def given(text):
-    """Read a price such as ``"0.15,0.60"``: dollars per million tokens in and out."""
+def given(text: str) -> Price:
+    """Return the price that a text such as ``"0.15,0.60"`` gives: dollars per million tokens in and out."""
     if not re.fullmatch(r"\d*\.?\d+,\d*\.?\d+", text):
         raise DreError(
             f"the price is {text!r}, expected IN,OUT in dollars per million tokens, such as 0.15,0.60"
         )
-    return Price(*map(float, text.split(",")))
+    input_price, output_price = text.split(",")
+    return Price(float(input_price), float(output_price))
 
 
-def longest(kind, provider, model, params=()):
-    """Return the longest reply to a kind of prompt, in tokens, thinking (any model of Ollama's may) included."""
-    return LONGEST[kind][provider == "ollama" or thinks(model, params)]
+def longest(kind: str, provider: str, model: str, params: Collection[str] = ()) -> int:
+    """Return the longest reply to a kind of prompt, in tokens, thinking included. Any model of Ollama's may think."""
+    limit = LONGEST[kind]
+    if provider == "ollama" or thinks(model, params):
+        return limit.thinking
+    return limit.answering
 
 
-def thinks(model, params=()):
-    """Whether a model is likely to think before it answers, by its name or the parameters it is given."""
-    return bool(_THINKS.search(model) or _THINKING & set(params))
+def thinks(model: str, params: Collection[str] = ()) -> bool:
+    """Return whether a model is likely to think before it answers, by its name or the parameters that it is given."""
+    has_thinking_name = _THINKING_MODELS.search(model) is not None
+    return has_thinking_name or not _THINKING_PARAMETERS.isdisjoint(params)
 
 
-def most_tokens(messages, schema):
+def most_tokens(messages: list[dict], schema: dict | None) -> int:
     """Return a number of tokens that a request cannot exceed: every token is at least one byte."""
-    return len(f"{messages}{schema}".encode("utf-8", "replace")) + 200
+    request = f"{messages}{schema}".encode("utf-8", "replace")
+    return len(request) + 200

@@ -1,14 +1,22 @@
-"""Ask a model, each provider through its own SDK, with the SDK's retries off: retrying is done once, in `asking`."""
+"""Ask a model through its provider's own SDK.
+
+Each provider is a small class of the same form: it names the parameters that its API takes, builds a request, sends
+it, and reads the reply. The SDKs' own retries are off, because `dre.judges.asking` retries in one place. No SDK
+follows a redirect, so no key can be taken along to another host.
+"""
 
 import asyncio
 import concurrent.futures
 import contextlib
+import importlib
+import inspect
 import json
 import os
 import re
 import threading
 import warnings
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from dre.errors import DreError
@@ -16,323 +24,742 @@ from dre.judges import failures, likelihoods
 from dre.judges.failures import CallFailed, redact
 from dre.judges.store import Reply, count
 
+INSTALL = "pip install 'dre-companion[judges]', in a clone '.[judges]'"
+
 
 class Provider(NamedTuple):
-    """A provider's own address, the variable in which its client finds another, its domain, variables of its key."""
+    """Where a provider is reached, and which environment variables belong to it.
+
+    Parameters
+    ----------
+    address : str
+        The address that is asked unless another is given.
+    host : str
+        The only host that is sent the provider's key, and only by https.
+    base_url_variable : str
+        The variable in which the provider's SDK looks for another address ("" if there is none).
+    key_variables : tuple of str
+        The variables in which its key may stand; the first that is set counts.
+    """
 
     address: str
-    variable: str
-    domain: str
-    keys: list
+    host: str
+    base_url_variable: str
+    key_variables: tuple[str, ...]
 
 
-GEMINI = "https://generativelanguage.googleapis.com"
 PROVIDERS = {
     "openai": Provider(
-        "https://api.openai.com/v1", "OPENAI_BASE_URL", "openai.com", ["OPENAI_API_KEY"]
+        address="https://api.openai.com/v1",
+        host="api.openai.com",
+        base_url_variable="OPENAI_BASE_URL",
+        key_variables=("OPENAI_API_KEY",),
     ),
     "anthropic": Provider(
-        "https://api.anthropic.com", "ANTHROPIC_BASE_URL", "anthropic.com", ["ANTHROPIC_API_KEY"]
+        address="https://api.anthropic.com",
+        host="api.anthropic.com",
+        base_url_variable="ANTHROPIC_BASE_URL",
+        key_variables=("ANTHROPIC_API_KEY",),
     ),
-    "gemini": Provider(GEMINI, "", "googleapis.com", ["GEMINI_API_KEY", "GOOGLE_API_KEY"]),
-    "ollama": Provider("http://127.0.0.1:11434", "OLLAMA_HOST", "ollama.com", ["OLLAMA_API_KEY"]),
+    "gemini": Provider(
+        address="https://generativelanguage.googleapis.com",
+        host="generativelanguage.googleapis.com",
+        base_url_variable="",
+        key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    ),
+    "ollama": Provider(
+        address="http://127.0.0.1:11434",
+        host="ollama.com",
+        base_url_variable="OLLAMA_HOST",
+        key_variables=("OLLAMA_API_KEY",),
+    ),
 }
 _PUBLIC_DOMAINS = ("openai.com", "anthropic.com", "googleapis.com", "ollama.com", "azure.com")
-_BESIDE = (
-    "think",
-    "keep_alive",
-    "logprobs",
-    "top_logprobs",
-)  # of Ollama's parameters, what is no option
 
 
-def address_of(provider, base_url=""):
-    """Return the address that is asked: the one given, else the one in the client's variable, else the provider's."""
-    own, variable, *_ = PROVIDERS[provider]
-    url = str(base_url or os.environ.get(variable, "")).strip() or own
-    if provider == "ollama" and (
-        host := re.fullmatch(r"(\[.*\]|[^:/]*)(:\d+)?(/.*)?", url)
-    ):  # as its client reads it
-        name = "127.0.0.1" if host[1] in ("", "0.0.0.0", "localhost") else host[1]
-        url = f"http://{name}{host[2] or ':11434'}{host[3] or ''}"
-    if not re.fullmatch(
-        r"https?://[^/@?#\s]+(/[^@?#\s]*)?", url
-    ):  # it is stored, so no key may be in it
-        where = "the base URL" if base_url else variable
+# Addresses and keys
+
+
+def address_of(provider: str, base_url: str = "") -> str:
+    """Return the address that is asked.
+
+    Parameters
+    ----------
+    provider : str
+        One of `PROVIDERS`.
+    base_url : str
+        The address that the user gave. Without one, the variable of the provider's SDK is looked up, and then the
+        provider's own address is taken.
+
+    Raises
+    ------
+    DreError
+        If the address is not of the form ``http://host:port/path``, or is the provider's own host without https.
+    """
+    known = PROVIDERS[provider]
+    address = str(base_url or os.environ.get(known.base_url_variable, "")).strip()
+    address = address or known.address
+    if provider == "ollama":
+        address = _ollama_address(address)
+    where = "the base URL" if base_url else known.base_url_variable
+    # The address is stored with each reply, so it must not contain a password or a key.
+    if not re.fullmatch(r"https?://[^/@?#\s]+(/[^@?#\s]*)?", address):
         raise DreError(
             f"{where} must look like http://host:port/path, without user name, password or query"
         )
-    return url.rstrip("/")
+    url = urlsplit(address)
+    if url.hostname == known.host and url.scheme != "https":
+        raise DreError(f"{where} is {address}: {known.host} is asked by https only; write https://")
+    return address.rstrip("/")
 
 
-def is_own_host(provider, address):
+def _ollama_address(address: str) -> str:
+    """Complete an address as Ollama's client does: ``host``, ``host:port`` or ``:port`` are enough."""
+    parts = re.fullmatch(r"(\[.*\]|[^:/]*)(:\d+)?(/.*)?", address)
+    if parts is None:
+        return address
+    host = parts[1]
+    if host in ("", "0.0.0.0", "localhost"):
+        host = "127.0.0.1"
+    port = parts[2] or ":11434"
+    path = parts[3] or ""
+    return f"http://{host}{port}{path}"
+
+
+def is_own_host(provider: str, address: str) -> bool:
     """Whether an address is the provider's own: its exact host, by https. Only there does its key go."""
     url = urlsplit(address)
-    own = urlsplit(PROVIDERS[provider].address)
-    return url.scheme == "https" and url.hostname == own.hostname and url.port in (None, 443)
+    has_own_port = url.port in (None, 443)
+    return url.scheme == "https" and url.hostname == PROVIDERS[provider].host and has_own_port
 
 
-def is_public_service(address):
+def is_public_service(address: str) -> bool:
     """Whether an address belongs to one of the providers or to Azure, which answer many calls at once."""
     host = urlsplit(address).hostname or ""
     return any(host == domain or host.endswith(f".{domain}") for domain in _PUBLIC_DOMAINS)
 
 
-def is_same_model(model, served):
-    """Whether a server's name of a model is that of the one asked: a path in front, a date or @main behind are fine."""
-    asked = re.escape(re.sub("-latest$", "", model.rpartition("/")[2]))
-    return bool(
-        re.fullmatch(
-            rf"(.*/)?{asked}(-\d{{4}}-\d\d-\d\d|-\d{{8}}|-\d{{4}}|[-:]latest|@main)?", served
-        )
-    )
+def is_same_model(model: str, served: str) -> bool:
+    """Whether the name that a server gives its model stands for the model that was asked.
 
-
-def connect(provider, model, address, timeout=120.0, key_env=None):
-    """Return two async functions: ask (messages, params, schema) -> `Reply`, raising `CallFailed`; and close.
-
-    The provider's key goes to its own addresses only; to another goes the one that ``key_env`` names, or none.
+    A path in front of the name and a date, ``latest`` or ``@main`` behind it make no difference.
     """
-    names = (
-        (key_env,)
-        if key_env
-        else PROVIDERS[provider].keys
-        if is_own_host(provider, address)
-        else ()
-    )
-    key = next(filter(None, (os.environ.get(name, "").strip() for name in names)), "")
-    if names and not key:
-        raise DreError(
-            f"{' or '.join(names)} is not set: export it with your key for {provider}, then run again"
-        )
-    make = {"openai": _openai, "anthropic": _anthropic, "gemini": _gemini, "ollama": _ollama}[
-        provider
-    ]
-    try:
-        build, send, read, close = make(model, address, timeout, key or "no-key")
-    except ImportError as error:
-        what = "pip install 'dre-companion[judges]', in a clone '.[judges]'"
-        raise DreError(f"{error.name} is not installed: {what}") from None
+    name = model.rpartition("/")[2]
+    name = re.escape(re.sub("-latest$", "", name))
+    version = r"-\d{4}-\d\d-\d\d|-\d{8}|-\d{4}|[-:]latest|@main"
+    return re.fullmatch(rf"(.*/)?{name}({version})?", served) is not None
 
-    async def ask(messages, params, schema):
+
+def _key_for(provider: str, address: str, key_env: str | None) -> tuple[str, tuple[str, ...]]:
+    """Return the key that goes to an address ("" for none), and the variables in which it was looked for."""
+    if key_env:
+        names = (key_env,)
+    elif is_own_host(provider, address):
+        names = PROVIDERS[provider].key_variables
+    else:
+        return "", ()
+    for name in names:
+        key = os.environ.get(name, "").strip()
+        if key:
+            return key, names
+    raise DreError(
+        f"{' or '.join(names)} is not set: export it with your key for {provider}, then run again"
+    )
+
+
+# Asking
+
+
+class Connection:
+    """An open connection to one model of one provider, made by `connect`."""
+
+    def __init__(self, client: Any, model: str, key: str, key_variables: tuple[str, ...]):
+        self._client = client
+        self._model = model
+        self._key = key
+        self._key_variables = key_variables
+
+    async def ask(self, messages: list[dict], params: dict, schema: dict | None) -> Reply:
+        """Ask once, and return the reply.
+
+        Parameters
+        ----------
+        messages : list of dict
+            ``role`` and ``content`` of each message; a system message comes first.
+        params : dict
+            Parameters of the provider's API, and ``max_tokens``.
+        schema : dict or None
+            The JSON schema that the reply must follow.
+
+        Raises
+        ------
+        CallFailed
+            If no reply came, or none that can be understood.
+        """
+        asked = failures.Asked(messages, params, schema)
         try:
-            request = build(messages, params, schema)
-            if isinstance(request, dict):
+            request = self._client.build(messages, params, schema)
+            if isinstance(request, dict):  # what cannot be written as JSON cannot be sent
                 json.dumps(request, allow_nan=False, ensure_ascii=False).encode()
         except Exception as error:
-            raise CallFailed(
-                redact(f"the request cannot be made: {error!r}", key), "skip", sent=False
-            ) from None
+            reason = redact(f"the request cannot be made: {error!r}", self._key)
+            raise CallFailed(reason, "skip", sent=False) from None
+
         try:
-            body = await send(request)
+            body = await self._client.send(request)
         except Exception as error:
             if getattr(error, "code", None) == "content_filter":
-                return Reply.of("", "refused", model)
-            raise failures.of_error(error, key, names) from None
-        if isinstance(body, dict) and (
-            wrong := body.get("error")
-        ):  # with status 200, as some who pass requests on do
-            status = _dict(wrong).get("code")
-            raise failures.of_status(
-                status if isinstance(status, int) else 502, redact(json.dumps(wrong), key)
-            )
+                return Reply.of("", "refused", self._model)
+            raise failures.of_error(error, self._key, self._key_variables, asked) from None
+        self._raise_error_in(body, asked)
+
         try:
-            reply = read(body)
+            reply = self._client.parse(body)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise CallFailed(
-                redact(f"no reply of this provider's: {error!r}", key), "late", billed=True
-            ) from None
-        return reply._replace(text=reply.text.replace(key, "[key]")) if key else reply
+            reason = redact(f"no reply of this provider's: {error!r}", self._key)
+            raise CallFailed(reason, "late", billed=True) from None
+        return _without_key(reply, self._key)
 
-    return ask, close
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._client.close()
+
+    def _raise_error_in(self, body, asked):
+        """Raise what a body with status 200 says of an error, as some servers that pass requests on do."""
+        if not isinstance(body, dict) or not body.get("error"):
+            return
+        error = body["error"]
+        status = _dict(error).get("code")
+        if not isinstance(status, int):
+            status = 502
+        text = redact(json.dumps(body), self._key)
+        raise failures.of_status(status, text, body=text, asked=asked)
 
 
-def completion_body(model, base_url, messages, params, schema):
-    """Return the body of a chat completion (also of a line of a batch)."""
-    body = {"model": model, "messages": messages} | params
-    if not base_url or is_public_service(base_url) or re.match(r"o\d|gpt-[5-9]", model):
-        body["max_completion_tokens"] = body.pop(
-            "max_tokens"
-        )  # which servers of others know under the older name
-    if schema:
-        form = {"name": "verdict", "schema": schema, "strict": True}
-        body["response_format"] = {"type": "json_schema", "json_schema": form}
-    return body
+def connect(
+    provider: str,
+    model: str,
+    address: str,
+    timeout: float = 120.0,
+    key_env: str | None = None,
+    params: Mapping[str, Any] | None = None,
+) -> Connection:
+    """Open a connection to a model.
+
+    The provider's key goes to the provider's own host only. Any other server gets the key that ``key_env`` names, or
+    none, and no header that the SDK takes from the environment, such as those that name an organisation.
+
+    Parameters
+    ----------
+    provider, model, address : str
+        One of `PROVIDERS`, the model's name, and where to ask (see `address_of`).
+    timeout : float
+        Seconds that a call may take, for an SDK that has to know.
+    key_env : str or None
+        The variable that holds the key for this address.
+    params : mapping or None
+        The parameters that will be sent with each call. Those that the API does not take are refused here.
+
+    Raises
+    ------
+    DreError
+        If a key or an SDK is missing, or the API does not take one of the parameters.
+    """
+    key, key_variables = _key_for(provider, address, key_env)
+    target = _Target(model, address, key or "no-key", is_own_host(provider, address), timeout)
+    try:
+        client = _make_client(provider, target)
+    except ImportError as error:
+        package = (error.name or provider).replace(".", "-")
+        raise DreError(f"{package} is not installed: {INSTALL}") from None
+    _check_parameters(provider, client, params or {})
+    return Connection(client, model, key, key_variables)
 
 
-def parse_completion(body):
-    """Read a chat completion (also that of a line of a batch)."""
-    choice, usage = body["choices"][0], _dict(body.get("usage"))
-    said, refusal = choice["message"].get("content"), choice["message"].get("refusal")
-    outcome = {"length": "truncated", "content_filter": "refused"}.get(
-        choice.get("finish_reason"), "ok"
-    )
-    read, written, total = (
-        count(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total")
-    )
-    if None not in (read, written, total):
-        written = max(written, total - read)  # thinking, which Gemini counts in the total only
-    cached = _dict(usage.get("prompt_tokens_details")).get("cached_tokens")
-    top = _top(_dict(choice.get("logprobs")).get("content"))
-    return Reply.of(
-        refusal or said,
-        "refused" if refusal else outcome,
-        body.get("model"),
-        read,
-        written,
-        cached,
-        top,
-    )
+def _make_client(provider, target):
+    if provider == "openai":
+        return _OpenAI(target)
+    if provider == "anthropic":
+        return _Anthropic(target)
+    if provider == "ollama":
+        return _Ollama(target)
+    try:
+        return _Gemini(target)
+    except ModuleNotFoundError as missing:
+        try:
+            return _RetiredGemini(target)
+        except ModuleNotFoundError:
+            raise missing from None
+
+
+def _check_parameters(provider, client, params):
+    """Refuse parameters by name that the API does not take, and values that its SDK does not."""
+    known = client.parameters()
+    if known is not None:
+        unknown = sorted(set(params) - known - {"max_tokens"})
+        if unknown:
+            raise DreError(
+                f"{provider} takes no parameter {', '.join(unknown)}: leave it out. "
+                f"It takes {', '.join(sorted(known))}"
+            )
+    message = {"role": "user", "content": "a trial, which is not sent"}
+    try:
+        client.build([message], {"max_tokens": 1, **params}, None)
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise DreError(f"{provider} does not take these parameters: {reason}") from None
+
+
+# The smallest length of a key that is replaced in a reply. Real keys are longer; what is shorter, such as the key "3"
+# of a server at home, may stand in a reply by chance, and replacing it would spoil the reply.
+_SHORTEST_KEY = 12
+
+
+def _without_key(reply, key):
+    """Return a reply in which `key` is replaced by ``[key]``, in case a server repeats what it was sent.
+
+    Only the key itself is replaced, as a word of its own, so that the rest can be read as before. The likeliest
+    tokens, which may spell the key piece by piece, are dropped from such a reply.
+    """
+    if len(key) < _SHORTEST_KEY:
+        return reply
+    pattern = re.compile(rf"(?<!\w){re.escape(key)}(?!\w)")
+    text, replaced = pattern.subn("[key]", reply.text)
+    reply = reply._replace(text=text, model=pattern.sub("[key]", reply.model))
+    return reply._replace(top=None) if replaced else reply
+
+
+# What the providers share
+
+
+class _Target(NamedTuple):
+    """Which model is asked where, with which key ("no-key" for none)."""
+
+    model: str
+    address: str
+    key: str
+    is_own_host: bool
+    timeout: float
+
+
+# All that a foreign server is told besides the key that was meant for it.
+_PLAIN_HEADERS = {
+    "accept",
+    "accept-encoding",
+    "anthropic-version",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "transfer-encoding",
+    "user-agent",
+}
+
+
+class _PlainHeaders:
+    """Removes the headers that an SDK adds from the environment before a request goes to a foreign server."""
+
+    def __init__(self, key_header, key_value):
+        self.key_header = key_header
+        self.key_value = key_value
+
+    async def __call__(self, request):
+        for name in list(request.headers):
+            if name.lower() not in _PLAIN_HEADERS:
+                del request.headers[name]
+        request.headers[self.key_header] = self.key_value
+
+
+def _http_options(target, key_header, key_value):
+    """Return the options of a provider's HTTP client: no redirects, no time limit, plain headers elsewhere."""
+    options = {"follow_redirects": False, "timeout": None}
+    if not target.is_own_host:
+        options["event_hooks"] = {"request": [_PlainHeaders(key_header, key_value)]}
+    return options
 
 
 def _dict(value):
     return value if isinstance(value, dict) else {}
 
 
-def _top(places):
-    """The likeliest tokens that came with a reply, or None if there are none that can be read."""
+def _quarter(tokens):
+    """Return a quarter of a number of tokens, rounded up."""
+    return (tokens + 3) // 4
+
+
+def _likeliest_tokens(places):
+    """Return the likeliest tokens that came with a reply, or None if there are none that can be understood."""
     with contextlib.suppress(AttributeError, LookupError, TypeError, ValueError):
         return likelihoods.keep(places)
 
 
-def _openai(model, address, timeout, key):
-    import openai
-
-    client = openai.AsyncOpenAI(api_key=key, base_url=address, timeout=None, max_retries=0)
-
-    def build(*asked):
-        return completion_body(model, address, *asked)
-
-    def send(body):
-        return client.post("/chat/completions", cast_to=object, body=body)
-
-    return build, send, parse_completion, client.close
+def _split_system(messages):
+    """Return the system message's text (None without one) and the other messages."""
+    if messages[0]["role"] == "system":
+        return messages[0]["content"], messages[1:]
+    return None, messages
 
 
-def _anthropic(model, address, timeout, key):
-    import anthropic
+# OpenAI's Chat Completions, which many other servers speak as well
 
-    client = anthropic.AsyncAnthropic(api_key=key, base_url=address, timeout=None, max_retries=0)
-    cut = ("max_tokens", "model_context_window_exceeded", "pause_turn")
-    outcomes = {"refusal": "refused"} | dict.fromkeys(cut, "truncated")
 
-    def build(messages, params, schema):
-        body = {"model": model} | params
-        if messages[0]["role"] == "system":
-            body["system"], messages = messages[0]["content"], messages[1:]
-        if schema:
-            body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
-        return {"messages": messages} | body
+class _OpenAI:
+    def __init__(self, target):
+        import openai
 
-    def send(body):
-        return client.post("/v1/messages", cast_to=object, body=body)
-
-    def read(body):
-        usage = _dict(body.get("usage"))
-        read, made, cached = (
-            count(usage.get(f"{of}input_tokens")) for of in ("", "cache_creation_", "cache_read_")
-        )
-        if read is not None:  # as they are billed: a token that a cache is made of counts 1.25
-            read += (5 * (made or 0) + 3) // 4 + (cached or 0)
-        outcome = outcomes.get(body.get("stop_reason"), "ok")
-        return Reply.of(
-            body["content"], outcome, body.get("model"), read, usage.get("output_tokens"), cached
+        http = _http_options(target, "authorization", f"Bearer {target.key}")
+        self.target = target
+        self.sdk = openai.AsyncOpenAI(
+            api_key=target.key,
+            base_url=target.address,
+            timeout=None,
+            max_retries=0,
+            http_client=openai.DefaultAsyncHttpxClient(**http),
         )
 
-    return build, send, read, client.close
+    def parameters(self):
+        if not self.target.is_own_host:
+            return None  # servers of others take more, such as top_k
+        from openai.types.chat import completion_create_params
+
+        return set(completion_create_params.CompletionCreateParamsBase.__annotations__)
+
+    def build(self, messages, params, schema):
+        return completion_body(self.target.model, self.target.address, messages, params, schema)
+
+    async def send(self, request):
+        return await self.sdk.post("/chat/completions", cast_to=object, body=request)
+
+    def parse(self, body):
+        return parse_completion(body)
+
+    async def close(self):
+        await self.sdk.close()
 
 
-def _gemini(model, address, timeout, key):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its announcement that it is retired
-        import google.generativeai as sdk
-        from google.ai.generativelanguage import GenerativeServiceClient
-    client = GenerativeServiceClient(
-        transport="rest", client_options={"api_key": key, "api_endpoint": address}
-    )
-    client.transport._session._max_refresh_attempts = 0  # else a bad key is tried three times
+def completion_body(
+    model: str, base_url: str, messages: list[dict], params: dict, schema: dict | None
+) -> dict:
+    """Return the body of a chat completion, also for a line of a batch.
 
-    def build(messages, params, schema):
-        config = {
-            "max_output_tokens" if name == "max_tokens" else name: value
-            for name, value in params.items()
+    OpenAI knows the limit on a reply as ``max_completion_tokens``; the servers of others know it by its older name
+    ``max_tokens``. A `base_url` of "" means OpenAI.
+    """
+    body = {"model": model, "messages": messages, **params}
+    is_openai = not base_url or is_public_service(base_url)
+    if is_openai or re.match(r"o\d|gpt-[5-9]", model):
+        body["max_completion_tokens"] = body.pop("max_tokens")
+    if schema:
+        body["response_format"] = {
+            "type": "json_schema",
+            "json_schema": {"name": "verdict", "schema": schema, "strict": True},
         }
+    return body
+
+
+def parse_completion(body: dict) -> Reply:
+    """Return the reply in a chat completion, also in that of a line of a batch."""
+    choice = body["choices"][0]
+    message = choice["message"]
+    outcomes = {"length": "truncated", "content_filter": "refused"}
+    outcome = outcomes.get(choice.get("finish_reason"), "ok")
+    text = message.get("content")
+    if message.get("refusal"):
+        text = message["refusal"]
+        outcome = "refused"
+
+    usage = _dict(body.get("usage"))
+    input_tokens = count(usage.get("prompt_tokens"))
+    output_tokens = count(usage.get("completion_tokens"))
+    total_tokens = count(usage.get("total_tokens"))
+    if None not in (input_tokens, output_tokens, total_tokens):
+        # Gemini, by this protocol, counts the tokens of its thinking in the total only.
+        output_tokens = max(output_tokens, total_tokens - input_tokens)
+    details = _dict(usage.get("prompt_tokens_details"))
+    cached_tokens = details.get("cached_tokens")
+    if input_tokens is not None:
+        # A token that is written to the cache, where the server counts these, is billed as 1.25 tokens of input.
+        input_tokens += _quarter(count(details.get("cache_write_tokens")) or 0)
+
+    top = _likeliest_tokens(_dict(choice.get("logprobs")).get("content"))
+    model = body.get("model")
+    return Reply.of(text, outcome, model, input_tokens, output_tokens, cached_tokens, top)
+
+
+# Anthropic's Messages
+
+
+class _Anthropic:
+    _OUTCOMES = {
+        "refusal": "refused",
+        "max_tokens": "truncated",
+        "model_context_window_exceeded": "truncated",
+        "pause_turn": "truncated",
+    }
+
+    def __init__(self, target):
+        import anthropic
+
+        http = _http_options(target, "x-api-key", target.key)
+        self.target = target
+        self.sdk = anthropic.AsyncAnthropic(
+            api_key=target.key,
+            base_url=target.address,
+            timeout=None,
+            max_retries=0,
+            http_client=anthropic.DefaultAsyncHttpxClient(**http),
+        )
+
+    def parameters(self):
+        if not self.target.is_own_host:
+            return None
+        from anthropic.types import message_create_params
+
+        return {*message_create_params.MessageCreateParamsBase.__annotations__, "effort"}
+
+    def build(self, messages, params, schema):
+        system, messages = _split_system(messages)
+        body = {"model": self.target.model, "messages": messages, **params}
+        if system is not None:
+            body["system"] = system
+
+        # How much to think and in which form to answer are two fields of one parameter.
+        output_config = {}
+        if "effort" in body:
+            output_config["effort"] = body.pop("effort")
         if schema:
-            known = {
+            output_config["format"] = {"type": "json_schema", "schema": schema}
+        if output_config:
+            body["output_config"] = output_config
+        return body
+
+    async def send(self, request):
+        return await self.sdk.post("/v1/messages", cast_to=object, body=request)
+
+    def parse(self, body):
+        usage = _dict(body.get("usage"))
+        input_tokens = count(usage.get("input_tokens"))
+        written_tokens = count(usage.get("cache_creation_input_tokens")) or 0
+        cached_tokens = count(usage.get("cache_read_input_tokens")) or 0
+        if input_tokens is not None:
+            # Both come on top of the others. A token that is written to the cache is billed as 1.25 tokens of input.
+            input_tokens += written_tokens + _quarter(written_tokens) + cached_tokens
+        outcome = self._OUTCOMES.get(body.get("stop_reason"), "ok")
+        text = body["content"]
+        model = body.get("model")
+        output_tokens = usage.get("output_tokens")
+        return Reply.of(text, outcome, model, input_tokens, output_tokens, cached_tokens)
+
+    async def close(self):
+        await self.sdk.close()
+
+
+# Google's Gemini, by google-genai
+
+
+class _Gemini:
+    def __init__(self, target):
+        genai = importlib.import_module("google.genai")
+        httpx2 = importlib.import_module("httpx2")  # what google-genai sends its requests with
+
+        self.types = importlib.import_module("google.genai.types")
+        self.target = target
+        self.http = httpx2.AsyncClient(**_http_options(target, "x-goog-api-key", target.key))
+        self.sdk = genai.Client(
+            vertexai=False,
+            api_key=target.key,
+            http_options={"base_url": target.address, "httpx_async_client": self.http},
+        )
+
+    def parameters(self):
+        ours = {
+            "http_options",
+            "should_return_http_response",
+            "system_instruction",
+            "response_mime_type",
+            "response_schema",
+            "response_json_schema",
+        }
+        return set(self.types.GenerateContentConfig.model_fields) - ours
+
+    def build(self, messages, params, schema):
+        system, messages = _split_system(messages)
+        config = dict(params)
+        config["max_output_tokens"] = config.pop("max_tokens")
+        config["system_instruction"] = system
+        config["automatic_function_calling"] = {"disable": True}
+        # The reply is read from the JSON itself, so that new fields and values cannot spoil it.
+        config["should_return_http_response"] = True
+        if schema:
+            config["response_mime_type"] = "application/json"
+            config["response_json_schema"] = schema
+        contents = [{"role": "user", "parts": [{"text": messages[-1]["content"]}]}]
+        return contents, self.types.GenerateContentConfig(**config)
+
+    async def send(self, request):
+        contents, config = request
+        response = await self.sdk.aio.models.generate_content(
+            model=self.target.model, contents=contents, config=config
+        )
+        return json.loads(response.sdk_http_response.body)
+
+    def parse(self, body):
+        return _parse_gemini(body, self.target.model)
+
+    async def close(self):
+        await self.http.aclose()
+
+
+def _parse_gemini(body, model):
+    """Return the reply in an answer of Gemini's, given as the JSON that its REST interface sends."""
+    model = body.get("modelVersion") or model
+    usage = _dict(body.get("usageMetadata"))
+    input_tokens = count(usage.get("promptTokenCount"))
+    total_tokens = count(usage.get("totalTokenCount"))
+    cached_tokens = count(usage.get("cachedContentTokenCount"))
+    output_tokens = None
+    if input_tokens is not None and total_tokens is not None:
+        output_tokens = total_tokens - input_tokens  # thinking is billed as output
+    tokens = (input_tokens, output_tokens, cached_tokens)
+
+    if _dict(body.get("promptFeedback")).get("blockReason"):
+        return Reply.of("", "refused", model, *tokens)
+    candidate = body["candidates"][0]
+    outcomes = {
+        None: "ok",
+        "FINISH_REASON_UNSPECIFIED": "ok",
+        "STOP": "ok",
+        "MAX_TOKENS": "truncated",
+    }
+    outcome = outcomes.get(candidate.get("finishReason"), "refused")
+    parts = _dict(candidate.get("content")).get("parts")
+    return Reply.of(parts, outcome, model, *tokens)
+
+
+# Google's Gemini, by google-generativeai, which is retired and cannot limit thinking
+
+
+class _RetiredGemini:
+    def __init__(self, target):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its announcement that it is retired
+            self.sdk = importlib.import_module("google.generativeai")
+            language = importlib.import_module("google.ai.generativelanguage")
+
+        self.target = target
+        self.client = language.GenerativeServiceClient(
+            transport="rest",
+            client_options={"api_key": target.key, "api_endpoint": target.address},
+        )
+        session = self.client.transport._session
+        session._max_refresh_attempts = 0  # else a bad key is tried three times
+        session.max_redirects = 0
+
+    def parameters(self):
+        ours = {"candidate_count", "response_mime_type", "response_schema"}
+        return set(self.sdk.GenerationConfig.__dataclass_fields__) - ours
+
+    def build(self, messages, params, schema):
+        system, messages = _split_system(messages)
+        config = dict(params)
+        config["max_output_tokens"] = config.pop("max_tokens")
+        if schema:
+            config["response_mime_type"] = "application/json"
+            config["response_schema"] = {
                 name: value for name, value in schema.items() if name != "additionalProperties"
             }
-            config |= {"response_mime_type": "application/json", "response_schema": known}
-        system = messages[0]["content"] if messages[0]["role"] == "system" else None
-        asked = sdk.GenerativeModel(model, generation_config=config, system_instruction=system)
-        said = [{"role": "user", "parts": [messages[-1]["content"]]}]
-        return asked._prepare_request(contents=said, tools=None, tool_config=None)
+        model = self.sdk.GenerativeModel(
+            self.target.model, generation_config=config, system_instruction=system
+        )
+        contents = [{"role": "user", "parts": [messages[-1]["content"]]}]
+        return model._prepare_request(contents=contents, tools=None, tool_config=None)
 
-    async def send(request):
-        answer = concurrent.futures.Future()  # its HTTP is a blocking one
+    async def send(self, request):
+        # Its HTTP blocks, so it works in a thread. The interpreter would wait for the threads of a pool when it ends;
+        # it does not wait for a daemon.
+        answer = concurrent.futures.Future()
         answer.set_running_or_notify_cancel()
-
-        def work():
-            try:
-                answer.set_result(client.generate_content(request, timeout=timeout, retry=None))
-            except Exception as error:
-                answer.set_exception(error)
-
-        threading.Thread(
-            target=work, daemon=True
-        ).start()  # for a pool's thread the interpreter would wait at its end
-        found = await asyncio.wrap_future(answer)
-        return type(found).to_dict(found)
-
-    def read(body):
-        usage = _dict(body.get("usage_metadata"))
-        names = ("prompt", "total", "cached_content")
-        read, total, cached = (count(usage.get(f"{name}_token_count")) for name in names)
-        written = None if None in (read, total) else total - read  # thinking is billed as output
-        if _dict(body.get("prompt_feedback")).get("block_reason"):
-            return Reply.of("", "refused", model, read, written, cached)
-        candidate = body["candidates"][0]
-        outcome = {1: "ok", 0: "ok", None: "ok", 2: "truncated"}.get(
-            candidate.get("finish_reason"), "refused"
-        )
-        return Reply.of(
-            _dict(candidate.get("content")).get("parts"), outcome, model, read, written, cached
+        threading.Thread(target=self._send_blocking, args=(request, answer), daemon=True).start()
+        response = await asyncio.wrap_future(answer)
+        return type(response).to_dict(
+            response, use_integers_for_enums=False, preserving_proto_field_name=False
         )
 
-    async def close():
-        client.transport.close()
+    def _send_blocking(self, request, answer):
+        try:
+            response = self.client.generate_content(
+                request, timeout=self.target.timeout, retry=None
+            )
+            answer.set_result(response)
+        except Exception as error:
+            answer.set_exception(error)
 
-    return build, send, read, close
+    def parse(self, body):
+        return _parse_gemini(body, self.target.model)
+
+    async def close(self):
+        self.client.transport.close()
 
 
-def _ollama(model, address, timeout, key):
-    import ollama
+# Ollama
 
-    client = ollama.AsyncClient(
-        host=address, timeout=None, headers={"authorization": f"Bearer {key}"}
-    )
 
-    def build(messages, params, schema):
-        # Ollama cuts a prompt to its window without a word; the reply has to fit into it, too.
-        options = {
-            "num_predict" if name == "max_tokens" else name: value for name, value in params.items()
+class _Ollama:
+    # Options that Ollama takes and its SDK does not list.
+    _UNLISTED_OPTIONS = {"min_p"}
+    # Arguments of its SDK's `chat` that are ours to fill.
+    _OUR_ARGUMENTS = {"self", "model", "messages", "tools", "stream", "format", "options"}
+
+    def __init__(self, target):
+        import ollama
+
+        bearer = f"Bearer {target.key}"
+        self.target = target
+        self.sdk = ollama.AsyncClient(
+            host=target.address,
+            headers={"authorization": bearer},
+            **_http_options(target, "authorization", bearer),
+        )
+        arguments = inspect.signature(ollama.AsyncClient.chat).parameters
+        self.arguments = set(arguments) - self._OUR_ARGUMENTS
+        self.options = set(ollama.Options.model_fields) | self._UNLISTED_OPTIONS
+
+    def parameters(self):
+        return self.arguments | self.options
+
+    def build(self, messages, params, schema):
+        # Without a window, Ollama cuts a long prompt silently; the reply has to fit into the window, too.
+        options = {"num_ctx": 8192 + params["max_tokens"]}
+        arguments = {}
+        for name, value in params.items():
+            if name == "max_tokens":
+                options["num_predict"] = value
+            elif name in self.arguments:
+                arguments[name] = value
+            else:
+                options[name] = value
+        return {
+            "model": self.target.model,
+            "messages": messages,
+            "options": options,
+            "format": schema,
+            **arguments,
         }
-        options = {"num_ctx": 8192 + params["max_tokens"]} | options
-        top = {name: options.pop(name) for name in _BESIDE if name in options}
-        return {"model": model, "messages": messages, "options": options, "format": schema} | top
 
-    def send(body):
-        return client.chat(**body)
+    async def send(self, request):
+        return await self.sdk.chat(**request)
 
-    def read(said):
-        outcome = "truncated" if said.done_reason == "length" else "ok"
-        top = _top([place.model_dump() for place in said.logprobs or ()])
+    def parse(self, body):
+        outcome = "truncated" if body.done_reason == "length" else "ok"
+        places = [place.model_dump() for place in body.logprobs or ()]
         return Reply.of(
-            said.message.content,
+            body.message.content,
             outcome,
-            said.model,
-            said.prompt_eval_count,
-            said.eval_count,
-            top=top,
+            body.model,
+            body.prompt_eval_count,
+            body.eval_count,
+            top=_likeliest_tokens(places),
         )
 
-    return build, send, read, client._client.aclose
+    async def close(self):
+        await self.sdk._client.aclose()

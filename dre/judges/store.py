@@ -101,6 +101,10 @@ def count(value):
     value = (
         int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 20 else value
     )
+    if (
+        isinstance(value, float) and value.is_integer()
+    ):  # some servers count in floats, such as 50.0
+        value = int(value)
     return value if isinstance(value, int) and 0 <= value < 2**63 else None
 
 

@@ -8,8 +8,9 @@ from importlib.metadata import version
 
 from dre.files import replace
 from dre.paper import state
-from dre.paper.profile import COMMITTED
+from dre.paper.profile import COMMITTED, check_clone
 from dre.paper.profile import profile as read_profile
+from dre.paper.profile import root as project_root
 from dre.paper.sentences import in_words
 from dre.tables import Table
 
@@ -19,6 +20,7 @@ def setup(notebook, profile):
 
     From then on a figure is shown by `Book.figure` (or ``plt.show()``), not by every cell that leaves it open.
     """
+    check_clone(project_root())
     import matplotlib.pyplot as plt
 
     from dre.paper.plots import style
@@ -133,7 +135,7 @@ class Book:
         self._write()
 
     def _write(self):
-        if state.kept:  # by hand, some cells run, in any order
+        if state.active is not None:  # by hand, some cells run, in any order
             path = self.profile.results / "manifest" / f"{self.name}.json"
             replace(path, json.dumps(self._manifest, indent=1, ensure_ascii=False) + "\n")
             state.note("wrote", path)

@@ -18,6 +18,7 @@ from pydantic import (
 from dre.datasets.registry import PROJECT
 from dre.errors import DreError
 
+ADDRESS = "https://github.com/dre-companion/dre"
 COMMITTED = "public"  # the profile whose outputs the committed notebooks carry, and whose numbers stand in words
 Split = tuple[StrictStr, StrictStr]  # name and split, as `dre.datasets.dialogues.load` takes them
 
@@ -93,6 +94,15 @@ class Profile(BaseModel, extra="forbid", frozen=True):
     seed = property(
         lambda self: self.seeds[0], doc="The first seed: of everything that is done once."
     )
+
+
+def check_clone(folder: Path) -> None:
+    """Raise a DreError if a folder has no notebooks, as that of a package which pip installed."""
+    if not (folder / "notebooks").is_dir():
+        raise DreError(
+            f"notebooks need a clone of the project, and {folder} has none: "
+            f"git clone {ADDRESS}, then run this in the clone or set DRE_ROOT to it"
+        )
 
 
 def root():

@@ -1,11 +1,18 @@
-"""The state of a notebook, what it read and wrote with hashes: nothing else decides what is stale or deleted.
+"""The record of a notebook's last run: the files that it read and wrote, each with its hash.
 
-Lines such as ``read <hash> <path>`` are added by the kernel as it happens; ``ended <hash> <notebook>`` comes last, so
-that a run that was killed is known to be stale. ``before`` is what earlier runs wrote, ``peak`` the kernel's MB.
+Nothing else decides whether a notebook has to run again. A record is a text file with lines such
+as ``read <hash> <path>``, which the kernel adds as it happens:
+
+- ``before``: what earlier runs wrote;
+- ``read`` and ``wrote``: what this run read and wrote;
+- ``peak``: the largest memory of the kernel, in MB;
+- ``ended``: the hash of the notebook's code. This line comes last, so a run that was killed has none.
 """
 
+import ast
 import atexit
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -16,93 +23,168 @@ from pathlib import Path
 
 import yaml
 
+from dre.errors import DreError
+
 KINDS = ("before", "read", "wrote", "peak", "ended")
+LOCK = "requirements.lock"  # the versions of all packages, which every notebook depends on
+
 SCORES = "scores"  # the folder of recorded scores
-LISTED = (
-    SCORES,
-    "curve",
-)  # folders of which a notebook takes what there is: who reads one file depends on all names
-LOCK = "requirements.lock"  # the versions of packages, which every notebook has read
-FOREIGN = re.compile(
-    r"\.|build/|.*(site-packages|\.egg-info)/"
-)  # in the project's folder, but not of the project
-kept = root = (
-    None  # the state file, and the project, of the notebook that a runner executes in this process
-)
+#: A notebook takes all files of these folders. If it reads one, it depends on the names of all.
+LISTED_FOLDERS = (SCORES, "curve")
+
+#: Files in the project's folder that do not belong to the project.
+_FOREIGN = re.compile(r"\.|build/|.*(site-packages|\.egg-info)/")
+#: What a profile says to people, and to nothing that computes.
+_FOR_PEOPLE = ("title", "needs")
 
 
-def digest(path):
-    """Return the sha256 of a file, of a profile's values, or of a folder's names; "-" if there is none."""
+def digest(path: Path) -> str:
+    """Return a hash of what a file means to a notebook, or "-" if there is no such file.
+
+    Python modules count without comments and docstrings, profiles by the values that decide a
+    result, the lock by its lines that are not empty, folders by the names of their files, and all
+    other files by their bytes.
+    """
     try:
-        content = (
-            "\n".join(sorted(os.listdir(path))).encode() if path.is_dir() else path.read_bytes()
-        )
-        if path.parent.name == "profiles":
-            content = json.dumps(yaml.safe_load(content), default=str).encode()
+        return hashlib.sha256(_meaning(path)).hexdigest()
     except (OSError, ValueError, yaml.YAMLError):
         return "-"
-    return hashlib.sha256(content).hexdigest()
 
 
-def load(file):
-    """Return what a state file says: for each of KINDS a dict of values by path; a torn line says nothing."""
-    made = {kind: {} for kind in KINDS}
-    for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else ():
+def _meaning(path: Path) -> bytes:
+    if path.is_dir():
+        return "\n".join(sorted(os.listdir(path))).encode()
+    content = path.read_bytes()
+    if path.suffix == ".py":
+        return _code_without_docstrings(content)
+    if path.name == LOCK:
+        lines = [line.strip() for line in content.decode().splitlines()]
+        return "\n".join(line for line in lines if line).encode()
+    if path.parent.name == "profiles":
+        values = yaml.safe_load(content)
+        if isinstance(values, dict):
+            for key in _FOR_PEOPLE:
+                values.pop(key, None)
+        return json.dumps(values, default=str).encode()
+    return content
+
+
+@functools.lru_cache(maxsize=500)
+def _code_without_docstrings(content: bytes) -> bytes:
+    """Return the syntax tree of a module as text; the content itself if it is no valid Python."""
+    try:
+        tree = ast.parse(content)
+    except SyntaxError:
+        return content
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(tree):
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:]
+    return ast.dump(tree).encode()
+
+
+def load(record: Path) -> dict[str, dict[str, str]]:
+    """Return a record: for each of `KINDS` a dict of values by path. Torn lines are left out."""
+    values = {kind: {} for kind in KINDS}
+    if not record.is_file():
+        return values
+    for line in record.read_text(encoding="utf-8").splitlines():
         with contextlib.suppress(ValueError, KeyError):
             kind, value, name = line.split(" ", 2)
-            made[kind][name] = value
-    return made
+            values[kind][name] = value
+    return values
 
 
-def text(made):
-    """Return what `load` returned as the text of a state file."""
-    return "".join(
-        f"{kind} {value} {name}\n" for kind in made for name, value in made[kind].items()
-    )
+def text(values: dict[str, dict[str, str]]) -> str:
+    """Return what `load` returned as the text of a record."""
+    lines = []
+    for kind in values:
+        for name, value in values[kind].items():
+            lines.append(f"{kind} {value} {name}\n")
+    return "".join(lines)
 
 
-def watch(file, folder):
-    """Keep in a state file, from now on, what this process reads of the project in `folder`, and what it `note`s."""
-    global kept, root
-    kept, root, seen = open(file, "a", encoding="utf-8", buffering=1), Path(folder), set()  # noqa: SIM115
+class Watch:
+    """Writes into a record what this process reads and writes of a project."""
 
-    def read(path):
-        with contextlib.suppress(ValueError):  # it lies elsewhere
-            path = Path(os.path.abspath(source_from_cache(path) if path.endswith(".pyc") else path))
-            name = path.relative_to(root).as_posix()
-            if name not in seen and not FOREIGN.match(name) and path.exists():
-                seen.add(name)
-                note("read", path)
-                if path.parent.name in LISTED:
-                    read(str(path.parent))
+    def __init__(self, record: Path | str, root: Path | str):
+        self.root = Path(root)
+        self.record = Path(record)
+        self._file = open(record, "a", encoding="utf-8", buffering=1)  # noqa: SIM115
+        self._names_read = set()
 
-    def hear(event, args):
-        if (
-            event == "open"
-            and isinstance(args[0], str | os.PathLike)
-            and not args[2] & (os.O_WRONLY | os.O_RDWR)
-        ):
-            read(os.fspath(args[0]))
+    def add(self, kind: str, value: str, name: str) -> None:
+        """Add a line to the record; a DreError if the disk is full."""
+        try:
+            self._file.write(f"{kind} {value} {name}\n")
+        except OSError as error:
+            raise DreError(
+                f"{self.record}: cannot be written ({error.strerror}): "
+                "free space, then run the same command again"
+            ) from error
 
-    sys.addaudithook(hear)
-    for path in [
-        str(root / LOCK),
-        *(getattr(module, "__file__", None) for module in [*sys.modules.values()]),
-    ]:
-        if path:
-            read(path)
-    with contextlib.suppress(ImportError):  # Windows does not tell
-        from resource import RUSAGE_SELF, getrusage
+    def note(self, kind: str, path: Path) -> str:
+        """Add a file that this process "read" or "wrote", and return its hash."""
+        value = digest(path)
+        self.add(kind, value, path.relative_to(self.root).as_posix())
+        return value
 
+    def note_read(self, opened: str) -> None:
+        """Add a file that was opened for reading, if it belongs to the project, once."""
+        if opened.endswith(".pyc"):
+            with contextlib.suppress(ValueError):  # it lies in no cache folder
+                opened = source_from_cache(opened)
+        path = Path(os.path.abspath(opened))
+        if not path.is_relative_to(self.root):
+            return
+        name = path.relative_to(self.root).as_posix()
+        if name in self._names_read or _FOREIGN.match(name) or not path.exists():
+            return
+        self._names_read.add(name)
+        self.note("read", path)
+        if path.parent.name in LISTED_FOLDERS:
+            self.note_read(str(path.parent))
+
+    def hear(self, event: str, args: tuple) -> None:
+        """Take an event of `sys.addaudithook`: of all events, opening a file for reading counts."""
+        if event != "open":
+            return
+        path, _, flags = args
+        is_for_writing = flags & (os.O_WRONLY | os.O_RDWR)
+        if isinstance(path, str | os.PathLike) and not is_for_writing:
+            self.note_read(os.fspath(path))
+
+    def note_peak_memory(self) -> None:
+        """Add the largest memory that this process had, where the system tells it."""
+        try:
+            from resource import RUSAGE_SELF, getrusage
+        except ImportError:  # Windows
+            return
         unit = 2**20 if sys.platform == "darwin" else 2**10
-        atexit.register(
-            lambda: kept.write(f"peak {getrusage(RUSAGE_SELF).ru_maxrss // unit} kernel\n")
-        )
+        self.add("peak", str(getrusage(RUSAGE_SELF).ru_maxrss // unit), "kernel")
 
 
-def note(kind, path):
-    """Return the hash of a file that this process "read" or "wrote", and keep it, if this process is watched."""
-    value = digest(path)
-    if kept:
-        kept.write(f"{kind} {value} {path.relative_to(root).as_posix()}\n")
-    return value
+#: The watch of the notebook that a runner executes in this process; None in a reader's own kernel.
+active: Watch | None = None
+
+
+def watch(record: Path | str, root: Path | str) -> None:
+    """Record from now on what this process reads of the project in `root`, and what it `note`s."""
+    global active
+    active = Watch(record, root)
+    sys.addaudithook(active.hear)
+
+    # What this process has read already: its modules and, by way of these, the locked versions.
+    active.note_read(str(active.root / LOCK))
+    for module in list(sys.modules.values()):
+        path = getattr(module, "__file__", None)
+        if path:
+            active.note_read(path)
+    atexit.register(active.note_peak_memory)
+
+
+def note(kind: str, path: Path) -> str:
+    """Return the hash of a file that this process "read" or "wrote", and record it if watched."""
+    if active is None:
+        return digest(path)
+    return active.note(kind, path)

@@ -18,8 +18,8 @@ from dre import fusion as fusions
 from dre.calibrated import Calibrated
 from dre.datasets import readers
 from dre.errors import DreError
-from dre.files import signature
 from dre.judges import prompts
+from dre.signature import Signature
 from dre.slm.provenance import DEFAULT
 
 #: method -> what it needs, and what its scores are; as the papers call them, but for the judge alone (their Non-DRE)
@@ -108,7 +108,7 @@ class DRE:
             model.bfloat16()
         metric = cls(method, model, judge, prompt, accuracies, learned, bf16)
         if learned:
-            learned.check(**metric.parts())
+            learned.check(metric.signature())
         return metric
 
     def score(
@@ -144,7 +144,7 @@ class DRE:
             "score": float(found.mean()) if found.notna().any() else None,
             "scores": found.astype(object).where(found.notna(), None).tolist(),
             "n_missing": int(found.isna().sum()),
-            "signature": self.signature(hashlib.sha256(text.encode()).hexdigest()),
+            "signature": str(self.signature(hashlib.sha256(text.encode()).hexdigest())),
         }
 
     def score_pairs(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
@@ -235,29 +235,28 @@ class DRE:
         fuse = fusions.ex_dre if self.method == "ex_dre" else fusions.dre
         return table.assign(s_c=fusions.s_c(s_d, s_p), score=fuse(s_d, s_p, llm))
 
-    def parts(self, data: str | None = None) -> dict[str, str]:
-        """Return what decides a score, name -> text in the order of the signature; ``data`` is a sha256."""
-        found = {"dre": self.method}
+    def signature(self, data: str | None = None) -> Signature:
+        """Return what decides a score, to be quoted beside it; ``data`` is the sha256 of the input."""
+        fields = {"method": self.method}
         if self.slm is not None:
-            about = self.slm.provenance
-            found |= {"slm": about.get("name"), "model": about.get("fingerprint", "unknown")[:12]}
-            found |= {"recipe": self.slm.recipe.name, "seed": about.get("seed")}
-            found |= {
-                "encoder": Path(str(about.get("encoder"))).name,
-                "precision": "bf16" if self.bf16 else None,
-            }
+            provenance = self.slm.provenance
+            fields["slm"] = provenance.get("name")
+            fields["model"] = provenance.get("fingerprint", "unknown")
+            fields["recipe"] = self.slm.recipe.name
+            fields["seed"] = provenance.get("seed")
+            fields["encoder"] = Path(str(provenance.get("encoder"))).name
+            fields["precision"] = "bf16" if self.bf16 else None
         if self.judge is not None:
-            found |= {"judge": self.judge.signature, "prompt": self.prompt.sha256[:12]}
-        found["accuracies"] = ",".join(f"{value:g}" for value in self.accuracies or ()) or None
-        found |= {
-            "fusion": self.fusion and self.fusion.sha256[:12],
-            "data": data and data[:12],
-            "version": __version__,
-        }
-        made_by = ("torch", "sentence-transformers", "transformers") if self.slm is not None else ()
-        found |= {name: version(name) for name in made_by}
-        told = {name: text for name, text in found.items() if text is not None}
-        return {name: " ".join(str(text).replace("|", "/").split()) for name, text in told.items()}
+            fields["judge"] = self.judge.signature
+            fields["prompt"] = self.prompt.reading()
+        fields["accuracies"] = list(self.accuracies) if self.accuracies else None
+        fields["fusion"] = self.fusion.sha256 if self.fusion else None
+        fields["data"] = data
+        fields["version"] = __version__
+        if self.slm is not None:
+            for package in ("torch", "sentence-transformers", "transformers"):
+                fields[package] = version(package)
+        return Signature.of(**fields)
 
     @property
     def scale(self) -> str:
@@ -265,10 +264,6 @@ class DRE:
         threshold = self.slm.provenance.get("threshold") if self.slm is not None else None
         said = "" if threshold is None else f"; accepted: score slm from {threshold:.3f} on"
         return f"{METHODS[self.method][1]}, higher is better{said}"
-
-    def signature(self, data: str | None = None) -> str:
-        """Return the line to print beside a score."""
-        return signature(self.parts(data))
 
 
 def check(
@@ -327,6 +322,9 @@ def _pairs(contexts, responses, references=None, ids=None, systems=None):
         "id": ids,
         "system": systems,
     }
+    for name in ("context", "response", "reference"):
+        if isinstance(given[name], str):
+            raise DreError(f"{name}s is a text: a list of {name}s is expected, one for each pair")
     given = {name: list(values) for name, values in given.items() if values is not None}
     if len(lengths := {len(values) for values in given.values()}) > 1 or not given["response"]:
         raise DreError(

@@ -31,7 +31,7 @@ def page(table, pairs, summary):
     parts = {
         "systems": _table(summary["systems"], ["system", "n", "n_missing", *compare.MEASURES]),
         "comparisons": _table(
-            compare.measured(summary),
+            compare.comparison_rows(summary),
             ["a", "b", "measure", "difference", "p_holm", "n_contexts", "visible"],
         ),
         "notes": "".join(f"<p>{html.escape(note)}</p>" for note in summary["notes"]),

@@ -1,0 +1,192 @@
+"""What made an output: the signature of scores, and the summary file that holds it.
+
+A command writes a summary as JSON beside every output, ``scores.csv.summary.json`` beside
+``scores.csv``. Its entry ``signature`` is an object with one field for each thing that decides the
+output. Signatures are compared field by field. The line that a command prints is made from the
+fields and never read back, except by `Signature.from_line`, for files of version 0.2, which stored
+nothing but the line.
+"""
+
+import json
+import re
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from dre.errors import DreError
+
+#: Fields that the printed line calls by another name.
+PRINTED_NAMES = {"method": "dre"}
+HASH_LENGTH = 12  # so many characters of a sha256 are printed
+
+
+class Difference(NamedTuple):
+    """A field in which two signatures differ, with both values as they are printed."""
+
+    field: str
+    this: str
+    other: str
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The fields that decide an output, such as method, model, judge, prompt and data.
+
+    Attributes
+    ----------
+    fields
+        Field to value, a JSON type. The prompt is what `dre.judges.prompts.Prompt.reading` gives.
+        A field that does not apply is absent.
+    is_printed
+        Whether the values were taken from a line of version 0.2: they are texts then, hashes are
+        shortened, and of the prompt only the hash is known.
+    """
+
+    fields: dict[str, Any]
+    is_printed: bool = False
+
+    @classmethod
+    def of(cls, **fields: Any) -> Self:
+        """Make a signature, without the fields that are None."""
+        return cls({name: value for name, value in fields.items() if value is not None})
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """Make a signature from what a summary holds; ValueError if that is no signature."""
+        if isinstance(value, str):
+            return cls.from_line(value)
+        if not isinstance(value, dict) or not value:
+            raise ValueError("the signature is no object with fields")
+        return cls(value)
+
+    @classmethod
+    def from_line(cls, line: str) -> Self:
+        """Read the line that version 0.2 stored: ``dre:slm|model:8376d383b611|...``."""
+        texts = {}
+        for part in line.split("|"):
+            name, colon, text = part.partition(":")
+            if not colon:
+                raise ValueError(f"the signature has a part without a colon: {part!r:.40}")
+            texts[name] = text
+        return cls.from_texts(texts)
+
+    @classmethod
+    def from_texts(cls, texts: Mapping[str, str]) -> Self:
+        """Make a signature from the texts that version 0.2 stored, by the name of the field."""
+        fields: dict[str, Any] = dict(texts)
+        if "dre" in fields:
+            fields = {"method": fields.pop("dre"), **fields}
+        # A prompt was its hash, of `dre judge run` with the name before it.
+        prompt = re.fullmatch(r"(?:.* )?(\w+)", fields.get("prompt", ""))
+        if prompt:
+            fields["prompt"] = {"sha256": prompt[1]}
+        return cls(fields, is_printed=True)
+
+    def __str__(self) -> str:
+        """Return the line to print beside scores."""
+        parts = []
+        for name, value in self.fields.items():
+            text = _as_text(value).replace("|", "/")
+            parts.append(f"{PRINTED_NAMES.get(name, name)}:{' '.join(text.split())}")
+        return "|".join(parts)
+
+    def text(self, name: str) -> str:
+        """Return a field as it is printed, or ``None`` in words where there is no such field."""
+        return _as_text(self.fields.get(name))
+
+    def differences(self, other: Self, ignored: Container[str] = ()) -> list[Difference]:
+        """Return the fields in which ``other`` is not the same, except those that are ignored.
+
+        The parts of a prompt count as fields of their own (``prompt scale``). Its name does not
+        count where its hash is known. What version 0.2 did not store is taken to be the same.
+        """
+        this_fields = _flat(self.fields)
+        other_fields = _flat(other.fields)
+        differences = []
+        for name in this_fields | other_fields:
+            top_level_name = name.partition(" ")[0]
+            is_part = name != top_level_name
+            if top_level_name in ignored:
+                continue
+            if is_part and self.is_printed and name not in this_fields:
+                continue
+            if is_part and other.is_printed and name not in other_fields:
+                continue
+            value, other_value = this_fields.get(name), other_fields.get(name)
+            is_same = value == other_value
+            if self.is_printed or other.is_printed:
+                is_same = _as_line(value) == _as_line(other_value)
+            if not is_same:
+                difference = Difference(name, _as_text(value), _as_text(other_value))
+                differences.append(difference)
+        return differences
+
+
+class Summary(NamedTuple):
+    """The summary beside an output: what made it, and everything else the file says."""
+
+    signature: Signature
+    content: dict[str, Any]
+
+
+def summary_path(output: str | Path) -> Path:
+    """Return where the summary of an output is."""
+    return Path(f"{output}.summary.json")
+
+
+def load_summary(output: str | Path) -> Summary | None:
+    """Read the summary beside an output, of this version or of version 0.2.
+
+    Returns None if there is no such file. Raises DreError if the file is no summary that ``dre``
+    wrote.
+    """
+    path = summary_path(output)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict) or "signature" not in content:
+            raise ValueError("it holds no signature")
+        signature = Signature.from_json(content["signature"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise DreError(
+            f"{path}: this is not a summary that dre wrote ({reason:.100}): "
+            f"make {output} again, or take the summary away"
+        ) from None
+    return Summary(signature, content)
+
+
+def _flat(fields):
+    """Return fields with the parts of an object as fields of their own, ``prompt scale``."""
+    flat = {}
+    for name, value in fields.items():
+        if not isinstance(value, dict):
+            flat[name] = value
+            continue
+        for part, part_value in value.items():
+            if part == "name" and "sha256" in value:
+                continue  # the same prompt under another name
+            if part_value is not None:
+                flat[f"{name} {part}"] = part_value
+    return flat
+
+
+def _as_text(value):
+    """Return a value of a signature as text: lists with commas, objects as key=value."""
+    if isinstance(value, dict):
+        parts = {key: _as_text(part) for key, part in value.items() if part not in (None, {}, [])}
+        return " ".join(f"{key}={text}" for key, text in parts.items())
+    if isinstance(value, list):
+        return ",".join(_as_text(element) for element in value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    text = str(value)
+    is_sha256 = re.fullmatch("[0-9a-f]{64}", text)
+    return text[:HASH_LENGTH] if is_sha256 else text
+
+
+def _as_line(value):
+    """Return a value as version 0.2 stored it in a line."""
+    return " ".join(_as_text(value).replace("|", "/").split())

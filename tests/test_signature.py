@@ -1,0 +1,148 @@
+"""The signature of an output: compared field by field, stored as JSON, and read from files of version 0.2."""
+
+import json
+import re
+from pathlib import Path
+
+import judge_servers as servers
+import pytest
+
+from dre.commands.main import main
+from dre.errors import DreError
+from dre.signature import Signature, load_summary
+
+TEMPLATE = """---
+kind: score
+scale: {scale}
+---
+[user]
+{{{{notice}}}} {{{{context}}}} {{{{response}}}} How good is it?
+"""
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    """A judge that says 2.5 to everything, a file of ten pairs, and a prompt in polite.txt."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    records = [{"context": [f"Number {i}?"], "response": "Yes."} for i in range(10)]
+    Path("in.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    Path("polite.txt").write_text(TEMPLATE.format(scale=[0, 5]))
+    with servers.Server(lambda request: servers.openai("2.5")) as server:
+        yield server
+
+
+def judge(server, *more):
+    return ("--judge", "openai:m", "--base-url", server.url, "--store", "s.sqlite", *more)
+
+
+def score(server, output, *more):
+    return main(
+        ["score", "in.jsonl", "-o", output, *judge(server, "--prompt", "polite.txt", *more)]
+    )
+
+
+def test_another_scale_of_a_prompt_is_another_output(server, capsys):
+    assert score(server, "out.csv") == 0
+    run = ["judge", "run", "in.jsonl", "-o", "run.csv", *judge(server, "--prompt", "polite.txt")]
+    assert main(run) == 0
+    Path("polite.txt").write_text(TEMPLATE.format(scale=[0, 10]))
+    capsys.readouterr()
+
+    assert score(server, "out.csv") == 2
+    assert "out.csv is of another run (prompt scale 0,5, now 0,10)" in capsys.readouterr().err
+    assert main(run) == 2
+    assert "run.csv is of another run (prompt scale 0,5, now 0,10)" in capsys.readouterr().err
+
+
+def test_scores_on_two_scales_are_not_compared(server, capsys):
+    assert score(server, "old.csv") == 0
+    Path("polite.txt").write_text(TEMPLATE.format(scale=[0, 10]))
+    assert score(server, "new.csv") == 0
+    capsys.readouterr()
+
+    assert main(["compare", "new.csv", "old.csv", "--fail-if", "worse"]) == 2
+    assert "made with prompt scale 0,10 and 0,5" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["score", "judge run"])
+@pytest.mark.parametrize("value", ['"|"', '["a:b", "|"]'])
+def test_a_parameter_with_a_bar_or_a_colon_runs_twice(server, command, value, capsys):
+    run = [*command.split(), "in.jsonl", "-o", "o.csv", *judge(server, "--param", f"stop={value}")]
+    assert main(run) in (0, 1)  # the prompt wants JSON: what comes out does not matter here
+    Path("polite.txt").write_text(TEMPLATE.format(scale=[0, 5]))
+    run += ["--prompt", "polite.txt"]
+    Path("o.csv").unlink(missing_ok=True)
+
+    assert main(run) == 0
+    assert main(run) == 0
+    assert main([word.replace("|", "/") for word in run]) == 2
+    assert "another run (judge " in capsys.readouterr().err
+
+
+def test_an_output_of_version_0_2_is_recognised_by_the_line_it_stored(server, capsys):
+    assert score(server, "o.csv") == 0
+    path = Path("o.csv.summary.json")
+    summary = json.loads(path.read_text())
+    fields = summary["signature"]
+    prompt, data = fields["prompt"]["sha256"][:12], fields["data"][:12]
+    line = (
+        f"dre:judge|judge:{fields['judge']}|prompt:{prompt}|data:{data}|version:{fields['version']}"
+    )
+    path.write_text(json.dumps(summary | {"signature": line}))
+    capsys.readouterr()
+
+    assert score(server, "o.csv") == 0
+    assert "10 scores written to o.csv" in capsys.readouterr().out
+    assert score(server, "o.csv", "--temperature", "1") == 2
+    assert "o.csv is of another run (judge " in capsys.readouterr().err
+
+
+def test_a_prompt_is_known_by_its_hash_and_how_it_is_read_not_by_its_name():
+    prompt = {"name": "a", "sha256": "0" * 64, "scale": [0, 5]}
+    signature = Signature.of(prompt=prompt, judge="j", seed=None)
+    renamed = Signature.of(prompt=prompt | {"name": "b"}, judge="j")
+    rescaled = Signature.of(prompt=prompt | {"scale": [1, 5]}, judge="j")
+
+    assert signature.differences(renamed) == []
+    assert signature.differences(rescaled) == [("prompt scale", "0,5", "1,5")]
+    assert str(signature) == "prompt:name=a sha256=000000000000 scale=0,5|judge:j"
+
+
+def test_a_field_that_one_signature_lacks_is_a_difference():
+    assert Signature.of(a=1).differences(Signature.of(a=1, b="x")) == [("b", "None", "x")]
+    assert Signature.of(a=1, b="x").differences(Signature.of(a=1), ignored=["b"]) == []
+
+
+def test_a_line_of_version_0_2_is_compared_as_far_as_it_goes():
+    old = Signature.from_line("dre:slide|model:8376d383b611|seed:3|judge:j a/b|prompt:0123456789ab")
+    new = Signature.of(
+        method="slide",
+        model="8376d383b611" + "0" * 52,
+        seed=3,
+        judge="j  a|b",
+        prompt={"name": "llm_only", "sha256": "0123456789ab" + "f" * 52, "scale": [0, 5]},
+    )
+    other = Signature(new.fields | {"model": "8376d383b612" + "0" * 52})
+
+    assert old.differences(new) == [] == new.differences(old)
+    assert [difference.field for difference in old.differences(other)] == ["model"]
+
+
+@pytest.mark.parametrize("text", ["{}", "not json", '{"signature": "nocolon"}', "[1]", "[" * 99999])
+def test_a_summary_that_dre_did_not_write_is_one_plain_sentence(tmp_path, text):
+    Path(tmp_path / "o.csv.summary.json").write_text(text)
+    with pytest.raises(
+        DreError, match=r"o\.csv\.summary\.json: this is not a summary that dre wrote"
+    ):
+        load_summary(tmp_path / "o.csv")
+
+
+def test_without_a_summary_there_is_none(tmp_path):
+    assert load_summary(tmp_path / "o.csv") is None
+
+
+def test_the_printed_line_shortens_hashes_and_is_one_line():
+    signature = Signature.of(method="slm", data="ab" * 32, accuracies=[0.88, 0.9], note="a\nb | c")
+    assert str(signature) == "dre:slm|data:abababababab|accuracies:0.88,0.9|note:a b / c"
+    assert not re.search(r"\n", str(signature))
