@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from dre.commands import inputs
-from dre.commands.judge import add_options, open_from
+from dre.commands.judge_options import add_options, open_from
 from dre.commands.outputs import check_output, own_output, refuse_to_replace, write_summary
 from dre.errors import DreError
 from dre.files import replace, write
