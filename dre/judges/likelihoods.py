@@ -12,8 +12,8 @@ PLACES, TOP = (
     32,
     20,
 )  # tokens of a reply that are kept; candidates for each: the most that the providers give
-PROVIDERS = ("openai", "ollama")
-INSTEAD = "ask one that gives them (openai:, ollama:, or a server that speaks their protocol), or take repeats instead"
+PROVIDERS = ("openai", "gemini", "ollama")
+INSTEAD = "ask one that gives them (openai:, gemini:, ollama:, or a server that speaks their protocol), or take repeats instead"
 NONE = "no log-probabilities came with the reply: start the server so that it gives them, or take repeats instead"
 
 
