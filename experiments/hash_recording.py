@@ -1,63 +1,89 @@
-"""Write the hashes of what a recorded judge was shown: prompts by name, texts by pair id (`dre.datasets.recordings`).
+"""Write the hashes of what a recorded judge was shown: prompts by name, texts by pair id.
 
-Run ``python experiments/hash_recording.py`` with the public data (``dre data fetch``) where a recording has new pairs
-or prompts. A prompt that is no built-in one was asked with the words of the one its name begins with.
+Run ``python experiments/recordings/hash_recording.py [RECORDING]`` with the public data (``dre data
+fetch``) when a recording has new pairs or prompts. It makes ``data/recorded/<recording>/hashes.json.gz``
+in half a minute. A prompt that is no built-in one was asked in the words of the built-in prompt that
+its name begins with.
 """
 
 import gzip
 import json
 import sys
+from pathlib import Path
 
 import pandas as pd
 
-from dre.datasets import ratings
-from dre.datasets import recordings as recording
+from dre.datasets import ratings, recordings
 from dre.datasets.dialogues import SPLITS, load, pairs
 from dre.datasets.registry import REPOSITORY, read_jsonl
 from dre.judges import prompts
 
-FILES = {"judgements.jsonl": "pair_id", "criteria.jsonl": "pair_id", "fed_qualities.jsonl": "item"}
+#: Files of a recording, and the field that has the id of what was shown.
+ID_FIELDS = {
+    "judgements.jsonl": "pair_id",
+    "criteria.jsonl": "pair_id",
+    "fed_qualities.jsonl": "item",
+}
 
 
-def texts():
-    """Return everything that may have been shown: pair id -> row."""
-    cases = [
-        {
-            "pair_id": f"cases/{case['id']}/{number}",
-            "context": case["context"],
-            "response": response,
-        }
-        for case in read_jsonl(REPOSITORY / "data" / "cases.jsonl")
-        for number, response in enumerate(case["responses"], 1)
-    ]
-    tables = [pairs(load("mini", split), "par") for split in SPLITS["mini"]]
-    tables += [
+def known_texts() -> dict[str, dict]:
+    """Return everything that a judge may have been shown: context and response by pair id."""
+    case_rows = []
+    for case in read_jsonl(REPOSITORY / "data" / "cases.jsonl"):
+        for number, response in enumerate(case["responses"], 1):
+            row = {
+                "pair_id": f"cases/{case['id']}/{number}",
+                "context": case["context"],
+                "response": response,
+            }
+            case_rows.append(row)
+    dialogues = ratings.fed_dialogues().rename(columns={"turns": "context"}).assign(response="")
+    tables = [
+        *(pairs(load("mini", split), "par") for split in SPLITS["mini"]),
         pairs(load("dailydialog++", "test"), "par"),
-        *map(ratings.rated, ratings.RATED),
-        pd.DataFrame(cases),
+        *(ratings.rated(name) for name in ratings.RATED),
+        pd.DataFrame(case_rows),
+        dialogues,
     ]
-    tables.append(ratings.fed_dialogues().rename(columns={"turns": "context"}).assign(response=""))
-    every = pd.concat([table[["pair_id", "context", "response"]] for table in tables])
-    return {row["pair_id"]: row for row in every.to_dict("records")}
+    columns = ["pair_id", "context", "response"]
+    table = pd.concat([table[columns] for table in tables])
+    return {row["pair_id"]: row for row in table.to_dict("records")}
 
 
-def hashes(folder):
-    """Return the hashes of a recording by what they are of."""
-    records = {name: read_jsonl(folder / name) for name in FILES if (folder / name).is_file()}
-    ids = {record[FILES[name]] for name, some in records.items() for record in some}
-    every, built_in, asked = texts(), prompts.names(), {}
-    for name in sorted({record["prompt"] for record in records["judgements.jsonl"]}):
-        words = max((one for one in built_in if f"{name}_".startswith(f"{one}_")), key=len)
-        asked[name] = recording.hash_of(prompts.load(words))
-    return asked | {id: recording.hash_of(every[id]) for id in sorted(ids)}
+def hashes(folder: Path) -> dict[str, str]:
+    """Return the hashes of a recording, by prompt name or pair id."""
+    prompt_names = set()
+    pair_ids = set()
+    for file_name, id_field in ID_FIELDS.items():
+        if not (folder / file_name).is_file():
+            continue
+        records = read_jsonl(folder / file_name)
+        pair_ids |= {record[id_field] for record in records}
+        if file_name == "judgements.jsonl":
+            prompt_names |= {record["prompt"] for record in records}
+
+    hash_by_name = {}
+    for name in sorted(prompt_names):
+        hash_by_name[name] = recordings.hash_of(prompts.load(_built_in(name)))
+    texts = known_texts()
+    for pair_id in sorted(pair_ids):
+        hash_by_name[pair_id] = recordings.hash_of(texts[pair_id])
+    return hash_by_name
 
 
-def main(name="claude-2026-11"):
-    """Write them."""
-    folder = recording.folder(name)
-    text = json.dumps(found := hashes(folder), indent=0)
-    (folder / recording.FILE).write_bytes(gzip.compress(text.encode(), mtime=0))
-    print(f"{len(found):,} hashes")
+def _built_in(name):
+    """Return the longest name of a built-in prompt that a prompt's name begins with."""
+    candidates = [built_in for built_in in prompts.names() if f"{name}_".startswith(f"{built_in}_")]
+    return max(candidates, key=len)
+
+
+def main(recording: str = "claude-2026-11") -> None:
+    """Write the hashes of a recording."""
+    folder = recordings.folder(recording)
+    hash_by_name = hashes(folder)
+    text = json.dumps(hash_by_name, indent=0)
+    (folder / recordings.FILE).write_bytes(gzip.compress(text.encode(), mtime=0))
+    print(f"{len(hash_by_name):,} hashes")
 
 
 if __name__ == "__main__":
