@@ -32,7 +32,9 @@ MPNET = "sentence-transformers/all-mpnet-base-v2"
 
 
 class Variant(NamedTuple):
-    """How a training differs from recipe ``paper`` on MiniLM; epochs None are those of the recipe."""
+    """How a training differs from recipe ``paper`` on MiniLM; epochs None are those of the
+    recipe.
+    """
 
     recipe: str
     epochs: int | None

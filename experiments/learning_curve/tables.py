@@ -1,7 +1,7 @@
 """Make the tables of the learning curve from the trainings that there are.
 
-Run ``python experiments/learning_curve/tables.py`` with the public data after ``train.py``: a minute
-of one core. It makes in ``results/curve``:
+Run ``python experiments/learning_curve/tables.py`` with the public data after ``train.py``: a
+minute of one core. It makes in ``results/curve``:
 
 - ``trainings.csv``: a row for each training;
 - ``slopes.csv``: what twice the contexts add to agreement with people;
@@ -180,7 +180,9 @@ def twins(table, change: Change) -> dict[tuple, tuple[int, int]]:
 
 
 def mean_difference(draws, columns, name) -> dict:
-    """Return the mean difference of twins; contexts are resampled, and seeds for all domains at once."""
+    """Return the mean difference of twins; contexts are resampled, and seeds for all domains at
+    once.
+    """
     gains = {
         key: draws[:, changed] - draws[:, unchanged]
         for key, (changed, unchanged) in columns.items()

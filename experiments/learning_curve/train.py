@@ -1,28 +1,29 @@
 """How good would the papers' small model be with more contexts? Train it on sets of growing size.
 
-For each of three domains there are the contexts of its training set (profile ``public``, version 2 of
-the training data: nothing of dev, test, rated sets or held-out grades) and further ones, whose
+For each of three domains there are the contexts of its training set (profile ``public``, version 2
+of the training data: nothing of dev, test, rated sets or held-out grades) and further ones, whose
 responses were written on the papers' request. Beside them stand sets written so that borrowed words
 give nothing away (``balanced``), and as many contexts of the papers' request (``same``). Recipe
-``paper`` is trained for five epochs, and the epoch with the best triplet accuracy on held-out contexts
-is kept. A smaller set is the beginning of a random order of the largest one, another order for each
-seed. ``plain`` is the control of Figures 3 and 4, without disentangling. The adversarial responses of
-DailyDialog are partly human-written (its dev) and partly written for this project (the others).
+``paper`` is trained for five epochs, and the epoch with the best triplet accuracy on held-out
+contexts is kept. A smaller set is the beginning of a random order of the largest one, another order
+for each seed. ``plain`` is the control of Figures 3 and 4, without disentangling. The adversarial
+responses of DailyDialog are partly human-written (its dev) and partly written for this project (the
+others).
 
-Three variants of recipe ``paper`` on MiniLM stand beside it: ``paper-robust`` and ``released`` to its
-end on DailyDialog's largest set, and ``paper`` on all-mpnet-base-v2 on DailyDialog++ dev alone. That
-encoder has 110 M parameters, as many as the encoder of the authors' notebook, and is trained for two
-epochs. It comes from the Hub; ``--mpnet FOLDER`` reads it from a folder whose model.safetensors has the
-sha256 `MPNET_SHA256`.
+Three variants of recipe ``paper`` on MiniLM stand beside it: ``paper-robust`` and ``released`` to
+its end on DailyDialog's largest set, and ``paper`` on all-mpnet-base-v2 on DailyDialog++ dev alone.
+That encoder has 110 M parameters, as many as the encoder of the authors' notebook, and is trained
+for two epochs. It comes from the Hub; ``--mpnet FOLDER`` reads it from a folder whose
+model.safetensors has the sha256 `MPNET_SHA256`.
 
-Run ``python experiments/learning_curve/train.py [--only TEXT ...] [--list]``. It goes through the plan
-and does what has no result yet, so it can be cut off at any time. It takes about 30 seconds of one core
-for each context of all trainings together. Each training leaves two files, and models stay in
-``build/curve``:
+Run ``python experiments/learning_curve/train.py [--only TEXT ...] [--list]``. It goes through the
+plan and does what has no result yet, so it can be cut off at any time. It takes about 30 seconds of
+one core for each context of all trainings together. Each training leaves two files, and models stay
+in ``build/curve``:
 
 - ``results/curve/<name>.json``: curves; accuracies on DailyDialog++ test at a threshold chosen on
-  held-out contexts; how often the score falls when the context is another one; distances from context
-  to response before and after ``sep``; Spearman correlations with people on seven sets.
+  held-out contexts; how often the score falls when the context is another one; distances from
+  context to response before and after ``sep``; Spearman correlations with people on seven sets.
 - ``results/curve/<name>.csv.gz``: scores of the rated sets.
 
 ``tables.py`` beside it makes of them what notebook 02 shows.
@@ -53,7 +54,9 @@ MODELS = ROOT / "build" / "curve"
 
 
 def split(training: Training, settings) -> tuple[list, list, list]:
-    """Return the contexts train, dev and test of a training; dev and test are those of the profile."""
+    """Return the contexts train, dev and test of a training; dev and test are those of the
+    profile.
+    """
     entry = next(entry for entry in settings.sets if entry.key == training.domain)
     name, splits = LARGEST[training.domain]
     if training.size == "balanced":
@@ -73,7 +76,9 @@ def split(training: Training, settings) -> tuple[list, list, list]:
 
 
 def measure(slm, dev, settings) -> tuple[dict, pd.DataFrame]:
-    """Return what a model reaches on DailyDialog++ test and with people, and its scores of the rated sets."""
+    """Return what a model reaches on DailyDialog++ test and with people, and its scores of the
+    rated sets.
+    """
     held_out = pairs(dev, "pa")
     threshold = classification.choose_threshold(slm.score(held_out)["score_slm"], held_out["kind"])
     test = pairs(load("dailydialog++", "test"), "par")
@@ -99,7 +104,9 @@ def measure(slm, dev, settings) -> tuple[dict, pd.DataFrame]:
 
 
 def share_of_falls(slm, test, test_scores, resamples) -> dict[str, float]:
-    """Return how often the score of a positive falls when its context is another one, in percent."""
+    """Return how often the score of a positive falls when its context is another one, in
+    percent.
+    """
     is_positive = test["kind"] == "p"
     swapped = measures.exchange(test[is_positive], 3)
     before = test_scores[is_positive].to_numpy()[swapped["row"]]
@@ -134,7 +141,9 @@ def summary(distances) -> dict:
 
 
 def checked_mpnet(encoder: str) -> str:
-    """Return the folder or Hub id of all-mpnet-base-v2; a folder must hold the weights that the Hub has."""
+    """Return the folder or Hub id of all-mpnet-base-v2; a folder must hold the weights that the Hub
+    has.
+    """
     weights = Path(encoder) / "model.safetensors"
     if weights.exists() and hashlib.sha256(weights.read_bytes()).hexdigest() != MPNET_SHA256:
         raise SystemExit(

@@ -1,11 +1,12 @@
-"""A sheet on which people check a set of positives and adversarials, and a comparison of their answers.
+"""A sheet on which people check a set of positives and adversarials, and a comparison of their
+answers.
 
-Algorithm 1 of the paper ends with a human check of a sample. It writes no committed file: it is a tool
-for sets of your own.
+Algorithm 1 of the paper ends with a human check of a sample. It writes no committed file: it is a
+tool for sets of your own.
 
-1. ``python experiments/annotation/annotation_sheet.py write mini:test -o sheet.csv -n 100``
-2. Give each annotator a copy of the sheet, and nobody the key. They answer with any spreadsheet program.
-3. ``python experiments/annotation/annotation_sheet.py read ANNA.csv BEN.csv --key sheet.key.csv``
+1. ``python experiments/annotation/annotation_sheet.py write mini:test -o sheet.csv -n 100`` 2. Give
+each annotator a copy of the sheet, and nobody the key. They answer with any spreadsheet program. 3.
+``python experiments/annotation/annotation_sheet.py read ANNA.csv BEN.csv --key sheet.key.csv``
 
 Both steps take seconds.
 """

@@ -1,9 +1,9 @@
 """Choose the learning rates of recipe ``paper`` by cross-validation over training contexts.
 
-Every candidate is trained twice: on one half of the contexts of DailyDialog++ that profile ``public``
-trained on first, and on the other half. It is measured on the half that it has not seen. There each
-half of the pairs is judged with the threshold that is best for the other half. The contexts that later
-choose thresholds take no part, and the test set is never loaded.
+Every candidate is trained twice: on one half of the contexts of DailyDialog++ that profile
+``public`` trained on first, and on the other half. It is measured on the half that it has not seen.
+There each half of the pairs is judged with the threshold that is best for the other half. The
+contexts that later choose thresholds take no part, and the test set is never loaded.
 
 The rule was fixed before the run: take the candidate with the highest accuracy of SLM (Prob & Dis);
 where it leads by less than 0.1 point, take the one that is named first.
@@ -31,7 +31,7 @@ CANDIDATES = {
 }
 SEED = 0
 MODEL = "paper-2026-11"  # the training whose data and epochs are used
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 OUTPUT = ROOT / "results" / "choices" / "paper.csv"
 #: By name, the score of a scored table of pairs.
 SCORES = {

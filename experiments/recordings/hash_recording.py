@@ -1,9 +1,9 @@
 """Write the hashes of what a recorded judge was shown: prompts by name, texts by pair id.
 
 Run ``python experiments/recordings/hash_recording.py [RECORDING]`` with the public data (``dre data
-fetch``) when a recording has new pairs or prompts. It makes ``data/recorded/<recording>/hashes.json.gz``
-in half a minute. A prompt that is no built-in one was asked in the words of the built-in prompt that
-its name begins with.
+fetch``) when a recording has new pairs or prompts. It makes
+``data/recorded/<recording>/hashes.json.gz`` in half a minute. A prompt that is no built-in one was
+asked in the words of the built-in prompt that its name begins with.
 """
 
 import gzip
