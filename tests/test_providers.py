@@ -679,7 +679,7 @@ def test_a_reply_that_repeats_the_key_is_stored_without_it(provider, monkeypatch
     monkeypatch.setenv("MY_KEY", KEY)
     store = Store(tmp_path / "replies.sqlite")
     with Server(lambda request: REPLIES[provider](text)) as server:
-        judge = open_judge(provider, server, store=store, key_env="MY_KEY")
+        judge = open_judge(provider, server, store=store, key_env="MY_KEY", plain=True)
         row = judge.score(pairs(1)).iloc[0]
         [(_, reply)] = judge.replies(pairs(1))
     store.close()
