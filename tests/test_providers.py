@@ -632,6 +632,12 @@ def test_a_providers_host_is_not_asked_without_https():
         dre.judges.open("openai:m", base_url="http://api.openai.com/v1")
 
 
+@pytest.mark.parametrize("address", ["http://host:port/v1", "http://host:99999/v1", "host:80"])
+def test_an_address_of_another_form_is_refused(address):
+    with pytest.raises(DreError, match="must look like http://host:port/path"):
+        dre.judges.open("openai:m", base_url=address)
+
+
 ORGANISATION = {
     "OPENAI_ORG_ID": "org-of-mine",
     "OPENAI_PROJECT_ID": "proj-of-mine",

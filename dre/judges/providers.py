@@ -109,7 +109,8 @@ def address_of(provider: str, base_url: str = "") -> str:
         address = _ollama_address(address)
     source = "the base URL" if base_url else defaults.base_url_variable
     # The address is stored with each reply, so it must not contain a password or a key.
-    if not re.fullmatch(r"https?://[^/@?#\s]+(/[^@?#\s]*)?", address):
+    has_known_form = re.fullmatch(r"https?://[^/@?#\s]+(/[^@?#\s]*)?", address)
+    if not has_known_form or not _has_valid_port(address):
         raise DreError(
             f"{source} must look like http://host:port/path, without user name, password or query"
         )
@@ -119,6 +120,14 @@ def address_of(provider: str, base_url: str = "") -> str:
             f"{source} is {address}: {defaults.host} is asked by https only; write https://"
         )
     return address.rstrip("/")
+
+
+def _has_valid_port(address: str) -> bool:
+    try:
+        port = urlsplit(address).port
+    except ValueError:
+        return False
+    return port != 0
 
 
 def _ollama_address(address: str) -> str:
