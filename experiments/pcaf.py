@@ -44,7 +44,8 @@ from dre.slm import SLM, arrays, pcaf
 from dre.slm.encoder import Reader, context_text, keep_end, load_encoder, native_bf16
 from dre.slm.provenance import TRAINING
 from dre.slm.recorded_scores import load_or_train, record_arrays
-from dre.slm.train import MAX_NORM, distinct, embed, groups
+from dre.slm.train import MAX_NORM, parameter_groups
+from dre.slm.triplets import distinct, embed
 
 FIRST, MORE = ("dailydialog-gupta", "dailydialog-grade"), ("empathetic-grade",)
 TESTS = ("dailydialog-zhao", "personachat-usr", "fed-turn")
@@ -139,7 +140,7 @@ def train(metric, ideas, seed, teacher=None):
         max(math.ceil((len(ideas) - 1) / recipe.batch_ideas), 1) * recipe.epochs[stage],
         [],
     )
-    optimizer = torch.optim.AdamW(groups(metric))
+    optimizer = torch.optim.AdamW(parameter_groups(metric))
     schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(recipe.warmup * steps), steps)
     for epoch in range(recipe.epochs[stage]):
         draw = random.Random(f"{seed}/{stage}/{epoch}")
@@ -262,7 +263,7 @@ def aligned(slm, ideas, seed, epochs, batch, rate):
     student = copy.deepcopy(slm)
     student.recipe = pcaf.Recipe(learning_rate=rate, head_learning_rate=rate)
     student.learns(("encoder",))
-    optimizer = torch.optim.AdamW(groups(student))
+    optimizer = torch.optim.AdamW(parameter_groups(student))
     for epoch in range(epochs):
         draw = random.Random(f"{seed}/{epoch}")
         order = draw.sample(ideas, len(ideas))
