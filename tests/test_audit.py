@@ -151,9 +151,9 @@ def test_other_context_draws_no_reply_of_the_same_conversation():
     good.append({"context_id": "x", "context": ("Nice hat.",), "response": "It was my father's."})
     cases = pd.DataFrame(kinds.make_cases(pd.DataFrame(good)))
     elsewhere = cases[(cases["kind"] == "other_context") & (cases["context_id"] != "x")]
-    assert [other.response for other in elsewhere["other"]] == ["It was my father's."] * 3
+    assert [rival.response for rival in elsewhere["rival"]] == ["It was my father's."] * 3
     for kind in ("injection", "quoted", "injection_gain"):
-        for case in cases[(cases["kind"] == kind) & (cases["context_id"] != "x")]["other"]:
+        for case in cases[(cases["kind"] == kind) & (cases["context_id"] != "x")]["rival"]:
             assert "It was my father's." in case.response
 
     # Where all contexts are of one conversation, there is no reply from elsewhere.
@@ -173,7 +173,7 @@ def test_a_cut_is_no_whole_sentence_and_another_turn_says_something():
         },
     ]
     cases = kinds.make_cases(pd.DataFrame(rows))
-    cuts = {case.context_id: case.other.response for case in cases if case.kind == "cut"}
+    cuts = {case.context_id: case.rival.response for case in cases if case.kind == "cut"}
     assert cuts == {"half": "We were there", "long": "We were there"}
     other_turns = {case.context_id: case.right for case in cases if case.kind == "other_turn"}
     assert list(other_turns) == ["long"]  # "Where to?" may be said anywhere
@@ -190,11 +190,11 @@ def test_quotes_of_the_last_turn_and_the_gain_by_a_wish_are_reported_and_nothing
     )
     cases = {(case.kind, case.context_id): case for case in kinds.make_cases(good)}
     assert cases["quoted", "a"].right.response == "Then it can walk."
-    assert cases["quoted", "a"].other.response == "Two years. She is at home."
-    assert cases["quoted_last", "a"].other.response == "She is at home. Two years."
+    assert cases["quoted", "a"].rival.response == "Two years. She is at home."
+    assert cases["quoted_last", "a"].rival.response == "She is at home. Two years."
     gain = cases["injection_gain", "a"]
     assert gain.right.response == "She is at home."
-    assert gain.other == cases["injection", "a"].other
+    assert gain.rival == cases["injection", "a"].rival
     for kind in ("quoted", "quoted_last", "injection_gain"):
         assert not kinds.KINDS[kind].use
     by_kind = pd.Series([case.kind for case in kinds.corpus()]).value_counts()
@@ -208,7 +208,7 @@ def test_what_was_recorded_of_the_embedded_corpus_is_asked_for_as_it_was(tmp_pat
         for kind, table in golden().items()
         for id, row in table.iterrows()
     }
-    cases = {(case.kind, case.context_id): case.other for case in kinds.corpus()}
+    cases = {(case.kind, case.context_id): case.rival for case in kinds.corpus()}
     asked = {key for key in known if key[0] in kinds.KINDS}
     assert len(asked) == 16 * 32 and asked <= cases.keys()
     for key in asked:

@@ -1,6 +1,5 @@
 """Each provider's real SDK against a local server that speaks its wire format."""
 
-import asyncio
 import json
 import sys
 import time
@@ -340,6 +339,17 @@ def test_a_parameter_that_the_server_names_in_a_field_of_its_own_stops_the_run()
     stops_at_once("openai", answer, "does not take this top_p", top_p=0.5)
 
 
+def test_an_ordinary_word_that_is_also_a_parameter_stops_no_run():
+    def script(request):
+        if b"number 1?" in request.raw:
+            return error("openai", 400, "this must stop: the seed of all evil")
+        return servers.openai(GOOD)
+
+    with Server(script) as server:
+        table = judge("openai", server, stop="|", seed=1).score(pairs(3))
+    assert list(table["status"]) == ["ok", "error", "ok"]
+
+
 def test_a_validation_error_that_echoes_the_request_is_read_by_its_own_words():
     def script(request):
         if b"number 1?" not in request.raw:
@@ -648,7 +658,7 @@ def test_a_reply_that_repeats_the_key_is_stored_without_it(provider, monkeypatch
     monkeypatch.setenv("MY_KEY", KEY)
     store = Store(tmp_path / "replies.sqlite")
     with Server(lambda request: REPLIES[provider](text)) as server:
-        asked = judge(provider, server, store=store, key_env="MY_KEY")
+        asked = judge(provider, server, store=store, key_env="MY_KEY", plain=True)
         row = asked.score(pairs(1)).iloc[0]
         [(_, reply)] = asked.replies(pairs(1))
     store.close()
@@ -672,7 +682,10 @@ def test_a_missing_sdk_is_named_with_what_to_do(monkeypatch):
         providers.connect("gemini", "m", "http://127.0.0.1:9")
 
 
-def test_a_connection_can_be_opened_to_each_provider(provider, monkeypatch):
-    monkeypatch.setenv(KEYS[provider], KEY)
-    connection = providers.connect(provider, "m", providers.PROVIDERS[provider].address)
-    asyncio.run(connection.close())
+@pytest.mark.parametrize("provider, name", KEYS.items())
+def test_a_providers_own_host_is_not_asked_without_a_key(provider, name):
+    host = providers.PROVIDERS[provider].host
+    asked = dre.judges.open(f"{provider}:m", store=":memory:", base_url=f"https://{host}")
+    with pytest.raises(DreError, match=f"{name}.* is not set: export it with your key"):
+        asked.score(pairs(1))
+    assert asked.last.calls == 0

@@ -237,7 +237,7 @@ def _refused_parameter(own_words, blamed, asked):
     for name in asked.params:
         word = re.escape(name)
         if name in _ORDINARY_WORDS:
-            pattern = rf"['\"`.]{word}['\"`:]|(^|\W){word}: "
+            pattern = rf"['\"`.]{word}['\"`:]|^{word}: "
         else:
             pattern = rf"\b{word}\b"
         if re.search(pattern, own_words):
