@@ -50,7 +50,7 @@ def by_method(name: str, pairs: pd.DataFrame, slm: str | None = None) -> tuple[p
     if name == "cosine":
         distances = SLM.untrained().distances(pairs)["distance"]
         return _by_pair_id(pairs, -distances), "cosine, untrained encoder"
-    model = SLM.load(metric.find(slm))
+    model = SLM.load(metric.find_slm(slm))
     scores = model.score(pairs)["score_slm"]
     return _by_pair_id(pairs, scores), f"slm:{model.provenance.get('name', slm)}"
 

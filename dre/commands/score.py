@@ -97,7 +97,7 @@ def score(args: argparse.Namespace) -> int:
         "fusion": args.fusion,
         "bf16": args.bf16,
     }
-    options["method"] = metrics.check(judge=args.judge, **options)
+    options["method"] = metrics.check_options(judge=args.judge, **options)
     options["slm"] = args.slm
     pairs, bad_records, data_sha256 = inputs.read(args)
     options["judge"] = open_from(args)
@@ -138,6 +138,7 @@ def score(args: argparse.Namespace) -> int:
     summary = {
         **settings,
         "scale": metric.scale,
+        "threshold": metric.threshold,
         "input": Path(args.input).name,
         **systems.summarise(table),
     }
