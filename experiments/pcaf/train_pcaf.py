@@ -56,7 +56,8 @@ from dre.slm import SLM, arrays, pcaf
 from dre.slm.encoder import Reader, context_text, keep_end, load_encoder, native_bf16
 from dre.slm.provenance import TRAINING
 from dre.slm.recorded_scores import load_or_train, record_arrays
-from dre.slm.train import MAX_NORM, distinct, embed, groups
+from dre.slm.train import MAX_NORM, parameter_groups
+from dre.slm.triplets import distinct, embed
 
 FIRST_STAGE_SETS = ("dailydialog-gupta", "dailydialog-grade")
 FURTHER_SETS = ("empathetic-grade",)
@@ -223,7 +224,7 @@ def train(metric: PCAF, ideas: Sequence[Idea], seed: int, teacher: PCAF | None =
     # Eq. 3 needs a second idea, so that no batch has one.
     steps_per_epoch = max(math.ceil((len(ideas) - 1) / recipe.batch_ideas), 1)
     n_steps = steps_per_epoch * n_epochs
-    optimizer = torch.optim.AdamW(groups(metric))
+    optimizer = torch.optim.AdamW(parameter_groups(metric))
     warmup_steps = math.ceil(recipe.warmup * n_steps)
     schedule = get_linear_schedule_with_warmup(optimizer, warmup_steps, n_steps)
     parameters = [*metric.encoder.parameters(), *metric.head.parameters()]
@@ -394,7 +395,7 @@ def aligned(slm, ideas, seed, epochs, batch, rate):
     student = copy.deepcopy(slm)
     student.recipe = pcaf.Recipe(learning_rate=rate, head_learning_rate=rate)
     student.learns(("encoder",))
-    optimizer = torch.optim.AdamW(groups(student))
+    optimizer = torch.optim.AdamW(parameter_groups(student))
     for epoch in range(epochs):
         draw = random.Random(f"{seed}/{epoch}")
         order = draw.sample(ideas, len(ideas))
