@@ -2,7 +2,7 @@
 
 The texts that a judge was shown are not all in the repository. ``hashes.json.gz`` has the beginning
 of a sha256 for each prompt, by name, and for each pair, by id. A recording answers for these alone.
-``python experiments/hash_recording.py`` writes the file.
+``python experiments/recordings/hash_recording.py`` writes the file.
 """
 
 import functools
@@ -103,6 +103,6 @@ def _load_hashes(folder):
     except (OSError, EOFError, ValueError):
         raise DreError(
             f"{path}: expected hashes of what the judge was shown: "
-            "python experiments/hash_recording.py makes them"
+            "python experiments/recordings/hash_recording.py makes them"
         ) from None
     return hashes
