@@ -36,7 +36,6 @@ class Ours(Graded):
         self.load_state(self.state())
         self.learn_heads(contexts, extra.dialogues, extra.graded, seed)
         self.load_state(self.state())
-        self.provenance["base"] = self.base_hash()
         self.provenance["sets"] = sets_of(contexts)
         self.set_units(self.parts(graded_table(extra.graded)))
 
