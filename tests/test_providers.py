@@ -658,7 +658,7 @@ def test_a_reply_that_repeats_the_key_is_stored_without_it(provider, monkeypatch
     monkeypatch.setenv("MY_KEY", KEY)
     store = Store(tmp_path / "replies.sqlite")
     with Server(lambda request: REPLIES[provider](text)) as server:
-        asked = judge(provider, server, store=store, key_env="MY_KEY")
+        asked = judge(provider, server, store=store, key_env="MY_KEY", plain=True)
         row = asked.score(pairs(1)).iloc[0]
         [(_, reply)] = asked.replies(pairs(1))
     store.close()

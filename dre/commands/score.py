@@ -181,7 +181,7 @@ def _print_summary(summary, signature, args):
         f"Score: {summary['scale']}. Intervals: 95 %, over {summary['contexts']:,} contexts. "
         "Systems that no test separates share ranks."
     )
-    columns = ["rank", "system", "n", "n_missing", "accepted", *systems.MEASURES]
+    columns = ["rank", "system", "n", "n_missing", *systems.MEASURES]
     print(f"{signature}\n")
     show(table, "Mean scores", note, columns)
     if summary["comparisons"]:

@@ -322,6 +322,9 @@ def _pairs(contexts, responses, references=None, ids=None, systems=None):
         "id": ids,
         "system": systems,
     }
+    for name in ("context", "response", "reference"):
+        if isinstance(given[name], str):
+            raise DreError(f"{name}s is a text: a list of {name}s is expected, one for each pair")
     given = {name: list(values) for name, values in given.items() if values is not None}
     if len(lengths := {len(values) for values in given.values()}) > 1 or not given["response"]:
         raise DreError(
