@@ -1,4 +1,6 @@
-"""Scores of the rated sets that others released: readable, on one scale, and about the same texts."""
+"""Scores of the rated sets that others released: readable, on one scale, and about the same
+texts.
+"""
 
 import gzip
 import json
@@ -34,7 +36,7 @@ def test_hashes_say_of_every_recorded_pair_and_prompt_what_was_shown():
     folder = recordings.folder(ratings.NAME)
     committed = json.loads(gzip.decompress((folder / recordings.FILE).read_bytes()))
 
-    assert experiment("hash_recording").hashes(folder) == committed
+    assert experiment("recordings/hash_recording").hashes(folder) == committed
     assert {"dre_other", "mini/mini-daily-036/p0", "fed-dialog/3"} <= committed.keys()
 
 

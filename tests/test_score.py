@@ -18,6 +18,7 @@ from dre.commands.main import main
 from dre.datasets.dialogues import load
 from dre.errors import DreError
 from dre.judges.asking import Run
+from dre.score import metric as metrics
 from dre.slm import SLM, recipes
 
 RECORDED = ("--judge", "recorded:claude-2026-11")
@@ -236,7 +237,11 @@ def test_a_threshold_accepts_and_what_is_cut_is_said(tmp_path, capsys):
     said, table = capsys.readouterr(), read(tmp_path / "o.csv")
     assert "1 responses are longer than the encoder reads; only their beginning" in said.err
     assert "1 contexts are longer than the encoder reads; only their end counts" in said.err
-    assert "Score: about 0 to 2, higher is better; accepted: score slm from 0.800 on." in said.out
+    assert "Score: about 0 to 2, higher is better. Intervals" in said.out
+    assert "ccepted" not in said.out  # a decision on a single reply is not shown as a result
+    summary = json.loads((tmp_path / "o.csv.summary.json").read_text())
+    assert summary["threshold"] == 0.8
+    assert summary["systems"][0]["accepted"] == table["accepted"].mean()
     assert table["accepted"].equals(table["score_slm"] >= 0.8)
     reasons = [
         "the response is cut after 128 tokens",
@@ -683,3 +688,19 @@ def test_two_plain_texts_are_no_lists_of_pairs(slm):
         DRE.load(slm).score("Do you like tea?", "With milk.")
     with pytest.raises(DreError, match="responses is a text: a list of responses is expected"):
         DRE.load(slm).score([["Do you like tea?"]], "With milk.")
+
+
+def test_in_a_log_file_a_long_scoring_tells_every_minute_how_far_it_is(
+    slm, given, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(metrics, "BLOCK", 10)
+    monkeypatch.setattr(metrics, "SECONDS_BETWEEN_LINES", 0)
+    assert dre("score", given, "-o", tmp_path / "blocks.csv", "--slm", slm) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"10 of 24 pairs scored, about \d+ minutes left", lines[0])
+    assert [line.split()[0] for line in lines] == ["10", "20", "24"]
+
+    monkeypatch.setattr(metrics, "BLOCK", 1000)
+    assert dre("score", given, "-o", tmp_path / "whole.csv", "--slm", slm) == 0
+    blocks, whole = read(tmp_path / "blocks.csv"), read(tmp_path / "whole.csv")
+    np.testing.assert_allclose(blocks["score"], whole["score"], atol=1e-5)

@@ -254,7 +254,8 @@ class _Asking:
 
     def _answered(self, reply):
         """Note that a reply came; end the run if none has what is asked for, say so if another model answered."""
-        if self.judge.likeliest and reply.text and not (reply.top or self.replies):
+        is_answer = bool(reply.text) and reply.outcome == "ok"  # a refusal has no log-probabilities
+        if self.judge.likeliest and is_answer and not (reply.top or self.replies):
             self._fatal(likelihoods.NONE)
         self.replies, self.last_reply, self.failed, self.lost = (
             self.replies + 1,
