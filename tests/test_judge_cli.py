@@ -47,7 +47,7 @@ def test_run_estimate_status_and_replay(work, capsys, monkeypatch):
     assert "4 calls to make" in out and "at most 1,024 per reply" in out and "at most $0.05" in out
     assert (
         "4 pairs: 4 ok" in out
-        and f"4 calls, $0.0002 spent; store: {work / 's.sqlite'}" in out
+        and "4 calls, $0.0002 spent; store: s.sqlite" in out
         and "0 calls to make" in out
     )
     monkeypatch.setattr(socket.socket, "connect", None)  # from here on nobody is asked
@@ -94,7 +94,7 @@ def test_a_server_of_ones_own_is_asked_for_the_first_pairs_to_say_how_long_all_t
 
 
 FAULTS = {
-    "bad.jsonl:2: found [['pair_id', 'x']], expected an object": ["bad.jsonl"],
+    "bad.jsonl:2: found [['pair_id', 'x']], expected an object with context": ["bad.jsonl"],
     "twice.jsonl:5: id 'own/0' is line 1's": ["twice.jsonl"],
     "empty.csv: there is no pair (0 bad record(s))": ["empty.csv"],
     "--param 'spec=\"x\"': expected a parameter without an option of its own": [
