@@ -17,9 +17,9 @@ from dre.judges.parse import Verdict
 PLACES = 32
 TOP = 20
 
-PROVIDERS = ("openai", "ollama")
+PROVIDERS = ("openai", "gemini", "ollama")
 INSTEAD = (
-    "ask one that gives them (openai:, ollama:, or a server that speaks their protocol), "
+    "ask one that gives them (openai:, gemini:, ollama:, or a server that speaks their protocol), "
     "or take repeats instead"
 )
 NONE = (
