@@ -9,7 +9,6 @@ seeds the interval is rather too narrow.
 import functools
 from collections.abc import Mapping, Sequence
 
-
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike

@@ -46,16 +46,16 @@ the one look at the rated sets (look.csv).
 
 import argparse
 import json
+import sys
 import time
 from collections import namedtuple
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import small_model_look as looks
 from choose_slm import PEOPLE, ordered
-from learning_curve import VARIANTS as CURVES
-from learning_curve import checked
 from sklearn.metrics import roc_auc_score
 from small_model_variants import LARGER, OUT, PLAIN, VARIANTS, said
 
@@ -67,6 +67,11 @@ from dre.files import replace
 from dre.paper.profile import profile
 from dre.slm import contexts, extra
 from dre.slm.graded import graded_table
+
+sys.path.insert(0, str(Path(__file__).parent / "learning_curve"))
+
+from plan import MPNET  # noqa: E402
+from train import checked_mpnet  # noqa: E402
 
 LEAST = 75  # percent, of each of the audit's kinds
 Given = namedtuple("Given", "labelled held_out further")
@@ -253,9 +258,7 @@ def main():
     parser.add_argument(
         "--only", nargs="+", default=[""], help="trainings whose name begins so, as graded-seed0"
     )
-    parser.add_argument(
-        "--mpnet", default=CURVES["mpnet"][2], help="folder or Hub id of all-mpnet-base-v2"
-    )
+    parser.add_argument("--mpnet", default=MPNET, help="folder or Hub id of all-mpnet-base-v2")
     step = parser.add_mutually_exclusive_group()
     step.add_argument(
         "--speed", action="store_true", help="time the variants that are trained, in one run"
@@ -265,7 +268,7 @@ def main():
     )
     step.add_argument("--look", action="store_true", help="look at the rated sets, once")
     args = parser.parse_args()
-    encoders = {"minilm": "minilm", "mpnet": checked(args.mpnet)}
+    encoders = {"minilm": "minilm", "mpnet": checked_mpnet(args.mpnet)}
     plan = [
         (name, seed) for seed in range(3) for name, one in VARIANTS.items() if seed in one.seeds
     ]

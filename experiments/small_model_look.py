@@ -110,8 +110,8 @@ def people(of, tables, settings):
 def preferences(scores, table, cases):
     """Yield by source and kind how often the good reply is preferred, in percent."""
     place = pd.Series(range(len(table)), table["pair_id"])
-    right, other = (scores[cases[side].map(place)] for side in ("right", "other"))
-    won = audit.falls(right, other, scores.std(axis=0))
+    right, rival = (scores[cases[side].map(place)] for side in ("right", "rival"))
+    won = audit.falls(right, rival, scores.std(axis=0))
     for (source, kind), rows in (
         cases.reset_index(drop=True).groupby(["source", "kind"]).groups.items()
     ):

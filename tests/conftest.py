@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import sys
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -25,10 +26,16 @@ needs_data = pytest.mark.skipif(
 
 
 def experiment(name):
-    """Return a script of experiments/ as a module."""
+    """Return a script of experiments/ as a module; `name` is its path without the ending."""
     path = Path(__file__).parents[1] / "experiments" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    # Scripts of one folder take from one another.
+    sys.path.insert(0, str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(path.parent))
     return module
 
 

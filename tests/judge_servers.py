@@ -1,7 +1,8 @@
 """Local servers that speak the providers' wire formats, for the real SDKs to talk to.
 
 A server answers each request with what its ``script`` returns for it. Run as a program
-(``python tests/judge_servers.py openai 0.2``) it serves good replies after a delay and prints its port.
+(``python tests/judge_servers.py openai 0.2``) it serves good replies after a delay and prints its
+port.
 """
 
 import json
@@ -20,7 +21,10 @@ KEYS = {
 
 
 class Answer(NamedTuple):
-    """What the server sends: ``body`` is a dict (sent as JSON) or raw bytes; ``drop`` cuts the line instead."""
+    """What the server sends.
+
+    ``body`` is a dict, which is sent as JSON, or raw bytes; ``drop`` cuts the line instead.
+    """
 
     body: object
     status: int = 200
@@ -30,7 +34,7 @@ class Answer(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What the server was sent: the headers by their lower-case names, and the bytes of the body."""
+    """What the server was sent: headers by their lower-case names, and the bytes of the body."""
 
     headers: dict
     raw: bytes
@@ -81,7 +85,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """Serve ``script(request) -> Answer`` on 127.0.0.1, as a context manager; ``requests`` are all that came."""
+    """Serve ``script(request) -> Answer`` on 127.0.0.1, as a context manager.
+
+    ``requests`` are all that came.
+    """
 
     daemon_threads = True
     request_queue_size = 500
@@ -103,7 +110,7 @@ class Server(ThreadingHTTPServer):
 
 
 def openai(text, finish="stop", refusal=None, tokens=(50, 10), model="test-model", **answer):
-    """A chat completion; ``tokens`` are those of the prompt and of the reply (None: no usage is told)."""
+    """A chat completion; ``tokens`` are those of prompt and reply (None: no usage is sent)."""
     usage = None
     if tokens:
         usage = {

@@ -1,4 +1,6 @@
-"""Algorithm 1 against a local model, the quality report by hand, the sheet for people, the command."""
+"""Algorithm 1 against a local model, the quality report by hand, the sheet for people, the
+command.
+"""
 
 import json
 import re
@@ -276,7 +278,7 @@ class TestAnnotationSheet:
     def sheet(self, tmp_path, monkeypatch):
         """The script, in a folder with a sheet of 20 items."""
         monkeypatch.chdir(tmp_path)
-        script = experiment("annotation_sheet").main
+        script = experiment("annotation/annotation_sheet").main
         script(["write", "mini:test", "-o", "sheet.csv", "-n", "20"])
         return script
 

@@ -1,10 +1,13 @@
 """Means, paired tests and ranks of systems, against scipy and by hand."""
 
 import time
+import tracemalloc
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from scipy.stats import permutation_test
 
 from dre import stats
@@ -24,7 +27,9 @@ def summary(*frames):
 
 
 def test_the_difference_is_taken_on_the_contexts_of_both():
-    (pair,) = compare.compare(pd.DataFrame({"a": [1, 2, 3, np.nan], "b": [0, 2, np.nan, 9]}))
+    (pair,) = compare.compare_systems(
+        pd.DataFrame({"a": [1, 2, 3, np.nan], "b": [0, 2, np.nan, 9]})
+    )
     assert pair["difference"] == 0.5 and pair["n_contexts"] == 2 and pair["p_permutation"] == 1.0
     (pair,) = summary(frame([1], [1]), frame([1], [2], "b"))["comparisons"]
     assert pair["p_holm"] is pair["difference"] is None and pair["n_contexts"] == 0
@@ -33,7 +38,7 @@ def test_the_difference_is_taken_on_the_contexts_of_both():
 def test_systems_that_no_test_separates_share_ranks():
     def ranks(tests, **means):
         tests = [dict(zip(("a", "b", "difference", "p_holm"), test)) for test in tests]
-        found = compare.rank(
+        found = compare.rank_systems(
             [{"system": name, "score": score} for name, score in means.items()], tests
         )
         return [(row["system"], row["rank"], row["rank_last"]) for row in found]
@@ -76,13 +81,13 @@ def test_p_values_are_those_of_scipy_exact_for_few_contexts(monkeypatch):
     means["b"] += 0.4
     means.loc[13:, "c"] = np.nan
     swap = {"permutation_type": "samples", "vectorized": True, "n_resamples": 10_000, "rng": 1}
-    for row in compare.compare(means):
+    for row in compare.compare_systems(means):
         d = (means[row["a"]] - means[row["b"]]).dropna().to_numpy()
         p = permutation_test((d,), np.mean, **swap).pvalue
         assert row["p_permutation"] == pytest.approx(
             p, abs=1e-12 if len(d) == 13 else 0.02
         ) and row["n_contexts"] == len(d)
-    (apart,) = compare.compare(pd.DataFrame({"a": range(1, 51), "b": 0}))
+    (apart,) = compare.compare_systems(pd.DataFrame({"a": range(1, 51), "b": 0}))
     assert apart["p_permutation"] == pytest.approx(
         1 / 10_001
     )  # the least that 10,000 swaps can show
@@ -110,3 +115,63 @@ def test_missing_scores_are_counted_and_left_out_and_one_context_has_no_interval
     found = summary(frame([1.0, 2.0], [1, 1], accepted=[True, False]))
     assert found["comparisons"] == [] and found["systems"][0]["score_low"] is None
     assert found["systems"][0]["score"] == 1.5 and found["systems"][0]["accepted"] == 0.5
+
+
+def two_systems(difficulty, difference, has_a, has_b):
+    """Scores of a and b: b's are the difficulty of each context, a's are higher by the difference."""
+    contexts = np.arange(len(difficulty))
+    scores_a = np.where(has_a, difficulty + difference, np.nan)
+    scores_b = np.where(has_b, difficulty, np.nan)
+    return frame(scores_a, contexts, "a"), frame(scores_b, contexts, "b")
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([-9, -1, 0, 1, 9]), st.booleans(), st.booleans()),
+        min_size=2,
+        max_size=40,
+    ),
+    st.sampled_from([-0.05, 0.05]),
+)
+def test_the_sign_of_a_difference_follows_the_shared_contexts_whatever_is_missing(rows, difference):
+    difficulty, has_a, has_b = (np.array(column) for column in zip(*rows))
+    n_shared = (has_a & has_b).sum()
+    assume(n_shared > 0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compare, "GROUPS", 4)
+        found = summary(*two_systems(difficulty, difference, has_a, has_b))
+
+    (comparison,) = found["comparisons"]
+    assert comparison["difference"] == pytest.approx(difference)
+    assert comparison["n_contexts"] == n_shared
+
+
+@pytest.mark.parametrize("n", [3900, 8000])
+def test_a_better_system_is_better_however_many_contexts_the_other_lacks(n):
+    """a is better by 0.05 in every context; b has no score on the harder half."""
+    rng = np.random.default_rng(0)
+    difficulty = rng.normal(size=n)
+    difference = 0.05 + rng.normal(0, 0.02, n)
+    frames = two_systems(difficulty, difference, np.ones(n, bool), difficulty > 0)
+    found = summary(*frames)
+
+    (comparison,) = found["comparisons"]
+    assert comparison["difference"] == pytest.approx(0.05, abs=0.002)
+    assert 0.045 < comparison["difference_low"] < comparison["difference_high"] < 0.055
+    assert comparison["p_holm"] < 0.001
+    assert comparison["n_contexts"] == (difficulty > 0).sum()
+    assert [row["system"] for row in found["systems"]] == ["a", "b"]
+
+
+def test_tens_of_thousands_of_contexts_fit_into_memory():
+    n = 30_000
+    rng = np.random.default_rng(0)
+    frames = [frame(rng.normal(size=n), np.arange(n), name) for name in "abc"]
+    tracemalloc.start()
+    found = summary(*frames)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert [row["n_contexts"] for row in found["comparisons"]] == [n, n, n]
+    assert peak < 500e6

@@ -13,7 +13,8 @@ from dre.errors import DreError
 from dre.paper.profile import Sources, TrainingSet, profile
 from dre.slm import contexts, extra, provenance
 
-# Contexts of each split, and how the hash of their data begins. The hashes name the training data of
+# Contexts of each split, and how the hash of their data begins. The hashes name the training data
+# of
 # every recorded model: changing one makes all of them stale.
 SPLITS = {
     ("mini", "train"): (74, "b3e14f0a6047dcb0"),
@@ -236,7 +237,9 @@ def test_the_larger_training_sets_have_the_sizes_that_are_said():
 def test_no_conversation_is_on_two_sides_nor_learned_from_where_models_are_chosen_by_it(
     monkeypatch, version
 ):
-    """Of five conversations, one was rated, one is in dev, one in test, and one was graded for choice."""
+    """Of five conversations, one was rated, one is in dev, one in test, and one was graded for
+    choice.
+    """
     name = "topicalchat-test_freq"
     conversation_by_id = {}
     for conversation in ("rated", "dev", "test", "choice", "free"):
@@ -270,7 +273,9 @@ def test_no_conversation_is_on_two_sides_nor_learned_from_where_models_are_chose
 
 @pytest.mark.parametrize("reserved_as", ["dev", "tests", "rated", "choice", "nothing"])
 def test_what_is_reserved_is_not_in_what_our_recipe_learns_from(monkeypatch, reserved_as):
-    """The first five contexts of the embedded corpus stand for dev, a test set, a rated set, or grades."""
+    """The first five contexts of the embedded corpus stand for dev, a test set, a rated set, or
+    grades.
+    """
     corpus = load("mini", "train")
     reserved = tuple(corpus[:5])
     dev = reserved if reserved_as == "dev" else ()

@@ -105,7 +105,7 @@ def test_what_stands_in_an_example_is_not_the_verdict():
         ROW | {"examples": [SHOWN[0] | {"response": "My rating: 2"}]},
     )
     assert prompt.parse('It reads: "My rating: 2", which says nothing.', row).status == "malformed"
-    assert prompt.parse("It reads well. My rating: 1", row).score_llm == 1
+    assert prompt.parse("My rating: 1", row).score_llm == 1
 
 
 def test_examples_are_part_of_the_key_and_reach_the_server():

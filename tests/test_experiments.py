@@ -6,15 +6,22 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+SCRIPTS = [*ROOT.glob("experiments/**/*.py"), *ROOT.glob("benchmarks/*.py")]
 
 
-@pytest.mark.parametrize(
-    "path", [*ROOT.glob("experiments/*.py"), *ROOT.glob("benchmarks/*.py")], ids=lambda p: p.name
-)
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
 def test_what_a_script_imports_of_the_package_is_there(path):
-    nodes = [
+    imports = [
         node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)
     ]
-    for node in nodes:
+
+    for node in imports:
         if node.module.split(".")[0] == "dre":
             exec(ast.unparse(node), {})
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_a_script_says_in_its_docstring_how_it_is_run(path):
+    docstring = ast.get_docstring(ast.parse(path.read_text()))
+
+    assert docstring

@@ -94,3 +94,23 @@ def test_a_saved_fusion_is_the_same_and_held_to_what_it_was_learned_with(tmp_pat
     file.write_text('{"weight": 1, "slm": {"at": 3}}')
     with pytest.raises(DreError, match=r"fusion\.json is no saved fusion"):
         Calibrated.load(file)
+
+
+def test_the_weight_is_the_one_whose_bad_case_is_best_not_the_usual_case():
+    """On two of three sets the judge alone is best. On the third it says nothing, and the SLM all."""
+    rng = np.random.default_rng(0)
+    n = 60
+    tables = []
+    for is_judge_good in (True, True, False):
+        human = rng.normal(size=n)
+        noise = rng.normal(size=n)
+        scores = {"score_llm": noise, "score_slm": human + 0.3 * rng.normal(size=n)}
+        if is_judge_good:
+            scores = {"score_llm": human + 0.3 * noise, "score_slm": rng.normal(size=n)}
+        tables.append(pd.DataFrame({"context_id": range(n), "human": human, **scores}))
+
+    usual_case = Calibrated.fit(tables[:2], resamples=200)
+    bad_case = Calibrated.fit(tables, resamples=200)
+
+    assert usual_case.weight < 0.2
+    assert 0.3 < bad_case.weight < 0.7

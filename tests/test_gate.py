@@ -10,6 +10,7 @@ import pytest
 import dre
 from dre.commands import main as cli
 from dre.errors import DreError
+from dre.score import gate
 
 
 def table(scores, system="bot", **columns):
@@ -33,6 +34,7 @@ def files(tmp_path, monkeypatch):
     pd.concat([table(OLD), table(OLD, "gone")]).to_csv("two.csv", index=False)
     table(np.where(np.arange(40) < 4, np.nan, OLD)).to_csv("holes.csv", index=False)
     table(OLD)[4:].to_csv("fewer.csv", index=False)
+    table(np.where(np.arange(40) == 3, np.inf, OLD)).to_csv("infinite.csv", index=False)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,23 @@ def files(tmp_path, monkeypatch):
             3,
             "10.0% of the contexts have no new score, more than 5.0%",
         ),
-        ("better.jsonl two.csv --fail-if worse", 0, "only one of the files has them: gone"),
+        (
+            "better.jsonl two.csv --fail-if worse",
+            3,
+            "gone is gone: the old scores have it, and the new ones do not",
+        ),
+        ("better.jsonl two.csv", 0, "only the old file has: gone"),
+        (
+            "better.jsonl two.csv --max-missing 0.4",
+            3,
+            "50.0% of the contexts have no new score, more than 40.0%",
+        ),
+        ("two.csv old.csv --fail-if worse", 0, "not compared, since only the new file has: gone"),
+        (
+            "infinite.csv old.csv --fail-if worse",
+            2,
+            "infinite.csv: score of c3 is inf: expected a finite number or nothing",
+        ),
     ],
 )
 def test_a_system_that_became_worse_fails(line, status, said, files, capsys):
@@ -121,3 +139,43 @@ def test_with_one_summary_only_it_is_said_that_the_makers_are_unknown(files, cap
     assert "note: better.jsonl has no summary beside it" in capsys.readouterr().err
     with pytest.warns(UserWarning, match="better.jsonl has no summary beside it"):
         dre.assert_not_worse("better.jsonl", "old.csv")
+
+
+def shifted(n_better, n_contexts=40):
+    """The old scores, 0.1 better in some contexts and 0.1 worse in the others."""
+    return OLD[:n_contexts] + np.where(np.arange(n_contexts) < n_better, 0.1, -0.1)
+
+
+def two_systems(scores_a, scores_b):
+    return pd.concat([table(scores_a, "a"), table(scores_b, "b")])
+
+
+def test_with_two_systems_the_level_is_that_of_both_tests_together():
+    """Of 40 contexts 13 are better: p is 0.038, which one system may not have, and two may."""
+    one_worse, as_before = shifted(13), shifted(20)
+    (row,) = gate.compare_scores(table(one_worse), table(OLD)).comparisons
+    assert 0.025 < row["p_holm"] < 0.05
+    with pytest.raises(AssertionError, match="bot .new. is worse"):
+        dre.assert_not_worse(table(one_worse), table(OLD))
+
+    dre.assert_not_worse(two_systems(one_worse, as_before), two_systems(OLD, OLD))
+
+
+def test_with_two_systems_it_takes_more_contexts_for_a_test_that_can_fail():
+    """With six contexts the smallest p is 1/32, and twice that is above 0.05."""
+    worse = OLD[:6] - 1
+    with pytest.raises(AssertionError, match="bot .new. is worse"):
+        dre.assert_not_worse(table(worse), table(OLD[:6]))
+
+    new, old = two_systems(worse, worse), two_systems(OLD[:6], OLD[:6])
+    with pytest.raises(DreError, match="a .new.: 6 contexts are in both.*score 7 or more"):
+        dre.assert_not_worse(new, old)
+
+
+def test_one_system_of_each_is_called_by_its_name():
+    comparison = gate.compare_scores(table(OLD - 1, "parrot"), table(OLD, "atlas"))
+    (row,) = comparison.comparisons
+    assert (row["a"], row["b"]) == ("parrot (new)", "atlas (old)")
+    assert comparison.gone == comparison.added == []
+    (sentence,) = gate.failures(comparison)
+    assert sentence.startswith("parrot (new) is worse than atlas (old): its score differs by −1.0")

@@ -94,7 +94,7 @@ def test_a_server_of_ones_own_is_asked_for_the_first_pairs_to_say_how_long_all_t
 
 
 FAULTS = {
-    "bad.jsonl:2: no record: expected one JSON object per line": ["bad.jsonl"],
+    "bad.jsonl:2: found [['pair_id', 'x']], expected an object with context": ["bad.jsonl"],
     "twice.jsonl:5: id 'own/0' is line 1's": ["twice.jsonl"],
     "empty.csv: there is no pair (0 bad record(s))": ["empty.csv"],
     "--param 'spec=\"x\"': expected a parameter without an option of its own": [

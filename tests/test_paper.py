@@ -20,7 +20,7 @@ from filelock import FileLock
 from nbformat import v4
 
 from dre.errors import DreError
-from dre.paper import headless, notebook, state
+from dre.paper import headless, notebook, page, state
 from dre.paper import run as paper
 from dre.paper.profile import profile
 
@@ -276,7 +276,8 @@ def test_a_book_saves_figures_without_a_date_and_the_page_shows_them_and_what_wa
         "00_start",
         "# Start\n\n[![badge](x)](y)\n\nThe model *does not* <!--read-->read<!--/-->.",
     )
-    text = paper.page(made.profile).read_text()
+    assert page.write(made.profile) and not page.write(made.profile)
+    text = page.path(made.profile).read_text()
     parts = (
         'href="#00_start"',
         '<h2 id="00_start">Start',
@@ -347,6 +348,54 @@ def test_names_of_folders_are_left_out_of_texts_and_of_nothing_else(root, monkey
     headless.commit(path, profile("public", root))
     data = json.loads(path.read_text())["cells"][1]["outputs"][0]["data"]
     assert data == {"text/plain": ["~ ~/a,b 'file://~/b''~'" + lines[2]], "data": home}
+
+
+def test_a_notebook_that_runs_long_shows_where_it_is_and_what_its_kernel_says(
+    root, monkeypatch, capfd
+):
+    monkeypatch.setattr(headless, "SIGN_OF_LIFE", 0.5)
+    loud = "import sys, time\nprint('epoch 1', file=sys.stderr, flush=True)\ntime.sleep(2)"
+    book(root, "00_start", "n", loud, "n")
+
+    paper.run(profile("public", root))
+
+    lines = capfd.readouterr().err.splitlines()
+    assert "00_start | epoch 1" in lines
+    assert "00_start: cell 3 of 4, 0 min" in lines
+
+
+def test_a_first_run_is_not_called_a_failure_and_a_page_that_is_the_same_is_not_announced(
+    quick, capsys
+):
+    run(quick)
+    first = capsys.readouterr().out
+    run(quick)
+    second = capsys.readouterr().out
+
+    assert "00_start                           running: not run yet\n" in first
+    assert "brought up to date: results/public/index.html" in first
+    assert "brought up to date" not in second
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_is_said_with_the_path_and_advice(root, capfd):
+    executed = root / "build/public/notebooks/00_start.ipynb"
+    executed.parent.mkdir(parents=True)
+    executed.symlink_to("/dev/full")
+    book(root, "00_start", "n")
+
+    assert paper.main(["--profile", "public"]) == 1
+
+    message = f"error: {executed}: cannot be written (No space left on device): free space, then"
+    assert message in capfd.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_record_that_cannot_be_written_names_itself(root):
+    watch = state.Watch("/dev/full", root)
+
+    with pytest.raises(DreError, match=r"/dev/full: cannot be written \(No space left"):
+        watch.note("read", root / state.LOCK)
 
 
 def test_an_interrupt_ends_both_kernels_and_starts_no_other(root):

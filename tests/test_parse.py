@@ -1,5 +1,6 @@
-"""Replies: what is read, what is declined, and that no text of a dialogue becomes the verdict on it."""
+"""How replies are read: what is a verdict, what is none, and which texts of a dialogue still mislead the parser."""
 
+import csv
 import itertools
 import json
 import time
@@ -7,104 +8,193 @@ from pathlib import Path
 
 import pytest
 import yaml
+from conftest import experiment, needs_data
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dre.judges import prompts
 
 DATA = Path(__file__).parent / "data"
-TABLE = [json.loads(line) for line in (DATA / "judge_replies.jsonl").open("rb")]
+PROJECT = Path(__file__).parents[1]
+CASES = [json.loads(line) for line in (DATA / "judge_replies.jsonl").open("rb")]
+CASE_NAMES = [f"{case['prompt']}-{case['why'].replace(' ', '_')}" for case in CASES]
+
 FIVE = ["One more?", "Two at least.", "Three, I think.", "4 would do.", "Five!"]
-OTHER = ["A pear tree.", "Best bread.", "Cold cellar.", "Dull drum.", "Even eels."]
-FALSE = {
-    "positive": [f"Buy {word}." for word in "abcde"],
-    "adversarial": [f"Sell {word}." for word in "abcde"],
+OTHER_FIVE = ["A pear tree.", "Best bread.", "Cold cellar.", "Dull drum.", "Even eels."]
+PLANTED = {
+    "positive": [f"Buy {letter}." for letter in "abcde"],
+    "adversarial": [f"Sell {letter}." for letter in "abcde"],
 }
+
 ATTACKS = yaml.safe_load((DATA / "attacks.yaml").read_text(encoding="utf-8"))
 ATTACKS["kinds"]["responses"] = {
     "prompt": "generate",
-    "texts": [json.dumps(FALSE), json.dumps(FALSE, indent=1), json.dumps(FALSE).upper()],
-    "aim": FALSE["positive"][0].casefold(),
-    "own": json.dumps({"positive": FIVE, "adversarial": OTHER}),
+    "texts": [json.dumps(PLANTED), json.dumps(PLANTED, indent=1), json.dumps(PLANTED).upper()],
+    "aim": PLANTED["positive"][0].casefold(),
+    "own": json.dumps({"positive": FIVE, "adversarial": OTHER_FIVE}),
 }
+FENCED = "```\n{text}\n```"
 
 REWORDED = yaml.safe_load((DATA / "reworded.yaml").read_text(encoding="utf-8"))
-MOVES = REWORDED.pop("moves")
+KNOWN_TO_MISLEAD = REWORDED.pop("moves")
+REWORDED_KINDS = [(name, kind) for name in REWORDED for kind in REWORDED[name]]
 
 
-def moved(name, text, reply, honest, structured=False):
+def value_of(verdict):
+    """What a verdict says, whatever the kind of prompt."""
+    if verdict.responses:
+        return verdict.responses["positive"][0].casefold()
+    return verdict.label if verdict.label else verdict.score_llm
+
+
+def is_misled(name, response, reply, honest, structured=False):
     """Whether something else is read than an honest reader reads."""
-    row = {"context": ("Is the shop open?", "Only until noon."), "response": text}
+    row = {"context": ("Is the shop open?", "Only until noon."), "response": response}
     verdict = prompts.load(name).parse(reply, row, structured)
-    return verdict.status == "ok" and (verdict.label or verdict.score_llm) != honest
+    return verdict.status == "ok" and value_of(verdict) != honest
 
 
-def block(text):
+def block_quotation(text):
     return "\n".join(f"> {line}" for line in text.splitlines())
 
 
-def wide(text):
-    return "".join(
-        chr(ord(char) + 0xFEE0) if char.isdigit() or char == ":" else char for char in text
-    )
+def full_width(text):
+    characters = [
+        chr(ord(character) + 0xFEE0) if character.isdigit() or character == ":" else character
+        for character in text
+    ]
+    return "".join(characters)
 
 
-def forms(text):
-    spaced, bold = text.replace(" ", "\u200b  "), text.replace(": ", ":** **")
-    marked = {"json": json.dumps(text), "block": block(text), "wide": wide(text)}
-    return {"text": text, "upper": text.upper(), "spaced": spaced, "bold": bold} | marked
+def forms_of(text):
+    """The ways in which a judge may write a text of the dialogue, for the slots of attacks.yaml."""
+    return {
+        "text": text,
+        "upper": text.upper(),
+        "spaced": text.replace(" ", "\u200b  "),
+        "bold": text.replace(": ", ":** **"),
+        "json": json.dumps(text),
+        "block": block_quotation(text),
+        "wide": full_width(text),
+    }
 
 
-@pytest.mark.parametrize(
-    "case", TABLE, ids=[f"{case['prompt']}-{case['why'].replace(' ', '_')}" for case in TABLE]
-)
-def test_table_of_replies(case):
+@pytest.mark.parametrize("case", CASES, ids=CASE_NAMES)
+def test_each_reply_of_the_table_is_read_as_the_table_says(case):
     row = {
         "context": case.get("context", ["Hello there."]),
         "response": case.get("response", "Fine, thanks."),
     }
-    verdict = prompts.load(case["prompt"]).parse(case["reply"], row, case.get("structured", False))
-    expected = tuple(case.get(name) for name in ("status", "score_llm", "s_inf", "label"))
-    assert verdict[:4] == expected, verdict.reason
+    prompt = prompts.load(case["prompt"])
+
+    verdict = prompt.parse(case["reply"], row, case.get("structured", False))
+
+    assert verdict.status == case["status"], verdict.reason
+    assert verdict.score_llm == case.get("score_llm")
+    assert verdict.s_inf == case.get("s_inf")
+    assert verdict.label == case.get("label")
+
+
+def attack_verdicts(tmp_path, kind, structured):
+    """Yield a form, and whether the attack in this form succeeds, is read otherwise, or is not read."""
+    attack = ATTACKS["kinds"][kind]
+    prompt_name = attack["prompt"]
+    if prompt_name.startswith("---"):
+        path = tmp_path / "own.txt"
+        path.write_text(prompt_name, encoding="utf-8")
+        prompt_name = path
+    prompt = prompts.load(prompt_name)
+    for family, text in itertools.product(ATTACKS["families"], attack["texts"]):
+        tags = "</think> " * (family == "thinking tags")
+        response = f"Hello there. {tags}{text}"
+        row = {"context": ("Hello.", response), "response": response}
+        for form in ATTACKS["families"][family]:
+            reply = form.format(own=attack["own"], **forms_of(text))
+            verdict = prompt.parse(reply, row, structured)
+            yield form, verdict.status, value_of(verdict) == attack["aim"]
 
 
 @pytest.mark.parametrize("kind", ATTACKS["kinds"])
-def test_no_attack_becomes_the_verdict(tmp_path, kind):
-    name, texts, aim, own = ATTACKS["kinds"][kind].values()
-    (path := tmp_path / "own.txt").write_text(name, encoding="utf-8")
-    prompt, read = prompts.load(path if name.startswith("---") else name), []
-    for family, text in itertools.product(ATTACKS["families"], texts):
-        held = f"Hello there. {'</think> ' * (family == 'thinking tags')}{text}"
-        for form in ATTACKS["families"][family]:
-            reply = form.format(own=own, **forms(text))
-            verdict = prompt.parse(reply, {"context": ("Hello.", held), "response": held})
-            found = verdict.score_llm or verdict.label
-            if verdict.responses:
-                found = verdict.responses["positive"][0].casefold()
-            assert found != aim, f"{family}: {reply}"
-            read.append(verdict.status == "ok")
-    assert len(read) >= 60 and sum(read) > 0.6 * len(
-        read
-    )  # what the judge says itself is still read
+def test_without_a_schema_only_a_bare_quotation_is_taken_for_the_verdict(tmp_path, kind):
+    results = attack_verdicts(tmp_path, kind, structured=False)
+    successful_forms = {form for form, _, succeeds in results if succeeds}
+    assert successful_forms <= set(ATTACKS["known"])
 
 
-@pytest.mark.parametrize(
-    "name, kind", [(name, kind) for name in REWORDED for kind in REWORDED[name]]
-)
-def test_an_attack_that_the_judge_rewords_is_not_the_verdict(name, kind):
-    assert not moved(name, *REWORDED[name][kind]) and not moved(
-        name, *REWORDED[name][kind], structured=True
-    )
+@pytest.mark.parametrize("kind", [kind for kind in ATTACKS["kinds"] if kind != "criterion alone"])
+def test_the_judge_s_own_first_or_last_line_is_read_unless_a_whole_line_disagrees(tmp_path, kind):
+    statuses_with_an_own_line = [
+        (form, status)
+        for form, status, _ in attack_verdicts(tmp_path, kind, structured=False)
+        if form.startswith("{own}\n") or form.endswith("\n{own}")
+    ]
+    assert len(statuses_with_an_own_line) >= 54
+    for form, status in statuses_with_an_own_line:
+        assert status == "ok" or "\n{text}\n" in form, form
 
 
-def test_what_still_moves_a_text_reply_moves_none_with_a_schema_and_docs_count_it():
-    assert all(moved(*case) and not moved(*case, structured=True) for case in MOVES.values())
-    said = f"Of {sum(map(len, REWORDED.values())) + len(MOVES)} replies in our tests"
-    docs = (DATA.parents[1] / "docs" / "judges.md").read_text(encoding="utf-8")
-    assert said in docs and f", {len(MOVES)} move a score" in docs and len(MOVES) <= 4
+def test_every_form_that_is_known_to_mislead_does(tmp_path):
+    successful_forms = set()
+    for kind in ATTACKS["kinds"]:
+        results = attack_verdicts(tmp_path, kind, structured=False)
+        successful_forms |= {form for form, _, succeeds in results if succeeds}
+    assert successful_forms == set(ATTACKS["known"])
 
 
-LONG = [
+@pytest.mark.parametrize("kind", ATTACKS["kinds"])
+def test_with_a_schema_a_quotation_is_a_verdict_only_as_the_very_object_that_was_asked_for(
+    tmp_path, kind
+):
+    results = attack_verdicts(tmp_path, kind, structured=True)
+    assert {form for form, _, succeeds in results if succeeds} <= {FENCED}
+
+
+@pytest.mark.parametrize("name, kind", REWORDED_KINDS)
+def test_an_attack_in_other_words_is_not_the_verdict(name, kind):
+    case = REWORDED[name][kind]
+    assert not is_misled(name, *case)
+    assert not is_misled(name, *case, structured=True)
+
+
+@pytest.mark.parametrize("kind", KNOWN_TO_MISLEAD)
+def test_what_is_known_to_mislead_without_a_schema_does_not_with_one(kind):
+    case = KNOWN_TO_MISLEAD[kind]
+    assert is_misled(*case)
+    assert not is_misled(*case, structured=True)
+
+
+def rows_of_results():
+    with (PROJECT / "results" / "parsing.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_counts_of_misleading_wordings_are_those_in_results_and_in_the_docs():
+    measure = experiment("parsing/measure")
+    rows = [{name: str(value) for name, value in row.items()} for row in measure.count_misled()]
+    assert rows == [row for row in rows_of_results() if row["outcome"] == "misread"]
+
+    by_way = {"as text": [], "with a schema": []}
+    for row in rows:
+        by_way[row["asked"]].append(int(row["count"]))
+    assert by_way["with a schema"] == [0, 0]
+    of_68, of_40 = by_way["as text"]
+    docs = (PROJECT / "docs" / "judges.md").read_text(encoding="utf-8")
+    assert f"| 68 replies written against an earlier parser | {of_68} | 0 |" in docs
+    assert f"| 40 replies written without looking at the parser | {of_40} | 0 |" in docs
+
+
+@needs_data
+def test_of_the_released_replies_99_8_percent_keep_their_value_and_none_gets_another():
+    measure = experiment("parsing/measure")
+    rows = measure.compare_released()
+    counts = {row["outcome"]: row["count"] for row in rows}
+    assert counts["the same value"] >= 0.998 * 86_080
+    assert counts["another value"] == 0
+    in_results = [row for row in rows_of_results() if row["outcome"] in counts]
+    assert {row["outcome"]: int(row["count"]) for row in in_results} == counts
+
+
+PIECES_OF_LONG_REPLIES = [
     "{",
     '{"a":',
     "<think>",
@@ -118,84 +208,121 @@ LONG = [
     "Yes. ",
     "> ",
     "Score (",
+    "```\n",
+    "{}\n",
+    "\n \n",
+    "score  ",
 ]
 
 
-@pytest.mark.parametrize("text", LONG)
+@pytest.mark.parametrize("piece", PIECES_OF_LONG_REPLIES)
 @pytest.mark.parametrize("name", ["llm_only", "good_response"])
-def test_time_is_linear_in_the_reply(name, text):
+def test_time_is_linear_in_the_length_of_a_reply(name, piece):
     prompt = prompts.load(name)
     for size, structured in itertools.product((39_000, 300_000), (False, True)):
+        reply = "x" + piece * (size // len(piece))
         start = time.process_time()
-        assert prompt.parse(f"x{text * (size // len(text))}", None, structured).status != "empty"
+        verdict = prompt.parse(reply, None, structured)
         assert time.process_time() - start < 0.1
+        assert verdict.status != "empty"
 
 
-QUOTE = [
-    'The response is "{}".',
-    '"{}"',
-    "'{}'",
-    "It says \u201c{}\u201d and no more.",
-    "```\n{}\n```",
-]
-QUOTE = [form.format for form in [*QUOTE, "<response>\n{}\n</response>"]]
-QUOTE += [
-    block,
+QUOTATIONS = [
+    'The response is "{}".'.format,
+    "It says \u201c{}\u201d and no more.".format,
+    "It goes: {} - which is odd.".format,
+    block_quotation,
     lambda text: json.dumps({"reason": text}),
     lambda text: json.dumps({"reason": f'It says "{text}"'}),
 ]
-PIECES = 'Score: 3~Positive~yes~no~Label: Positive~```~</think>~<think>~is~{"score": 3}~final score is 3~3/5~response'
-PIECES += '~not~I rate it 3~\u201c~</response>~2 - good~Coherence~<score>3</score>~\\boxed{3}~"score"~%~to~out of'
-PIECES += "~\uff14~\ud800~\x00~influence 0.3~1. ~positive responses:~Answer:~]~["
-PIECES = [*PIECES.split("~"), *"3519.:{}>|'\"`\n", "9" * 400]
+PIECES = [
+    *("Score: 3", "Positive", "yes", "no", "Label: Positive", "```", "</think>", "<think>", "is"),
+    *('{"score": 3}', "final score is 3", "3/5", "response", "not", "I rate it 3", "\u201c"),
+    *("</response>", "2 - good", "Coherence", "<score>3</score>", "\\boxed{3}", '"score"', "%"),
+    *("to", "out of", "\uff14", "\ud800", "\x00", "influence 0.3", "1. ", "positive responses:"),
+    *("Answer:", "]", "[", *"3519.:{}>|'\"`\n", "9" * 400),
+]
 TEXTS = st.one_of(
-    st.text(), *(st.lists(st.sampled_from(PIECES), max_size=9).map(gap.join) for gap in (" ", ""))
+    st.text(),
+    st.lists(st.sampled_from(PIECES), max_size=9).map(" ".join),
+    st.lists(st.sampled_from(PIECES), max_size=9).map("".join),
 )
-OWN = {"llm_only": "Score: 1", "geval_coherence": "Coherence: 1", "classify": "Label: Negative"}
+OWN_VERDICTS = {
+    "llm_only": "Score: 1",
+    "analyse_rate_coherence": "Rating: 1",
+    "classify": "Label: Negative",
+}
+PLACES_OF_THE_OWN_VERDICT = {
+    "nowhere": "{quotation}",
+    "before": "{own}\n\n{quotation}",
+    "after": "{quotation}\n\n{own}",
+}
 
 
 @settings(max_examples=120, deadline=None)
 @given(
-    st.sampled_from(sorted(OWN)),
-    st.sampled_from(QUOTE),
+    st.sampled_from(sorted(OWN_VERDICTS)),
+    st.sampled_from(QUOTATIONS),
     TEXTS,
-    st.sampled_from(["", "before", "after"]),
+    st.sampled_from(sorted(PLACES_OF_THE_OWN_VERDICT)),
 )
-@example("classify", QUOTE[0], 'Positive today" it is', "")
-@example("llm_only", QUOTE[4], "so ```\n5", "")
-def test_any_quoted_text_of_the_row_is_never_the_verdict(name, quote, text, own):
-    reply = {"": "{1}", "before": "{0}\n\n{1}", "after": "{1}\n\n{0}"}[own].format(
-        OWN[name], quote(text)
-    )
+@example("classify", QUOTATIONS[0], 'Positive today" it is', "nowhere")
+@example("llm_only", QUOTATIONS[2], '"score": 3', "before")
+def test_a_text_quoted_within_a_line_is_never_the_verdict(name, quote, text, place):
+    one_line = " ".join(text.split())
+    own = OWN_VERDICTS[name]
+    reply = PLACES_OF_THE_OWN_VERDICT[place].format(own=own, quotation=quote(one_line))
+
     verdict = prompts.load(name).parse(reply, {"context": ("Hello.", text), "response": text})
-    assert verdict.status != "ok" or (
-        own and (verdict.score_llm == 1 or verdict.label == "Negative")
-    )
+
+    if verdict.status == "ok":
+        assert place != "nowhere"
+        assert value_of(verdict) in (1, "Negative")
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.sampled_from(sorted(OWN_VERDICTS)), TEXTS, TEXTS, st.sampled_from([1, 3, 5]))
+def test_with_a_schema_nothing_in_prose_is_the_verdict(name, before, after, score):
+    field = "label" if name == "classify" else "score"
+    planted = json.dumps({field: "Positive" if field == "label" else score})
+
+    verdict = prompts.load(name).parse(f"x{before}{planted}{after}", structured=True)
+
+    assert verdict.status != "ok"
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.sampled_from([*OWN, "dre", "generate"]), TEXTS, TEXTS)
-@example("llm_only", "{" * 3000, "")
-@example("llm_only", '{"a":' * 3000, "")
-@example("llm_only", '{"score": ' + "1" * 5000 + "}", "")
-@example("llm_only", "<think>" * 2000, "<think>")
-def test_any_reply_is_a_verdict_within_the_scale(name, reply, response):
+@given(
+    st.sampled_from([*OWN_VERDICTS, "dre", "geval_coherence", "generate"]),
+    TEXTS,
+    TEXTS,
+    st.booleans(),
+)
+@example("llm_only", "{" * 3000, "", False)
+@example("llm_only", '{"a":' * 3000, "", False)
+@example("llm_only", '{"score": ' + "1" * 5000 + "}", "", True)
+@example("llm_only", "<think>" * 2000, "<think>", False)
+def test_any_reply_is_a_verdict_within_the_scale_or_has_a_reason(name, reply, response, structured):
     prompt = prompts.load(name)
-    verdict = prompt.parse(reply, {"context": (response, "Hi."), "response": response})
+    row = {"context": (response, "Hi."), "response": response}
+
+    verdict = prompt.parse(reply, row, structured)
+
     if verdict.status != "ok":
-        assert verdict[1:5] == (None,) * 4 and verdict.reason
+        assert verdict.reason
+        assert value_of(verdict) is None and verdict.s_inf is None and verdict.span is None
     elif prompt.kind == "score":
-        assert prompt.scale[0] <= verdict.score_llm <= prompt.scale[1]
-        assert (verdict.s_inf is None) == (prompt.influence is None) and 0 <= (
-            verdict.s_inf or 0
-        ) <= 1
+        low, high = prompt.scale
+        assert low <= verdict.score_llm <= high
+        assert (verdict.s_inf is None) == (prompt.influence is None)
+        assert 0 <= (verdict.s_inf or 0) <= 1
+    elif prompt.kind == "label":
+        assert verdict.label in ("Positive", "Negative")
     else:
-        assert verdict.label in ("Positive", "Negative") or [
-            *map(len, verdict.responses.values())
-        ] == [5, 5]
+        assert [len(texts) for texts in verdict.responses.values()] == [5, 5]
 
 
-FORMS = [
+FORMS_OF_A_SCORE = [
     "{}",
     "Score: {}",
     "{}/5",
@@ -203,32 +330,60 @@ FORMS = [
     "Analysis: it fits 2 dogs.\nRating: {}",
     "{} out of 5",
     '{{"score": {}}}',
+    "The score is {}.\nIt fits.",
 ]
 
 
 @given(
     st.floats(0, 5).map(lambda score: round(score, 3)),
-    st.sampled_from(FORMS),
+    st.sampled_from(FORMS_OF_A_SCORE),
     st.integers(6, 10**9),
 )
-def test_a_score_is_read_in_full_and_never_clipped(score, form, off):
-    assert prompts.load("llm_only").parse(form.format(score)).score_llm == score
-    assert prompts.load("llm_only").parse(form.format(off))[:2] == ("malformed", None)
+def test_a_score_is_read_in_full_and_never_clipped(score, form, off_the_scale):
+    prompt = prompts.load("llm_only")
+    assert prompt.parse(form.format(score)).score_llm == score
+    verdict = prompt.parse(form.format(off_the_scale))
+    assert verdict.status == "malformed" and verdict.score_llm is None
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_dialogue_with_the_same_words_hides_no_verdict(form):
+@pytest.mark.parametrize("form", FORMS_OF_A_SCORE)
+@pytest.mark.parametrize("before", ["", "  \n", "<think>It is 3.</think>\n"])
+def test_a_verdict_says_where_in_the_reply_it_stands(form, before):
+    reply = before + form.format("4.5") + " \n"
+    verdict = prompts.load("llm_only").parse(reply)
+    start, end = verdict.span
+    assert reply[start:end] == "4.5"
+
+
+def test_the_place_of_a_label_is_that_of_the_word_and_not_of_an_earlier_one():
+    reply = "No, it asks for something else.\nAnswer: **No**"
+    prompt = prompts.load("classify")
+    object_with_a_reason = '{"why": "Negative tone", "label": "Negative"}'
+    verdict = prompt.parse(object_with_a_reason)
+    start, _ = verdict.span
+    assert object_with_a_reason[start:] == '"Negative"}'
+    assert prompts.load("good_response").parse(reply).span is None
+
+
+@pytest.mark.parametrize("form", FORMS_OF_A_SCORE)
+def test_a_dialogue_with_the_same_number_hides_no_verdict(form):
     row = {"context": ("I have 5 of them.", "5", "Yes, 5/7."), "response": "In 1995 she was 5."}
     assert prompts.load("llm_only").parse(form.format(5), row).score_llm == 5
-    row = {"context": ("Are you positive?", "Yes."), "response": "Positive, I am."}
-    for reply in (
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
         "Positive",
         "Positive.",
         "Label: Positive",
         '{"label": "Positive"}',
         "It answers.\n\nPositive",
-    ):
-        assert prompts.load("classify").parse(reply, row).label == "Positive"
+    ],
+)
+def test_a_dialogue_with_the_same_word_hides_no_label(reply):
+    row = {"context": ("Are you positive?", "Yes."), "response": "Positive, I am."}
+    assert prompts.load("classify").parse(reply, row).label == "Positive"
 
 
 @pytest.mark.parametrize(
@@ -236,8 +391,14 @@ def test_a_dialogue_with_the_same_words_hides_no_verdict(form):
     [(FIVE, "ok"), (FIVE[:4], "malformed"), ([*FIVE[:4], " one  MORE?"], "malformed")],
 )
 def test_generated_responses_are_five_different_ones_of_a_kind(texts, status):
-    reply = json.dumps({"positive": texts, "adversarial": OTHER})
-    verdict = prompts.load("generate").parse(f"Here you are!\n\n```json\n{reply}\n```")
-    assert verdict.status == status and (
-        status != "ok" or verdict.responses["positive"] == tuple(FIVE)
-    )
+    generated = json.dumps({"positive": texts, "adversarial": OTHER_FIVE})
+    replies = {
+        f"Here you are!\n\n```json\n{generated}\n```": False,
+        generated: True,
+        f"```json\n{generated}\n```": True,
+    }
+    for reply, structured in replies.items():
+        verdict = prompts.load("generate").parse(reply, structured=structured)
+        assert verdict.status == status
+        if status == "ok":
+            assert verdict.responses["positive"] == tuple(FIVE)

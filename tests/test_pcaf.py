@@ -9,7 +9,7 @@ from dre.datasets import ratings
 from dre.datasets.dialogues import VERSIONS, pairs, parallel
 from dre.slm.pcaf import Recipe
 
-trainer = experiment("pcaf")
+trainer = experiment("pcaf/train_pcaf")
 PCAF, Idea = trainer.PCAF, trainer.Idea
 
 
@@ -27,16 +27,18 @@ def ideas(split="train", versions=("original", "es"), n=6):
 
 def test_wrong_responses_are_those_of_an_idea_or_of_another_one_in_all_versions():
     own = ideas()
-    assert trainer.exchanged(own, random.Random(0)) == [idea.wrong for idea in own]
+    assert trainer.wrong_responses(own, random.Random(0)) == [idea.wrong for idea in own]
     bare = [Idea(idea.versions) for idea in own]
-    for idea, wrong in zip(bare, trainer.exchanged(bare, random.Random(0))):
+    for idea, wrong in zip(bare, trainer.wrong_responses(bare, random.Random(0))):
         (other,) = [one for one in bare if tuple(r for _, r in one.versions) == wrong]
         assert other != idea
 
 
 def test_ranks_are_of_the_own_idea_among_all_of_the_other_language():
     angles = torch.tensor([[0.0, 1.0, 2.0], [2.1, 0.2, 0.9]])  # two languages, three ideas
-    found = trainer.ranks(torch.stack([angles.cos(), angles.sin()], dim=-1), ["a", "b", "c"])
+    found = trainer.neighbour_ranks(
+        torch.stack([angles.cos(), angles.sin()], dim=-1), ["a", "b", "c"]
+    )
     assert found["rank"].tolist() == [3, 2, 2, 3, 2, 3] and found["idea"].tolist() == [*"abcabc"]
     assert found["language"].tolist() == ["en"] * 3 + ["es"] * 3
 

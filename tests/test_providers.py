@@ -1,7 +1,7 @@
 """Each provider's real SDK against a local server that speaks its wire format."""
 
-import asyncio
 import json
+import math
 import sys
 import time
 from datetime import UTC, datetime, timedelta
@@ -45,16 +45,16 @@ def gemini_sdk(request, monkeypatch):
     return request.param
 
 
-def judge(provider, server, **options):
+def open_judge(provider, server, **options):
     """A judge at a local server, with a store of its own in memory."""
     options = {"store": ":memory:", "base_url": server.url, **options}
     return dre.judges.open(f"{provider}:test-model", **options)
 
 
 def stops_at_once(provider, answer, message, **options):
-    """Assert that this answer ends a run at its first call, with a message; returns what was sent."""
+    """Assert that this answer ends a run at its first call; returns the error's message."""
     with Server(lambda request: answer) as server, pytest.raises(DreError, match=message) as raised:
-        judge(provider, server, concurrency=1, **options).score(pairs(5))
+        open_judge(provider, server, concurrency=1, **options).score(pairs(5))
     assert len(server.requests) == 1
     return str(raised.value)
 
@@ -64,10 +64,10 @@ def stops_at_once(provider, answer, message, **options):
 
 def test_a_reply_is_read_with_its_tokens_and_paid_for(provider):
     with Server(lambda request: REPLIES[provider](GOOD)) as server:
-        asked = judge(provider, server, price="2,10")
-        row = asked.score(pairs(1)).iloc[0]
+        judge = open_judge(provider, server, price="2,10")
+        row = judge.score(pairs(1)).iloc[0]
     assert (row["status"], row["score_llm"]) == ("ok", 4.5)
-    assert row["cost"] == asked.last.spent == pytest.approx((50 * 2 + 10 * 10) / 1e6)
+    assert row["cost"] == judge.last.spent == pytest.approx((50 * 2 + 10 * 10) / 1e6)
 
 
 FILTERED = Answer(
@@ -95,7 +95,7 @@ OUTCOMES = [  # the provider's own word goes before the text
 @pytest.mark.parametrize("outcome, provider, answer", OUTCOMES)
 def test_what_is_no_score_is_an_outcome_of_its_own_and_never_0(outcome, provider, answer):
     with Server(lambda request: answer) as server:
-        table = judge(provider, server).score(pairs(1))
+        table = open_judge(provider, server).score(pairs(1))
     assert table["status"][0] == outcome
     assert table["score_llm"].isna()[0]
 
@@ -112,16 +112,16 @@ GEMINI_OUTCOMES = [
 @pytest.mark.parametrize("outcome, answer", GEMINI_OUTCOMES)
 def test_what_gemini_does_not_finish_is_no_score_by_either_sdk(outcome, answer, gemini_sdk):
     with Server(lambda request: answer) as server:
-        table = judge("gemini", server).score(pairs(1))
+        table = open_judge("gemini", server).score(pairs(1))
     assert table["status"][0] == outcome
     assert table["score_llm"].isna()[0]
 
 
 def test_gemini_names_the_model_that_answered(gemini_sdk, capsys):
     with Server(lambda request: servers.gemini(GOOD)) as server:
-        asked = dre.judges.open("gemini:flash-latest", store=":memory:", base_url=server.url)
-        asked.score(pairs(1))
-        [(_, reply)] = asked.replies(pairs(1))
+        judge = dre.judges.open("gemini:flash-latest", store=":memory:", base_url=server.url)
+        judge.score(pairs(1))
+        [(_, reply)] = judge.replies(pairs(1))
     assert reply.model == "test-model"
     assert "flash-latest was asked, and test-model answered" in capsys.readouterr().err
 
@@ -138,9 +138,9 @@ def test_a_newer_version_and_latest_are_names_of_one_model():
 def cost_of(provider, answer, price):
     """The dollars that are booked for one answer."""
     with Server(lambda request: answer) as server:
-        asked = judge(provider, server, price=price)
-        asked.score(pairs(1))
-    return asked.last.spent
+        judge = open_judge(provider, server, price=price)
+        judge.score(pairs(1))
+    return judge.last.spent
 
 
 PRICE = prices.Price(input=4.0, output=10.0, cached=1.0)
@@ -254,9 +254,9 @@ def test_what_may_pass_is_tried_again_once_per_attempt(provider, bad):
     first = error(provider, bad) if isinstance(bad, int) else bad
     answers = [first, REPLIES[provider](GOOD)]
     with Server(lambda request: answers[min(1, len(server.requests) - 1)]) as server:
-        asked = judge(provider, server)
-        assert asked.score(pairs(1))["score_llm"][0] == 4.5
-    assert len(server.requests) == asked.last.calls == 2  # the SDK's own retries are off
+        judge = open_judge(provider, server)
+        assert judge.score(pairs(1))["score_llm"][0] == 4.5
+    assert len(server.requests) == judge.last.calls == 2  # the SDK's own retries are off
 
 
 CANNOT = [
@@ -294,7 +294,7 @@ def test_a_prompt_longer_than_the_servers_context_costs_its_row_alone(message):
         return servers.openai(GOOD)
 
     with Server(script) as server:
-        table = judge("openai", server).score(pairs(3))
+        table = open_judge("openai", server).score(pairs(3))
     assert list(table["status"]) == ["ok", "error", "ok"]
     assert len(server.requests) == 3
     assert "longer than the server's context" in table["reason"][1]
@@ -309,7 +309,7 @@ def test_a_bad_request_is_an_error_of_its_row_in_the_providers_words(provider, s
         return REPLIES[provider](GOOD)
 
     with Server(script) as server:
-        table = judge(provider, server).score(pairs(2))
+        table = open_judge(provider, server).score(pairs(2))
     assert list(table["status"]) == ["error", "ok"]
     assert len(server.requests) == 2
     assert "the schema has too many fields" in table["reason"][0]
@@ -329,15 +329,26 @@ REFUSED_TEMPERATURE = {
 def test_a_parameter_that_the_model_refuses_stops_the_run_in_the_providers_words(provider):
     message = REFUSED_TEMPERATURE[provider]
     answer = error(provider, 400, message)
-    said = stops_at_once(provider, answer, "does not take this temperature", temperature=0.5)
-    assert message in said
-    assert "--plain" not in said
+    reason = stops_at_once(provider, answer, "does not take this temperature", temperature=0.5)
+    assert message in reason
+    assert "--plain" not in reason
 
 
 def test_a_parameter_that_the_server_names_in_a_field_of_its_own_stops_the_run():
     answer = error("openai", 400, "not with this one")
     answer.body["error"]["param"] = "top_p"
     stops_at_once("openai", answer, "does not take this top_p", top_p=0.5)
+
+
+def test_an_ordinary_word_that_is_also_a_parameter_stops_no_run():
+    def script(request):
+        if b"number 1?" in request.raw:
+            return error("openai", 400, "this must stop: the seed of all evil")
+        return servers.openai(GOOD)
+
+    with Server(script) as server:
+        table = open_judge("openai", server, stop="|", seed=1).score(pairs(3))
+    assert list(table["status"]) == ["ok", "error", "ok"]
 
 
 def test_a_validation_error_that_echoes_the_request_is_read_by_its_own_words():
@@ -348,7 +359,7 @@ def test_a_validation_error_that_echoes_the_request_is_read_by_its_own_words():
         return Answer({"detail": [problem]}, 422)
 
     with Server(script) as server:
-        table = judge("openai", server).score(pairs(3))
+        table = open_judge("openai", server).score(pairs(3))
     assert list(table["status"]) == ["ok", "error", "ok"]  # though the echo has response_format
     assert "body.messages.0: too odd" in table["reason"][1]
 
@@ -361,7 +372,7 @@ def test_an_error_that_quotes_the_dialogue_is_no_word_about_the_context():
         return error("openai", 400, f"this text was flagged: {pair['response']}")
 
     with Server(script) as server:
-        table = judge("openai", server, temperature=0.5).score([pair])
+        table = open_judge("openai", server, temperature=0.5).score([pair])
     assert table["status"][0] == "error"
     assert "longer than" not in table["reason"][0]
     assert "this text was flagged" in table["reason"][0]
@@ -371,7 +382,7 @@ def test_a_long_error_is_cut_where_it_is_repeated(monkeypatch, capsys):
     monkeypatch.setattr(asking, "HEARTBEAT", 0.1)
     answers = [error("openai", 400, "so wrong " * 40), servers.openai(GOOD, delay=0.5)]
     with Server(lambda request: answers[len(server.requests) - 1]) as server:
-        judge("openai", server, concurrency=1).score(pairs(2))
+        open_judge("openai", server, concurrency=1).score(pairs(2))
     lines = [line for line in capsys.readouterr().err.splitlines() if "last trouble" in line]
     troubles = [line.partition("last trouble: ")[2] for line in lines]
     assert troubles
@@ -381,9 +392,9 @@ def test_a_long_error_is_cut_where_it_is_repeated(monkeypatch, capsys):
 
 def test_no_server_is_said_soon(provider):
     with Server(lambda request: None) as server:
-        asked = judge(provider, server, concurrency=1, timeout=5)
+        judge = open_judge(provider, server, concurrency=1, timeout=5)
     with pytest.raises(DreError, match="no server answers"):
-        asked.score(pairs(3))
+        judge.score(pairs(3))
 
 
 # Waiting
@@ -393,7 +404,7 @@ def test_retry_after_is_heeded():
     answers = [error("openai", 429, headers={"retry-after": "0.4"}), servers.openai(GOOD)]
     start = time.monotonic()
     with Server(lambda request: answers[len(server.requests) - 1]) as server:
-        judge("openai", server).score(pairs(1))
+        open_judge("openai", server).score(pairs(1))
     assert len(server.requests) == 2
     assert time.monotonic() - start >= 0.4
 
@@ -433,8 +444,8 @@ def test_without_the_servers_clock_a_date_makes_wait_a_minute_at_most():
 
 def test_parameters_and_schema_reach_the_server(provider):
     with Server(lambda request: REPLIES[provider](GOOD)) as server:
-        judge(provider, server, max_tokens=77, temperature=0.5, top_p=0.9).score(pairs(1))
-        judge(provider, server, plain=True).score(pairs(1))
+        open_judge(provider, server, max_tokens=77, temperature=0.5, top_p=0.9).score(pairs(1))
+        open_judge(provider, server, plain=True).score(pairs(1))
     sent, plain = (str(request.body) for request in server.requests)
     for text in ("77", "0.5", "0.9", "ferns", "properties"):
         assert text in sent
@@ -443,27 +454,29 @@ def test_parameters_and_schema_reach_the_server(provider):
 
 def test_a_server_of_others_knows_the_limit_by_its_older_name():
     with Server(lambda request: servers.openai(GOOD)) as server:
-        judge("openai", server, max_tokens=77).score(pairs(1))
+        open_judge("openai", server, max_tokens=77).score(pairs(1))
     assert server.requests[0].body["max_tokens"] == 77
 
 
 def test_ollamas_window_has_room_for_prompt_and_reply_unless_it_is_given():
     with Server(lambda request: servers.ollama(GOOD)) as server:
-        judge("ollama", server, max_tokens=77, num_ctx=4096).score(pairs(1))
-        judge("ollama", server).score(pairs(1))
-    given, default = (request.body["options"] for request in server.requests)
-    assert given == {"num_ctx": 4096, "num_predict": 77}
+        open_judge("ollama", server, max_tokens=77, num_ctx=4096).score(pairs(1))
+        open_judge("ollama", server).score(pairs(1))
+    explicit, default = (request.body["options"] for request in server.requests)
+    assert explicit == {"num_ctx": 4096, "num_predict": 77}
     assert default == {"num_ctx": 8192 + 8192, "num_predict": 8192}
 
 
 def test_effort_is_a_field_of_claudes_output_config_beside_the_schema():
     with Server(lambda request: servers.anthropic(GOOD)) as server:
-        judge("anthropic", server, effort="low").score(pairs(1))
-        judge("anthropic", server, effort="low", plain=True).score(pairs(1))
-        judge("anthropic", server).score(pairs(1))
-    both, effort, schema = (request.body["output_config"] for request in server.requests)
-    assert both["effort"] == "low"
-    assert both["format"]["type"] == "json_schema"
+        open_judge("anthropic", server, effort="low").score(pairs(1))
+        open_judge("anthropic", server, effort="low", plain=True).score(pairs(1))
+        open_judge("anthropic", server).score(pairs(1))
+    effort_and_schema, effort, schema = (
+        request.body["output_config"] for request in server.requests
+    )
+    assert effort_and_schema["effort"] == "low"
+    assert effort_and_schema["format"]["type"] == "json_schema"
     assert effort == {"effort": "low"}
     assert list(schema) == ["format"]
     assert "effort" not in server.requests[0].body
@@ -472,7 +485,7 @@ def test_effort_is_a_field_of_claudes_output_config_beside_the_schema():
 def test_geminis_thinking_seed_and_safety_reach_the_server():
     safety = [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]
     with Server(lambda request: servers.gemini(GOOD)) as server:
-        judge(
+        open_judge(
             "gemini",
             server,
             thinking_config={"thinking_budget": 0},
@@ -490,12 +503,29 @@ def test_geminis_thinking_seed_and_safety_reach_the_server():
     assert "properties" in str(config["responseJsonSchema"])
 
 
+def test_geminis_log_probabilities_make_a_score():
+    answer = servers.gemini("3")
+    likeliest = [
+        {"token": "3", "logProbability": math.log(0.6)},
+        {"token": "1", "logProbability": math.log(0.2)},
+    ]
+    answer.body["candidates"][0]["logprobsResult"] = {
+        "chosenCandidates": [likeliest[0]],
+        "topCandidates": [{"candidates": likeliest}],
+    }
+    with Server(lambda request: answer) as server:
+        table = open_judge("gemini", server, logprobs=True).score(pairs(1), "quality_overall")
+    config = server.requests[0].body["generationConfig"]
+    assert (config["responseLogprobs"], config["logprobs"]) == (True, 20)
+    assert table["score_llm"][0] == pytest.approx((3 * 0.6 + 1 * 0.2) / 0.8)
+
+
 def test_the_retired_gemini_sdk_cannot_limit_thinking_and_says_so(monkeypatch):
     use_retired_gemini(monkeypatch)
     with Server(lambda request: servers.gemini(GOOD)) as server:
-        asked = judge("gemini", server, thinking_config={"thinking_budget": 0})
+        judge = open_judge("gemini", server, thinking_config={"thinking_budget": 0})
         with pytest.raises(DreError, match="gemini takes no parameter thinking_config"):
-            asked.score(pairs(1))
+            judge.score(pairs(1))
     assert server.requests == []
 
 
@@ -515,23 +545,23 @@ def test_what_an_api_does_not_take_is_refused_by_name_before_a_call(
     provider, name, value, monkeypatch
 ):
     monkeypatch.setenv(KEYS[provider], KEY)
-    asked = dre.judges.open(f"{provider}:test-model", store=":memory:", **{name: value})
+    judge = dre.judges.open(f"{provider}:test-model", store=":memory:", **{name: value})
     with pytest.raises(DreError, match=f"{provider} takes no parameter {name}: leave it out"):
-        asked.score(pairs(1))
-    assert asked.last.calls == 0
+        judge.score(pairs(1))
+    assert judge.last.calls == 0
 
 
 def test_a_value_that_geminis_sdk_does_not_know_is_refused_before_a_call():
     with Server(lambda request: servers.gemini(GOOD)) as server:
-        asked = judge("gemini", server, thinking_config={"budget": 0})
+        judge = open_judge("gemini", server, thinking_config={"budget": 0})
         with pytest.raises(DreError, match="thinking_config.budget"):
-            asked.score(pairs(1))
+            judge.score(pairs(1))
     assert server.requests == []
 
 
 def test_a_server_of_others_may_take_more_parameters():
     with Server(lambda request: servers.openai(GOOD)) as server:
-        table = judge("openai", server, top_k=5).score(pairs(1))
+        table = open_judge("openai", server, top_k=5).score(pairs(1))
     assert table["status"][0] == "ok"
     assert server.requests[0].body["top_k"] == 5
 
@@ -539,21 +569,22 @@ def test_a_server_of_others_may_take_more_parameters():
 def test_openais_store_is_a_parameter_beside_the_option_of_this_name(tmp_path):
     store = Store(tmp_path / "replies.sqlite")
     with Server(lambda request: servers.openai(GOOD)) as server:
-        asked = judge("openai", server, store=store, api_params={"store": False})
-        asked.score(pairs(1))
+        judge = open_judge("openai", server, store=store, api_params={"store": False})
+        judge.score(pairs(1))
     assert server.requests[0].body["store"] is False
     assert store.path.exists()
 
 
 def test_the_command_takes_openais_store_as_a_parameter(tmp_path):
-    given, kept = tmp_path / "pairs.jsonl", tmp_path / "replies.sqlite"
-    given.write_text("".join(json.dumps(pair) + "\n" for pair in pairs(1)))
+    pairs_path = tmp_path / "pairs.jsonl"
+    store_path = tmp_path / "replies.sqlite"
+    pairs_path.write_text("".join(json.dumps(pair) + "\n" for pair in pairs(1)))
     with Server(lambda request: servers.openai(GOOD)) as server:
-        command = ["judge", "run", str(given), "--judge", "openai:m", "--base-url", server.url]
-        command += ["--store", str(kept), "--param", "store=false"]
+        command = ["judge", "run", str(pairs_path), "--judge", "openai:m", "--base-url", server.url]
+        command += ["--store", str(store_path), "--param", "store=false"]
         assert main(command) == 0
     assert server.requests[0].body["store"] is False
-    assert kept.exists()
+    assert store_path.exists()
 
 
 # Keys
@@ -601,6 +632,12 @@ def test_a_providers_host_is_not_asked_without_https():
         dre.judges.open("openai:m", base_url="http://api.openai.com/v1")
 
 
+@pytest.mark.parametrize("address", ["http://host:port/v1", "http://host:99999/v1", "host:80"])
+def test_an_address_of_another_form_is_refused(address):
+    with pytest.raises(DreError, match="must look like http://host:port/path"):
+        dre.judges.open("openai:m", base_url=address)
+
+
 ORGANISATION = {
     "OPENAI_ORG_ID": "org-of-mine",
     "OPENAI_PROJECT_ID": "proj-of-mine",
@@ -616,7 +653,7 @@ def test_a_server_of_others_gets_neither_key_nor_organisation(provider, monkeypa
     for name, value in ORGANISATION.items():
         monkeypatch.setenv(name, value)
     with Server(lambda request: REPLIES[provider](GOOD)) as server:
-        assert judge(provider, server).score(pairs(1))["status"][0] == "ok"
+        assert open_judge(provider, server).score(pairs(1))["status"][0] == "ok"
     headers = str(server.requests[0].headers)
     assert KEY not in headers
     assert "of-mine" not in headers
@@ -627,7 +664,7 @@ def test_a_server_of_others_gets_the_key_that_is_meant_for_it(provider, monkeypa
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("MY_KEY", "key-for-this-server")
     with Server(lambda request: REPLIES[provider](GOOD)) as server:
-        judge(provider, server, key_env="MY_KEY").score(pairs(1))
+        open_judge(provider, server, key_env="MY_KEY").score(pairs(1))
     headers = str(server.requests[0].headers)
     assert "key-for-this-server" in headers
     assert KEY not in headers
@@ -638,9 +675,9 @@ def test_no_redirect_is_followed(provider, status, monkeypatch):
     monkeypatch.setenv("MY_KEY", KEY)
     with Server(lambda request: REPLIES[provider](GOOD)) as elsewhere:
         answer = Answer(b"", status, headers={"location": f"{elsewhere.url}/other"})
-        said = stops_at_once(provider, answer, "passes calls on to another", key_env="MY_KEY")
+        reason = stops_at_once(provider, answer, "passes calls on to another", key_env="MY_KEY")
     assert elsewhere.requests == []
-    assert KEY not in said
+    assert KEY not in reason
 
 
 def test_a_reply_that_repeats_the_key_is_stored_without_it(provider, monkeypatch, tmp_path):
@@ -648,9 +685,9 @@ def test_a_reply_that_repeats_the_key_is_stored_without_it(provider, monkeypatch
     monkeypatch.setenv("MY_KEY", KEY)
     store = Store(tmp_path / "replies.sqlite")
     with Server(lambda request: REPLIES[provider](text)) as server:
-        asked = judge(provider, server, store=store, key_env="MY_KEY")
-        row = asked.score(pairs(1)).iloc[0]
-        [(_, reply)] = asked.replies(pairs(1))
+        judge = open_judge(provider, server, store=store, key_env="MY_KEY", plain=True)
+        row = judge.score(pairs(1)).iloc[0]
+        [(_, reply)] = judge.replies(pairs(1))
     store.close()
     assert row["score_llm"] == 4.5
     assert reply.text == text.replace(KEY, "[key]")
@@ -661,8 +698,8 @@ def test_a_reply_that_repeats_the_key_is_stored_without_it(provider, monkeypatch
 def test_a_short_key_damages_no_reply(provider, key, monkeypatch):
     monkeypatch.setenv("MY_KEY", key)
     with Server(lambda request: REPLIES[provider](GOOD)) as server:
-        asked = judge(provider, server, key_env="MY_KEY")
-        assert asked.score(pairs(1))["score_llm"][0] == 4.5
+        judge = open_judge(provider, server, key_env="MY_KEY")
+        assert judge.score(pairs(1))["score_llm"][0] == 4.5
 
 
 def test_a_missing_sdk_is_named_with_what_to_do(monkeypatch):
@@ -672,7 +709,10 @@ def test_a_missing_sdk_is_named_with_what_to_do(monkeypatch):
         providers.connect("gemini", "m", "http://127.0.0.1:9")
 
 
-def test_a_connection_can_be_opened_to_each_provider(provider, monkeypatch):
-    monkeypatch.setenv(KEYS[provider], KEY)
-    connection = providers.connect(provider, "m", providers.PROVIDERS[provider].address)
-    asyncio.run(connection.close())
+@pytest.mark.parametrize("provider, name", KEYS.items())
+def test_a_providers_own_host_is_not_asked_without_a_key(provider, name):
+    host = providers.PROVIDERS[provider].host
+    judge = dre.judges.open(f"{provider}:m", store=":memory:", base_url=f"https://{host}")
+    with pytest.raises(DreError, match=f"{name}.* is not set: export it with your key"):
+        judge.score(pairs(1))
+    assert judge.last.calls == 0

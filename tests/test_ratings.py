@@ -1,4 +1,6 @@
-"""The rated sets are read as their authors released them, and recorded scores belong to their texts."""
+"""The rated sets are read as their authors released them, and recorded scores belong to their
+texts.
+"""
 
 import numpy as np
 import pandas as pd
@@ -11,7 +13,8 @@ from dre.errors import DreError
 
 pytestmark = needs_data
 
-# Responses, contexts, and the Spearman correlation of the recorded judge with the mean human rating.
+# Responses, contexts, and the Spearman correlation of the recorded judge with the mean human
+# rating.
 SETS = {
     "dailydialog-zhao": (900, 100, 0.788),
     "personachat-usr": (300, 60, 0.816),

@@ -13,6 +13,7 @@ import pytest
 
 from dre.commands.main import main
 from dre.datasets import readers
+from dre.errors import DreError
 
 PAIRS = [  # id, context, response
     ("a", ("Is the shop open?", "Only until noon; then it closes."), "Then I had better hurry."),
@@ -59,7 +60,6 @@ FORMS = {
     .to_csv(index=False)
     .encode(),
     "tab.tsv": TABLE.to_csv(index=False, sep="\t").encode(),
-    "wide.csv": TABLE.to_csv(index=False, sep="\t").encode("utf-16"),
     "a.parquet": pd.DataFrame(ROWS).to_parquet(None),
     "a.csv.gz": gzip.compress(TABLE.to_csv(index=False).encode()),
 }
@@ -110,11 +110,12 @@ def test_the_file_of_the_readme_works_in_every_command(tmp_path, monkeypatch, ca
 
 
 FAULTS = {
-    b'context,response\n\n"a\nb",c\nd\n': "x.csv:5: no record: expected one JSON object per line, or as many cells",
+    b'context,response\n\n"a\nb",c\nd\n': "x.csv:5: found 1 cell, expected 2, as many as the header has",
     b"dialog,reply\na,b\nc,d\ne,f\n": "x.csv:2: context is None: expected turns, oldest first, or chat messages; "
     "the record has dialog, reply (and 2 more bad); --field",
     b'context,response\na,"b\n': "x.csv: cannot be read (unexpected end of data)",
-    b"context,response\na,\xe9\n": "x.csv:2: not UTF-8",
+    b"context,response\na,\xe9\n": "x.csv:2: not UTF-8: save the file as UTF-8",
+    "context,response\na,b\n".encode("utf-16"): "x.csv:1: not UTF-8: save the file as UTF-8",
     b"": "x.csv: there is no pair (0 bad record(s))",
     b"context,response\n\n": "x.csv: there is no pair (0 bad record(s))",
 }
@@ -136,3 +137,85 @@ def test_pairs_of_systems_that_share_ids_keep_their_names_apart_and_turns_are_no
     rows = [{"id": 1, "system": system, "context": ["a\x1fb"], "response": "c"} for system in "st"]
     pairs, _ = readers.pairs(enumerate([*rows, rows[0] | {"id": "2", "context": ["a", "b"]}], 1))
     assert pairs["pair_id"].tolist() == ["s/1", "t/1", "2"] and pairs["context_id"].nunique() == 2
+
+
+def pair(**fields):
+    """A record that can be scored, with further fields."""
+    return {"context": ["Hi."], "response": "Ho.", **fields}
+
+
+def reasons(*records):
+    """Why each of the records cannot be used."""
+    _, bad = readers.pairs(enumerate(records, 1))
+    return [record["reason"] for record in bad]
+
+
+def test_a_line_that_is_no_json_says_where_the_parser_stopped(tmp_path):
+    path = tmp_path / "torn.jsonl"
+    path.write_text(json.dumps(pair()) + '\n{"context": ["Hi."], "response"\n3\n')
+    _, bad = readers.pairs(readers.records(path))
+    assert [record["line"] for record in bad] == [2, 3]
+    assert bad[0]["reason"] == "no JSON: Expecting ':' delimiter at column 32"
+    assert bad[1]["reason"] == "found 3, expected an object with context and response"
+
+
+def test_a_row_of_csv_says_how_many_cells_it_has_and_should_have(tmp_path):
+    path = tmp_path / "ragged.csv"
+    path.write_text("id,context,response\n1,a,b,c\n2,d\n")
+    _, bad = readers.pairs(readers.records(path))
+    assert [record["reason"] for record in bad] == [
+        "found 4 cells, expected 3, as many as the header has",
+        "found 2 cells, expected 3, as many as the header has",
+    ]
+
+
+def test_an_id_that_pandas_made_a_float_is_the_whole_number_it_was():
+    pairs, bad = readers.pairs(enumerate([pair(id=1.0, system=7.0), pair(id=float("nan"))], 1))
+    assert pairs["id"].tolist() == ["1", "2"]
+    assert pairs["system"].tolist() == ["7", ""]
+    assert bad == []
+
+
+@pytest.mark.parametrize("value", [True, 1.5, float("inf"), ["a"]])
+def test_what_is_no_text_and_no_whole_number_is_no_id(value):
+    (reason,) = reasons(pair(id=value))
+    assert reason == f"id is {value!r}: expected a text, a whole number, or nothing"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [("a", "b/c"), ("x", "b/c"), ("a/b", "c"), ("y", "c")],
+        [("a", "b"), ("x", "b"), ("y", "a/b")],
+    ],
+)
+def test_ids_that_make_the_same_pair_are_refused(names):
+    records = [pair(system=system, id=id) for system, id in names]
+    with pytest.raises(
+        DreError, match=r"lines 1 and 3: system 'a' with id .* would both be the pair"
+    ):
+        readers.pairs(enumerate(records, 1))
+
+
+def test_a_record_with_a_chat_and_a_context_is_refused_since_only_one_can_be_meant():
+    chat = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Ho."}]
+    (reason,) = reasons(pair(messages=chat))
+    assert reason.startswith("the record has both messages and a context: leave one of them out")
+    assert reasons({"messages": chat, "response": "Another."}) == []
+
+
+@pytest.mark.parametrize("value", [float("inf"), "-inf"])
+def test_an_infinite_score_is_refused_in_one_sentence(value, tmp_path):
+    table = pd.DataFrame({"id": ["c1", "c2"], "score": [1.0, value]})
+    message = "score of c2 is -?inf: expected a finite number or nothing"
+    with pytest.raises(DreError, match=f"the table: {message}"):
+        readers.scores(table, ["id"])
+    table.to_csv(tmp_path / "scores.csv", index=False)
+    with pytest.raises(DreError, match=f"scores.csv: {message}"):
+        readers.scores(tmp_path / "scores.csv", ["id"])
+
+
+def test_ids_of_scores_are_the_same_as_whole_numbers_and_as_floats():
+    whole = readers.scores(pd.DataFrame({"id": [1, 2], "score": [0.5, 1]}), ["id"])
+    floats = readers.scores(pd.DataFrame({"id": [1.0, 2.0], "score": [0.5, 1]}), ["id"])
+    assert whole["id"].tolist() == floats["id"].tolist() == ["1", "2"]

@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -31,8 +31,8 @@ from dre.commands import main as cli
 from dre.datasets import dialogues, ratings
 from dre.paper import words
 from dre.paper.headless import code_cells, code_hash, notebooks, source
-from dre.paper.profile import profile
-from dre.paper.run import COMMITTED, manifest
+from dre.paper.profile import COMMITTED, profile
+from dre.paper.page import manifest
 from dre.paper.sentences import in_words
 from dre.paper.state import SCORES
 

@@ -18,6 +18,7 @@ from dre.commands.main import main
 from dre.datasets.dialogues import load
 from dre.errors import DreError
 from dre.judges.asking import Run
+from dre.score import metric as metrics
 from dre.slm import SLM, recipes
 
 RECORDED = ("--judge", "recorded:claude-2026-11")
@@ -160,11 +161,11 @@ def test_a_finished_run_is_shown_again_and_never_written_over(
 def test_a_bad_line_stops_the_run_or_is_set_aside_and_counted(slm, tmp_path, capsys):
     first, *others = map(json.dumps, records(2))
     reasons = {
-        "{torn": "no record: expected one JSON object per line",
+        "{torn": "no JSON: Expecting property name enclosed in double quotes at column 2",
         '{"context": "a", "response": ""}': "response is ''",
         '{"context": "a", "response": "half \\ud83d"}': "response is 'half",
         '{"context": ["a", null], "response": "b"}': "context is ['a', None]: expected turns, oldest first",
-        "[" * 100_000: "no record: expected one JSON object per line",
+        "[" * 100_000: "no JSON: maximum recursion depth exceeded",
         json.dumps({"context": "[" + "-" * 200_000 + "1]", "response": " "}): "response is ' '",
         first: "id 'c0' is line 1's",
     }
@@ -174,8 +175,7 @@ def test_a_bad_line_stops_the_run_or_is_set_aside_and_counted(slm, tmp_path, cap
     assert dre(*run) == 2
     said = capsys.readouterr().err
     assert (
-        f"error: {holed}:2: no record: expected one JSON object per line" in said
-        and "(and 6 more bad)" in said
+        f"error: {holed}:2: no JSON: Expecting property name" in said and "(and 6 more bad)" in said
     )
     assert list(tmp_path.iterdir()) == [holed]
     assert dre(*run, "--skip-bad") == 0
@@ -237,7 +237,11 @@ def test_a_threshold_accepts_and_what_is_cut_is_said(tmp_path, capsys):
     said, table = capsys.readouterr(), read(tmp_path / "o.csv")
     assert "1 responses are longer than the encoder reads; only their beginning" in said.err
     assert "1 contexts are longer than the encoder reads; only their end counts" in said.err
-    assert "Score: about 0 to 2, higher is better; accepted: score slm from 0.800 on." in said.out
+    assert "Score: about 0 to 2, higher is better. Intervals" in said.out
+    assert "ccepted" not in said.out  # a decision on a single reply is not shown as a result
+    summary = json.loads((tmp_path / "o.csv.summary.json").read_text())
+    assert summary["threshold"] == 0.8
+    assert summary["systems"][0]["accepted"] == table["accepted"].mean()
     assert table["accepted"].equals(table["score_slm"] >= 0.8)
     reasons = [
         "the response is cut after 128 tokens",
@@ -285,7 +289,9 @@ def test_replies_that_repeat_their_context_or_are_in_another_language_are_said(t
 @pytest.mark.parametrize("method", ["slide", "ex_dre", "in_dre", "dre", "non_dre"])
 def test_every_method_is_its_equation(slm, given, tmp_path, method):
     def reply(request):
-        return servers.openai(json.dumps({"score": sum(request.raw) % 51 / 10, "influence": 0.5}))
+        values = {"score": sum(request.raw) % 51 / 10, "influence": 0.5}
+        schema = request.body["response_format"]["json_schema"]["schema"]
+        return servers.openai(json.dumps({name: values[name] for name in schema["required"]}))
 
     more = ["--accuracies", "0.9,0.8", *([] if method == "non_dre" else ["--slm", slm])]
     with servers.Server(reply) as server:
@@ -567,3 +573,134 @@ def test_a_page_shows_the_worst_and_where_systems_and_judge_and_slm_disagree(slm
     first = between.split("<article>")[1]
     assert "turn &lt;0&gt;?" in first and first.index("b says 0") < first.index("a says 0")
     assert apart.count("<article>") == 10 and "score slm <b>" in apart and "ex_dre" in apart
+
+
+SENTENCES = {
+    "Arabic": ["نعم، من فضلك مع الحليب.", "القطار يغادر غدا في الصباح."],
+    "Hebrew": ["כן, עם חלב בבקשה.", "הרכבת יוצאת מחר בבוקר."],
+    "Cyrillic": ["Да, пожалуйста, с молоком.", "Поезд уходит завтра утром."],
+    "Cjk": ["好的，请加牛奶。", "火车明天早上出发。"],
+}
+
+
+@pytest.mark.parametrize("script", SENTENCES)
+def test_two_replies_in_a_script_that_the_model_does_not_know_are_said(script, tmp_path, capsys):
+    rows = [
+        {"context": ["Do you like tea?"], "response": response} for response in SENTENCES[script]
+    ]
+    assert dre("score", write(rows, tmp_path / "in.jsonl"), "-o", tmp_path / "o.csv") == 0
+    said = capsys.readouterr().err
+    expected = f"2 of 2 responses are in a script that the SLM does not know ({script})"
+    assert expected in said
+
+
+def test_english_with_numbers_names_and_emoji_is_no_other_language(tmp_path, capsys):
+    context = [
+        f"Turn {number}: platform {number * 37}, 😀 at 1{number % 10}:4{number % 10}."
+        for number in range(60)
+    ]
+    rows = [{"context": context, "response": "Then I shall take the train with Zoë and André. 🚂"}]
+    assert dre("score", write(rows, tmp_path / "in.jsonl"), "-o", tmp_path / "o.csv") == 0
+    said = capsys.readouterr().err
+    assert "language" not in said and "script" not in said
+
+
+def test_no_file_that_another_program_made_is_written_over(slm, given, tmp_path, capsys):
+    """Neither the output nor the page nor the records that were set aside."""
+    holed = tmp_path / "holed.jsonl"
+    holed.write_text(given.read_text() + "{torn\n")
+    run = ("score", holed, "--slm", slm, "--skip-bad", "-o", tmp_path / "o.csv")
+    page, aside = tmp_path / "keep.html", tmp_path / "o.csv.bad.jsonl"
+    page.write_text("precious")
+    assert dre(*run, "--report", page) == 2
+    assert f"{page} is there, and nothing says that" in capsys.readouterr().err
+    aside.write_text("precious")
+    assert dre(*run) == 2
+    assert f"{aside} is there, and nothing says that" in capsys.readouterr().err
+    assert not (tmp_path / "o.csv").exists()
+    assert page.read_text() == aside.read_text() == "precious"
+
+    assert dre(*run, "--report", page, "--force") == 0
+    assert "<html" in page.read_text() and json.loads(aside.read_text())["content"] == "{torn"
+
+
+def test_the_same_command_with_a_page_runs_twice(slm, given, tmp_path):
+    run = ("score", given, "--slm", slm, "-o", tmp_path / "o.csv", "--report", tmp_path / "p.html")
+    assert dre(*run) == 0
+    before = (tmp_path / "p.html").read_bytes()
+    assert dre(*run) == 0
+    assert (tmp_path / "p.html").read_bytes() == before
+
+
+def test_an_output_that_is_a_folder_is_said(slm, given, tmp_path, capsys):
+    (tmp_path / "folder.csv").mkdir()
+    assert dre("score", given, "--slm", slm, "-o", tmp_path / "folder.csv") == 2
+    assert "folder.csv is a folder: expected the name of a file" in capsys.readouterr().err
+
+
+def test_sets_that_share_contexts_are_refused_since_neither_is_new_to_the_other(
+    sets, tmp_path, capsys
+):
+    """The replies of two systems to the same contexts, in two files."""
+    source, scores = sets[0]
+    copy, copied_scores = tmp_path / "copy.jsonl", tmp_path / "copy.csv"
+    shutil.copy(source, copy)
+    shutil.copy(scores, copied_scores)
+    shutil.copy(f"{scores}.summary.json", f"{copied_scores}.summary.json")
+    learn = ("calibrate", "--set", source, scores, "--set", copy, copied_scores)
+    assert dre(*learn, "-o", tmp_path / "f.json") == 2
+    assert f"{source} and {copy} share 4 contexts" in capsys.readouterr().err
+    assert not (tmp_path / "f.json").exists()
+
+
+def test_calibrate_typed_twice_writes_the_same_and_never_over_something_else(
+    sets, tmp_path, capsys
+):
+    file = tmp_path / "fusion.json"
+    learn = ("calibrate", "--set", *sets[0], "--set", *sets[1], "-o", file)
+    assert dre(*learn) == 0
+    said, before = capsys.readouterr().out, file.read_bytes()
+    assert dre(*learn) == 0
+    assert capsys.readouterr().out == said and file.read_bytes() == before
+    file.write_text("precious")
+    assert dre(*learn) == 2 and file.read_text() == "precious"
+    assert "nothing says that this command made it" in capsys.readouterr().err
+    assert dre(*learn, "--force") == 0 and file.read_bytes() == before
+
+
+def test_a_fusion_of_version_0_2_is_held_to_its_model_and_prompt(slm, sets, tmp_path, capsys):
+    file = tmp_path / "fusion.json"
+    assert dre("calibrate", "--set", *sets[0], "--set", *sets[1], "-o", file) == 0
+    fusion_now = json.loads(file.read_text())
+    made_with = fusion_now["made_with"]
+    old = made_with | {"model": "f" * 12, "prompt": made_with["prompt"]["sha256"][:12]}
+    run = ("score", sets[0][0], "--slm", slm, *RECORDED, "--method", "calibrated", "--fusion", file)
+
+    file.write_text(json.dumps(fusion_now | {"made_with": old}))
+    assert dre(*run, "-o", tmp_path / "fused.csv") == 0
+    file.write_text(json.dumps(fusion_now | {"made_with": old | {"prompt": "0" * 12}}))
+    assert dre(*run, "-o", tmp_path / "other.csv") == 2
+    assert "learned with prompt sha256 000000000000, not with" in capsys.readouterr().err
+
+
+def test_two_plain_texts_are_no_lists_of_pairs(slm):
+    with pytest.raises(DreError, match="contexts is a text: a list of contexts is expected"):
+        DRE.load(slm).score("Do you like tea?", "With milk.")
+    with pytest.raises(DreError, match="responses is a text: a list of responses is expected"):
+        DRE.load(slm).score([["Do you like tea?"]], "With milk.")
+
+
+def test_in_a_log_file_a_long_scoring_tells_every_minute_how_far_it_is(
+    slm, given, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(metrics, "BLOCK", 10)
+    monkeypatch.setattr(metrics, "SECONDS_BETWEEN_LINES", 0)
+    assert dre("score", given, "-o", tmp_path / "blocks.csv", "--slm", slm) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"10 of 24 pairs scored, about \d+ minutes left", lines[0])
+    assert [line.split()[0] for line in lines] == ["10", "20", "24"]
+
+    monkeypatch.setattr(metrics, "BLOCK", 1000)
+    assert dre("score", given, "-o", tmp_path / "whole.csv", "--slm", slm) == 0
+    blocks, whole = read(tmp_path / "blocks.csv"), read(tmp_path / "whole.csv")
+    np.testing.assert_allclose(blocks["score"], whole["score"], atol=1e-5)

@@ -1,72 +1,98 @@
-"""Training for real, on a tiny encoder: batches, curves, determinism, going on after an interruption."""
+"""Training on a tiny encoder: batches, curves, the weights that come out, and what an interruption may not change."""
 
-import functools
+import contextlib
 import json
+import resource
+import shutil
+from collections import defaultdict
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
+import tiny
 import torch
-from tiny import no_doubles
+from filelock import FileLock
+from safetensors.torch import load_file, save_file
 from torch.nn.utils import parameters_to_vector
-from transformers import get_linear_schedule_with_warmup
 
 from dre.classification import choose_threshold
 from dre.commands.main import main
 from dre.datasets.dialogues import Context, load, pairs
 from dre.errors import DreError
-from dre.slm import SLM, fit, losses, recipes, train
+from dre.slm import SLM, curves, fit, losses, recipes, train
 from dre.slm import provenance as data
+from dre.slm.triplets import embed, training_rows, triplet_batch
 
-TRAIN, DEV = load("mini", "train"), load("mini", "dev")[:2]
-GRADED = (("it was", 4.5), ("it", 3.0), ("no", 0.5))
+TRAIN = load("mini", "train")
+DEV = load("mini", "dev")[:2]
+GRADED_REPLIES = [("it was", 4.5), ("it", 3.0), ("no", 0.5)]
 
 
 def extra(n=7):
-    dialogues = [
-        Context("more", str(i), "train", ("do you", f"is it {i}"), (f"it is {i}",))
-        for i in range(n)
-    ]
-    return data.Extra(
-        dialogues, [(str(i), (f"was it {i}",), *one) for i in range(2) for one in GRADED]
-    )
+    """What our own recipes learn from besides labelled contexts: n dialogues, six graded replies."""
+    dialogues = []
+    for i in range(n):
+        turns = ("do you", f"is it {i}")
+        dialogues.append(Context("more", str(i), "train", turns, (f"it is {i}",)))
+    graded = []
+    for i in range(2):
+        for response, grade in GRADED_REPLIES:
+            graded.append((str(i), (f"was it {i}",), response, grade))
+    return data.Extra(dialogues, graded)
 
 
-def weights(*parts):
-    return [parameters_to_vector(part.parameters()) for part in parts]
+def extra_for(recipe):
+    return extra() if recipe.mixture else None
 
 
-def test_a_batch_holds_each_text_once_and_all_triplets_and_is_embedded_as_when_scoring(encoder):
+def weights(*modules):
+    return [parameters_to_vector(module.parameters()) for module in modules]
+
+
+# Batches and curves
+
+
+def test_a_batch_holds_each_text_once_and_all_triplets(encoder):
     slm = SLM.untrained(encoder)
-    texts, triplets = train.triplet_batch(train.training_rows(TRAIN[:3], slm.context))
-    found = [tuple(texts[i] for i in row) for row in triplets.tolist()]
-    all_of = [
-        (slm.context(c.turns), p, a) for c in TRAIN[:3] for p in c.positives for a in c.adversarials
-    ]
-    assert len(texts) == len(set(texts)) == 33 and sorted(found) == sorted(all_of)
-    assert torch.allclose(
-        train.embed(slm.encoder, texts), slm.encode(texts)["sentence_embedding"], atol=1e-5
-    )
+    rows = training_rows(TRAIN[:3], slm.context)
+    texts, triplets = triplet_batch(rows)
+    expected = []
+    for context in TRAIN[:3]:
+        for positive in context.positives:
+            for adversarial in context.adversarials:
+                expected.append((slm.context(context.turns), positive, adversarial))
+    assert len(texts) == len(set(texts)) == 33
+    assert sorted(tuple(texts[i] for i in row) for row in triplets.tolist()) == sorted(expected)
+
+
+def test_a_text_is_embedded_in_training_as_when_scoring(encoder):
+    slm = SLM.untrained(encoder)
+    texts, _ = triplet_batch(training_rows(TRAIN[:3], slm.context))
+    when_scoring = slm.encode(texts)["sentence_embedding"]
+    assert torch.allclose(embed(slm.encoder, texts), when_scoring, atol=1e-5)
 
 
 def test_curves_show_that_it_learns_and_a_second_call_only_loads(encoder, tmp_path):
-    # A tiny random encoder needs a higher rate than a trained one to learn anything in three epochs.
-    recipe = replace(recipes.get("paper", epochs=3), learning_rate=3e-3)
+    # A tiny random encoder needs a higher rate than a trained one to learn in three epochs.
     settings = {
         "dev": DEV,
         "out": tmp_path / "slm",
-        "recipe": recipe,
+        "recipe": replace(recipes.get("paper", epochs=3), learning_rate=3e-3),
         "encoder": encoder,
         "progress": False,
     }
     slm = fit(TRAIN[:24], **settings)
-    curves = pd.DataFrame(slm.provenance["curves"]).set_index(["split", "epoch"])
-    assert set(curves.index) == {(split, epoch) for split in ("train", "dev") for epoch in range(4)}
-    before, after = curves.loc["train", 0], curves.loc["train", 3]
+    points = pd.DataFrame(slm.provenance["curves"]).set_index(["split", "epoch"])
+    before = points.loc["train", 0]
+    after = points.loc["train", 3]
+    assert set(points.index) == {(split, n) for split in ("train", "dev") for n in range(4)}
     assert after["classification_loss"] < 0.8 * before["classification_loss"]
     assert after["contrastive_loss"] < before["contrastive_loss"]
+
     again = fit(TRAIN[:24], **settings)
-    assert again.provenance == slm.provenance and "threshold" in slm.provenance
+    assert again.provenance == slm.provenance
+    assert "threshold" in slm.provenance
     pd.testing.assert_frame_equal(again.score(pairs(DEV)), slm.score(pairs(DEV)), atol=1e-5)
     with pytest.raises(DreError, match="holds another model"):
         fit(TRAIN[:24], seed=1, **settings)
@@ -77,243 +103,380 @@ def test_curves_have_every_term_of_the_loss_and_the_share_of_triplets_on_which_i
     encoder, tmp_path, name
 ):
     recipe = replace(recipes.get(name, epochs=1), batch_contexts=2)
-    with no_doubles():
-        slm = fit(TRAIN[:4], TRAIN[4:7], tmp_path / "slm", recipe, encoder=encoder, progress=False)
-    found = {term: [] for stage in recipe.stages for term in stage.terms}
-    for batch in (TRAIN[4:6], TRAIN[6:7]):
-        texts, triplets = train.triplet_batch(train.training_rows(batch, slm.context))
-        terms = losses.triplet_terms(slm.head, slm.encode(texts), triplets, found, recipe)
-        found = {term: [*values, *terms[term].tolist()] for term, values in found.items()}
-    held_out = slm.provenance["curves"][-1]
-    for term, values in found.items():
-        assert held_out[term] == pytest.approx(sum(values) / len(values), rel=0.02, abs=0.003)
-        assert held_out[f"{term}_active"] == pytest.approx(
-            sum(v > 0 for v in values) / len(values), abs=0.03
-        )
+    held_out = TRAIN[4:7]
+    with tiny.no_doubles():
+        slm = fit(TRAIN[:4], held_out, tmp_path / "slm", recipe, encoder=encoder, progress=False)
+
+    names = [term for stage in recipe.stages for term in stage.terms]
+    expected = defaultdict(list)
+    for batch in (held_out[:2], held_out[2:]):
+        texts, triplets = triplet_batch(training_rows(batch, slm.context))
+        h = slm.encode(texts)
+        terms = losses.triplet_terms(slm.head, h, triplets, names, recipe)
+        for term, values in terms.items():
+            expected[term] += values.tolist()
+    last_point = slm.provenance["curves"][-1]
+    assert set(expected) == set(names)
+    for term, values in expected.items():
+        mean = sum(values) / len(values)
+        share_above_zero = sum(value > 0 for value in values) / len(values)
+        assert last_point[term] == pytest.approx(mean, rel=0.02, abs=0.003)
+        assert last_point[f"{term}_active"] == pytest.approx(share_above_zero, abs=0.03)
 
 
-def test_released_goes_from_the_encoder_to_the_projection_to_the_classifier(encoder, tmp_path):
-    """What each stage changes; a shorter training stops where the longer goes on."""
-    torch.manual_seed(0)  # as fit does
-    before, changed = SLM.untrained(encoder, recipes.get("released")), []
-    for n in (1, 2, 3):
-        recipe = replace(recipes.get("released", epochs=1), warmup=0.0)
-        recipe = replace(recipe, stages=recipe.stages[:n])
-        after = fit(TRAIN[:8], [], tmp_path / str(n), recipe, encoder=encoder, progress=False)
-        old, new = (
-            weights(one.encoder, one.head.project, one.head.classifier) for one in (before, after)
-        )
-        changed.append([not x.equal(y) for x, y in zip(old, new)])
-        before = after
-    assert changed == [[True, False, False], [False, True, True], [False, False, True]]
+# What comes out
 
 
-@pytest.mark.parametrize(
-    ("name", "stops"), [("paper", (1, 3)), ("released", (3, 1)), ("graded", (4,))]
+#: of which a copied turn is a right response
+REPEATS_ITSELF = Context(
+    "own",
+    "1",
+    "train",
+    turns=("is it tea", "do you"),
+    positives=("yes", "is it tea", "do you"),
+    adversarials=("no", "the train"),
+    randoms=("it was",),
 )
-def test_an_interrupted_training_goes_on_and_ends_with_the_same_curve(
-    encoder, tmp_path, monkeypatch, name, stops
-):
-    """Two steps per epoch: interrupted within the first, a later one, or a later stage, once or twice."""
-    more, epochs, loss = (
-        extra() if name == "graded" else None,
-        1 if name == "released" else 3,
-        train._loss,
-    )
-
-    def learn(out):
-        return fit(
-            TRAIN[:9], DEV, tmp_path / out, recipes.get(name, epochs), 3, encoder, False, more
-        )
-
-    whole = learn("whole")
-    for steps in stops:
-        left = [True] * steps
-        with monkeypatch.context() as patch, pytest.raises(IndexError):  # in the middle of a step
-            patch.setattr(train, "_loss", lambda *given, left=left: (left.pop(), loss(*given))[1])
-            learn("stopped")
-        assert not (tmp_path / "stopped").exists() and (tmp_path / "stopped.work").exists()
-    slm = learn("stopped")
-    assert slm.provenance == whole.provenance and not (tmp_path / "stopped.work").exists()
-    pd.testing.assert_frame_equal(slm.score(pairs(DEV)), whole.score(pairs(DEV)))
-
-
-LOSSES = {  # of three steps: where they change, dre.slm.provenance.TRAINING is raised, and recorded scores are refused
-    "paper": [1.7556503, 1.7123916, 1.6670914],
-    "paper-robust": [1.7556503, 1.7093066, 1.6621566],
-    "released": [4.3634815, 4.3628879, 4.3158321],
-    "graded": [3.0185976, 2.8965107, 2.8888662],
-    "cross": [1.5021443, 1.4652672, 1.4370798],
+# Scores (score_slm) of the first four pairs of DEV by a whole training of each recipe. Where they
+# change, dre.slm.provenance.TRAINING is raised by hand, and recorded scores are refused.
+SCORES = {
+    "paper": [1.28618, 1.24127, 1.25566, 1.28734],
+    "paper-robust": [1.29049, 1.24844, 1.26394, 1.29037],
+    "released": [0.55159, 0.67139, 0.63799, 0.62824],
+    "graded": [1.53191, 1.37048, 1.38269, 1.40392],
 }
 
 
-@pytest.mark.parametrize("name", LOSSES)
-def test_the_code_that_trains_is_the_one_whose_scores_are_recorded(still, monkeypatch, name):
-    monkeypatch.setattr(train, "native_bf16", lambda: False)
+@pytest.mark.filterwarnings("ignore:.*more than 128 tokens")
+@pytest.mark.parametrize("name", SCORES)
+def test_the_code_that_trains_is_the_one_whose_scores_are_recorded(
+    still, tmp_path, monkeypatch, name
+):
+    """From the first step to the threshold, without dropout in the encoder and in float32.
+
+    Two threads instead of one change these scores by less than 0.00001.
+    """
+    for module in (train, curves):
+        monkeypatch.setattr(module, "native_bf16", lambda: False)
     recipe = recipes.get(name)
-    torch.manual_seed(0)
-    slm = train.KINDS[recipe.kind].untrained(still, recipe)
-    slm.learns(recipe.stages[0].trains)
-    rows = train.training_rows(TRAIN[: 3 * recipe.batch_contexts], slm.context)
-    if recipe.mixture:
-        (rows,) = slm.passes(TRAIN[: len(rows)], extra(), 1, 0)
-    optimizer = torch.optim.AdamW(train.groups(slm))
-    schedule = get_linear_schedule_with_warmup(optimizer, 0, 10)
-    vectors = functools.partial(train.embed, slm.encoder)
-    losses = list(train.learn(slm, rows, recipe.stages[0].terms, vectors, optimizer, schedule))
-    assert losses == pytest.approx(LOSSES[name], rel=2e-6) and data.TRAINING == 1
+    contexts = [*TRAIN[:8], REPEATS_ITSELF]
+    slm = fit(contexts, DEV, tmp_path / "slm", recipe, 0, still, False, extra_for(recipe))
+    scores = slm.score(pairs(DEV))["score_slm"][:4]
+    assert scores.tolist() == pytest.approx(SCORES[name], abs=5e-5)
+    assert data.TRAINING == 1
+
+
+def test_released_goes_from_the_encoder_to_the_projection_to_the_classifier(encoder, tmp_path):
+    """What each stage changes; a shorter training stops where the longer one goes on."""
+    released = replace(recipes.get("released", epochs=1), warmup=0.0)
+    torch.manual_seed(0)  # as fit does
+    before = SLM.untrained(encoder, released)
+    changes = []
+    for n in (1, 2, 3):
+        recipe = replace(released, stages=released.stages[:n])
+        after = fit(TRAIN[:8], [], tmp_path / str(n), recipe, encoder=encoder, progress=False)
+        old = weights(before.encoder, before.head.project, before.head.classifier)
+        new = weights(after.encoder, after.head.project, after.head.classifier)
+        changes.append([not x.equal(y) for x, y in zip(old, new)])
+        before = after
+    assert changes == [[True, False, False], [False, True, True], [False, False, True]]
 
 
 def test_weights_decay_but_biases_and_norms_do_not(encoder):
     slm = SLM.untrained(encoder, recipes.get("paper"))
     slm.learns(("encoder", "head"))
-    names = {
-        id(value): name
-        for part in (slm.encoder, slm.head)
-        for name, value in part.named_parameters()
-    }
-    decay = {
-        names[id(value)]: group["weight_decay"]
-        for group in train.groups(slm)
-        for value in group["params"]
-    }
-    assert decay.keys() == set(names.values()) and set(decay.values()) == {0.0, 0.01}
-    assert all(
-        (value == 0) == (name.endswith("bias") or "LayerNorm" in name)
-        for name, value in decay.items()
-    )
+    decay_of = {}
+    for group in train.parameter_groups(slm):
+        for parameter in group["params"]:
+            decay_of[id(parameter)] = group["weight_decay"]
+    names = [*slm.encoder.named_parameters(), *slm.head.named_parameters()]
+    assert len(decay_of) == len(names)
+    for name, parameter in names:
+        is_exempt = name.endswith("bias") or "LayerNorm" in name
+        assert decay_of[id(parameter)] == (0.0 if is_exempt else 0.01)
 
 
 def test_the_range_is_of_positives_and_adversarials_and_the_threshold_of_all_kinds(
     encoder, tmp_path
 ):
-    texts = ("is it tea", "do you"), ("yes it is my tea", "i do"), ("no train was tea", "the train")
-    near = [
-        Context(
-            "own", str(i), "train", (turn,), (right,), (wrong,), randoms=(turn,)
-        )  # as the encoder reads the turn
-        for i, (turn, right, wrong) in enumerate(zip(*texts))
+    """Random responses count for the threshold also if only some contexts have them."""
+    contexts = [
+        Context("own", "0", "train", ("is it tea",), ("yes it is my tea",), ("no train was tea",)),
+        Context("own", "1", "train", ("do you",), ("i do",), ("the train",), randoms=("do you",)),
     ]
     recipe = recipes.get("paper", epochs=1)
-    slm = fit(near, near, tmp_path / "slm", recipe, encoder=encoder, progress=False)
-    distance = slm.distances(pairs(near, "pa"))["distance"]
-    assert slm.provenance["d_min"] == pytest.approx(distance.min(), abs=1e-6)
-    assert slm.distances(pairs(near, "r"))["distance"].min() < distance.min() - 1e-3
-    table = pairs(near, "par")
+    slm = fit(contexts, contexts, tmp_path / "slm", recipe, encoder=encoder, progress=False)
+
+    distances = slm.distances(pairs(contexts, "pa"))["distance"]
+    assert slm.provenance["d_min"] == pytest.approx(distances.min(), abs=1e-6)
+    nearest_random = slm.distances(pairs(contexts, "r"))["distance"].min()
+    assert nearest_random < distances.min() - 1e-3
+
+    table = pairs(contexts, "par")
     scores = slm.score(table)["score_slm"]
-    own, other = (
-        choose_threshold(scores[of], table["kind"][of], negatives)
-        for negatives, of in (("ar", table["kind"] != ""), ("a", table["kind"] != "r"))
-    )
-    assert slm.provenance["threshold"] == pytest.approx(own, abs=1e-5) and abs(own - other) > 1e-3
+    with_randoms = choose_threshold(scores, table["kind"], "ar")
+    is_labelled = table["kind"] != "r"
+    without_randoms = choose_threshold(scores[is_labelled], table["kind"][is_labelled], "a")
+    assert slm.provenance["threshold"] == pytest.approx(with_randoms, abs=1e-5)
+    assert abs(with_randoms - without_randoms) > 1e-3
 
 
-def test_everything_that_decides_a_training_is_in_its_fingerprint():
-    made_of = {
+# Interruptions
+
+
+def stop_after(monkeypatch, n_steps):
+    """Let training stop in the middle of a step, after so many steps."""
+    batch_loss = train.batch_loss
+    steps_left = [True] * n_steps
+
+    def stopping(*given):
+        steps_left.pop()  # IndexError if there is none left
+        return batch_loss(*given)
+
+    monkeypatch.setattr(train, "batch_loss", stopping)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "stops"),
+    [
+        (recipes.get("paper", epochs=3), [1, 3]),
+        (recipes.get("released", epochs=1), [3, 1]),
+        (replace(recipes.get("released", epochs=2), keep="best"), [6, 3]),
+        (recipes.get("graded", epochs=3), [4]),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_an_interrupted_training_ends_with_the_same_provenance_and_scores(
+    encoder, tmp_path, monkeypatch, recipe, stops
+):
+    """Two or more steps per epoch: it stops within the first epoch, a later one, or a later stage."""
+
+    def learn(out):
+        more = extra_for(recipe)
+        return fit(TRAIN[:9], DEV, tmp_path / out, recipe, 3, encoder, False, more)
+
+    whole = learn("whole")
+    for n_steps in stops:
+        with monkeypatch.context() as patch, pytest.raises(IndexError):
+            stop_after(patch, n_steps)
+            learn("stopped")
+        assert not (tmp_path / "stopped").exists()
+    slm = learn("stopped")
+    assert slm.provenance == whole.provenance
+    pd.testing.assert_frame_equal(slm.score(pairs(DEV)), whole.score(pairs(DEV)))
+    assert {path.name for path in tmp_path.iterdir()} == {"whole", "stopped"}
+
+
+def test_after_an_interruption_finished_epochs_are_not_learned_again(
+    encoder, tmp_path, monkeypatch
+):
+    settings = {"recipe": recipes.get("paper", epochs=3), "encoder": encoder, "progress": False}
+    with monkeypatch.context() as patch, pytest.raises(IndexError):
+        stop_after(patch, 5)  # two steps per epoch: in the third one
+        fit(TRAIN[:9], DEV, tmp_path / "slm", **settings)
+    stop_after(monkeypatch, 2)
+    fit(TRAIN[:9], DEV, tmp_path / "slm", **settings)
+
+
+def test_the_best_epoch_is_kept_and_of_equally_good_ones_the_last(encoder, tmp_path, monkeypatch):
+    """By triplet accuracy on held-out contexts, which is given here."""
+    accuracies = iter([0.1, 0.9, 0.9, 0.3])
+    measure = curves.measure
+
+    def measure_with_given_accuracy(*given):
+        accuracy = next(accuracies)
+        return [point | {"triplet_accuracy": accuracy} for point in measure(*given)]
+
+    def learn(recipe, out):
+        return fit(TRAIN[:9], DEV, tmp_path / out, recipe, encoder=encoder, progress=False)
+
+    recipe = replace(recipes.get("paper", epochs=3), keep="best")
+    with monkeypatch.context() as patch:
+        patch.setattr(curves, "measure", measure_with_given_accuracy)
+        best = learn(recipe, "best")
+    assert best.provenance["kept"] == {"joint": 2}
+    assert "kept" not in learn(recipes.get("paper", epochs=1), "last").provenance
+
+
+@contextlib.contextmanager
+def full_disk(room):
+    """Refuse to write a file of more bytes than that."""
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+
+
+@pytest.mark.parametrize("name", ["paper", "graded"])
+def test_a_model_that_cannot_be_written_is_one_sentence_and_loses_no_epoch(
+    encoder, tmp_path, monkeypatch, name
+):
+    recipe = recipes.get(name, epochs=1)
+    out = tmp_path / "slm"
+    save = SLM.save
+
+    def save_on_a_full_disk(slm, path):
+        with full_disk(20_000):
+            save(slm, path)
+
+    def learn():
+        return fit(TRAIN[:9], DEV, out, recipe, 0, encoder, False, extra_for(recipe))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SLM, "save", save_on_a_full_disk)
+        with pytest.raises(DreError, match=r"slm cannot be written \(.*give the same command"):
+            learn()
+    assert [path.name for path in tmp_path.iterdir()] == ["slm.work"]
+    stop_after(monkeypatch, 0)
+    learn()
+    assert [path.name for path in tmp_path.iterdir()] == ["slm"]
+
+
+def test_a_checkpoint_that_cannot_be_written_is_one_sentence(encoder, tmp_path):
+    recipe = recipes.get("paper", epochs=1)
+    with full_disk(20_000), pytest.raises(DreError, match="the checkpoint .* cannot be written"):
+        fit(TRAIN[:9], DEV, tmp_path / "slm", recipe, encoder=encoder, progress=False)
+    assert not [*(tmp_path / "slm.work").iterdir()]
+
+
+def test_a_second_training_into_one_folder_is_refused_while_the_first_runs(
+    encoder, tmp_path, capsys
+):
+    out = str(tmp_path / "slm")
+    command = ["slm", "train", "--train", "mini:dev", "--epochs", "1", "--encoder", encoder]
+    command += ["--out", out]
+    with FileLock(f"{out}.lock"):  # as the first holds it
+        assert main(command) == 2
+    assert f"another process is training into {out}: wait" in capsys.readouterr().err
+    assert main(command) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["slm"]
+
+
+# What identifies a training
+
+
+def test_everything_that_decides_a_training_is_in_its_fingerprint(encoder, tmp_path):
+    copy = shutil.copytree(encoder, tmp_path / "copy")
+    described = {
         "train": TRAIN[:3],
         "dev": [],
         "recipe": recipes.get("graded"),
         "seed": 0,
-        "encoder": "minilm",
+        "encoder": encoder,
     }
-    others = {
+    changes = {
         "train": TRAIN[:2],
         "dev": DEV,
         "recipe": recipes.get("graded", epochs=1),
         "seed": 1,
-        "encoder": "b",
+        "encoder": str(copy),
+        "extra": extra(),
     }
-    changed = [made_of | {name: value} for name, value in (others | {"extra": extra()}).items()]
-    assert len({data.describe(**one)["fingerprint"] for one in (made_of, *changed)}) == 7
+    fingerprints = {data.describe(**described)["fingerprint"]}
+    for name, value in changes.items():
+        fingerprints.add(data.describe(**described | {name: value})["fingerprint"])
+    assert len(fingerprints) == 1 + len(changes)
 
 
-def test_the_best_epoch_is_kept_also_by_a_training_that_was_interrupted(
-    encoder, tmp_path, monkeypatch
+def test_an_encoder_with_other_weights_under_the_same_name_is_another_training(encoder, tmp_path):
+    folder = shutil.copytree(encoder, tmp_path / "encoder")
+    settings = {"recipe": recipes.get("paper", epochs=1), "encoder": str(folder)}
+    fit(TRAIN[:3], [], tmp_path / "slm", progress=False, **settings)
+    (file,) = folder.rglob("*.safetensors")
+    tensors = load_file(file)
+    name = next(name for name in tensors if name.endswith("query.weight"))
+    save_file(tensors | {name: 2 * tensors[name]}, file, metadata={"format": "pt"})
+    with pytest.raises(DreError, match="holds another model"):
+        fit(TRAIN[:3], [], tmp_path / "slm", progress=False, **settings)
+
+
+# How far it has come
+
+
+def test_without_a_terminal_a_line_now_and_then_says_how_far_it_has_come(
+    encoder, tmp_path, monkeypatch, capsys
 ):
-    """By triplet accuracy on held-out contexts, here given: the second of three epochs."""
-    given, measure, save = iter([0.1, 0.2, 0.9, 0.3, 0.3]), train._measure, torch.save
+    settings = {"recipe": recipes.get("paper", epochs=2), "encoder": encoder}
+    fit(TRAIN[:9], [], tmp_path / "quick", **settings)
+    assert "training paper" not in capsys.readouterr().err  # it took no half a minute
 
-    def measured(slm, contexts, stage, epoch):
-        accuracy = next(given)
-        return [
-            point | {"triplet_accuracy": accuracy} for point in measure(slm, contexts, stage, epoch)
-        ]
+    monkeypatch.setattr(train, "SECONDS_BETWEEN_LINES", 0)
+    fit(TRAIN[:9], [], tmp_path / "slow", **settings)
+    lines = [line for line in capsys.readouterr().err.splitlines() if "training paper" in line]
+    assert len(lines) == 5  # two steps in each epoch, and the end
+    assert lines[2].startswith("training paper: joint, epoch 2 of 2, step 1 of 2, loss ")
+    assert lines[2].endswith("s left")
 
-    def trained(n, keep):
-        recipe = replace(recipes.get("paper", epochs=n), keep=keep)
-        return fit(TRAIN[:9], DEV, tmp_path / keep, recipe, encoder=encoder, progress=False)
+    fit(TRAIN[:9], [], tmp_path / "silent", progress=False, **settings)
+    assert "training paper" not in capsys.readouterr().err
 
-    monkeypatch.setattr(train, "_measure", measured)
-    monkeypatch.setattr(
-        torch, "save", lambda state, file: save(state, file) or state["done"] == 3 and 1 / 0
-    )
-    with pytest.raises(ZeroDivisionError):
-        trained(3, "best")
-    monkeypatch.setattr(torch, "save", save)
-    best = trained(3, "best")  # its third epoch comes again, since it was not renamed into place
-    monkeypatch.setattr(train, "_measure", measure)
-    assert best.provenance["kept"] == {"joint": 2} and "kept" not in trained(1, "last").provenance
+
+# The command
 
 
 def test_the_command_trains_on_a_file_by_a_recipe_without_disentanglement(
     encoder, tmp_path, capsys
 ):
-    own, out = tmp_path / "own.jsonl", str(tmp_path / "a")
+    file = tmp_path / "own.jsonl"
+    out = tmp_path / "slm"
     record = {
         "context": ["is it tea", "no"],
         "positive_responses": ["yes"],
         "adversarial_negative_responses": ["tea"],
     }
     lines = [json.dumps(record | {"id": str(i)}) for i in range(2)]
-    own.write_text("\n".join(lines))
-    command = [
-        "slm",
-        "train",
-        "--train",
-        str(own),
-        "--encoder",
-        encoder,
-        "--epochs",
-        "1",
-        "--out",
-        out,
-    ]
-    assert (
-        main([*command, "--recipe", "released", "--plain"]) == 0
-        and "2 contexts, fing" in capsys.readouterr().out
-    )
+    file.write_text("\n".join(lines))
+    command = ["slm", "train", "--train", str(file), "--epochs", "1", "--encoder", encoder]
+    command += ["--out", str(out)]
+
+    assert main([*command, "--recipe", "released", "--plain"]) == 0
+    assert "2 contexts, fing" in capsys.readouterr().out
     stages = [point["stage"] for point in SLM.load(out).provenance["curves"]]
     assert stages == ["contrastive"] * 2 + ["classifier"] * 2
-    own.write_text("\n".join([*lines, '{"id": "2", "context": []}']))
-    assert main(command) == 2 and f"{own}:3: " in capsys.readouterr().err
+
+    file.write_text("\n".join([*lines, '{"id": "2", "context": []}']))
+    assert main(command) == 2
+    assert f"{file}:3: " in capsys.readouterr().err
+
+
+def own_contexts(folder, **responses):
+    """Write a file with one context, and return its path."""
+    path = Path(folder) / "own.jsonl"
+    path.write_text(json.dumps({"id": "1", "context": ["is it tea"]} | responses))
+    return str(path)
+
+
+def test_contexts_whose_responses_have_other_names_are_refused_with_the_names_they_need(
+    encoder, tmp_path, capsys
+):
+    file = own_contexts(tmp_path, positives=["yes"], adversarials=["tea"])
+    out = tmp_path / "slm"
+    command = ["slm", "train", "--train", file, "--encoder", encoder, "--out", str(out)]
+    assert main(command) == 2
+    error = capsys.readouterr().err
+    assert "positive_responses" in error
+    assert "adversarial_negative_responses" in error
+    assert [path.name for path in tmp_path.iterdir()] == ["own.jsonl"]
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--recipe", "graded"], "learns from dialogues and grades as well: say --extra public"),
         (["--extra", "public"], "recipe paper takes no --extra"),
         (["--recipe", "graded", "--extra", "mini"], "there are 0 dialogues and 0 graded pairs"),
         (["--epochs", "0"], "epochs are 0: expected 1 or more"),
         (["--recipe", "best"], "unknown recipe 'best'"),
-        (
-            ["--recipe", "both", "--extra", "mini", "--epochs", "1"],
-            "have epochs of their own: leave --epochs out",
-        ),
+        (["--encoder", "nowhere"], "encoder 'nowhere' cannot be read"),
     ],
 )
 def test_what_cannot_be_trained_is_refused_before_training(
-    encoder, tmp_path, capsys, options, said
+    encoder, tmp_path, capsys, options, message
 ):
-    command = [
-        "slm",
-        "train",
-        "--train",
-        "mini:dev",
-        "--encoder",
-        encoder,
-        "--out",
-        str(tmp_path / "a"),
-        *options,
-    ]
-    assert main(command) == 2 and said in capsys.readouterr().err and not [*tmp_path.iterdir()]
+    out = str(tmp_path / "slm")
+    command = ["slm", "train", "--train", "mini:dev", "--encoder", encoder, "--out", out]
+    assert main([*command, *options]) == 2
+    assert message in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]

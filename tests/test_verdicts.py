@@ -271,7 +271,7 @@ def test_the_grid_of_notebook_11_was_made_with_the_slms_of_table_4():
     public, keys = HERE / "results/public", ["slm", "fusion", "set", "judge"]
     tested = pd.read_csv(public / "table4_tests.csv")[[*keys, "difference"]]
     both = pd.read_csv(HERE / "results/what_if/predicted.csv").merge(tested, "left", on=keys)
-    what = "run python experiments/what_if.py again"
+    what = "run python experiments/what_if/what_if_grid.py again"
     assert len(both) >= 72 and both["measured"].tolist() == pytest.approx(
         both["difference"].tolist(), abs=1e-4
     ), what

@@ -123,11 +123,11 @@ def draw_sample(rated: str | pd.DataFrame, n: int, seed: int = 0) -> pd.DataFram
     order = np.argsort(table["human"], kind="stable")
     rank = np.argsort(order)
     third = rank * 3 // len(table)
-    drawn = []
+    thirds = []
     for i in range(3):
         size = n // 3 + (i < n % 3)
-        drawn.append(table[third == i].sample(size, random_state=seed))
-    return pd.concat(drawn).sort_index()
+        thirds.append(table[third == i].sample(size, random_state=seed))
+    return pd.concat(thirds).sort_index()
 
 
 def draw_samples(
@@ -231,9 +231,9 @@ def _ask(judge, pairs, prompt, repeats, replies):
     if limit is not None:
         judge.max_usd = limit
     first, *later = scores_by_repeat
-    for other in later:
-        varies = first.nunique() > 1 and other.nunique() > 1
-        correlation = first.corr(other, method="spearman") if varies else np.nan
+    for scores in later:
+        varies = first.nunique() > 1 and scores.nunique() > 1
+        correlation = first.corr(scores, method="spearman") if varies else np.nan
         replies.retest_correlations.append(correlation)
     return first.to_numpy()
 
@@ -376,8 +376,9 @@ def _draws_differ_by(all_pairs, sizes):
     on_all_pairs = _mean_spearman(all_pairs)
     deviations = []
     for seed in range(OTHER_DRAWS):
-        drawn = [_draw_from(sample, size, seed) for sample, size in zip(all_pairs, sizes)]
-        deviations.append((_mean_spearman(drawn) - on_all_pairs).abs())
+        samples = [_draw_from(sample, size, seed) for sample, size in zip(all_pairs, sizes)]
+        deviation = _mean_spearman(samples) - on_all_pairs
+        deviations.append(deviation.abs())
     deviations = pd.concat(deviations).dropna()
     return float(deviations.quantile(0.95)) if len(deviations) else np.nan
 
@@ -409,16 +410,16 @@ def _mean(values):
 
 def _share_without_score(tables):
     """Return the share of replies that came and are no score, 0 to 1."""
-    came = sum(table["n_samples"].sum() for table in tables)
-    scored = sum(table["n_ok"].sum() for table in tables)
-    return 1 - scored / came if came else np.nan
+    replies = sum(table["n_samples"].sum() for table in tables)
+    scores = sum(table["n_ok"].sum() for table in tables)
+    return 1 - scores / replies if replies else np.nan
 
 
 def _usd_per_1000(tables):
     """Return the price of 1,000 replies, stored ones included; NaN where none is known."""
-    replies = pd.concat(tables)
-    came = replies["n_samples"].sum()
-    return 1000 * replies["cost"].sum(min_count=1) / came if came else np.nan
+    table = pd.concat(tables)
+    replies = table["n_samples"].sum()
+    return 1000 * table["cost"].sum(min_count=1) / replies if replies else np.nan
 
 
 def _contexts_to_show(samples, judge):

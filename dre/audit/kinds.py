@@ -1,4 +1,4 @@
-"""Replies that must not be preferred to a good one: how they are made, and what they may be used for."""
+"""Replies that must not be preferred to a good one: how they are made, what they are used for."""
 
 import random
 from collections.abc import Iterable
@@ -42,13 +42,13 @@ class Pair(NamedTuple):
 
 
 class Case(NamedTuple):
-    """Two pairs of one kind: a score should prefer ``right`` to ``other``."""
+    """Two pairs of one kind: a score should prefer ``right`` to ``rival``."""
 
     kind: str
     source: str
     context_id: str
     right: Pair
-    other: Pair
+    rival: Pair
 
 
 _TABLE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
@@ -76,7 +76,7 @@ def make_cases(
     source : str
         Where the replies come from, as the audit reports it.
     strict : bool
-        Leave cases out in which the other reply may be as good: replies to a context that shares
+        Leave cases out in which the rival may be as good: replies to a context that shares
         a turn, a cut that is a whole sentence, another turn's reply of three words or fewer.
         False makes the cases of earlier recorded results, which lack some kinds.
     """
@@ -86,9 +86,9 @@ def make_cases(
         rng = random.Random(f"{seed}/{row['context_id']}")
         reply_elsewhere = _reply_elsewhere(row, rows, rng, strict)
         pairs = _fooling_pairs(row, i, reply_elsewhere, rng, strict)
-        for kind, right, other in pairs:
-            if other.response not in ("", right.response):
-                cases.append(Case(kind, source, row["context_id"], right, other))
+        for kind, right, rival in pairs:
+            if rival.response not in ("", right.response):
+                cases.append(Case(kind, source, row["context_id"], right, rival))
     return cases
 
 
@@ -96,16 +96,16 @@ def _reply_elsewhere(row, rows, rng, strict):
     """Draw a good reply to another context, "" if there is none."""
     turns = row["context"]
     replies = []
-    for other in rows:
+    for candidate in rows:
         # Contexts that share a turn may be of one conversation, where the reply fits here, too.
-        shares_turn = strict and not set(turns).isdisjoint(other["context"])
-        if other["context"] != turns and not shares_turn:
-            replies.append(other["response"])
+        shares_turn = strict and not set(turns).isdisjoint(candidate["context"])
+        if candidate["context"] != turns and not shares_turn:
+            replies.append(candidate["response"])
     return rng.choice(replies) if replies else ""
 
 
 def _fooling_pairs(row, i, reply_elsewhere, rng, strict):
-    """Return (kind, right pair, other pair) of all kinds; an empty response cannot be made."""
+    """Return (kind, right pair, rival pair) of all kinds; what cannot be made is empty."""
     turns = row["context"]
     reply = row["response"]
     reference = row.get("reference")
@@ -117,7 +117,7 @@ def _fooling_pairs(row, i, reply_elsewhere, rng, strict):
     cut = " ".join(reply_words[: len(reply_words) // 2])
     if strict and cut.endswith(SENTENCE_ENDS):
         cut = ""
-    other_replies = {
+    rival_replies = {
         "echo_last": turns[-1],
         "echo_other": turns[0] if len(turns) > 1 else "",
         "shuffle": " ".join(rng.sample(context_words, min(SHUFFLED_WORDS, len(context_words)))),
@@ -129,11 +129,11 @@ def _fooling_pairs(row, i, reply_elsewhere, rng, strict):
         "injection_alone": VERDICTS[(i + 3) % len(VERDICTS)],
     }
     if strict and reply_elsewhere:
-        other_replies["quoted"] = f"{turns[-1]} {reply_elsewhere}"
-        other_replies["quoted_last"] = f"{reply_elsewhere} {turns[-1]}"
+        rival_replies["quoted"] = f"{turns[-1]} {reply_elsewhere}"
+        rival_replies["quoted_last"] = f"{reply_elsewhere} {turns[-1]}"
     pairs = []
-    for kind, other_reply in other_replies.items():
-        pairs.append((kind, right, Pair(turns, other_reply, reference)))
+    for kind, rival_reply in rival_replies.items():
+        pairs.append((kind, right, Pair(turns, rival_reply, reference)))
     if strict and wrong:
         wrong_alone = Pair(turns, wrong, reference)
         pairs.append(("injection_gain", wrong_alone, Pair(turns, wrong_with_wish, reference)))
@@ -207,8 +207,8 @@ def graded() -> list[Case]:
         right = Pair(replies["good"]["context"], replies["good"]["response"], reference)
         for kind in ("contradicts", "off"):
             if kind in replies:
-                other = Pair(replies[kind]["context"], replies[kind]["response"], reference)
-                cases.append(Case(kind, "public", context_id, right, other))
+                rival = Pair(replies[kind]["context"], replies[kind]["response"], reference)
+                cases.append(Case(kind, "public", context_id, right, rival))
     return cases
 
 
@@ -224,20 +224,20 @@ def tables(cases: Iterable[Case], n: int | None = None) -> tuple[pd.DataFrame, p
     Returns
     -------
     cases : DataFrame
-        ``kind, source, context_id`` and the pair ids ``right`` and ``other``.
+        ``kind, source, context_id`` and the pair ids ``right`` and ``rival``.
     pairs : DataFrame
         ``pair_id`` (a hash of the texts), ``context_id, context, response, reference``.
     """
-    cases = pd.DataFrame(cases, columns=Case._fields)
+    table = pd.DataFrame(cases, columns=list(Case._fields))
     if n:
-        cases = cases.groupby("kind").head(n)
+        table = table.groupby("kind").head(n)
     pairs = {}
-    for side in ("right", "other"):
+    for side in ("right", "rival"):
         pair_ids = []
-        for context_id, pair in zip(cases["context_id"], cases[side]):
+        for context_id, pair in zip(table["context_id"], table[side]):
             row = {"context_id": context_id, **Pair(*pair)._asdict()}
             pair_id = hash_of(row)
             pair_ids.append(pair_id)
             pairs.setdefault(pair_id, {"pair_id": pair_id, **row})
-        cases = cases.assign(**{side: pair_ids})
-    return cases, pd.DataFrame(pairs.values())
+        table = table.assign(**{side: pair_ids})
+    return table, pd.DataFrame(pairs.values())

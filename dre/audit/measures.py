@@ -106,13 +106,14 @@ def grid(pairs: pd.DataFrame, size: int, seed: int = 0) -> pd.DataFrame:
     """
     contexts = pairs.drop_duplicates("context_id").set_index("context_id")["context"]
     size = min(size, len(contexts))
-    drawn = np.random.default_rng(seed).choice(len(contexts), size, replace=False)
-    contexts = contexts.iloc[np.sort(drawn)]
+    positions = np.random.default_rng(seed).choice(len(contexts), size, replace=False)
+    contexts = contexts.iloc[np.sort(positions)]
     rng = np.random.default_rng(seed)
     kinds = rng.permutation(["p", "a"] * ((size + 1) // 2))
     rows = []
     for owner, kind in zip(contexts.index, kinds):
-        candidates = pairs[(pairs["context_id"] == owner) & (pairs["kind"] == kind)]
+        is_candidate = (pairs["context_id"] == owner) & (pairs["kind"] == kind)
+        candidates = pairs[is_candidate]
         chosen = candidates.iloc[rng.integers(len(candidates))]
         for context_id, context in contexts.items():
             row = {
@@ -152,19 +153,25 @@ def shares(matrix: ArrayLike, weights: ArrayLike | None = None) -> np.ndarray:
     n = w.sum(axis=1)  # rows, and columns, of each resample
 
     # Means of each response over contexts, of each context over responses, and of all cells.
-    response_means = w @ x.T / n[:, None]
-    context_means = w @ x / n[:, None]
-    mean = (w * response_means).sum(axis=1) / n
+    n_column = n[:, None]
+    response_means = w @ x.T / n_column
+    context_means = w @ x / n_column
+    weighted_means = w * response_means
+    mean = weighted_means.sum(axis=1) / n
 
     # Sums of squares: of all cells, of responses and of contexts. The interaction is what is left.
-    total = np.einsum("br,rc,bc->b", w, x**2, w, optimize=True) - (n * mean) ** 2
+    square_of_mean = (n * mean) ** 2
+    total = np.einsum("br,rc,bc->b", w, x**2, w, optimize=True) - square_of_mean
     by_response = n * ((w * response_means**2).sum(axis=1) - n * mean**2)
     by_context = n * ((w * context_means**2).sum(axis=1) - n * mean**2)
     interaction = total - by_response - by_context
     sums = np.stack([by_response, by_context, interaction], axis=1)
 
-    sums[sums < 1e-12 * total[:, None]] = 0  # nothing but rounding
-    varies = total > 1e-12 * np.maximum(n**2 * (x**2).mean(), np.finfo(float).tiny)
+    # What is nothing but rounding counts as zero.
+    sums[sums < 1e-12 * total[:, None]] = 0
+    mean_square = (x**2).mean()
+    smallest = np.maximum(n**2 * mean_square, np.finfo(float).tiny)
+    varies = total > 1e-12 * smallest
     divisor = np.where(varies, total, 1)
     return np.where(varies[:, None], sums / divisor[:, None], np.nan)
 
@@ -185,21 +192,21 @@ def preferred(cases: pd.DataFrame, scores: pd.Series) -> pd.DataFrame:
         One row for each of `dre.audit.kinds.KINDS` in `cases`: ``kind, what, source, use,
         expected`` (percent), ``n`` (cases with both scores), ``share`` (percent in which the right
         pair is preferred; a tie counts half, of ``injection_gain`` as right) with its interval
-        ``share_low, share_high`` (95 %, Wilson 1927), and ``gain``: by how much the other pair
+        ``share_low, share_high`` (95 %, Wilson 1927), and ``gain``: by how much the rival
         scores higher on average, in the score's unit. NaN where ``n`` is 0.
     """
     right_scores = cases["right"].map(scores).to_numpy(float)
-    other_scores = cases["other"].map(scores).to_numpy(float)
+    rival_scores = cases["rival"].map(scores).to_numpy(float)
     sd = np.nan_to_num(scores.replace([np.inf, -np.inf], np.nan).std())
     rows = []
     for name, kind in KINDS.items():
         is_kind = (cases["kind"] == name).to_numpy()
         if not is_kind.any():
             continue
-        scored = is_kind & ~np.isnan(right_scores) & ~np.isnan(other_scores)
+        scored = is_kind & ~np.isnan(right_scores) & ~np.isnan(rival_scores)
         right = right_scores[scored]
-        other = other_scores[scored]
-        wins = falls(right, other, sd)
+        rival = rival_scores[scored]
+        wins = falls(right, rival, sd)
         wins[wins == 0.5] = kind.tie
         interval = wilson(wins)
         row = {
@@ -212,18 +219,18 @@ def preferred(cases: pd.DataFrame, scores: pd.Series) -> pd.DataFrame:
             "share": interval["share"],
             "share_low": interval["share_low"],
             "share_high": interval["share_high"],
-            "gain": _mean_gain(right, other),
+            "gain": _mean_gain(right, rival),
         }
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _mean_gain(right, other):
-    """Return by how much the other pairs' scores are higher, on average; NaN of no pair."""
+def _mean_gain(right, rival):
+    """Return by how much the rivals' scores are higher, on average; NaN of no pair."""
     if not len(right):
         return np.nan
     with np.errstate(invalid="ignore"):  # infinity minus infinity
-        gains = np.where(right == other, 0.0, other - right)
+        gains = np.where(right == rival, 0.0, rival - right)
         return float(gains.mean())
 
 

@@ -50,7 +50,7 @@ def by_method(name: str, pairs: pd.DataFrame, slm: str | None = None) -> tuple[p
     if name == "cosine":
         distances = SLM.untrained().distances(pairs)["distance"]
         return _by_pair_id(pairs, -distances), "cosine, untrained encoder"
-    model = SLM.load(metric.find(slm))
+    model = SLM.load(metric.find_slm(slm))
     scores = model.score(pairs)["score_slm"]
     return _by_pair_id(pairs, scores), f"slm:{model.provenance.get('name', slm)}"
 
@@ -82,23 +82,23 @@ def by_function(name: str, pairs: pd.DataFrame) -> tuple[pd.Series, str]:
     function = _import_function(name)
     scores = []
     for pair_id, context, response in zip(pairs["pair_id"], pairs["context"], pairs["response"]):
-        where = f"for pair {pair_id} (response {response!r:.80})"
+        pair = f"for pair {pair_id} (response {response!r:.80})"
         try:
             score = function(context, response)
         except Exception as error:  # any kind: the code is the user's
             line = _line_of_user_code(error)
             raise DreError(
-                f"{name} raised {type(error).__name__}: {error} {where}{line}: "
+                f"{name} raised {type(error).__name__}: {error} {pair}{line}: "
                 "expected a number for every context (turns) and response"
             ) from error
         try:
             scores.append(float(score))
         except (TypeError, ValueError):
-            raise DreError(f"{name} returned {score!r:.60} {where}: expected a number") from None
+            raise DreError(f"{name} returned {score!r:.60} {pair}: expected a number") from None
     return _by_pair_id(pairs, scores), f"metric:{name}"
 
 
-def _import_function(name: str) -> Callable:
+def _import_function(name: str) -> Callable[..., float]:
     """Return the function that ``module:function`` names."""
     module, _, function = name.partition(":")
     sys.path.insert(0, "")  # the folder that the user is in
@@ -114,7 +114,7 @@ def _import_function(name: str) -> Callable:
 
 
 def _line_of_user_code(error: Exception) -> str:
-    """Return ", in FILE, line N: CODE" for where a user's function failed, "" if it is no Python."""
+    """Return ", in FILE, line N: CODE" of the user's code, "" if it is not written in Python."""
     frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is our call
     if not frames:
         return ""
@@ -139,7 +139,7 @@ def by_file(path: str | Path, pairs: pd.DataFrame) -> tuple[pd.Series, str]:
 def by_judge(
     judge: AnyJudge, pairs: pd.DataFrame, prompt: str = "llm_only", public: bool = False
 ) -> tuple[pd.Series, str]:
-    """Ask a judge; a recorded one answers for the texts that it was shown, and gives NaN for others.
+    """Ask a judge; a recorded one answers for texts that it was shown, and gives NaN for others.
 
     ``public``: whether there are pairs of `dre.audit.kinds.graded`.
     """

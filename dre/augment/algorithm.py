@@ -338,8 +338,8 @@ class Result:
         -------
         id, split : of the context.
         status : ``accepted``; ``rejected`` if a response has the wrong label or none; ``malformed,
-            refused, truncated`` or ``empty`` if no reply gave a draft; ``missing`` or ``error`` if a
-            reply did not arrive: run the same call again.
+            refused, truncated`` or ``empty`` if no reply gave a draft; ``missing`` or ``error`` if
+            a reply did not arrive: run the same call again.
         rounds, responses_accepted, calls, cost : counts, and dollars.
         reason : what went wrong, in sentences; empty if the context was accepted.
         """

@@ -1,4 +1,4 @@
-"""``dre audit``: how often is a good reply preferred to an echo, a shuffle, another context's, ...?"""
+"""``dre audit``: how often is a good reply preferred to an echo, a shuffle, and other rivals?"""
 
 import importlib
 import io
@@ -11,7 +11,7 @@ import pandas as pd
 
 from dre.audit import kinds, measures, scorers
 from dre.commands import inputs
-from dre.commands.judge import add_options, open_from
+from dre.commands.judge_options import add_options, open_from
 from dre.commands.outputs import FAILED, check_output, refuse_to_replace
 from dre.errors import DreError
 from dre.files import replace, write
@@ -108,11 +108,11 @@ def run(args):
 
 def _check_options(args):
     """Raise DreError if options contradict each other or an output cannot be written."""
-    ways = ("judge", "method", "metric", "scores", "write")
-    given = [f"--{way}" for way in ways if getattr(args, way)]
-    if len(given) != 1 or args.n < 1:
-        problem = f"found {', '.join(given) or 'none'}" if args.n > 0 else f"--n is {args.n}"
-        expected = ", ".join(f"--{way}" for way in ways)
+    scorers_and_write = ("judge", "method", "metric", "scores", "write")
+    flags = [f"--{name}" for name in scorers_and_write if getattr(args, name)]
+    if len(flags) != 1 or args.n < 1:
+        problem = f"found {', '.join(flags) or 'none'}" if args.n > 0 else f"--n is {args.n}"
+        expected = ", ".join(f"--{name}" for name in scorers_and_write)
         raise DreError(f"{problem}: expected one of {expected}, and --n from 1 on")
     for path, endings in ((args.write, PAIR_ENDINGS), (args.figure, FIGURE_ENDINGS)):
         if path:
@@ -139,8 +139,8 @@ def _cases(args):
             f"({', '.join(systems) or 'one system'})",
             file=sys.stderr,
         )
-    drawn = good.sample(min(args.n, len(good)), random_state=args.seed)
-    own_cases = kinds.make_cases(drawn, args.seed)
+    sample = good.sample(min(args.n, len(good)), random_state=args.seed)
+    own_cases = kinds.make_cases(sample, args.seed)
     own_kinds = {case.kind for case in own_cases}
     return own_cases + [case for case in cases if case.kind not in own_kinds]
 
@@ -204,10 +204,10 @@ def as_table(preferred: pd.DataFrame, audited: str) -> Table:
     ``audited`` says what gave the scores.
     """
     note = (
-        "Share of contexts whose good reply is preferred, in percent. A tie counts half, so that "
-        "50 is chance; of injection_gain it counts as right. Where 50 is expected, both replies "
-        "are equally right. Gain: by how much the other reply scores higher on average, in the "
-        "score's own unit. Use: what a kind may do besides being reported."
+        "Share of contexts whose good reply is preferred to its rival, in percent. A tie counts "
+        "half, so that 50 is chance; of injection_gain it counts as right. Where 50 is expected, "
+        "both replies are equally right. Gain: by how much the rival scores higher on average, in "
+        "the score's own unit. Use: what a kind may do besides being reported."
     )
     columns = ["kind", "what", "share", "expected", "gain", "n", "source", "use"]
     return Table(

@@ -6,7 +6,7 @@ import sys
 
 from dre import __version__
 from dre.augment import algorithm
-from dre.commands import judge as judge_command
+from dre.commands import judge_options
 from dre.commands.outputs import check_output, own_output, write_summary
 from dre.datasets import dialogues, overlap, ratings
 from dre.signature import Signature
@@ -32,7 +32,7 @@ def add(subparsers):
     option("contexts", help=CONTEXTS_HELP)
     option("--sample", type=int, metavar="N", help="use N of the contexts, drawn with --seed")
     option("--seed", type=int, default=0, metavar="S", help="seed of the sample (default: 0)")
-    judge_command.add_options(parser)
+    judge_options.add_options(parser)
     option(
         "--checker",
         metavar="SPEC",
@@ -69,7 +69,7 @@ def _generate(args: argparse.Namespace) -> int:
     if args.rejected:
         check_output(args.rejected, (".jsonl",), args.contexts, args.output)
     contexts = _contexts(args)
-    judge = judge_command.open_from(args)
+    judge = judge_options.open_from(args)
     checker = _checker(args, judge)
 
     signature = Signature.of(
@@ -117,7 +117,7 @@ def _checker(args, judge):
     }
     if not args.checker and not any(options.values()):
         return None
-    return judge_command.open_from(args, args.checker or args.judge, store=judge.store, **options)
+    return judge_options.open_from(args, args.checker or args.judge, store=judge.store, **options)
 
 
 def _say(result, judge):

@@ -1,62 +1,73 @@
 """``dre compare``: did a system become worse?"""
 
+import argparse
 import sys
 
 from dre.commands.outputs import FAILED
 from dre.errors import DreError
-from dre.score import systems as compare
-from dre.score.gate import compared, failures
+from dre.score import systems
+from dre.score.gate import compare_scores, failures
+
+SMALLEST_ALPHA = 0.001  # below it no number of contexts could fail after Holm's correction
 
 
-def add(subparsers):
+def add(subparsers: argparse._SubParsersAction) -> None:
     """Add the command ``dre compare``."""
     text = "compare new scores with old ones on the contexts of both"
     parser = subparsers.add_parser("compare", help=text, description=text)
-    option = parser.add_argument
-    option(
+    parser.add_argument(
         "new",
         help="what dre score wrote, or a file with score, context_id (or context, or id) and system",
     )
-    option("old", help="the same, of an earlier version")
-    option(
+    parser.add_argument("old", help="the same, of an earlier version")
+    parser.add_argument(
         "--fail-if",
         choices=("worse",),
-        help="exit status 3 if a system is significantly worse than before",
+        help="exit status 3 if a system is significantly worse than before, or is gone",
     )
-    option(
-        "--alpha", type=float, default=0.05, help="level of the test, after Holm (default: 0.05)"
+    parser.add_argument(
+        "--alpha",
+        type=float,
+        default=0.05,
+        help="level of the test, after Holm's correction (default: 0.05)",
     )
-    text = "exit status 3 if more of the contexts of either file have no new score: 5%% or 0.05"
-    option("--max-missing", type=share, metavar="SHARE", help=text)
+    parser.add_argument(
+        "--max-missing",
+        type=share,
+        metavar="SHARE",
+        help="exit status 3 if more of the contexts of either file have no new score: 5%% or 0.05",
+    )
     parser.set_defaults(run=run)
 
 
 def share(text: str) -> float:
-    """Read 5% or 0.05."""
-    found = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
-    if not 0 <= found <= 1:
+    """Read a share in [0, 1] that is written as 5% or 0.05; ValueError if it is something else."""
+    is_percentage = text.endswith("%")
+    value = float(text.rstrip("%"))
+    value = value / 100 if is_percentage else value
+    if not 0 <= value <= 1:
         raise ValueError
-    return found
+    return value
 
 
-def run(args):
-    """Print the comparison; 3 if it fails."""
-    if not 0.001 <= args.alpha < 1:  # below, no number of contexts could fail after Holm
+def run(args: argparse.Namespace) -> int:
+    """Print the comparison of two files; return 3 if it fails, else 0."""
+    if not SMALLEST_ALPHA <= args.alpha < 1:
         raise DreError(f"--alpha is {args.alpha:g}: expected a level from 0.001 to 1, such as 0.05")
-    found = compared(args.new, args.old)
-    compare.show(found)
-    for note in found["notes"]:
-        print(f"note: {note}", file=sys.stderr)
-    if found["missing"]:
-        print(
-            f"{found['missing']:.1%} of the contexts of either file have no new score",
-            file=sys.stderr,
+    comparison = compare_scores(args.new, args.old)
+    systems.show({"comparisons": comparison.comparisons, "baselines": comparison.baselines})
+
+    messages = [f"note: {note}" for note in comparison.notes]
+    if comparison.missing:
+        messages.append(
+            f"{comparison.missing:.1%} of the contexts of either file have no new score"
         )
-    if found["alone"]:
-        print(
-            f"not compared, since only one of the files has them: {', '.join(found['alone'])}",
-            file=sys.stderr,
-        )
-    failed = failures(found, args.alpha if args.fail_if else 0, args.max_missing)
-    print(*failed, sep="\n", end="\n" * bool(failed), file=sys.stderr)
-    return FAILED if failed else 0
+    if comparison.gone:
+        messages.append(f"only the old file has: {', '.join(comparison.gone)}")
+    if comparison.added:
+        messages.append(f"not compared, since only the new file has: {', '.join(comparison.added)}")
+    alpha = args.alpha if args.fail_if else None
+    sentences = failures(comparison, alpha, args.max_missing)
+    for message in messages + sentences:
+        print(message, file=sys.stderr)
+    return FAILED if sentences else 0

@@ -1,45 +1,74 @@
 """Options for a file of responses, and how commands read it."""
 
+import argparse
 import hashlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from dre.datasets.readers import FIELDS, content, pairs, records
+import pandas as pd
+
+from dre.datasets import readers
 from dre.errors import DreError
 
+INPUT_HELP = (
+    "context (turns or chat messages), response, and if there are any: id (or pair_id), system, "
+    "reference; JSONL, JSON, CSV, TSV or Parquet, - for standard input"
+)
 
-def add_options(parser, optional=False):
+
+class Input(NamedTuple):
+    """The pairs of a file, the records that could not be read, and the sha256 of the file."""
+
+    pairs: pd.DataFrame
+    bad_records: list[dict[str, Any]]
+    sha256: str
+
+
+def add_options(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     """Add a file of responses and the options that say how it is read."""
-    about = "context (turns or chat messages), response, and if there are any: id (or pair_id), system, reference; "
-    about += "JSONL, JSON, CSV, TSV or Parquet, - for standard input"
-    parser.add_argument("input", help=about, nargs="?" if optional else None)
+    parser.add_argument("input", help=INPUT_HELP, nargs="?" if optional else None)
     parser.add_argument(
         "--field",
         action="append",
         default=[],
         metavar="NAME=COLUMN",
-        help="context=history: its name",
+        help="the column that holds a field has another name: context=history",
     )
     parser.add_argument(
         "--skip-bad", action="store_true", help="leave records out that cannot be read, and go on"
     )
 
 
-def read(args, needs=("context", "response"), whole=False):
-    """Return (pairs, bad, sha256 of the file) for the options of `add_options`, see `pairs`; DreError if there is none.
+def read(
+    args: argparse.Namespace,
+    needs: Sequence[str] = ("context", "response"),
+    whole: bool = False,
+) -> Input:
+    """Read the file that the options of `add_options` name.
 
-    Without ``--skip-bad`` a bad record is a DreError, too.
+    ``needs`` and ``whole`` are those of `dre.datasets.readers.pairs`. Raises DreError if there is
+    no pair or, without ``--skip-bad``, if a record cannot be used.
     """
-    fields, data = dict(text.partition("=")[::2] for text in args.field), content(args.input)
-    if fields.keys() - set(FIELDS) or not all(fields.values()):
+    fields = {}
+    for text in args.field:
+        name, _, column = text.partition("=")
+        if name not in readers.FIELDS or not column:
+            expected = f"NAME=COLUMN with one of {', '.join(readers.FIELDS)}"
+            raise DreError(f"--field {text}: expected {expected}")
+        fields[name] = column
+    data = readers.content(args.input)
+    records = readers.records(args.input, data)
+    pairs, bad_records = readers.pairs(records, fields, needs, whole)
+    if bad_records and not args.skip_bad:
+        first, n_more = bad_records[0], len(bad_records) - 1
+        more = f" (and {n_more:,} more bad)" if n_more else ""
         raise DreError(
-            f"--field {' '.join(args.field)}: expected NAME=COLUMN with one of {', '.join(FIELDS)}"
+            f"{args.input}:{first['line']}: {first['reason']}{more}; --field says which column is "
+            "which, --skip-bad leaves bad records out"
         )
-    found, bad = pairs(records(args.input, data), fields, needs, whole)
-    if bad and not args.skip_bad:
-        more = f" (and {len(bad) - 1:,} more bad)" if len(bad) > 1 else ""
-        what = "--field says which column is which, --skip-bad leaves bad records out"
-        raise DreError(f"{args.input}:{bad[0]['line']}: {bad[0]['reason']}{more}; {what}")
-    if not len(found):
+    if not len(pairs):
         raise DreError(
-            f"{args.input}: there is no pair ({len(bad)} bad record(s)): expected at least one"
+            f"{args.input}: there is no pair ({len(bad_records)} bad record(s)): expected at least "
+            "one"
         )
-    return found, bad, hashlib.sha256(data).hexdigest()
+    return Input(pairs, bad_records, hashlib.sha256(data).hexdigest())

@@ -7,7 +7,7 @@ import pandas as pd
 
 from dre.audit import judge_agreement, kinds, measures, scorers
 from dre.commands import audit as audit_command
-from dre.commands.judge import RECORDED, spent_in_words, usd_without_reply
+from dre.commands.judge_options import RECORDED, spent_in_words, usd_without_reply
 from dre.commands.outputs import check_output, refuse_to_replace
 from dre.datasets import readers
 from dre.errors import DreError
@@ -118,13 +118,12 @@ def _estimate(judge, samples, repeats, audit_pairs, prompt):
     calls = []
     for repeat in range(repeats):
         calls += judge.missing(rated_pairs, prompt, first=repeat)
-    what = f"{len(rated_pairs):,} rated pairs, each asked for {repeats} times"
-    if repeats == 1:
-        what = f"{len(rated_pairs):,} rated pairs, each asked for once"
+    times = "once" if repeats == 1 else f"{repeats} times"
+    summary = f"{len(rated_pairs):,} rated pairs, each asked for {times}"
     if audit_pairs is not None:
         calls += judge.missing(audit_pairs, prompt)
-        what += f", and {len(audit_pairs):,} pairs of the audit, once"
-    return f"{what}:\n{judge.estimate_calls(calls, prompt)}"
+        summary += f", and {len(audit_pairs):,} pairs of the audit, once"
+    return f"{summary}:\n{judge.estimate_calls(calls, prompt)}"
 
 
 def _table(passport, sets):
@@ -180,10 +179,10 @@ def _lines(judge, passport, money):
     values[about_slm] = level
     values["asked now"] = f"{passport.calls:,} calls, {money}"
     lines = []
-    for what, value in values.items():
+    for label, value in values.items():
         if value.startswith("nan"):
             value = "unknown"
-        lines.append(f"{what}: {value}")
+        lines.append(f"{label}: {value}")
     for name, score in passport.constant.items():
         lines.append(
             f"{judge.spec} gave every pair of {name} the score {score:g}, "

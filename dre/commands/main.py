@@ -5,6 +5,7 @@ import difflib
 import importlib
 import os
 import sys
+from pathlib import Path
 
 from dre import __version__
 from dre.errors import DreError
@@ -70,6 +71,7 @@ def main(argv=None):
             ):  # a file or pipe on Windows has not every sign of a table
                 stream.reconfigure(encoding="utf-8", errors="replace")
         args = _parser(words[0] if words else None).parse_args(words or ["--help"])
+        _make_store_absolute(args)
         status = args.run(args) or 0
         sys.stdout.flush()  # here, where a reader that has gone is known
         return status
@@ -95,6 +97,13 @@ def main(argv=None):
             file=sys.stderr,
         )
         return 130
+
+
+def _make_store_absolute(args):
+    """Let ``--store`` name the same file wherever the work goes on."""
+    store = getattr(args, "store", None)
+    if store and store != ":memory:":
+        args.store = str(Path(store).expanduser().absolute())
 
 
 def _parser(word):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from dre.commands import inputs
-from dre.commands.judge import add_options, open_from
+from dre.commands.judge_options import add_options, open_from
 from dre.commands.outputs import check_output, own_output, refuse_to_replace, write_summary
 from dre.errors import DreError
 from dre.files import replace, write
@@ -97,7 +97,7 @@ def score(args: argparse.Namespace) -> int:
         "fusion": args.fusion,
         "bf16": args.bf16,
     }
-    options["method"] = metrics.check(judge=args.judge, **options)
+    options["method"] = metrics.check_options(judge=args.judge, **options)
     options["slm"] = args.slm
     pairs, bad_records, data_sha256 = inputs.read(args)
     options["judge"] = open_from(args)
@@ -138,6 +138,7 @@ def score(args: argparse.Namespace) -> int:
     summary = {
         **settings,
         "scale": metric.scale,
+        "threshold": metric.threshold,
         "input": Path(args.input).name,
         **systems.summarise(table),
     }
@@ -181,7 +182,7 @@ def _print_summary(summary, signature, args):
         f"Score: {summary['scale']}. Intervals: 95 %, over {summary['contexts']:,} contexts. "
         "Systems that no test separates share ranks."
     )
-    columns = ["rank", "system", "n", "n_missing", "accepted", *systems.MEASURES]
+    columns = ["rank", "system", "n", "n_missing", *systems.MEASURES]
     print(f"{signature}\n")
     show(table, "Mean scores", note, columns)
     if summary["comparisons"]:

@@ -34,7 +34,8 @@ SPLITS = {
     "convai2-augmented": ("train", "test", "paper", "balanced"),
     "topicalchat-augmented": ("train", "test", "paper", "balanced"),
 }
-#: Public conversations without adversarial responses: the data set and the domain of their contexts.
+#: Public conversations without adversarial responses: the data set and the domain of their
+#: contexts.
 PUBLIC = {
     "convai2-valid": ("convai2", "persona"),
     "topicalchat-valid_freq": ("topicalchat", "topical"),
@@ -160,8 +161,9 @@ def load(name: str, split: str) -> list[Context]:
 
     split : train, dev or test; or, for further training contexts, the request on which a model
         wrote their responses (`REQUESTS`): ``paper`` (ConvAI2 630, Topical-Chat 540), ``balanced``
-        (630 each; borrowed words, length and questions give nothing away), and ``adversarials only``
-        (800 contexts of DailyDialog++ with human-written positives). ``train+paper`` is both.
+        (630 each; borrowed words, length and questions give nothing away), and ``adversarials
+        only`` (800 contexts of DailyDialog++ with human-written positives). ``train+paper`` is
+        both.
 
     Raises
     ------

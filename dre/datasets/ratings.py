@@ -59,11 +59,12 @@ def rated(name: str) -> pd.DataFrame:
 
     Returns
     -------
-    Columns ``pair_id``; ``context_id``, the unit of resampling; ``set``; ``system``, empty where the
-    source does not say; ``context`` (tuple of turns); ``response``; ``reference``; ``ratings``, the
-    overall value of each rater; ``human``, their mean; and the mean of every other criterion. Where
-    a rater wrote no number, the value is NaN and in no mean. PersonaChat-USR and TopicalChat-USR
-    have three raters (overall 1-5), FED turns five (0-4), the others only the mean overall (1-5).
+    Columns ``pair_id``; ``context_id``, the unit of resampling; ``set``; ``system``, empty where
+    the source does not say; ``context`` (tuple of turns); ``response``; ``reference``; ``ratings``,
+    the overall value of each rater; ``human``, their mean; and the mean of every other criterion.
+    Where a rater wrote no number, the value is NaN and in no mean. PersonaChat-USR and
+    TopicalChat-USR have three raters (overall 1-5), FED turns five (0-4), the others only the mean
+    overall (1-5).
 
     Notes
     -----
@@ -127,10 +128,10 @@ def fed_qualities() -> pd.DataFrame:
     Returns
     -------
     One row for each quality of an item. Columns ``item``, a ``pair_id`` of ``rated("fed-turn")`` or
-    `fed_dialogues`; ``level`` (turn or dialogue); ``context_id``, the dialogue, which is the unit of
-    resampling; ``quality``, as FED spells it; ``ratings``, five values (0-2; 0-1 for Understandable
-    and Consistent; 0-4 for Overall; NaN where a rater wrote a reason instead); and ``human``, the
-    mean of those that are numbers.
+    `fed_dialogues`; ``level`` (turn or dialogue); ``context_id``, the dialogue, which is the unit
+    of resampling; ``quality``, as FED spells it; ``ratings``, five values (0-2; 0-1 for
+    Understandable and Consistent; 0-4 for Overall; NaN where a rater wrote a reason instead); and
+    ``human``, the mean of those that are numbers.
     """
     context_ids = pd.concat(_fed()).set_index("pair_id")["context_id"]
     rows = []
@@ -184,8 +185,8 @@ def fed_judged(name: str = NAME) -> pd.DataFrame:
 def criteria(name: str = NAME) -> pd.DataFrame:
     """Return the ratings by criterion that a recorded judge gave.
 
-    They are on the scales of the prompts ``geval_...`` and ``analyse_rate_...``, but all criteria of
-    a pair were rated in one reply.
+    They are on the scales of the prompts ``geval_...`` and ``analyse_rate_...``, but all criteria
+    of a pair were rated in one reply.
 
     Returns
     -------
@@ -295,8 +296,8 @@ def graded(name: str = NAME) -> pd.DataFrame:
     Columns ``context_id``; ``conversation``, the unit to keep from training, which contexts of one
     ConvAI2 or Topical-Chat conversation share; ``set``; ``context`` (tuple of turns, of a
     conversation also those before the last three); ``response, kind``; ``score`` (0-5);
-    ``for_choice``, whether the conversation belongs to the fifth that nothing is trained on and that
-    models are chosen by. Ids alone decide that.
+    ``for_choice``, whether the conversation belongs to the fifth that nothing is trained on and
+    that models are chosen by. Ids alone decide that.
 
     Raises
     ------

@@ -1,15 +1,16 @@
 """Files of responses, read alike by every command: JSON Lines, a JSON array, CSV or TSV, Parquet.
 
-The form is told by a name's ending, also before ``.gz``; of standard input, ``-``, by how it begins.
+The form is told by how a file's name ends, also before ``.gz``; the form of standard input, ``-``,
+by how it begins.
 """
 
 import ast
-import codecs
 import csv
 import gzip
 import hashlib
 import io
 import json
+import math
 import numbers
 import re
 import sys
@@ -17,7 +18,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow
@@ -27,45 +28,70 @@ from dre.errors import DreError
 
 FIELDS = ("context", "response", "reference", "id", "system")
 ENDINGS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
-HALF = re.compile("[\ud800-\udfff]")  # of a character, which no tokeniser takes
+HALF = re.compile("[\ud800-\udfff]")  # half of a character, which no tokeniser takes
 UNSPOKEN = ("system", "developer", "tool", "function")  # roles of chat messages that are no turn
+
+GZIP_START = b"\x1f\x8b"
+PARQUET_START = b"PAR1"
+LONGEST_QUOTE = 60  # so many characters of a wrong value are shown in an error
+LONGEST_LIST = 200  # and so many of the names of columns
+
+
+class NoRecord(NamedTuple):
+    """What stands in a file where a record is expected."""
+
+    content: Any
+    reason: str
 
 
 def content(path: str | Path) -> bytes:
-    """Return the bytes of a file, of standard input for ``-``; DreError if it cannot be read."""
+    """Return the bytes of a file, or of standard input for ``-``; DreError if it cannot be read."""
     try:
-        return sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
+        if str(path) == "-":
+            return sys.stdin.buffer.read()
+        return Path(path).read_bytes()
     except OSError as error:
         raise DreError(f"{path}: cannot be read ({error.strerror})") from None
 
 
 def records(path: str | Path, data: bytes | None = None) -> Iterator[tuple[int, Any]]:
-    """Yield (line, record) of a file: a dict, or what stands there instead; DreError if it cannot be read.
+    """Yield the line and the record of everything in a file.
 
-    ``data`` are its bytes, if they are known. Where there are no lines, as in Parquet, records are counted from 1.
+    Parameters
+    ----------
+    path
+        The file; ``-`` for standard input.
+    data
+        Its bytes, if they are known.
+
+    Yields
+    ------
+    line : int
+        Counted from 1. Where there are no lines, as in Parquet, records are counted.
+    record
+        A dict; a `NoRecord` where a line holds none; or another value, in a JSON array.
+
+    Raises
+    ------
+    DreError
+        If the file cannot be read, or not to the end.
     """
-    data = content(path) if data is None else data
+    if data is None:
+        data = content(path)
     ending = Path(str(path).removesuffix(".gz")).suffix
     if str(path) != "-" and ending not in ENDINGS:
         raise DreError(
-            f"{path}: expected a file whose name ends in {', '.join(ENDINGS)}, or - for standard input"
+            f"{path}: expected a file whose name ends in {', '.join(ENDINGS)}, or - for standard "
+            "input"
         )
     try:
-        data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
-        if ending == ".parquet" or data.startswith(b"PAR1"):
-            yield from enumerate(
-                pyarrow.parquet.read_table(pyarrow.BufferReader(data)).to_pylist(), 1
-            )
-            return
-        utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        text = data.decode("utf-16" if utf16 else "utf-8-sig")
-        ending = ending or {"[": ".json", "{": ".jsonl"}.get(text.lstrip()[:1], ".csv")
-        if ending == ".json" and not text.lstrip().startswith(
-            "{"
-        ):  # else it holds lines, whatever it is called
-            yield from enumerate(json.loads(text), 1)
+        if data.startswith(GZIP_START):
+            data = gzip.decompress(data)
+        if ending == ".parquet" or data.startswith(PARQUET_START):
+            table = pyarrow.parquet.read_table(pyarrow.BufferReader(data))
+            yield from enumerate(table.to_pylist(), 1)
         else:
-            yield from _jsonl(text) if ending in (".jsonl", ".json") else _csv(text)
+            yield from _text_records(data.decode("utf-8-sig"), ending)
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise DreError(f"{path}:{line}: not UTF-8: save the file as UTF-8") from None
@@ -81,64 +107,139 @@ def records(path: str | Path, data: bytes | None = None) -> Iterator[tuple[int, 
         raise DreError(f"{path}: cannot be read ({error})") from None
 
 
-def _jsonl(text):
-    for number, line in enumerate(
-        text.split("\n"), 1
-    ):  # only there a line ends: texts hold other ends of lines
-        if line.strip():
-            try:
-                yield number, json.loads(line)
-            except (ValueError, RecursionError):
-                yield number, line
+def _text_records(text, ending):
+    """Yield the records of a text, whose form is told by the ending or, without one, by its start."""
+    start = text.lstrip()[:1]
+    if not ending:
+        ending = {"[": ".json", "{": ".jsonl"}.get(start, ".csv")
+    if ending == ".json" and start != "{":
+        yield from enumerate(json.loads(text), 1)
+    elif ending in (".jsonl", ".json"):  # a file of lines may be called .json, too
+        yield from _json_lines(text)
+    else:
+        yield from _csv_rows(text)
 
 
-def _csv(text):
-    """Records of CSV with commas, semicolons or tabs, as spreadsheet programs write it; one may be several lines."""
-    separator = max(",;\t", key=text.lstrip().partition("\n")[0].count)
-    reader, names, end = (
-        csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True),
-        None,
-        0,
-    )
-    for cells in reader:
-        start, end = end + 1, reader.line_num
-        if names is None and any(cells):
-            names = [name.strip() for name in cells]
-        elif any(cells):  # no blank line
-            yield start, dict(zip(names, cells)) if len(cells) == len(names) else cells
+def _json_lines(text):
+    """Yield line and record of JSON Lines, with a `NoRecord` for a line that holds no JSON."""
+    # Lines end at \n alone: texts may hold other ends of lines, which str.splitlines would take.
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError as error:
+            record = NoRecord(line, f"no JSON: {error.msg} at column {error.colno}")
+        except (ValueError, RecursionError) as error:
+            record = NoRecord(line, f"no JSON: {error}")
+        yield number, record
 
 
-def scores(given: pd.DataFrame | str | Path, ids: Iterable, others: Iterable = ()) -> pd.DataFrame:
-    """Return ``id`` (the first of ``ids`` there is), ``system`` and the numbers ``score`` and ``others`` of a file.
+def _csv_rows(text):
+    """Yield line and record of CSV with commas, semicolons or tabs, as spreadsheets write it.
 
-    Or of a table; ``score`` may be called ``score_llm``, ``others`` may be absent. DreError if there are no such.
+    A record may be several lines long: its line is the first. Blank lines are left out.
     """
-    table = (
-        given
-        if isinstance(given, pd.DataFrame)
-        else pd.DataFrame([record for _, record in records(given)])
-    )
-    id, score = (
-        next((name for name in names if name in table), None)
-        for names in (ids, ("score", "score_llm"))
-    )
+    first_line = text.lstrip().partition("\n")[0]
+    separator = max(",;\t", key=first_line.count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    names = None
+    last_line = 0
+    for cells in reader:
+        line = last_line + 1
+        last_line = reader.line_num
+        if not any(cells):
+            continue
+        if names is None:
+            names = [name.strip() for name in cells]
+        elif len(cells) == len(names):
+            yield line, dict(zip(names, cells))
+        else:
+            count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+            reason = f"found {count}, expected {len(names)}, as many as the header has"
+            yield line, NoRecord(cells, reason)
+
+
+def scores(
+    given: pd.DataFrame | str | Path, ids: Sequence[str], others: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Return the scores of a file or of a table.
+
+    Parameters
+    ----------
+    given
+        A table, or a file with one record for each score. ``score`` may be called ``score_llm``.
+    ids
+        The columns that may hold the id: the first that there is does.
+    others
+        Columns of further numbers, which are returned if they are there.
+
+    Returns
+    -------
+    DataFrame
+        ``id`` and ``system`` (texts), ``score`` and ``others`` (finite numbers, or NaN).
+
+    Raises
+    ------
+    DreError
+        If columns are absent, or hold something else than finite numbers or nothing.
+    """
+    if isinstance(given, pd.DataFrame):
+        name, table = "the table", given
+    else:
+        name, table = str(given), _table(given)
+    id_column = next((column for column in ids if column in table), None)
+    score_column = next((column for column in ("score", "score_llm") if column in table), None)
     try:
-        found = {"score": table[score]} | {name: table[name] for name in others if name in table}
-        found = {
-            name: pd.to_numeric(column.replace("", None)).astype(float)
-            for name, column in found.items()
-        }
-        found |= {
-            "id": table[id].astype(str),
-            "system": table["system"].fillna("") if "system" in table else "",
-        }
+        columns = {"score": _as_numbers(table[score_column])}
+        for column in others:
+            if column in table:
+                columns[column] = _as_numbers(table[column])
+        columns["id"] = table[id_column].map(_id_text)
     except (KeyError, ValueError, TypeError) as error:
-        name = "the table" if given is table else given
-        what = f"expected score, a number or nothing, and {' or '.join(ids)}"
-        raise DreError(
-            f"{name}: found columns {', '.join(map(str, table))} ({error}): {what}"
-        ) from None
-    return pd.DataFrame(found)
+        names = ", ".join(map(str, table))
+        expected = f"score, a number or nothing, and {' or '.join(ids)}"
+        raise DreError(f"{name}: found columns {names} ({error}): expected {expected}") from None
+    columns["system"] = table["system"].fillna("") if "system" in table else ""
+    result = pd.DataFrame(columns)
+
+    for column in ("score", *others):
+        if column not in result:
+            continue
+        infinite = result[result[column].abs() == math.inf]
+        if len(infinite):
+            row = infinite.iloc[0]
+            raise DreError(
+                f"{name}: {column} of {row['id']} is {row[column]}: expected a finite number or "
+                "nothing"
+            )
+    return result
+
+
+def _table(path):
+    """Return the records of a file as a table; DreError at a line that holds none."""
+    rows = []
+    for line, record in records(path):
+        if isinstance(record, NoRecord):
+            raise DreError(f"{path}:{line}: {record.reason}")
+        rows.append(record)
+    return pd.DataFrame(rows)
+
+
+def _id_text(value):
+    """Return an id as text: of a whole number, however it is written, without a point."""
+    return str(int(value)) if _is_whole_number(value) else str(value)
+
+
+def _is_whole_number(value):
+    """Return whether a value is a whole number, also as pandas writes it beside a NaN: 1.0."""
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return is_number and math.isfinite(value) and value == int(value)
+
+
+def _as_numbers(column):
+    """Return a column of numbers, or of texts that are numbers, as floats; nothing is NaN."""
+    return pd.to_numeric(column.replace("", None)).astype(float)
 
 
 def pairs(
@@ -147,152 +248,265 @@ def pairs(
     needs: Sequence[str] = ("context", "response"),
     whole: bool = False,
 ) -> tuple[pd.DataFrame, list[dict]]:
-    """Return (pairs, bad) of what `records` yields; ``fields`` says which of `FIELDS` has which other name there.
+    """Return the pairs of context and response that records hold, and the records that hold none.
 
-    ``pairs`` is a table with ``line``, `FIELDS`, ``context_id`` (equal for equal turns) and ``pair_id`` (the id, with
-    the system's name before it where systems share ids), with ``whole`` also every other column; ``bad`` has
-    ``line, reason, content`` of each record that cannot be used, because it lacks what it ``needs``, for example.
+    Parameters
+    ----------
+    records
+        Line and record, as `records` yields them.
+    fields
+        Which of `FIELDS` has which other name there.
+    needs
+        The fields without which a record cannot be used.
+    whole
+        Whether to keep every other column as well.
+
+    Returns
+    -------
+    pairs : DataFrame
+        ``line``, `FIELDS`, ``context_id`` (the same for the same turns) and ``pair_id``: the id,
+        with the system's name before it where systems share ids.
+    bad : list of dict
+        ``line, reason, content`` of each record that cannot be used.
+
+    Raises
+    ------
+    DreError
+        If ``fields`` names a column that no record has, or two pairs would get the same
+        ``pair_id``.
     """
-    rows, bad, seen, named, columns = [], [], {}, set((fields or {}).values()), {}
+    fields = fields or {}
+    rows = []
+    bad = []
+    line_of_id = {}  # (system, id) -> the first line that has them
+    columns = {}  # the names of all columns, in their order
     for line, record in records:
-        columns |= record if isinstance(record, dict) else {}
+        if isinstance(record, dict):
+            columns.update(dict.fromkeys(record))
         try:
-            row = _pair(record, line, fields or {}, needs)
-            first = seen.setdefault((row["system"], row["id"]), line)
-            if first != line:
+            row = _pair(record, line, fields, needs)
+            first_line = line_of_id.setdefault((row["system"], row["id"]), line)
+            if first_line != line:
                 raise ValueError(
-                    f"id {row['id']!r} is line {first}'s: make ids unique in a system, or leave them out"
+                    f"id {row['id']!r} is line {first_line}'s: make ids unique in a system, or "
+                    "leave them out"
                 )
-            rows.append((record if whole else {}) | row)
         except ValueError as error:
-            bad.append({"line": line, "reason": str(error), "content": record})
-    if unknown := named - {*columns}:
-        has = ", ".join(map(str, columns)) or "nothing"
+            bad_content = record.content if isinstance(record, NoRecord) else record
+            bad.append({"line": line, "reason": str(error), "content": bad_content})
+            continue
+        rows.append({**record, **row} if whole else row)
+
+    unknown = sorted(set(fields.values()) - set(columns))
+    if unknown:
         raise DreError(
-            f"--field names {', '.join(sorted(unknown))}: expected a column, the records have {has:.200}"
+            f"--field names {', '.join(unknown)}: expected a column, the records have "
+            f"{_names(columns)}"
         )
-    found = pd.DataFrame(rows) if rows else pd.DataFrame(columns=["line", *FIELDS])
-    found["context_id"] = [
-        hashlib.sha256(json.dumps(turns).encode()).hexdigest()[:16] for turns in found["context"]
-    ]
-    shared = found["id"].duplicated(keep=False)
-    found["pair_id"] = found["id"].mask(shared, found["system"] + "/" + found["id"])
-    return found, bad
+    table = pd.DataFrame(rows) if rows else pd.DataFrame(columns=["line", *FIELDS])
+    table["context_id"] = [_context_id(turns) for turns in table["context"]]
+    is_shared_id = table["id"].duplicated(keep=False)
+    table["pair_id"] = table["id"].mask(is_shared_id, table["system"] + "/" + table["id"])
+    _refuse_equal_pair_ids(table)
+    return table, bad
+
+
+def _context_id(turns):
+    """Return the hash that is the same for the same turns."""
+    return hashlib.sha256(json.dumps(turns).encode()).hexdigest()[:16]
+
+
+def _refuse_equal_pair_ids(table):
+    """Raise DreError where system and id of two pairs, joined by a slash, are the same text."""
+    equal = table[table["pair_id"].duplicated(keep=False)]
+    if not len(equal):
+        return
+    pair_id = equal["pair_id"].iloc[0]
+    first, second, *_ = equal[equal["pair_id"] == pair_id].to_dict("records")
+    raise DreError(
+        f"lines {first['line']} and {second['line']}: system {first['system']!r} with id "
+        f"{first['id']!r} and system {second['system']!r} with id {second['id']!r} would both be "
+        f"the pair {pair_id!r}: give one of them another id"
+    )
 
 
 def _pair(record, line, fields, needs):
-    """The pair of a record; ValueError says what was found and expected."""
+    """Return the pair of a record; ValueError says what was found and expected."""
+    if isinstance(record, NoRecord):
+        raise ValueError(record.reason)
     if not isinstance(record, dict):
-        raise ValueError(
-            "no record: expected one JSON object per line, or as many cells as the header has"
-        )
-    given = {field: record.get(fields.get(field, field)) for field in FIELDS}
-    if absent(given["context"]) and isinstance(record.get("messages"), list):
-        given |= _of_chat(record["messages"], given["response"])
-    if absent(given["id"]):
-        given["id"] = record.get("pair_id")
-    turns = turns_of(given["context"])
-    fits = {
-        "context": isinstance(turns, tuple)
-        and all(isinstance(t, str) for t in turns)
-        and _is_text("".join(turns))
-    }
-    fits["response"] = _is_text(given["response"])
-    for field, expected in (
-        ("context", "turns, oldest first, or chat messages"),
-        ("response", "a text"),
-    ):
-        if not fits[field] and (field in needs or not absent(given[field])):
-            has = ", ".join(map(str, record)) or "nothing"
+        raise ValueError(f"found {_quote(record)}, expected an object with {' and '.join(needs)}")
+
+    # A chat stands in for the context and, if there is none, for the response.
+    values = {field: record.get(fields.get(field, field)) for field in FIELDS}
+    if isinstance(record.get("messages"), list):
+        if not absent(values["context"]):
             raise ValueError(
-                f"{field} is {given[field]!r:.60}: expected {expected}; the record has {has:.200}"
+                "the record has both messages and a context: leave one of them out, or name "
+                "another column as context"
             )
-    instead = {"reference": None, "id": str(line), "system": ""}
-    names = {field: _name(field, given[field], default) for field, default in instead.items()}
-    return {"line": line, "context": turns, "response": given["response"], **names}
+        values.update(_of_chat(record["messages"], values["response"]))
+    if absent(values["id"]):
+        values["id"] = record.get("pair_id")
+
+    turns = turns_of(values["context"])
+    if not _are_turns(turns) and ("context" in needs or not absent(values["context"])):
+        raise ValueError(
+            f"context is {_quote(values['context'])}: expected turns, oldest first, or chat "
+            f"messages; the record has {_names(record)}"
+        )
+    response = values["response"]
+    if not _is_text(response) and ("response" in needs or not absent(response)):
+        raise ValueError(
+            f"response is {_quote(response)}: expected a text; the record has {_names(record)}"
+        )
+    return {
+        "line": line,
+        "context": turns,
+        "response": response,
+        "reference": _name("reference", values["reference"], None),
+        "id": _name("id", values["id"], str(line)),
+        "system": _name("system", values["system"], ""),
+    }
+
+
+def _quote(value):
+    """Return a wrong value as an error shows it."""
+    return repr(value)[:LONGEST_QUOTE]
+
+
+def _names(columns):
+    """Return the names of columns as an error shows them."""
+    names = ", ".join(map(str, columns)) or "nothing"
+    return names[:LONGEST_LIST]
 
 
 def _name(field, value, default):
-    """A text that may be absent; a whole number is one, too."""
-    value = str(value) if isinstance(value, numbers.Integral) else value
-    if not absent(value) and not _is_text(value):
-        raise ValueError(f"{field} is {value!r:.60}: expected a text, or nothing")
-    return default if absent(value) else value
+    """Return a text that may be absent; a whole number is one, too."""
+    if absent(value):
+        return default
+    if _is_whole_number(value):
+        value = str(int(value))
+    if not _is_text(value):
+        raise ValueError(f"{field} is {_quote(value)}: expected a text, a whole number, or nothing")
+    return value
+
+
+def _are_turns(value):
+    """Return whether a value is turns, of which one at least says something."""
+    if not isinstance(value, tuple) or not all(isinstance(turn, str) for turn in value):
+        return False
+    return _is_text("".join(value))
 
 
 def _is_text(value):
+    """Return whether a value is a text that says something, of whole characters."""
     return isinstance(value, str) and bool(value.strip()) and not HALF.search(value)
 
 
 def absent(value: object) -> bool:
-    """Nothing, an empty cell, or the NaN that pandas puts into one."""
+    """Return whether a value is nothing: None, an empty cell, or the NaN that pandas has there."""
     return value is None or value == "" or (isinstance(value, float) and value != value)
 
 
 def turns_of(value: Any) -> Any:
-    """Return the turns of a list, of chat messages, of either written out, or of a text with one turn per line.
+    """Return the turns that a context is, as a tuple of texts; anything else as it was given.
 
-    Of messages, several of one role in a row are one turn, and instructions and tools are none. Else what was given.
+    ``value`` is a list of texts, a list of chat messages, either of them written out, or a text
+    with one turn per line. Several messages of one role in a row are one turn; instructions and
+    tools are left out.
     """
     if isinstance(value, str):
-        written = _written(value)
-        value = (
-            [turn.strip() for turn in value.split("\n") if turn.strip()]
-            if written is None
-            else written
-        )
-    value = value.tolist() if hasattr(value, "tolist") else value
-    if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
-        spoken = [(one.get("role"), _said(one)) for one in value if one.get("role") not in UNSPOKEN]
-        value = [
-            " ".join(text for _, text in group)
-            for _, group in groupby(spoken, key=lambda one: one[0])
-        ]
+        written_list = _written_list(value)
+        if written_list is not None:
+            value = written_list
+        else:
+            lines = [line.strip() for line in value.split("\n")]
+            value = [line for line in lines if line]
+    if hasattr(value, "tolist"):  # an array, as Parquet has them
+        value = value.tolist()
+    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        value = _turns_of_messages(value)
     return tuple(value) if isinstance(value, (list, tuple)) else value
 
 
-def _written(text):
-    """The list of texts or messages that a text is, as JSON or Python writes it; else None."""
-    for load in (json.loads, ast.literal_eval) if text.startswith("[") else ():
+def _turns_of_messages(messages):
+    """Return the turns of chat messages, where those of one role in a row are one turn."""
+    spoken = [message for message in messages if message.get("role") not in UNSPOKEN]
+    turns = []
+    for _, same_role in groupby(spoken, key=lambda message: message.get("role")):
+        turns.append(" ".join(_text_of_message(message) for message in same_role))
+    return turns
+
+
+def _written_list(text):
+    """Return the list of texts or messages that a text is, as JSON or Python writes it; else None."""
+    if not text.startswith("["):
+        return None
+    for load in (json.loads, ast.literal_eval):
         try:
-            found = load(text)
+            value = load(text)
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
-        if isinstance(found, list) and {type(one) for one in found} in ({str}, {dict}):
-            return found
+        if isinstance(value, list) and {type(item) for item in value} in ({str}, {dict}):
+            return value
     return None
 
 
 def _of_chat(messages, response):
-    """Context and response of a chat: the response is the last that the assistant says, if none is given."""
-    own = [
-        i
-        for i, one in enumerate(messages)
-        if isinstance(one, dict) and one.get("role") == "assistant"
-    ]
-    if absent(response) and own:
-        return {"context": messages[: own[-1]], "response": _said(messages[own[-1]])}
+    """Return context and response of a chat.
+
+    Without a response the last message of the assistant is it, and what stands before that is the
+    context.
+    """
+    if absent(response):
+        for i in reversed(range(len(messages))):
+            message = messages[i]
+            if isinstance(message, dict) and message.get("role") == "assistant":
+                return {"context": messages[:i], "response": _text_of_message(message)}
     return {"context": messages}
 
 
-def _said(message):
-    """What a message of a chat says, whole or in parts."""
-    content = message.get("content") or ""
-    parts = content if isinstance(content, list) else [content]
-    return " ".join(
-        str(part.get("text", "")) if isinstance(part, dict) else str(part) for part in parts
-    )
+def _text_of_message(message):
+    """Return the text of a chat message, whose content is a text or a list of parts."""
+    message_content = message.get("content") or ""
+    parts = message_content if isinstance(message_content, list) else [message_content]
+    texts = [str(part.get("text", "")) if isinstance(part, dict) else str(part) for part in parts]
+    return " ".join(texts)
 
 
 def rating(record: object, human: str, where: str) -> float | None:
-    """The mean rating of a record, None if nobody rated it."""
+    """Return the mean rating of a record.
+
+    Parameters
+    ----------
+    record
+        A record of a file.
+    human
+        The column with the ratings: a number, a list of numbers, or either written out.
+    where
+        What an error calls the record, such as ``ratings.jsonl:3``.
+
+    Returns
+    -------
+    float or None
+        The mean of the ratings, in their own unit; None if nobody rated it.
+
+    Raises
+    ------
+    DreError
+        If the column holds something else.
+    """
     value = record.get(human) if isinstance(record, dict) else None
     try:
-        given = json.loads(value) if isinstance(value, str) and value else value
-        numbers = [
-            float(one) for one in (given if isinstance(given, list) else [given]) if not absent(one)
-        ]
+        ratings = json.loads(value) if isinstance(value, str) and value else value
+        if not isinstance(ratings, list):
+            ratings = [ratings]
+        known_ratings = [float(rating) for rating in ratings if not absent(rating)]
     except (ValueError, TypeError):
-        what = f"{human} is {value!r:.60}: expected a number, a list of numbers, or nothing"
-        raise DreError(f"{where}: {what}") from None
-    return sum(numbers) / len(numbers) if numbers else None
+        raise DreError(
+            f"{where}: {human} is {_quote(value)}: expected a number, a list of numbers, or nothing"
+        ) from None
+    if not known_ratings:
+        return None
+    return sum(known_ratings) / len(known_ratings)

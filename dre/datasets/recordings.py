@@ -1,7 +1,7 @@
 """A recording of a judge: its folder, and hashes of the prompts and texts that it is about, which are not all in it.
 
 ``hashes.json.gz`` holds the beginning of a sha256 for each prompt's name and each pair's id; a recording answers for
-these alone. ``python experiments/hash_recording.py`` writes it.
+these alone. ``python experiments/recordings/hash_recording.py`` writes it.
 """
 
 import functools
@@ -63,5 +63,5 @@ def _hashes(folder):
     try:
         return json.loads(gzip.decompress((folder / FILE).read_bytes()))
     except (OSError, EOFError, ValueError):
-        what = "expected hashes of what the judge was shown: python experiments/hash_recording.py makes them"
+        what = "expected hashes of what the judge was shown: python experiments/recordings/hash_recording.py makes them"
         raise DreError(f"{folder / FILE}: {what}") from None

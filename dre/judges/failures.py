@@ -14,11 +14,13 @@ from typing import Any, NamedTuple
 
 _LONGEST_MESSAGE = 300  # characters of an error that are kept
 _LONGEST_WORDS = 4000  # characters of a server's own words that are looked at
-_UNSURE_WAIT = 60.0  # seconds; the longest wait until a date that can only be compared with this machine's clock
+# Seconds; the longest wait for a date that can only be compared with this machine's clock.
+_UNSURE_WAIT = 60.0
 
 # A quota that will not be there again soon; a limit per minute may speak of billing, too.
 _SPENT = re.compile("insufficient_quota|PerDay|credit balance|API_KEY_INVALID|API key not valid")
-# A prompt that does not fit, in the words of OpenAI, vLLM, llama.cpp, llama-cpp-python, Anthropic, Gemini and Ollama.
+# A prompt that does not fit, in the words of OpenAI, vLLM, llama.cpp, llama-cpp-python, Anthropic,
+# Gemini and Ollama.
 _TOO_LONG = re.compile(
     r"context[ _](length|size|window)|maximum model length|prompt is too long"
     r"|input token count .{0,40}exceeds|could not broadcast input array",
@@ -31,11 +33,12 @@ _STRUCTURED = re.compile(
 _ABOUT_STRUCTURE = re.compile("schema|structured|json|format", re.IGNORECASE)
 # What a server says of a parameter that it does not take, or not with this value.
 _COMPLAINT = re.compile(
-    "support|unknown|unrecogni|unexpected|invalid|permitted|allowed|deprecat|remov|must|should|expected"
-    "|maximum|minimum|exceed|greater|less than|range|incompatib|only|cannot|extra",
+    "support|unknown|unrecogni|unexpected|invalid|permitted|allowed|deprecat|remov|must|should"
+    "|expected|maximum|minimum|exceed|greater|less than|range|incompatib|only|cannot|extra",
     re.IGNORECASE,
 )
-# Parameters whose names are ordinary words; they are meant where they stand in quotation marks or before a colon.
+# Parameters whose names are ordinary words. They are meant where they stand in quotation marks, in
+# a path, or first and before a colon.
 _ORDINARY_WORDS = {
     "effort",
     "reasoning",
@@ -51,16 +54,17 @@ _SECRETS = re.compile(
     r"\b(?:sk|rk|pk|sess|gsk)-[\w-]{6,}|\bAIza[\w-]{8,}|(?i:\bbearer\s+)[\w.~+/=-]{8,}"
 )
 _UNSENT = re.compile(
-    "Connect(Error|Timeout)|NewConnection|NameResolution|ProxyError|SSLCert|refused|Failed to connect"
+    "Connect(Error|Timeout)|NewConnection|NameResolution|ProxyError|SSLCert|refused"
+    "|Failed to connect"
 )
 
 
-class Asked(NamedTuple):
-    """What was sent: the messages, the parameters, and the JSON schema of the reply (None without one)."""
+class Request(NamedTuple):
+    """What was sent: messages, parameters, and the JSON schema of the reply (None without one)."""
 
-    messages: list[dict]
+    messages: list[dict[str, str]]
     params: Mapping[str, Any]
-    schema: dict | None
+    schema: dict[str, Any] | None
 
 
 class CallFailed(Exception):
@@ -71,8 +75,9 @@ class CallFailed(Exception):
     message : str
         What happened, in one sentence. It is cut after some 300 characters.
     then : str
-        What to do: ask ``again``; make all calls ``slower``; ask again, but not often (``late``: nothing came in time,
-        or nothing that can be understood); ``skip`` this request; ``stop`` the run.
+        What to do: ask ``again``; make all calls ``slower``; ask again, but not often (``late``:
+        nothing came in time, or nothing that can be understood); ``skip`` this request; ``stop``
+        the run.
     wait : float or None
         Seconds to wait first, if the server said so.
     billed, sent : bool
@@ -96,7 +101,7 @@ class CallFailed(Exception):
 
 
 def redact(text: str, key: str = "") -> str:
-    """Return a text without `key`, without the values of variables that hold keys, and without what looks like one."""
+    """Return a text without `key`, the keys in the environment, and what looks like a key."""
     secrets = [key]
     for name, value in os.environ.items():
         if re.search(r"(KEY|TOKEN|SECRET|PASSWORD)$", name):
@@ -108,7 +113,7 @@ def redact(text: str, key: str = "") -> str:
 
 
 def of_error(
-    error: Exception, key: str, key_variables: tuple[str, ...], asked: Asked | None = None
+    error: Exception, key: str, key_variables: tuple[str, ...], request: Request | None = None
 ) -> CallFailed:
     """Return the failure that an SDK's error stands for.
 
@@ -120,7 +125,7 @@ def of_error(
         The key that was sent, which must not be shown.
     key_variables : tuple of str
         The variables in which the key was looked for; empty if none was sent.
-    asked : Asked or None
+    request : Request or None
         What was sent, so that a server's echo of it is not mistaken for the server's own words.
     """
     response = _response_of(error)
@@ -135,14 +140,14 @@ def of_error(
     headers = getattr(response, "headers", None)
     body = redact(getattr(response, "text", ""), key)
     message = redact(str(error), key)
-    failure = of_status(status, message, headers, body, asked)
+    failure = of_status(status, message, headers, body, request)
     if status == 401 and not key_variables:
         return CallFailed(f"no key was sent, name its variable with --key-env: {failure}", "stop")
     return failure
 
 
 def _response_of(error):
-    """Return the HTTP response that an error, or the error that it came from, carries; None without one."""
+    """Return the HTTP response that an error or its cause carries, or None."""
     for carrier in (error, error.__context__):
         response = getattr(carrier, "response", None)
         if response is not None:
@@ -155,13 +160,13 @@ def of_status(
     message: str,
     headers: Mapping[str, str] | None = None,
     body: str = "",
-    asked: Asked | None = None,
+    request: Request | None = None,
 ) -> CallFailed:
     """Return the failure that an HTTP status stands for.
 
-    What may pass (408, 409, 429, 5xx) is tried again. What meets every call alike stops the run: a wrong key, a spent
-    quota, another address, a parameter or a form of reply that the model does not have. What is wrong with this
-    request alone is skipped.
+    What may pass (408, 409, 429, 5xx) is tried again. What meets every call alike stops the run: a
+    wrong key, a spent quota, another address, a parameter or a form of reply that the model does
+    not have. What is wrong with this request alone is skipped.
 
     Parameters
     ----------
@@ -171,26 +176,26 @@ def of_status(
         What the SDK says, which is shown where the body says nothing.
     headers, body : mapping and str
         Of the response.
-    asked : Asked or None
+    request : Request or None
         What was sent.
     """
     headers = headers or {}
     words = _server_words(body or message)
-    decision = _decide(status, words, asked, headers.get("location"))
+    decision = _decide(status, words, request, headers.get("location"))
     text = f"HTTP {status}: {decision.advice}{words.sentence or message}"
     return CallFailed(text, decision.then, wait_of(headers, body or message))
 
 
 class _Decision(NamedTuple):
-    """What to do after a failure (see `CallFailed.then`), and what is said before the server's own words."""
+    """What to do after a failure (see `CallFailed`), and what goes before the server's words."""
 
     then: str
     advice: str = ""
 
 
-def _decide(status, words, asked, location):
-    own_words = _without_echo(f"{words.sentence} {words.codes}", asked)
-    sent_schema = asked is None or asked.schema is not None
+def _decide(status, words, request, location):
+    own_words = _without_echo(f"{words.sentence} {words.codes}", request)
+    sent_schema = request is None or request.schema is not None
     is_bad_request = status in (400, 422)
 
     if 300 <= status < 400:
@@ -211,7 +216,7 @@ def _decide(status, words, asked, location):
         advice = "it gives no log-probabilities: leave logprobs out, "
         return _Decision("stop", advice + "or start it so that it does: ")
     if is_bad_request:
-        parameter = _refused_parameter(own_words, words.parameter, asked)
+        parameter = _refused_parameter(own_words, words.parameter, request)
         if parameter:
             return _Decision("stop", f"it does not take this {parameter}, change or omit it: ")
     if (is_bad_request or status == 500) and sent_schema and _STRUCTURED.search(own_words):
@@ -223,21 +228,21 @@ def _decide(status, words, asked, location):
     return _Decision("skip")
 
 
-def _refused_parameter(own_words, blamed, asked):
+def _refused_parameter(own_words, blamed, request):
     """Return the parameter of this request that a server complains about, or "" if it is none.
 
     `blamed` is the parameter that the server names in a field of its own, as OpenAI does.
     """
-    if asked is None:
+    if request is None:
         return ""
-    if blamed in asked.params:
+    if blamed in request.params:
         return blamed
     if not _COMPLAINT.search(own_words):
         return ""
-    for name in asked.params:
+    for name in request.params:
         word = re.escape(name)
         if name in _ORDINARY_WORDS:
-            pattern = rf"['\"`.]{word}['\"`:]|(^|\W){word}: "
+            pattern = rf"['\"`.]{word}['\"`:]|^{word}: "
         else:
             pattern = rf"\b{word}\b"
         if re.search(pattern, own_words):
@@ -249,7 +254,7 @@ def _refused_parameter(own_words, blamed, asked):
 
 
 class _ServerWords(NamedTuple):
-    """A server's own sentence about an error, its codes and details, and the parameter that it blames ("": none)."""
+    """A server's own sentence about an error, its codes, and the parameter that it blames."""
 
     sentence: str
     codes: str = ""
@@ -257,7 +262,7 @@ class _ServerWords(NamedTuple):
 
 
 def _server_words(body):
-    """Read the body of an error in the form of any provider, without what it repeats of the request."""
+    """Return what the body of an error says, in any provider's form, without the echoed input."""
     try:
         content = json.loads(body)
     except ValueError:
@@ -277,8 +282,8 @@ def _server_words(body):
         value = error.get(field)
         if isinstance(value, str):
             sentences.append(value)
-        elif isinstance(value, list):  # FastAPI's: each with a place, a message and the input
-            sentences.extend(_place_and_message(entry) for entry in value)
+        elif isinstance(value, list):  # FastAPI's: each with a location, a message and the input
+            sentences.extend(_validation_message(entry) for entry in value)
     codes = [str(error[field]) for field in ("code", "type", "status") if error.get(field)]
     if error.get("details"):
         codes.append(json.dumps(error["details"]))
@@ -290,43 +295,46 @@ def _server_words(body):
     )
 
 
-def _place_and_message(entry):
+def _validation_message(entry):
     if not isinstance(entry, dict):
         return str(entry)
-    place = entry.get("loc")
-    where = ".".join(str(step) for step in place) if isinstance(place, list) else ""
-    return f"{where}: {entry.get('msg', '')}"
+    steps = entry.get("loc")
+    location = ".".join(str(step) for step in steps) if isinstance(steps, list) else ""
+    return f"{location}: {entry.get('msg', '')}"
 
 
-def _without_echo(text, asked):
-    """Return a text without the passages of four and more words that it shares with the messages that were sent.
+def _without_echo(text, request):
+    """Return a text without the passages of four and more words that were sent in the messages.
 
     A dialogue may speak of anything, also of contexts, windows and temperatures.
     """
-    if asked is None:
+    if request is None:
         return text
+    # Where each passage of four words begins in the text.
     words = list(re.finditer(r"\w+", text))
     passages = {}
     for start in range(len(words) - 3):
         passage = tuple(word[0] for word in words[start : start + 4])
         passages.setdefault(passage, []).append(start)
 
+    # The numbers of the words that belong to a passage of a message.
     echoed = set()
-    for message in asked.messages:
+    for message in request.messages:
         latest = ()
         for word in re.finditer(r"\w+", message["content"]):
             latest = (*latest[-3:], word[0])
             for start in passages.get(latest, ()):
                 echoed.update(range(start, start + 4))
 
-    kept = []
+    # Cut the echoed words out of the text.
+    pieces = []
     end = 0
     for number, word in enumerate(words):
         if number in echoed:
-            kept.append(text[end : word.start()])
+            pieces.append(text[end : word.start()])
             end = word.end()
-    kept.append(text[end:])
-    return "".join(kept)
+    pieces.append(text[end:])
+    return "".join(pieces)
 
 
 # How long to wait
@@ -335,13 +343,13 @@ def _without_echo(text, asked):
 def wait_of(headers: Mapping[str, str], body: str) -> float | None:
     """Return the seconds that a server asks to wait, in any form that is in use, or None.
 
-    A date is compared with the server's own clock, if it says its time. Else only this machine's clock is left, which
-    may be wrong; no more than a minute is then waited.
+    A date is compared with the server's own clock, if it says its time. Else only this machine's
+    clock is left, which may be wrong; no more than a minute is then waited.
     """
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        told = (headers.get(name) or "").strip()
-        if re.fullmatch(r"\d+(\.\d+)?", told):
-            return float(told) * unit
+        header = (headers.get(name) or "").strip()
+        if re.fullmatch(r"\d+(\.\d+)?", header):
+            return float(header) * unit
     until = _date(headers.get("retry-after"))
     if until is not None:
         now = _date(headers.get("date"))
@@ -349,8 +357,8 @@ def wait_of(headers: Mapping[str, str], body: str) -> float | None:
             return max(0.0, (until - now).total_seconds())
         return min(_UNSURE_WAIT, max(0.0, (until - datetime.now(UTC)).total_seconds()))
     # Gemini says it in the body.
-    told = re.search(r"retry_?delay[\s\"':{]*(?:seconds)?[\s:]*(\d+(?:\.\d+)?)", body, re.I)
-    return float(told[1]) if told else None
+    delay = re.search(r"retry_?delay[\s\"':{]*(?:seconds)?[\s:]*(\d+(?:\.\d+)?)", body, re.I)
+    return float(delay[1]) if delay else None
 
 
 def _date(text):

@@ -263,6 +263,8 @@ class Judge:
 
     def _asked(self, rows, prompt, first):
         """What is asked for rows, in their order; a reply that ended by itself fits every limit with room for it."""
+        if self.likeliest:
+            likelihoods.check_prompt(prompt)
         limit = self.max_tokens(prompt)
         how = self.params | {"max_tokens": limit, "structured": self.schema(prompt) is not None}
         settings = {setting_sha256(self.spec, self.base_url, prompt.sha256, how): limit}
@@ -362,7 +364,9 @@ class Judge:
         if reply.outcome != "ok":
             return parse.Verdict(reply.outcome, reason=f"the provider says {reply.outcome}")
         said = prompt.parse(reply.text, row, structured=self.schema(prompt) is not None)
-        return likelihoods.read(reply.top, said, prompt, self.likeliest) if self.likeliest else said
+        if self.likeliest:
+            return likelihoods.rescore(said, reply.text, reply.top, prompt, self.likeliest)
+        return said
 
 
 def _fits(reply, limit, own):

@@ -1,90 +1,226 @@
-"""Scores from log-probabilities: what a model nearly said counts, too (Huynh et al., sections 3.1 and 3.2).
+"""Scores from log-probabilities: what a model nearly said counts too (Huynh et al., sections 3.1 and 3.2).
 
-Of the first tokens of a reply the likeliest ones are kept, with their log-probabilities. Read is the place where the
-reply says its verdict; tokens that say the same ("2" and " 2", "Yes" and "yes") add up.
+A judge that is asked for a whole number or a word gives it with one token. The likeliest tokens at
+this place, with their log-probabilities, say more than the token that was drawn. The place that
+counts is the one where the parser found the verdict. Tokens that say the same there ("2" and " 2",
+"Yes" and "yes") add up.
 """
 
 import json
 import math
 import re
 
-PLACES, TOP = (
-    32,
-    20,
-)  # tokens of a reply that are kept; candidates for each: the most that the providers give
-PROVIDERS = ("openai", "ollama")
-INSTEAD = "ask one that gives them (openai:, ollama:, or a server that speaks their protocol), or take repeats instead"
-NONE = "no log-probabilities came with the reply: start the server so that it gives them, or take repeats instead"
+from dre.errors import DreError
+from dre.judges.parse import Verdict
+
+# The first tokens of a reply that are kept, and the candidates for each: the most that providers give.
+PLACES = 32
+TOP = 20
+
+PROVIDERS = ("openai", "gemini", "ollama")
+INSTEAD = (
+    "ask one that gives them (openai:, gemini:, ollama:, or a server that speaks their protocol), "
+    "or take repeats instead"
+)
+NONE = (
+    "no log-probabilities came with the reply: start the server so that it gives them, "
+    "or take repeats instead"
+)
+_HIGHEST_DIGIT = 9
+_LOWEST_LOGPROB = -9999.0  # what OpenAI writes for "very unlikely"
 
 
-def weighted(probabilities, k=3):
-    """Return sum r_i w_i over the `k` likeliest ratings, w_i = p_i / sum p_j (section 3.1), on the ratings' scale.
+def check_prompt(prompt) -> None:
+    """Raise `DreError` unless one token can say the verdict that a prompt asks for."""
+    if prompt.kind == "label":
+        return
+    if prompt.kind != "score":
+        raise DreError(
+            f"prompt {prompt.name} asks for texts, which have no score by log-probabilities: "
+            "leave out logprobs"
+        )
+    low, high = prompt.scale
+    if low < 0 or high > _HIGHEST_DIGIT:
+        raise DreError(
+            f"prompt {prompt.name} has the scale {low:g}-{high:g}: a score by log-probabilities "
+            "is read from one token, so the scale has to lie within 0-9; use another scale, or "
+            "repeats instead of logprobs"
+        )
 
-    `probabilities`: ``{rating: probability}``. The paper calls p_i log-probabilities; the least likely of three would
-    then weigh most, so probabilities are meant.
+
+def weighted(probabilities: dict[int, float], k: int = 3) -> float:
+    """Return the mean of the likeliest ratings, weighted by their probabilities (section 3.1).
+
+    Parameters
+    ----------
+    probabilities : dict of int to float
+        The probability of each rating; they need not add up to 1.
+    k : int
+        How many of the likeliest ratings count.
+
+    Returns
+    -------
+    float
+        sum r_i w_i with w_i = p_i / sum p_j, on the scale of the ratings.
+
+    Notes
+    -----
+    The paper calls p_i log-probabilities. The least likely of the k ratings would then weigh most,
+    so we take it that probabilities are meant.
     """
-    likeliest = sorted(probabilities.items(), key=lambda each: -each[1])[:k]
-    total = sum(p for _, p in likeliest)
-    return sum(rating * p for rating, p in likeliest) / total
+    ranked = sorted(probabilities.items(), key=lambda item: -item[1])
+    likeliest = ranked[:k]
+    total = sum(probability for _, probability in likeliest)
+    return sum(rating * probability for rating, probability in likeliest) / total
 
 
-def goodness(probabilities, yes="Positive", no="Negative"):
-    """Return g = p(yes) / (p(yes) + p(no)) (section 3.2), in [0, 1]; what is not in `probabilities` counts as 0."""
-    p_yes, p_no = probabilities.get(yes, 0.0), probabilities.get(no, 0.0)
+def goodness(probabilities: dict[str, float], yes: str = "Positive", no: str = "Negative") -> float:
+    """Return g = p(yes) / (p(yes) + p(no)), from 0 to 1 (section 3.2).
+
+    A word that is not in `probabilities` counts as 0. At least one of the two has to be there.
+    """
+    p_yes = probabilities.get(yes, 0.0)
+    p_no = probabilities.get(no, 0.0)
     return p_yes / (p_yes + p_no)
 
 
-def probabilities(candidates, prompt):
-    """Return ``{value: probability}`` of ``{token: log-probability}``: whole ratings on the scale, or labels.
+def probabilities(candidates: dict[str, float], prompt) -> dict:
+    """Return the probability of each verdict among the candidates for one place of a reply.
 
-    They are relative to the likeliest token's: of -9999, as "very unlikely" comes, no probability is left by itself.
+    Parameters
+    ----------
+    candidates : dict of str to float
+        The log-probability of each token.
+    prompt : dre.judges.prompts.Prompt
+        The prompt that was answered.
+
+    Returns
+    -------
+    dict
+        By whole rating on the prompt's scale, or by label. The probabilities are relative to the
+        likeliest verdict's, because -9999, which stands for "very unlikely", would be 0 by itself.
     """
-    said = [(_value(token, prompt), max(logprob, -9999.0)) for token, logprob in candidates.items()]
-    said = [(value, logprob) for value, logprob in said if value is not None]
-    top, found = max((logprob for _, logprob in said), default=0.0), {}
-    for value, logprob in said:
-        found[value] = found.get(value, 0.0) + math.exp(logprob - top)
-    return found
+    logprobs_by_verdict: dict[object, list[float]] = {}
+    for token, logprob in candidates.items():
+        verdict = _verdict_of_token(token, prompt)
+        if verdict is not None:
+            logprobs = logprobs_by_verdict.setdefault(verdict, [])
+            logprobs.append(max(logprob, _LOWEST_LOGPROB))
+    if not logprobs_by_verdict:
+        return {}
+    highest = max(max(logprobs) for logprobs in logprobs_by_verdict.values())
+    return {
+        verdict: sum(math.exp(logprob - highest) for logprob in logprobs)
+        for verdict, logprobs in logprobs_by_verdict.items()
+    }
 
 
-def keep(places):
-    """Return the first places of a reply as JSON, ``[[token, {token: log-probability}], ...]``, or None without any.
+def keep(places: list[dict] | None) -> str | None:
+    """Return the log-probabilities of the first tokens of a reply in the form that is stored.
 
-    `places` are as OpenAI and Ollama give them: ``token, logprob, top_logprobs`` with ``token, logprob`` each.
+    Parameters
+    ----------
+    places : list of dict, or None
+        As OpenAI and Ollama give them: ``token``, ``logprob``, and ``top_logprobs``, a list with
+        ``token`` and ``logprob`` of each candidate.
+
+    Returns
+    -------
+    str or None
+        JSON, ``[[token, {candidate: log-probability}], ...]``, or None if there are no places.
     """
     kept = []
     for place in (places or [])[:PLACES]:
-        given = [*(place.get("top_logprobs") or []), place]
-        kept.append(
-            [
-                place["token"],
-                {one["token"]: one["logprob"] for one in given if one["logprob"] is not None},
-            ]
-        )
+        candidates = [*(place.get("top_logprobs") or []), place]
+        logprobs = {
+            candidate["token"]: candidate["logprob"]
+            for candidate in candidates
+            if candidate["logprob"] is not None
+        }
+        kept.append([place["token"], logprobs])
     return json.dumps(kept, ensure_ascii=False) if kept else None
 
 
-def read(kept, verdict, prompt, k=3):
-    """Return a verdict with `weighted` or, of a label, `goodness` as its score; malformed where none can be read."""
+def rescore(verdict: Verdict, reply: str, kept: str | None, prompt, k: int = 3) -> Verdict:
+    """Return a verdict whose score is that of the log-probabilities where it stands in the reply.
+
+    Parameters
+    ----------
+    verdict : dre.judges.parse.Verdict
+        What the parser read in the reply, and where (its ``span``).
+    reply : str
+        The text of the reply as it came.
+    kept : str or None
+        What `keep` returned for the reply.
+    prompt : dre.judges.prompts.Prompt
+        The prompt that was answered.
+    k : int
+        How many of the likeliest ratings count.
+
+    Returns
+    -------
+    Verdict
+        With the mean of `weighted` as its score or, of a label, with `goodness`. It is ``malformed``
+        where no token of its own says the verdict. One that is not ``ok`` comes back as it is.
+    """
     if verdict.status != "ok":
         return verdict
-    wrong = NONE
-    for token, candidates in json.loads(kept or "[]"):
-        said = _value(token, prompt)
-        if said is not None and said == (
-            verdict.label if prompt.kind == "label" else verdict.score_llm
-        ):
-            found = probabilities(candidates, prompt)
-            score = goodness(found) if prompt.kind == "label" else weighted(found, k)
-            return verdict._replace(score_llm=score)
-        wrong = "no token says the verdict by itself: ask for a label or a whole number, without thinking first"
-    return verdict._replace(status="malformed", score_llm=None, label=None, reason=wrong)
+    places = json.loads(kept or "[]")
+    if not places:
+        return _malformed(verdict, NONE)
+    candidates = _candidates_at(verdict, reply, places, prompt)
+    if candidates is None:
+        return _malformed(
+            verdict,
+            "no token says the verdict by itself: ask for a label or a whole number, "
+            "without thinking first",
+        )
+    by_verdict = probabilities(candidates, prompt)
+    if prompt.kind == "label":
+        return verdict._replace(score_llm=goodness(by_verdict))
+    return verdict._replace(score_llm=weighted(by_verdict, k))
 
 
-def _value(token, prompt):
+def _malformed(verdict, reason):
+    """A verdict without a score, and why."""
+    return verdict._replace(
+        status="malformed", score_llm=None, label=None, reason=reason, span=None
+    )
+
+
+def _candidates_at(verdict, reply, places, prompt):
+    """The candidates for the token that stands where the parser found the verdict, or None."""
+    text_of_tokens = "".join(token for token, _ in places)
+    # Some servers drop the space before the first word from the text, but not from the tokens.
+    offset = len(text_of_tokens) - len(text_of_tokens.lstrip())
+    offset -= len(reply) - len(reply.lstrip())
+    if not _begins_alike(text_of_tokens.lstrip(), reply.lstrip()):
+        return None
+
+    said = verdict.label if prompt.kind == "label" else verdict.score_llm
+    place_of_verdict = verdict.span[0] + offset
+    start = 0
+    for token, candidates in places:
+        end = start + len(token)
+        if start <= place_of_verdict < end:
+            return candidates if _verdict_of_token(token, prompt) == said else None
+        start = end
+    return None  # the verdict stands behind the tokens that were kept
+
+
+def _begins_alike(first, second):
+    """Whether the shorter of two texts is the beginning of the longer one."""
+    length = min(len(first), len(second))
+    return first[:length] == second[:length]
+
+
+def _verdict_of_token(token, prompt):
     """What a token says by itself: a label's meaning, a whole rating on the scale, or None."""
     word = re.sub(r"[\s*\"'.:]", "", token).casefold()
     if prompt.kind == "label":
-        return {label.casefold(): meaning for label, meaning in prompt.labels.items()}.get(word)
+        meanings = {label.casefold(): meaning for label, meaning in prompt.labels.items()}
+        return meanings.get(word)
     low, high = prompt.scale
-    return int(word) if re.fullmatch("[0-9]{1,3}", word) and low <= int(word) <= high else None
+    if re.fullmatch("[0-9]", word) and low <= int(word) <= high:
+        return int(word)
+    return None

@@ -14,7 +14,7 @@ REPLY = {"score": 20, "label": 10, "generate": 400}
 
 
 class _Limit(NamedTuple):
-    """The most tokens that a reply may have, of models that answer at once and of those that think before."""
+    """The most tokens of a reply, by models that answer at once and by those that think first."""
 
     answering: int
     thinking: int
@@ -26,7 +26,8 @@ LONGEST = {
     "generate": _Limit(answering=4096, thinking=12288),
 }
 
-# Models that think before they answer. The first group must stand at the beginning of the name, or after a provider.
+# Models that think before they answer. The first group must stand at the beginning of the name, or
+# after a provider.
 _THINKING_MODELS = re.compile(
     r"(?:^|[/:])(?:"
     r"o\d|gpt-(?:[5-9]|oss)"
@@ -99,8 +100,8 @@ class Price(NamedTuple):
 def find(provider: str, model: str, base_url: str = "") -> Price | None:
     """Return the price of a model, or None if it is not known.
 
-    The table holds for the provider's own address, which is a `base_url` of "". A model of Ollama's costs nothing
-    anywhere, because it runs on a machine of one's own.
+    The table holds for the provider's own address, which is a `base_url` of "". A model of Ollama's
+    costs nothing anywhere, because it runs on a machine of one's own.
     """
     if base_url and provider != "ollama":
         return None
@@ -120,17 +121,21 @@ def find(provider: str, model: str, base_url: str = "") -> Price | None:
 
 
 def given(text: str) -> Price:
-    """Return the price that a text such as ``"0.15,0.60"`` gives: dollars per million tokens in and out."""
+    """Return the price in ``"0.15,0.60"``: dollars per million tokens in and out."""
     if not re.fullmatch(r"\d*\.?\d+,\d*\.?\d+", text):
         raise DreError(
-            f"the price is {text!r}, expected IN,OUT in dollars per million tokens, such as 0.15,0.60"
+            f"the price is {text!r}, "
+            "expected IN,OUT in dollars per million tokens, such as 0.15,0.60"
         )
     input_price, output_price = text.split(",")
     return Price(float(input_price), float(output_price))
 
 
 def longest(kind: str, provider: str, model: str, params: Collection[str] = ()) -> int:
-    """Return the longest reply to a kind of prompt, in tokens, thinking included. Any model of Ollama's may think."""
+    """Return the longest reply to a kind of prompt, in tokens, thinking included.
+
+    Any model of Ollama's may think.
+    """
     limit = LONGEST[kind]
     if provider == "ollama" or thinks(model, params):
         return limit.thinking
@@ -138,12 +143,12 @@ def longest(kind: str, provider: str, model: str, params: Collection[str] = ()) 
 
 
 def thinks(model: str, params: Collection[str] = ()) -> bool:
-    """Return whether a model is likely to think before it answers, by its name or the parameters that it is given."""
+    """Return whether a model is likely to think first, by its name or its parameters."""
     has_thinking_name = _THINKING_MODELS.search(model) is not None
     return has_thinking_name or not _THINKING_PARAMETERS.isdisjoint(params)
 
 
-def most_tokens(messages: list[dict], schema: dict | None) -> int:
+def most_tokens(messages: list[dict[str, str]], schema: dict[str, object] | None) -> int:
     """Return a number of tokens that a request cannot exceed: every token is at least one byte."""
     request = f"{messages}{schema}".encode("utf-8", "replace")
     return len(request) + 200

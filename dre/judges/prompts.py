@@ -55,6 +55,7 @@ class Prompt:
     criterion: str | None = None
     labels: dict[str, str] = field(default_factory=dict, hash=False)
     output: Literal["json", "text"] = "text"
+    verdict: Literal["whole_reply", "first_or_last_line"] = "first_or_last_line"
     follows: str = ""
     differs: str = ""
 
@@ -116,7 +117,8 @@ class Prompt:
         dict
             ``name``, ``sha256`` and ``kind`` are strings; ``scale`` and ``influence`` are lists
             ``[lowest, highest]`` or None; ``criterion`` is a string or None; ``labels`` maps each
-            word that the prompt asks for to Positive or Negative (empty without labels).
+            word that the prompt asks for to Positive or Negative (empty without labels);
+            ``verdict`` says which part of a reply without a schema may be the verdict.
         """
         return {
             "name": self.name,
@@ -126,6 +128,7 @@ class Prompt:
             "influence": list(self.influence) if self.influence else None,
             "criterion": self.criterion,
             "labels": dict(self.labels),
+            "verdict": self.verdict,
         }
 
     @functools.cached_property
@@ -205,7 +208,7 @@ class Prompt:
             raise DreError(f"{where}: its rating is {rating!r}, expected {wanted}")
         return f"Rating: {rating:.3g}"
 
-    parse = parse.read
+    parse = parse.parse_reply
 
 
 def names():

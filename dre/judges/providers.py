@@ -1,8 +1,9 @@
 """Ask a model through its provider's own SDK.
 
-Each provider is a small class of the same form: it names the parameters that its API takes, builds a request, sends
-it, and reads the reply. The SDKs' own retries are off, because `dre.judges.asking` retries in one place. No SDK
-follows a redirect, so no key can be taken along to another host.
+Each provider is a small class of the same form: it names the parameters that its API takes, builds
+a request, sends it, and reads the reply. The SDKs' own retries are off, because
+`dre.judges.asking` retries in one place. No SDK follows a redirect, so no key can be taken along
+to another host.
 """
 
 import asyncio
@@ -25,6 +26,10 @@ from dre.judges.failures import CallFailed, redact
 from dre.judges.store import Reply, count
 
 INSTALL = "pip install 'dre-companion[judges]', in a clone '.[judges]'"
+
+Messages = list[dict[str, str]]
+Params = Mapping[str, Any]
+Schema = dict[str, Any] | None
 
 
 class Provider(NamedTuple):
@@ -88,59 +93,71 @@ def address_of(provider: str, base_url: str = "") -> str:
     provider : str
         One of `PROVIDERS`.
     base_url : str
-        The address that the user gave. Without one, the variable of the provider's SDK is looked up, and then the
-        provider's own address is taken.
+        The address that the user gave. Without one, the variable of the provider's SDK is looked
+        up, and then the provider's own address is taken.
 
     Raises
     ------
     DreError
-        If the address is not of the form ``http://host:port/path``, or is the provider's own host without https.
+        If the address is not of the form ``http://host:port/path``, or is the provider's own host
+        without https.
     """
-    known = PROVIDERS[provider]
-    address = str(base_url or os.environ.get(known.base_url_variable, "")).strip()
-    address = address or known.address
+    defaults = PROVIDERS[provider]
+    from_environment = os.environ.get(defaults.base_url_variable, "")
+    address = str(base_url or from_environment).strip() or defaults.address
     if provider == "ollama":
         address = _ollama_address(address)
-    where = "the base URL" if base_url else known.base_url_variable
+    source = "the base URL" if base_url else defaults.base_url_variable
     # The address is stored with each reply, so it must not contain a password or a key.
-    if not re.fullmatch(r"https?://[^/@?#\s]+(/[^@?#\s]*)?", address):
+    has_known_form = re.fullmatch(r"https?://[^/@?#\s]+(/[^@?#\s]*)?", address)
+    if not has_known_form or not _has_valid_port(address):
         raise DreError(
-            f"{where} must look like http://host:port/path, without user name, password or query"
+            f"{source} must look like http://host:port/path, without user name, password or query"
         )
     url = urlsplit(address)
-    if url.hostname == known.host and url.scheme != "https":
-        raise DreError(f"{where} is {address}: {known.host} is asked by https only; write https://")
+    if url.hostname == defaults.host and url.scheme != "https":
+        raise DreError(
+            f"{source} is {address}: {defaults.host} is asked by https only; write https://"
+        )
     return address.rstrip("/")
 
 
+def _has_valid_port(address: str) -> bool:
+    try:
+        port = urlsplit(address).port
+    except ValueError:
+        return False
+    return port != 0
+
+
 def _ollama_address(address: str) -> str:
-    """Complete an address as Ollama's client does: ``host``, ``host:port`` or ``:port`` are enough."""
-    parts = re.fullmatch(r"(\[.*\]|[^:/]*)(:\d+)?(/.*)?", address)
-    if parts is None:
+    """Complete an address as Ollama's client does: ``host`` or ``:port`` alone is enough."""
+    match = re.fullmatch(r"(\[.*\]|[^:/]*)(:\d+)?(/.*)?", address)
+    if match is None:
         return address
-    host = parts[1]
+    host = match[1]
     if host in ("", "0.0.0.0", "localhost"):
         host = "127.0.0.1"
-    port = parts[2] or ":11434"
-    path = parts[3] or ""
+    port = match[2] or ":11434"
+    path = match[3] or ""
     return f"http://{host}{port}{path}"
 
 
 def is_own_host(provider: str, address: str) -> bool:
-    """Whether an address is the provider's own: its exact host, by https. Only there does its key go."""
+    """Return whether an address is the provider's own host, by https: only there its key goes."""
     url = urlsplit(address)
     has_own_port = url.port in (None, 443)
     return url.scheme == "https" and url.hostname == PROVIDERS[provider].host and has_own_port
 
 
 def is_public_service(address: str) -> bool:
-    """Whether an address belongs to one of the providers or to Azure, which answer many calls at once."""
+    """Return whether an address is a provider's or Azure's, which answer many calls at once."""
     host = urlsplit(address).hostname or ""
     return any(host == domain or host.endswith(f".{domain}") for domain in _PUBLIC_DOMAINS)
 
 
 def is_same_model(model: str, served: str) -> bool:
-    """Whether the name that a server gives its model stands for the model that was asked.
+    """Return whether the name that a server gives its model stands for the model that was asked.
 
     A path in front of the name and a date, ``latest`` or ``@main`` behind it make no difference.
     """
@@ -151,7 +168,7 @@ def is_same_model(model: str, served: str) -> bool:
 
 
 def _key_for(provider: str, address: str, key_env: str | None) -> tuple[str, tuple[str, ...]]:
-    """Return the key that goes to an address ("" for none), and the variables in which it was looked for."""
+    """Return the key for an address ("" for none), and the variables in which it was looked for."""
     if key_env:
         names = (key_env,)
     elif is_own_host(provider, address):
@@ -179,7 +196,7 @@ class Connection:
         self._key = key
         self._key_variables = key_variables
 
-    async def ask(self, messages: list[dict], params: dict, schema: dict | None) -> Reply:
+    async def ask(self, messages: Messages, params: Params, schema: Schema) -> Reply:
         """Ask once, and return the reply.
 
         Parameters
@@ -196,22 +213,22 @@ class Connection:
         CallFailed
             If no reply came, or none that can be understood.
         """
-        asked = failures.Asked(messages, params, schema)
+        request = failures.Request(messages, params, schema)
         try:
-            request = self._client.build(messages, params, schema)
-            if isinstance(request, dict):  # what cannot be written as JSON cannot be sent
-                json.dumps(request, allow_nan=False, ensure_ascii=False).encode()
+            payload = self._client.build(messages, params, schema)
+            if isinstance(payload, dict):  # what cannot be written as JSON cannot be sent
+                json.dumps(payload, allow_nan=False, ensure_ascii=False).encode()
         except Exception as error:
             reason = redact(f"the request cannot be made: {error!r}", self._key)
             raise CallFailed(reason, "skip", sent=False) from None
 
         try:
-            body = await self._client.send(request)
+            body = await self._client.send(payload)
         except Exception as error:
             if getattr(error, "code", None) == "content_filter":
                 return Reply.of("", "refused", self._model)
-            raise failures.of_error(error, self._key, self._key_variables, asked) from None
-        self._raise_error_in(body, asked)
+            raise failures.of_error(error, self._key, self._key_variables, request) from None
+        self._raise_error_in(body, request)
 
         try:
             reply = self._client.parse(body)
@@ -224,8 +241,8 @@ class Connection:
         """Close the connection."""
         await self._client.close()
 
-    def _raise_error_in(self, body, asked):
-        """Raise what a body with status 200 says of an error, as some servers that pass requests on do."""
+    def _raise_error_in(self, body, request):
+        """Raise the error that a body with status 200 tells of, as some proxies send it."""
         if not isinstance(body, dict) or not body.get("error"):
             return
         error = body["error"]
@@ -233,7 +250,7 @@ class Connection:
         if not isinstance(status, int):
             status = 502
         text = redact(json.dumps(body), self._key)
-        raise failures.of_status(status, text, body=text, asked=asked)
+        raise failures.of_status(status, text, body=text, request=request)
 
 
 def connect(
@@ -242,12 +259,13 @@ def connect(
     address: str,
     timeout: float = 120.0,
     key_env: str | None = None,
-    params: Mapping[str, Any] | None = None,
+    params: Params | None = None,
 ) -> Connection:
     """Open a connection to a model.
 
-    The provider's key goes to the provider's own host only. Any other server gets the key that ``key_env`` names, or
-    none, and no header that the SDK takes from the environment, such as those that name an organisation.
+    The provider's key goes to the provider's own host only. Any other server gets the key that
+    ``key_env`` names, or none, and no header that the SDK takes from the environment, such as
+    those that name an organisation.
 
     Parameters
     ----------
@@ -258,7 +276,8 @@ def connect(
     key_env : str or None
         The variable that holds the key for this address.
     params : mapping or None
-        The parameters that will be sent with each call. Those that the API does not take are refused here.
+        The parameters that will be sent with each call. Those that the API does not take are
+        refused here.
 
     Raises
     ------
@@ -294,13 +313,13 @@ def _make_client(provider, target):
 
 def _check_parameters(provider, client, params):
     """Refuse parameters by name that the API does not take, and values that its SDK does not."""
-    known = client.parameters()
-    if known is not None:
-        unknown = sorted(set(params) - known - {"max_tokens"})
+    accepted = client.parameters()
+    if accepted is not None:
+        unknown = sorted(set(params) - accepted - {"max_tokens"})
         if unknown:
             raise DreError(
                 f"{provider} takes no parameter {', '.join(unknown)}: leave it out. "
-                f"It takes {', '.join(sorted(known))}"
+                f"It takes {', '.join(sorted(accepted))}"
             )
     message = {"role": "user", "content": "a trial, which is not sent"}
     try:
@@ -310,16 +329,17 @@ def _check_parameters(provider, client, params):
         raise DreError(f"{provider} does not take these parameters: {reason}") from None
 
 
-# The smallest length of a key that is replaced in a reply. Real keys are longer; what is shorter, such as the key "3"
-# of a server at home, may stand in a reply by chance, and replacing it would spoil the reply.
+# The smallest length of a key that is replaced in a reply. Real keys are longer. What is shorter,
+# such as the key "3" of a server at home, may stand in a reply by chance, and replacing it would
+# spoil the reply.
 _SHORTEST_KEY = 12
 
 
 def _without_key(reply, key):
-    """Return a reply in which `key` is replaced by ``[key]``, in case a server repeats what it was sent.
+    """Return a reply in which `key` is replaced by ``[key]``, in case a server repeats it.
 
-    Only the key itself is replaced, as a word of its own, so that the rest can be read as before. The likeliest
-    tokens, which may spell the key piece by piece, are dropped from such a reply.
+    Only the key itself is replaced, as a word of its own, so that the rest can be read as before.
+    The likeliest tokens, which may spell the key piece by piece, are dropped from such a reply.
     """
     if len(key) < _SHORTEST_KEY:
         return reply
@@ -357,7 +377,7 @@ _PLAIN_HEADERS = {
 
 
 class _PlainHeaders:
-    """Removes the headers that an SDK adds from the environment before a request goes to a foreign server."""
+    """Removes the headers that an SDK adds from the environment, for a foreign server."""
 
     def __init__(self, key_header, key_value):
         self.key_header = key_header
@@ -370,15 +390,15 @@ class _PlainHeaders:
         request.headers[self.key_header] = self.key_value
 
 
-def _http_options(target, key_header, key_value):
-    """Return the options of a provider's HTTP client: no redirects, no time limit, plain headers elsewhere."""
-    options = {"follow_redirects": False, "timeout": None}
+def _http_options(target: _Target, key_header: str, key_value: str) -> dict[str, Any]:
+    """Return the options of an HTTP client: no redirects, no time limit, plain headers."""
+    options: dict[str, Any] = {"follow_redirects": False, "timeout": None}
     if not target.is_own_host:
         options["event_hooks"] = {"request": [_PlainHeaders(key_header, key_value)]}
     return options
 
 
-def _dict(value):
+def _dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
@@ -387,10 +407,10 @@ def _quarter(tokens):
     return (tokens + 3) // 4
 
 
-def _likeliest_tokens(places):
-    """Return the likeliest tokens that came with a reply, or None if there are none that can be understood."""
+def _likeliest_tokens(tokens):
+    """Return the likeliest tokens of a reply as they are stored, or None without any."""
     with contextlib.suppress(AttributeError, LookupError, TypeError, ValueError):
-        return likelihoods.keep(places)
+        return likelihoods.keep(tokens)
 
 
 def _split_system(messages):
@@ -438,12 +458,12 @@ class _OpenAI:
 
 
 def completion_body(
-    model: str, base_url: str, messages: list[dict], params: dict, schema: dict | None
-) -> dict:
+    model: str, base_url: str, messages: Messages, params: Params, schema: Schema
+) -> dict[str, Any]:
     """Return the body of a chat completion, also for a line of a batch.
 
-    OpenAI knows the limit on a reply as ``max_completion_tokens``; the servers of others know it by its older name
-    ``max_tokens``. A `base_url` of "" means OpenAI.
+    OpenAI knows the limit on a reply as ``max_completion_tokens``; the servers of others know it
+    by its older name ``max_tokens``. A `base_url` of "" means OpenAI.
     """
     body = {"model": model, "messages": messages, **params}
     is_openai = not base_url or is_public_service(base_url)
@@ -457,7 +477,7 @@ def completion_body(
     return body
 
 
-def parse_completion(body: dict) -> Reply:
+def parse_completion(body: dict[str, Any]) -> Reply:
     """Return the reply in a chat completion, also in that of a line of a batch."""
     choice = body["choices"][0]
     message = choice["message"]
@@ -472,13 +492,13 @@ def parse_completion(body: dict) -> Reply:
     input_tokens = count(usage.get("prompt_tokens"))
     output_tokens = count(usage.get("completion_tokens"))
     total_tokens = count(usage.get("total_tokens"))
-    if None not in (input_tokens, output_tokens, total_tokens):
+    if input_tokens is not None and output_tokens is not None and total_tokens is not None:
         # Gemini, by this protocol, counts the tokens of its thinking in the total only.
         output_tokens = max(output_tokens, total_tokens - input_tokens)
     details = _dict(usage.get("prompt_tokens_details"))
     cached_tokens = details.get("cached_tokens")
     if input_tokens is not None:
-        # A token that is written to the cache, where the server counts these, is billed as 1.25 tokens of input.
+        # A token that is written to the cache, where these are counted, is billed as 1.25 tokens.
         input_tokens += _quarter(count(details.get("cache_write_tokens")) or 0)
 
     top = _likeliest_tokens(_dict(choice.get("logprobs")).get("content"))
@@ -542,7 +562,7 @@ class _Anthropic:
         written_tokens = count(usage.get("cache_creation_input_tokens")) or 0
         cached_tokens = count(usage.get("cache_read_input_tokens")) or 0
         if input_tokens is not None:
-            # Both come on top of the others. A token that is written to the cache is billed as 1.25 tokens of input.
+            # Both come on top. A token that is written to the cache is billed as 1.25 tokens.
             input_tokens += written_tokens + _quarter(written_tokens) + cached_tokens
         outcome = self._OUTCOMES.get(body.get("stop_reason"), "ok")
         text = body["content"]
@@ -580,12 +600,16 @@ class _Gemini:
             "response_schema",
             "response_json_schema",
         }
-        return set(self.types.GenerateContentConfig.model_fields) - ours
+        accepted = set(self.types.GenerateContentConfig.model_fields) - ours
+        return accepted | {"top_logprobs"}
 
     def build(self, messages, params, schema):
         system, messages = _split_system(messages)
         config = dict(params)
         config["max_output_tokens"] = config.pop("max_tokens")
+        if "top_logprobs" in config:  # the names are OpenAI's; here the number is called logprobs
+            config["response_logprobs"] = config["logprobs"]
+            config["logprobs"] = config.pop("top_logprobs")
         config["system_instruction"] = system
         config["automatic_function_calling"] = {"disable": True}
         # The reply is read from the JSON itself, so that new fields and values cannot spoil it.
@@ -611,7 +635,7 @@ class _Gemini:
 
 
 def _parse_gemini(body, model):
-    """Return the reply in an answer of Gemini's, given as the JSON that its REST interface sends."""
+    """Return the reply in an answer of Gemini's, given as the JSON of its REST interface."""
     model = body.get("modelVersion") or model
     usage = _dict(body.get("usageMetadata"))
     input_tokens = count(usage.get("promptTokenCount"))
@@ -632,8 +656,26 @@ def _parse_gemini(body, model):
         "MAX_TOKENS": "truncated",
     }
     outcome = outcomes.get(candidate.get("finishReason"), "refused")
-    parts = _dict(candidate.get("content")).get("parts")
-    return Reply.of(parts, outcome, model, *tokens)
+    content = _dict(candidate.get("content")).get("parts")
+    top = _likeliest_tokens(_gemini_logprobs(candidate))
+    return Reply.of(content, outcome, model, *tokens, top)
+
+
+def _gemini_logprobs(candidate):
+    """Return the log-probabilities of a candidate in OpenAI's form, or None without any."""
+    result = _dict(candidate.get("logprobsResult"))
+    steps = zip(result.get("chosenCandidates") or [], result.get("topCandidates") or [])
+    tokens = []
+    with contextlib.suppress(AttributeError, LookupError, TypeError):
+        for chosen, top in steps:
+            likeliest = [_openai_logprob(token) for token in top.get("candidates") or []]
+            tokens.append({**_openai_logprob(chosen), "top_logprobs": likeliest})
+        return tokens
+    return None
+
+
+def _openai_logprob(token):
+    return {"token": token["token"], "logprob": token["logProbability"]}
 
 
 # Google's Gemini, by google-generativeai, which is retired and cannot limit thinking
@@ -675,8 +717,8 @@ class _RetiredGemini:
         return model._prepare_request(contents=contents, tools=None, tool_config=None)
 
     async def send(self, request):
-        # Its HTTP blocks, so it works in a thread. The interpreter would wait for the threads of a pool when it ends;
-        # it does not wait for a daemon.
+        # Its HTTP blocks, so it works in a thread. The interpreter would wait for the threads of a
+        # pool when it ends; it does not wait for a daemon.
         answer = concurrent.futures.Future()
         answer.set_running_or_notify_cancel()
         threading.Thread(target=self._send_blocking, args=(request, answer), daemon=True).start()
@@ -728,7 +770,7 @@ class _Ollama:
         return self.arguments | self.options
 
     def build(self, messages, params, schema):
-        # Without a window, Ollama cuts a long prompt silently; the reply has to fit into the window, too.
+        # Ollama silently cuts a prompt to its window, into which the reply has to fit, too.
         options = {"num_ctx": 8192 + params["max_tokens"]}
         arguments = {}
         for name, value in params.items():
@@ -751,14 +793,14 @@ class _Ollama:
 
     def parse(self, body):
         outcome = "truncated" if body.done_reason == "length" else "ok"
-        places = [place.model_dump() for place in body.logprobs or ()]
+        tokens = [token.model_dump() for token in body.logprobs or ()]
         return Reply.of(
             body.message.content,
             outcome,
             body.model,
             body.prompt_eval_count,
             body.eval_count,
-            top=_likeliest_tokens(places),
+            top=_likeliest_tokens(tokens),
         )
 
     async def close(self):

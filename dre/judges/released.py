@@ -1,7 +1,7 @@
 """What judges said of the rated sets: our own recording and what others released, all on 0-5.
 
-What was released is joined to our pair ids and checked against what its files repeat of their items,
-so that no row can slip.
+What was released is joined to our pair ids and checked against what its files repeat of their
+items, so that no row can slip.
 """
 
 import functools

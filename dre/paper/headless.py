@@ -1,99 +1,129 @@
 """Notebooks as files: read in their order, executed by papermill, and their outputs put into the committed ones."""
 
 import ast
+import errno
 import hashlib
 import io
 import json
 import os
 import re
 import sys
+import threading
+import time
 import tokenize
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 from dre.errors import DreError
 from dre.files import replace
+from dre.paper.profile import Profile
 
 INJECTED = "injected-parameters"  # the tag of the cell that papermill adds
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
-KNOWN = re.compile(r"\d\d_[a-z\d_]+\.ipynb")  # not 04_correlation-Copy1.ipynb
-NO_CODE = {
-    getattr(tokenize, kind)
-    for kind in ("COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT", "ENDMARKER")
+SIGN_OF_LIFE = 30.0  # seconds after which a running notebook that writes nothing shows where it is
+
+_DISK_IS_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}  # EDQUOT: not on Windows
+_PROJECT_NAME = re.compile(r"\d\d_[a-z\d_]+\.ipynb")  # not 04_correlation-Copy1.ipynb
+_NO_CODE = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
 }
 
 
 class Notebook:
-    """A notebook as its file says it; ``needs`` are the names of others whose results it uses.
+    """A notebook as its file says it.
 
-    What ``trains`` makes the models of the others, where they are not recorded.
+    Attributes
+    ----------
+    path, name, content
+        Its file, the name of the file without ending, and the parsed JSON.
+    needs : list of str
+        The names of the notebooks whose results it uses.
+    trains : bool
+        Whether it makes the models of the others, where they are not recorded.
+    code : list of list of str
+        The lines of each code cell, as `code` returns them.
     """
 
-    def __init__(self, path):
-        self.path, self.name = path, path.stem
+    def __init__(self, path: Path):
+        self.path = path
+        self.name = path.stem
         self.content = json.loads(path.read_text(encoding="utf-8"))
-        about = self.content["metadata"].get("dre", {})
-        self.needs, self.trains = about.get("needs", []), about.get("trains", False)
+        metadata = self.content["metadata"].get("dre", {})
+        self.needs = metadata.get("needs", [])
+        self.trains = metadata.get("trains", False)
         self.code = code(self.content)
 
 
-def source(cell):
+def source(cell: dict) -> str:
     """Return the text of a cell."""
     return "".join(cell["source"])
 
 
-def code_cells(content):
+def is_note(output: dict) -> bool:
+    """Tell whether an output of a cell is a sentence that `dre.paper.notebook.Book.note` shows."""
+    return output.get("metadata", {}).get("dre") == "note"
+
+
+def code_cells(content: dict) -> list[dict]:
     """Return the code cells of a notebook but for the one that papermill added."""
     cells = [cell for cell in content["cells"] if cell["cell_type"] == "code"]
-    return [cell for cell in cells if INJECTED not in cell["metadata"].get("tags", ())]
+    return [cell for cell in cells if not _is_injected(cell)]
 
 
-def code(content):
-    """Return what counts of each code cell, its lines but for comments and blank ones; a faulty one is a DreError."""
+def _is_injected(cell):
+    return INJECTED in cell["metadata"].get("tags", ())
+
+
+def code(content: dict) -> list[list[str]]:
+    """Return the lines of each code cell that are more than comments and white space.
+
+    A cell that is no Python is a DreError.
+    """
     cells = []
     for number, cell in enumerate(code_cells(content), 1):
-        # A line for the shell or for IPython is no Python.
-        text = re.sub(
+        # A line for the shell or for IPython is no Python: it becomes a text.
+        python = re.sub(
             r"^(\s*)([%!].*)",
             lambda line: line[1] + repr(line[2]),
             source(cell),
             flags=re.MULTILINE,
         )
         try:
-            ast.parse(text)
+            ast.parse(python)
         except SyntaxError as error:
             raise DreError(f"cell [{number}], line {error.lineno}: {error.msg}") from error
-        tokens = [
-            token
-            for token in tokenize.generate_tokens(io.StringIO(text).readline)
-            if token.type not in NO_CODE
-        ]
-        kept = {line for token in tokens for line in range(token.start[0], token.end[0] + 1)}
-        cells.append(
-            [line for count, line in enumerate(source(cell).split("\n"), 1) if count in kept]
-        )
+
+        code_lines = set()
+        for token in tokenize.generate_tokens(io.StringIO(python).readline):
+            if token.type not in _NO_CODE:
+                code_lines.update(range(token.start[0], token.end[0] + 1))
+        lines = source(cell).split("\n")
+        cells.append([line for number, line in enumerate(lines, 1) if number in code_lines])
     return cells
 
 
-def code_hash(content):
+def code_hash(content: dict) -> str:
     """Return a hash of a notebook's code."""
-    return hashlib.sha256(
-        "\n".join(line for lines in code(content) for line in lines).encode()
-    ).hexdigest()
+    lines = [line for cell_lines in code(content) for line in cell_lines]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def notebooks(folder):
-    """Return the notebooks of a project by their numbers; each may need some before it (``metadata.dre.needs``)."""
+def notebooks(folder: Path) -> list[Notebook]:
+    """Return the notebooks of a project by their numbers; each may need some that come before it."""
     books = {}
     for path in sorted((folder / "notebooks").glob("*.ipynb")):
-        if not KNOWN.fullmatch(path.name):
+        if not _PROJECT_NAME.fullmatch(path.name):
             continue
         try:
             book = Notebook(path)
         except (ValueError, KeyError, DreError) as error:
             raise DreError(f"{path.name} is not a notebook with Python cells: {error}") from error
-        if unmet := sorted(set(book.needs) - set(books)):
+        unmet = sorted(set(book.needs) - set(books))
+        if unmet:
             raise DreError(
                 f"{path.name} needs {unmet[0]}, which is no notebook before it in notebooks/"
             )
@@ -101,88 +131,167 @@ def notebooks(folder):
     return list(books.values())
 
 
-def execute(book, profile, file):
-    """Execute a notebook, return the path of its executed copy in ``build/<profile>/notebooks/``; DreError if it fails.
+class _SignsOfLife:
+    """What a running notebook shows on standard error, each line after the notebook's name.
 
-    The kernel, of this interpreter, starts in the working directory and adds to the state `file`: see `dre.paper.state`.
+    These are its kernel's own messages, as they come, and where it is if none came for
+    `SIGN_OF_LIFE` seconds: ``02_slm_training: cell 11 of 40, 3 min``.
+    """
+
+    def __init__(self, book: Notebook):
+        self.name = book.name
+        self.cells = len(book.code)
+        self.cell = 0
+        self.started = self.last_sign = time.monotonic()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error):
+        self._ended.set()
+        self._thread.join()
+
+    def start_cell(self, cell, cell_index):
+        """Count a cell that begins: a hook of nbclient, which names the arguments."""
+        if not _is_injected(cell):
+            self.cell += 1
+
+    def write(self, text):
+        """Show what the kernel writes to standard error: papermill takes this object for a file."""
+        # The name stands before each line, and before each state of a progress bar.
+        labelled = re.sub(r"(^|[\r\n])(?=[^\r\n])", rf"\g<1>{self.name} | ", text)
+        self.last_sign = time.monotonic()
+        sys.stderr.write(labelled)
+
+    def flush(self):
+        """Flush standard error."""
+        sys.stderr.flush()
+
+    def _watch(self):
+        while not self._ended.wait(SIGN_OF_LIFE / 10):
+            now = time.monotonic()
+            if now - self.last_sign < SIGN_OF_LIFE:
+                continue
+            self.last_sign = now
+            minutes = (now - self.started) / 60
+            place = f"cell {self.cell} of {self.cells}, {minutes:.0f} min"
+            sys.stderr.write(f"{self.name}: {place}\n")
+            sys.stderr.flush()
+
+
+def execute(book: Notebook, profile: Profile, record: Path) -> Path:
+    """Execute a notebook and return the path of its executed copy in ``build/<profile>/notebooks/``.
+
+    The kernel, of this interpreter, starts in the working directory and adds to `record`: see
+    `dre.paper.state`. A notebook that fails, a kernel that dies and a full disk are a DreError.
     """
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
-    target = profile.build / "notebooks" / book.path.name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    watch = f"__import__('dre.paper.state').paper.state.watch({str(file)!r}, {str(profile.root)!r})"
-    how = {
-        "kernel_name": "python3",
-        "language": "python",
-        "progress_bar": False,
-        "request_save_on_cell_execute": False,
-    }
-    # The first argument, since else a kernel says that it listens unencrypted.
-    how["extra_arguments"] = ["--log-level=CRITICAL", f"--InteractiveShellApp.code_to_run={watch}"]
-    label = partial(
-        re.sub, r"(^|[\r\n])(?=[^\r\n])", rf"\g<1>{book.name} | "
-    )  # before each line, or state of a bar
-    how["stderr_file"] = SimpleNamespace(
-        write=lambda text: sys.stderr.write(label(text)), flush=sys.stderr.flush
-    )
+    executed = profile.build / "notebooks" / book.path.name
+    executed.parent.mkdir(parents=True, exist_ok=True)
+    paths = f"{str(record)!r}, {str(profile.root)!r}"
+    watch = f"__import__('dre.paper.state').paper.state.watch({paths})"
     try:
-        papermill.execute_notebook(book.path, target, {"profile": profile.name}, **how)
+        with _SignsOfLife(book) as signs_of_life:
+            papermill.execute_notebook(
+                book.path,
+                executed,
+                {"profile": profile.name},
+                kernel_name="python3",
+                language="python",
+                progress_bar=False,
+                request_save_on_cell_execute=False,
+                stderr_file=signs_of_life,
+                on_cell_execute=signs_of_life.start_cell,
+                # The log level comes first, since else a kernel says that it listens unencrypted.
+                extra_arguments=[
+                    "--log-level=CRITICAL",
+                    f"--InteractiveShellApp.code_to_run={watch}",
+                ],
+            )
     except PapermillExecutionError as error:
-        shown = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(error.traceback))
-        lines = (
-            re.findall(r"^-+> *\d+ *(.*)", shown, re.MULTILINE)
-            or error.source.strip().splitlines()
-            or [""]
-        )
-        # Papermill has added a cell for the profile. An assertion that says nothing shows itself.
-        why = f"failed in cell [{error.exec_count - 1}] at {lines[0]!r}: {error.ename}: {error.evalue or lines[-1]}"
-        raise DreError(f"{book.path.name} {why}\n  as far as it came: {target}") from error
+        raise DreError(
+            f"{book.path.name} {_failure(error)}\n  as far as it came: {executed}"
+        ) from error
     except RuntimeError as error:
         raise DreError(
             f"{book.path.name}: {error} (was memory short? --jobs 1 takes less)"
         ) from error
-    return target
+    except OSError as error:
+        if error.errno not in _DISK_IS_FULL:
+            raise
+        raise DreError(
+            f"{executed}: cannot be written ({error.strerror}): "
+            "free space, then run the same command again"
+        ) from error
+    return executed
 
 
-def commit(path, profile):
+def _failure(error):
+    """Return in words in which cell, at which line and with which error a notebook failed."""
+    traceback = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(error.traceback))  # without colours
+    lines = re.findall(r"^-+> *\d+ *(.*)", traceback, re.MULTILINE)
+    lines = lines or error.source.strip().splitlines() or [""]
+    # An assertion without a message shows its own line.
+    message = error.evalue or lines[-1]
+    # Papermill has added a cell for the profile.
+    cell = error.exec_count - 1
+    return f"failed in cell [{cell}] at {lines[0]!r}: {error.ename}: {message}"
+
+
+def commit(path: Path, profile: Profile) -> bool:
     """Put the outputs of an executed notebook into the notebook itself; return whether that changed it.
 
-    Timings, messages on stderr and paths of this machine are left out: equal results give the same bytes. The caller
-    has seen to it that both have the same `code`.
+    Timings, messages on standard error and paths of this machine are left out: equal results give
+    the same bytes. The caller has seen to it that both have the same `code`.
     """
     before = path.read_text(encoding="utf-8")
     content = json.loads(before)
-    ran = json.loads((profile.build / "notebooks" / path.name).read_text(encoding="utf-8"))
-    for count, (cell, done) in enumerate(zip(code_cells(content), code_cells(ran), strict=True), 1):
-        outputs = []
-        for output in done["outputs"]:
-            if outputs and output.get("name", "stderr") == outputs[-1].get("name"):
-                outputs[-1]["text"] += output[
-                    "text"
-                ]  # what was printed comes in parts, as the clock has it
-            elif output.get("name") != "stderr":
-                outputs.append(output)
-        cell["execution_count"], cell["outputs"] = (
-            count,
-            [_clean(output, count, profile.root) for output in outputs],
-        )
-        cell["metadata"] = {
-            key: value for key, value in cell["metadata"].items() if key in ("tags", "dre")
-        }
-    own = content["metadata"].get("dre", {}) | {
-        "executed": {"profile": profile.name, "code": code_hash(content)}
+    executed_text = (profile.build / "notebooks" / path.name).read_text(encoding="utf-8")
+    executed_cells = code_cells(json.loads(executed_text))
+    for number, (cell, executed) in enumerate(
+        zip(code_cells(content), executed_cells, strict=True), 1
+    ):
+        outputs = _joined(executed["outputs"])
+        cell["execution_count"] = number
+        cell["outputs"] = [_clean(output, number, profile.root) for output in outputs]
+        metadata = cell["metadata"]
+        cell["metadata"] = {key: metadata[key] for key in metadata if key in ("tags", "dre")}
+
+    own_metadata = content["metadata"].get("dre", {})
+    own_metadata["executed"] = {"profile": profile.name, "code": code_hash(content)}
+    content["metadata"] = {
+        "dre": own_metadata,
+        "kernelspec": KERNEL,
+        "language_info": {"name": "python"},
     }
-    content["metadata"] = {"dre": own, "kernelspec": KERNEL, "language_info": {"name": "python"}}
     after = json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
     replace(path, after)
     return after != before
 
 
-def _clean(output, count, root):
-    """Return an output with the number of its cell, and with names for the folders of this machine in its texts."""
+def _joined(outputs):
+    """Return outputs without standard error; what was printed comes in parts, which are joined."""
+    joined = []
+    for output in outputs:
+        stream = output.get("name")
+        if stream == "stderr":
+            continue
+        if stream is not None and joined and joined[-1].get("name") == stream:
+            joined[-1]["text"] += output["text"]
+        else:
+            joined.append(output)
+    return joined
+
+
+def _clean(output, number, root):
+    """Return an output with the number of its cell, and with names for the folders of this machine."""
     if "execution_count" in output:
-        output["execution_count"] = count
+        output["execution_count"] = number
     folders = {
         os.environ.get("DRE_DATA_HOME", ""): "$DRE_DATA_HOME",
         str(root): ".",
@@ -191,14 +300,19 @@ def _clean(output, count, root):
     texts = output.get("data", output)
     for kind in texts.keys() & {"text", "text/plain", "text/markdown", "text/html"}:
         text = "".join(texts[kind])
-        for folder, short in folders.items():
-            # As Windows has it plain, quoted, or in an address. Whole names only: /a is not in /a-b nor in http://x/a.
-            for form in {folder, folder.replace("\\", "\\\\"), folder.replace("\\", "/")} - {
-                "",
-                "/",
-            }:
-                text = re.sub(
-                    rf"((?<=://)|(?<![\w./\\-])){re.escape(form)}(?![\w-]|\.\w)", short, text
-                )
+        for folder, name in folders.items():
+            text = _with_folder_named(text, folder, name)
         texts[kind] = text.splitlines(keepends=True)
     return output
+
+
+def _with_folder_named(text, folder, name):
+    """Return a text in which a folder has another name, in each form that Windows writes it in."""
+    plain, quoted, address = folder, folder.replace("\\", "\\\\"), folder.replace("\\", "/")
+    for form in (plain, quoted, address):
+        if form in ("", "/"):
+            continue
+        # Whole names only: /a is neither in /a-b nor in http://x/a.
+        whole_name = rf"((?<=://)|(?<![\w./\\-])){re.escape(form)}(?![\w-]|\.\w)"
+        text = re.sub(whole_name, name, text)
+    return text

@@ -1,24 +1,59 @@
-"""Did a system become worse? Two files of scores are compared on the contexts of both: ``dre compare``, and pytest."""
+"""Did a system become worse? New scores are compared with old ones, for ``dre compare`` and pytest."""
 
+import math
 import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
+from dre import stats
 from dre.datasets import readers
 from dre.errors import DreError
-from dre.score import systems as compare
+from dre.score import systems
 from dre.signature import load_summary
 from dre.tables import number
 
-MAY_DIFFER = (
-    "data",
-    "version",
-    "torch",
-    "sentence-transformers",
-    "transformers",
-)  # in two signatures
+#: The fields in which the signatures of two files may differ: their scores are comparable still.
+MAY_DIFFER = ("data", "version", "torch", "sentence-transformers", "transformers")
+#: What a context is known by in both files: the first of these columns that there is.
+CONTEXT_COLUMNS = ("context_id", "context", "id", "pair_id")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What became of systems between an old and a new file of scores.
+
+    Attributes
+    ----------
+    comparisons, baselines
+        As `dre.score.systems.summarise` has them, where a is new and b is old.
+    missing
+        The share of the contexts of either file without a new score, in [0, 1]. Those of a system
+        that is gone count as missing; those of a system that was added do not count.
+    gone
+        The names of systems that only the old file has.
+    added
+        The names of systems that only the new file has.
+    notes
+        Sentences that a reader has to know besides.
+    """
+
+    comparisons: list[dict[str, Any]]
+    baselines: list[dict[str, Any]]
+    missing: float
+    gone: list[str]
+    added: list[str]
+    notes: list[str]
+
+
+class SystemNames(NamedTuple):
+    """A system as the new and the old file call it."""
+
+    new: str
+    old: str
 
 
 def assert_not_worse(
@@ -27,103 +62,192 @@ def assert_not_worse(
     alpha: float = 0.05,
     max_missing: float | None = None,
 ) -> None:
-    """Raise AssertionError, with a sentence that says how, if a system is significantly worse than before; for pytest.
+    """Raise AssertionError, with a sentence that says how, if a system became worse; for pytest.
 
-    ``new, old``: tables that `dre.DRE.score` returned, or files of scores, compared as `compared` does; ``alpha``:
-    level of the test; ``max_missing``: the largest share of contexts without a new score, in [0, 1].
+    Parameters
+    ----------
+    new, old
+        Tables that `dre.DRE.score` returned, or files of scores; see `compare_scores`.
+    alpha
+        The level of the test, corrected over systems.
+    max_missing
+        The largest share of contexts without a new score that passes, in [0, 1]; None for any.
     """
-    found = compared(new, old)
-    for note in found["notes"]:
+    comparison = compare_scores(new, old)
+    for note in comparison.notes:
         warnings.warn(note, stacklevel=2)
-    if failed := failures(found, alpha, max_missing):
-        raise AssertionError("; ".join(failed))
+    sentences = failures(comparison, alpha, max_missing)
+    if sentences:
+        raise AssertionError("; ".join(sentences))
 
 
-def compared(new: pd.DataFrame | str | Path, old: pd.DataFrame | str | Path) -> dict:
-    """Compare two tables or files of scores: by system where they share names, else the one system of each.
+def compare_scores(new: pd.DataFrame | str | Path, old: pd.DataFrame | str | Path) -> Comparison:
+    """Compare two tables or files of scores, on the contexts of both.
 
-    Returns ``comparisons`` and ``baselines`` as `dre.score.systems.summarise`, where a is new and b is old,
-    ``missing``, the share of the contexts of either that lack a new score, and ``alone``, the systems that one of them
-    lacks.
+    Systems are compared by name. If the files share no name and each has one system, these two are
+    compared. Raises DreError if there is nothing to compare, or if the summaries beside the files
+    say that their scores were made by different models, judges or prompts.
     """
     notes = _check_makers(new, old)
-    names = [
-        name if isinstance(one, pd.DataFrame) else one for one, name in ((new, "new"), (old, "old"))
-    ]
-    a, b = (
-        readers.scores(one, ("context_id", "context", "id", "pair_id"), compare.BASELINES)
-        for one in (new, old)
-    )
-    shared = [name for name in a["system"].unique() if name in set(b["system"])]
-    if not shared and a["system"].nunique() == b["system"].nunique() == 1:
-        a, b, shared = a.assign(system=""), b.assign(system=""), [""]
-    if not shared or set(a["id"]).isdisjoint(b["id"]):
-        what = "context" if shared else "system"
+    new_table = readers.scores(new, CONTEXT_COLUMNS, systems.BASELINES)
+    old_table = readers.scores(old, CONTEXT_COLUMNS, systems.BASELINES)
+    matched = _match_systems(new_table, old_table)
+    if not matched or set(new_table["id"]).isdisjoint(old_table["id"]):
+        new_name = "new" if isinstance(new, pd.DataFrame) else new
+        old_name = "old" if isinstance(old, pd.DataFrame) else old
+        lacking = "context" if matched else "system"
         raise DreError(
-            f"{names[0]} and {names[1]} share no {what}: score the same contexts, with the same names"
+            f"{new_name} and {old_name} share no {lacking}: score the same contexts, with the same "
+            "names"
         )
-    there = {key for one in (a, b) for key in zip(one["system"], one["id"]) if key[0] in shared}
-    scored = set(zip(*(a.loc[a["score"].notna(), name] for name in ("system", "id"))))
-    found = {
-        "notes": notes,
-        "comparisons": [],
-        "baselines": [],
-        "missing": 1 - len(scored & there) / len(there),
-    }
-    found["alone"] = sorted({*a["system"]} ^ {*b["system"]})
-    for measure in ("score", *(name for name in compare.BASELINES if name in a and name in b)):
-        rows = []
-        for name in shared:
-            sides = [one[one["system"] == name].groupby("id")[measure].mean() for one in (a, b)]
-            labels = [f"{name} ({which})".strip() for which in ("new", "old")]
-            (row,) = compare.compare(pd.concat(sides, axis=1, keys=labels))
-            rows.append({"measure": measure} | row)
-        for row, p in zip(rows, compare.stats.holm([row["p_permutation"] for row in rows])):
-            row["p_holm"] = float(p)
-        found["comparisons" if measure == "score" else "baselines"] += rows
-    return found
+
+    matched_new = {names.new for names in matched}
+    matched_old = {names.old for names in matched}
+    gone = sorted(set(old_table["system"]) - matched_old)
+    added = sorted(set(new_table["system"]) - matched_new)
+    baselines = []
+    for measure in systems.BASELINES:
+        if measure in new_table and measure in old_table:
+            baselines += _differences(new_table, old_table, matched, measure)
+    return Comparison(
+        comparisons=_differences(new_table, old_table, matched, "score"),
+        baselines=baselines,
+        missing=_missing(new_table, old_table, matched, gone),
+        gone=gone,
+        added=added,
+        notes=notes,
+    )
 
 
-def failures(found: dict, alpha: float = 0.05, max_missing: float | None = None) -> list[str]:
-    """Return a sentence for each way in which what `compared` found fails; nothing is worse at an ``alpha`` of 0."""
-    said, rows = [], found["comparisons"]
+def _match_systems(new_table, old_table) -> list[SystemNames]:
+    """Return the systems of both tables: by name, or the only one of each."""
+    new_systems = new_table["system"].unique().tolist()
+    old_systems = old_table["system"].unique().tolist()
+    matched = [SystemNames(name, name) for name in new_systems if name in old_systems]
+    if not matched and len(new_systems) == len(old_systems) == 1:
+        return [SystemNames(new_systems[0], old_systems[0])]
+    return matched
+
+
+def _missing(new_table, old_table, matched, gone):
+    """Return the share of the contexts of either table without a new score."""
+    expected, scored = set(), set()
+    for names in matched:
+        new_rows = new_table[new_table["system"] == names.new]
+        old_rows = old_table[old_table["system"] == names.old]
+        expected |= {(names.old, context) for context in new_rows["id"]}
+        expected |= {(names.old, context) for context in old_rows["id"]}
+        has_score = new_rows["score"].notna()
+        scored |= {(names.old, context) for context in new_rows.loc[has_score, "id"]}
+    for name in gone:
+        old_rows = old_table[old_table["system"] == name]
+        expected |= {(name, context) for context in old_rows["id"]}
+    return 1 - len(scored) / len(expected)
+
+
+def _differences(new_table, old_table, matched, measure):
+    """Compare new with old in one measure: a row per system, p-values corrected over them."""
+    rows = []
+    for names in matched:
+        new_rows = new_table[new_table["system"] == names.new]
+        old_rows = old_table[old_table["system"] == names.old]
+        means = pd.concat(
+            {
+                f"{names.new} (new)".strip(): new_rows.groupby("id")[measure].mean(),
+                f"{names.old} (old)".strip(): old_rows.groupby("id")[measure].mean(),
+            },
+            axis=1,
+        )
+        (row,) = systems.compare_systems(means)
+        rows.append({"measure": measure, **row})
+    p_holm = stats.holm([row["p_permutation"] for row in rows])
+    for row, p in zip(rows, p_holm):
+        row["p_holm"] = float(p)
+    return rows
+
+
+def failures(
+    comparison: Comparison, alpha: float | None = 0.05, max_missing: float | None = None
+) -> list[str]:
+    """Return a sentence for each way in which a comparison fails.
+
+    Parameters
+    ----------
+    comparison
+        What `compare_scores` returned.
+    alpha
+        The level of the test. A system that is significantly worse fails, and so does one that is
+        gone. With None or 0 neither does.
+    max_missing
+        The largest share of contexts without a new score that passes, in [0, 1]; None for any.
+
+    Raises
+    ------
+    DreError
+        If so few contexts are in both files that no difference could fail.
+    """
+    sentences = []
+    if alpha:
+        _refuse_too_few_contexts(comparison.comparisons, alpha)
+        sentences += [
+            f"{name} is gone: the old scores have it, and the new ones do not"
+            for name in comparison.gone
+        ]
+        sentences += [
+            _is_worse(row)
+            for row in comparison.comparisons
+            if row["difference"] < 0 and row["p_holm"] < alpha
+        ]
+    if max_missing is not None and comparison.missing > max_missing:
+        sentences.append(
+            f"{comparison.missing:.1%} of the contexts have no new score, more than "
+            f"{max_missing:.1%}"
+        )
+    return sentences
+
+
+def _refuse_too_few_contexts(rows: Sequence[dict[str, Any]], alpha: float) -> None:
+    """Raise DreError for a system whose test could not fail, whatever its scores.
+
+    With n contexts the smallest two-sided p-value is 2 / 2^n, and Holm's correction multiplies it
+    by the number of systems.
+    """
     for row in rows:
-        if alpha and 2.0 ** (1 - row["n_contexts"]) * len(rows) >= alpha:
-            few = (
-                f"{row['n_contexts']} contexts are in both, on which no test can fail at {alpha:g}"
-            )
+        smallest_p = 2.0 ** (1 - row["n_contexts"]) * len(rows)
+        if smallest_p >= alpha:
+            enough = math.floor(2 - math.log2(alpha / len(rows)))
             raise DreError(
-                f"{row['a']}: {few}: score {int(2 - np.log2(alpha / len(rows)))} or more"
+                f"{row['a']}: {row['n_contexts']} contexts are in both, on which no test can fail "
+                f"at {alpha:g}: score {enough} or more"
             )
-        if row["difference"] < 0 and row["p_holm"] < alpha:
-            gap = {end: number(row[f"difference{end}"], 3) for end in ("", "_low", "_high")}
-            what = f"differs by {gap['']} [{gap['_low']}, {gap['_high']}] on {row['n_contexts']:,} shared contexts"
-            seen = f"with so many a difference of {number(row['visible'], 3)} can be seen"
-            said.append(
-                f"{row['a']} is worse than {row['b']}: its score {what} (p = {row['p_holm']:.4f}); {seen}"
-            )
-    if max_missing is not None and found["missing"] > max_missing:
-        said.append(
-            f"{found['missing']:.1%} of the contexts have no new score, more than {max_missing:.1%}"
-        )
-    return said
+
+
+def _is_worse(row):
+    """Return the sentence on a system that became worse."""
+    difference = number(row["difference"], 3)
+    low, high = number(row["difference_low"], 3), number(row["difference_high"], 3)
+    return (
+        f"{row['a']} is worse than {row['b']}: its score differs by {difference} [{low}, {high}] "
+        f"on {row['n_contexts']:,} shared contexts (p = {row['p_holm']:.4f}); with so many a "
+        f"difference of {number(row['visible'], 3)} can be seen"
+    )
 
 
 def _check_makers(new, old):
     """Raise DreError where the summaries beside two files say that their scores are not comparable.
 
-    Returns the notes there are about files of which only one has a summary.
+    Returns the notes there are on files of which only one has a summary.
     """
     if isinstance(new, pd.DataFrame) or isinstance(old, pd.DataFrame):
         return []
     summaries = {path: load_summary(path) for path in (new, old)}
-    without = [str(path) for path, summary in summaries.items() if summary is None]
-    if len(without) == len(summaries):
+    without_summary = [str(path) for path, summary in summaries.items() if summary is None]
+    if len(without_summary) == len(summaries):
         return []
-    if without:
+    if without_summary:
         return [
-            f"{without[0]} has no summary beside it, so nothing says whether both files were made "
-            "by the same model, judge and prompt"
+            f"{without_summary[0]} has no summary beside it, so nothing says whether both files "
+            "were made by the same model, judge and prompt"
         ]
     differences = summaries[new].signature.differences(summaries[old].signature, MAY_DIFFER)
     for difference in differences:

@@ -4,17 +4,16 @@ import difflib
 import hashlib
 import json
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
-import numpy as np
 import pandas as pd
 
-from dre import __version__, judges
-from dre import fusion as fusions
+from dre import __version__, fusion, judges
 from dre.calibrated import Calibrated
 from dre.datasets import readers
 from dre.errors import DreError
@@ -22,35 +21,82 @@ from dre.judges import prompts
 from dre.signature import Signature
 from dre.slm.provenance import DEFAULT
 
-#: method -> what it needs, and what its scores are; as the papers call them, but for the judge alone (their Non-DRE)
+
+class Method(NamedTuple):
+    """A way to score: what it needs (an SLM, a judge, ...), and which numbers its scores are."""
+
+    needs: tuple[str, ...]
+    scale: str
+
+
+#: The methods by name, as the papers call them, except the judge alone (the papers' Non-DRE).
 METHODS = {
-    "slm": (("slm",), "about 0 to 2"),
-    "judge": (("judge",), "0 to 5"),
-    "slide": (("slm", "judge"), "0 to 2"),
-    "ex_dre": (("slm", "judge"), "about 0 to 10"),
-    "in_dre": (("slm", "judge", "accuracies"), "0 to 5"),
-    "dre": (("slm", "judge", "accuracies"), "about 0 to 10"),
-    "calibrated": (("slm", "judge", "fusion"), "in standard deviations, 0 is an ordinary pair"),
+    "slm": Method(("slm",), "about 0 to 2"),
+    "judge": Method(("judge",), "0 to 5"),
+    "slide": Method(("slm", "judge"), "0 to 2"),
+    "ex_dre": Method(("slm", "judge"), "about 0 to 10"),
+    "in_dre": Method(("slm", "judge", "accuracies"), "0 to 5"),
+    "dre": Method(("slm", "judge", "accuracies"), "about 0 to 10"),
+    "calibrated": Method(
+        ("slm", "judge", "fusion"), "in standard deviations, 0 is an ordinary pair"
+    ),
 }
 ALIASES = {"non_dre": "judge"}
-WORDS = {
+#: What a method may need besides an SLM, in the words of an error.
+NEEDS_IN_WORDS = {
     "judge": "a judge",
     "accuracies": "the accuracies of SLM and LLM",
     "fusion": "a fusion that was learned",
 }
-COLUMNS = "line id system context_id distance s_d s_p score_slm score_llm s_inf s_c case z_slm z_llm score status reason"
-DIGITS = 6  # of the SLM's numbers in a prompt, so that the last bits cannot cost a second reply
-BLOCK = 16_384  # distinct pairs that the SLM scores at once, which bounds memory
+OPTIONS = (*NEEDS_IN_WORDS, "slm", "method", "prompt", "bf16")
+COLUMNS = (
+    "line",
+    "id",
+    "system",
+    "context_id",
+    "distance",
+    "s_d",
+    "s_p",
+    "score_slm",
+    "score_llm",
+    "s_inf",
+    "s_c",
+    "case",
+    "z_slm",
+    "z_llm",
+    "score",
+    "status",
+    "reason",
+)
+#: Decimals of the SLM's numbers in a prompt: the last bits of a float must not cost another reply.
+PROMPT_DECIMALS = 6
+BLOCK = 2048  # distinct pairs that the SLM scores at once, which bounds memory
+SECONDS_BETWEEN_LINES = 60  # of progress, where there is no terminal for a bar
 
 
 class DRE:
-    """A metric for responses in a dialogue: ``DRE.load().score([["Do you like tea?"]], ["With milk."])``."""
+    """A metric for responses in a dialogue: ``DRE.load().score([["Tea?"]], ["With milk."])``.
+
+    Attributes
+    ----------
+    method : str
+        One of `METHODS`.
+    slm, judge, prompt, accuracies, fusion
+        What the method needs, as `load` finds it; else None.
+    bf16 : bool
+        Whether embeddings are made in bfloat16.
+    """
 
     def __init__(
         self, method, slm=None, judge=None, prompt=None, accuracies=None, fusion=None, bf16=False
     ):
-        self.method, self.slm, self.judge, self.prompt = method, slm, judge, prompt
-        self.accuracies, self.fusion, self.bf16 = accuracies, fusion, bf16
+        self.method = method
+        self.slm = slm
+        self.judge = judge
+        self.prompt = prompt
+        self.accuracies = accuracies
+        self.fusion = fusion
+        self.bf16 = bf16
 
     @classmethod
     def load(
@@ -64,51 +110,51 @@ class DRE:
         bf16: bool = False,
         **options: Any,
     ) -> Self:
-        """Load the metric; DreError if something is not given, not there or damaged.
+        """Load the metric.
 
-        `METHODS` says what a method needs; without one it is the judge alone if there is a judge, else the SLM.
-        ``slm`` is what `find` finds, None the one that comes with the package; ``judge`` what `dre.judges.open` takes
-        (a name with ``options``, or a function); ``prompt`` the name or file of another than the method's own;
-        ``accuracies`` are those of SLM and LLM in [0, 1]; ``fusion`` is a file that ``dre calibrate`` wrote; with
-        ``bf16`` embeddings are made in bfloat16: faster where the hardware multiplies it itself, and less exact.
+        Parameters
+        ----------
+        slm
+            What `find_slm` finds; None for the model that comes with the package.
+        judge
+            What `dre.judges.open` takes: a name, a function, or a judge.
+        method
+            One of `METHODS`, each with what it needs. By default the judge alone if there is a
+            judge, else the SLM alone.
+        prompt
+            The name or file of another prompt than the method's own.
+        accuracies
+            The accuracies of SLM and LLM, in [0, 1], which the prompt of some methods shows.
+        fusion
+            A file that ``dre calibrate`` wrote.
+        bf16
+            Make embeddings in bfloat16: faster where the hardware multiplies it itself, and less
+            exact.
+        options
+            Further options of a judge that is given by its name.
+
+        Raises
+        ------
+        DreError
+            If something is not given, not there, damaged, or of no use to the method.
         """
-        for name in options:
-            near = difflib.get_close_matches(
-                name, (*WORDS, "slm", "method", "prompt", "bf16"), 1, 0.75
-            )
-            if near or not isinstance(judge, str):
-                what = (
-                    f"did you mean {near[0]}?"
-                    if near
-                    else "only a judge that is named takes other options"
-                )
-                raise DreError(f"there is no option {name!r}: {what}")
-        method = check(method, judge, prompt, accuracies, fusion, bf16)
-        learned = Calibrated.load(fusion) if fusion else None
+        _check_names(options, judge)
+        method = check_options(method, judge, prompt, accuracies, fusion, bf16)
+        needs = METHODS[method].needs
+        learned_fusion = Calibrated.load(fusion) if fusion else None
         if judge:
-            prompt = prompts.load(
-                prompt or ("dre" if "accuracies" in METHODS[method][0] else "llm_only")
-            )
+            own_prompt = "dre" if "accuracies" in needs else "llm_only"
+            prompt = prompts.load(prompt or own_prompt)
             if prompt.kind != "score":
                 raise DreError(
-                    f"prompt {prompt.name!r} asks for a {prompt.kind}: expected one that asks for a score"
+                    f"prompt {prompt.name!r} asks for a {prompt.kind}: expected one that asks for "
+                    "a score"
                 )
             judge = judges.open(judge, **options)
-        model = None
-        if "slm" in METHODS[method][0]:
-            from dre.slm.encoder import native_bf16  # torch, which a judge alone does not need
-            from dre.slm.model import SLM
-
-            model = SLM.load(find(slm))
-        if bf16:
-            if not native_bf16():
-                raise DreError(
-                    "this machine does not multiply bfloat16 itself, which makes it slower: leave bf16 out"
-                )
-            model.bfloat16()
-        metric = cls(method, model, judge, prompt, accuracies, learned, bf16)
-        if learned:
-            learned.check(metric.signature())
+        model = _load_slm(slm, bf16) if "slm" in needs else None
+        metric = cls(method, model, judge, prompt, accuracies, learned_fusion, bf16)
+        if learned_fusion:
+            learned_fusion.check(metric.signature())
         return metric
 
     def score(
@@ -119,124 +165,211 @@ class DRE:
         ids: Iterable | None = None,
         systems: Iterable[str] | None = None,
     ) -> pd.DataFrame:
-        """Score pairs, given as sequences of one length, as `score_pairs` does; a recorded judge needs ``ids``."""
-        return self.score_pairs(_pairs(contexts, responses, references, ids, systems)).drop(
-            columns="line"
-        )
+        """Score pairs that are given as sequences of one length.
+
+        Parameters
+        ----------
+        contexts
+            The turns before each response, oldest first: a list of texts or of chat messages, or
+            one text with a turn on each line.
+        responses
+            The texts to score.
+        references
+            A human's replies, for prompts that show one.
+        ids
+            Names of the pairs, which a recorded judge needs; by default their number, from 1.
+        systems
+            The name of the system that wrote each response.
+
+        Returns
+        -------
+        DataFrame
+            One row per pair, see `score_pairs`.
+        """
+        table = self.score_pairs(_pairs(contexts, responses, references, ids, systems))
+        return table.drop(columns="line")
 
     def compute(
         self,
         predictions: Iterable[str],
         contexts: Iterable[str | Sequence],
         references: Iterable[str | None] | None = None,
-    ) -> dict:
+    ) -> dict[str, Any]:
         """Score responses in the manner of Hugging Face's ``evaluate``.
 
-        Returns ``score``, the mean; ``scores``, one per prediction, None where there is none;
-        ``n_missing``; ``signature``.
+        Returns
+        -------
+        dict
+            ``score``, the mean; ``scores``, one per prediction, None where there is none;
+            ``n_missing``, the number of these; ``signature``, the line to quote beside them.
         """
         pairs = _pairs(contexts, predictions, references)
-        found = self.score_pairs(pairs)["score"]
-        text = json.dumps(
-            [list(pairs[name]) for name in ("context", "response", "reference")], ensure_ascii=False
-        )
+        scores = self.score_pairs(pairs)["score"]
+        columns = [list(pairs[name]) for name in ("context", "response", "reference")]
+        text = json.dumps(columns, ensure_ascii=False)
+        signature = self.signature(hashlib.sha256(text.encode()).hexdigest())
+        has_score = scores.notna()
         return {
-            "score": float(found.mean()) if found.notna().any() else None,
-            "scores": found.astype(object).where(found.notna(), None).tolist(),
-            "n_missing": int(found.isna().sum()),
-            "signature": str(self.signature(hashlib.sha256(text.encode()).hexdigest())),
+            "score": float(scores.mean()) if has_score.any() else None,
+            "scores": scores.astype(object).where(has_score, None).tolist(),
+            "n_missing": int((~has_score).sum()),
+            "signature": str(signature),
         }
 
     def score_pairs(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
-        """Score a table of pairs that `dre.datasets.readers` made; DreError if the judge stops before the end.
+        """Score a table of pairs that `dre.datasets.readers.pairs` made.
 
-        Returns one row per pair, in their order, with `COLUMNS` and, of a model that stores a threshold, ``accepted``.
-        ``status`` is ``ok``, or what became of the judge's reply (``malformed, refused, truncated, empty, error``),
-        which leaves ``score`` missing; ``reason`` says why, or that texts were cut.
+        Returns
+        -------
+        DataFrame
+            One row per pair, in their order, with `COLUMNS` and, where the SLM stores a threshold,
+            ``accepted``. ``status`` is ``ok``, or what became of the judge's reply (``malformed``,
+            ``refused``, ``truncated``, ``empty``, ``error``), and then ``score`` is missing.
+            ``reason`` says why, or that a text was cut.
+
+        Raises
+        ------
+        DreError
+            If the judge stops before the end.
         """
         table = pairs.assign(status="ok", reason="")
         if self.slm is not None:
-            table = self._small(table, progress)
+            table = self._with_slm_scores(table, progress)
         if self.judge is not None:
-            table = self._large(table)
-        table = self._fused(table).reindex(columns=COLUMNS.split())
-        if self.slm is not None and "threshold" in self.slm.provenance:
-            accepted = table["score_slm"] >= self.slm.provenance["threshold"]
+            table = self._with_judge_scores(table)
+        table = self._with_scores(table).reindex(columns=list(COLUMNS))
+        threshold = self.threshold
+        if threshold is not None:
+            accepted = table["score_slm"] >= threshold
             table["accepted"] = accepted.astype("bool[pyarrow]")  # whose values are Python's
         return table
 
-    def _small(self, table, progress):
-        """Add the SLM's numbers: of each distinct pair once, equal contexts together, in blocks."""
-        distinct = table.drop_duplicates(["context", "response"]).sort_values("context_id")
-        blocks = [distinct.iloc[start : start + BLOCK] for start in range(0, len(distinct), BLOCK)]
-        with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", message=r".*response\(s\) have more than"
-            )  # the reason says it
-            scored = [
-                self.slm.score(block, progress=progress and sys.stderr.isatty()) for block in blocks
-            ]
-        scored = pd.concat(scored).assign(reason=self._cut(distinct))
-        scored = distinct[["pair_id", "context", "response"]].merge(scored).drop(columns="pair_id")
-        return table.drop(columns="reason").merge(scored, on=["context", "response"], how="left")
+    def _with_slm_scores(self, table, progress):
+        """Add the SLM's numbers. Equal pairs are scored once, equal contexts together."""
+        columns = ["context", "response"]
+        distinct = table.drop_duplicates(columns).sort_values("context_id")
+        scores = self._scores_in_blocks(distinct, progress)
+        scores["reason"] = self._what_is_cut(distinct)
+        scores = distinct[["pair_id", *columns]].merge(scores, on="pair_id")
+        scores = scores.drop(columns="pair_id")
+        return table.drop(columns="reason").merge(scores, on=columns, how="left")
 
-    def _cut(self, pairs):
-        """What the SLM does not read of each pair, in words."""
+    def _scores_in_blocks(self, pairs, progress):
+        """Score pairs block by block, with a bar in a terminal, else with a line every minute."""
+        from tqdm import tqdm
+
+        is_terminal = sys.stderr.isatty()
+        bar = tqdm(total=len(pairs), unit=" pairs", disable=not (progress and is_terminal))
+        start = last_line = time.monotonic()
+        tables = []
+        with bar, warnings.catch_warnings():
+            # The column `reason` says what is cut.
+            warnings.filterwarnings("ignore", message=r".*response\(s\) have more than")
+            for first in range(0, len(pairs), BLOCK):
+                block = pairs.iloc[first : first + BLOCK]
+                tables.append(self.slm.score(block))
+                bar.update(len(block))
+                now = time.monotonic()
+                if progress and not is_terminal and now - last_line >= SECONDS_BETWEEN_LINES:
+                    n_scored = first + len(block)
+                    minutes_left = (now - start) / n_scored * (len(pairs) - n_scored) / 60
+                    print(
+                        f"{n_scored:,} of {len(pairs):,} pairs scored, about {minutes_left:.0f} "
+                        "minutes left",
+                        file=sys.stderr,
+                        flush=True,
+                    )
+                    last_line = now
+        return pd.concat(tables, ignore_index=True)
+
+    def _what_is_cut(self, pairs):
+        """Return, for each pair, what the SLM does not read of it, in words."""
         from dre.slm.encoder import context_text
 
-        tokenizer, limit = self.slm.encoder.tokenizer, self.slm.encoder.max_seq_length
+        tokenizer = self.slm.encoder.tokenizer
+        limit = self.slm.encoder.max_seq_length
         separator = getattr(tokenizer, "sep_token", None) or "\n"
-        distinct = pairs["context"].unique()
-        cut = {
+        is_context_cut = {
             turns: self.slm.context(turns) != context_text(turns, separator, sys.maxsize)
-            for turns in distinct
+            for turns in pairs["context"].unique()
         }
-        of_context = np.where(
-            pairs["context"].map(cut), f"the context is cut: only its last {limit} tokens count", ""
-        )
-        of_response = np.where(
-            self.slm.cut(pairs["response"]), f"the response is cut after {limit} tokens", ""
-        )
-        return ["; ".join(filter(None, parts)) for parts in zip(of_response, of_context)]
+        is_response_cut = self.slm.cut(pairs["response"])
+        reasons = []
+        for turns, is_cut in zip(pairs["context"], is_response_cut):
+            sentences = []
+            if is_cut:
+                sentences.append(f"the response is cut after {limit} tokens")
+            if is_context_cut[turns]:
+                sentences.append(f"the context is cut: only its last {limit} tokens count")
+            reasons.append("; ".join(sentences))
+        return reasons
 
-    def _large(self, table):
+    def _with_judge_scores(self, table):
         """Add the judge's numbers, and what became of its replies."""
-        shown = table
-        if self.slm is not None:  # a distance and a probability for the prompt, whatever the recipe
-            s_d, s_p = (table[name].clip(0, 1).round(DIGITS) for name in ("s_d", "s_p"))
-            shown = table.assign(s_d=s_d, s_p=s_p, score_slm=(1 - s_d + s_p).round(DIGITS))
-        if self.accuracies:
-            shown = shown.assign(slm_accuracy=self.accuracies[0], llm_accuracy=self.accuracies[1])
-        if self.judge.spec.startswith("recorded:") and shown["id"].duplicated().any():
+        is_recorded = self.judge.spec.startswith("recorded:")
+        if is_recorded and table["id"].duplicated().any():
             raise DreError(
                 f"{self.judge.spec} knows a pair by its id: make ids unique, also between systems"
             )
-        said = self.judge.score(shown, self.prompt).set_index(table.index)
+        replies = self.judge.score(self._for_prompt(table), self.prompt).set_index(table.index)
         if self.judge.last.stopped == "budget":
             raise DreError(f"{self.judge.last.why}; what was answered is stored")
-        llm = fusions.to_llm_scale(
-            said["score_llm"].where(said["status"] == "ok"), *self.prompt.scale
-        )
-        reason = said["reason"].where(said["reason"].fillna("") != "", table["reason"])
+        judge_scores = replies["score_llm"].where(replies["status"] == "ok")
+        has_reason = replies["reason"].fillna("") != ""
         return table.assign(
-            score_llm=llm, s_inf=said["s_inf"], status=said["status"], reason=reason
+            score_llm=fusion.to_llm_scale(judge_scores, *self.prompt.scale),
+            s_inf=replies["s_inf"],
+            status=replies["status"],
+            reason=replies["reason"].where(has_reason, table["reason"]),
         )
 
-    def _fused(self, table):
+    def _for_prompt(self, table):
+        """Return the table with the numbers that a prompt may show."""
+        if self.slm is not None:
+            # A prompt speaks of a distance and a probability, also where a recipe leaves 0 to 1.
+            s_d = table["s_d"].clip(0, 1).round(PROMPT_DECIMALS)
+            s_p = table["s_p"].clip(0, 1).round(PROMPT_DECIMALS)
+            score_slm = (1 - s_d + s_p).round(PROMPT_DECIMALS)
+            table = table.assign(s_d=s_d, s_p=s_p, score_slm=score_slm)
+        if self.accuracies:
+            slm_accuracy, llm_accuracy = self.accuracies
+            table = table.assign(slm_accuracy=slm_accuracy, llm_accuracy=llm_accuracy)
+        return table
+
+    def _with_scores(self, table):
         """Add ``score``, and what the method shows beside it."""
-        if self.method in ("slm", "judge", "in_dre"):
-            return table.assign(score=table["score_slm" if self.method == "slm" else "score_llm"])
-        slm, llm, s_d, s_p = (table[name] for name in ("score_slm", "score_llm", "s_d", "s_p"))
+        if self.method == "slm":
+            return table.assign(score=table["score_slm"])
+        if self.method in ("judge", "in_dre"):
+            return table.assign(score=table["score_llm"])
+        slm, llm = table["score_slm"], table["score_llm"]
         if self.method == "slide":
-            return table.assign(score=fusions.slide(slm, llm), case=fusions.slide_case(slm, llm))
+            return table.assign(score=fusion.slide(slm, llm), case=fusion.slide_case(slm, llm))
         if self.method == "calibrated":
-            z_slm, z_llm = self.fusion.slm(slm), self.fusion.llm(llm)
-            return table.assign(z_slm=z_slm, z_llm=z_llm, score=self.fusion.fuse(slm, llm))
-        fuse = fusions.ex_dre if self.method == "ex_dre" else fusions.dre
-        return table.assign(s_c=fusions.s_c(s_d, s_p), score=fuse(s_d, s_p, llm))
+            return table.assign(
+                z_slm=self.fusion.slm(slm),
+                z_llm=self.fusion.llm(llm),
+                score=self.fusion.fuse(slm, llm),
+            )
+        s_d, s_p = table["s_d"], table["s_p"]
+        fuse = fusion.ex_dre if self.method == "ex_dre" else fusion.dre
+        return table.assign(s_c=fusion.s_c(s_d, s_p), score=fuse(s_d, s_p, llm))
+
+    @property
+    def scale(self) -> str:
+        """Which numbers the scores are, in words."""
+        return f"{METHODS[self.method].scale}, higher is better"
+
+    @property
+    def threshold(self) -> float | None:
+        """The score_slm from which on a response counts as accepted, if the SLM stores one."""
+        return None if self.slm is None else self.slm.provenance.get("threshold")
 
     def signature(self, data: str | None = None) -> Signature:
-        """Return what decides a score, to be quoted beside it; ``data`` is the sha256 of the input."""
+        """Return what decides a score, to be quoted beside it.
+
+        ``data`` is the sha256 of the pairs that are scored, in hex digits.
+        """
         fields = {"method": self.method}
         if self.slm is not None:
             provenance = self.slm.provenance
@@ -258,15 +391,36 @@ class DRE:
                 fields[package] = version(package)
         return Signature.of(**fields)
 
-    @property
-    def scale(self) -> str:
-        """What the scores are, in words."""
-        threshold = self.slm.provenance.get("threshold") if self.slm is not None else None
-        said = "" if threshold is None else f"; accepted: score slm from {threshold:.3f} on"
-        return f"{METHODS[self.method][1]}, higher is better{said}"
+
+def _check_names(options, judge):
+    """Raise DreError for options that nobody takes, with the nearest that there is."""
+    for name in options:
+        nearest = difflib.get_close_matches(name, OPTIONS, 1, 0.75)
+        if nearest:
+            raise DreError(f"there is no option {name!r}: did you mean {nearest[0]}?")
+        if not isinstance(judge, str):
+            raise DreError(
+                f"there is no option {name!r}: only a judge that is named takes other options"
+            )
 
 
-def check(
+def _load_slm(name, bf16):
+    """Load an SLM by its name. It needs torch, which a judge alone does not."""
+    from dre.slm.encoder import native_bf16
+    from dre.slm.model import SLM
+
+    model = SLM.load(find_slm(name))
+    if bf16:
+        if not native_bf16():
+            raise DreError(
+                "this machine does not multiply bfloat16 itself, which makes it slower: leave bf16 "
+                "out"
+            )
+        model.bfloat16()
+    return model
+
+
+def check_options(
     method: str | None = None,
     judge: object = None,
     prompt: object = None,
@@ -274,39 +428,59 @@ def check(
     fusion: object = None,
     bf16: bool = False,
 ) -> str:
-    """Return the method that is meant; DreError for settings that do not fit together, before anything is loaded."""
+    """Return the method that is meant; the parameters are those of `DRE.load`.
+
+    Nothing is loaded. Raises DreError for options that do not fit together.
+    """
     method = ALIASES.get(method, method) or ("judge" if judge else "slm")
     if method not in METHODS:
         raise DreError(f"method is {method!r}: expected one of {', '.join(METHODS)}")
-    needs, given = (
-        METHODS[method][0],
-        {"judge": judge, "accuracies": accuracies or prompt, "fusion": fusion},
-    )
-    if lacking := [name for name in needs if name in given and not given[name]]:
-        wants = " and ".join(WORDS[name] for name in needs if name in given)
-        raise DreError(f"method {method} needs {wants}: give {lacking[0]}")
-    uses = {name: name in needs for name in ("judge", "fusion")} | {"prompt": "judge" in needs}
-    uses["bf16"] = (
-        "slm" in needs and "accuracies" not in needs
-    )  # else there is no SLM, or its numbers are shown
-    for name, value in {"judge": judge, "prompt": prompt, "fusion": fusion, "bf16": bf16}.items():
-        if value and not uses[name]:
+    needs = METHODS[method].needs
+
+    # What the method needs is given. A prompt of one's own may do without the accuracies.
+    has = {"slm": True, "judge": judge, "accuracies": accuracies or prompt, "fusion": fusion}
+    lacking = [name for name in needs if not has[name]]
+    if lacking:
+        wanted = [NEEDS_IN_WORDS[name] for name in needs if name in NEEDS_IN_WORDS]
+        raise DreError(f"method {method} needs {' and '.join(wanted)}: give {lacking[0]}")
+
+    # What is given is of use. With bf16 numbers in a prompt would be others: replies are lost.
+    has_use = {
+        "judge": "judge" in needs,
+        "fusion": "fusion" in needs,
+        "prompt": "judge" in needs,
+        "bf16": "slm" in needs and "accuracies" not in needs,
+    }
+    options = {"judge": judge, "prompt": prompt, "fusion": fusion, "bf16": bf16}
+    for name, value in options.items():
+        if value and not has_use[name]:
             raise DreError(
-                f"method {method} has no use for {name}: leave it out, or choose of {', '.join(METHODS)}"
+                f"method {method} has no use for {name}: leave it out, or choose of "
+                f"{', '.join(METHODS)}"
             )
-    if accuracies and not (len(accuracies) == 2 and all(0 <= one <= 1 for one in accuracies)):
+    if accuracies and not _are_accuracies(accuracies):
         raise DreError(
-            f"accuracies are {accuracies}: expected those of SLM and LLM in [0, 1], such as 0.88,0.98"
+            f"accuracies are {accuracies}: expected those of SLM and LLM in [0, 1], such as "
+            "0.88,0.98"
         )
     return method
 
 
-def find(name: str | Path | None) -> str | Path:
-    """Return the folder of an SLM, by default that of the one that comes with the package, or its id on the Hub."""
+def _are_accuracies(values):
+    """Return whether values are two shares."""
+    return len(values) == 2 and all(0 <= value <= 1 for value in values)
+
+
+def find_slm(name: str | Path | None) -> str | Path:
+    """Return where an SLM is: the absolute path of a folder, or an id on the Hub.
+
+    None is the model that comes with the package. DreError if there is no such folder.
+    """
     name = str(name or DEFAULT)
     if Path(name).is_dir():
         return Path(name).resolve()
-    if name.count("/") == 1 and not name.startswith((".", "/", "~")):
+    is_path = name.startswith((".", "/", "~"))
+    if name.count("/") == 1 and not is_path:
         return name
     raise DreError(
         f"there is no SLM {name!r}: expected a folder with one, or owner/name on the Hub"
@@ -314,21 +488,26 @@ def find(name: str | Path | None) -> str | Path:
 
 
 def _pairs(contexts, responses, references=None, ids=None, systems=None):
-    """Checked pairs of sequences from Python, as `dre.datasets.readers.pairs` makes them of a file."""
-    given = {
+    """Return pairs of sequences from Python as `dre.datasets.readers.pairs` makes them of a file."""
+    sequences = {
         "context": contexts,
         "response": responses,
         "reference": references,
         "id": ids,
         "system": systems,
     }
-    given = {name: list(values) for name, values in given.items() if values is not None}
-    if len(lengths := {len(values) for values in given.values()}) > 1 or not given["response"]:
+    for name in ("context", "response", "reference"):
+        if isinstance(sequences[name], str):
+            raise DreError(f"{name}s is a text: a list of {name}s is expected, one for each pair")
+    columns = {name: list(values) for name, values in sequences.items() if values is not None}
+    lengths = {len(values) for values in columns.values()}
+    if len(lengths) > 1 or not columns["response"]:
         raise DreError(
-            f"sequences of lengths {sorted(lengths)}: expected one of each per pair, and one pair at least"
+            f"sequences of lengths {sorted(lengths)}: expected one of each per pair, and one pair "
+            "at least"
         )
-    records = (dict(zip(given, values)) for values in zip(*given.values()))
-    pairs, bad = readers.pairs(enumerate(records, 1))
-    if bad:
-        raise DreError(f"pair {bad[0]['line']}: {bad[0]['reason']}")
+    records = [dict(zip(columns, values)) for values in zip(*columns.values())]
+    pairs, bad_records = readers.pairs(enumerate(records, 1))
+    if bad_records:
+        raise DreError(f"pair {bad_records[0]['line']}: {bad_records[0]['reason']}")
     return pairs

@@ -2,87 +2,118 @@
 
 import html
 import string
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from dre.score import systems as compare
+from dre.score import systems
 from dre.tables import number
 
-WORST, MOST = 20, 10  # replies, disagreements that are shown
+WORST = 20  # replies that are shown
+MOST_DISAGREEMENTS = 10  # of systems, and of judge and SLM
 TEMPLATE = Path(__file__).with_name("report.html")
 
 
-def page(table, pairs, summary):
-    """Return the page as HTML, of what ``dre score`` has: scores, their pairs (row by row) and the summary."""
+def page(table: pd.DataFrame, pairs: pd.DataFrame, summary: dict[str, Any]) -> str:
+    """Return the page as HTML.
+
+    Parameters
+    ----------
+    table
+        The scores, as ``dre score`` writes them.
+    pairs
+        The contexts and responses they are of, row by row.
+    summary
+        What ``dre score`` says about them, with its signature as a line.
+    """
     table = table.assign(context=pairs["context"].to_numpy(), response=pairs["response"].to_numpy())
-    table[["system", "reason"]] = table[["system", "reason"]].astype(object).fillna("")
+    for column in ("system", "reason"):
+        table[column] = table[column].astype(object).fillna("")
     scored = table[table["score"].notna()]
-    both = scored[["score_slm", "score_llm"]].notna().all(axis=1)
-    ranks = scored.loc[both, ["score_slm", "score_llm"]].rank(pct=True)
-    apart = scored.loc[
-        (ranks["score_slm"] - ranks["score_llm"]).abs().sort_values(ascending=False).index[:MOST]
-    ]
-    by_system = scored.groupby(["context_id", "system"])["score"].mean().unstack()
-    spread = (by_system.max(axis=1) - by_system.min(axis=1)).nlargest(MOST)
-    between = [
-        scored[scored["context_id"] == id].sort_values("score") for id in spread[spread > 0].index
-    ]
+    worst = scored.nsmallest(WORST, "score")
+    disputed = _disputed(scored)
+
+    system_columns = ["system", "n", "n_missing", *systems.MEASURES]
+    comparison_columns = ["a", "b", "measure", "difference", "p_holm", "n_contexts", "visible"]
+    notes = [f"<p>{html.escape(note)}</p>" for note in summary["notes"]]
     parts = {
-        "systems": _table(summary["systems"], ["system", "n", "n_missing", *compare.MEASURES]),
-        "comparisons": _table(
-            compare.measured(summary),
-            ["a", "b", "measure", "difference", "p_holm", "n_contexts", "visible"],
-        ),
-        "notes": "".join(f"<p>{html.escape(note)}</p>" for note in summary["notes"]),
-        "worst": _cards(
-            [one for _, one in scored.nsmallest(WORST, "score").groupby(level=0, sort=False)]
-        ),
-        "between": _cards([pd.concat([one.iloc[:1], one.iloc[-1:]]) for one in between]),
-        "apart": _cards(
-            [one for _, one in apart.groupby(level=0, sort=False)], ("score_slm", "score_llm")
-        ),
+        "systems": _table(summary["systems"], system_columns),
+        "comparisons": _table(systems.comparison_rows(summary), comparison_columns),
+        "notes": "".join(notes),
+        "worst": _cards(_single_rows(worst), ["score"]),
+        "between": _cards(_far_apart(scored), ["score"]),
+        "apart": _cards(_single_rows(disputed), ["score_slm", "score_llm"]),
     }
-    said = {
-        name: html.escape(str(summary[name]))
-        for name in ("input", "scale", "contexts", "signature")
-    }
-    return string.Template(TEMPLATE.read_text(encoding="utf-8")).substitute(said | parts)
+    for name in ("input", "scale", "contexts", "signature"):
+        parts[name] = html.escape(str(summary[name]))
+    template = string.Template(TEMPLATE.read_text(encoding="utf-8"))
+    return template.substitute(parts)
 
 
-def _table(rows, columns):
-    """Some columns of rows, with their intervals."""
+def _disputed(scored):
+    """Return the rows that judge and SLM rank most differently."""
+    columns = ["score_slm", "score_llm"]
+    has_both = scored[columns].notna().all(axis=1)
+    ranks = scored.loc[has_both, columns].rank(pct=True)
+    distance = (ranks["score_slm"] - ranks["score_llm"]).abs()
+    return scored.loc[distance.sort_values(ascending=False).index[:MOST_DISAGREEMENTS]]
+
+
+def _far_apart(scored):
+    """Return the worst and the best reply to each context in which systems differ most."""
+    means = scored.groupby(["context_id", "system"])["score"].mean().unstack()
+    spread = (means.max(axis=1) - means.min(axis=1)).nlargest(MOST_DISAGREEMENTS)
+    groups = []
+    for context_id in spread[spread > 0].index:
+        rows = scored[scored["context_id"] == context_id].sort_values("score")
+        groups.append(pd.concat([rows.iloc[:1], rows.iloc[-1:]]))
+    return groups
+
+
+def _single_rows(table):
+    """Return the rows of a table, each as a table."""
+    return [table.iloc[[i]] for i in range(len(table))]
+
+
+def _table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
+    """Return those columns of rows that say something, with their intervals."""
+    if not rows:
+        return "<p>There is one system.</p>"
     columns = [name for name in columns if any(row.get(name) not in (None, "") for row in rows)]
-    lines = [[_cell(row, name) for name in columns] for row in rows]
     head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{cell}</td>" for cell in line) + "</tr>" for line in lines
-    )
-    return f"<table><tr>{head}</tr>{body}</table>" if lines else "<p>There is one system.</p>"
+    body = ""
+    for row in rows:
+        cells = "".join(f"<td>{_cell(row, name)}</td>" for name in columns)
+        body += f"<tr>{cells}</tr>"
+    return f"<table><tr>{head}</tr>{body}</table>"
 
 
 def _cell(row, name):
-    value, ends = row.get(name), [row.get(f"{name}{end}") for end in ("_low", "_high")]
-    if value is None or isinstance(value, str):
-        return html.escape(value or "—")
-    return number(value, 3) + (
-        f" [{number(ends[0], 3)}, {number(ends[1], 3)}]" if None not in ends else ""
-    )
+    """Return a cell: a text, or a number with its interval if it has one."""
+    value = row.get(name)
+    if value is None or value == "":
+        return "—"
+    if isinstance(value, str):
+        return html.escape(value)
+    low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
+    if low is None or high is None:
+        return number(value, 3)
+    return f"{number(value, 3)} [{number(low, 3)}, {number(high, 3)}]"
 
 
-def _cards(groups, names=("score",)):
-    """Contexts, each with the replies of a table to it."""
+def _cards(groups: Iterable[pd.DataFrame], score_names: Sequence[str]) -> str:
+    """Return a card for each context, with the replies of a table to it and their scores."""
     cards = []
     for rows in groups:
-        turns = "".join(
-            f'<p class="turn">{html.escape(turn)}</p>' for turn in rows["context"].iloc[0]
-        )
+        lines = [f'<p class="turn">{html.escape(turn)}</p>' for turn in rows["context"].iloc[0]]
         for row in rows.to_dict("records"):
-            scores = ", ".join(
-                f"{name.replace('_', ' ')} <b>{number(row[name], 2)}</b>" for name in names
-            )
-            turns += f'<p class="reply">{html.escape(row["response"])}</p>'
-            who, why = html.escape(row["system"]), html.escape(row["reason"])
-            turns += f'<p class="small reply">{who} {scores} {why}</p>'
-        cards.append(f"<article>{turns}</article>")
+            scores = [
+                f"{name.replace('_', ' ')} <b>{number(row[name], 2)}</b>" for name in score_names
+            ]
+            system, reason = html.escape(row["system"]), html.escape(row["reason"])
+            lines.append(f'<p class="reply">{html.escape(row["response"])}</p>')
+            lines.append(f'<p class="small reply">{system} {", ".join(scores)} {reason}</p>')
+        cards.append(f"<article>{''.join(lines)}</article>")
     return "".join(cards) or "<p>There is nothing to show.</p>"

@@ -1,54 +1,81 @@
-"""Scoring on Ray: the small model on every core or GPU of a machine or a cluster, results as from one process."""
+"""Scoring on Ray: the small model on every core or GPU, with the results of one process."""
 
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from dre.errors import DreError
-from dre.score.metric import DRE, METHODS, find
+from dre.score.metric import DRE, METHODS, find_slm
 
 BLOCK = 2048  # pairs that an actor is given at once
+#: Ray's own limits in seconds, which a busy machine needs longer than by default.
+WAITS = {"RAY_raylet_start_wait_time_s": "300", "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "300"}
 
 
-def score_pairs(options, pairs, workers=None):
-    """Score a table of pairs with one SLM per actor; rows, order and numbers are those of one process.
+def score_pairs(
+    options: dict[str, Any], pairs: pd.DataFrame, workers: int | None = None
+) -> pd.DataFrame:
+    """Score a table of pairs with one SLM per actor.
 
-    ``options`` are those of `DRE.load`, the judge None or a recorded one. Ray runs where ``RAY_ADDRESS`` says, else on
-    this machine. Each of the ``workers`` (default: as many as fit) has one GPU where there are any, else one core.
+    Ray runs where ``RAY_ADDRESS`` says, else on this machine.
+
+    Parameters
+    ----------
+    options
+        Those of `DRE.load`; the judge is None or a recorded one.
+    pairs
+        As `dre.datasets.readers.pairs` makes them.
+    workers
+        How many actors; by default as many as there are GPUs or, without one, cores.
+
+    Returns
+    -------
+    DataFrame
+        The rows and their order are those of `DRE.score_pairs`; scores may differ by rounding.
+
+    Raises
+    ------
+    DreError
+        If there is no SLM to share out, the judge is a live one, or Ray is not installed.
     """
     judge = options.get("judge")
-    live = judge is not None and not judge.spec.startswith("recorded:")
-    if live or "slm" not in METHODS[options.get("method") or "slm"][0]:
+    is_live = judge is not None and not judge.spec.startswith("recorded:")
+    method = METHODS[options.get("method") or "slm"]
+    if is_live or "slm" not in method.needs:
         raise DreError(
-            "Ray shares out a small model, and a live judge waits in one process: leave --engine ray out"
+            "Ray shares out a small model, and a live judge waits in one process: leave --engine "
+            "ray out"
         )
     try:
         import ray
         import ray.util
     except ImportError as error:
         raise DreError("Ray is not installed: pip install 'ray[data]==2.60.*'") from error
-    options = options | {
-        "slm": str(find(options.get("slm")))
-    }  # absolute: an actor may run elsewhere
+
+    # Absolute paths: an actor may run in another folder.
+    options = {**options, "slm": str(find_slm(options.get("slm")))}
     if options.get("fusion"):
         options["fusion"] = str(Path(options["fusion"]).resolve())
-    for name in ("RAY_raylet_start_wait_time_s", "RAY_DASHBOARD_STARTUP_TIMEOUT_S"):
-        os.environ.setdefault(name, "300")  # a busy machine may take minutes
+
+    for name, seconds in WAITS.items():
+        os.environ.setdefault(name, seconds)
     ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     try:
-        unit = "GPU" if ray.cluster_resources().get("GPU") else "CPU"
-        size = int(ray.cluster_resources()[unit])
-        actor = ray.remote(_Worker).options(**{f"num_{unit.lower()}s": 1})
-        pool = ray.util.ActorPool(
-            [actor.remote(options) for _ in range(min(workers or size, size))]
-        )
-        blocks = [pairs.iloc[start : start + BLOCK] for start in range(0, len(pairs), BLOCK)]
-        return pd.concat(
-            pool.map(lambda worker, block: worker.score_pairs.remote(block), blocks),
-            ignore_index=True,
-        )
+        resources = ray.cluster_resources()
+        if resources.get("GPU"):
+            most_workers = int(resources["GPU"])
+            actor = ray.remote(_Worker).options(num_gpus=1)
+        else:
+            most_workers = int(resources["CPU"])
+            actor = ray.remote(_Worker).options(num_cpus=1)
+        n_workers = min(workers or most_workers, most_workers)
+        pool = ray.util.ActorPool([actor.remote(options) for _ in range(n_workers)])
+        blocks = [pairs.iloc[first : first + BLOCK] for first in range(0, len(pairs), BLOCK)]
+        tables = pool.map(lambda worker, block: worker.score_pairs.remote(block), blocks)
+        return pd.concat(tables, ignore_index=True)
     finally:
         ray.shutdown()
 

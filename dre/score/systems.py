@@ -1,151 +1,273 @@
-"""Means of systems over contexts: intervals, paired permutation tests, and a ranking whose ties are honest."""
+"""Means of systems over contexts: intervals, paired permutation tests, and ranks with honest ties.
+
+What is resampled, swapped and counted are contexts, since the responses to one context are not
+independent.
+"""
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, product
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from dre import metrics, stats
-from dre import tables as report
+from dre import metrics, stats, tables
 
-BASELINES = ("length", "echo")  # which a score should know more than
-#: columns whose means are given
+#: What a score should know more than: the number of words, and how many of them the context has.
+BASELINES = ("length", "echo")
+#: The columns of a table of scores whose means are given.
 MEASURES = ("score", "score_slm", "s_d", "s_p", "score_llm", "s_inf", *BASELINES)
-RESAMPLES, PERMUTATIONS, AT_ONCE = 2000, 10_000, 500
-EXACT = 13  # so many contexts, or fewer, are swapped in all 2^n ways, which are no more than PERMUTATIONS
-GROUPS = 4000  # more contexts are resampled in so many groups, each context whole, which bounds time and memory
+
+RESAMPLES = 2000
+PERMUTATIONS = 10_000
+PERMUTATIONS_AT_ONCE = 500  # which bounds memory
+#: A pair of systems with at most so many contexts is swapped in all 2^n ways: fewer than PERMUTATIONS.
+MOST_CONTEXTS_FOR_ALL_SWAPS = 13
+#: More contexts than that are resampled and swapped in so many groups, which bounds time and memory.
+GROUPS = 4000
 
 
-def summarise(table: pd.DataFrame, seed: int = 0) -> dict:
-    """Say what a table of scores says about its systems; resampled are contexts, since responses share them.
+class Pair(NamedTuple):
+    """Two systems, and the differences of their mean scores in the contexts that both have."""
 
-    Returns ``rows, contexts, shared_contexts`` (those with a score of every system); ``systems``, one dict per system,
-    the best first: ``system, n`` (scored), ``n_missing, statuses, accepted`` (a share), the `MEASURES` that have values
-    with ``_low`` and ``_high`` (95 %), ``rank, rank_last``; ``comparisons``, see `compare`, and ``baselines``, the same
-    of each of `BASELINES` (a ``measure``), so far as there are such columns. What is undefined is None.
+    a: Any
+    b: Any
+    groups: np.ndarray  # (n,) the group of each shared context
+    differences: np.ndarray  # (n,) mean score of a minus that of b in each shared context
+
+
+def summarise(table: pd.DataFrame, seed: int = 0) -> dict[str, Any]:
+    """Say what a table of scores says about its systems.
+
+    Parameters
+    ----------
+    table
+        One row per response, with ``context_id``, ``system``, ``status``, ``score``, those of the
+        other `MEASURES` there are, and perhaps ``accepted``. A missing score is NaN.
+    seed
+        Of the resampling and of the permutation tests.
+
+    Returns
+    -------
+    dict
+        ``rows`` and ``contexts``, their numbers, and ``shared_contexts``, the number of contexts
+        with a score of every system.
+        ``systems``, a list with a dict for each system, the best first: ``system``, ``n`` (the
+        number of scores), ``n_missing``, ``statuses``, ``accepted`` (a share), each of the
+        `MEASURES` that has values with ``_low`` and ``_high`` (95 %), ``rank`` and ``rank_last``.
+        ``comparisons`` as `compare_systems` returns them, and ``baselines``, the same for each of
+        the `BASELINES` (its ``measure``). What is undefined is None.
     """
-    unit, names = pd.factorize(table["context_id"])
-    grouped, systems = table.groupby([unit % GROUPS, "system"]), []
-    for name, rows in table.groupby("system"):
-        statuses = rows["status"].value_counts().to_dict()
-        row = {
-            "system": name,
-            "n": statuses.get("ok", 0),
-            "n_missing": len(rows) - statuses.get("ok", 0),
-        }
-        row |= {"statuses": statuses} | (
-            {"accepted": float(rows["accepted"].mean())} if "accepted" in rows else {}
-        )
-        systems.append(row)
-    drawn = stats.context_weights(range(min(len(names), GROUPS)), RESAMPLES, seed)
-    for measure in [name for name in MEASURES if name in table]:
-        sums, counts = (
-            getattr(grouped[measure], how)().unstack(fill_value=0).to_numpy()
-            for how in ("sum", "count")
-        )
-        for row, found in zip(systems, _means(sums, counts, measure, drawn)):
-            row |= {} if np.isnan(found[measure]) else found
-    comparisons = compare(grouped["score"].mean().unstack(), seed, drawn)
-    baselines = [
-        {"measure": name} | row
-        for name in BASELINES
-        if name in table
-        for row in compare(grouped[name].mean().unstack(), seed, drawn)
-    ]
-    found = {
-        "systems": rank(systems, comparisons),
-        "comparisons": comparisons,
-        "baselines": baselines,
+    contexts, context_ids = pd.factorize(table["context_id"])
+    systems = [_counts(name, rows) for name, rows in table.groupby("system")]
+
+    # The mean of each measure, with its interval.
+    groups = contexts % GROUPS
+    weights = _resampled_groups(len(context_ids), seed)
+    for measure in MEASURES:
+        if measure not in table:
+            continue
+        by_group = table.groupby([groups, "system"])[measure]
+        sums = by_group.sum().unstack(fill_value=0).to_numpy()
+        counts = by_group.count().unstack(fill_value=0).to_numpy()
+        means = _mean_draws(sums, counts, weights)
+        for row, draws in zip(systems, means.T):
+            if not np.isnan(draws[0]):
+                row.update(stats.interval(draws, measure))
+
+    # The comparisons of systems, in the score and in the baselines.
+    by_context = table.groupby([contexts, "system"])
+    comparisons = compare_systems(by_context["score"].mean().unstack(), seed)
+    baselines = []
+    for measure in BASELINES:
+        if measure in table:
+            rows = compare_systems(by_context[measure].mean().unstack(), seed)
+            baselines += [{"measure": measure, **row} for row in rows]
+
+    scored = table[table["score"].notna()]
+    systems_by_context = scored.groupby("context_id")["system"].nunique()
+    return {
+        "rows": len(table),
+        "contexts": len(context_ids),
+        "shared_contexts": int((systems_by_context == len(systems)).sum()),
+        "systems": _without_nan(rank_systems(systems, comparisons)),
+        "comparisons": _without_nan(comparisons),
+        "baselines": _without_nan(baselines),
     }
-    for name, rows in found.items():  # as JSON has them, without NaN
-        found[name] = [
-            {key: None if value != value else value for key, value in row.items()} for row in rows
-        ]
-    scored = table[table["score"].notna()].groupby("context_id")["system"].nunique()
-    shared = int((scored == len(systems)).sum())
-    return {"rows": len(table), "contexts": len(names), "shared_contexts": shared} | found
 
 
-def _means(sums, counts, name, drawn):
-    """Mean and interval of each column, given as sums and counts by context (contexts, k): dicts to put into rows."""
-    with np.errstate(invalid="ignore"):  # a resample may hold no context of a system
-        found = (drawn @ sums) / (drawn @ counts)
-    found[1:, (counts > 0).sum(axis=0) < 2] = np.nan
-    return [stats.interval(column, name) for column in found.T]
+def _counts(name, rows):
+    """Return what is counted about the rows of one system."""
+    statuses = rows["status"].value_counts().to_dict()
+    n_scored = statuses.get("ok", 0)
+    row = {
+        "system": name,
+        "n": n_scored,
+        "n_missing": len(rows) - n_scored,
+        "statuses": statuses,
+    }
+    if "accepted" in rows:
+        row["accepted"] = float(rows["accepted"].mean())
+    return row
 
 
-def compare(means: pd.DataFrame, seed: int = 0, drawn: np.ndarray | None = None) -> list[dict]:
+def _without_nan(rows):
+    """Return rows as JSON has them: None in place of NaN."""
+    return [{key: None if value != value else value for key, value in row.items()} for row in rows]
+
+
+def _resampled_groups(n_contexts, seed):
+    """Return how often each group of contexts is in the data, in row 0, and in each resample.
+
+    The shape is (1 + RESAMPLES, groups). With few contexts each is a group of its own.
+    """
+    n_groups = min(n_contexts, GROUPS)
+    return stats.context_weights(range(n_groups), RESAMPLES, seed)
+
+
+def _mean_draws(sums, counts, weights):
+    """Return means in the data, in row 0, and in each resample: (1 + RESAMPLES, columns).
+
+    ``sums`` and ``counts`` are those of the values in each group, (groups, columns). Where values
+    are in one group alone, nothing is known about other contexts, and the resamples are NaN.
+    """
+    with np.errstate(invalid="ignore"):  # a resample may hold none of the contexts of a system
+        means = (weights @ sums) / (weights @ counts)
+    is_in_one_group = (counts > 0).sum(axis=0) < 2
+    means[1:, is_in_one_group] = np.nan
+    return means
+
+
+def compare_systems(means: pd.DataFrame, seed: int = 0) -> list[dict[str, Any]]:
     """Compare every two systems on the contexts that both answered.
 
-    ``means`` has one row per context, one column per system: its mean score there, NaN where it has none. Returns one
-    dict per two systems: ``a, b, difference`` (mean over contexts of a minus b) with ``_low, _high`` (95 %, bootstrap),
-    ``p_permutation`` (two-sided), ``p_holm`` (corrected over all of them), ``n_contexts``, and ``visible``, the
-    difference that so many contexts can show (at 5 %, power 80 %); NaN with fewer than two contexts.
-    ``drawn``: how often each context is in each resample, if that is known.
+    The difference is taken in each context first. Only then are contexts put into groups, so that
+    a context counts for a pair of systems only if both have a score there.
+
+    Parameters
+    ----------
+    means
+        One row per context, one column per system: its mean score there, NaN where it has none.
+    seed
+        Of the resampling and of the permutation test.
+
+    Returns
+    -------
+    list of dict
+        For every two systems ``a`` and ``b``; ``difference`` (mean over contexts of a minus b) with
+        ``difference_low`` and ``difference_high`` (95 %, bootstrap); ``p_permutation`` (two-sided);
+        ``p_holm`` (corrected over all of them); ``n_contexts``; and ``visible``, the difference
+        that so many contexts can show (at 5 %, with a power of 80 %). What needs two contexts is
+        NaN without them.
     """
-    pairs = list(combinations(means, 2))
+    pairs = list(_pairs(means))
     if not pairs:
         return []
-    d = np.stack([(means[a] - means[b]).to_numpy(float) for a, b in pairs], axis=1)
-    seen, d = ~np.isnan(d), np.nan_to_num(d)
-    n = seen.sum(axis=0)
-    spread = [d[:, k][seen[:, k]].std(ddof=1) if n[k] > 1 else np.nan for k in range(len(pairs))]
-    visible = stats.POWER * np.array(spread) / np.sqrt(np.maximum(n, 1))
-    drawn = stats.context_weights(range(len(d)), RESAMPLES, seed) if drawn is None else drawn
-    p, found = _permuted(d, seen, seed), _means(d, seen, "difference", drawn)
-    tests = zip(p.tolist(), stats.holm(p).tolist(), n.tolist(), visible.tolist())
-    names = "p_permutation", "p_holm", "n_contexts", "visible"
-    return [
-        {"a": a, "b": b, **row, **dict(zip(names, test))}
-        for (a, b), row, test in zip(pairs, found, tests)
-    ]
+    n_groups = min(len(means), GROUPS)
+    sums = np.stack([_sums(pair.groups, pair.differences, n_groups) for pair in pairs], axis=1)
+    counts = np.stack([_sums(pair.groups, None, n_groups) for pair in pairs], axis=1)
+    weights = _resampled_groups(len(means), seed)
+    draws = _mean_draws(sums, counts, weights)
+    p = _permutation_p(pairs, sums, seed)
+    p_holm = stats.holm(p)
+
+    rows = []
+    for k, pair in enumerate(pairs):
+        n_contexts = len(pair.differences)
+        row = {"a": pair.a, "b": pair.b, **stats.interval(draws[:, k], "difference")}
+        row["p_permutation"] = float(p[k])
+        row["p_holm"] = float(p_holm[k])
+        row["n_contexts"] = n_contexts
+        row["visible"] = np.nan
+        if n_contexts > 1:
+            standard_error = pair.differences.std(ddof=1) / np.sqrt(n_contexts)
+            row["visible"] = float(stats.POWER * standard_error)
+        rows.append(row)
+    return rows
 
 
-def _permuted(d, seen, seed):
-    """Two-sided p of the mean of each column of differences (contexts, k), 0 where none is ``seen``.
+def _pairs(means) -> Iterator[Pair]:
+    """Yield every two systems with their differences by context."""
+    groups = np.arange(len(means)) % GROUPS
+    for a, b in combinations(means, 2):
+        differences = (means[a] - means[b]).to_numpy(float)
+        is_shared = ~np.isnan(differences)
+        yield Pair(a, b, groups[is_shared], differences[is_shared])
 
-    Swapping two systems in a context flips the sign of their difference there: in all ways where a column has few
-    contexts, else in random ones, the same for all columns, where the data count as one more.
+
+def _sums(groups, values, n_groups):
+    """Return the sum of the values in each group, or their number if there are no values given."""
+    return np.bincount(groups, weights=values, minlength=n_groups).astype(float)
+
+
+def _permutation_p(pairs: Sequence[Pair], sums: np.ndarray, seed: int) -> np.ndarray:
+    """Return the two-sided p-value of the mean difference of each pair of systems, (pairs,).
+
+    Swapping two systems in a context flips the sign of their difference there. A pair with few
+    contexts is swapped in all ways; else groups of contexts are swapped at random, alike for all
+    pairs, and the data count as one more permutation. ``sums`` are the differences of each group,
+    (groups, pairs).
     """
-    p, n = np.full(d.shape[1], np.nan), seen.sum(axis=0)
-    least = np.abs(d.sum(axis=0)) - 1e-10 * np.abs(d).sum(
-        axis=0
-    )  # equal sums may differ by rounding
-    for k in np.flatnonzero((n > 1) & (n <= EXACT)):
-        signs = np.array(list(product((1, -1), repeat=n[k])))
-        p[k] = (np.abs(signs @ d[seen[:, k], k]) >= least[k]).mean()
-    many, hits, draw = np.flatnonzero(n > EXACT), 0, np.random.default_rng(seed)
-    for _ in range(PERMUTATIONS // AT_ONCE if len(many) else 0):
-        signs = 2.0 * draw.integers(0, 2, (AT_ONCE, len(d)), dtype=np.int8) - 1
-        hits += (np.abs(signs @ d[:, many]) >= least[many]).sum(axis=0)
-    p[many] = (1 + hits) / (1 + PERMUTATIONS)
+    p = np.full(len(pairs), np.nan)
+    totals = np.array([pair.differences.sum() for pair in pairs])
+    magnitudes = np.array([np.abs(pair.differences).sum() for pair in pairs])
+    observed = np.abs(totals) - 1e-10 * magnitudes  # equal sums may differ by rounding
+
+    n_contexts = np.array([len(pair.differences) for pair in pairs])
+    is_small = n_contexts <= MOST_CONTEXTS_FOR_ALL_SWAPS
+    for k in np.flatnonzero(is_small & (n_contexts > 1)):
+        signs = np.array(list(product((1, -1), repeat=n_contexts[k])))
+        is_as_large = np.abs(signs @ pairs[k].differences) >= observed[k]
+        p[k] = is_as_large.mean()
+
+    large = np.flatnonzero(~is_small)
+    if not len(large):
+        return p
+    rng = np.random.default_rng(seed)
+    hits = np.zeros(len(large))
+    for _ in range(PERMUTATIONS // PERMUTATIONS_AT_ONCE):
+        is_swapped = rng.integers(0, 2, (PERMUTATIONS_AT_ONCE, len(sums)), dtype=np.int8)
+        signs = 2.0 * is_swapped - 1
+        is_as_large = np.abs(signs @ sums[:, large]) >= observed[large]
+        hits += is_as_large.sum(axis=0)
+    p[large] = (1 + hits) / (1 + PERMUTATIONS)
     return p
 
 
-def baselines(pairs: pd.DataFrame) -> dict:
-    """What knows nothing of a reply's sense: its words, and the share of them that stand in its context."""
-    words = [re.findall(r"\w+", text.lower()) for text in pairs["response"]]
-    known = [set(re.findall(r"\w+", " ".join(turns).lower())) for turns in pairs["context"]]
-    echo = [
-        np.mean([word in there for word in own]) if own else np.nan
-        for own, there in zip(words, known)
-    ]
+def baselines(pairs: pd.DataFrame) -> dict[str, Any]:
+    """Return for each response what knows nothing of its sense, by the names in `BASELINES`.
+
+    ``length`` is its number of words, ``echo`` the share of its words that stand in its context,
+    in [0, 1], NaN without a word. ``pairs`` has ``context`` (turns) and ``response``.
+    """
+    echo = []
+    for turns, response in zip(pairs["context"], pairs["response"]):
+        words = words_of([response])
+        context_words = set(words_of(turns))
+        is_in_context = [word in context_words for word in words]
+        echo.append(np.mean(is_in_context) if words else np.nan)
     return {"length": metrics.length(pairs["response"]), "echo": echo}
 
 
-def measured(summary: dict) -> list[dict]:
-    """Return the comparisons of a summary, each with its ``measure``, before those of the baselines."""
-    return [{"measure": "score"} | row for row in summary["comparisons"]] + summary.get(
-        "baselines", []
+def words_of(texts: Iterable[str]) -> list[str]:
+    """Return the words of texts in small letters, without punctuation."""
+    return re.findall(r"\w+", " ".join(texts).lower())
+
+
+def comparison_rows(summary: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the comparisons of a summary, each with its ``measure``, before the baselines'."""
+    rows = [{"measure": "score", **row} for row in summary["comparisons"]]
+    return rows + summary.get("baselines", [])
+
+
+def show(summary: dict[str, Any]) -> None:
+    """Print the comparisons of a summary, beside the differences in length and echo."""
+    note = (
+        "Difference a - b on the contexts of both; permutation test by context (which needs six), "
+        "after Holm. Length: words; echo: share of words that the context has. Visible: the "
+        "difference that so many contexts can show (power 80 %)."
     )
-
-
-def show(summary: dict) -> None:
-    """Print comparisons, beside the differences in length and echo."""
-    note = "Difference a - b on the contexts of both; permutation test by context (which needs six), after Holm. "
-    note += "Length: words; echo: share of words that the context has. Visible: the difference that so many contexts "
-    note += "can show (power 80 %)."
     columns = [
         "a",
         "b",
@@ -156,21 +278,35 @@ def show(summary: dict) -> None:
         "n_contexts",
         "visible",
     ]
-    report.show(pd.DataFrame(measured(summary)), "Comparisons", note, columns)
+    tables.show(pd.DataFrame(comparison_rows(summary)), "Comparisons", note, columns)
 
 
-def rank(systems: list[dict], comparisons: list[dict]) -> list[dict]:
+def rank_systems(
+    systems: Sequence[dict[str, Any]], comparisons: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
     """Return the rows of systems with ``rank`` and ``rank_last``, the best first.
 
-    They are 1 plus the number of systems that are significantly better, and the number of all less those that are
-    significantly worse (Holm-corrected p below 0.05): systems that no test separates share a rank.
+    The rank is 1 plus the number of systems that are significantly better (a Holm-corrected p below
+    0.05); the last rank is the number of all systems minus those that are significantly worse.
+    Systems that no test separates share a rank.
     """
-    better = {row["system"]: set() for row in systems}
-    for one in comparisons:
-        if one["p_holm"] < stats.LEVEL:
-            worse, winner = (one["a"], one["b"]) if one["difference"] < 0 else (one["b"], one["a"])
-            better[worse].add(winner)
+    better_systems = {row["system"]: set() for row in systems}
+    for comparison in comparisons:
+        if comparison["p_holm"] < stats.LEVEL:
+            winner, loser = comparison["a"], comparison["b"]
+            if comparison["difference"] < 0:
+                winner, loser = loser, winner
+            better_systems[loser].add(winner)
+
+    ranked = []
     for row in systems:
-        beaten = sum(row["system"] in winners for winners in better.values())
-        row["rank"], row["rank_last"] = 1 + len(better[row["system"]]), len(systems) - beaten
-    return sorted(systems, key=lambda row: (row["rank"], -row.get("score", -np.inf), row["system"]))
+        name = row["system"]
+        n_worse = sum(name in winners for winners in better_systems.values())
+        rank, rank_last = 1 + len(better_systems[name]), len(systems) - n_worse
+        ranked.append({**row, "rank": rank, "rank_last": rank_last})
+    return sorted(ranked, key=_best_first)
+
+
+def _best_first(row):
+    """Return what systems are sorted by: their rank, then their mean score, then their name."""
+    return row["rank"], -row.get("score", -np.inf), row["system"]

@@ -7,7 +7,6 @@ what a judge would give.
 """
 
 import copy
-import hashlib
 import random
 from dataclasses import replace
 from itertools import islice, product
@@ -22,6 +21,8 @@ from dre.errors import DreError
 from dre.slm.encoder import Reader, doubles, load_encoder
 from dre.slm.heads import FITS, FOOLS, GradedHead, LowRank, adapt, cosines, grade_loss
 from dre.slm.model import SLM
+from dre.slm.provenance import weights_hash
+from dre.slm.triplets import distinct
 
 EPOCHS, BATCH = 15, 128  # of a head over its pairs
 FILE = "adapter.safetensors"  # everything that was learned, in half precision
@@ -269,10 +270,7 @@ class Graded(SLM):
 
     def base_hash(self):
         """Return the beginning of a sha256 over the weights of the encoder as it was."""
-        digest = hashlib.sha256()
-        for _, value in sorted(self.base.encoder[0].model.state_dict().items()):
-            digest.update(value.float().cpu().numpy().tobytes())
-        return digest.hexdigest()[:16]
+        return weights_hash(self.base.encoder)
 
 
 def passes(contexts, dialogues, text, mixture, number, seed):
@@ -299,12 +297,6 @@ def pair_batch(rows):
     some = [pair for row in rows for pair in row]
     texts, place = distinct(text for pair in some for text in pair[1:])
     return texts, torch.tensor([(kind, *(place[text] for text in views)) for kind, *views in some])
-
-
-def distinct(texts):
-    """The distinct texts, shortest first, and the place of each among them."""
-    texts = sorted(set(texts), key=lambda text: (len(text), text))
-    return texts, {text: i for i, text in enumerate(texts)}
 
 
 def with_copies(contexts):

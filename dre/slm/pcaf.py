@@ -2,7 +2,7 @@
 
 An idea is a context with a response, in V parallel versions (translations, paraphrases). Of B ideas, ``v, v_bar``
 (B, V, d) are the representations of right and wrong responses, ``s, s_bar`` (B, V) their scores.
-experiments/pcaf.py has Eq. 1 and 2, trains, and records the scores that are read here.
+experiments/pcaf/train_pcaf.py has Eq. 1 and 2, trains, and records the scores that are read here.
 """
 
 import json
@@ -32,7 +32,7 @@ class Recipe:
     max_seq_length: int = 128
 
 
-#: of the trainings of Table 7 that experiments/pcaf.py records: half of the tokens, a third of the time
+#: of the trainings of Table 7 that experiments/pcaf/train_pcaf.py records: half of the tokens, a third of the time
 TABLE7 = Recipe(max_seq_length=64)
 VARIANTS = {"align": TABLE7, "align-distil": TABLE7}
 VARIANTS |= dict.fromkeys(("plain", "distil"), replace(TABLE7, align=False))
@@ -70,7 +70,7 @@ def recorded(folder, variant, seed):
             f"are of another training, with other {', '.join(differ)}" if about else "are missing"
         )
         raise DreError(
-            f"recorded scores of {path.stem} {wrong}: python experiments/pcaf.py records them"
+            f"recorded scores of {path.stem} {wrong}: python experiments/pcaf/train_pcaf.py records them"
         )
     return pd.read_csv(path.with_suffix(".csv.gz")).set_index("pair_id"), about
 

@@ -109,16 +109,29 @@ def pairs_without_overlap(table, reserved, near=overlap.NEAR):
 
 
 def describe(train, dev, recipe, seed, encoder, extra=None):
-    """Return everything that decides a training; its ``fingerprint`` (sha256) identifies it on this kind of machine."""
-    from dre.slm.encoder import native_bf16
+    """Return everything that decides a training; its ``fingerprint`` (sha256) identifies it on this kind of machine.
+
+    ``base`` is the hash of the encoder's weights: its name alone may mean other weights tomorrow. DreError if the
+    encoder cannot be read.
+    """
+    from dre.slm.encoder import load_encoder, native_bf16
 
     found = decisive(hashes(train, dev, extra), recipe, seed, encoder) | {"bf16": native_bf16()}
+    found["base"] = weights_hash(load_encoder(encoder))
     about = {"fingerprint": hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()}
     about["versions"] = {"python": platform.python_version(), "dre": dre.__version__}
     about["versions"] |= {
         name: version(name) for name in ("torch", "transformers", "sentence-transformers", "numpy")
     }
     return found | about | {"contexts": {"train": len(train), "dev": len(dev)}}
+
+
+def weights_hash(encoder):
+    """Return the beginning of the sha256 of the weights of an encoder, a SentenceTransformer."""
+    digest = hashlib.sha256()
+    for _, weights in sorted(encoder[0].model.state_dict().items()):
+        digest.update(weights.float().cpu().numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
 def decisive(hashes, recipe, seed, encoder):

@@ -132,7 +132,7 @@ def load_or_train(profile, key, name, seed, disentangled=True):
     fingerprint = data.describe(train, dev, recipe, seed, profile.encoder, extra)["fingerprint"]
     stem = _file(profile, key, name, seed, disentangled).name.removesuffix(".csv.gz")
     out = profile.build / "models" / f"{stem}-{fingerprint[:12]}"
-    return fit(train, dev, out, recipe, seed, profile.encoder, progress=False, extra=extra)
+    return fit(train, dev, out, recipe, seed, profile.encoder, extra=extra)
 
 
 def made_of(profile, key, name, seed, disentangled=True):

@@ -1,37 +1,41 @@
-"""Training an SLM: the loop, the curves of Figures 3 and 4, going on after an interruption."""
+"""Training a small model: its stages and epochs, checkpoints, and going on after an interruption."""
 
+import contextlib
 import copy
 import math
 import os
-import random
 import shutil
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import product
 from pathlib import Path
 
 import numpy as np
 import torch
+from filelock import FileLock, Timeout
+from safetensors import SafetensorError
 from tqdm.auto import tqdm
 from transformers import get_linear_schedule_with_warmup
 
 from dre.classification import choose_threshold
 from dre.datasets.dialogues import Context, pairs
 from dre.errors import DreError
-from dre.slm import losses, recipes
+from dre.slm import curves, losses, recipes
 from dre.slm.both import Both
 from dre.slm.cross import Cross
 from dre.slm.encoder import native_bf16
-from dre.slm.graded import Graded, distinct
+from dre.slm.graded import Graded
 from dre.slm.model import SLM
 from dre.slm.provenance import Extra, describe
+from dre.slm.triplets import Row, distinct, embed, training_rows, triplet_batch
 
-CHUNK = 12  # texts of similar length that are encoded together: little of a chunk is padding
-MAX_NORM = 1.0  # of the gradient of a step
+#: Longest gradient of a step; a longer one is shortened to it.
+MAX_NORM = 1.0
+#: Seconds between two lines that say how far a training has come, where there is no terminal.
+SECONDS_BETWEEN_LINES = 30
 KINDS = {"slm": SLM, "graded": Graded, "cross": Cross}  # by `dre.slm.recipes.Recipe.kind`
-SAMPLE = (
-    200  # training contexts on which the curves are measured, at most; never more than are held out
-)
 
 
 def fit(
@@ -44,281 +48,387 @@ def fit(
     progress: bool = True,
     extra: Extra | None = None,
 ) -> SLM:
-    """Train an SLM, or load it when folder ``out`` already holds the result of exactly this call.
+    """Train a small model, or load it if folder ``out`` holds the result of exactly this call.
 
-    ``dev``, which may be empty, is measured (curves), and the threshold is chosen on it.
-    ``encoder``: see `dre.slm.encoder.load_encoder`; ``extra``: what our own recipes learn from
-    as well. From ``<out>.work`` an interrupted training goes on after its last complete epoch.
-    DreError if ``out`` holds another model, or data are missing.
+    An interrupted training goes on after its last complete epoch, which is kept in ``<out>.work``.
+
+    Parameters
+    ----------
+    train : labelled contexts to learn from.
+    dev : held-out contexts, or none. The curves are measured on them, and a threshold is chosen.
+    out : folder of the model.
+    recipe : a recipe or its name; see `dre.slm.recipes`.
+    seed : of everything that is drawn at random.
+    encoder : name, Hub id or folder; see `dre.slm.encoder.load_encoder`.
+    progress : show how far it has come, on standard error. In a terminal this is a bar for each
+        epoch. Elsewhere, as in a notebook that a runner executes, it is one line with epoch, loss
+        and time left, at most every `SECONDS_BETWEEN_LINES` seconds.
+    extra : what our own recipes learn from besides labelled contexts.
+
+    Raises
+    ------
+    DreError
+        If ``out`` holds another model, another process trains into it, data are missing, the
+        encoder cannot be read, or the model cannot be written.
     """
-    recipe, extra = recipes.get(recipe), extra or Extra()
+    recipe = recipes.get(recipe)
+    extra = extra or Extra()
     if recipe.mixture and not (extra.dialogues and extra.graded):
-        found = f"{len(extra.dialogues)} dialogues and {len(extra.graded)} graded pairs"
         raise DreError(
-            f"recipe {recipe.name} learns from dialogues and graded pairs as well: there are {found}"
+            f"recipe {recipe.name} learns from dialogues and graded pairs as well: "
+            f"there are {len(extra.dialogues)} dialogues and {len(extra.graded)} graded pairs"
         )
-    out, work = Path(out), Path(f"{out}.work")
+    out = Path(out)
     provenance = describe(train, dev, recipe, seed, encoder, extra if recipe.mixture else None)
     if out.exists():
-        slm = SLM.load(out)
-        if slm.provenance.get("fingerprint") != provenance["fingerprint"]:
-            raise DreError(
-                f"{out} holds another model: train into another folder or delete this one"
-            )
-        return slm
-    work.mkdir(parents=True, exist_ok=True)
-    torch.manual_seed(seed)
-    if recipe.kind == "both":
+        return _load_same(out, provenance)
+    with _only_process(out):
+        if out.exists():  # another process has ended the same training in the meantime
+            return _load_same(out, provenance)
+        work = Path(f"{out}.work")
+        torch.manual_seed(seed)
+        if recipe.kind == "both":
 
-        def member(contexts, folder, one):
-            return fit(contexts, dev, folder, one, seed, encoder, progress, extra)
+            def member(contexts, folder, one):
+                return fit(contexts, dev, folder, one, seed, encoder, progress, extra)
 
-        Cross.untrained(encoder, recipes.CROSS)  # which refuses an encoder that it cannot read with
-        slm = Both.train(member, train, work, recipe, provenance, extra)
-    else:
-        slm = _one(train, dev, work, recipe, seed, encoder, progress, extra, provenance)
-    if dev:
-        negatives = "ar" if any(context.randoms for context in dev) else "a"
-        table = pairs(dev, kinds="p" + negatives)
-        slm.set_threshold(choose_threshold(slm.score(table)["score_slm"], table["kind"], negatives))
-    slm.save(out)
-    shutil.rmtree(work)
+            Cross.untrained(encoder, recipes.CROSS)  # refuses an encoder that it cannot read with
+            slm = Both.train(member, train, work, recipe, provenance, extra)
+        else:
+            slm = _one(train, dev, work, recipe, seed, encoder, progress, extra, provenance)
+        if dev:
+            slm.set_threshold(_threshold(slm, dev))
+        _save(slm, out)
+        shutil.rmtree(work, ignore_errors=True)
     return slm
+
+
+def _load_same(out, provenance):
+    """Return the model in a folder, if it is the one that this training would end with."""
+    slm = SLM.load(out)
+    if slm.provenance.get("fingerprint") != provenance["fingerprint"]:
+        raise DreError(
+            f"{out} holds another model: train into another folder, or delete this one first"
+        )
+    return slm
+
+
+@contextlib.contextmanager
+def _only_process(out):
+    """Refuse to train into a folder while another process does."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(f"{out}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise DreError(
+            f"another process is training into {out}: wait for it to end, or name another folder"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+        Path(lock.lock_file).unlink(missing_ok=True)
 
 
 def _one(train, dev, work, recipe, seed, encoder, progress, extra, provenance):
     """Train an SLM that is not made of others."""
     slm = KINDS[recipe.kind].untrained(encoder, recipe)
     slm.provenance = provenance
+    # On a CPU torch's fused attention is slow on the way back.
     model = slm.encoder[0].model
     attention = model.config._attn_implementation
-    if slm.encoder.device.type == "cpu":  # where torch's fused attention is slow on the way back
+    if slm.encoder.device.type == "cpu":
         model.set_attn_implementation("eager")
-    slm.provenance["curves"] = _train(slm, train, dev, seed, extra, work / "epoch.pt", progress)
+    reporter = _Reporter(recipe.name, progress)
+    train_stages(slm, train, dev, seed, extra, work / "epoch.pt", reporter)
     model.set_attn_implementation(attention)
+    reporter.say("all epochs are done; setting the scale of the scores")
     slm.finish(train, extra, seed)
     return slm
 
 
-def _train(slm, train, dev, seed, extra, checkpoint, progress):
-    """Take a fresh SLM through the stages of its recipe; return the curves, one row per stage, epoch and split."""
-    recipe, encoder, head = slm.recipe, slm.encoder, slm.head
+def _threshold(slm, dev):
+    """Choose the score from which on a response is accepted, on held-out contexts."""
+    negatives = "a"
+    if any(context.randoms for context in dev):
+        negatives = "ar"
+    table = pairs(dev, kinds="p" + negatives)
+    return choose_threshold(slm.score(table)["score_slm"], table["kind"], negatives)
+
+
+def _save(slm, out):
+    """Save a trained model; if it cannot be written, its checkpoint stays for another attempt."""
+    try:
+        slm.save(out)
+    except (OSError, SafetensorError) as error:
+        shutil.rmtree(f"{out}.partial", ignore_errors=True)
+        raise DreError(
+            f"{out} cannot be written ({error}): free space, or make the folder above it writable, "
+            "and give the same command again. It goes on after the last epoch"
+        ) from error
+
+
+def train_stages(
+    slm: SLM,
+    train: Sequence[Context],
+    dev: Sequence[Context],
+    seed: int,
+    extra: Extra,
+    checkpoint: Path,
+    reporter: "_Reporter",
+) -> None:
+    """Take a fresh SLM through the stages of its recipe, from its last checkpoint if there is one.
+
+    Its provenance gets the ``curves`` (`dre.slm.curves.measure`), and if the best epoch of a stage
+    is kept instead of the last one, under ``kept`` which epoch that is.
+    """
     rows = training_rows(train, slm.context)
-    size = min(SAMPLE, len(train), len(dev) or SAMPLE)
-    measured = {"train": random.Random(seed).sample(train, size)} | ({"dev": dev} if dev else {})
-    steps = math.ceil(len(rows) / recipe.batch_contexts)
-    stored = _last_epoch(checkpoint, slm)
-    curves, done = stored.get("curves", []), stored.get("done", 0)  # done: epochs, of all stages
-    for number, stage in enumerate(recipe.stages):
-        slm.learns(stage.trains)
-        vectors = (
-            partial(embed, encoder) if "encoder" in stage.trains else _looked_up(slm.reader, rows)
-        )
-        shown = [rows] * stage.epochs
-        if recipe.mixture:
-            shown = slm.passes(train, extra, stage.epochs, seed)
-        optimizer = torch.optim.AdamW(groups(slm), fused=True)
-        total = steps * stage.epochs
-        schedule = get_linear_schedule_with_warmup(
-            optimizer, math.ceil(recipe.warmup * total), total
-        )
-        before = sum(earlier.epochs for earlier in recipe.stages[:number])
-        if done <= before:
-            curves += _measure(slm, measured, stage.name, 0)
-        elif done < before + stage.epochs:
-            optimizer.load_state_dict(stored["optimizer"])
-            schedule.load_state_dict(stored["schedule"])
-        best = stored.get("best") if before < done <= before + stage.epochs else None
-        for epoch in range(max(done - before, 0), stage.epochs):
-            # Every epoch has random numbers of its own, so a training that goes on draws what it would have drawn.
-            torch.manual_seed(
-                int(np.random.SeedSequence([seed, number, epoch]).generate_state(1)[0])
-            )
-            order = torch.randperm(len(rows)).tolist()
-            encoder.train("encoder" in stage.trains)  # no dropout in an encoder that does not learn
-            head.train()
-            name = f"{recipe.name}, {stage.name} {epoch + 1}/{stage.epochs}"
-            with tqdm(total=steps, desc=name, disable=not progress, unit="step") as bar:
-                for _ in learn(
-                    slm, [shown[epoch][i] for i in order], stage.terms, vectors, optimizer, schedule
-                ):
-                    bar.update()
-            curves += _measure(slm, measured, stage.name, epoch + 1)
-            if recipe.keep == "best" and (
-                best is None or curves[-1]["triplet_accuracy"] >= best["triplet_accuracy"]
-            ):
-                best = curves[-1] | copy.deepcopy(
-                    {"encoder": encoder.state_dict(), "head": head.state_dict()}
-                )
-            parts = {"encoder": encoder, "head": head, "optimizer": optimizer, "schedule": schedule}
-            state = {name: part.state_dict() for name, part in parts.items()} | {
-                "curves": curves,
-                "best": best,
-            }
-            state |= {"done": before + epoch + 1, "fingerprint": slm.provenance["fingerprint"]}
-            torch.save(state, unfinished := checkpoint.with_suffix(".partial"))
-            os.replace(unfinished, checkpoint)  # no half checkpoint is ever read
-        if best is not None:
-            encoder.load_state_dict(best["encoder"])
-            head.load_state_dict(best["head"])
-            slm.provenance.setdefault("kept", {})[stage.name] = best["epoch"]
-    for part in (encoder, head):
-        part.requires_grad_(False).eval()
+    measured = curves.contexts_to_measure(train, dev, seed)
+    steps_in_epoch = math.ceil(len(rows) / slm.recipe.batch_contexts)
+    state = _read_checkpoint(checkpoint, slm)
+    epochs_in_all = sum(stage.epochs for stage in slm.recipe.stages)
+    reporter.steps_left = steps_in_epoch * (epochs_in_all - state.epochs_done)
+
+    epochs_before = 0
+    for number, stage in enumerate(slm.recipe.stages):
+        # After an interruption in a later stage there is nothing left to do in this one.
+        if state.epochs_done <= epochs_before + stage.epochs:
+            passes = [rows] * stage.epochs
+            if slm.recipe.mixture:
+                passes = slm.passes(train, extra, stage.epochs, seed)
+            vectors = _prepare(slm, stage, rows)
+            optimizer, schedule = _optimizer(slm, steps_in_epoch * stage.epochs)
+
+            done = state.epochs_done - epochs_before
+            if done == 0:
+                state.best = None
+                state.curves += curves.measure(slm, measured, stage.name, 0)
+            elif done < stage.epochs:
+                optimizer.load_state_dict(state.optimizer)
+                schedule.load_state_dict(state.schedule)
+            for epoch in range(done, stage.epochs):
+                order = _seed_epoch(seed, number, epoch, len(rows))
+                batches = [passes[epoch][i] for i in order]
+                slm.encoder.train("encoder" in stage.trains)  # else it has no dropout
+                slm.head.train()
+                step_losses = learn_epoch(slm, batches, stage.terms, vectors, optimizer, schedule)
+                title = f"{stage.name}, epoch {epoch + 1} of {stage.epochs}"
+                reporter.follow(step_losses, title, steps_in_epoch)
+
+                state.epochs_done += 1
+                state.curves += curves.measure(slm, measured, stage.name, epoch + 1)
+                state.optimizer = optimizer.state_dict()
+                state.schedule = schedule.state_dict()
+                if slm.recipe.keep == "best":
+                    state.best = _better(state.best, slm, state.curves[-1])
+                _write_checkpoint(checkpoint, slm, state)
+            if state.best is not None:
+                slm.encoder.load_state_dict(state.best["encoder"])
+                slm.head.load_state_dict(state.best["head"])
+                state.kept[stage.name] = state.best["epoch"]
+        epochs_before += stage.epochs
+
+    for module in (slm.encoder, slm.head):
+        module.requires_grad_(False).eval()
     slm.forget()  # what was embedded in the precision of training
-    return curves
+    slm.provenance["curves"] = state.curves
+    if state.kept:
+        slm.provenance["kept"] = state.kept
 
 
-def learn(slm, rows, terms, vectors, optimizer, schedule):
-    """Take one step for each batch of rows, an epoch; yield the loss (Eq. 16) of each step before it was taken."""
+def _prepare(slm, stage, rows):
+    """Let learn what a stage trains, and return the function that embeds texts in it."""
+    slm.learns(stage.trains)
+    if "encoder" in stage.trains:
+        return partial(embed, slm.encoder)
+    # An encoder that does not learn reads each text once.
+    texts, position = distinct(text for row in rows for text in row.texts())
+    embeddings = slm.reader(texts)
+    return lambda texts: embeddings[[position[text] for text in texts]]
+
+
+def _optimizer(slm, steps):
+    """Return the optimizer of a stage, and the schedule of its rates: they rise, then fall to zero."""
+    optimizer = torch.optim.AdamW(parameter_groups(slm), fused=True)
+    warmup_steps = math.ceil(slm.recipe.warmup * steps)
+    return optimizer, get_linear_schedule_with_warmup(optimizer, warmup_steps, steps)
+
+
+def _seed_epoch(seed, stage_number, epoch, rows):
+    """Seed torch for one epoch, and draw the order of its rows.
+
+    Every epoch has random numbers of its own, so that a training that goes on after an
+    interruption draws what it would have drawn without it.
+    """
+    sequence = np.random.SeedSequence([seed, stage_number, epoch])
+    torch.manual_seed(int(sequence.generate_state(1)[0]))
+    return torch.randperm(rows).tolist()
+
+
+def _better(best, slm, point):
+    """Return the better of the best epoch so far and this one; of equally good ones this one.
+
+    An epoch is its point of the curve together with the weights after it.
+    """
+    if best is not None and point["triplet_accuracy"] < best["triplet_accuracy"]:
+        return best
+    weights = {"encoder": slm.encoder.state_dict(), "head": slm.head.state_dict()}
+    return point | copy.deepcopy(weights)
+
+
+def learn_epoch(
+    slm: SLM,
+    rows: Sequence,
+    terms: Sequence[str],
+    vectors: Callable,
+    optimizer: torch.optim.Optimizer,
+    schedule: torch.optim.lr_scheduler.LRScheduler,
+) -> Iterator[torch.Tensor]:
+    """Take one step for each batch of rows; yield the loss (Eq. 16) that each step started from."""
     parameters = [*slm.encoder.parameters(), *slm.head.parameters()]
-    for start in range(0, len(rows), slm.recipe.batch_contexts):
-        loss = _loss(slm, rows[start : start + slm.recipe.batch_contexts], terms, vectors)
+    batch_size = slm.recipe.batch_contexts
+    for start in range(0, len(rows), batch_size):
+        loss = batch_loss(slm, rows[start : start + batch_size], terms, vectors)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, MAX_NORM)
         optimizer.step()
         schedule.step()
         optimizer.zero_grad()
-        yield loss.item()
+        yield loss.detach()
 
 
-def _loss(slm, rows, terms, vectors):
-    """Eq. 16 on a batch of rows, of which every distinct text is embedded once."""
-    head, device = slm.head, slm.encoder.device
+def batch_loss(
+    slm: SLM, rows: Sequence[Row], terms: Sequence[str], vectors: Callable
+) -> torch.Tensor:
+    """Return the loss of a batch (Eq. 16), for which ``vectors`` embeds every distinct text once."""
+    device = slm.encoder.device
     with torch.autocast(device.type, torch.bfloat16, enabled=native_bf16()):
         if slm.recipe.mixture:
             return slm.loss(rows, vectors)
-        texts, index = triplet_batch(rows)
-        return losses.total(
-            losses.triplet_terms(head, head(vectors(texts)), index.to(device), terms, slm.recipe)
-        )
+        texts, triplets = triplet_batch(rows)
+        h = slm.head(vectors(texts))
+        values = losses.triplet_terms(slm.head, h, triplets.to(device), terms, slm.recipe)
+        return losses.total(values)
 
 
-def training_rows(contexts, text):
-    """Return one row per context: ``text`` of its turns (as encoded), its positives, its adversarials; or DreError."""
-    lacking = [
-        context.context_id
-        for context in contexts
-        if not (context.positives and context.adversarials)
-    ]
-    if lacking or not contexts:
-        what = f"{len(lacking)} of {len(contexts)} contexts lack positive or adversarial responses"
-        raise DreError(
-            f"{what} {lacking[:3]}: training needs at least one context, and one response of each kind"
-        )
-    return [(text(context.turns), context.positives, context.adversarials) for context in contexts]
+def parameter_groups(slm: SLM) -> list[dict]:
+    """Return the parameters that learn, in groups for an optimizer.
 
-
-def triplet_batch(rows):
-    """Return the distinct texts of some rows, shortest first, and (m, 3) triplets of places among them.
-
-    Five positives and five adversarials of a context make 25 triplets, but only 11 texts; encoded one by one, 75.
+    The head has a learning rate of its own. Biases and the weights of norms do not decay.
     """
-    texts, place = distinct(
-        text for c, positives, adversarials in rows for text in (c, *positives, *adversarials)
-    )
-    triplets = [
-        (c, p, a)
-        for c, positives, adversarials in rows
-        for p, a in product(positives, adversarials)
-    ]
-    return texts, torch.tensor([[place[text] for text in triplet] for triplet in triplets])
-
-
-def embed(encoder, texts):
-    """(n, d) embeddings that a gradient can flow through, encoded in chunks."""
-    # Word vectors are looked up at once: the gradient of a lookup is as large as the vocabulary, one per chunk is slow.
-    chunks = [encoder.preprocess(texts[i : i + CHUNK]) for i in range(0, len(texts), CHUNK)]
-    ids = [chunk.pop("input_ids").to(encoder.device) for chunk in chunks]
-    words = encoder[0].model.get_input_embeddings()(torch.cat([i.flatten() for i in ids]))
-    h = []
-    for chunk, i, vectors in zip(chunks, ids, words.split([i.numel() for i in ids])):
-        features = {
-            key: value.to(encoder.device) for key, value in chunk.items() if torch.is_tensor(value)
-        }
-        h.append(
-            encoder(features | {"inputs_embeds": vectors.view(*i.shape, -1)})["sentence_embedding"]
-        )
-    return torch.cat(h)
-
-
-def _looked_up(reader, rows):
-    """Return what embeds the texts of rows by looking them up: an encoder that does not learn reads each once."""
-    texts, place = distinct(
-        text for c, positives, adversarials in rows for text in (c, *positives, *adversarials)
-    )
-    h = reader(texts)
-    return lambda texts: h[[place[text] for text in texts]]
-
-
-def groups(slm):
-    """The parameters that learn: the head at a rate of its own, biases and norms without decay."""
+    recipe = slm.recipe
     groups = []
-    for part, rate in (
-        (slm.encoder, slm.recipe.learning_rate),
-        (slm.head, slm.recipe.head_learning_rate),
+    for module, rate in (
+        (slm.encoder, recipe.learning_rate),
+        (slm.head, recipe.head_learning_rate),
     ):
-        decayed, plain = [], []
-        for name, parameter in part.named_parameters():
-            if parameter.requires_grad:
-                (plain if name.endswith("bias") or "norm" in name.lower() else decayed).append(
-                    parameter
-                )
-        groups.append({"params": decayed, "lr": rate, "weight_decay": slm.recipe.weight_decay})
-        groups.append({"params": plain, "lr": rate, "weight_decay": 0.0})
+        decaying = []
+        not_decaying = []
+        for name, parameter in module.named_parameters():
+            if not parameter.requires_grad:
+                continue
+            if name.endswith("bias") or "norm" in name.lower():
+                not_decaying.append(parameter)
+            else:
+                decaying.append(parameter)
+        groups.append({"params": decaying, "lr": rate, "weight_decay": recipe.weight_decay})
+        groups.append({"params": not_decaying, "lr": rate, "weight_decay": 0.0})
     return groups
 
 
-@torch.no_grad()
-def _measure(slm, measured, stage, epoch):
-    """Return one point of the curves per split, over all triplets; of recipe ``graded`` the share ordered right."""
-    points = []
-    for split, contexts in measured.items():
-        # In the precision of the training itself: float32 would double the cost of every epoch's end.
-        with torch.autocast(slm.encoder.device.type, torch.bfloat16, enabled=native_bf16()):
-            values = (
-                slm.ordered(pairs(contexts, kinds="pa"))
-                if slm.recipe.mixture
-                else _terms(slm, contexts)
-            )
-        point = {name: value.float().mean().item() for name, value in values.items()}
-        points.append({"stage": stage, "epoch": epoch, "split": split} | point)
-    return points
+@dataclass
+class _State:
+    """How far a training has come; a checkpoint holds this and the weights."""
+
+    epochs_done: int = 0  # of all stages together
+    curves: list[dict] = field(default_factory=list)
+    kept: dict[str, int] = field(default_factory=dict)  # the best epoch of each finished stage
+    best: dict | None = None  # the best epoch of the present stage, see `_better`
+    optimizer: dict | None = None
+    schedule: dict | None = None
 
 
-def _terms(slm, contexts):
-    """Eq. 12 and 15 and what is right by them; each term of the recipe in batches as in training, and where it acts."""
-    size, names = (
-        slm.recipe.batch_contexts,
-        [name for stage in slm.recipe.stages for name in stage.terms],
-    )
-    rows = training_rows(contexts, slm.context)
-    texts, index = triplet_batch(rows)
-    h = {name: part if part is None else part.float() for name, part in slm.encode(texts).items()}
-    index = index.to(slm.encoder.device)
-    h_c, h_p, h_a = losses.contrasted(h, index, slm.recipe)
-    logits, labels = losses.class_logits(slm.head, h, index)
-    triplets = [len(positives) * len(adversarials) for _, positives, adversarials in rows]
-    batches = index.split([sum(triplets[i : i + size]) for i in range(0, len(rows), size)])
-    found = [losses.triplet_terms(slm.head, h, batch, names, slm.recipe) for batch in batches]
-    terms = {name: torch.cat([one[name].reshape(-1) for one in found]) for name in names}
-    two = labels != losses.NON_ROBUST
-    return {
-        "contrastive_loss": losses.contrastive(h_c, h_p, h_a, slm.recipe.margin),
-        "triplet_accuracy": losses.distance(h_c, h_p) < losses.distance(h_c, h_a),
-        "classification_loss": losses.classification(logits, labels),
-        "classification_accuracy": logits[two][:, :2].argmax(-1) == labels[two],
-        **terms,
-        **{f"{name}_active": value > 0 for name, value in terms.items()},
+def _write_checkpoint(path, slm, state):
+    """Write a checkpoint in one piece: a torn one is never read."""
+    content = {
+        "fingerprint": slm.provenance["fingerprint"],
+        "encoder": slm.encoder.state_dict(),
+        "head": slm.head.state_dict(),
+        "state": vars(state),
     }
+    unfinished = path.with_suffix(".partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        torch.save(content, unfinished)
+        os.replace(unfinished, path)
+    except (OSError, RuntimeError) as error:  # torch says by a RuntimeError that a disk is full
+        unfinished.unlink(missing_ok=True)
+        raise DreError(
+            f"the checkpoint {path} cannot be written ({str(error).splitlines()[0]}): free space "
+            "and give the same command again. It goes on after the last checkpoint"
+        ) from error
 
 
-def _last_epoch(checkpoint, slm):
-    """Take the model to where this training was interrupted and return the rest of its state; {} at the beginning."""
-    stored = (
-        torch.load(checkpoint, slm.encoder.device, weights_only=True) if checkpoint.exists() else {}
-    )
-    if stored.get("fingerprint") != slm.provenance["fingerprint"]:
-        return {}
-    slm.encoder.load_state_dict(stored["encoder"])
-    slm.head.load_state_dict(stored["head"])
-    return stored
+def _read_checkpoint(path, slm):
+    """Return how far this training had come, with its weights in the model; nothing of another one."""
+    if not path.exists():
+        return _State()
+    content = torch.load(path, slm.encoder.device, weights_only=True)
+    if content["fingerprint"] != slm.provenance["fingerprint"]:
+        return _State()
+    slm.encoder.load_state_dict(content["encoder"])
+    slm.head.load_state_dict(content["head"])
+    return _State(**content["state"])
+
+
+class _Reporter:
+    """Shows how far a training has come: a bar in a terminal, elsewhere a line now and then."""
+
+    def __init__(self, recipe_name: str, is_shown: bool):
+        self.recipe_name = recipe_name
+        self.is_shown = is_shown
+        self.has_terminal = sys.stderr.isatty()
+        self.started = time.monotonic()
+        self.last_line = self.started
+        self.steps_done = 0  # by this process
+        self.steps_left = 0  # of all stages
+
+    def follow(self, step_losses: Iterable[torch.Tensor], title: str, steps: int) -> None:
+        """Take the steps of an epoch, each of which gives its loss, and show them."""
+        name = f"{self.recipe_name}, {title}"
+        with_bar = self.is_shown and self.has_terminal
+        loss_sum = torch.zeros(())
+        with tqdm(total=steps, desc=name, disable=not with_bar, unit="step") as bar:
+            for step, loss in enumerate(step_losses, start=1):
+                loss_sum = loss_sum.to(loss.device) + loss
+                self.steps_done += 1
+                self.steps_left -= 1
+                bar.update()
+                if self._is_due():  # only now the loss is fetched, for which a GPU has to stop
+                    mean_loss = loss_sum.item() / step
+                    self._write(
+                        f"{title}, step {step} of {steps}, loss {mean_loss:.4f}, "
+                        f"{self._time_left()} left"
+                    )
+
+    def say(self, text: str) -> None:
+        """Write a line if the last one is long ago."""
+        if self._is_due():
+            self._write(text)
+
+    def _is_due(self):
+        if not self.is_shown or self.has_terminal:
+            return False
+        return time.monotonic() - self.last_line >= SECONDS_BETWEEN_LINES
+
+    def _write(self, text):
+        self.last_line = time.monotonic()
+        print(f"training {self.recipe_name}: {text}", file=sys.stderr, flush=True)
+
+    def _time_left(self):
+        seconds_for_step = (time.monotonic() - self.started) / self.steps_done
+        seconds = seconds_for_step * self.steps_left
+        if seconds < 90:
+            return f"about {seconds:.0f} s"
+        return f"about {seconds / 60:.0f} min"

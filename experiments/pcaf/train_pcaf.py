@@ -1,0 +1,569 @@
+"""The longer trainings of the notebook on PCAF: its Table 7 and Figure 2, and steadier scores.
+
+**Table 7**, in English, Spanish and Chinese, at the size of what is public. The first stage learns
+from DailyDialog-Gupta and DailyDialog-GRADE, distillation from these and Empathetic-GRADE. The
+response of each context that people rated highest is the right one, and that of another context, in
+all versions, is the wrong one. Contexts that share an utterance with a test set are left out. The
+test sets, by language, are DailyDialog-Zhao, PersonaChat-USR and FED turns. All of this was fixed
+before the first test.
+
+**Steadier scores**: PCAF's first stage on the embedded parallel corpus, with and without alignment,
+and an earlier training of our own recipe, trained on so that versions of a dialogue are told alike.
+What these say of the corpus's test pairs is recorded.
+
+It differs from the paper where nothing hangs on it or two cores do not do more: the encoder's mean
+over tokens replaces XLM-R's pooled output (Eq. 1), and AdamW with a rate of its own for the MLP and
+a warm-up replaces Adam (`dre.slm.pcaf.Recipe`).
+
+Run ``python experiments/pcaf/train_pcaf.py [profile]``: ``public`` (default; MiniLM, 17 minutes of
+one core a seed) or ``full`` (XLM-RoBERTa-base, of the paper's kind, from the Hub; a GPU). It makes
+in ``results/<profile>/scores``:
+
+- ``pcaf-<variant>-seed<k>.csv.gz``: ``pair_id`` and a score for each language, four digits, and a
+  ``.json`` that says what made them;
+- ``pcaf-ranks-<variant>.csv.gz``: see `neighbour_ranks`;
+- ``pcaf-parallel.npz``, always in the folder of ``public``: it is of the embedded corpus and
+MiniLM.
+
+What the same recipe recorded there is not done twice.
+"""
+
+import argparse
+import copy
+import hashlib
+import itertools
+import json
+import math
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+import torch.nn.functional as F
+from torch import nn
+from transformers import get_linear_schedule_with_warmup
+
+from dre.datasets import ratings
+from dre.datasets.dialogues import Context, pairs, parallel
+from dre.datasets.overlap import without_overlap
+from dre.errors import DreError
+from dre.paper.profile import profile
+from dre.slm import SLM, arrays, pcaf
+from dre.slm.encoder import Reader, context_text, keep_end, load_encoder, native_bf16
+from dre.slm.provenance import TRAINING
+from dre.slm.recorded_scores import load_or_train, record_arrays
+from dre.slm.train import MAX_NORM, parameter_groups
+from dre.slm.triplets import distinct, embed
+
+FIRST_STAGE_SETS = ("dailydialog-gupta", "dailydialog-grade")
+FURTHER_SETS = ("empathetic-grade",)
+TEST_SETS = ("dailydialog-zhao", "personachat-usr", "fed-turn")
+ENCODERS = {"public": "minilm", "full": "xlm-roberta-base"}
+SEEDS = (0, 1, 2)
+ALIGNED_SLM = "SLM graded, aligned"
+
+
+class Variants(NamedTuple):
+    """The names of what a training with or without alignment gives: teacher and student."""
+
+    teacher: str
+    student: str
+
+
+WITH_ALIGNMENT = Variants("align", "align-distil")
+WITHOUT_ALIGNMENT = Variants("plain", "distil")
+
+
+@dataclass(frozen=True)
+class Idea:
+    """A dialogue in parallel versions.
+
+    Attributes
+    ----------
+    versions : (turns, response) of each version.
+    wrong : a wrong response for each version, or none.
+    """
+
+    versions: tuple
+    wrong: tuple = ()
+
+
+class Batch(NamedTuple):
+    """What is computed of ideas, (B, V, ...) each: representations and scores, right and wrong."""
+
+    v: torch.Tensor
+    v_bar: torch.Tensor
+    s: torch.Tensor
+    s_bar: torch.Tensor
+
+
+class PCAF:
+    """An encoder over context and response together (Eq. 1) with a three-layer MLP (Eq. 2).
+
+    Its scores are about 0 to 1.
+    """
+
+    def __init__(self, encoder, recipe=None):
+        self.encoder = encoder
+        self.recipe = recipe or pcaf.Recipe()
+        d = encoder.get_embedding_dimension()
+        head = nn.Sequential(
+            nn.Linear(d, d),
+            nn.GELU(),
+            nn.Linear(d, d // 2),
+            nn.GELU(),
+            nn.Linear(d // 2, 1),
+        )
+        self.head = head.to(encoder.device)
+
+    @classmethod
+    def untrained(cls, encoder="minilm", recipe=None, seed=0):
+        """Return a metric before training; ``encoder`` as for `load_encoder`, in the paper
+        XLM-RoBERTa.
+        """
+        torch.manual_seed(seed)
+        recipe = recipe or pcaf.Recipe()
+        return cls(load_encoder(encoder, recipe.max_seq_length), recipe)
+
+    def text(self, turns: Sequence[str], response: str) -> str:
+        """Return the one text that is read: turns and response, joined; its end where it is too
+        long.
+        """
+        tokenizer = self.encoder.tokenizer
+        text = context_text((*turns, response), tokenizer.sep_token or "\n")
+        return keep_end(text, tokenizer, self.encoder.max_seq_length)
+
+    def autocast(self):
+        """Compute in bfloat16 where the device has it."""
+        return torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=native_bf16())
+
+    @torch.no_grad()
+    def features(self, table: pd.DataFrame) -> torch.Tensor:
+        """Return v_r of Eq. 1 for ``context`` (turns) and ``response``: (n, d), float32, on the
+        CPU.
+        """
+        texts = [
+            self.text(turns, response)
+            for turns, response in zip(table["context"], table["response"])
+        ]
+        with self.autocast():
+            return Reader(self.encoder)(texts).cpu()
+
+    @torch.no_grad()
+    def score(self, table: pd.DataFrame) -> np.ndarray:
+        """Return s of Eq. 2 for the rows of a table, (n,).
+
+        It is trained towards 1 (right) and 0 (wrong), and not bounded.
+        """
+        self.head.eval()
+        features = self.features(table).to(self.encoder.device)
+        return self.head(features).squeeze(-1).cpu().numpy()
+
+    def batch(self, ideas: Sequence[Idea], wrong: Sequence[Sequence[str]]) -> Batch:
+        """Return representations and scores of ideas with these wrong responses.
+
+        A distinct text is read once.
+        """
+        right_texts = [
+            [self.text(turns, response) for turns, response in idea.versions] for idea in ideas
+        ]
+        wrong_texts = [
+            [
+                self.text(turns, response)
+                for (turns, _), response in zip(idea.versions, wrong_responses)
+            ]
+            for idea, wrong_responses in zip(ideas, wrong)
+        ]
+        all_texts = itertools.chain(*right_texts, *wrong_texts)
+        texts, position = distinct(all_texts)
+        index = torch.tensor(
+            [
+                [[position[text] for text in version_texts] for version_texts in idea_texts]
+                for idea_texts in (right_texts, wrong_texts)
+            ]
+        )
+        with self.autocast():
+            embeddings = embed(self.encoder, texts)
+        embeddings = embeddings.float()
+        index = index.to(embeddings.device)
+        v, v_bar = embeddings[index]
+        s, s_bar = self.head(embeddings).squeeze(-1)[index]
+        return Batch(v, v_bar, s, s_bar)
+
+
+def wrong_responses(ideas: Sequence[Idea], draw: random.Random) -> list[tuple]:
+    """Return wrong responses for each idea: its own, or the right ones of another idea in all
+    versions.
+    """
+    order = draw.sample(range(len(ideas)), len(ideas))
+    next_in_order = {i: order[(place + 1) % len(order)] for place, i in enumerate(order)}
+    responses = []
+    for i, idea in enumerate(ideas):
+        other = ideas[next_in_order[i]]
+        responses.append(idea.wrong or tuple(response for _, response in other.versions))
+    return responses
+
+
+def train(metric: PCAF, ideas: Sequence[Idea], seed: int, teacher: PCAF | None = None) -> list:
+    """Train through one stage: alignment (Eq. 7) or, with a teacher, distillation (Eq. 10).
+
+    Eq. 5 to 7 are sums over ideas; a step takes their mean, which scales them. Wrong responses are
+    drawn for every epoch.
+
+    Returns
+    -------
+    The loss of each step.
+    """
+    recipe = metric.recipe
+    stage = 0 if teacher is None else 1
+    n_epochs = recipe.epochs[stage]
+    # Eq. 3 needs a second idea, so that no batch has one.
+    steps_per_epoch = max(math.ceil((len(ideas) - 1) / recipe.batch_ideas), 1)
+    n_steps = steps_per_epoch * n_epochs
+    optimizer = torch.optim.AdamW(parameter_groups(metric))
+    warmup_steps = math.ceil(recipe.warmup * n_steps)
+    schedule = get_linear_schedule_with_warmup(optimizer, warmup_steps, n_steps)
+    parameters = [*metric.encoder.parameters(), *metric.head.parameters()]
+    losses = []
+    for epoch in range(n_epochs):
+        draw = random.Random(f"{seed}/{stage}/{epoch}")
+        torch.manual_seed(draw.getrandbits(32))
+        wrong = wrong_responses(ideas, draw)
+        order = draw.sample(range(len(ideas)), len(ideas))
+        metric.encoder.train()
+        metric.head.train()
+        for start in range(0, len(order) - 1, recipe.batch_ideas):
+            chosen = order[start : start + recipe.batch_ideas]
+            loss = _loss(metric, teacher, [ideas[i] for i in chosen], [wrong[i] for i in chosen])
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(parameters, MAX_NORM)
+            optimizer.step()
+            schedule.step()
+            optimizer.zero_grad()
+            losses.append(loss.item())
+    metric.encoder.eval()
+    metric.head.eval()
+    return losses
+
+
+def _loss(metric, teacher, ideas, wrong):
+    """Return the loss of a batch: Eq. 10 with a teacher, else Eq. 6 or 7."""
+    batch = metric.batch(ideas, wrong)
+    if teacher is not None:
+        with torch.no_grad():
+            targets = teacher.batch(ideas, wrong)
+        return pcaf.student(
+            batch.s, batch.s_bar, targets.s, targets.s_bar, metric.recipe.alpha
+        ).mean()
+    loss = pcaf.right_and_wrong(batch.s, batch.s_bar).sum()
+    if metric.recipe.align:
+        loss = loss + pcaf.alignment(batch.v, batch.v_bar, metric.recipe.temperature)
+    return loss / len(ideas)
+
+
+def fit(first, further, recipe=None, seed=0, encoder="minilm") -> tuple[PCAF, PCAF]:
+    """Return teacher and student: trained on ``first``, then a copy of it distilled on
+    ``further``.
+    """
+    teacher = PCAF.untrained(encoder, recipe, seed)
+    train(teacher, first, seed)
+    student = copy.deepcopy(teacher)
+    train(student, further, seed, teacher)
+    return teacher, student
+
+
+class SetOfIdeas(NamedTuple):
+    """The ideas of a rated set, and how many contexts were left out for the test sets."""
+
+    ideas: list[Idea]
+    n_left_out: int
+
+
+def ideas_of_set(name: str) -> SetOfIdeas:
+    """Return the highest-rated response of every context of a set, in all languages."""
+    tables = ratings.translated(name)
+    english = tables["en"]
+    best_rows = english.groupby("context_id", sort=False)["human"].idxmax()
+    contexts = [Context(name, str(row), "train", english["context"][row]) for row in best_rows]
+    left = without_overlap(contexts, ratings.rated_tables(TEST_SETS))
+    ideas = []
+    for context in left:
+        row = int(context.id)
+        versions = tuple(
+            (table["context"][row], table["response"][row]) for table in tables.values()
+        )
+        ideas.append(Idea(versions))
+    return SetOfIdeas(ideas, len(best_rows) - len(left))
+
+
+def test_tables() -> dict[str, pd.DataFrame]:
+    """Return the rated responses of all test sets, by language."""
+    tables_by_set = [ratings.translated(name) for name in TEST_SETS]
+    return {
+        language: pd.concat([tables[language] for tables in tables_by_set], ignore_index=True)
+        for language in ratings.LANGUAGES
+    }
+
+
+def neighbours(features: torch.Tensor) -> dict[str, float]:
+    """Return how well the versions of an idea find each other.
+
+    ``features`` (languages, n, d). How often an idea's nearest one in another language is itself,
+    and the mean cosine with itself and with the others.
+    """
+    v = F.normalize(features, dim=-1)
+    is_right, own, other = [], [], []
+    for first, second in itertools.permutations(range(len(v)), 2):
+        cosines = v[first] @ v[second].T
+        n = len(cosines)
+        is_right.append(cosines.argmax(dim=1) == torch.arange(n))
+        own.append(cosines.diag())
+        other.append((cosines.sum() - cosines.trace()) / (cosines.numel() - n))
+    measures = {
+        "nearest_is_same_idea": is_right,
+        "cosine_same_idea": own,
+        "cosine_other_idea": other,
+    }
+    return {
+        name: round(torch.stack(values).float().mean().item(), 4)
+        for name, values in measures.items()
+    }
+
+
+def neighbour_ranks(features: torch.Tensor, ids) -> pd.DataFrame:
+    """Return which neighbour an idea is of itself in another language, 1 being the nearest.
+
+    ``features`` are those of versions, (languages, n, d), and ``ids`` (n,) of the ideas. There is a
+    row for each idea and each two languages.
+    """
+    v = F.normalize(features, dim=-1)
+    languages = list(ratings.LANGUAGES)
+    tables = []
+    for first, second in itertools.permutations(range(len(v)), 2):
+        cosines = v[first] @ v[second].T
+        n_nearer = (cosines > cosines.diag()[:, None]).sum(dim=1).numpy()
+        table = {
+            "idea": ids,
+            "language": languages[first],
+            "other": languages[second],
+            "rank": 1 + n_nearer,
+        }
+        tables.append(pd.DataFrame(table))
+    return pd.concat(tables)
+
+
+def write(table: pd.DataFrame, folder, name: str, about: dict | None = None) -> None:
+    """Write ids and numbers, four digits, and beside them what made them.
+
+    The same numbers give the same bytes.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.csv.gz"
+    compression = {"method": "gzip", "mtime": 0}
+    table.to_csv(path, index=False, float_format="%.4g", compression=compression)
+    if about:
+        text = json.dumps(about, indent=1, sort_keys=True) + "\n"
+        path.with_name(f"{name}.json").write_text(text, encoding="utf-8")
+
+
+def parallel_ideas() -> list[Idea]:
+    """Return one idea for each training context of the parallel corpus.
+
+    It has the context's first positive and its first adversarial response.
+    """
+    ideas = []
+    for contexts in zip(*parallel("train").values()):
+        versions = tuple((context.turns, context.positives[0]) for context in contexts)
+        wrong = tuple(context.adversarials[0] for context in contexts)
+        ideas.append(Idea(versions, wrong))
+    return ideas
+
+
+def aligned(slm, ideas, seed, epochs, batch, rate):
+    """Return a copy of a small model that is trained on so that versions are told alike.
+
+    Does that make its scores steadier? Eq. 5 pulls the versions of a context with its reply
+    together, with [h_c; h_r] as representation. The squared distance of each version's s_d (by the
+    adapted encoder's likeness) to that of the original, as the model gave it before, stands for Eq.
+    9, whose target is the mean. Fit, quality, and the likeness of the encoder as it was have no
+    part in the loss.
+    """
+    student = copy.deepcopy(slm)
+    student.recipe = pcaf.Recipe(learning_rate=rate, head_learning_rate=rate)
+    student.learns(("encoder",))
+    optimizer = torch.optim.AdamW(parameter_groups(student))
+    for epoch in range(epochs):
+        draw = random.Random(f"{seed}/{epoch}")
+        order = draw.sample(ideas, len(ideas))
+        student.encoder.train()
+        student.head.eval()
+        for start in range(0, len(order) - 1, batch):
+            chosen = order[start : start + batch]
+            originals = [Idea(idea.versions[:1], idea.wrong[:1]) for idea in chosen]
+            with torch.no_grad():
+                _, target = representations(slm, originals)
+            h, s_d = representations(student, chosen)
+            loss = pcaf.alignment(*h) / len(chosen) + ((s_d - target) ** 2).mean()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(student.encoder.parameters(), MAX_NORM)
+            optimizer.step()
+            optimizer.zero_grad()
+    student.encoder.eval()
+    student.recipe = slm.recipe
+    return student
+
+
+def representations(slm, ideas) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return [h_c; h_r] (2, B, V, 2 d) and s_d (2, B, V) of ideas, right responses first."""
+    # For each version the three texts that the model reads: context, last turn, response.
+    right_texts = []
+    wrong_texts = []
+    for idea in ideas:
+        right = [
+            (slm.context(turns), slm.context(turns[-1:]), response)
+            for turns, response in idea.versions
+        ]
+        right_texts.append(right)
+        wrong_texts.append(
+            [(whole, last, response) for (whole, last, _), response in zip(right, idea.wrong)]
+        )
+    texts, position = distinct(
+        text
+        for idea_texts in (right_texts, wrong_texts)
+        for version_texts in idea_texts
+        for views in version_texts
+        for text in views
+    )
+    index = torch.tensor(
+        [
+            [
+                [[position[text] for text in views] for views in version_texts]
+                for version_texts in idea_texts
+            ]
+            for idea_texts in (right_texts, wrong_texts)
+        ]
+    )
+    with torch.autocast(slm.encoder.device.type, torch.bfloat16, enabled=native_bf16()):
+        embeddings = embed(slm.encoder, texts)
+    whole_last_response = embeddings.float()[index].movedim(-2, 0)
+    shape = whole_last_response.shape[1:4]
+    likeness = slm.head.likeness(whole_last_response.flatten(1, 3)).view(shape)
+    d_min = slm.provenance["d_min"]
+    d_max = slm.provenance["d_max"]
+    s_d = (1 - likeness - d_min) / (d_max - d_min)
+    h_context = F.normalize(whole_last_response[0], dim=-1)
+    h_response = F.normalize(whole_last_response[2], dim=-1)
+    return torch.cat([h_context, h_response], dim=-1), s_d
+
+
+def parallel_scores() -> dict[str, np.ndarray]:
+    """Score the test pairs of the parallel corpus, version after version.
+
+    Three models are trained on its other contexts.
+    """
+    table = pd.concat([pairs(contexts) for contexts in parallel("test").values()])
+    table = table.reset_index(drop=True)
+    ideas = parallel_ideas()
+    graded = load_or_train(profile("public"), "dailydialog", "graded-2026-11", 0)
+    student = aligned(graded, ideas, 0, **pcaf.PARALLEL[ALIGNED_SLM])
+    scores = {ALIGNED_SLM: student.score(table)["score_slm"]}
+    for name in ("PCAF", "PCAF, not aligned"):
+        metric = PCAF.untrained("minilm", pcaf.Recipe(**pcaf.PARALLEL[name]))
+        train(metric, ideas, 0)
+        scores[name] = metric.score(table)
+    return {name: np.asarray(values, np.float32) for name, values in scores.items()}
+
+
+def is_recorded(read, *arguments) -> bool:
+    """Tell whether the same recipe has been recorded; ``read`` raises DreError if it was not."""
+    try:
+        return read(*arguments) is not None
+    except DreError:
+        return False
+
+
+def main() -> None:
+    """Train, score, write, and print what it cost."""
+    parser = argparse.ArgumentParser(description="the longer trainings of the notebook on PCAF")
+    parser.add_argument("profile", nargs="?", default="public", choices=ENCODERS)
+    settings = profile(parser.parse_args().profile)
+    folder = settings.results / "scores"
+    encoder = ENCODERS[settings.name]
+
+    public = profile("public")
+    if not is_recorded(arrays, public, "pcaf-parallel", pcaf.PARALLEL):
+        file = public.results / "scores" / "pcaf-parallel.npz"
+        record_arrays(file, pcaf.PARALLEL, parallel_scores())
+
+    sets = {name: ideas_of_set(name) for name in (*FIRST_STAGE_SETS, *FURTHER_SETS)}
+    first: list[Idea] = []
+    for name in FIRST_STAGE_SETS:
+        first += sets[name].ideas
+    further = [*first]
+    for name in FURTHER_SETS:
+        further += sets[name].ideas
+    left_out = [str(one_set.n_left_out) for one_set in sets.values()]
+    print(
+        f"{len(first)} and {len(further)} ideas; left out for the test sets: {', '.join(left_out)}"
+    )
+    record_table7(folder, encoder, first, further)
+
+
+def record_table7(folder, encoder, first, further) -> None:
+    """Train for every seed, with alignment and without, and write scores and ranks."""
+    tables = test_tables()
+    english = tables["en"]
+    pair_ids = english[["pair_id"]]
+    # Figure 2 is about one response of each context of DailyDialog-Zhao.
+    of_contexts = english.drop_duplicates("context_id")
+    is_shown = (of_contexts["set"] == "dailydialog-zhao") & of_contexts["reference"].notna()
+    shown = of_contexts[is_shown].index
+    texts = json.dumps([idea.versions for idea in further], ensure_ascii=False)
+    ideas_hash = hashlib.sha256(texts.encode()).hexdigest()
+
+    def shown_features(metric):
+        return torch.stack([metric.features(table.loc[shown]) for table in tables.values()])
+
+    if not (folder / "pcaf-cosine.json").exists():
+        cosines = {}
+        for language, table in tables.items():
+            cosines[language] = 1 - SLM.untrained(encoder).distances(table)["distance"]
+        features = shown_features(PCAF.untrained(encoder, pcaf.TABLE7))
+        write(pair_ids.assign(**cosines), folder, "pcaf-cosine", neighbours(features))
+        write(neighbour_ranks(features, shown), folder, "pcaf-ranks-untrained")
+
+    for seed in SEEDS:
+        for variants in (WITH_ALIGNMENT, WITHOUT_ALIGNMENT):
+            if all(is_recorded(pcaf.recorded, folder, name, seed) for name in variants):
+                continue
+            started = time.process_time()
+            recipe = pcaf.VARIANTS[variants.teacher]
+            models = fit(first, further, recipe, seed, encoder)
+            for name, metric in zip(variants, models):
+                features = shown_features(metric)
+                scores = {language: metric.score(table) for language, table in tables.items()}
+                about = {
+                    "recipe": asdict(recipe),
+                    "seed": seed,
+                    "encoder": encoder,
+                    "ideas": [len(first), len(further)],
+                    "ideas_hash": ideas_hash,
+                    "torch": torch.__version__,
+                    "threads": torch.get_num_threads(),
+                    "training": TRAINING,
+                    **neighbours(features),
+                    "cpu_seconds": round(time.process_time() - started),
+                }
+                write(pair_ids.assign(**scores), folder, f"pcaf-{name}-seed{seed}", about)
+                if seed == 0 and name in ("align", "plain"):
+                    write(neighbour_ranks(features, shown), folder, f"pcaf-ranks-{name}")
+            seconds = time.process_time() - started
+            print(f"seed {seed}, {variants.teacher}: {seconds:.0f} s of CPU", flush=True)
+
+
+if __name__ == "__main__":
+    main()
