@@ -1,67 +1,108 @@
-"""A recording of a judge: its folder, and hashes of the prompts and texts that it is about, which are not all in it.
+"""A recording of a judge: its folder, and the hashes of what the judge was shown.
 
-``hashes.json.gz`` holds the beginning of a sha256 for each prompt's name and each pair's id; a recording answers for
-these alone. ``python experiments/recordings/hash_recording.py`` writes it.
+The texts that a judge was shown are not all in the repository. ``hashes.json.gz`` has the beginning
+of a sha256 for each prompt, by name, and for each pair, by id. A recording answers for these alone.
+``python experiments/recordings/hash_recording.py`` writes the file.
 """
 
 import functools
 import gzip
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dre.datasets.registry import PROJECT
 from dre.errors import DreError
 
-FOLDER, FILE = PROJECT / "data" / "recorded", "hashes.json.gz"
+if TYPE_CHECKING:
+    from dre.judges.prompts import Prompt
+
+FOLDER = PROJECT / "data" / "recorded"
+FILE = "hashes.json.gz"
+_HASH_LENGTH = 24  # characters
 
 
-def folder(name):
-    """Return the folder of a recording by its name or path; DreError if there is none."""
-    found = FOLDER / name if (FOLDER / name).is_dir() else Path(name)
-    if not (found / "judgements.jsonl").is_file():
-        there = ", ".join(sorted(path.parent.name for path in FOLDER.glob("*/judgements.jsonl")))
-        what = (
-            f"or one of {there}"
-            if there
-            else "or run from a clone of the repository, which has one"
-        )
-        raise DreError(f"no recording {name!r}: give a folder with judgements.jsonl, {what}")
-    return found
+def folder(name: str) -> Path:
+    """Return the folder of a recording by its name or path; raise `DreError` if there is none."""
+    path = FOLDER / name
+    if not path.is_dir():
+        path = Path(name)
+    if (path / "judgements.jsonl").is_file():
+        return path
+    names = sorted(path.parent.name for path in FOLDER.glob("*/judgements.jsonl"))
+    if names:
+        advice = f"or one of {', '.join(names)}"
+    else:
+        advice = "or run from a clone of the repository, which has one"
+    raise DreError(f"no recording {name!r}: give a folder with judgements.jsonl, {advice}")
 
 
-def hash_of(shown):
-    """Return what a `dre.judges.prompts.Prompt` (text, scales, labels) or a row of texts is known by.
+def hash_of(shown: "Prompt | Mapping") -> str:
+    """Return the hash by which a recording knows what the judge was shown.
 
-    Spacing in ``context`` (turns) and ``response`` (of a whole dialogue none) does not count: no judge sees it.
+    Parameters
+    ----------
+    shown : dre.judges.prompts.Prompt or dict
+        A prompt, of which the text, the scales and the labels count; or a row with ``context`` (a
+        sequence of turns) and ``response`` (a text; a whole dialogue has none), of which the words
+        count and the spaces do not, since no judge sees them.
+
+    Returns
+    -------
+    str
+        The first 24 hexadecimal digits of a sha256.
     """
     if hasattr(shown, "template"):
         parts = [shown.template, shown.scale, shown.influence, shown.labels]
     else:
+        turns = shown.get("context") or ()
         response = shown.get("response")
-        parts = [[" ".join(turn.split()) for turn in shown.get("context") or ()]]
-        parts.append(" ".join(response.split()) if isinstance(response, str) else "")
+        parts = [
+            [" ".join(turn.split()) for turn in turns],
+            " ".join(response.split()) if isinstance(response, str) else "",
+        ]
     text = json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return digest[:_HASH_LENGTH]
 
 
-def check(folder, name, shown):
-    """Raise DreError unless a prompt, or a row of texts, is the one that was recorded under this name."""
-    if _hashes(folder).get(name) != hash_of(shown):
-        prompt = hasattr(shown, "template")
-        found = (
-            f"prompt {name} has other words, scales or labels"
-            if prompt
-            else f"pair {name} has other texts"
-        )
-        what = f"{found} here than those that {folder.name} was shown under this name"
-        raise DreError(f"{what}: a recording answers for its own alone, so ask a live judge")
+def check(folder: Path, name: str, shown: "Prompt | Mapping") -> None:
+    """Raise `DreError` unless a prompt or a row is the one that was recorded under a name.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the recording.
+    name : str
+        The name of the prompt, or the id of the pair.
+    shown : dre.judges.prompts.Prompt or dict
+        As for `hash_of`.
+    """
+    if _load_hashes(folder).get(name) == hash_of(shown):
+        return
+    if hasattr(shown, "template"):
+        difference = f"prompt {name} has other words, scales or labels"
+    else:
+        difference = f"pair {name} has other texts"
+    raise DreError(
+        f"{difference} here than those that {folder.name} was shown under this name: a recording "
+        "answers for its own alone, so ask a live judge"
+    )
 
 
 @functools.lru_cache(maxsize=4)
-def _hashes(folder):
+def _load_hashes(folder):
+    """The hashes of a recording by the name of a prompt or the id of a pair."""
+    path = folder / FILE
     try:
-        return json.loads(gzip.decompress((folder / FILE).read_bytes()))
+        hashes = json.loads(gzip.decompress(path.read_bytes()))
+        if not isinstance(hashes, dict):
+            raise ValueError("not an object")
     except (OSError, EOFError, ValueError):
-        what = "expected hashes of what the judge was shown: python experiments/recordings/hash_recording.py makes them"
-        raise DreError(f"{folder / FILE}: {what}") from None
+        raise DreError(
+            f"{path}: expected hashes of what the judge was shown: "
+            "python experiments/recordings/hash_recording.py makes them"
+        ) from None
+    return hashes

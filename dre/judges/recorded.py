@@ -1,162 +1,334 @@
-"""Judges that ask no model: a recording, and a function of Python's.
+"""Judges that ask no model: a recording of a judge, and a Python function.
 
-A recording is a folder with ``manifest.json`` (what was asked by each prompt) and ``judgements.jsonl``, whose lines
-hold ``pair_id``, ``prompt``, ``repeat`` (default 0), and what was given: ``score`` (0 to 5), ``influence`` (0 to 1) or
-``label``, or in ``status`` why there is none; in ``shown`` whose numbers the judge saw, if another pair's. The manifest
-may say how many lines there are. `dre.datasets.recordings` holds it to the prompts and texts that they are about.
+A recording is a folder with two files. ``manifest.json`` has, under ``prompts``, a key for each
+prompt that was asked, and may say under ``judgements`` how many lines the other file has.
+``judgements.jsonl`` has one judgement a line:
+
+- ``pair_id`` and ``prompt``: what was judged, and the name of the prompt,
+- ``repeat``: which of several replies to the same prompt this is (default 0),
+- ``score`` (0 to 5), ``label`` (Positive or Negative) and ``influence`` (0 to 1), or in their place
+  ``status``, why there is none,
+- ``shown``: whose numbers of a small model the judge was shown, if another pair's.
+
+`dre.datasets.recordings` checks that the prompts and texts are those that were recorded.
 """
 
 import functools
 import hashlib
 import json
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from dre.datasets import recordings as recording
-from dre.datasets.readers import records
+import pandas as pd
+
+from dre.datasets import readers, recordings
 from dre.errors import DreError
-from dre.judges import parse, prices, prompts
+from dre.judges import prices, prompts
 from dre.judges.asking import Run
 from dre.judges.judge import AGAIN, frame, rows_of
+from dre.judges.parse import Unclear, Verdict, on_scale
+from dre.judges.prompts import Prompt
+
+_HIGHEST = {"score": 5, "influence": 1}
+_LABELS = ("Positive", "Negative")
 
 
 class Recorded:
-    """A judge that only repeats a recording: a folder of ``data/recorded``, or the path of one; asks nothing of anyone.
+    """A judge that only repeats a recording and asks no model.
 
-    ``repeat`` is the index of the first reply to take, ``repeats`` how many for each pair.
+    Parameters
+    ----------
+    name : str
+        A folder of ``data/recorded``, or the path of another one.
+    repeat : int
+        The index of the first reply to take of each pair.
+    repeats : int
+        How many replies to take of each pair; the score is their mean.
+
+    Raises
+    ------
+    DreError
+        If there is no such recording, or a line of it is not as the module's description says.
     """
 
-    price, max_usd = prices.Price(0.0, 0.0, "a recording"), None
+    price = prices.Price(0.0, 0.0, "a recording")
+    max_usd = None
 
-    def __init__(self, name, repeat=0, repeats=1):
-        self.spec, self.repeat, self.repeats, self.last = f"recorded:{name}", repeat, repeats, Run()
-        self._folder = recording.folder(name)
-        self._records, sha256 = _read(self._folder)
-        self.signature = f"{self.spec} repeat={repeat} repeats={repeats} sha256={sha256[:12]}"
+    def __init__(self, name: str, repeat: int = 0, repeats: int = 1):
+        self.spec = f"recorded:{name}"
+        self.repeat = repeat
+        self.repeats = repeats
+        self.last = Run()
+        self._folder = recordings.folder(name)
+        recording = _load(self._folder)
+        self._verdicts = recording.verdicts
+        sha256 = recording.sha256[:12]
+        self.signature = f"{self.spec} repeat={repeat} repeats={repeats} sha256={sha256}"
 
-    def prompt(self, given):
-        """Return a prompt by name, path or as it is; as a name alone one of no template, asked in another's words.
+    def prompt(self, given: str | Path | Prompt) -> str | Prompt:
+        """Return the prompt that is meant by a name or a path, or a prompt as it is.
 
-        DreError if there is none, or the recording knows its name with other words.
+        A recording may have prompts that are not built in; these are returned as their name.
+
+        Raises
+        ------
+        DreError
+            If there is no such prompt, or the recording was made with other words or another scale
+            under this name.
         """
-        asked = {name for name, _ in self._records}
-        if isinstance(given, str) and given in asked - {*prompts.names()}:
+        recorded_names = {name for name, _ in self._verdicts}
+        if isinstance(given, str) and given in recorded_names - set(prompts.names()):
             return given
         prompt = prompts.load(given)
-        if prompt.name in asked:
-            recording.check(self._folder, prompt.name, prompt)
+        if prompt.name in recorded_names:
+            recordings.check(self._folder, prompt.name, prompt)
         return prompt
 
-    def estimate(self, pairs, prompt="llm_only", retry=()):
-        """Say that nothing would be asked; DreError if something would have to be."""
+    def estimate(
+        self,
+        pairs: pd.DataFrame | list[dict],
+        prompt: str | Path | Prompt = "llm_only",
+        retry: Collection[str] = (),
+    ) -> str:
+        """Say in words that nothing would be asked; raise `DreError` if a reply is not recorded."""
         self.score(pairs, prompt)
         return "0 calls to make: all is recorded"
 
-    def score(self, pairs, prompt="llm_only", retry=(), first=0, ask=True, examples=None):
-        """Return the table of recorded verdicts, as `Judge.score` does; what is missing is an error, if `ask`.
+    def score(
+        self,
+        pairs: pd.DataFrame | list[dict],
+        prompt: str | Path | Prompt = "llm_only",
+        retry: Collection[str] = (),
+        first: int = 0,
+        ask: bool = True,
+        examples: dict[str, list] | None = None,
+    ) -> pd.DataFrame:
+        """Return the table of recorded verdicts, as `dre.judges.judge.Judge.score` does.
 
-        So is a prompt or a text that is not the recorded one of its name.
+        Parameters
+        ----------
+        pairs, prompt, first, examples
+            As for `Judge.score`; a recording takes no examples.
+        retry
+            Without effect: a recording has one reply for each repeat.
+        ask : bool
+            Whether a reply that is not recorded is an error. Otherwise its pair is ``missing``.
+
+        Raises
+        ------
+        DreError
+            If a reply is not recorded, or a prompt or a text is not the recorded one of its name.
         """
         if examples is not None:
             raise DreError(
                 f"{self.spec} was shown no examples that could be chosen here: use a live judge"
             )
-        rows, prompt = rows_of(pairs), self.prompt(prompt)
-        name = prompt if isinstance(prompt, str) else prompt.name
+        rows = rows_of(pairs)
+        loaded = self.prompt(prompt)
+        name = loaded if isinstance(loaded, str) else loaded.name
         repeats = list(range(self.repeat + first, self.repeat + first + self.repeats))
-        known = [self._records.get((name, repeat), {}) for repeat in repeats]
-        said = {
-            row["pair_id"]: [found[row["pair_id"]] for found in known if row["pair_id"] in found]
-            for row in rows
-        }
-        lacking = [pair_id for pair_id, verdicts in said.items() if len(verdicts) < self.repeats]
-        if ask and lacking:
-            which = f"prompt {name}, repeats {repeats}, for {len(lacking)} of {len(rows)} pairs, first {lacking[0]}"
-            sets = (
-                ", ".join(
-                    sorted({pair_id.partition("/")[0] for found in known for pair_id in found})
-                )
-                or "no set"
-            )
-            how = "score recorded pairs only (--sets, --repeats 1), or use a live judge"
-            raise DreError(f"{self.spec} lacks {which} (it has some of {sets}): {how}")
+        verdicts_by_repeat = [self._verdicts.get((name, repeat), {}) for repeat in repeats]
+
+        verdicts_by_pair = {}
         for row in rows:
-            if said[row["pair_id"]]:
-                recording.check(self._folder, row["pair_id"], row)
-        return frame(
-            {
-                pair_id: [(verdict, 0.0) for verdict in verdicts]
-                for pair_id, verdicts in said.items()
-            }
-        )
+            pair_id = row["pair_id"]
+            verdicts_by_pair[pair_id] = [
+                verdicts[pair_id] for verdicts in verdicts_by_repeat if pair_id in verdicts
+            ]
+
+        missing = [
+            pair_id
+            for pair_id, verdicts in verdicts_by_pair.items()
+            if len(verdicts) < self.repeats
+        ]
+        if ask and missing:
+            recorded_ids = {pair_id for verdicts in verdicts_by_repeat for pair_id in verdicts}
+            sets = sorted({pair_id.partition("/")[0] for pair_id in recorded_ids})
+            raise DreError(
+                f"{self.spec} lacks prompt {name}, repeats {repeats}, for {len(missing)} of "
+                f"{len(rows)} pairs, first {missing[0]} (it has some of "
+                f"{', '.join(sets) or 'no set'}): score recorded pairs only (--sets, --repeats 1), "
+                "or use a live judge"
+            )
+        for row in rows:
+            if verdicts_by_pair[row["pair_id"]]:
+                recordings.check(self._folder, row["pair_id"], row)
+        outcomes = {
+            pair_id: [(verdict, 0.0) for verdict in verdicts]
+            for pair_id, verdicts in verdicts_by_pair.items()
+        }
+        return frame(outcomes)
+
+
+class _Recording(NamedTuple):
+    """The verdicts by prompt and repeat, then by pair id; and the sha256 of the judgements' file."""
+
+    verdicts: dict[tuple[str, int], dict[str, Verdict]]
+    sha256: str
 
 
 @functools.lru_cache(maxsize=4)
-def _read(folder):
-    """``{(prompt, repeat): {pair_id: Verdict}}``, and the sha256 of the judgements."""
-    path, found, shown = folder / "judgements.jsonl", {}, []
-    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    for line, record in records(path):
+def _load(folder):
+    """The `_Recording` of a folder."""
+    path = folder / "judgements.jsonl"
+    manifest = _load_manifest(folder / "manifest.json")
+    verdicts: dict[tuple[str, int], dict[str, Verdict]] = {}
+    pairs_shown = []
+    for line, record in readers.records(path):
+        where = f"{path}:{line}"
         record = record if isinstance(record, dict) else {}
-        name, pair_id, repeat = record.get("prompt"), record.get("pair_id"), record.get("repeat", 0)
-        of_repeat = found.setdefault((name, repeat), {})
-        if name not in manifest["prompts"] or not isinstance(pair_id, str) or pair_id in of_repeat:
+        prompt, repeat, pair_id = _key_of(record, manifest, where)
+        verdicts_of_repeat = verdicts.setdefault((prompt, repeat), {})
+        if pair_id in verdicts_of_repeat:
             raise DreError(
-                f"{path}:{line}: expected a prompt of the manifest and a pair_id, once a repeat"
+                f"{where}: expected a prompt of the manifest and a pair_id, once a repeat; "
+                f"{pair_id} is there twice"
             )
-        for what, high in (("score", 5), ("influence", 1)):
-            given = record.get(what, 0)
-            if not isinstance(given, int | float) or not 0 <= given <= high:
-                raise DreError(
-                    f"{path}:{line}: {what} is {given!r:.60}, expected a number from 0 to {high}"
-                )
-        if (status := record.get("status", "ok")) not in ("ok", *AGAIN):
-            raise DreError(
-                f"{path}:{line}: status is {status!r:.60}, expected one of {', '.join(AGAIN)}"
-            )
-        of_repeat[pair_id] = parse.Verdict(
-            status, *(record.get(what) for what in ("score", "influence", "label"))
-        )
+        verdicts_of_repeat[pair_id] = _verdict_of(record, where)
         if "shown" in record:
-            shown.append((line, record["shown"], pair_id, of_repeat))
-    for line, other, pair_id, pairs in shown:
-        if other not in pairs or other.partition("/")[0] != pair_id.partition("/")[0]:
-            what = "expected a pair of the same set that was judged by this prompt, too"
-            raise DreError(f"{path}:{line}: shown is {other!r:.60}, {what}")
-    lines = sum(map(len, found.values()))
-    if lines != manifest.get("judgements", lines):
-        what = f"{lines:,} judgements, but its manifest says {manifest['judgements']:,}"
-        raise DreError(f"{path}: found {what}: get the file again")
-    return found, hashlib.sha256(path.read_bytes()).hexdigest()
+            pairs_shown.append((where, record["shown"], pair_id, verdicts_of_repeat))
+
+    # Whose numbers were shown is only known when all lines are.
+    for where, other_id, pair_id, verdicts_of_repeat in pairs_shown:
+        is_recorded = isinstance(other_id, str) and other_id in verdicts_of_repeat
+        if not is_recorded or other_id.partition("/")[0] != pair_id.partition("/")[0]:
+            raise DreError(
+                f"{where}: shown is {other_id!r:.60}, expected a pair of the same set that was "
+                "judged by this prompt, too"
+            )
+
+    n_judgements = sum(len(verdicts_of_repeat) for verdicts_of_repeat in verdicts.values())
+    n_expected = manifest.get("judgements", n_judgements)
+    if n_judgements != n_expected:
+        raise DreError(
+            f"{path}: found {n_judgements:,} judgements, but its manifest says "
+            f"{_number_in_words(n_expected)}: get the file again"
+        )
+    return _Recording(verdicts, hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def _load_manifest(path):
+    """The manifest of a recording as a dict, whose ``prompts`` are a dict too."""
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise DreError(
+            f"{path}: there is no such file, or it cannot be opened; a recording needs it: "
+            "get the recording again"
+        ) from None
+    except ValueError as error:  # also another encoding
+        raise DreError(f"{path}: expected JSON in UTF-8 ({error}): get the file again") from None
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("prompts"), dict):
+        raise DreError(
+            f'{path}: expected an object with a key "prompts", which has a key for each prompt: '
+            "get the file again"
+        )
+    return manifest
+
+
+def _key_of(record, manifest, where):
+    """The prompt, the repeat and the pair id of a line."""
+    prompt = record.get("prompt")
+    pair_id = record.get("pair_id")
+    is_known = isinstance(prompt, str) and prompt in manifest["prompts"]
+    if not is_known or not isinstance(pair_id, str):
+        raise DreError(
+            f"{where}: expected a prompt of the manifest and a pair_id, once a repeat; "
+            f"found prompt {prompt!r:.60} and pair_id {pair_id!r:.60}"
+        )
+    repeat = record.get("repeat", 0)
+    if not isinstance(repeat, int) or isinstance(repeat, bool) or repeat < 0:
+        raise DreError(f"{where}: repeat is {repeat!r:.60}, expected a whole number from 0 on")
+    return prompt, repeat, pair_id
+
+
+def _verdict_of(record, where):
+    """The verdict of a line: what was given, or why nothing was."""
+    for field, highest in _HIGHEST.items():
+        number = record.get(field, 0)
+        is_number = isinstance(number, int | float) and not isinstance(number, bool)
+        if not is_number or not 0 <= number <= highest:
+            raise DreError(
+                f"{where}: {field} is {number!r:.60}, expected a number from 0 to {highest}"
+            )
+    label = record.get("label")
+    if label is not None and label not in _LABELS:
+        raise DreError(f"{where}: label is {label!r:.60}, expected {' or '.join(_LABELS)}")
+
+    has_verdict = "score" in record or label is not None
+    if "status" not in record and not has_verdict:
+        raise DreError(
+            f"{where}: expected a score, a label, or a status that says why there is none"
+        )
+    status = record.get("status", "ok")
+    if status not in ("ok", *AGAIN):
+        raise DreError(f"{where}: status is {status!r:.60}, expected one of {', '.join(AGAIN)}")
+    if (status == "ok") != has_verdict:
+        raise DreError(
+            f"{where}: expected either a score or a label, or a status that says why there is none; "
+            f"status is {status!r}, and there is {'one' if has_verdict else 'neither'}"
+        )
+    return Verdict(
+        status,
+        score_llm=record.get("score"),
+        s_inf=record.get("influence"),
+        label=label,
+    )
+
+
+def _number_in_words(number):
+    """A count as it is written in a message, whatever a file has in its place."""
+    return f"{number:,}" if isinstance(number, int) else repr(number)
 
 
 class Function:
-    """Judge by ``f(context, response)``, which returns a score on the prompt's scale.
+    """A judge that is a Python function.
 
-    ``context`` is a tuple of turns, oldest first. Nothing is stored; a pair for which it raises is an ``error``.
+    Parameters
+    ----------
+    f : callable
+        ``f(context, response)`` returns a score on the prompt's scale; ``context`` is a tuple of
+        turns, oldest first. A pair for which it raises is an ``error``, and a score off the scale
+        is ``malformed``. Nothing is stored.
     """
 
-    price, max_usd, repeats = prices.Price(0.0, 0.0, "a function"), None, 1
+    price = prices.Price(0.0, 0.0, "a function")
+    max_usd = None
+    repeats = 1
 
-    def __init__(self, f):
-        self.f, self.last = f, Run()
-        self.spec = self.signature = (
-            f"function:{f.__module__}.{getattr(f, '__qualname__', type(f).__qualname__)}"
-        )
+    def __init__(self, f: Callable[[tuple[str, ...], str], float]):
+        self.f = f
+        self.last = Run()
+        name = getattr(f, "__qualname__", type(f).__qualname__)
+        self.spec = f"function:{f.__module__}.{name}"
+        self.signature = self.spec
 
-    def score(self, pairs, prompt="llm_only", retry=(), first=0, ask=True, examples=None):
-        """Return the table of `dre.judges.judge.frame`."""
-        prompt = prompts.load(prompt)
-        if prompt.kind != "score" or examples is not None:
+    def score(
+        self,
+        pairs: pd.DataFrame | list[dict],
+        prompt: str | Path | Prompt = "llm_only",
+        retry: Collection[str] = (),
+        first: int = 0,
+        ask: bool = True,
+        examples: dict[str, list] | None = None,
+    ) -> pd.DataFrame:
+        """Return the table of `dre.judges.judge.frame`: one row per pair.
+
+        Raises `DreError` if the prompt asks for no score, or examples are given.
+        """
+        loaded = prompts.load(prompt)
+        if loaded.kind != "score" or examples is not None:
             raise DreError(f"{self.spec}: expected a prompt that asks for a score, and no examples")
-        return frame(
-            {row["pair_id"]: [(self._verdict(row, prompt), 0.0)] for row in rows_of(pairs)}
-        )
+        outcomes = {row["pair_id"]: [(self._verdict(row, loaded), 0.0)] for row in rows_of(pairs)}
+        return frame(outcomes)
 
-    def _verdict(self, row, prompt):
+    def _verdict(self, row: dict[str, Any], prompt: Prompt) -> Verdict:
+        """What the function gives one pair."""
         try:
-            return parse.Verdict(
-                "ok", parse.on_scale("score", self.f(row["context"], row["response"]), prompt)
-            )
-        except parse.Unclear as error:
-            return parse.Verdict("malformed", reason=str(error))
+            score = self.f(row["context"], row["response"])
+            return Verdict("ok", score_llm=on_scale("score", score, prompt))
+        except Unclear as unclear:
+            return Verdict("malformed", reason=unclear.reason)
         except Exception as error:
-            return parse.Verdict("error", reason=repr(error))
+            return Verdict("error", reason=repr(error))
