@@ -169,6 +169,6 @@ def profile(name: str, folder: Path | str | None = None) -> Profile:
 
 
 def _fault(details) -> str:
-    """Return a fault that pydantic reports as text: the key and what is wrong with it."""
+    """Return a fault that pydantic reports as text: the key and the message."""
     key = ".".join(map(str, details["loc"])) or "profile"
     return f"{key}: {details['msg']}"
