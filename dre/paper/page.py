@@ -66,7 +66,7 @@ def _html(profile):
         blocks.extend(_section(book, profile))
 
     template = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
-    return template.replace("BODY", mistune.html("\n\n".join(blocks)))
+    return template.replace("BODY", str(mistune.html("\n\n".join(blocks))))
 
 
 def _title(book):

@@ -265,7 +265,9 @@ def drop_stale(books: list[Notebook], profile: Profile) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line and return its exit status: 0, 1 with an error in words, or 130 if interrupted."""
-    parser = argparse.ArgumentParser(prog="make paper", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="make paper", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument(
         "--profile", default="mini", help="a file in profiles/, by its name (default: mini)"
     )
