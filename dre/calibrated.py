@@ -1,10 +1,11 @@
 """A fusion whose one weight is learned on rated sets, and used where nobody has rated.
 
 Both scores become normal scores z, by fixed maps, so that a pair's score depends on no other pair:
-score = (1 - w) z_LLM + w z_SLM. In a resample (over contexts) of a rated set it correlates with people by r(w); what w
-costs there is its distance from the better part, and the weight is the one whose bad case is best: with Q the 5 %
-quantile over all resamples of all sets, w* = argmax_w Q[r(w) - max(r(0), r(1))]. A judge that is clearly better keeps
-w near 0, one that is clearly worse gets w near 1.
+score = (1 - w) z_LLM + w z_SLM. In a resample (over contexts) of a rated set this score correlates
+with people by r(w). What w costs there is how far r(w) is from the better of the two parts. The
+weight is the one whose bad case is best: with Q the 5 % quantile over all resamples of all sets,
+w* = argmax_w Q[r(w) - max(r(0), r(1))]. A judge that is clearly better keeps w near 0, one that is
+clearly worse gets w near 1.
 """
 
 import hashlib
@@ -24,49 +25,82 @@ from dre.files import replace
 from dre.signature import Signature
 from dre.stats import LEVEL, draws, normal_scores
 
-GRID = np.linspace(0, 1, 101)
-KNOTS = 101
-#: what made the scores a fusion was learned from; the scores it is used on must be made with the same
+GRID = np.linspace(0, 1, 101)  # among which the weight is chosen
+MOST_KNOTS = 101  # of a scale
+FEWEST_PAIRS = 3  # of a rated table
+#: What made the scores a fusion was learned from: the scores it is used on must be made alike.
 MADE_WITH = ("model", "judge", "prompt")
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A fixed, rising map from scores ``at`` to normal scores ``z``: linear between them, its mean slope beyond."""
+    """A fixed, rising map from scores to normal scores: linear between knots, and beyond them.
+
+    Attributes
+    ----------
+    at
+        The scores of the knots, rising.
+    z
+        Their normal scores, rising. Beyond the knots the map goes on with its mean slope.
+    """
 
     at: tuple[float, ...]
     z: tuple[float, ...]
 
     def __post_init__(self):
-        steps = np.diff(self.at), np.diff(self.z)
-        if not len(self.at) == len(self.z) >= 2 or not all((step > 0).all() for step in steps):
+        has_equal_lengths = len(self.at) == len(self.z)
+        is_rising = (np.diff(self.at) > 0).all() and (np.diff(self.z) > 0).all()
+        if len(self.at) < 2 or not has_equal_lengths or not is_rising:
             raise ValueError(
-                f"a scale of {len(self.at)} scores and {len(self.z)} z: expected two or more, rising"
+                f"a scale of {len(self.at)} scores and {len(self.z)} z: expected two or more, "
+                "rising"
             )
 
     @classmethod
     def fit(cls, scores: ArrayLike) -> Self:
-        """Learn the map: a score goes to the normal quantile of the share of ``scores`` below it (ties by half)."""
+        """Learn the map from scores of any shape; NaN is left out.
+
+        A score goes to the normal quantile of the share of scores below it, where equal scores
+        count half.
+        """
         from scipy.special import ndtri  # half a second of imports
 
-        scores = np.asarray(scores, float)
-        at, counts = np.unique(scores[~np.isnan(scores)], return_counts=True)
-        z = ndtri((counts.cumsum() - counts / 2) / counts.sum())
-        if len(z) > KNOTS:  # evenly in z, so that the tails are kept as well as the middle
-            kept = np.unique(np.searchsorted(z, np.linspace(z[0], z[-1], KNOTS)))
-            at, z = at[kept], z[kept]
+        known_scores = np.asarray(scores, float)
+        known_scores = known_scores[~np.isnan(known_scores)]
+        at, counts = np.unique(known_scores, return_counts=True)
+        share_below = (counts.cumsum() - counts / 2) / counts.sum()
+        z = ndtri(share_below)
+
+        # Of many scores keep knots at even distances in z, so that the tails are kept as well.
+        if len(z) > MOST_KNOTS:
+            even_z = np.linspace(z[0], z[-1], MOST_KNOTS)
+            knots = np.unique(np.searchsorted(z, even_z))
+            at, z = at[knots], z[knots]
         return cls(tuple(at.tolist()), tuple(z.tolist()))
 
     def __call__(self, scores: ArrayLike) -> np.ndarray:
-        """Return the normal scores, shape as given; NaN stays NaN."""
-        scores, low, high = np.asarray(scores, float), self.at[0], self.at[-1]
-        beyond = np.minimum(scores - low, 0) + np.maximum(scores - high, 0)
-        return np.interp(scores, self.at, self.z) + (self.z[-1] - self.z[0]) / (high - low) * beyond
+        """Return the normal scores, in the shape of the scores; NaN stays NaN."""
+        scores = np.asarray(scores, float)
+        lowest, highest = self.at[0], self.at[-1]
+        mean_slope = (self.z[-1] - self.z[0]) / (highest - lowest)
+        below = np.minimum(scores - lowest, 0)
+        above = np.maximum(scores - highest, 0)
+        return np.interp(scores, self.at, self.z) + mean_slope * (below + above)
 
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A fitted fusion: w in [0, 1] (0 is the judge alone), two scales, and what made the scores it was learned from."""
+    """A fusion that was learned.
+
+    Attributes
+    ----------
+    weight
+        w in [0, 1]: 0 is the judge alone, 1 the SLM alone.
+    slm, llm
+        The scales of their scores.
+    made_with
+        What made the scores it was learned from, by the names in `MADE_WITH`.
+    """
 
     weight: Annotated[float, Field(ge=0, le=1)]
     slm: Scale
@@ -82,41 +116,62 @@ class Calibrated:
         seed: int = 0,
         made_with: dict[str, Any] | None = None,
     ) -> Self:
-        """Learn the weight and the scales from rated sets; DreError where there is too little to learn from.
+        """Learn the weight and the scales from rated sets.
 
-        ``tables``: one per rated set and judge, of ``context_id, score_slm, score_llm`` (0-5) and ``human`` (any unit);
-        pairs that lack a number are left out. Give those of the judge to be fused or, if it was never rated, other
-        judges' and beside them ``llm_scores`` of that judge, for its scale. ``resamples, seed``: of contexts, for each
-        table. ``made_with``: what gave the scores, by the names in `MADE_WITH`; `check` compares with it.
+        Parameters
+        ----------
+        tables
+            One per rated set and judge, with ``context_id``, ``score_slm``, ``score_llm`` (0 to 5)
+            and ``human`` (in any unit). Pairs that lack a number are left out. Give the tables of
+            the judge to be fused or, if it was never rated, those of other judges.
+        llm_scores
+            Scores of the judge to be fused, for its scale, where the tables are other judges'.
+        resamples, seed
+            Of the contexts of each table.
+        made_with
+            What made the scores; `check` compares with it.
+
+        Raises
+        ------
+        DreError
+            Where there is too little to learn from.
         """
-        tables = [
-            table[["context_id", "score_slm", "score_llm", "human"]].dropna() for table in tables
-        ]
+        columns = ["context_id", "score_slm", "score_llm", "human"]
+        tables = [table[columns].dropna() for table in tables]
         for table in tables:
-            if len(table) < 3 or (table.drop(columns="context_id").nunique() < 2).any():
-                what = "expected 3 or more, not all with one score or rating"
-                raise DreError(f"a rated table has {len(table)} complete pairs: {what}")
-        bad_case = np.quantile(
-            np.concatenate([_gains(t, resamples, seed) for t in tables]), LEVEL, axis=0
-        )
-        every = pd.concat(tables)
-        llm = Scale.fit(every["score_llm"] if llm_scores is None else llm_scores)
-        # rounded: noise of the last digit must not decide between equals; of equals the one nearest the judge
+            is_constant = (table.drop(columns="context_id").nunique() < 2).any()
+            if len(table) < FEWEST_PAIRS or is_constant:
+                raise DreError(
+                    f"a rated table has {len(table)} complete pairs: expected {FEWEST_PAIRS} or "
+                    "more, not all with one score or rating"
+                )
+        gains = np.concatenate([_gains(table, resamples, seed) for table in tables])
+        bad_case = np.quantile(gains, LEVEL, axis=0)
+        # Rounded, since noise of the last digit must not decide between equals: of these the first
+        # is taken, which is nearest to the judge alone.
         weight = float(GRID[bad_case.round(9).argmax()])
-        return cls(weight, Scale.fit(every["score_slm"]), llm, dict(made_with or {}))
+
+        pooled = pd.concat(tables)
+        slm_scale = Scale.fit(pooled["score_slm"])
+        llm_scale = Scale.fit(pooled["score_llm"] if llm_scores is None else llm_scores)
+        return cls(weight, slm_scale, llm_scale, dict(made_with or {}))
 
     def fuse(self, score_slm: ArrayLike, score_llm: ArrayLike) -> np.ndarray:
-        """Return (1 - w) z_LLM + w z_SLM, shape as given; 0 is an ordinary pair, the unit one sd; NaN stays NaN."""
+        """Return (1 - w) z_LLM + w z_SLM, in the shape of the scores; NaN stays NaN.
+
+        0 is an ordinary pair of the rated sets, the unit one standard deviation.
+        """
         return (1 - self.weight) * self.llm(score_llm) + self.weight * self.slm(score_slm)
 
     def check(self, signature: Signature) -> None:
-        """Raise DreError if ``model, judge, prompt`` are not those the fusion was learned with."""
+        """Raise DreError if model, judge or prompt are not those the fusion was learned with."""
+        # Fusions of version 0.2 have a prompt's hash alone.
         if isinstance(self.made_with.get("prompt"), str):
-            learned = Signature.from_texts(self.made_with)  # a fusion of version 0.2
+            learned = Signature.from_texts(self.made_with)
         else:
             learned = Signature(self.made_with)
-        known = {name: value for name, value in signature.fields.items() if name in learned.fields}
-        for difference in learned.differences(Signature(known, signature.is_printed)):
+        fields = {name: value for name, value in signature.fields.items() if name in learned.fields}
+        for difference in learned.differences(Signature(fields, signature.is_printed)):
             raise DreError(
                 f"the fusion was learned with {difference.field} {difference.this}, not with "
                 f"{difference.other}: use the same, or learn another: dre calibrate"
@@ -137,7 +192,7 @@ class Calibrated:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a fusion that `save` wrote, by this version or an earlier one."""
+        """Read a fusion that `save` wrote, in this version or an earlier one."""
         try:
             return TypeAdapter(cls).validate_json(Path(path).read_bytes())
         except (OSError, ValueError) as error:
@@ -148,11 +203,16 @@ class Calibrated:
 
 
 def _gains(table, resamples, seed):
-    """Correlation with people of every weight less that of the better part, as normal scores: (resamples, weights)."""
-    slm, llm, human = normal_scores(table[["score_slm", "score_llm", "human"]].to_numpy(float)).T
+    """Return what each weight gains against the better part in resamples: (resamples, weights).
+
+    That is the correlation with people of the mixed normal scores, minus that of the judge or the
+    SLM alone, whichever is higher in the resample.
+    """
+    columns = ["score_slm", "score_llm", "human"]
+    slm, llm, human = normal_scores(table[columns].to_numpy(float)).T
     mixed = slm[:, None] * GRID + llm[:, None] * (1 - GRID)
     r = draws(mixed, human, table["context_id"], "pearson", resamples, seed)[1:]
-    r = np.nan_to_num(
-        r
-    )  # where parts cancel out, or a resample holds one rating only, nothing correlates
-    return r - np.maximum(r[:, :1], r[:, -1:])
+    # Where the parts cancel out, or a resample holds one rating only, nothing correlates.
+    r = np.nan_to_num(r)
+    judge_alone, slm_alone = r[:, :1], r[:, -1:]
+    return r - np.maximum(judge_alone, slm_alone)

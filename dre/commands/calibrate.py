@@ -1,5 +1,6 @@
 """``dre calibrate``: learn how much a small model and a judge count, from people's ratings."""
 
+import argparse
 import hashlib
 from itertools import combinations
 from typing import NamedTuple
@@ -9,23 +10,40 @@ import pandas as pd
 from dre.calibrated import MADE_WITH, Calibrated
 from dre.commands.outputs import check_output, refuse_to_replace
 from dre.datasets import readers
-from dre.datasets.readers import rating
 from dre.errors import DreError
 from dre.signature import Signature, load_summary, summary_path
 from dre.stats import correlate
 from dre.tables import show
 
+#: The methods whose scores have both parts.
+METHODS_WITH_BOTH = ("ex_dre", "slide", "calibrated")
+FEWEST_PAIRS = 3  # of a rated file
 
-def add(subparsers):
+
+def add(subparsers: argparse._SubParsersAction) -> None:
     """Add the command ``dre calibrate``."""
-    text = "learn from people's ratings how much your SLM and judge count in dre score --method calibrated"
+    text = (
+        "learn from people's ratings how much your SLM and judge count in dre score --method "
+        "calibrated"
+    )
     parser = subparsers.add_parser("calibrate", help=text, description=text)
-    option, two = parser.add_argument, {"nargs": 2, "metavar": ("RATED", "SCORES")}
-    text = "a file of rated pairs, and what dre score --method ex_dre made of it; give two or more sets if you can"
-    option("--set", dest="sets", action="append", required=True, help=text, **two)
-    option("-o", "--output", required=True, metavar="FILE", help="write the fusion there (.json)")
-    option("--force", action="store_true", help="write over a file that is there")
-    option(
+    parser.add_argument(
+        "--set",
+        dest="sets",
+        action="append",
+        required=True,
+        nargs=2,
+        metavar=("RATED", "SCORES"),
+        help=(
+            "a file of rated pairs, and what dre score --method ex_dre made of it; give two or "
+            "more sets if you can"
+        ),
+    )
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="write the fusion there (.json)"
+    )
+    parser.add_argument("--force", action="store_true", help="write over a file that is there")
+    parser.add_argument(
         "--human", default="human", metavar="COLUMN", help="what the rated files call the rating"
     )
     parser.set_defaults(run=_calibrate)
@@ -33,7 +51,8 @@ def add(subparsers):
 
 def _calibrate(args):
     """Learn a fusion, write it, and print what one learned on the other sets gains on each set."""
-    check_output(args.output, [".json"], *sum(args.sets, []))
+    inputs = [path for rated_and_scores in args.sets for path in rated_and_scores]
+    check_output(args.output, (".json",), *inputs)
     sets = [_load_set(rated, scores, args.human) for rated, scores in args.sets]
     made_with = _same_makers(sets)
     _refuse_shared_contexts(sets)
@@ -91,7 +110,7 @@ def _load_set(rated, scores, human):
     scored_data = signature.fields.get("data", "nothing")
     is_same_data = hashlib.sha256(data).hexdigest().startswith(scored_data)
     lacks = [name for name in MADE_WITH if name not in signature.fields]
-    if lacks or not is_same_data or method not in ("ex_dre", "slide", "calibrated"):
+    if lacks or not is_same_data or method not in METHODS_WITH_BOTH:
         raise DreError(
             f"{scores} was made by method {method} from data {signature.text('data')}: expected "
             f"ex_dre, slide or calibrated, from {rated} as it is now"
@@ -99,13 +118,13 @@ def _load_set(rated, scores, human):
 
     ratings = {}
     for line, record in readers.records(rated, data):
-        ratings[line] = rating(record, human, f"{rated}:{line}")
+        ratings[line] = readers.rating(record, human, f"{rated}:{line}")
     table = table[columns].assign(human=lines.map(ratings).astype(float))
     table = table.dropna().reset_index(drop=True)
-    if len(table) < 3:
+    if len(table) < FEWEST_PAIRS:
         raise DreError(
             f"{rated}: {len(table)} pairs have both scores and a rating {human!r} (--human): "
-            "expected 3"
+            f"expected {FEWEST_PAIRS}"
         )
     return RatedSet(rated, table, signature)
 

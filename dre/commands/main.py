@@ -1,76 +1,93 @@
-"""The ``dre`` command: each room adds its own words, and is imported only when one of them is given."""
+"""The ``dre`` command. The module of a word adds its own options, and is imported only for it."""
 
 import argparse
 import difflib
 import importlib
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from dre import __version__
 from dre.errors import DreError
 
-ROOMS = {  # word -> (module whose add(subparsers) defines it, help)
-    "data": ("dre.commands.data", "list, fetch and verify the public data"),
-    "slm": ("dre.commands.slm", "train the small model"),
-    "judge": ("dre.commands.judge", "score pairs with a language model"),
-    "augment": (
+
+class Command(NamedTuple):
+    """A word after ``dre``: the module whose ``add(subparsers)`` defines it, and its help."""
+
+    module: str
+    help: str
+
+
+ROOMS = {
+    "data": Command("dre.commands.data", "list, fetch and verify the public data"),
+    "slm": Command("dre.commands.slm", "train the small model"),
+    "judge": Command("dre.commands.judge", "score pairs with a language model"),
+    "augment": Command(
         "dre.commands.augment",
         "write labelled responses for contexts (Algorithm 1) and examine them",
     ),
-    "score": (
+    "score": Command(
         "dre.commands.score",
         "score the responses of one's own dialogue systems, and compare systems",
     ),
-    "compare": (
+    "compare": Command(
         "dre.commands.compare",
         "compare new scores with old ones, and fail if a system became worse",
     ),
-    "audit": (
+    "audit": Command(
         "dre.commands.audit",
         "how often a judge, a metric or an SLM prefers a good reply to one made to fool it",
     ),
-    "calibrate": ("dre.commands.calibrate", "learn a fusion's weight from one's own ratings"),
+    "calibrate": Command(
+        "dre.commands.calibrate", "learn a fusion's weight from one's own ratings"
+    ),
 }
-#: what the core does without -> the extra that has it
-EXTRAS = dict.fromkeys(
-    ("torch", "transformers", "sentence_transformers", "sklearn", "huggingface_hub"), "slm"
-)
-EXTRAS |= dict.fromkeys(("matplotlib", "seaborn"), "notebooks")
+#: Packages that the core does without, and the extra of the distribution that has them.
+EXTRAS = {
+    "torch": "slm",
+    "transformers": "slm",
+    "sentence_transformers": "slm",
+    "sklearn": "slm",
+    "huggingface_hub": "slm",
+    "matplotlib": "notebooks",
+    "seaborn": "notebooks",
+}
+INTERRUPTED = 130  # exit status, as shells have it
 
 
 class Parser(argparse.ArgumentParser):
-    """Options are not abbreviated; for one that is not known the command's own usage and the nearest are shown."""
+    """A parser that takes no abbreviated options, and names the nearest for an unknown one."""
 
     def __init__(self, *args, **options):
-        super().__init__(*args, **options | {"allow_abbrev": False})
+        super().__init__(*args, **{**options, "allow_abbrev": False})
 
     def parse_known_args(self, args=None, namespace=None):
         """Parse as `argparse` does, but take what is left over as an error of this command."""
-        found, left = super().parse_known_args(args, namespace)
-        if left:
-            near = difflib.get_close_matches(
-                left[0].partition("=")[0], self._option_string_actions, 1
-            )
-            self.error(
-                f"unrecognized argument {left[0]}" + (f": did you mean {near[0]}?" if near else "")
-            )
-        return found, left
+        values, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            name = unknown[0].partition("=")[0]
+            nearest = difflib.get_close_matches(name, self._option_string_actions, 1)
+            advice = f": did you mean {nearest[0]}?" if nearest else ""
+            self.error(f"unrecognized argument {unknown[0]}{advice}")
+        return values, unknown
 
 
-def main(argv=None):
-    """Run the command line `argv` (default: that of the process) and return its exit status.
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line (default: that of the process) and return its exit status.
 
-    0: done. 1: as the command says. 2: bad input or a refused operation, named on standard error. 130: interrupted.
+    0: done. 1: as the command says. 2: bad input or a refused operation, named on standard error.
+    130: interrupted.
     """
     words = sys.argv[1:] if argv is None else list(argv)
     try:
         for stream in (sys.stdout, sys.stderr):
-            if hasattr(
-                stream, "reconfigure"
-            ):  # a file or pipe on Windows has not every sign of a table
+            # A file or pipe on Windows does not have every sign of a table.
+            if hasattr(stream, "reconfigure"):
                 stream.reconfigure(encoding="utf-8", errors="replace")
-        args = _parser(words[0] if words else None).parse_args(words or ["--help"])
+        parser = _parser(words[0] if words else None)
+        args = parser.parse_args(words or ["--help"])
         _make_store_absolute(args)
         status = args.run(args) or 0
         sys.stdout.flush()  # here, where a reader that has gone is known
@@ -82,12 +99,13 @@ def main(argv=None):
         print(f"error: {error}", file=sys.stderr)
         return 2
     except ModuleNotFoundError as error:
-        name = (error.name or "").partition(".")[0]
-        if name not in EXTRAS:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
             raise
-        extra = f"[{EXTRAS[name]}]"
+        extra = EXTRAS[package]
         print(
-            f"error: this needs {name}: pip install 'dre-companion{extra}', in a clone '.{extra}'",
+            f"error: this needs {package}: pip install 'dre-companion[{extra}]', in a clone "
+            f"'.[{extra}]'",
             file=sys.stderr,
         )
         return 2
@@ -96,7 +114,7 @@ def main(argv=None):
             "interrupted: what was finished is kept; run the same command again to go on",
             file=sys.stderr,
         )
-        return 130
+        return INTERRUPTED
 
 
 def _make_store_absolute(args):
@@ -107,16 +125,15 @@ def _make_store_absolute(args):
 
 
 def _parser(word):
-    """Return the parser with the options of `word`; the other words are only named."""
+    """Return the parser with the options of a word; the other words are only named."""
     parser = Parser(
         prog="dre", description="Score dialogue responses, with data and judges at hand."
     )
     parser.add_argument("--version", action="version", version=f"dre {__version__}")
     subparsers = parser.add_subparsers(dest="word", required=True, metavar="command")
-    chosen = ROOMS[word][0] if word in ROOMS else None
-    if chosen:
-        importlib.import_module(chosen).add(subparsers)
-    for other, (module, text) in ROOMS.items():
-        if module != chosen:
-            subparsers.add_parser(other, help=text)
+    if word in ROOMS:
+        importlib.import_module(ROOMS[word].module).add(subparsers)
+    for other_word, command in ROOMS.items():
+        if other_word != word:
+            subparsers.add_parser(other_word, help=command.help)
     return parser

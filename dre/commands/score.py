@@ -18,61 +18,69 @@ from dre.signature import summary_path
 from dre.tables import show
 
 
-def add(subparsers):
-    """Add ``score``."""
-    text = "score the responses of your own dialogue systems; after an interruption run the same command again"
+def add(subparsers: argparse._SubParsersAction) -> None:
+    """Add the command ``dre score``."""
+    text = (
+        "score the responses of your own dialogue systems; after an interruption run the same "
+        "command again"
+    )
     parser = subparsers.add_parser("score", help=text, description=text)
-    option = parser.add_argument
     inputs.add_options(parser)
-    option(
+    parser.add_argument(
         "-o",
         "--output",
         required=True,
         metavar="FILE",
         help="write the scores there: .csv, .jsonl or .parquet",
     )
-    option("--report", metavar="FILE", help="write a page to read as well: .html")
-    option("--force", action="store_true", help="write over an output of another run")
-    option(
+    parser.add_argument("--report", metavar="FILE", help="write a page to read as well: .html")
+    parser.add_argument(
+        "--force", action="store_true", help="write over files that are there already"
+    )
+    parser.add_argument(
         "--slm",
         metavar="NAME",
-        help="another than the one that comes with dre: a folder, or a Hub id",
+        help="another SLM than the one that comes with dre: a folder, or a Hub id",
     )
-    text = "slm (default), judge (default with --judge), slide, ex_dre, in_dre, dre or calibrated"
-    option("--method", help=text)
-    option(
+    parser.add_argument(
+        "--method",
+        help="slm (default), judge (default with --judge), slide, ex_dre, in_dre, dre or calibrated",
+    )
+    parser.add_argument(
         "--prompt",
         metavar="NAME|FILE",
         help="ask the judge with another prompt than the method's own",
     )
-    option(
+    parser.add_argument(
         "--accuracies",
         type=accuracies,
         metavar="SLM,LLM",
         help="of in_dre and dre: such as 0.88,0.98",
     )
-    option("--fusion", metavar="FILE", help="of method calibrated: what dre calibrate wrote")
-    option(
+    parser.add_argument(
+        "--fusion", metavar="FILE", help="of method calibrated: what dre calibrate wrote"
+    )
+    parser.add_argument(
         "--bf16",
         action="store_true",
         help="embed in bfloat16: faster where the hardware has it, and less exact",
     )
-    option(
+    parser.add_argument(
         "--engine",
         choices=("local", "ray"),
         default="local",
         help="ray: every core or GPU of a machine or cluster",
     )
-    option(
+    parser.add_argument(
         "--workers", type=int, metavar="N", help="of Ray (default: one per GPU, else one per core)"
     )
     add_options(parser, required=False)
     parser.set_defaults(run=score)
 
 
-def accuracies(text):
-    """Read the accuracies of SLM and LLM."""
-    return [float(one) for one in text.split(",")]
+def accuracies(text: str) -> list[float]:
+    """Read the accuracies of SLM and LLM, written as 0.88,0.98."""
+    return [float(accuracy) for accuracy in text.split(",")]
 
 
 def score(args: argparse.Namespace) -> int:
