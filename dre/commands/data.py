@@ -52,7 +52,7 @@ def _fetch(args):
 
 
 def _verify(args):
-    """Return 1 if a file has another hash, or if one of a source that was asked for by name is absent."""
+    """Return 1 if a file has another hash, or if one that was asked for by name is absent."""
     right = absent = wrong = 0
     for path in _paths(args):
         if not (home() / path).is_file():

@@ -1,4 +1,4 @@
-"""Tables of the notebooks: columns for a value with its interval, and the printed numbers beside ours."""
+"""Tables of the notebooks: values with intervals, and the printed numbers beside ours."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

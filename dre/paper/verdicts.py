@@ -1,9 +1,9 @@
 """Verdicts by one rule: what the papers claim, what was measured, and the word that follows.
 
-``data/claims.csv`` has a row for each claim: its words, the effect that measures it, the value of no
-effect, the papers' side of that (``+`` or ``-``), the printed size, and the premise it needs. `word`
-makes the verdict of these; nobody writes one. A second effect, of notebook 11, says what holds given
-the premise.
+``data/claims.csv`` has a row for each claim: its words, the effect that measures it, the value of
+no effect, the papers' side of that (``+`` or ``-``), the printed size, and the premise it needs.
+`word` makes the verdict of these; nobody writes one. A second effect, of notebook 11, says what
+holds given the premise.
 
 An effect is a place in a table of ``results/public``, written as ``table: row; values: column``. A
 number is written out or is such a place.
@@ -65,7 +65,7 @@ def word(
 def judged(root: Path) -> pd.DataFrame:
     """Return the claims of a project with the columns ``verdict``, ``given`` and ``measured``.
 
-    ``given`` is what holds given the premise, where that is known, and ``measured`` the number in words.
+    ``given`` is what holds given the premise, if that is known; ``measured`` is text.
     """
     claims = pd.read_csv(root / CLAIMS, dtype=str, keep_default_na=False)
     results = root / "results" / COMMITTED
@@ -75,12 +75,13 @@ def judged(root: Path) -> pd.DataFrame:
 
 
 def markdown(root: Path, main: bool = False) -> str:
-    """Return the claims and their verdicts as a Markdown table and a legend; with `main` the main ones alone."""
+    """Return the claims with verdicts in Markdown; with `main` the main ones, without legend."""
     claims = judged(root)
     if main:
         claims = claims[claims["main"] == "yes"]
     lines = [
-        "| what the papers say | in print | measured here | verdict | given the premise | notebook |",
+        "| what the papers say | in print | measured here | verdict "
+        "| given the premise | notebook |",
         "|:--|:--|:--|:--|:--|:--|",
     ]
     for claim in claims.to_dict(orient="records"):

@@ -159,7 +159,7 @@ class _Places:
         return f"<!--{name}-->{self.words[self._full_name(name)]}<!--/-->"
 
     def _text_of_file(self, name):
-        """Return the text of a file, the rows of a CSV, or the verdicts on the claims (README: the main ones)."""
+        """Return the text of a file, the rows of a CSV, or the verdicts (README: the main ones)."""
         if name == verdicts.CLAIMS:
             return verdicts.markdown(self.root, main=self.path.name == "README.md")
         if name.endswith(".csv"):
