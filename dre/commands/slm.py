@@ -25,7 +25,7 @@ def add(subparsers) -> None:
     option(
         "--recipe",
         default="paper",
-        help="paper (default), paper-robust, released, graded, cross, both",
+        help="paper (default), paper-robust, released, graded, ours",
     )
     option(
         "--extra",
