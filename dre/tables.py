@@ -1,4 +1,4 @@
-"""Tables as CSV and Markdown, which notebooks, the report page and commands show; numbers as text."""
+"""Tables as CSV and Markdown, and numbers as text."""
 
 import math
 import re
@@ -140,7 +140,7 @@ class Table:
         return self.df.loc[rows]
 
     def _positions_of(self, column, names) -> list[int]:
-        """Return the positions of the rows with one of `names` in a column, in the order of names."""
+        """Return the positions of rows with one of `names` in a column, in the order of names."""
         self._check_columns([column], list(self.df.columns))
         positions = []
         for name in names:
@@ -184,7 +184,9 @@ def show(df: pd.DataFrame, caption: str, note: str, columns: Sequence[str]) -> N
         value_column = str(column).removesuffix("_low").removesuffix("_high")
         if value_column in columns:
             printed.append(column)
-    table = Table(df[printed], "table", caption, note, digits=4, rows=len(df), columns=columns)
+    table = Table(
+        df.loc[:, printed], "table", caption, note, digits=4, rows=len(df), columns=columns
+    )
     print(table.markdown())
 
 
@@ -202,7 +204,7 @@ def _is_number(value):
 
 
 def _cell(row, column, digits):
-    """Return what is printed for one column of a row: its value, and what is known of its spread."""
+    """Return what is printed for one column of a row: its value and its spread."""
     value = row[column]
     low, high, sd = (row.get(f"{column}{ending}") for ending in PARTS)
     if not _is_number(value):

@@ -38,7 +38,7 @@ def sources() -> dict[str, dict[str, Any]]:
 
 
 def home() -> Path:
-    """Return the data directory: ``DRE_DATA_HOME``, or the platform's cache directory for ``dre``."""
+    """Return the data directory: ``DRE_DATA_HOME``, or a folder in the user's cache."""
     return Path(os.environ.get("DRE_DATA_HOME") or user_cache_dir("dre"))
 
 
@@ -72,7 +72,7 @@ def fetch(ending: str) -> Path:
 
 
 def mismatch(name: str) -> str | None:
-    """Return how the file at `name` below the data directory differs from the registered one, if it does."""
+    """Return how a file in the data directory differs from the registered one, if it does."""
     content = (home() / name).read_bytes()
     source = sources()[name]
     if "sha256" in source:
@@ -88,14 +88,15 @@ def mismatch(name: str) -> str | None:
 
 
 def _download(name):
-    """Fetch a file; it gets its name only when it is complete and, where its sha256 is known, right."""
+    """Fetch a file, which gets its name only when it is complete and right (if sha256 is known)."""
     import pooch
 
     url = RAW + quote(name.removeprefix("github/"))
     sha256 = sources()[name].get("sha256")
     try:
         registry = pooch.create(home(), base_url="", registry={name: sha256}, urls={name: url})
-        registry.fetch(name, downloader=pooch.HTTPDownloader(timeout=30))
+        downloader = pooch.HTTPDownloader(timeout=30)
+        registry.fetch(name, downloader=downloader)  # pyright: ignore[reportArgumentType]
     except (OSError, ValueError) as error:  # no network, no such file, a full disk; another hash
         raise DreError(
             f"cannot fetch {home() / name} from {url}: connect to the network and try again, or "
@@ -109,12 +110,15 @@ def read_jsonl(path: Path) -> list[Any]:
 
 
 def read_lines(path: Path) -> list[str]:
-    r"""Return the lines of a UTF-8 file; only ``\n`` ends one (texts hold what str.splitlines takes for an end)."""
+    r"""Return the lines of a UTF-8 file.
+
+    Only ``\n`` ends a line: texts contain other characters that `str.splitlines` takes for an end.
+    """
     return path.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
 
 
 def repository_file(*parts: str) -> Path:
-    """Return the path of a data file of this repository, or of the package that was built from it."""
+    """Return the path of a data file in this repository, or in the package built from it."""
     path = PROJECT.joinpath("data", *parts)
     if not path.is_file():
         raise DreError(f"{path} is not there: install the package again")

@@ -1,4 +1,4 @@
-"""What every notebook begins with (the cell after its parameters): `setup` returns the `Book` of its results."""
+"""What every notebook begins with: `setup` returns the `Book` of its results."""
 
 import io
 import json
@@ -22,8 +22,8 @@ from dre.tables import Table, number
 def setup(notebook: str, profile: str) -> "Book":
     """Set the figure style, print profile and versions, and return the `Book` of a notebook.
 
-    From then on a figure is shown by `Book.figure` (or ``plt.show()``), not by every cell that leaves
-    it open.
+    From then on a figure is shown by `Book.figure` (or ``plt.show()``), not by every cell that
+    leaves it open.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def setup(notebook: str, profile: str) -> "Book":
 
 
 class Ended(Exception):
-    """Ends a notebook before its last cell, without being an error: papermill takes it for success."""
+    """Ends a notebook before its last cell; papermill takes it for success."""
 
     def _render_traceback_(self):
         return ["The notebook ends here."]  # what IPython shows in place of a traceback
@@ -64,7 +64,7 @@ Ended.__name__ = "SystemExit"
 
 
 class Book:
-    """The results of one notebook: saved as files and, when the runner executes it, registered in a manifest."""
+    """The results of one notebook, saved as files; under the runner a manifest names them."""
 
     def __init__(self, name: str, profile: Profile):
         self.name = name
@@ -75,24 +75,25 @@ class Book:
     def table(self, df: pd.DataFrame, name: str, caption: str, note: str = "", **options) -> Table:
         """Save a table, register it, and return it for display.
 
-        ``results/<profile>/<name>.csv`` holds all of `df` but its index, with six significant digits.
-        The notebook, the report page and ``<name>.md`` show a part of it, with ``x_low``, ``x_high`` and
-        ``x_sd`` joined to column ``x``: ``88.1 ± 0.3 [87.2, 89.0]``. NaN, None and "" are printed as an
-        em dash.
+        ``results/<profile>/<name>.csv`` holds all of `df` but its index, with six significant
+        digits. The notebook, the report page and ``<name>.md`` show a part of it, with ``x_low``,
+        ``x_high`` and ``x_sd`` joined to column ``x``: ``88.1 ± 0.3 [87.2, 89.0]``. NaN, None and
+        "" are printed as an em dash.
 
         Parameters
         ----------
         df, name, caption, note
             As `dre.tables.Table` takes them.
         **options
-            ``digits``, ``headers``, ``rows`` and ``columns`` of `dre.tables.Table`: what is printed, and how.
+            ``digits``, ``headers``, ``rows`` and ``columns`` of `dre.tables.Table`: what is
+            printed, and how.
         """
         table = Table(df, name, caption, note, **options)
         self._register("table", name, caption, table.save(self.profile.results))
         return table
 
     def data(self, df: pd.DataFrame, name: str, caption: str) -> None:
-        """Save what figures and sentences are made of, without showing it, as ``results/<profile>/<name>.csv``."""
+        """Save ``results/<profile>/<name>.csv``, for figures and sentences, without showing it."""
         path = self.profile.results / f"{name}.csv"
         replace(path, Table(df, name, caption).csv())
         self._register("data", name, caption, [path])
@@ -102,8 +103,8 @@ class Book:
 
         ``book.note(f"The gain is {gain:+.2f}.", gain=f"{gain:+.2f}")`` shows the sentence below the
         cell. If the cell belongs to notebook 08, ``<!--08.gain--><!--/-->`` in README or docs is
-        filled with the number. These have the numbers of the committed profile: in other profiles the
-        sentence is shown, and nothing is kept.
+        filled with the number. These have the numbers of the committed profile: in other profiles
+        the sentence is shown, and nothing is kept.
 
         Parameters
         ----------
@@ -125,9 +126,10 @@ class Book:
     def say(self, table: str, /, *values: str | Sequence[str], **formats: str) -> None:
         """Name numbers that prose shows: each name is a format of a row of ``<table>.csv``.
 
-        ``book.say("table4", "SLM", alone="{DailyDialog:.2f}")`` is shown by ``<!--alone--><!--/-->`` in a
-        markdown cell, as `dre.paper.words` explains. Prose has the numbers of the committed profile, so
-        other profiles say nothing. `values` choose the row, as `dre.paper.sentences.in_words` says.
+        ``book.say("table4", "SLM", alone="{DailyDialog:.2f}")`` is shown by
+        ``<!--alone--><!--/-->`` in a markdown cell, as `dre.paper.words` explains. Prose has the
+        numbers of the committed profile, so other profiles say nothing. `values` choose the row, as
+        `dre.paper.sentences.in_words` says.
         """
         if self.profile.name != COMMITTED:
             return
@@ -135,9 +137,10 @@ class Book:
         self._keep_words({name: in_words(path, values, form) for name, form in formats.items()})
 
     def figure(self, fig, name: str, caption: str) -> "_Picture":
-        """Save a matplotlib figure as ``figures/<profile>/<name>.pdf`` and ``.png``, close it, return its picture.
+        """Save a matplotlib figure, close it, and return its picture for display.
 
-        No date and no version goes into the files: the same figure gives the same bytes.
+        The files are ``figures/<profile>/<name>.pdf`` and ``.png``. No date and no version
+        goes into the files: the same figure gives the same bytes.
         """
         import matplotlib.pyplot as plt
 
@@ -156,13 +159,13 @@ class Book:
         print(f"not run: {what} ({why})")
 
     def needs_public(self, why: str) -> None:
-        """End the notebook here, with one line that says why, if the profile has no sets with human ratings."""
+        """End the notebook here, and say why, if the profile has no sets with human ratings."""
         if not self.profile.rated:
             self.not_run("the rest of this notebook", f"{why}: make paper PROFILE=public")
             raise Ended
 
     def _keep_words(self, words: dict[str, str]) -> None:
-        """Keep texts by name in ``results/<profile>/words/<notebook>.json``, for the committed profile."""
+        """Keep texts by name in ``results/public/words/<notebook>.json``."""
         if self.profile.name != COMMITTED or not words:
             return
         self._words.update(words)
@@ -171,14 +174,14 @@ class Book:
         self._register("words", "words", "Numbers in words", [path])
 
     def _register(self, kind: str, name: str, caption: str, files: list[Path]) -> None:
-        """Note files of this notebook in its manifest; the hashes let a test hold them to the run that made them."""
+        """Put files into the manifest, with hashes that hold them to the run that made them."""
         hashes = {}
         for path in files:
             hashes[path.relative_to(self.profile.root).as_posix()] = state.note("wrote", path)
         items = self._manifest["items"]
-        others = [item for item in items if (item["kind"], item["name"]) != (kind, name)]
+        other_items = [item for item in items if (item["kind"], item["name"]) != (kind, name)]
         item = {"kind": kind, "name": name, "caption": caption, "files": hashes}
-        self._manifest["items"] = [*others, item]
+        self._manifest["items"] = [*other_items, item]
         self._write_manifest()
 
     def _write_manifest(self) -> None:

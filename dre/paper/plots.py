@@ -35,7 +35,7 @@ STYLE = {
 
 
 def style() -> None:
-    """Set the style of every figure: white grid, colours that colour-blind people tell apart, thin spines."""
+    """Set the style of every figure; colour-blind people can tell its colours apart."""
     seaborn.set_theme(
         context="paper", style="whitegrid", palette=list(COLOURS), font="DejaVu Sans", rc=STYLE
     )
@@ -86,9 +86,9 @@ def forest(
     Parameters
     ----------
     panels : dict
-        By title, tables with the columns ``label``, ``family`` (whose rows share a colour), the value
-        with its interval as `whiskers` takes it and, if any, ``<value>_printed``, which is drawn as a
-        diamond. A label that a panel lacks is an empty line there.
+        By title, tables with the columns ``label``, ``family`` (whose rows share a colour), the
+        value with its interval as `whiskers` takes it and, if any, ``<value>_printed``, which is
+        drawn as a diamond. A label that a panel lacks is an empty line there.
     value : str, optional
         The column of the value, by default the title of the panel.
     colours : dict, optional

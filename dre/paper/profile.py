@@ -1,4 +1,4 @@
-"""Profiles: what ``make paper`` trains on, with which encoder and judges; ``profiles/mini.yaml`` explains every key."""
+"""Profiles: data, encoder and judges of a run; ``profiles/mini.yaml`` explains the keys."""
 
 import os
 from pathlib import Path
@@ -19,15 +19,17 @@ from dre.datasets.registry import PROJECT
 from dre.errors import DreError
 
 ADDRESS = "https://github.com/dre-companion/dre"
-COMMITTED = "public"  # the profile whose outputs the committed notebooks carry, and whose numbers stand in words
+#: The profile whose outputs the committed notebooks have, and whose numbers README and docs show.
+COMMITTED = "public"
 Split = tuple[StrictStr, StrictStr]  # name and split, as `dre.datasets.dialogues.load` takes them
 
 
 class TrainingSet(BaseModel, extra="forbid", frozen=True):
     """One set an SLM is trained, tuned and tested on.
 
-    Where train and dev are the same contexts, the share ``dev_share`` of them is kept from training for thresholds.
-    ``further``: splits that version 2 of the training data adds to train; ``most``: those that version 3 does.
+    Where train and dev are the same contexts, the share ``dev_share`` of them is kept from
+    training, for thresholds. ``further`` are the splits that version 2 of the training data adds to
+    train, and ``most`` those that version 3 adds.
     """
 
     key: StrictStr
@@ -41,7 +43,10 @@ class TrainingSet(BaseModel, extra="forbid", frozen=True):
 
 
 class Model(BaseModel, extra="forbid", frozen=True):
-    """One SLM: its recipe, epochs (of each stage; None: the recipe's), which is kept, and the version of its data."""
+    """One SLM: its recipe, and how and on which version of the data it is trained.
+
+    ``epochs`` are those of each stage, by default the recipe's; ``keep`` says which epoch is kept.
+    """
 
     recipe: StrictStr
     epochs: PositiveInt | None = None
@@ -50,7 +55,10 @@ class Model(BaseModel, extra="forbid", frozen=True):
 
 
 class Sources(BaseModel, extra="forbid", frozen=True):
-    """What recipe ``graded`` learns from besides labelled contexts: names of dialogues, and of recorded grades."""
+    """What recipes ``graded`` and ``ours`` learn from besides labelled contexts.
+
+    Both are names: of sets of dialogues, and of recorded grades.
+    """
 
     dialogues: tuple[StrictStr, ...]
     graded: tuple[StrictStr, ...]
@@ -113,7 +121,7 @@ def check_clone(folder: Path) -> None:
 
 
 def root() -> Path:
-    """Return the folder of the project, the one with ``profiles/``: ``DRE_ROOT``, or where this package is."""
+    """Return the folder with ``profiles/``: ``DRE_ROOT``, or where this package is."""
     folder = Path(os.environ.get("DRE_ROOT") or PROJECT)
     if not (folder / "profiles").is_dir():
         raise DreError(
@@ -137,16 +145,16 @@ def profile(name: str, folder: Path | str | None = None) -> Profile:
         If there is no such profile, or if its file has a fault; the message names the key.
     """
     folder = Path(folder or root())
-    known = sorted(path.stem for path in folder.glob("profiles/*.yaml"))
-    if name not in known:
+    profile_names = sorted(path.stem for path in folder.glob("profiles/*.yaml"))
+    if name not in profile_names:
         raise DreError(
-            f"unknown profile '{name}': the profiles are {', '.join(known) or 'none'} "
+            f"unknown profile '{name}': the profiles are {', '.join(profile_names) or 'none'} "
             "(files in profiles/)"
         )
     file = f"profiles/{name}.yaml"
     try:
         values = yaml.safe_load((folder / file).read_text(encoding="utf-8"))
-        made = Profile.model_validate({**values, "root": folder})
+        new_profile = Profile.model_validate({**values, "root": folder})
     except (yaml.YAMLError, TypeError) as error:
         message = " ".join(str(error).split())
         raise DreError(f"{file} is not valid YAML with keys and values: {message}") from error
@@ -155,12 +163,14 @@ def profile(name: str, folder: Path | str | None = None) -> Profile:
         raise DreError(
             f"{file}: {'; '.join(faults)}; profiles/mini.yaml explains every key"
         ) from error
-    if made.name != name:
-        raise DreError(f"{file}: 'name' is '{made.name}', expected '{name}', as the file is called")
-    return made
+    if new_profile.name != name:
+        raise DreError(
+            f"{file}: 'name' is '{new_profile.name}', expected '{name}', as the file is called"
+        )
+    return new_profile
 
 
 def _fault(details) -> str:
-    """Return a fault that pydantic reports as text: the key and what is wrong with it."""
+    """Return a fault that pydantic reports as text: the key and the message."""
     key = ".".join(map(str, details["loc"])) or "profile"
     return f"{key}: {details['msg']}"

@@ -1,8 +1,8 @@
-"""``make paper``: run the notebooks whose inputs have changed, stop when one fails, and make the page.
+"""``make paper``: run the notebooks whose inputs have changed, and make the report page.
 
-A notebook runs again when its code or a file that it read has changed (modules, the profile, data, the
-locked versions, what other notebooks wrote), or when a file that it wrote is not as it left it: see
-`dre.paper.state`. Without make, as on Windows or under conda, the command is
+A notebook runs again when its code or a file that it read has changed (modules, the profile, data,
+the locked versions, what other notebooks wrote), or when a file that it wrote is not as it left it:
+see `dre.paper.state`. Without make, as on Windows or under conda, the command is
 ``python -m dre.paper --profile public``.
 """
 
@@ -74,11 +74,11 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
 
 def _name_other_notebooks(books, profile):
     """Print which files in notebooks/ are none of the project's."""
-    known = {book.path.name for book in books}
-    there = {path.name for path in profile.root.glob("notebooks/*.ipynb")}
-    others = sorted(there - known)
-    if others:
-        print(f"not run, since its name is none of the project's: {', '.join(others)}")
+    project_names = {book.path.name for book in books}
+    file_names = {path.name for path in profile.root.glob("notebooks/*.ipynb")}
+    foreign_names = sorted(file_names - project_names)
+    if foreign_names:
+        print(f"not run, since its name is none of the project's: {', '.join(foreign_names)}")
 
 
 def _set_environment_of_kernels(profile):
@@ -91,7 +91,7 @@ def _set_environment_of_kernels(profile):
 
 
 def _check_nothing_changed(profile):
-    """Raise a DreError if a notebook, or a file that it depends on, was edited while notebooks ran."""
+    """Raise a DreError if a notebook, or what it depends on, was edited while notebooks ran."""
     for book in notebooks(profile.root):
         reason = stale(book, profile)
         if reason:
@@ -101,7 +101,7 @@ def _check_nothing_changed(profile):
 
 
 def _write_documents(books, profile):
-    """Bring committed notebooks, README, docs and page up to date; return the files that changed."""
+    """Bring notebooks, README, docs and page up to date; return the files that changed."""
     changed = []
     if profile.name == COMMITTED:
         changed += [book.path for book in books if commit(book.path, profile)]
@@ -112,7 +112,7 @@ def _write_documents(books, profile):
 
 
 def _run_stale(books, profile, jobs):
-    """Run the notebooks that are stale; return the names of those that ran, in the order they ended."""
+    """Run the notebooks that are stale; return the names of those that ran, as they ended."""
     has_live_judge = any(not judge.startswith("recorded:") for judge in profile.judges)
     if has_live_judge or os.environ.get("RETRAIN", "0") not in ("", "0"):
         jobs = 1
@@ -121,10 +121,10 @@ def _run_stale(books, profile, jobs):
 
     # A notebook that trains the models of all others runs alone, on all cores, and before them.
     training = [book for book in books if book.trains and profile.name != COMMITTED]
-    others = [book for book in books if book not in training]
+    other_books = [book for book in books if book not in training]
     ran = _run_together(training, profile, 1) if training else []
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // jobs)))
-    return ran + _run_together(others, profile, jobs)
+    return ran + _run_together(other_books, profile, jobs)
 
 
 def _run_together(books, profile, jobs):
@@ -222,13 +222,13 @@ def _complete(values, book, executed, profile):
 
 
 def _code_mark(lines):
-    """Return the hash of a notebook's code, with what else decides its results: Python and RETRAIN."""
+    """Return the hash of a notebook's code, of Python's version and of RETRAIN."""
     decisive = [sys.version, os.environ.get("RETRAIN", ""), lines]
     return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
 
 
 def stale(book: Notebook, profile: Profile) -> str | None:
-    """Return in words why a notebook must run; None if its last run read and wrote the files as they are."""
+    """Return in words why a notebook must run; None if nothing changed since its last run."""
     values = state.load(profile.build / "state" / book.name)
     if not values["ended"]:
         has_begun = values["read"] or values["before"]
@@ -243,7 +243,7 @@ def stale(book: Notebook, profile: Profile) -> str | None:
 
 
 def drop_stale(books: list[Notebook], profile: Profile) -> None:
-    """Delete what notebooks wrote once and none writes any more, unless somebody has changed it since."""
+    """Delete what notebooks wrote once and none writes now, unless somebody has changed it."""
     names = {book.name for book in books}
     records = {}
     for file in sorted((profile.build / "state").iterdir()):
@@ -264,7 +264,7 @@ def drop_stale(books: list[Notebook], profile: Profile) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line and return its exit status: 0, 1 with an error in words, or 130 if interrupted."""
+    """Run the command and return its exit status: 0, 1 after an error, or 130 if interrupted."""
     parser = argparse.ArgumentParser(
         prog="make paper", description=(__doc__ or "").partition("\n")[0]
     )
