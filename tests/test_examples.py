@@ -1,4 +1,4 @@
-"""Examples for a judge: their selection, how they are shown, and that they are part of what is asked."""
+"""Examples for a judge: which are selected, how they are shown, and that a reply depends on them."""
 
 import judge_servers as servers
 import numpy as np
@@ -25,20 +25,20 @@ POOL = pd.DataFrame(
 CONTEXT_OF = dict(zip(POOL["pair_id"], POOL["context_id"]))
 
 
-def selected_ids(pairs, how, **options):
+def selected_ids(pairs, method, **options):
     """By pair id, the ids of its examples."""
-    selected = examples.select(pairs, POOL, how, **options)
+    selected = examples.select(pairs, POOL, method, **options)
     return {
         pair_id: [example["pair_id"] for example in pair_examples]
         for pair_id, pair_examples in selected.items()
     }
 
 
-@pytest.mark.parametrize("how", examples.HOW)
+@pytest.mark.parametrize("method", examples.METHODS)
 @pytest.mark.parametrize("same_context", [False, True])
-def test_an_item_is_never_its_own_example_and_its_context_s_only_if_allowed(how, same_context):
+def test_an_item_is_never_its_own_example_and_its_context_s_only_if_allowed(method, same_context):
     options = {"chosen": POOL["pair_id"], "same_context": same_context}
-    ids = selected_ids(POOL, how, k=3, **options)
+    ids = selected_ids(POOL, method, k=3, **options)
 
     shares_its_context = []
     for pair_id, example_ids in ids.items():
@@ -48,7 +48,7 @@ def test_an_item_is_never_its_own_example_and_its_context_s_only_if_allowed(how,
     assert any(shares_its_context) == same_context
 
     with pytest.raises(DreError, match="pair p0: . examples may be shown, 6 were asked for"):
-        selected_ids(POOL, how, k=6, **options)
+        selected_ids(POOL, method, k=6, **options)
 
 
 @pytest.mark.parametrize("column", ["pair_id", "context_id", "context"])

@@ -9,7 +9,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from dre.errors import DreError
 
-HOW = ("random", "manual", "bm25_context", "bm25_response", "bm25_both")
+METHODS = ("random", "manual", "bm25_context", "bm25_response", "bm25_both")
 _NEEDED_COLUMNS = ("pair_id", "context_id", "context")
 
 
@@ -47,8 +47,8 @@ def bm25(
     document_length = lengths[term_frequency.row]
     damped = term_frequency.data + k1 * (1 - b + b * document_length / lengths.mean())
     values = idf[term_frequency.col] * term_frequency.data * (k1 + 1) / damped
-    places = (term_frequency.row, term_frequency.col)
-    weights = csr_array((values, places), shape=counts.shape)
+    rows_and_columns = (term_frequency.row, term_frequency.col)
+    weights = csr_array((values, rows_and_columns), shape=counts.shape)
 
     words_of_queries = csr_array(vectorizer.transform(queries), dtype=float)
     return (words_of_queries @ weights.T).toarray()
@@ -57,7 +57,7 @@ def bm25(
 def select(
     pairs: pd.DataFrame,
     pool: pd.DataFrame,
-    how: str,
+    method: str,
     k: int = 3,
     seed: int = 0,
     chosen: Sequence[str] = (),
@@ -71,9 +71,9 @@ def select(
         The items to judge, and those that may be shown: ``pair_id, context_id, context`` (turns)
         and ``response`` (absent: whole dialogues). The pool also has ``rating``, what people said,
         in the form that the prompt asks for.
-    how : str
-        One of `HOW`: ``random`` (one draw, the same for all pairs), ``manual`` (those of `chosen`),
-        or the most similar by `bm25` of contexts, responses or both.
+    method : str
+        One of `METHODS`: ``random`` (one draw, the same for all pairs), ``manual`` (those of
+        `chosen`), or the most similar by `bm25` of contexts, responses or both.
     k : int
         How many examples to show. By `bm25` the most similar comes first.
     seed : int
@@ -95,12 +95,12 @@ def select(
         If a column is missing, a chosen example is not in the pool, or fewer than `k` examples may
         be shown with a pair.
     """
-    _check(pairs, pool, how, chosen)
+    _check(pairs, pool, method, chosen)
     pool = pool.reset_index(drop=True)
     pool_ids = pool["pair_id"].to_numpy()
     pool_contexts = pool["context_id"].to_numpy()
     records = pool.to_dict("records")
-    orders = _orders(pairs, pool, how, seed, chosen)
+    orders = _orders(pairs, pool, method, seed, chosen)
 
     examples = {}
     for order, pair_id, context_id in zip(orders, pairs["pair_id"], pairs["context_id"]):
@@ -116,7 +116,7 @@ def select(
     return examples
 
 
-def _check(pairs, pool, how, chosen):
+def _check(pairs, pool, method, chosen):
     """Raise `DreError` if the arguments of `select` do not fit together."""
     missing = [
         column
@@ -127,34 +127,34 @@ def _check(pairs, pool, how, chosen):
         raise DreError(
             f"pairs or pool lack {', '.join(missing)}: both need pair_id, context_id and context"
         )
-    if how not in HOW:
-        raise DreError(f"examples by {how!r}: choose one of {', '.join(HOW)}")
+    if method not in METHODS:
+        raise DreError(f"examples by {method!r}: choose one of {', '.join(METHODS)}")
     unknown = sorted(set(chosen) - set(pool["pair_id"]))
     if unknown:
         raise DreError(f"example {unknown[0]!r} is not in the pool")
 
 
-def _orders(pairs, pool, how, seed, chosen):
+def _orders(pairs, pool, method, seed, chosen):
     """For each pair, the rows of the pool in the order in which they are to be shown."""
-    if how.startswith("bm25"):
-        similarity = bm25(_texts(pairs, how), _texts(pool, how))
+    if method.startswith("bm25"):
+        similarity = bm25(_texts(pairs, method), _texts(pool, method))
         return np.argsort(-similarity, axis=1, kind="stable")
-    if how == "random":
+    if method == "random":
         order = np.random.default_rng(seed).permutation(len(pool))
     else:
         order = pd.Index(pool["pair_id"]).get_indexer(list(chosen))
     return np.broadcast_to(order, (len(pairs), len(order)))
 
 
-def _texts(table, how):
+def _texts(table, method):
     """The text of each row that is compared: its context, its response, or both."""
     contexts = [" ".join(turns) for turns in table["context"]]
-    if how == "bm25_context":
+    if method == "bm25_context":
         return contexts
     if "response" not in table:
         raise DreError(
-            f"examples by {how} need a column response: whole dialogues have bm25_context only"
+            f"examples by {method} need a column response: whole dialogues have bm25_context only"
         )
-    if how == "bm25_response":
+    if method == "bm25_response":
         return list(table["response"])
     return [f"{context} {response}" for context, response in zip(contexts, table["response"])]
