@@ -109,8 +109,8 @@ def bench_score(sizes, turns, against=None):
             return slm.score(table)["score_slm"]
 
         def encode(texts=texts):
-            adapted = slm.members["graded"].encoder
-            return [model.encode(texts, convert_to_tensor=True) for model in (slm.encoder, adapted)]
+            encoders = (slm.base.encoder, slm.encoder)  # as it was, and as training has adapted it
+            return [encoder.encode(texts, convert_to_tensor=True) for encoder in encoders]
 
         slm.score(table.iloc[-8:])  # loads what is loaded lazily
         functions = {
