@@ -47,7 +47,7 @@ def test_run_estimate_status_and_replay(work, capsys, monkeypatch):
     assert "4 calls to make" in out and "at most 1,024 per reply" in out and "at most $0.05" in out
     assert (
         "4 pairs: 4 ok" in out
-        and "4 calls, $0.0002 spent; store: s.sqlite" in out
+        and f"4 calls, $0.0002 spent; store: {work / 's.sqlite'}" in out
         and "0 calls to make" in out
     )
     monkeypatch.setattr(socket.socket, "connect", None)  # from here on nobody is asked

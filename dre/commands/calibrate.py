@@ -63,8 +63,8 @@ def _calibrate(args):
 
     rows = []
     for i, rated_set in enumerate(sets):
-        others = tables[:i] + tables[i + 1 :]
-        rows.append(_gain(rated_set, others))
+        other_tables = tables[:i] + tables[i + 1 :]
+        rows.append(_gain(rated_set, other_tables))
     fusion.save(args.output)
     note = (
         "Intervals: 95 %, bootstrap over contexts. "
@@ -141,8 +141,8 @@ def _same_makers(sets):
         for difference in made_with.differences(signature):
             raise DreError(
                 "the sets were scored with different models, judges or prompts: "
-                f"{sets[0].path} with {difference.field} {difference.this}, {rated_set.path} with "
-                f"{difference.other}: score them with the same"
+                f"{sets[0].path} with {difference.field} {difference.value}, {rated_set.path} with "
+                f"{difference.other_value}: score them with the same"
             )
     fields = dict(made_with.fields)
     if made_with.is_printed:
@@ -151,7 +151,7 @@ def _same_makers(sets):
 
 
 def _refuse_shared_contexts(sets):
-    """Raise DreError if two sets have a context in common: neither would be unseen by the other."""
+    """Raise DreError if two sets share a context: neither would be new to the other."""
     for first, second in combinations(sets, 2):
         shared = set(first.table["context_id"]) & set(second.table["context_id"])
         if shared:
@@ -163,7 +163,7 @@ def _refuse_shared_contexts(sets):
 
 
 def _gain(rated_set, other_tables):
-    """Return the row of a set: how SLM, judge and the fusion of the other sets agree with people."""
+    """Return the row of a set: how SLM, judge and the other sets' fusion agree with people."""
     table = rated_set.table
     scores = pd.DataFrame({"slm": table["score_slm"], "judge": table["score_llm"]})
     row = {

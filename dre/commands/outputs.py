@@ -1,4 +1,4 @@
-"""Files that commands write: checked before the work, and recognised when the command is run again."""
+"""Files that commands write: checked before the work, and recognised when they are there."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def own_output(
     if summary is None:
         raise DreError(f"{path} is there, and nothing says that this command made it: {ADVICE}")
     changes = [
-        f"{difference.field} {difference.this}, now {difference.other}"
+        f"{difference.field} {difference.value}, now {difference.other_value}"
         for difference in summary.signature.differences(signature)
     ]
     for name, value in (settings or {}).items():

@@ -488,7 +488,7 @@ def find_slm(name: str | Path | None) -> str | Path:
 
 
 def _pairs(contexts, responses, references=None, ids=None, systems=None):
-    """Return pairs of sequences from Python as `dre.datasets.readers.pairs` makes them of a file."""
+    """Return the pairs of sequences as `dre.datasets.readers.pairs` makes them of a file."""
     sequences = {
         "context": contexts,
         "response": responses,
