@@ -563,9 +563,11 @@ def fused_run(source, slm, fusion_path):
     return ("score", source, *options, "-o")
 
 
-def test_a_fusion_is_measured_on_each_set_by_what_the_other_set_says(learned, capsys):
+def test_a_fusion_is_measured_on_each_set_by_what_the_other_set_says(sets, tmp_path, capsys):
+    path = tmp_path / "fusion.json"
+    assert dre("calibrate", "--set", *sets[0], "--set", *sets[1], "-o", path) == 0
     printed = capsys.readouterr().out
-    weight = Calibrated.load(learned).weight
+    weight = Calibrated.load(path).weight
     expected = (
         f"weight {weight:.2f} (0: the judge alone, 1: the SLM alone), learned from 79 rated pairs"
     )
