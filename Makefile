@@ -1,10 +1,19 @@
-# make paper                 set up .venv and rebuild the paper on the embedded corpus (profile mini)
-# make paper PROFILE=public  the same on public data with recorded SLM scores (RETRAIN=1 trains them anew)
-# make paper PROFILE=full    as in the paper
-# make test | lab | bench | lock | clean
-# ARGS="..." is passed on to the command behind the target, such as ARGS="--jobs 1": one notebook at a time, not two.
-# Without make, as on Windows or in a conda environment (which make would not use: it sets up .venv):
-#   python -m dre.paper --profile public
+# "make help" says what there is. Without make, as on Windows or in a conda environment (which make
+# would not use, since it sets up .venv):  python -m dre.paper --profile public
+define HELP
+make paper                 set up .venv, run the notebooks on the embedded corpus and make the report page
+make paper PROFILE=public  the same on public data (70 MB, fetched once) with recorded scores of the small models
+make paper PROFILE=full    the same in the paper's own size; needs a GPU, and has not been run yet
+make install               only set up .venv, with every package at the version in requirements.lock
+make test                  run the tests; those that need public data say so and are skipped without it
+make lab                   open the notebooks in JupyterLab
+make bench                 measure what scoring and asking a judge cost in time
+make lock                  write the versions that are installed in .venv to requirements.lock
+make clean                 delete .venv and everything that can be made again
+
+RETRAIN=1 make paper PROFILE=public trains the small models again, which takes hours on two cores.
+ARGS="..." is passed on to the command behind a target: make paper ARGS="--jobs 1" runs one notebook at a time.
+endef
 PROFILE ?= mini
 ARGS ?=
 VENV := .venv
@@ -15,9 +24,13 @@ STAMP := $(VENV)/.installed
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; exit; }; done)
 
-.PHONY: paper test lab bench lock clean install
+.PHONY: help paper test lab bench lock clean install
 .DEFAULT_GOAL := paper
 .DELETE_ON_ERROR:
+
+export HELP
+help:
+	@echo "$$HELP"
 
 install: $(STAMP)
 
@@ -49,4 +62,4 @@ lock: $(STAMP)
 
 # Everything that can be rebuilt; results/ and figures/ of the committed profile stay.
 clean:
-	rm -rf $(VENV) build results/mini results/full figures/mini figures/full .pytest_cache .ruff_cache *.egg-info
+	rm -rf $(VENV) build dist results/mini results/full figures/mini figures/full .pytest_cache .ruff_cache *.egg-info

@@ -8,7 +8,7 @@ PATH_VARIABLES = ("DRE_DATA_HOME", "DRE_STORE")
 
 
 def make_paths_absolute() -> None:
-    """Replace relative paths in `PATH_VARIABLES` by absolute ones, in this process and its children.
+    """Make relative paths in `PATH_VARIABLES` absolute, for this process and its children.
 
     The package does this when it is imported, before anything changes the working directory. A
     relative path keeps its meaning then: it starts at the directory in which the user typed it.

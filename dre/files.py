@@ -9,9 +9,10 @@ from dre.errors import DreError
 
 
 def replace(path, content):
-    """Write a file (text or bytes), and its folder, so that a reader sees the old or the whole new one; else DreError.
+    """Write a file (text or bytes) and its folder: a reader sees the old one or the whole new one.
 
-    Others who write it at the same time have a temporary file of their own; none of them stays behind.
+    Others who write it at the same time have a temporary file of their own; none stays behind. A
+    file that cannot be written is a DreError.
     """
     path = Path(path)
     content = content.encode("utf-8") if isinstance(content, str) else content

@@ -1,4 +1,4 @@
-"""Tables as CSV and Markdown, which a notebook and the report page show; files that are written whole or not at all."""
+"""Tables as CSV and Markdown, and numbers as text."""
 
 import math
 import re
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from numbers import Integral, Real
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -14,23 +15,33 @@ from dre.files import replace
 
 EMPTY = "—"
 PARTS = ("_low", "_high", "_sd")  # columns that belong to the column without that ending
-ROWS, COLUMNS = 15, 7  # what is shown where nothing else is said
-ESCAPED = str.maketrans({each: f"\\{each}" for each in "\\|<*$"})  # read as markup in a cell
+
+# What is printed where nothing else is said.
+ROWS = 15
+COLUMNS = 7
+
+_MARKUP = str.maketrans({"\\": r"\\", "|": r"\|", "<": r"\<", "*": r"\*", "$": r"\$"})
 
 
-def number(value, form=2):
-    """Return a number as text, halves rounded up as they read: 85.65 to 85.7, and 85.649999999999991, too.
+def number(value: Any, form: int | str = 2) -> str:
+    """Return a number as text, with a true minus sign and none for zero.
 
-    `form` is a number of decimals, which whole numbers have none of, or a format such as ``+.1f``.
+    Halves are rounded up as they read: 85.65 to 85.7, and 85.649999999999991, too.
+
+    Parameters
+    ----------
+    value : number, or text of one
+    form : int or str
+        A number of decimals, which whole numbers have none of, or a format such as ``+.1f``.
     """
-    whole = isinstance(value, Integral)
+    is_whole = isinstance(value, Integral)
     if isinstance(form, int):
-        form = ",d" if whole else f".{form}f"
+        form = ",d" if is_whole else f".{form}f"
     with localcontext(rounding=ROUND_HALF_UP):
-        text = format(int(value) if whole else Decimal(f"{float(value):.10g}"), form)
-    return re.sub(r"^[-+](?=[0.,]*%?$)", "", text).replace(
-        "-", "−"
-    )  # a true minus, but none for zero
+        decimal = int(value) if is_whole else Decimal(f"{float(value):.10g}")
+        text = format(decimal, form)
+    text = re.sub(r"^[-+](?=[0.,]*%?$)", "", text)  # no sign before zero
+    return text.replace("-", "−")
 
 
 class Table:
@@ -129,7 +140,7 @@ class Table:
         return self.df.loc[rows]
 
     def _positions_of(self, column, names) -> list[int]:
-        """Return the positions of the rows with one of `names` in a column, in the order of names."""
+        """Return the positions of rows with one of `names` in a column, in the order of names."""
         self._check_columns([column], list(self.df.columns))
         positions = []
         for name in names:
@@ -139,40 +150,50 @@ class Table:
             positions.extend(matching)
         return positions
 
-    def csv(self):
+    def csv(self) -> str:
         """Return all rows and columns as CSV text, six significant digits."""
         return self.df.to_csv(index=False, float_format="%.6g", lineterminator="\n")
 
-    def markdown(self):
-        """Return what is shown as a Markdown table with caption and note."""
-        rows = [self.headers, ["--:" if right else ":--" for right in self.right], *self.cells]
-        lines = ["| " + " | ".join(row) + " |" for row in rows]
-        return (
-            "\n\n".join(filter(None, [f"**{self.caption}**", "\n".join(lines), self.below])) + "\n"
-        )
+    def markdown(self) -> str:
+        """Return the printed rows and columns as a Markdown table with caption and note."""
+        alignment = ["--:" if is_right else ":--" for is_right in self.right]
+        lines = []
+        for cells in [self.headers, alignment, *self.cells]:
+            lines.append(f"| {' | '.join(cells)} |")
+        blocks = [f"**{self.caption}**", "\n".join(lines)]
+        if self.below:
+            blocks.append(self.below)
+        return "\n\n".join(blocks) + "\n"
 
-    def save(self, folder):
+    def save(self, folder: Path | str) -> list[Path]:
         """Write ``<name>.csv`` and ``<name>.md`` into `folder` and return their paths."""
-        paths = [Path(folder) / f"{self.name}.{ending}" for ending in ("csv", "md")]
-        for path, text in zip(paths, (self.csv(), self.markdown())):
-            replace(path, text)
-        return paths
+        csv = Path(folder) / f"{self.name}.csv"
+        markdown = Path(folder) / f"{self.name}.md"
+        replace(csv, self.csv())
+        replace(markdown, self.markdown())
+        return [csv, markdown]
 
     __repr__ = _repr_markdown_ = markdown
 
 
-def show(df, caption, note, columns):
-    """Print those of `columns` that a table has, with what belongs to them, in four digits."""
-    columns = [name for name in columns if name in df]
-    df = df[[name for name in df if name.removesuffix("_low").removesuffix("_high") in columns]]
-    print(Table(df, "table", caption, note, digits=4, rows=len(df), columns=columns).markdown())
+def show(df: pd.DataFrame, caption: str, note: str, columns: Sequence[str]) -> None:
+    """Print those of `columns` that a table has, with their intervals, in four digits."""
+    columns = [column for column in columns if column in df]
+    printed = []
+    for column in df:
+        value_column = str(column).removesuffix("_low").removesuffix("_high")
+        if value_column in columns:
+            printed.append(column)
+    table = Table(df[printed], "table", caption, note, digits=4, rows=len(df), columns=columns)
+    print(table.markdown())
 
 
 def _title(column):
+    """Return a column's name with spaces and a capital; a symbol such as n stays as it is."""
     text = str(column).replace("_", " ")
-    return (
-        text if len(text) == 1 else text[:1].upper() + text[1:]
-    )  # a symbol such as n stays as it is
+    if len(text) == 1:
+        return text
+    return text[:1].upper() + text[1:]
 
 
 def _is_number(value):
@@ -181,19 +202,20 @@ def _is_number(value):
 
 
 def _cell(row, column, digits):
-    """Return what is printed for one column of a row: its value, and what is known of its spread."""
-    value, low, high, sd = row[column], *(row.get(f"{column}{end}") for end in PARTS)
+    """Return what is printed for one column of a row: its value and its spread."""
+    value = row[column]
+    low, high, sd = (row.get(f"{column}{ending}") for ending in PARTS)
     if not _is_number(value):
-        missing = value is None or value is pd.NA or value == "" or isinstance(value, float)
-        return EMPTY if missing else _markdown(value)
-    spread = f" ± {number(sd, digits)}" if _is_number(sd) else ""
-    bounded = _is_number(low) and _is_number(high)
-    return (
-        number(value, digits)
-        + spread
-        + (f" [{number(low, digits)}, {number(high, digits)}]" if bounded else "")
-    )
+        is_missing = value is None or value is pd.NA or value == "" or isinstance(value, float)
+        return EMPTY if is_missing else _markdown(value)
+    text = number(value, digits)
+    if _is_number(sd):
+        text += f" ± {number(sd, digits)}"
+    if _is_number(low) and _is_number(high):
+        text += f" [{number(low, digits)}, {number(high, digits)}]"
+    return text
 
 
 def _markdown(text):
-    return " ".join(str(text).translate(ESCAPED).split())
+    """Return a text on one line, without anything that is markup in a cell."""
+    return " ".join(str(text).translate(_MARKUP).split())

@@ -20,447 +20,543 @@ from dre.errors import DreError
 from dre.judges import prompts
 from dre.judges.store import Store
 
+CLAUDE = "recorded:claude-2026-11"
+
+
+def write_jsonl(path, records):
+    lines = [json.dumps(record) + "\n" for record in records]
+    path.write_text("".join(lines))
+
 
 @pytest.fixture
 def work(tmp_path, monkeypatch, quick):
+    """An empty folder with four pairs in ``pairs.jsonl``, where no key is set."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in pairs(4)))
+    write_jsonl(tmp_path / "pairs.jsonl", pairs(4))
     return tmp_path
 
 
 def dre_judge(action, *args, url="", judge="openai:test-model"):
-    return main(
-        ["judge", action, "--judge", judge, "--store", "s.sqlite", "--base-url", url, *args]
-    )
+    options = ["--judge", judge, "--store", "s.sqlite", "--base-url", url]
+    return main(["judge", action, *options, *args])
 
 
-def test_run_estimate_status_and_replay(work, capsys, monkeypatch):
+def prompt_of(request):
+    """Return the last message of a request to the server, a text."""
+    return request.body["messages"][-1]["content"]
+
+
+def score_reply(score):
+    return servers.openai(json.dumps({"score": score}))
+
+
+def spearman(table, scores="score", human="human"):
+    return table[scores].corr(table[human], method="spearman")
+
+
+def test_a_run_is_estimated_first_and_asks_for_each_pair_once(work, capsys):
     with Server(servers.graded) as server:
-        url = server.url
-        assert (
-            dre_judge("estimate", "pairs.jsonl", "--price", "1,10", url=url) == 0
-            and not server.requests
-        )
-        assert dre_judge("run", "pairs.jsonl", "--price", "1,1", "-o", "out.csv", url=url) == 0
-        assert dre_judge("estimate", "pairs.jsonl", url=url) == 0
-    out = capsys.readouterr().out
-    assert "4 calls to make" in out and "at most 1,024 per reply" in out and "at most $0.05" in out
-    assert (
-        "4 pairs: 4 ok" in out
-        and f"4 calls, $0.0002 spent; store: {work / 's.sqlite'}" in out
-        and "0 calls to make" in out
-    )
-    monkeypatch.setattr(socket.socket, "connect", None)  # from here on nobody is asked
-    assert dre_judge("replay", "pairs.jsonl", "-o", "again.jsonl", url=url) == 0
-    again = pd.read_json("again.jsonl", lines=True)
-    assert list(again["score_llm"]) == list(pd.read_csv("out.csv")["score_llm"]) and len(again) == 4
+        assert dre_judge("estimate", "pairs.jsonl", "--price", "1,10", url=server.url) == 0
+        assert not server.requests
+        out = capsys.readouterr().out
+        assert "4 calls to make" in out
+        assert "at most 1,024 per reply" in out
+        assert "at most $0.05" in out
+
+        assert dre_judge("run", "pairs.jsonl", "--price", "1,1", url=server.url) == 0
+        out = capsys.readouterr().out
+        assert "4 pairs: 4 ok" in out
+        assert f"4 calls, $0.0002 spent; store: {work / 's.sqlite'}" in out
+
+        assert dre_judge("estimate", "pairs.jsonl", url=server.url) == 0
+        assert "0 calls to make" in capsys.readouterr().out
+        assert len(server.requests) == 4
+
+
+def test_what_is_stored_is_counted_and_replayed_without_asking(work, capsys, monkeypatch):
+    with Server(servers.graded) as server:
+        options = ["pairs.jsonl", "--price", "1,1", "-o", "out.csv"]
+        assert dre_judge("run", *options, url=server.url) == 0
+    monkeypatch.setattr(socket.socket, "connect", None)  # from here on nobody can be asked
+
+    assert dre_judge("replay", "pairs.jsonl", "-o", "replayed.jsonl", url=server.url) == 0
+    replayed = pd.read_json("replayed.jsonl", lines=True)
+    scored = pd.read_csv("out.csv")
+    assert len(replayed) == 4
+    assert list(replayed["score_llm"]) == list(scored["score_llm"])
+
+    capsys.readouterr()
     assert main(["judge", "status", "--store", "s.sqlite"]) == 0
     assert "ok: 4 (live; $0.0002; 200 tokens in, 40 out)" in capsys.readouterr().out
-    assert dre_judge("replay", "pairs.jsonl", "--temperature", "0", url=url) == 2
+    assert dre_judge("replay", "pairs.jsonl", "--temperature", "0", url=server.url) == 2
     assert "replies to 4 pairs are not stored, first own/0" in capsys.readouterr().err
 
 
-def test_what_a_call_without_a_reply_may_have_cost_is_told_apart(work, capsys):
+def test_what_a_call_without_a_reply_may_have_cost_is_printed_apart(work, capsys):
     """A page in place of a reply may have been billed: 4 replies cost 4 x 60 tokens for certain."""
-    page = servers.Answer(b"<html>busy</html>")
-    with Server(
-        lambda request: page if len(server.requests) == 1 else servers.graded(request)
-    ) as server:
+
+    def answer(request):
+        if len(server.requests) == 1:
+            return servers.Answer(b"<html>busy</html>")
+        return servers.graded(request)
+
+    with Server(answer) as server:
         assert dre_judge("run", "pairs.jsonl", "--price", "1,1", url=server.url) == 0
     out = capsys.readouterr().out
-    told = re.search(r"5 calls, \$0\.0002 spent, and at most \$(\S+) more for calls without", out)
-    assert 0.001 < float(told[1]) < 0.01  # 1,024 tokens of a reply and the prompt
+    line = r"5 calls, \$0\.0002 spent, and at most \$(\S+) more for calls without a reply"
+    usd = re.search(line, out)[1]
+    assert 0.001 < float(usd) < 0.01  # 1,024 tokens of a reply and the prompt
+
     assert main(["judge", "status", "--store", "s.sqlite"]) == 0
     out = capsys.readouterr().out
-    assert f"unanswered: 1 (live; at most ${told[1]}; " in out
+    assert f"unanswered: 1 (live; at most ${usd}; " in out
     assert "ok: 4 (live; $0.0002; " in out
-    # Replies that are stored already are not in the accounts of another run.
+
+    # What an earlier run may have cost is not counted again.
     assert dre_judge("run", "pairs.jsonl", "--price", "1,1", url=server.url) == 0
     assert "0 calls, $0.0000 spent; store" in capsys.readouterr().out
 
 
 def test_a_server_of_ones_own_is_asked_for_the_first_pairs_to_say_how_long_all_take(work, capsys):
-    (work / "many.jsonl").write_text("".join(json.dumps(row) + "\n" for row in pairs(25)))
+    write_jsonl(work / "many.jsonl", pairs(25))
     with Server(servers.graded) as server:
-        assert (
-            dre_judge("estimate", "many.jsonl", url=server.url) == 0 and len(server.requests) == 10
-        )
+        assert dre_judge("estimate", "many.jsonl", url=server.url) == 0
+        assert len(server.requests) == 10
         out = capsys.readouterr().out
-        assert "25 calls to make" in out and "10 pairs: 10 ok" in out
-        assert re.search(
-            r"10 calls, now stored, took \d+ seconds: the other 15 take about \d+ seconds", out
-        )
-        assert dre_judge("run", "many.jsonl", url=server.url) == 0 and len(server.requests) == 25
+        assert "25 calls to make" in out
+        assert "10 pairs: 10 ok" in out
+        times = r"10 calls, now stored, took \d+ seconds: the other 15 take about \d+ seconds"
+        assert re.search(times, out)
+
+        assert dre_judge("run", "many.jsonl", url=server.url) == 0
+        assert len(server.requests) == 25
 
 
-FAULTS = {
-    "bad.jsonl:2: found [['pair_id', 'x']], expected an object with context": ["bad.jsonl"],
-    "twice.jsonl:5: id 'own/0' is line 1's": ["twice.jsonl"],
-    "empty.csv: there is no pair (0 bad record(s))": ["empty.csv"],
-    "--param 'spec=\"x\"': expected a parameter without an option of its own": [
-        "pairs.jsonl",
-        "--param",
-        'spec="x"',
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("bad.jsonl", "bad.jsonl:2: found [['pair_id', 'x']], expected an object with context"),
+        ("twice.jsonl", "twice.jsonl:5: id 'own/0' is line 1's"),
+        ("empty.csv", "empty.csv: there is no pair (0 bad record(s))"),
+        (
+            'pairs.jsonl --param spec="x"',
+            "--param 'spec=\"x\"': expected a parameter without an option of its own",
+        ),
+        ('pairs.jsonl --param logprobs="x"', "logprobs is 'x': expected a number above 0"),
+        ("pairs.jsonl --timeout nan", "timeout is nan: expected a number above 0"),
+        ("pairs.jsonl", "OPENAI_API_KEY is not set"),
+        ("pairs.jsonl --base-url http://user:pass@host", "without user name, password"),
+        (
+            "pairs.jsonl --max-usd 1 --judge openai:gpt-5-mini --base-url http://h",
+            "no price is known",
+        ),
+        ("pairs.jsonl --param n=5", "would break the count of money"),
     ],
-    "logprobs is 'x': expected a number above 0": ["pairs.jsonl", "--param", 'logprobs="x"'],
-    "timeout is nan: expected a number above 0": ["pairs.jsonl", "--timeout", "nan"],
-    "OPENAI_API_KEY is not set": ["pairs.jsonl"],
-    "without user name, password": ["pairs.jsonl", "--base-url", "http://user:pass@host"],
-    "no price is known": [
-        "pairs.jsonl",
-        "--max-usd",
-        "1",
-        "--judge",
-        "openai:gpt-5-mini",
-        "--base-url",
-        "http://h",
-    ],
-    "would break the count of money": ["pairs.jsonl", "--param", "n=5"],
-}
-
-
-@pytest.mark.parametrize("said", FAULTS)
-def test_faults_are_said_before_anything_is_asked(work, capsys, said):
+)
+def test_faults_are_reported_before_anything_is_asked(work, capsys, options, message):
     (work / "bad.jsonl").write_text(
         '{"pair_id": "a", "context": "Hi.", "response": "Ho."}\n[["pair_id", "x"]]\n'
     )
     (work / "empty.csv").write_text("pair_id,context,response\n\n")
     (work / "twice.jsonl").write_text((work / "pairs.jsonl").read_text() * 2)
-    assert dre_judge("run", *FAULTS[said]) == 2 and said in capsys.readouterr().err
+    assert dre_judge("run", *options.split()) == 2
+    assert message in capsys.readouterr().err
 
 
-def batch(path, change=lambda line: line, reply='{"score": 2.5}', model="test-model-2026-01-01"):
-    """Answer exported prompts as a batch API does."""
-    body, answered = servers.openai(reply, model=model).body, []
-    for line in read_jsonl(path):
+def answer_batch(path, changes=(), reply='{"score": 2.5}', model="test-model-2026-01-01"):
+    """Answer exported prompts as a batch API does, into ``replies.jsonl``.
+
+    ``changes``: for each line what its answer has in place of a good one.
+    """
+    body = servers.openai(reply, model=model).body
+    answers = []
+    for i, line in enumerate(read_jsonl(path)):
         answer = {
             "custom_id": line["custom_id"],
             "response": {"status_code": 200, "body": body},
             "error": None,
         }
-        answered.append(json.dumps(change(answer)) + "\n")
-    path.with_name("replies.jsonl").write_text("".join(answered))
+        if changes:
+            answer.update(changes[i])
+        answers.append(answer)
+    write_jsonl(path.with_name("replies.jsonl"), answers)
 
 
-def test_prompts_go_out_and_replies_come_back_at_the_batch_price(work, capsys):
-    gpt, served, out = "openai:gpt-4o-mini", "gpt-4o-mini-2024-07-18", work / "prompts.jsonl"
-    assert dre_judge("export", "pairs.jsonl", "-o", "prompts.jsonl", judge=gpt) == 0
-    lines = read_jsonl(out)
-    assert len({line["custom_id"] for line in lines}) == 4 and all(
-        len(line["custom_id"]) <= 64 for line in lines
-    )
+def test_exported_prompts_have_the_form_of_a_batch(work):
     assert (
-        lines[0]["url"] == "/v1/chat/completions"
-        and lines[0]["body"]["max_completion_tokens"] == 1024
+        dre_judge("export", "pairs.jsonl", "-o", "prompts.jsonl", judge="openai:gpt-4o-mini") == 0
     )
-    changes = iter(
-        [{"error": {"message": "no"}}, {"response": {"status_code": 500}}, {"response": None}, {}]
-    )
-    batch(out, lambda line: line | next(changes), reply="I cannot say.", model=served)
-    assert dre_judge("import", "replies.jsonl", "pairs.jsonl", judge=gpt) == 1
-    said = capsys.readouterr().out
-    assert (
-        "1 replies stored, 0 were stored before, 3 requests failed" in said
-        and "3 missing, 1 malformed" in said
-    )
-    assert (
-        dre_judge("export", "pairs.jsonl", "-o", "prompts.jsonl", "--retry", "malformed", judge=gpt)
-        == 0
-    )
-    batch(out, model=served)
-    for count in (4, 0):
-        assert dre_judge("import", "replies.jsonl", "pairs.jsonl", "-o", "out.csv", judge=gpt) == 0
-        assert (
-            f"{count} replies stored, {4 - count} were stored before, 0 requests failed"
-            in capsys.readouterr().out
-        )
+    lines = read_jsonl(work / "prompts.jsonl")
+    ids = {line["custom_id"] for line in lines}
+    assert len(ids) == 4
+    assert max(map(len, ids)) <= 64
+    assert lines[0]["url"] == "/v1/chat/completions"
+    assert lines[0]["body"]["max_completion_tokens"] == 1024
+
+
+def test_replies_of_a_batch_come_back_at_its_price(work, capsys):
+    judge = "openai:gpt-4o-mini"
+    model = "gpt-4o-mini-2024-07-18"
+    export = ["export", "pairs.jsonl", "-o", "prompts.jsonl"]
+    assert dre_judge(*export, judge=judge) == 0
+    changes = [
+        {"error": {"message": "no"}},
+        {"response": {"status_code": 500}},
+        {"response": None},
+        {},
+    ]
+    answer_batch(work / "prompts.jsonl", changes, reply="I cannot say.", model=model)
+    assert dre_judge("import", "replies.jsonl", "pairs.jsonl", judge=judge) == 1
+    out = capsys.readouterr().out
+    assert "1 replies stored, 0 were stored before, 3 requests failed" in out
+    assert "3 missing, 1 malformed" in out
+
+    assert dre_judge(*export, "--retry", "malformed", judge=judge) == 0
+    answer_batch(work / "prompts.jsonl", model=model)
+    import_all = ["import", "replies.jsonl", "pairs.jsonl", "-o", "out.csv"]
+    for n_stored in (4, 0):
+        assert dre_judge(*import_all, judge=judge) == 0
+        out = capsys.readouterr().out
+        n_before = 4 - n_stored
+        assert f"{n_stored} replies stored, {n_before} were stored before, 0 requests" in out
     table = pd.read_csv("out.csv")
     assert (table["score_llm"] == 2.5).all()
-    assert table["cost"].sum() == pytest.approx(4 * (50 * 0.15 + 10 * 0.6) / 2 / 1e6)
+    usd_at_full_price = 4 * (50 * 0.15 + 10 * 0.6) / 1e6
+    assert table["cost"].sum() == pytest.approx(usd_at_full_price / 2)
 
 
 @pytest.mark.parametrize(
-    "change", [{"custom_id": "x"}, {"response": {"body": {}}}, {"custom_id": "same"}, None]
+    "change", [{"custom_id": "x"}, {"response": {"body": {}}}, {"custom_id": "same"}]
 )
-def test_a_file_that_does_not_belong_is_refused_whole(work, change):
+def test_a_batch_that_does_not_belong_is_refused_whole(work, change):
     assert dre_judge("export", "pairs.jsonl", "-o", "prompts.jsonl") == 0
-    changes = iter([change or {}, {}, {}, change or {}])
-    model = "test-model-2026-01-01" if change else "another-model"
-    batch(work / "prompts.jsonl", lambda line: line | next(changes), model=model)
-    assert (
-        dre_judge("import", "replies.jsonl", "pairs.jsonl") == 2
-        and Store("s.sqlite").summary() == []
-    )
+    answer_batch(work / "prompts.jsonl", [change, {}, {}, change])
+    assert dre_judge("import", "replies.jsonl", "pairs.jsonl") == 2
+    assert Store("s.sqlite").summary() == []
+
+
+def test_a_batch_of_another_model_is_refused(work):
+    assert dre_judge("export", "pairs.jsonl", "-o", "prompts.jsonl") == 0
+    answer_batch(work / "prompts.jsonl", model="another-model")
+    assert dre_judge("import", "replies.jsonl", "pairs.jsonl") == 2
+    assert Store("s.sqlite").summary() == []
 
 
 @pytest.fixture
 def cases():
     """Six pairs that were recorded and whose texts are ours."""
-    records = map(
-        json.loads, repository_file("cases.jsonl").read_text(encoding="utf-8").splitlines()[:3]
-    )
-    rows = [
-        (one["id"], n, tuple(one["context"]), said)
-        for one in records
-        for n, said in enumerate(one["responses"])
-    ]
-    return pd.DataFrame(
-        [
-            {"pair_id": f"cases/{i}/{n + 1}", "context": c, "response": said}
-            for i, n, c, said in rows
-        ]
-    )
+    rows = []
+    for record in read_jsonl(repository_file("cases.jsonl"))[:3]:
+        for number, response in enumerate(record["responses"], 1):
+            row = {
+                "pair_id": f"cases/{record['id']}/{number}",
+                "context": tuple(record["context"]),
+                "response": response,
+            }
+            rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def test_the_committed_recording_is_a_judge_like_any_other(cases):
-    one = dre.judges.open("recorded:claude-2026-11", store="unused", max_usd=1)
-    assert list(one.score(cases)["score_llm"]) == [4.6, 4.8, 4.6, 4.6, 4.2, 4.7]
-    assert one.score(cases, "dre")["s_inf"].between(0, 1).all()
-    new = cases.tail(1).assign(pair_id="x")
-    assert list(one.score(pd.concat([cases[:1], new]), ask=False)["status"]) == ["ok", "missing"]
-    pytest.raises(DreError, one.score, new).match(
-        "lacks prompt llm_only.* for 1 of 1 pairs, first x"
-    )
-    pytest.raises(DreError, one.score, cases, first=7).match(r"repeats \[7\], for 6 of 6 pairs")
+    judge = dre.judges.open(CLAUDE, store="unused", max_usd=1)
+    assert list(judge.score(cases)["score_llm"]) == [4.6, 4.8, 4.6, 4.6, 4.2, 4.7]
+    assert judge.score(cases, "dre")["s_inf"].between(0, 1).all()
 
 
-def test_a_recording_answers_for_the_texts_and_the_prompt_it_was_made_with_alone(
-    cases, work, capsys
-):
-    one, spaced = (
-        dre.judges.open("recorded:claude-2026-11"),
-        cases.assign(response="  " + cases["response"] + "\n"),
-    )
-    assert one.score(spaced).equals(one.score(cases))
-    other = cases.assign(response=["Another reply.", *cases["response"][1:]])
-    pytest.raises(DreError, one.score, other).match(
-        f"pair {cases['pair_id'][0]} has other texts here"
-    )
-    pytest.raises(DreError, one.score, cases.drop(columns="context"), ask=False).match(
-        "has other texts here"
-    )
+def test_a_recording_has_no_scores_of_pairs_and_repeats_that_it_lacks(cases):
+    judge = dre.judges.open(CLAUDE)
+    unknown = cases.tail(1).assign(pair_id="x")
+    table = judge.score(pd.concat([cases[:1], unknown]), ask=False)
+    assert list(table["status"]) == ["ok", "missing"]
+    with pytest.raises(DreError, match="lacks prompt llm_only.* for 1 of 1 pairs, first x"):
+        judge.score(unknown)
+    with pytest.raises(DreError, match=r"repeats \[7\], for 6 of 6 pairs"):
+        judge.score(cases, first=7)
+
+
+def test_a_recording_answers_for_the_texts_it_was_made_with_alone(cases):
+    judge = dre.judges.open(CLAUDE)
+    with_spaces = cases.assign(response="  " + cases["response"] + "\n")
+    assert judge.score(with_spaces).equals(judge.score(cases))
+    changed = cases.assign(response=["Another reply.", *cases["response"][1:]])
+    with pytest.raises(DreError, match=f"pair {cases['pair_id'][0]} has other texts here"):
+        judge.score(changed)
+    with pytest.raises(DreError, match="has other texts here"):
+        judge.score(cases.drop(columns="context"), ask=False)
+
+
+def test_a_recording_answers_for_the_prompt_it_was_made_with_alone(cases, work, capsys):
+    judge = dre.judges.open(CLAUDE)
     built_in = (prompts.FOLDER / "llm_only.txt").read_text(encoding="utf-8")
-    for name, text in {
-        "same": built_in,
-        "scale": built_in.replace("scale: [0.0, 5.0]", "scale: [0, 10]"),
-    }.items():
-        (work / name).mkdir()
-        (work / name / "llm_only.txt").write_text(text)
-    assert one.score(cases, "same/llm_only.txt").equals(one.score(cases))
-    pytest.raises(DreError, one.score, cases, work / "scale/llm_only.txt").match(
-        "prompt llm_only has other words, scales or labels here"
-    )
+    with_another_scale = built_in.replace("scale: [0.0, 5.0]", "scale: [0, 10]")
+    for folder, text in (("same", built_in), ("scale", with_another_scale)):
+        (work / folder).mkdir()
+        (work / folder / "llm_only.txt").write_text(text)
+    assert judge.score(cases, "same/llm_only.txt").equals(judge.score(cases))
+
+    message = "prompt llm_only has other words, scales or labels here"
+    with pytest.raises(DreError, match=message):
+        judge.score(cases, work / "scale/llm_only.txt")
     cases.to_json("cases.jsonl", orient="records", lines=True)
-    run = ("cases.jsonl", "--prompt", "scale/llm_only.txt")
-    assert dre_judge("run", *run, judge="recorded:claude-2026-11") == 2
-    assert (
-        main(
-            ["score", "cases.jsonl", "-o", "o.csv", *run[1:], "--judge", "recorded:claude-2026-11"]
-        )
-        == 2
-    )
-    assert capsys.readouterr().err.count("prompt llm_only has other words") == 2
+    prompt = ["--prompt", "scale/llm_only.txt"]
+    assert dre_judge("run", "cases.jsonl", *prompt, judge=CLAUDE) == 2
+    assert main(["score", "cases.jsonl", "-o", "o.csv", *prompt, "--judge", CLAUDE]) == 2
+    assert capsys.readouterr().err.count(message) == 2
+
+
+def test_a_recording_without_hashes_of_its_texts_answers_for_none(cases, work):
     recording = repository_file("recorded", "claude-2026-11", "judgements.jsonl").parent
-    for file in ("manifest.json", "judgements.jsonl"):  # no hashes
-        (work / "mine").mkdir(exist_ok=True)
-        (work / "mine" / file).write_bytes((recording / file).read_bytes())
-    pytest.raises(DreError, dre.judges.open("recorded:mine").score, cases).match(
-        "expected hashes of what"
-    )
-
-
-IN_A_RECORDING = {  # changes of a line -> what is said of it
-    "score is 5.5, expected a number from 0 to 5": {"score": 5.5},
-    "influence is nan, expected a number from 0 to 1": {"influence": float("nan")},
-    "shown is 'a/9', expected a pair of the same set": {"shown": "a/9"},
-    "shown is 'b/1', expected a pair of the same set": {"shown": "b/1"},
-    "expected a prompt of the manifest and a pair_id, once a repeat": {"pair_id": "a/1"},
-    "status is 'odd', expected one of malformed, refused": {"status": "odd"},
-}
-
-
-@pytest.mark.parametrize("said", IN_A_RECORDING)
-def test_a_recording_with_a_fault_is_refused_with_file_and_line(said, work):
-    lines = [
-        {"pair_id": f"{name}/{n}", "prompt": "dre", "score": n, "influence": 0.5}
-        for name in "ab"
-        for n in (1, 2)
-    ]
-    lines[1] |= {"shown": "a/1"} | IN_A_RECORDING[said]
     (work / "mine").mkdir()
-    (work / "mine/manifest.json").write_text(json.dumps({"prompts": {"dre": {}}, "judgements": 5}))
-    path, good, mine = (
-        work / "mine/judgements.jsonl",
-        lines[:1] + lines[2:],
-        f"recorded:{work}/mine",
-    )
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    pytest.raises(DreError, dre.judges.open, mine).match(
-        re.escape(f"mine/judgements.jsonl:2: {said}")
-    )
-    path.write_text("".join(json.dumps(line) + "\n" for line in good))
-    pytest.raises(DreError, dre.judges.open, mine).match(
-        "found 3 judgements, but its manifest says 5"
-    )
+    for name in ("manifest.json", "judgements.jsonl"):
+        (work / "mine" / name).write_bytes((recording / name).read_bytes())
+    with pytest.raises(DreError, match="expected hashes of what"):
+        dre.judges.open("recorded:mine").score(cases)
+
+
+def lines_of_a_recording():
+    lines = []
+    for name in "ab":
+        for number in (1, 2):
+            line = {
+                "pair_id": f"{name}/{number}",
+                "prompt": "dre",
+                "score": number,
+                "influence": 0.5,
+            }
+            lines.append(line)
+    return lines
+
+
+def write_recording(folder, lines, count):
+    """Write a recording of which the manifest says that it has so many judgements."""
+    folder.mkdir()
+    manifest = {"prompts": {"dre": {}}, "judgements": count}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    write_jsonl(folder / "judgements.jsonl", lines)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"score": 5.5}, "score is 5.5, expected a number from 0 to 5"),
+        ({"influence": float("nan")}, "influence is nan, expected a number from 0 to 1"),
+        ({"shown": "a/9"}, "shown is 'a/9', expected a pair of the same set"),
+        ({"shown": "b/1"}, "shown is 'b/1', expected a pair of the same set"),
+        ({"pair_id": "a/1"}, "expected a prompt of the manifest and a pair_id, once a repeat"),
+        ({"status": "odd"}, "status is 'odd', expected one of malformed, refused"),
+    ],
+)
+def test_a_recording_with_a_fault_is_refused_with_file_and_line(change, message, work):
+    lines = lines_of_a_recording()
+    lines[1].update({"shown": "a/1", **change})
+    write_recording(work / "mine", lines, count=4)
+    with pytest.raises(DreError, match=re.escape(f"mine/judgements.jsonl:2: {message}")):
+        dre.judges.open(f"recorded:{work}/mine")
+
+
+def test_a_recording_that_lacks_lines_is_refused(work):
+    write_recording(work / "mine", lines_of_a_recording()[1:], count=5)
+    with pytest.raises(DreError, match="found 3 judgements, but its manifest says 5"):
+        dre.judges.open(f"recorded:{work}/mine")
 
 
 @pytest.mark.parametrize("provider", list(servers.KEYS))
 def test_a_key_is_nowhere_in_what_is_written_and_printed(
     provider, work, capsys, caplog, monkeypatch
 ):
-    canary, spec = "sk-canary-0123456789abcdef", f"{provider}:test-model"
-    monkeypatch.setenv(servers.KEYS[provider], canary)
+    key = "sk-canary-0123456789abcdef"
+    judge = f"{provider}:test-model"
+    monkeypatch.setenv(servers.KEYS[provider], key)
     caplog.set_level(logging.DEBUG)
-
-    bad = servers.error(provider, 400, f"bad request with {canary}")
+    bad_request = servers.error(provider, 400, f"bad request with {key}")
+    wrong_key = servers.error(provider, 401, f"wrong key {key}, Bearer 12345678")
     good = servers.REPLIES[provider]('{"score": 3}')
-    key = ("--key-env", servers.KEYS[provider])
-    with Server(lambda request: bad if b"number 1?" in request.raw else good) as server:
-        assert (
-            dre_judge("run", "pairs.jsonl", "-o", "out.csv", *key, url=server.url, judge=spec) == 1
-        )
-        assert canary in str(server.requests[0].headers)
-        dre_judge("export", "pairs.jsonl", "-o", "prompts.jsonl", url=server.url, judge=spec)
-    with Server(
-        lambda request: servers.error(provider, 401, f"wrong key {canary}, Bearer 12345678")
-    ) as server:
-        assert dre_judge("run", "pairs.jsonl", *key, url=server.url, judge=spec) == 2
-    said, written = capsys.readouterr(), [path for path in work.rglob("*") if path.is_file()]
-    assert len(written) >= 5 and "wrong key [key], [key]" in said.err
-    logged = [record.getMessage() for record in caplog.records if record.name.startswith("dre")]
-    texts = [
-        said.out,
-        said.err,
-        str(logged),
-        *(path.read_bytes().decode("latin-1") for path in written),
-    ]
-    assert not any(canary in text for text in texts)
+    run = ["run", "pairs.jsonl", "--key-env", servers.KEYS[provider]]
+
+    with Server(lambda request: bad_request if b"number 1?" in request.raw else good) as server:
+        assert dre_judge(*run, "-o", "out.csv", url=server.url, judge=judge) == 1
+        assert key in str(server.requests[0].headers)
+        dre_judge("export", "pairs.jsonl", "-o", "prompts.jsonl", url=server.url, judge=judge)
+    with Server(lambda request: wrong_key) as server:
+        assert dre_judge(*run, url=server.url, judge=judge) == 2
+
+    printed = capsys.readouterr()
+    assert "wrong key [key], [key]" in printed.err
+    files = [path for path in work.rglob("*") if path.is_file()]
+    assert len(files) >= 5
+    texts = [path.read_bytes().decode("latin-1") for path in files]
+    for record in caplog.records:
+        if record.name.startswith("dre"):
+            texts.append(record.getMessage())
+    for text in [printed.out, printed.err, *texts]:
+        assert key not in text
+
+
+SETS = ("personachat-usr", "topicalchat-usr")
+PEOPLE = ["Original Ground Truth", "New Human Generated"]
+
+
+@pytest.fixture
+def claude_in_disguise(work):
+    """A live judge that answers what a recorded one said of 30 pairs, once illegibly.
+
+    Yields the server and the tables of the pairs whose replies can be read, one for each set.
+    """
+    prompt = prompts.load("llm_only")
+    recorded = dre.judges.open(CLAUDE)
+    replies = {}
+    samples = []
+    for name in SETS:
+        sample = judge_agreement.draw_sample(name, 15)
+        sample["score"] = recorded.score(sample)["score_llm"].to_numpy()
+        for row in sample.to_dict("records"):
+            text = prompt.render(row)[-1]["content"]
+            replies[text] = json.dumps({"score": row["score"]})
+        samples.append(sample)
+    first_prompt = next(iter(replies))
+    replies[first_prompt] = "no idea"
+    samples[0] = samples[0][1:]
+    with Server(lambda request: servers.openai(replies[prompt_of(request)])) as server:
+        yield server, samples
 
 
 @needs_data
-def test_a_live_judge_stands_beside_the_recorded_ones_on_the_same_sample(work, capsys):
-    """The server answers what the recorded judge said of the pair, once with a reply that cannot be read."""
-    sets, claude, prompt = (
-        ("personachat-usr", "topicalchat-usr"),
-        "claude-2026-11",
-        prompts.load("llm_only"),
-    )
-    replies, samples = {}, []
-    for name in sets:
-        rows = judge_agreement.draw_sample(name, 15)
-        rows["score"] = dre.judges.open(f"recorded:{claude}").score(rows)["score_llm"].to_numpy()
-        for row in rows.to_dict("records"):
-            replies[prompt.render(row)[-1]["content"]] = json.dumps({"score": row["score"]})
-        samples.append(rows)
-    replies[next(iter(replies))], samples[0] = "no idea", samples[0][1:]
-    with Server(
-        lambda request: servers.openai(replies[request.body["messages"][-1]["content"]])
-    ) as server:
-        options = ["--sets", ",".join(sets), "--n", "30", "--price", "1,1", "-o", "table.csv"]
-        assert dre_judge("compare", *options, url=server.url) == 0 and len(server.requests) == 60
-    out, table = capsys.readouterr().out, pd.read_csv("table.csv").set_index("judge")
-    expected = np.mean([rows["score"].corr(rows["human"], method="spearman") for rows in samples])
-    assert table["spearman"][["openai:test-model", claude]].tolist() == pytest.approx(
-        [expected] * 2, abs=1e-5
-    )
-    gap = table.loc["Claude-3-haiku"]
-    assert gap["difference"] == pytest.approx(gap["spearman"] - expected, abs=1e-5)
-    standard_error = (
-        (gap["difference_high"] - gap["difference_low"]) / 2 / 1.96
-    )  # which 2.8 of must be 0.05
-    assert gap["pairs"] == pytest.approx(29 * (2.8 * standard_error / 0.05) ** 2, rel=0.15)
-    assert not judge_agreement.draw_sample(sets[0], 15, seed=1).index.equals(
-        judge_agreement.draw_sample(sets[0], 15).index
-    )
-    assert "29 of 30 pairs" in out and "replies): 1.00" in out and "without a score: 3.3%" in out
-    assert "dollars per 1,000 replies: 0.06" in out and "60 calls, $0.0036" in out
-    machine = [
-        rows[~rows["system"].isin(["Original Ground Truth", "New Human Generated"])]
-        for rows in samples
-    ]
-    expected = np.mean([rows["score"].corr(rows["human"], method="spearman") for rows in machine])
-    assert table["machine"][claude] == pytest.approx(expected, abs=1e-5)
-    inside = [
-        rows[["score", "human"]] - rows.groupby("system")[["score", "human"]].transform("mean")
-        for rows in samples
-    ]
-    expected = np.mean([rows["score"].corr(rows["human"], method="spearman") for rows in inside])
-    assert table["within"][claude] == pytest.approx(expected, abs=1e-5)
+def test_a_live_judge_stands_beside_the_recorded_ones_on_the_same_sample(
+    claude_in_disguise, capsys
+):
+    server, samples = claude_in_disguise
+    options = ["--sets", ",".join(SETS), "--n", "30", "--price", "1,1", "-o", "table.csv"]
+    assert dre_judge("compare", *options, url=server.url) == 0
+    assert len(server.requests) == 60
+    table = pd.read_csv("table.csv").set_index("judge")
+
+    expected = np.mean([spearman(sample) for sample in samples])
+    for judge in ("openai:test-model", "claude-2026-11"):
+        assert table.loc[judge, "spearman"] == pytest.approx(expected, abs=1e-5)
+    haiku = table.loc["Claude-3-haiku"]
+    assert haiku["difference"] == pytest.approx(haiku["spearman"] - expected, abs=1e-5)
+
+    # So many pairs that 0.05 is 2.8 standard errors.
+    standard_error = (haiku["difference_high"] - haiku["difference_low"]) / 2 / 1.96
+    assert haiku["pairs"] == pytest.approx(29 * (2.8 * standard_error / 0.05) ** 2, rel=0.15)
+
+    machine = [sample[~sample["system"].isin(PEOPLE)] for sample in samples]
+    expected = np.mean([spearman(sample) for sample in machine])
+    assert table.loc["claude-2026-11", "machine"] == pytest.approx(expected, abs=1e-5)
+
+    correlations = []
+    for sample in samples:
+        numbers = sample[["score", "human"]]
+        centred = numbers - numbers.groupby(sample["system"]).transform("mean")
+        correlations.append(spearman(centred))
+    expected = np.mean(correlations)
+    assert table.loc["claude-2026-11", "within"] == pytest.approx(expected, abs=1e-5)
 
 
-def test_a_judge_is_tried_on_ones_own_ratings(work, capsys):
+@needs_data
+def test_a_passport_counts_replies_and_money(claude_in_disguise, capsys):
+    server, _ = claude_in_disguise
+    options = ["--sets", ",".join(SETS), "--n", "30", "--price", "1,1"]
+    assert dre_judge("compare", *options, url=server.url) == 0
+    out = capsys.readouterr().out
+    assert "29 of 30 pairs" in out
+    assert "retest (Spearman of first and second replies): 1.00" in out
+    assert "replies without a score: 3.3%" in out
+    assert "dollars per 1,000 replies: 0.06" in out
+    assert "asked now: 60 calls, $0.0036 spent" in out
+
+
+@needs_data
+def test_another_seed_draws_another_sample():
+    first = judge_agreement.draw_sample("personachat-usr", 15)
+    second = judge_agreement.draw_sample("personachat-usr", 15, seed=1)
+    assert not first.index.equals(second.index)
+
+
+@pytest.fixture
+def forty_rated_contexts(work):
+    """Two systems' replies to 40 contexts with ratings in ``mine.jsonl``, and a judge's scores."""
     rng = np.random.default_rng(0)
-    rated = [(c, system, rng.normal(system == "a")) for c in range(40) for system in "ab"]
-    rated = pd.DataFrame(rated, columns=["c", "system", "human"]).assign(
-        response=lambda t: t["system"] + t.index.astype(str)
-    )
-    rated["context"] = [[f"turn {c}"] for c in rated["c"]]
+    rows = []
+    for number in range(40):
+        for system in "ab":
+            row = {
+                "context": [f"turn {number}"],
+                "system": system,
+                "human": rng.normal(system == "a"),
+                "response": f"{system}-{number:02d}.",
+            }
+            rows.append(row)
+    rated = pd.DataFrame(rows)
     rated.to_json("mine.jsonl", orient="records", lines=True)
-    score = (rated["human"].round(1) + 2.5 + rng.normal(0, 0.3, 80)).clip(0, 5)
-    replies = dict(zip(rated["response"], score))
+    noise = rng.normal(0, 0.3, len(rated))
+    rated["score"] = (rated["human"] + 2.5 + noise).clip(0, 5)
+    return rated
+
+
+def test_a_judge_is_tried_on_ones_own_ratings(forty_rated_contexts, capsys):
+    rated = forty_rated_contexts
+    score_by_response = dict(zip(rated["response"], rated["score"]))
 
     def answer(request):
-        text = request.body["messages"][-1]["content"]
-        return servers.openai(
-            json.dumps(
-                {"score": next(replies[r] for r in reversed(replies) if f"{r}\n" in f"{text}\n")}
-            )
-        )
+        response = re.search(r"[ab]-\d\d\.", prompt_of(request))[0]
+        return score_reply(score_by_response[response])
 
     with Server(answer) as server:
-        options = ("compare", "--rated", "mine.jsonl", "--n", "80", "--repeats", "1")
-        assert dre_judge(*options, "--json", url=server.url) == 0
-        found = json.loads(capsys.readouterr().out)
-        assert dre_judge(*options, "--sets", "fed-turn", url=server.url) == 2
-        rated.assign(human="good").to_json("mine.jsonl", orient="records", lines=True)
-        assert dre_judge(*options, url=server.url) == 2 and len(server.requests) == 80
-    assert "mine.jsonl:1: human is 'good': expected a number, a list" in capsys.readouterr().err
-    (row,) = found["agreement"]
-    assert (
-        row["spearman"] == pytest.approx(score.corr(rated["human"], method="spearman"))
-        and "machine" not in row
-    )
-    gaps = score - score.groupby(rated["system"]).transform("mean")
-    sd = (gaps[rated["system"] == "a"].to_numpy() - gaps[rated["system"] == "b"].to_numpy()).std(
-        ddof=1
-    )
-    assert found["contexts"]["0.2"] == np.ceil((2.8 * sd / 0.2) ** 2) and found["tokens"] > 0
-    assert found["level_low"] <= found["level"] <= found["level_high"] and found["retest"] is None
+        options = ["--rated", "mine.jsonl", "--n", "80", "--repeats", "1", "--json"]
+        assert dre_judge("compare", *options, url=server.url) == 0
+    passport = json.loads(capsys.readouterr().out)
+    (row,) = passport["agreement"]
+    assert row["spearman"] == pytest.approx(spearman(rated))
+    assert "machine" not in row  # no system is called as people are
+    assert passport["tokens"] > 0
+    assert passport["level_low"] <= passport["level"] <= passport["level_high"]
+    assert passport["retest"] is None  # there was one reply each
+
+    # 0.2 between two systems is 2.8 standard errors of the mean difference.
+    centred = rated["score"] - rated.groupby("system")["score"].transform("mean")
+    gaps = centred[rated["system"] == "a"].to_numpy() - centred[rated["system"] == "b"].to_numpy()
+    expected = np.ceil((2.8 * gaps.std(ddof=1) / 0.2) ** 2)
+    assert passport["contexts"]["0.2"] == expected
+
+
+def test_ratings_of_ones_own_are_checked_before_anything_is_asked(forty_rated_contexts, capsys):
+    with Server(servers.graded) as server:
+        options = ["--rated", "mine.jsonl"]
+        assert dre_judge("compare", *options, "--sets", "fed-turn", url=server.url) == 2
+        assert "--sets are public rated pairs, --rated are your own" in capsys.readouterr().err
+        rated = forty_rated_contexts.assign(human="good")
+        rated.to_json("mine.jsonl", orient="records", lines=True)
+        assert dre_judge("compare", *options, url=server.url) == 2
+        message = "mine.jsonl:1: human is 'good': expected a number, a list"
+        assert message in capsys.readouterr().err
+        assert not server.requests
 
 
 @needs_data
 def test_a_judge_that_always_says_the_same_gets_its_row_and_a_reason(work, capsys):
-    with Server(lambda request: servers.openai('{"score": 2.5}')) as server:
-        options = [
-            "--sets",
-            "personachat-usr,topicalchat-usr",
-            "--n",
-            "18",
-            "--repeats",
-            "1",
-            "-o",
-            "t.csv",
-        ]
+    with Server(lambda request: score_reply(2.5)) as server:
+        options = ["--sets", ",".join(SETS), "--n", "18", "--repeats", "1", "-o", "t.csv"]
         assert dre_judge("compare", *options, url=server.url) == 0
-        assert dre_judge("compare", *options, url=server.url) == 2  # which would write over it
-    said, table = capsys.readouterr(), pd.read_csv("t.csv").set_index("judge")
-    assert "| openai:test-model | — | — | — |" in said.out and "t.csv is there" in said.err
-    assert (
-        "openai:test-model gave every pair of topicalchat-usr the score 2.5, which correlates"
-        in said.out
-    )
-    assert table.loc["claude-2026-11", "spearman"] > 0.5 and table["difference"].isna().all()
-    assert "contexts that show a difference of 0.05: unknown" in said.out
-    assert "contexts that show a difference of 0.2: unknown" in said.out
+        out = capsys.readouterr().out
+        assert dre_judge("compare", *options, url=server.url) == 2  # it would write over t.csv
+        assert "t.csv is there" in capsys.readouterr().err
+    assert "| openai:test-model | — | — | — |" in out
+    reason = "openai:test-model gave every pair of topicalchat-usr the score 2.5, which correlates"
+    assert reason in out
+    assert "contexts that show a difference of 0.05: unknown" in out
+    assert "contexts that show a difference of 0.2: unknown" in out
+    table = pd.read_csv("t.csv").set_index("judge")
+    assert table.loc["claude-2026-11", "spearman"] > 0.5
+    assert table["difference"].isna().all()
 
 
 @needs_data
 def test_a_passport_sets_recorded_judges_on_all_their_pairs_beside_the_sample(work, capsys):
-    options = ["--repeats", "1", "--json"]
-    assert dre_judge("compare", *options, judge="recorded:claude-2026-11") == 0
+    assert dre_judge("compare", "--repeats", "1", "--json", judge=CLAUDE) == 0
     passport = json.loads(capsys.readouterr().out)
     judges = [row["judge"] for row in passport["agreement"]]
-    assert judges[:2] == ["recorded:claude-2026-11", "Claude-3-haiku"]
+    assert judges[:2] == [CLAUDE, "Claude-3-haiku"]
     assert "claude-2026-11" not in judges  # the judge asked has one row
     claude, haiku = passport["agreement"][:2]
 
@@ -470,130 +566,153 @@ def test_a_passport_sets_recorded_judges_on_all_their_pairs_beside_the_sample(wo
     assert haiku["all_pairs_low"] < haiku["all_pairs"] < haiku["all_pairs_high"] < 0.57
     assert claude["all_pairs"] == pytest.approx(0.759, abs=0.005)
 
-    # 120 pairs move a correlation by 0.15, which is said below the table.
-    assert 0.1 < passport["draws_differ_by"] < 0.2
-    assert dre_judge("compare", *options[:2], judge="recorded:claude-2026-11") == 0
-    assert "note: with 120 pairs drawn at random, a recorded judge's" in capsys.readouterr().out
+
+@needs_data
+def test_a_passport_says_how_far_the_draw_of_pairs_moves_a_correlation(work, capsys):
+    assert dre_judge("compare", "--repeats", "1", judge=CLAUDE) == 0
+    out = capsys.readouterr().out
+    note = r"with 120 pairs drawn at random, a recorded judge's Spearman lies up to (\d\.\d\d) from"
+    assert 0.1 < float(re.search(note, out)[1]) < 0.2
 
 
 def write_own_ratings(path):
-    """Write 12 pairs with ids, each rated by two or three people."""
+    """Write 12 pairs with ids, each rated by two or three people; return their mean ratings."""
     records = []
     for i in range(12):
-        ratings = [i, i + 1] if i % 2 else [i, i + 1, i + 2]
-        records.append(
-            {
-                "id": f"mine-{i}",
-                "context": ["How was it?", f"It was number {i}."],
-                "response": f"I like number {i}.",
-                "system": "ab"[i % 2],
-                "human": ratings,
-            }
-        )
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    return records
+        record = {
+            "id": f"mine-{i}",
+            "context": ["How was it?", f"It was number {i}."],
+            "response": f"I like number {i}.",
+            "system": "ab"[i % 2],
+            "human": [i, i + 1] if i % 2 else [i, i + 1, i + 2],
+        }
+        records.append(record)
+    write_jsonl(path, records)
+    return [np.mean(record["human"]) for record in records]
 
 
-def test_all_calls_of_a_passport_are_estimated_and_another_model_is_noted_once(work, capsys):
+def number_in(request):
+    """Return the number that the rated response of a request names, None of other responses."""
+    match = re.search(r"I like number (\d+)", prompt_of(request))
+    return int(match[1]) if match else None
+
+
+def test_ones_own_ratings_may_be_lists_and_have_ids(work, capsys):
+    human = write_own_ratings(work / "mine.jsonl")
+    scores = [0.5, 0.1, 1.5, 1.2, 2.0, 1.0, 2.5, 3.0, 3.5, 3.2, 4.0, 5.0]
+    with Server(lambda request: score_reply(scores[number_in(request)])) as server:
+        options = ["--rated", "mine.jsonl", "--json", "--repeats", "1"]
+        assert dre_judge("compare", *options, url=server.url) == 0
+    passport = json.loads(capsys.readouterr().out)
+    (row,) = passport["agreement"]
+    expected = spearman(pd.DataFrame({"score": scores, "human": human}))
+    assert row["spearman"] == pytest.approx(expected)
+    assert passport["pairs"] == "12 of 12"
+    assert "all_pairs" not in row  # nothing is recorded of these
+    assert passport["draws_differ_by"] is None
+
+
+def test_all_calls_of_a_passport_are_estimated(work, capsys):
     write_own_ratings(work / "mine.jsonl")
 
     def answer(request):
-        text = request.body["messages"][-1]["content"]
-        score = float(re.search(r"I like number (\d+)", text)[1]) / 5 if "I like" in text else 1.0
-        return servers.openai(json.dumps({"score": score}), model="another-model")
+        return score_reply((number_in(request) or 0) / 5)
 
     with Server(answer) as server:
-        options = ("compare", "--rated", "mine.jsonl", "--audit", "--price", "1,1")
-        assert dre_judge(*options, url=server.url) == 0
+        options = ["--rated", "mine.jsonl", "--audit", "--price", "1,1"]
+        assert dre_judge("compare", *options, url=server.url) == 0
         printed = capsys.readouterr()
-        assert dre_judge(*options, "--repeats", "3", url=server.url) == 0
-        printed_again = capsys.readouterr()
-        audit_pairs = len(kinds.tables(kinds.corpus())[1])
-        assert len(server.requests) == 3 * 12 + audit_pairs
-    calls = 2 * 12 + audit_pairs
-    assert f"12 rated pairs, each asked for 2 times, and {audit_pairs} pairs" in printed.err
-    assert f"{calls:,} calls to make" in printed.err
-    assert "each asked for 3 times" in printed_again.err
-    assert "\n12 calls to make" in printed_again.err  # the others are stored
-    assert printed.err.count("openai:test-model was asked, and another-model answered") == 1
-    assert printed.out.endswith("|\n") or printed.out.endswith(".\n")
-    assert not printed.out.endswith("\n\n")
+        calls = len(server.requests)
+        _, audit_pairs = kinds.tables(kinds.corpus())
+        assert calls == 2 * 12 + len(audit_pairs)
+        expected = f"12 rated pairs, each asked for 2 times, and {len(audit_pairs)} pairs"
+        assert expected in printed.err
+        assert f"{calls:,} calls to make" in printed.err
+        assert f"asked now: {calls} calls" in printed.out
+        assert not printed.out.endswith("\n\n")
+
+        # A third reply is all that is lacking now.
+        assert dre_judge("compare", *options, "--repeats", "3", url=server.url) == 0
+        message = capsys.readouterr().err
+        assert "each asked for 3 times" in message
+        assert "\n12 calls to make" in message
+        assert len(server.requests) == calls + 12
+
+
+def test_that_another_model_answered_is_noted_once(work, capsys):
+    write_own_ratings(work / "mine.jsonl")
+    reply = servers.openai('{"score": 1}', model="another-model")
+    with Server(lambda request: reply) as server:
+        assert dre_judge("compare", "--rated", "mine.jsonl", url=server.url) == 0
+        assert len(server.requests) == 24  # in two rounds
+    note = "openai:test-model was asked, and another-model answered"
+    assert capsys.readouterr().err.count(note) == 1
 
 
 def test_a_ceiling_holds_for_a_passport_as_a_whole(work, capsys):
-    """A run of 12 pairs costs $0.0007 and may cost $0.0024 more: two runs and the audit do not fit."""
+    """12 calls cost $0.0007, and one may cost $0.0024: 24 and the audit are too many."""
     write_own_ratings(work / "mine.jsonl")
-    with Server(lambda request: servers.openai('{"score": 1}')) as server:
-        options = ("compare", "--rated", "mine.jsonl", "--audit", "--price", "1,1")
-        assert dre_judge(*options, "--max-usd", "0.0032", url=server.url) == 1
+    with Server(lambda request: score_reply(1)) as server:
+        options = ["--rated", "mine.jsonl", "--audit", "--price", "1,1"]
+        assert dre_judge("compare", *options, "--max-usd", "0.0032", url=server.url) == 1
         printed = capsys.readouterr()
-        assert 12 < len(server.requests) < 36
-        assert f"asked now: {len(server.requests)} calls, $0.00" in printed.out
+        calls = len(server.requests)
+        assert 12 < calls < 36
+        assert f"asked now: {calls} calls, $0.00" in printed.out
         assert "stopped (budget); what was answered is stored" in printed.err
 
-        # The same command with more money asks for the rest, and counts the audit's calls, too.
-        before = len(server.requests)
-        assert dre_judge(*options, "--max-usd", "1", url=server.url) == 0
-        now = len(server.requests) - before
-        assert f"asked now: {now} calls, " in capsys.readouterr().out
+        # The same command with more money asks for the rest.
+        assert dre_judge("compare", *options, "--max-usd", "1", url=server.url) == 0
+        rest = len(server.requests) - calls
+        assert f"asked now: {rest} calls, " in capsys.readouterr().out
 
 
-def test_a_judge_that_gives_no_score_at_all_gets_a_passport_that_says_so(work, capsys):
+def test_a_judge_that_gives_no_score_at_all_gets_a_passport(work, capsys):
     write_own_ratings(work / "mine.jsonl")
     with Server(lambda request: servers.openai("I cannot say.")) as server:
         assert dre_judge("compare", "--rated", "mine.jsonl", url=server.url) == 0
     out = capsys.readouterr().out
-    assert "0 of 12 pairs" in out and "| openai:test-model | — |" in out
+    assert "0 of 12 pairs" in out
+    assert "| openai:test-model | — |" in out
     assert "replies without a score: 100.0%" in out
-    assert out.count("unknown") >= 4 and "nan" not in out
+    assert out.count("unknown") >= 4
+    assert "nan" not in out
 
 
-def test_ones_own_ratings_may_be_lists_and_have_ids(work, capsys):
-    records = write_own_ratings(work / "mine.jsonl")
-    scores = [0.5, 0.1, 1.5, 1.2, 2.0, 1.0, 2.5, 3.0, 3.5, 3.2, 4.0, 5.0]
-    with Server(
-        lambda request: servers.openai(
-            json.dumps(
-                {"score": scores[int(re.search(r"I like number (\d+)", request.raw.decode())[1])]}
-            )
-        )
-    ) as server:
-        options = ("compare", "--rated", "mine.jsonl", "--json", "--repeats", "1")
-        assert dre_judge(*options, url=server.url) == 0
-    passport = json.loads(capsys.readouterr().out)
-    (row,) = passport["agreement"]
-    human = pd.Series([np.mean(record["human"]) for record in records])
-    assert row["spearman"] == pytest.approx(human.corr(pd.Series(scores), method="spearman"))
-    assert passport["pairs"] == "12 of 12"
-    assert "all_pairs" not in row and passport["draws_differ_by"] is None
-
-
-def test_what_was_not_asked_or_is_not_a_batch_is_said(work, cases, capsys):
+def test_options_that_a_recording_has_no_use_for_are_noted(work, cases, capsys):
     cases.to_json("cases.jsonl", orient="records", lines=True)
-    recorded = {"judge": "recorded:claude-2026-11"}
-    assert dre_judge("run", "cases.jsonl", "--max-usd", "1", **recorded) == 0
-    said = capsys.readouterr()
-    assert "6 pairs: 6 ok" in said.out and "no table was written: give -o FILE.csv" in said.out
-    assert "is a recording, for which --max-usd does nothing" in said.err
-    assert (
-        dre_judge("show", "cases/creative-1/2", "cases.jsonl", "--prompt", "dre", **recorded) == 0
-    )
-    assert (
-        "slot s" in (said := capsys.readouterr().out)
-        and "status: ok\nscore_llm: " in said
-        and "s_inf: " in said
-    )
-    assert dre_judge("run", "pairs.jsonl", **recorded) == 2
-    said = capsys.readouterr()
-    assert "0 calls to make" not in said.out and "for 4 of 4 pairs" in said.err
-    for action in ("export", "import"):
-        words = (["replies.jsonl"] if action == "import" else []) + ["pairs.jsonl", "-o", "p.jsonl"]
-        assert dre_judge(action, *words, **recorded) == 2
-        assert "is a recording, which takes and gives no batch" in capsys.readouterr().err
+    assert dre_judge("run", "cases.jsonl", "--max-usd", "1", judge=CLAUDE) == 0
+    printed = capsys.readouterr()
+    assert "6 pairs: 6 ok" in printed.out
+    assert "no table was written: give -o FILE.csv" in printed.out
+    assert "is a recording, for which --max-usd does nothing" in printed.err
+
+
+def test_a_recorded_verdict_is_shown_without_the_numbers_of_its_prompt(work, cases, capsys):
+    cases.to_json("cases.jsonl", orient="records", lines=True)
+    show = ["show", "cases/creative-1/2", "cases.jsonl", "--prompt", "dre"]
+    assert dre_judge(*show, judge=CLAUDE) == 0
+    out = capsys.readouterr().out
+    assert "slot s" in out
+    assert "status: ok\nscore_llm: " in out
+    assert "s_inf: " in out
+
+
+def test_a_recording_that_lacks_pairs_ends_before_an_estimate(work, capsys):
+    assert dre_judge("run", "pairs.jsonl", judge=CLAUDE) == 2
+    printed = capsys.readouterr()
+    assert "0 calls to make" not in printed.out
+    assert "for 4 of 4 pairs" in printed.err
+
+
+@pytest.mark.parametrize("action", [["export"], ["import", "replies.jsonl"]])
+def test_a_recording_takes_and_gives_no_batch(action, work, capsys):
+    assert dre_judge(*action, "pairs.jsonl", "-o", "p.jsonl", judge=CLAUDE) == 2
+    assert "is a recording, which takes and gives no batch" in capsys.readouterr().err
 
 
 RUN = ["--judge", "openai:m", "--store", "s.sqlite", "-o"]
-OUTPUTS = {  # command -> the ending of what it writes
+ENDINGS = {  # command -> the ending of what it writes
     ("judge", "run", "in.jsonl", *RUN): ".jsonl",
     ("judge", "export", "in.jsonl", *RUN): ".jsonl",
     ("augment", "generate", "in.jsonl", *RUN): ".jsonl",
@@ -602,18 +721,23 @@ OUTPUTS = {  # command -> the ending of what it writes
 }
 
 
-@pytest.mark.parametrize("command", OUTPUTS, ids=lambda words: " ".join(words[:2]))
-def test_nothing_is_written_over_an_input_or_what_someone_else_wrote(command, work, capsys):
-    given = "".join(json.dumps({"id": row["pair_id"]} | row) + "\n" for row in pairs(2))
-    (work / "in.jsonl").write_text(given)
-    precious = f"keep{OUTPUTS[command]}"
-    (work / precious).write_text("precious")
-    faults = {precious: "nothing says that this command made it: name another file, delete it, or"}
-    faults |= {"in.jsonl": "in.jsonl is an input: name another"} if "in.jsonl" in command else {}
-    faults |= {
+@pytest.mark.parametrize("command", ENDINGS, ids=lambda words: " ".join(words[:2]))
+def test_nothing_is_written_over_an_input_or_a_file_of_others(command, work, capsys):
+    records = [{"id": row["pair_id"], **row} for row in pairs(2)]
+    write_jsonl(work / "in.jsonl", records)
+    before = (work / "in.jsonl").read_text()
+    ending = ENDINGS[command]
+    precious = work / f"keep{ending}"
+    precious.write_text("precious")
+    messages = {
+        precious.name: "nothing says that this command made it: name another file, delete it, or",
         "a.txt": "expected a name that ends in",
-        f"none/a{OUTPUTS[command]}": "in a folder that can be written to",
+        f"none/a{ending}": "in a folder that can be written to",
     }
-    for path, said in faults.items():
-        assert main([*command, path]) == 2 and said in capsys.readouterr().err
-    assert (work / precious).read_text() == "precious" and (work / "in.jsonl").read_text() == given
+    if "in.jsonl" in command:
+        messages["in.jsonl"] = "in.jsonl is an input: name another"
+    for path, message in messages.items():
+        assert main([*command, path]) == 2
+        assert message in capsys.readouterr().err
+    assert precious.read_text() == "precious"
+    assert (work / "in.jsonl").read_text() == before

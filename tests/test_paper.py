@@ -398,6 +398,34 @@ def test_a_record_that_cannot_be_written_names_itself(root):
         watch.note("read", root / state.LOCK)
 
 
+def test_a_note_is_shown_as_markdown_and_its_numbers_stand_in_readme_and_on_the_page(root):
+    (root / "dre").symlink_to(HERE / "dre")
+    note = 'gain = 0.0649\nbook.note(f"The gain is *{gain:+.2f}*.", gain=f"{gain:+.2f}", n=3)'
+    book(root, "00_start", SETUP.replace("03_classification", "00_start"), note)
+    edit(root / "notebooks/00_start.ipynb", "mini", "public")
+    write(root, {"README.md": "It gains <!--00.gain--><!--/--> with <!--00.n--><!--/--> judges.\n"})
+    public = profile("public", root)
+
+    assert paper.run(public) == ["00_start"]
+
+    *_, cell = headless.code_cells(headless.notebooks(root)[0].content)
+    [output] = cell["outputs"]
+    assert "".join(output["data"]["text/markdown"]) == "The gain is *+0.06*."
+    readme = (root / "README.md").read_text()
+    assert re.sub("<!--.*?-->", "", readme) == "It gains +0.06 with 3 judges.\n"
+    assert "<p>The gain is <em>+0.06</em>.</p>" in page.path(public).read_text()
+    assert paper.run(public) == []
+
+
+def test_a_note_of_another_profile_is_shown_and_keeps_no_number(root, capsys):
+    made = notebook.Book("00_start", profile("mini", root))
+
+    made.note("The gain is 0.06.", gain=0.06)
+
+    assert "Markdown" in capsys.readouterr().out
+    assert not (root / "results").exists()
+
+
 def test_an_interrupt_ends_both_kernels_and_starts_no_other(root):
     wait = "import os, pathlib, time\npathlib.Path(f'../data/{os.getpid()}.pid').touch()\ntime.sleep(60)"
     for name in ("00_a", "01_b", "02_c"):

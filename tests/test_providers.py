@@ -301,6 +301,21 @@ def test_a_prompt_longer_than_the_servers_context_costs_its_row_alone(message):
     assert "--plain" not in table["reason"][1]
 
 
+def test_a_request_larger_than_a_rate_limit_costs_its_row_alone():
+    message = "Request too large for m on tokens per min: Limit 300, Requested 400"
+
+    def script(request):
+        if b"number 1?" in request.raw:
+            return error("openai", 429, message)
+        return servers.openai(GOOD)
+
+    with Server(script) as server:
+        table = open_judge("openai", server).score(pairs(3))
+    assert list(table["status"]) == ["ok", "error", "ok"]
+    assert len(server.requests) == 3
+    assert message in table["reason"][1]
+
+
 @pytest.mark.parametrize("status", [400, 422])
 def test_a_bad_request_is_an_error_of_its_row_in_the_providers_words(provider, status):
     def script(request):

@@ -1,5 +1,10 @@
-"""The judgement store: its keys, its lock, and the replies of an earlier version."""
+"""The store of replies: keys, locks, permissions, copies, forks, and stores of earlier versions."""
 
+import multiprocessing
+import os
+import shutil
+import sqlite3
+import stat
 import subprocess
 import sys
 
@@ -8,7 +13,7 @@ from judge_servers import pairs
 
 import dre.judges
 from dre.errors import DreError
-from dre.judges.store import Store
+from dre.judges.store import Reply, Store
 
 ROW = {"pair_id": "x", "context": ("One turn.",), "response": "A response."}
 HOLD = """
@@ -18,11 +23,41 @@ with Store(sys.argv[1]).held():
     print("held", flush=True)
     time.sleep(600)
 """
+# Writes a reply under the key "x", and ends without closing the store, as a kill does.
+WRITE_AND_DIE = """
+import os, sys
+from dre.judges.store import Reply, Request, Store
+store = Store(sys.argv[1])
+request = Request("x", "openai:m", "", "llm_only", "{}", "own/0", 0, {}, [], {})
+store.put([(request, Reply("3"))])
+os._exit(0)
+"""
 
 
 def key(spec="openai:model-a", row=ROW, prompt="llm_only", first=0, **options):
-    one = dre.judges.open(spec, store=":memory:", **options)
+    one = dre.judges.open_judge(spec, store=":memory:", **options)
     return one.missing([row], prompt, first=first)[0].key
+
+
+def request_for(pair, n=0):
+    one = dre.judges.open_judge("openai:m", store=":memory:", base_url="http://127.0.0.1:1")
+    return one.missing([pair], "llm_only", first=n)[0]
+
+
+def put(store, reply="3", n=0):
+    """Store a reply and return its key."""
+    request = request_for(ROW, n)
+    store.put([(request, Reply(reply))])
+    return request.key
+
+
+def write_and_die(path):
+    """Leave a store whose only reply is in the file beside it, as after a kill."""
+    subprocess.run([sys.executable, "-c", WRITE_AND_DIE, str(path)], check=True)
+    assert os.path.getsize(f"{path}-wal") > 0
+
+
+# Keys
 
 
 def test_all_that_can_change_a_reply_is_in_its_key_and_nothing_else():
@@ -37,34 +72,35 @@ def test_all_that_can_change_a_reply_is_in_its_key_and_nothing_else():
     same = [
         key(row=ROW | {"pair_id": "other", "examples": "of no concern"}),
         key(**free),
-        key(max_tokens=1024),
+        key(max_tokens=1024),  # the default, named
     ]
-    assert {*same} == {key()}  # 1024: the default, named
+    assert {*same} == {key()}
     others = [
         key("openai:model-b"),
         key("anthropic:model-a"),
         key(base_url="http://127.0.0.1:1"),
         key(max_tokens=7),
-    ]
-    others += [
         key(temperature=0),
         key(temperature=0.5),
         key(seed=1),
         key(reasoning_effort="low"),
         key(plain=True),
-    ]
-    others += [
         key(row=ROW | {"response": "Other."}),
         key(row=ROW | {"context": ("One turn.", "Another.")}),
+        key(logprobs=3),
+        key(prompt="classify"),
+        key(first=1),
     ]
-    others += [key(logprobs=3), key(prompt="classify"), key(first=1)]
     assert len({key(), *others}) == len(others) + 1
-    paid = {
-        "llm_only": "23bd6e49bfe4",
-        "classify": "5798b0932fb3",
-    }  # replies to these are in stores
+
+
+def test_replies_that_were_paid_for_are_found_under_their_keys():
+    paid = {"llm_only": "23bd6e49bfe4", "classify": "5798b0932fb3"}
     assert {name: key(prompt=name)[:12] for name in paid} == paid
-    asked = (
+
+
+def test_judges_that_ask_differently_have_different_signatures():
+    options = (
         {},
         {"temperature": 0},
         {"max_tokens": 99},
@@ -72,15 +108,107 @@ def test_all_that_can_change_a_reply_is_in_its_key_and_nothing_else():
         {"repeats": 2},
         {"base_url": "http://h"},
     )
-    told = {dre.judges.open("openai:m", store=":memory:", **how).signature for how in asked}
-    assert len(told) == len(asked)  # what dre score says of its judge, and holds a finished file to
+    signatures = set()
+    for chosen in options:
+        one = dre.judges.open_judge("openai:m", store=":memory:", **chosen)
+        signatures.add(one.signature)
+    assert len(signatures) == len(options)
+
+
+# Files
 
 
 def test_a_file_that_is_no_store_is_refused_and_left_alone(tmp_path):
     path = tmp_path / "s.sqlite"
-    path.write_bytes(broken := b"SQLite format 3\0" + b"x" * 999)
-    pytest.raises(DreError, Store(path).get, ["x"]).match("the store cannot be opened.*--store")
+    broken = b"SQLite format 3\0" + b"x" * 999
+    path.write_bytes(broken)
+    with pytest.raises(DreError, match="the store cannot be opened.*--store"):
+        Store(path).get(["x"])
     assert path.read_bytes() == broken
+
+
+def test_a_relative_path_means_the_same_store_after_the_folder_has_changed(tmp_path, monkeypatch):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+    store = Store("s.sqlite")
+    monkeypatch.chdir(elsewhere)
+    stored_key = put(store)
+    assert (tmp_path / "s.sqlite").exists()
+    assert not (elsewhere / "s.sqlite").exists()
+    assert stored_key in store.get([stored_key])
+
+
+def test_a_store_and_the_files_beside_it_are_for_their_owner_alone(tmp_path):
+    umask = os.umask(0o022)
+    try:
+        store = Store(tmp_path / "new" / "s.sqlite")
+        with store.held():
+            put(store)
+            modes = {}
+            for file in store.path.parent.iterdir():
+                modes[file.name] = stat.S_IMODE(file.stat().st_mode)
+    finally:
+        os.umask(umask)
+    endings = ("", "-wal", "-shm", ".holder", ".lock")
+    assert modes == {f"s.sqlite{ending}": 0o600 for ending in endings}
+
+
+def test_after_a_run_the_one_file_may_be_copied(tmp_path):
+    store = Store(tmp_path / "s.sqlite")
+    with store.held():
+        stored_key = put(store)
+    shutil.copy(store.path, tmp_path / "copy.sqlite")
+    assert stored_key in Store(tmp_path / "copy.sqlite").get([stored_key])
+
+
+def test_looking_at_a_store_after_a_kill_makes_its_one_file_whole(tmp_path):
+    path = tmp_path / "s.sqlite"
+    write_and_die(path)
+    store = Store(path)
+    assert len(store.summary()) == 1
+    store.close()
+    shutil.copy(path, tmp_path / "copy.sqlite")
+    assert "x" in Store(tmp_path / "copy.sqlite").get(["x"])
+
+
+def make_unwritable(path):
+    """Let SQLite find no place for its index of the -wal file, as in a folder that cannot be written."""
+    index = path.with_name(f"{path.name}-shm")
+    index.unlink(missing_ok=True)
+    index.symlink_to(path.parent / "no-such-folder" / "index")
+
+
+def test_a_store_that_can_only_be_read_is_read(tmp_path):
+    path = tmp_path / "s.sqlite"
+    store = Store(path)
+    stored_key = put(store)
+    store.close()
+    make_unwritable(path)
+    assert stored_key in Store(path).get([stored_key])
+
+
+def test_a_store_that_can_only_be_read_and_not_as_a_whole_is_refused(tmp_path, capsys):
+    from dre.commands.main import main
+
+    path = tmp_path / "s.sqlite"
+    write_and_die(path)
+    make_unwritable(path)
+    assert main(["judge", "status", "--store", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert "some replies are still in s.sqlite-wal" in error
+    assert "copy both files" in error
+
+
+def test_a_committed_reply_outlives_a_power_cut(tmp_path):
+    """FULL (2) waits for the disk at each commit."""
+    store = Store(tmp_path / "s.sqlite")
+    put(store)
+    assert store._connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert store._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+# Writers
 
 
 def test_one_process_writes_a_store_until_it_ends_and_the_next_is_told_which(tmp_path):
@@ -91,13 +219,94 @@ def test_one_process_writes_a_store_until_it_ends_and_the_next_is_told_which(tmp
         try:
             assert child.stdout.readline() == "held\n"
             assert Store(path).summary() == []  # reading is free
-            one = dre.judges.open("openai:m", store=path, base_url="http://127.0.0.1:1")
-            told = rf"s.sqlite: process {child.pid} on .*, since 20.* is writing"
-            pytest.raises(DreError, one.score, pairs(1)).match(told)
+            one = dre.judges.open_judge("openai:m", store=path, base_url="http://127.0.0.1:1")
+            message = rf"s.sqlite: process {child.pid} on .*, since 20.* is writing"
+            with pytest.raises(DreError, match=message):
+                one.score(pairs(1))
         finally:
             child.kill()
-    with (
-        Store(path).held(),
-        Store(path).held(),
-    ):  # one process may hold it twice: a writer and a checker
+    # One process may hold it twice: a writer and a checker.
+    with Store(path).held(), Store(path).held():
         assert Store(path).summary() == []
+
+
+def read_in_child(store, stored_key, connection_of_parent, answers):
+    has_reply = stored_key in store.get([stored_key])
+    other_key = put(store, n=1)
+    is_shared = store._connection is connection_of_parent
+    answers.put((has_reply, other_key, is_shared))
+
+
+def test_a_child_process_does_not_use_the_connection_of_its_parent(tmp_path):
+    processes = multiprocessing.get_context("fork")
+    answers = processes.Queue()
+    store = Store(tmp_path / "s.sqlite")
+    stored_key = put(store)
+    child = processes.Process(
+        target=read_in_child, args=(store, stored_key, store._connection, answers)
+    )
+    child.start()
+    has_reply, other_key, is_shared = answers.get(timeout=60)
+    child.join()
+    assert has_reply
+    assert not is_shared
+    assert {stored_key, other_key} == store.get([stored_key, other_key]).keys()
+
+
+# Replies
+
+
+def test_log_probabilities_are_loaded_only_where_they_are_wanted(tmp_path):
+    store = Store(tmp_path / "s.sqlite")
+    request = request_for(ROW)
+    store.put([(request, Reply("3", top="[]"))])
+    assert store.get([request.key])[request.key].top == "[]"
+    assert store.get([request.key], top=False)[request.key].top is None
+
+
+def test_the_row_of_a_pending_call_goes_when_its_reply_comes(tmp_path):
+    store = Store(tmp_path / "s.sqlite")
+    request = request_for(ROW)
+    call = request._replace(key=f"{request.key}:1")
+    store.put([(call, Reply("", "pending", cost=0.25))])
+    assert store.spent() == 0.25
+    assert store.get([request.key]) == {}
+    store.put([(request, Reply("3", cost=0.1))], ended=[call.key])
+    assert store.spent() == pytest.approx(0.1)
+    assert store.get([request.key])[request.key].text == "3"
+
+
+def test_counts_of_tokens_that_cannot_be_stored_are_unknown(tmp_path):
+    store = Store(tmp_path / "s.sqlite")
+    request = request_for(ROW)
+    store.put([(request, Reply.of("3", "ok", "m", 2**63, -1))])
+    reply = store.get([request.key])[request.key]
+    assert (reply.input_tokens, reply.output_tokens) == (None, None)
+
+
+def test_thoughts_among_the_parts_of_a_message_are_no_part_of_the_reply():
+    parts = [{"text": "I think 5.", "thought": True}, {"text": '{"score": '}, {"text": "3}"}]
+    assert Reply.of(parts, "ok", "m").text == '{"score": 3}'
+
+
+# What an earlier version made: the same table, and no rows of pending calls.
+EARLIER = """CREATE TABLE reply (
+    key TEXT PRIMARY KEY, judge TEXT NOT NULL, base_url TEXT NOT NULL, prompt TEXT NOT NULL, params TEXT NOT NULL,
+    pair_id TEXT NOT NULL, repeat INTEGER NOT NULL, text TEXT NOT NULL, outcome TEXT NOT NULL, model TEXT NOT NULL,
+    input_tokens INTEGER, output_tokens INTEGER, cost REAL, seconds REAL, source TEXT NOT NULL, created TEXT NOT NULL,
+    top TEXT
+) WITHOUT ROWID"""
+
+
+def test_a_store_of_an_earlier_version_is_read_and_goes_on(tmp_path):
+    path = tmp_path / "s.sqlite"
+    request = request_for(ROW)
+    row = (*request[:7], '{"score": 3}', "ok", "m", 50, 10, None, 0.5, "live", "2026-10-01", None)
+    with sqlite3.connect(path) as connection:
+        connection.execute(EARLIER)
+        connection.execute(f"INSERT INTO reply VALUES ({', '.join('?' * 17)})", row)
+    connection.close()
+    one = dre.judges.open_judge("openai:m", store=path, base_url="http://127.0.0.1:1")
+    assert one.score([ROW], ask=False)["score_llm"].tolist() == [3.0]
+    put(one.store, n=1)
+    assert sum(group.n_calls for group in one.store.summary()) == 2

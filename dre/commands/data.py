@@ -6,8 +6,8 @@ from dre.datasets.registry import fetch, home, mismatch, sources
 from dre.errors import DreError
 
 
-def add(subparsers):
-    """Add the command ``dre data``."""
+def add(subparsers) -> None:
+    """Add the command ``dre data`` with its actions."""
     data = subparsers.add_parser("data", help="list, fetch and verify the public data")
     actions = data.add_subparsers(dest="action", required=True, metavar="action")
     for action, run, text in (
@@ -25,35 +25,47 @@ def add(subparsers):
 def _paths(args):
     """Return the paths of the files of the sources that are named, of all by default."""
     known = {source["name"] for source in sources().values()}
-    if unknown := sorted(set(args.names) - known):
+    unknown = sorted(set(args.names) - known)
+    if unknown:
         raise DreError(f"unknown data source {unknown[0]!r}: use one of {', '.join(sorted(known))}")
-    return [path for path, source in sources().items() if source["name"] in (args.names or known)]
+    names = args.names or known
+    return [path for path, source in sources().items() if source["name"] in names]
 
 
 def _list(args):
     print(f"{'name':24}{'present':11}{'size':>8}  {'licence':20}what")
     for name, group in groupby(_paths(args), key=lambda path: sources()[path]["name"]):
-        files = {path: sources()[path] for path in group}
-        here, first = sum((home() / path).is_file() for path in files), next(iter(files.values()))
-        size = sum(file.get("size", 0) for file in files.values()) / 1e6
-        present, size = f"{here} of {len(files)}", f"{size:.1f} MB" if size else "?"
-        print(f"{name:24}{present:11}{size:>8}  {first['licence']:20}{first['what']}")
+        paths = list(group)
+        present = sum((home() / path).is_file() for path in paths)
+        megabytes = sum(sources()[path].get("size", 0) for path in paths) / 1e6
+        size = f"{megabytes:.1f} MB" if megabytes else "?"
+        source = sources()[paths[0]]
+        count = f"{present} of {len(paths)}"
+        print(f"{name:24}{count:11}{size:>8}  {source['licence']:20}{source['what']}")
     print(f"\ndata directory: {home()}")
 
 
 def _fetch(args):
     for path in _paths(args):
-        fetch(path)  # says what it downloads
+        fetch(path)  # prints what it downloads
     print(f"all files are in {home()}")
 
 
 def _verify(args):
-    """Return 1 if a file has another hash, or one of a source asked for by name is absent."""
-    found = {
-        path: mismatch(path) if (home() / path).is_file() else "is absent" for path in _paths(args)
-    }
-    for path in filter(found.get, found):
-        print(home() / path, found[path])
-    right, absent = (list(found.values()).count(state) for state in (None, "is absent"))
-    print(f"{right} right, {absent} absent, {(wrong := len(found) - right - absent)} wrong")
-    return 1 if wrong or (args.names and absent) else 0
+    """Return 1 if a file has another hash, or if one that was asked for by name is absent."""
+    right = absent = wrong = 0
+    for path in _paths(args):
+        if not (home() / path).is_file():
+            absent += 1
+            print(home() / path, "is absent")
+            continue
+        difference = mismatch(path)
+        if difference:
+            wrong += 1
+            print(home() / path, difference)
+        else:
+            right += 1
+    print(f"{right} right, {absent} absent, {wrong} wrong")
+    if wrong or (args.names and absent):
+        return 1
+    return 0

@@ -171,7 +171,8 @@ def usd_without_reply(judge: Any) -> float:
 
 def spent_in_words(spent_usd: float, uncertain_usd: float) -> str:
     """Say what calls cost: for certain, and at most more for those that brought no reply."""
-    text = f"${max(0.0, spent_usd - uncertain_usd):.4f} spent"
+    uncertain_usd = min(max(0.0, uncertain_usd), spent_usd)
+    text = f"${spent_usd - uncertain_usd:.4f} spent"
     if uncertain_usd > 0:
         text += f", and at most ${uncertain_usd:.4f} more for calls without a reply"
     return text

@@ -38,7 +38,7 @@ class AnyJudge(Protocol):
         """Return the table of `dre.judges.judge.frame`: one row per pair."""
 
 
-def open(judge: str | Callable[..., float] | AnyJudge, /, **options: Any) -> AnyJudge:
+def open_judge(judge: str | Callable[..., float] | AnyJudge, /, **options: Any) -> AnyJudge:
     """Return a judge.
 
     `judge` is ``openai:<model>``, ``anthropic:<model>``, ``gemini:<model>``, ``ollama:<model>``, ``recorded:<name>`` (a
@@ -57,3 +57,7 @@ def open(judge: str | Callable[..., float] | AnyJudge, /, **options: Any) -> Any
         taken = {name: options[name] for name in ("repeat", "repeats") if name in options}
         return Recorded(judge.removeprefix("recorded:"), **taken)
     return Judge(judge, **options)
+
+
+#: The same under its earlier name, which notebooks and users write as ``judges.open(...)``.
+open = open_judge

@@ -1,7 +1,11 @@
-"""Asking: many calls in flight, retries in one place, a ceiling that holds, each reply committed when it comes."""
+"""Asking for replies: many calls in flight, repeated where they fail, under a ceiling that holds.
+
+Each call is in the store before it is made, and its reply is committed before the next call of the same place begins.
+"""
 
 import asyncio
 import concurrent.futures
+import contextlib
 import math
 import random
 import secrets
@@ -12,334 +16,630 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tqdm import tqdm
 
 from dre.errors import DreError
 from dre.judges import likelihoods, prices, providers
 from dre.judges.failures import CallFailed
-from dre.judges.store import Reply
+from dre.judges.prompts import Prompt
+from dre.judges.store import Reply, Request, Store
 
-GIVE_UP = 8  # so many failures in a row, no reply between, end a run
-PATIENCE = 60.0  # seconds without a reply after which calls that fail and may be repeated are the server's failure
+if TYPE_CHECKING:
+    from dre.judges.judge import Judge
+
+GIVE_UP = 8  # failures in a row, without a reply between them, that end a run
+PATIENCE = 60.0  # seconds without a reply after which failures are taken for the server's
 LONGEST_WAIT = 600.0  # seconds; a provider that asks for a longer wait ends the run
-BACKOFF = 0.5  # seconds before the second attempt, doubled with each further one up to 30
-HEARTBEAT = 30.0  # seconds between lines that say where a run is, where no bar does
+BACKOFF = 0.5  # seconds before the second attempt, doubled with each further one
+LONGEST_BACKOFF = 30.0  # seconds
+HEARTBEAT = 30.0  # seconds between lines that say how far a run is, where no bar shows it
+DROP_SECONDS = 5.0  # seconds that calls have to end once they are dropped
+_POLL = 0.2  # seconds between looks at something that may have changed
 
 
 @dataclass
 class Run:
-    """What asking did: requests sent, dollars they (may have) cost, why replies did not come, what stopped it, why."""
+    """What a call of `score` did.
+
+    Attributes
+    ----------
+    calls : int
+        Requests that were sent.
+    spent : float
+        US dollars that they cost, at most where this is not known.
+    errors : dict of str to str
+        Why replies did not come, by their keys.
+    stopped : str
+        What ended the run before its end: ``budget``, ``interrupted`` or ``error``; else empty.
+    why : str
+        A sentence about that.
+    """
 
     calls: int = 0
     spent: float = 0.0
-    errors: dict = field(default_factory=dict)
-    stopped: str = ""  # or budget, interrupted, error
+    errors: dict[str, str] = field(default_factory=dict)
+    stopped: str = ""
     why: str = ""
 
 
-def minutes(seconds):
-    """Say how long something takes."""
-    return f"{seconds / 60:,.0f} minutes" if seconds >= 90 else f"{seconds:.0f} seconds"
+class Ceiling(NamedTuple):
+    """A limit on money: the dollars that are left for a run, the option that set it, and its value in dollars."""
+
+    usd_left: float
+    option: str
+    usd: float
 
 
-def ask_all(judge, missing, prompt, run):
-    """Ask for replies, `dre.judges.store.Asked` each, and commit each to the store when it comes.
+def minutes(seconds: float) -> str:
+    """Say how long something takes, in seconds or minutes."""
+    if seconds >= 90:
+        return f"{seconds / 60:,.0f} minutes"
+    return f"{seconds:.0f} seconds"
 
-    Works in a thread of its own, so inside a notebook's event loop too. Ctrl-C or SIGTERM lets the calls in flight
-    finish, which are paid for, and KeyboardInterrupt is raised then; a second one drops them. Raises `DreError` if no
-    further request could succeed.
+
+def ask_all(judge: "Judge", missing: list[Request], prompt: Prompt, run: Run) -> None:
+    """Ask for replies, and commit each to the store when it comes.
+
+    The work is done in a thread of its own, so it can be called inside a notebook's event loop, too. After Ctrl-C,
+    SIGTERM or SIGHUP the calls in flight, which are paid for, may finish, and KeyboardInterrupt is raised then. A
+    second Ctrl-C or SIGTERM drops them: they stay in the store as pending, at the most that they can cost.
+
+    Parameters
+    ----------
+    judge : Judge
+        Who is asked, and how.
+    missing : list of Request
+        The replies to ask for.
+    prompt : Prompt
+        The prompt that they answer.
+    run : Run
+        Filled in while the run goes on.
+
+    Raises
+    ------
+    DreError
+        If no further request could succeed.
+    KeyboardInterrupt
+        If the run was interrupted.
     """
-    asking, done = _Asking(judge, missing, prompt, run), concurrent.futures.Future()
+    asking = _Asking(judge, missing, prompt, run)
+    finished = concurrent.futures.Future()
 
     def work():
         try:
-            done.set_result(asyncio.run(asking.run()))
+            finished.set_result(asyncio.run(asking.run()))
         except BaseException as error:
-            done.set_exception(error)
+            finished.set_exception(error)
 
     threading.Thread(target=work, name="judge", daemon=True).start()
-    main = threading.current_thread() is threading.main_thread()  # the one that is told of signals
-    signals = [one for one in (signal.SIGINT, signal.SIGTERM) if main]
-    before = {
-        one: signal.getsignal(one)
-        for one in signals
-        if signal.getsignal(one) not in (None, signal.SIG_IGN)
-    }
-    try:
-        for one in before:
-            signal.signal(one, asking.interrupt)
-        while not done.done():
-            concurrent.futures.wait([done], 0.2)
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
-    done.result()
+    with _handling_signals(asking.interrupt):
+        while not finished.done() and not asking.is_overdue():
+            concurrent.futures.wait([finished], _POLL)
+    if asking.is_dropped:
+        raise KeyboardInterrupt
+    finished.result()
     if run.stopped == "interrupted":
         raise KeyboardInterrupt
 
 
-class _Pace:
-    """When the next call may start: what one call is told by a server that is asked too much, all others heed."""
+@contextlib.contextmanager
+def _handling_signals(handler):
+    """Send the signals that ask a process to end to `handler`; signals that are ignored stay so."""
+    previous = {}
+    # Python tells the main thread alone of signals. Windows has no SIGHUP.
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if number is None:
+                continue
+            handled_by = signal.getsignal(number)
+            if handled_by not in (None, signal.SIG_IGN):
+                previous[number] = handled_by
+    try:
+        for number in previous:
+            signal.signal(number, handler)
+        yield
+    finally:
+        for number, handled_by in previous.items():
+            signal.signal(number, handled_by)
 
-    def __init__(self, places):
-        self.places, self.gate, self.gap, self.pause, self.slowed = places, 0.0, 0.0, 0.0, 0.0
 
-    def slower(self, start, told):
-        """A call that started then was refused: wait as long as told, and then start the calls one by one."""
+def _say(text):
+    """Print to standard error, which may be gone when a terminal was closed."""
+    with contextlib.suppress(OSError, ValueError):
+        print(text, file=sys.stderr, flush=True)
+
+
+class _RateLimit:
+    """When the next call may start, where a server refuses calls because there are too many (status 429).
+
+    If most of the last calls were refused, the server's limit is reached: all calls wait as long as it says, and then
+    start one by one. If others are answered, a refusal concerns one pair, and this pair alone waits.
+    """
+
+    def __init__(self, concurrency):
+        self._concurrency = concurrency
+        self._refused_share = 0.0  # of the last calls; each new one counts a fifth
+        self._refusals = Counter()  # by key
+        self._replies = 0
+        self._opens_at = 0.0  # the time before which no call starts
+        self._gap = 0.0  # seconds between the starts of two calls
+        self._pause = 0.0  # seconds to wait where the server does not say how long
+        self._slowed_at = 0.0
+
+    def note_reply(self):
+        """A call was answered: the calls may start faster again."""
+        self._replies += 1
+        self._refused_share = 0.8 * self._refused_share
+        self._pause = 0.0
+        self._gap = 0.9 * self._gap
+
+    def note_refusal(self, key):
+        """A call was refused; returns whether the server's limit is reached, for all calls."""
+        self._refusals[key] += 1
+        # A pair that is refused for the third time says more about itself than about the server.
+        if self._refusals[key] <= 2:
+            self._refused_share = 0.8 * self._refused_share + 0.2
+        return self._replies == 0 or self._refused_share > 0.5
+
+    def slow_down(self, start, wait):
+        """Let all calls wait, because one that started then was refused (`wait`: what the server says, or None)."""
         now = time.monotonic()
-        if start > self.slowed:  # once for all calls that were in flight together
-            self.pause, self.slowed = min(30.0, max(BACKOFF, 2 * self.pause)), now
-            self.gap = min(
-                told or self.pause, max(2 * self.gap, (told or self.pause) / self.places)
-            )
-        self.gate = max(self.gate, now + (told or self.pause))
+        if start > self._slowed_at:  # once for all calls that were in flight together
+            self._slowed_at = now
+            self._pause = min(LONGEST_BACKOFF, max(BACKOFF, 2 * self._pause))
+            seconds = wait or self._pause
+            self._gap = min(seconds, max(2 * self._gap, seconds / self._concurrency))
+        self._opens_at = max(self._opens_at, now + (wait or self._pause))
 
-    def faster(self):
-        """A reply came."""
-        self.pause, self.gap = 0.0, 0.95 * self.gap
+    def seconds_to_wait(self):
+        """Return the seconds until a call may start; 0 or less means that this one starts now."""
+        now = time.monotonic()
+        seconds = self._opens_at - now
+        if seconds <= 0:
+            self._opens_at = now + self._gap
+        return seconds
 
-    def wait(self):
-        """Return the seconds until a call may start; 0 or less: this one starts now."""
-        left = self.gate - time.monotonic()
-        if left <= 0:
-            self.gate = time.monotonic() + self.gap
-        return left
+
+class _Budget:
+    """What a run has spent, and what its calls in flight may cost at most, under a ceiling."""
+
+    def __init__(self, run, ceilings):
+        no_ceiling = Ceiling(math.inf, "", 0.0)
+        self._ceiling = min(ceilings, default=no_ceiling)
+        self._run = run
+        self._reserved_usd = 0.0
+
+    def has_room_for(self, usd):
+        """Whether a call that may cost so much fits under the ceiling."""
+        return self._run.spent + self._reserved_usd + usd <= self._ceiling.usd_left
+
+    def refusal(self, usd):
+        """Say why a call that may cost so much is not made."""
+        return (
+            f"stopped before ${self._ceiling.usd:g} would be passed: a call may cost ${usd:.4f}; "
+            f"raise {self._ceiling.option} to go on"
+        )
+
+    def reserve(self, usd):
+        """Set aside the most that a call can cost."""
+        self._reserved_usd += usd
+
+    def settle(self, reserved_usd, spent_usd, is_last):
+        """Replace what was set aside for a call by what it cost; after the last one in flight nothing is set aside."""
+        self._run.spent += spent_usd
+        self._reserved_usd = 0.0 if is_last else self._reserved_usd - reserved_usd
+
+
+class _Change(NamedTuple):
+    """A change of the store that waits for its commit, and who is told when it is done."""
+
+    replies: list[tuple[Request, Reply]]
+    ended: list[str]
+    committed: asyncio.Future
+
+
+class _Journal:
+    """Commits changes of the store in the order in which they come; those that wait at the same time go together."""
+
+    def __init__(self, store: Store):
+        self._store = store
+        self._queue = asyncio.Queue()
+        self._task = asyncio.create_task(self._work())
+
+    async def commit(self, replies, ended=()):
+        """Return when replies are stored, and rows of calls that are no longer pending are gone."""
+        committed = asyncio.get_running_loop().create_future()
+        self._queue.put_nowait(_Change(replies, list(ended), committed))
+        await committed
+
+    async def close(self):
+        """Commit what still waits."""
+        self._queue.put_nowait(None)
+        await self._task
+
+    async def _work(self):
+        is_open = True
+        while is_open:
+            waiting = [await self._queue.get()]
+            while not self._queue.empty():
+                waiting.append(self._queue.get_nowait())
+            is_open = None not in waiting
+            await self._write([change for change in waiting if change is not None])
+
+    async def _write(self, changes):
+        replies = []
+        ended = []
+        for change in changes:
+            replies.extend(change.replies)
+            ended.extend(change.ended)
+        error = None
+        try:
+            await asyncio.to_thread(self._store.put, replies, ended)
+        except Exception as failure:
+            error = failure
+        for change in changes:
+            if change.committed.done():  # the call was dropped in the meantime
+                continue
+            if error is None:
+                change.committed.set_result(None)
+            else:
+                change.committed.set_exception(error)
 
 
 class _Asking:
-    """One run: what the calls in flight may cost, and what came of them."""
+    """One run: its calls, and what came of them."""
 
-    def __init__(self, judge, missing, prompt, run):
-        self.judge, self.missing, self.result, self.left = judge, missing, run, len(missing)
-        self.schema, self.limit = judge.schema(prompt), judge.max_tokens(prompt)
-        self.ceiling, *self.stands = min(judge.ceilings(), default=(math.inf, "", 0.0))
-        self.flying, self.held, self.error = {}, 0.0, None  # flying: key -> when it started
-        self.came = self.replies = self.failed = self.silent = self.lost = self.retrying = (
-            self.presses
-        ) = 0
-        self.began = self.last_came = self.last_reply = time.monotonic()
-        self.failures, self.trouble = Counter(), ""
+    def __init__(self, judge: "Judge", missing: list[Request], prompt: Prompt, run: Run):
+        self.judge = judge
+        self.missing = missing
+        self.run_record = run
+        self.schema = judge.schema(prompt)
+        self.max_tokens = judge.max_tokens(prompt)
+        self.params = judge.params | {"max_tokens": self.max_tokens}
+        self.budget = _Budget(run, judge.ceilings())
+        self.rate_limit = _RateLimit(judge.concurrency)
+        self.error = None  # what ends the run
+
+        # Where the run is.
+        self.n_left = len(missing)  # replies that are neither here nor given up
+        self.n_waiting = 0  # pairs that wait for a further attempt
+        self.start_times = {}  # of the calls in flight, by key
+        self.began = time.monotonic()
+
+        # What came: an answer is anything that a server sent back, a reply is one that can be used.
+        self.n_answers = 0
+        self.n_replies = 0
+        self.last_answer = self.began
+        self.last_reply = self.began
+
+        # What went wrong.
+        self.attempts = Counter()  # that each pair has used up, by key
+        self.n_failures_in_a_row = 0  # since the last reply, of those that may pass
+        self.n_given_up_in_a_row = 0  # pairs, since the last reply
+        self.n_silent = 0  # calls that reached no server, or were not answered in time
+        self.last_trouble = ""
+
+        # Interrupts.
+        self.loop: Any = None
+        self.task: Any = None
+        self.dropped_at = math.inf
+        self.is_dropped = False
+
+    # The run as a whole
 
     async def run(self):
         """Ask for all that is missing."""
-        judge, self.settled, self.disk = self.judge, asyncio.Condition(), asyncio.Lock()
-        self.places, self.pace = asyncio.Semaphore(judge.concurrency), _Pace(judge.concurrency)
-        self.loop, self.task = asyncio.get_running_loop(), asyncio.current_task()
-        connection = providers.connect(
-            judge.provider, judge.model, judge.address, judge.timeout, judge.key_env, judge.params
-        )
-        self.ask = connection.ask
+        judge = self.judge
+        self.loop = asyncio.get_running_loop()
+        self.task = asyncio.current_task()
+        self.call_ended = asyncio.Condition()
+        self.places = asyncio.Semaphore(judge.concurrency)
+        self.journal = _Journal(judge.store)
+        connection = None
         try:
-            with tqdm(total=self.left, unit="call", disable=None) as self.bar:
-                telling = asyncio.create_task(self._tell())
-                async with asyncio.TaskGroup() as calls:
-                    for asked in self.missing:
-                        # Where nothing succeeds, no further pair is begun while there are some to be tried again.
-                        await self._sleep(
-                            lambda: self.failed >= judge.concurrency and self.retrying
-                        )
-                        await self.places.acquire()
-                        if self.result.stopped:
-                            break
-                        calls.create_task(self._one(asked))
-                telling.cancel()
+            connection = providers.connect(
+                judge.provider,
+                judge.model,
+                judge.address,
+                judge.timeout,
+                judge.key_env,
+                judge.params,
+            )
+            self.ask = connection.ask
+            with tqdm(total=self.n_left, unit="call", disable=None) as self.bar:
+                await self._ask_for_all()
         finally:
-            await connection.close()
+            await self.journal.close()
+            if connection is not None:
+                await connection.close()
         if self.error is not None:
             raise self.error
 
-    def interrupt(self, *_):
-        """Let the calls in flight finish; when told once more, drop them."""
-        self.presses += 1
-        if self.presses > 1:
-            self.loop.call_soon_threadsafe(self.task.cancel)
-            raise KeyboardInterrupt
-        self.result.stopped = "interrupted"
-        calls = f"{len(self.flying)} calls in flight, which are paid for (at most {self.judge.timeout:g} s)"
-        print(
-            f"\ninterrupted: waiting for {calls}; once more drops them", file=sys.stderr, flush=True
-        )
+    async def _ask_for_all(self):
+        progress = asyncio.create_task(self._report_progress())
+        try:
+            async with asyncio.TaskGroup() as pairs:
+                for request in self.missing:
+                    # Where nothing succeeds, no further pair is begun while some wait to be tried again.
+                    while self._is_in_trouble() and not self.run_record.stopped:
+                        await asyncio.sleep(_POLL)
+                    await self.places.acquire()
+                    if self.run_record.stopped:
+                        break
+                    pairs.create_task(self._ask_for_one(request))
+        finally:
+            progress.cancel()
 
-    async def _tell(self):
-        """Say now and then where the run is, where no bar does."""
+    def _is_in_trouble(self):
+        return self.n_waiting > 0 and self.n_failures_in_a_row >= self.judge.concurrency
+
+    async def _report_progress(self):
+        """Say now and then how far the run is, where no bar shows it."""
         while self.bar.disable:
             await asyncio.sleep(HEARTBEAT)
-            longest = max((time.monotonic() - start for start in self.flying.values()), default=0.0)
-            run, flying = (
-                self.result,
-                f"{len(self.flying)} in flight, the longest for {longest:.0f} s",
+            now = time.monotonic()
+            longest = max((now - start for start in self.start_times.values()), default=0.0)
+            text = f"{self.n_left:,} calls to go"
+            if self.n_replies:
+                seconds_left = (now - self.began) / self.n_replies * self.n_left
+                text += f", about {minutes(seconds_left)}"
+            text += f"; {len(self.start_times)} in flight, the longest for {longest:.0f} s"
+            text += f"; ${self.run_record.spent:.4f}, {len(self.run_record.errors)} failed"
+            _say(text + self.last_trouble)
+
+    def interrupt(self, number, _):
+        """Let the calls in flight finish; when told once more, drop them.
+
+        A closed terminal sends SIGHUP more than once, so this signal drops nothing.
+        """
+        if self.is_dropped:
+            raise KeyboardInterrupt
+        if self.run_record.stopped != "interrupted":
+            self.run_record.stopped = "interrupted"
+            _say(
+                f"\ninterrupted: waiting for {len(self.start_times)} calls in flight, which are paid for "
+                f"(at most {self.judge.timeout:g} s); once more drops them"
             )
-            left = f"{self.left:,} calls to go"
-            if self.replies:
-                left += (
-                    f", about {minutes((time.monotonic() - self.began) / self.replies * self.left)}"
-                )
-            told = f"{left}; {flying}; ${run.spent:.4f}, {len(run.errors)} failed{self.trouble}"
-            print(told, file=sys.stderr, flush=True)
+        elif number != getattr(signal, "SIGHUP", None) and self.task is not None:
+            self.is_dropped = True
+            self.dropped_at = time.monotonic()
+            self.loop.call_soon_threadsafe(self.task.cancel)
 
-    async def _sleep(self, left):
-        while not self.result.stopped and (seconds := left()) > 0:
-            await asyncio.sleep(min(0.2, seconds))
+    def is_overdue(self):
+        """Whether the calls were dropped, and have had the time to end."""
+        return time.monotonic() > self.dropped_at + DROP_SECONDS
 
-    async def _one(self, asked):
-        """Ask for one reply, with as many attempts as it takes; between them its place is another's."""
+    def _stop(self, reason, error=None):
+        self.run_record.stopped = self.run_record.stopped or reason
+        self.error = self.error or error
+
+    def _stop_with(self, message):
+        error = DreError(f"{self.judge.spec}: {message}; what was answered is stored")
+        self._stop("error", error)
+
+    # One pair
+
+    async def _ask_for_one(self, request):
+        """Ask for one reply, with as many attempts as it takes; while it waits, its place is another pair's."""
         try:
-            while (wait := await self._attempt(asked)) is not None:
-                end, self.retrying = time.monotonic() + wait, self.retrying + 1
+            seconds = await self._attempt(request)
+            while seconds is not None:
+                self.n_waiting += 1
                 self.places.release()
-                await self._sleep(lambda end=end: end - time.monotonic())
+                await self._sleep(seconds)
                 await self.places.acquire()
-                self.retrying -= 1
+                self.n_waiting -= 1
+                seconds = await self._attempt(request)
         except Exception as error:
             self._stop("error", error)
         self.places.release()
-        self.left -= 1
-        self.bar.set_postfix_str(
-            f"${self.result.spent:.4f}, {len(self.result.errors)} failed", refresh=False
-        )
+        self.n_left -= 1
+        run = self.run_record
+        self.bar.set_postfix_str(f"${run.spent:.4f}, {len(run.errors)} failed", refresh=False)
         self.bar.update()
 
-    async def _attempt(self, asked):
-        """Make one call; returns None if it is settled, else the seconds to wait before the next."""
-        price = self.judge.price
-        most = (
-            price.cost(prices.most_tokens(asked.messages, self.schema), self.limit)
-            if price
-            else 0.0
-        )
-        await self._sleep(self.pace.wait)
-        if not await self._reserve(asked.key, most):
+    async def _sleep(self, seconds):
+        """Sleep, but not longer than the run goes on."""
+        end = time.monotonic() + seconds
+        while not self.run_record.stopped and time.monotonic() < end:
+            await asyncio.sleep(min(_POLL, max(0.0, end - time.monotonic())))
+
+    async def _attempt(self, request):
+        """Make one call; returns None if the reply is there or given up, else the seconds before the next call."""
+        most_input = prices.most_tokens(request.messages, self.schema)
+        most_usd = 0.0
+        if self.judge.price:
+            most_usd = self.judge.price.cost(most_input, self.max_tokens)
+
+        seconds = self.rate_limit.seconds_to_wait()
+        while seconds > 0 and not self.run_record.stopped:
+            await self._sleep(min(_POLL, seconds))
+            seconds = self.rate_limit.seconds_to_wait()
+        if not await self._reserve(request.key, most_usd):
             return None
-        sent, spent, start = (
-            True,
-            most,
-            time.monotonic(),
-        )  # until it is known better, it may cost what it can cost
+
+        # Until it is known better, the call may cost what it can cost at most.
+        spent_usd = most_usd
+        is_sent = False
+        call = request._replace(key=f"{request.key}:{secrets.token_hex(8)}")
         try:
-            params = self.judge.params | {"max_tokens": self.limit}
-            reply = await self._in_time(
-                asyncio.ensure_future(self.ask(asked.messages, params, self.schema))
+            pending = self._without_reply("pending", most_input, most_usd)
+            await self.journal.commit([(call, pending)])
+            is_sent = True
+            start = self.start_times[request.key] = time.monotonic()
+            try:
+                reply = await self._call_in_time(request)
+            except CallFailed as failure:
+                is_sent = failure.sent
+                spent_usd = most_usd if failure.billed else 0.0
+                replies = []
+                if failure.billed:  # it stays in the accounts, and answers nothing
+                    replies = [(call, self._without_reply("unanswered", most_input, most_usd))]
+                await self.journal.commit(replies, ended=[call.key])
+                return self._after_failure(request.key, failure, start)
+            spent_usd = self._cost_usd(reply, most_usd)
+            reply = reply._replace(
+                cost=spent_usd if self.judge.price else None, seconds=time.monotonic() - start
             )
-            cost = price and price.cost(
-                reply.input_tokens, reply.output_tokens, cached=reply.cached
-            )
-            spent = most if cost is None else cost
-            await self._save(asked, reply, start, spent)
-            self._answered(reply)
+            await self.journal.commit([(request, reply)], ended=[call.key])
+            self._note_reply(reply)
             return None
-        except CallFailed as error:
-            sent, spent = error.sent, most if error.billed else 0.0
-            if error.billed:  # it stands in the accounts, and answers nothing
-                key = f"{asked.key}:{secrets.token_hex(8)}"
-                await self._save(asked._replace(key=key), Reply("", "unanswered"), start, spent)
-            return self._failed(asked.key, error, start)
+        except DreError:
+            if not is_sent:  # the store could not be written, so no call was made
+                spent_usd = 0.0
+            raise
         finally:
-            async with self.settled:  # replace what was set aside for the call by what it cost
-                del self.flying[asked.key]
-                self.held = self.held - most if self.flying else 0.0  # no crumbs of rounding
-                self.result.calls, self.result.spent = (
-                    self.result.calls + sent,
-                    self.result.spent + spent,
-                )
-                self.settled.notify_all()
+            async with self.call_ended:
+                del self.start_times[request.key]
+                self.budget.settle(most_usd, spent_usd, is_last=not self.start_times)
+                self.run_record.calls += is_sent
+                self.call_ended.notify_all()
 
-    async def _save(self, asked, reply, start, spent):
-        """Commit a reply with what it took."""
-        reply = reply._replace(
-            cost=spent if self.judge.price else None, seconds=time.monotonic() - start
-        )
-        async with self.disk:
-            await asyncio.to_thread(self.judge.store.put, [(asked, reply)])
-
-    def _answered(self, reply):
-        """Note that a reply came; end the run if none has what is asked for, say so if another model answered."""
-        is_answer = bool(reply.text) and reply.outcome == "ok"  # a refusal has no log-probabilities
-        if self.judge.likeliest and is_answer and not (reply.top or self.replies):
-            self._fatal(likelihoods.NONE)
-        self.replies, self.last_reply, self.failed, self.lost = (
-            self.replies + 1,
-            time.monotonic(),
-            0,
-            0,
-        )
-        self.pace.faster()
-        model = reply.model
-        served = self.judge.served_models  # of all calls of `score`, so that each is noted once
-        if model not in served and not providers.is_same_model(self.judge.model, model):
-            print(f"note: {self.judge.spec} was asked, and {model} answered", file=sys.stderr)
-        served.add(model)
-
-    def _failed(self, key, error, start):
-        """Note a failed call; returns the seconds to wait before the next attempt, or None if there is none."""
-        judge, quiet, then = self.judge, time.monotonic() - self.last_reply, error.then
-        self.trouble = f"; last trouble: {textwrap.shorten(str(error), 100, placeholder=' ...')}"
-        if then == "stop" or (error.wait or 0.0) > LONGEST_WAIT:
-            later = f" (it asks to wait {error.wait / 60:.0f} minutes)" if error.wait else ""
-            return self._fatal(f"{error}{later}, so no further call was made")
-        if then == "slower":
-            self.pace.slower(start, error.wait)
-            if quiet < PATIENCE:
-                return 0.0  # a limit that passes uses up no attempt
-        self.failed += then in ("again", "late")
-        self.silent += then == "late" or (then == "again" and not error.sent)
-        if not self.replies and self.silent >= max(3, min(judge.concurrency, self.left)):
-            return self._fatal(f"no server answers at {judge.address} ({error})")
-        # Where nothing is left but what has failed before, each is tried to its end: the last odd one ends no run.
-        if self.failed >= GIVE_UP and quiet > PATIENCE and self.left > len(self.failures):
-            return self._fatal(
-                f"no reply for {quiet:.0f} seconds, the last call failed with {error}"
-            )
-        self.failures[key] += judge.attempts / 2 if then == "late" else 1
-        if then != "skip" and self.failures[key] < judge.attempts:
-            return error.wait or min(
-                30.0, BACKOFF * 2 ** (self.failures[key] - 1)
-            ) + random.uniform(0, 2 * BACKOFF)
-        if (
-            not self.result.stopped
-        ):  # after a stop it was not tried to the end: it is simply missing
-            self.result.errors[key] = str(error)
-            self.lost += 1
-            if self.lost >= GIVE_UP:
-                self._fatal(f"{self.lost} calls in a row failed, the last with {error}")
-        return None
-
-    async def _in_time(self, call):
-        """Wait for a call; the time it stands behind others at a server that answers them slowly does not count.
-
-        It is given up if nothing at all came for the time-out, or its turn has passed: twice the calls in flight came.
-        """
-        start, before, wait = time.monotonic(), self.came, self.judge.timeout
-        while not (await asyncio.wait({call}, timeout=wait))[0]:
-            wait = max(start, self.last_came) + self.judge.timeout - time.monotonic()
-            if wait <= 0 or self.came - before >= 2 * self.judge.concurrency:
-                call.cancel()
-                advice = "give a larger --timeout or a smaller --concurrency"
-                raise CallFailed(
-                    f"no answer within {self.judge.timeout:g} seconds: {advice}",
-                    "late",
-                    billed=True,
-                )
-        self.came, self.last_came = self.came + 1, time.monotonic()
-        return call.result()
-
-    async def _reserve(self, key, most):
-        """Set aside the most a call can cost, once calls in flight leave room for it; False if there is none."""
-        run = self.result
-        async with self.settled:
-            while not run.stopped and self.flying and run.spent + self.held + most > self.ceiling:
-                await self.settled.wait()
-            if not run.stopped and run.spent + self.held + most > self.ceiling:
-                flag, usd = self.stands
-                run.why = f"stopped before ${usd:g} would be passed: a call may cost ${most:.4f}; raise {flag} to go on"
+    async def _reserve(self, key, most_usd):
+        """Set aside the most that a call can cost, once the calls in flight leave room; False if there is none."""
+        run = self.run_record
+        async with self.call_ended:
+            while not run.stopped and self.start_times and not self.budget.has_room_for(most_usd):
+                await self.call_ended.wait()
+            if not run.stopped and not self.budget.has_room_for(most_usd):
+                run.why = self.budget.refusal(most_usd)
                 self._stop("budget")
             if run.stopped:
                 return False
-            self.held, self.flying[key] = self.held + most, time.monotonic()
+            self.budget.reserve(most_usd)
+            self.start_times[key] = time.monotonic()
         return True
 
-    def _fatal(self, message):
-        self._stop("error", DreError(f"{self.judge.spec}: {message}; what was answered is stored"))
+    def _without_reply(self, outcome, most_input, most_usd):
+        """Return the row of a call without a reply: what it can cost at most, or the most tokens, if no price is known."""
+        if self.judge.price:
+            return Reply("", outcome, cost=most_usd)
+        return Reply("", outcome, input_tokens=most_input, output_tokens=self.max_tokens)
 
-    def _stop(self, why, error=None):
-        self.result.stopped, self.error = self.result.stopped or why, self.error or error
+    def _cost_usd(self, reply, most_usd):
+        """Return what a reply cost; if the provider does not say how long it is, the most that it can cost."""
+        if not self.judge.price:
+            return 0.0
+        cost_usd = self.judge.price.cost(
+            reply.input_tokens, reply.output_tokens, cached=reply.cached
+        )
+        return most_usd if cost_usd is None else cost_usd
+
+    async def _call_in_time(self, request):
+        """Make a call and return its reply; the time it waits behind others at a slow server does not count.
+
+        The call is given up if nothing at all came within the time-out, or if its turn has passed: twice as many
+        answers came as there are calls in flight.
+        """
+        start = time.monotonic()
+        answers_before = self.n_answers
+        seconds = self.judge.timeout
+        call = asyncio.create_task(self.ask(request.messages, self.params, self.schema))
+        try:
+            while True:
+                done, _ = await asyncio.wait({call}, timeout=seconds)
+                if done:
+                    break
+                seconds = max(start, self.last_answer) + self.judge.timeout - time.monotonic()
+                has_been_overtaken = self.n_answers - answers_before >= 2 * self.judge.concurrency
+                if seconds <= 0 or has_been_overtaken:
+                    raise CallFailed(
+                        f"no answer within {self.judge.timeout:g} seconds: "
+                        "give a larger --timeout or a smaller --concurrency",
+                        "late",
+                        billed=True,
+                    )
+        finally:
+            if not call.done():
+                call.add_done_callback(_ignore_result)
+                call.cancel()
+                await asyncio.wait({call}, timeout=1.0)
+        self.n_answers += 1
+        self.last_answer = time.monotonic()
+        return call.result()
+
+    # What came of a call
+
+    def _note_reply(self, reply):
+        """Note that a reply came; the run ends if it has no log-probabilities, and a reply by another model is said."""
+        lacks_probabilities = reply.outcome == "ok" and reply.text and not reply.top
+        if self.judge.likeliest and lacks_probabilities and self.n_replies == 0:
+            self._stop_with(likelihoods.NONE)
+        self.n_replies += 1
+        self.last_reply = time.monotonic()
+        self.n_failures_in_a_row = 0
+        self.n_given_up_in_a_row = 0
+        self.rate_limit.note_reply()
+        served = self.judge.served_models  # of all calls of `score`, so that each is said once
+        if reply.model not in served and not providers.is_same_model(self.judge.model, reply.model):
+            _say(f"note: {self.judge.spec} was asked, and {reply.model} answered")
+        served.add(reply.model)
+
+    def _after_failure(self, key, failure, start):
+        """Decide what follows a failed call; returns the seconds before the next attempt, or None if there is none."""
+        self.last_trouble = (
+            f"; last trouble: {textwrap.shorten(str(failure), 100, placeholder=' ...')}"
+        )
+        if failure.then == "stop" or (failure.wait or 0.0) > LONGEST_WAIT:
+            later = f" (it asks to wait {failure.wait / 60:.0f} minutes)" if failure.wait else ""
+            self._stop_with(f"{failure}{later}, so no further call was made")
+            return None
+
+        silence = time.monotonic() - self.last_reply
+        if failure.then == "slower" and self.rate_limit.note_refusal(key):
+            self.rate_limit.slow_down(start, failure.wait)
+            if silence < PATIENCE:
+                return 0.0  # a limit that passes uses up no attempt
+        if self._is_server_lost(failure, silence):
+            return None
+
+        # A call that came to nothing after a long time counts as several.
+        self.attempts[key] += self.judge.attempts / 2 if failure.then == "late" else 1
+        if failure.then != "skip" and self.attempts[key] < self.judge.attempts:
+            if failure.wait:
+                return failure.wait
+            backoff = BACKOFF * 2 ** (self.attempts[key] - 1)
+            return min(LONGEST_BACKOFF, backoff) + random.uniform(0, 2 * BACKOFF)
+        self._give_up(key, failure)
+        return None
+
+    def _is_server_lost(self, failure, silence):
+        """Count a failure that may pass, and end the run if it is likely that no call will be answered."""
+        is_unsent = failure.then == "again" and not failure.sent
+        if failure.then in ("again", "late"):
+            self.n_failures_in_a_row += 1
+        if failure.then == "late" or is_unsent:
+            self.n_silent += 1
+
+        most_silent = max(3, min(self.judge.concurrency, self.n_left))
+        if self.n_replies == 0 and self.n_silent >= most_silent:
+            self._stop_with(f"no server answers at {self.judge.address} ({failure})")
+            return True
+        # If only pairs are left that have failed before, each is tried to its end: the last odd one ends no run.
+        has_untried = self.n_left > len(self.attempts)
+        if self.n_failures_in_a_row >= GIVE_UP and silence > PATIENCE and has_untried:
+            self._stop_with(
+                f"no reply for {silence:.0f} seconds, the last call failed with {failure}"
+            )
+            return True
+        return False
+
+    def _give_up(self, key, failure):
+        """Note that a reply will not come; many in a row end the run."""
+        if self.run_record.stopped:  # it was not tried to the end, so it is simply missing
+            return
+        self.run_record.errors[key] = str(failure)
+        self.n_given_up_in_a_row += 1
+        if self.n_given_up_in_a_row >= GIVE_UP:
+            self._stop_with(
+                f"{self.n_given_up_in_a_row} calls in a row failed, the last with {failure}"
+            )
+
+
+def _ignore_result(task):
+    """Take the result of a task that nobody waits for, so that nothing is printed about it."""
+    if not task.cancelled():
+        task.exception()

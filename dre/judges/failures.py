@@ -26,6 +26,8 @@ _TOO_LONG = re.compile(
     r"|input token count .{0,40}exceeds|could not broadcast input array",
     re.IGNORECASE,
 )
+# A request that is larger than all that a limit per minute allows, in OpenAI's words.
+_NEVER_FITS = re.compile("request too large|must be reduced", re.IGNORECASE)
 _LOGPROBS = re.compile("logprobs")
 _STRUCTURED = re.compile(
     "response_format|json_schema|output_config|response_?schema|response_?mime_?type", re.IGNORECASE
@@ -208,7 +210,7 @@ def _decide(status, words, request, location):
     if status in (400, 429) and _SPENT.search(own_words):
         return _Decision("stop")
     if status == 429:
-        return _Decision("slower")
+        return _Decision("skip" if _NEVER_FITS.search(own_words) else "slower")
     if (is_bad_request or status in (413, 500)) and _TOO_LONG.search(own_words):
         advice = "the prompt is longer than the server's context, "
         return _Decision("skip", advice + "start it with a longer one, if it is yours: ")

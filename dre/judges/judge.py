@@ -12,7 +12,7 @@ from dre.datasets.readers import HALF
 from dre.errors import DreError
 from dre.judges import asking, likelihoods, parse, prices, prompts, providers
 from dre.judges.prompts import Prompt
-from dre.judges.store import Asked, Reply, Store, key_of, setting_sha256
+from dre.judges.store import Reply, Request, Store, key_of, setting_sha256
 
 # What --param may not set: the bound on the cost of a call hangs on it, or the request is ours to make.
 _OURS = {"max_completion_tokens", "max_output_tokens", "num_predict", "n", "candidate_count"}
@@ -156,11 +156,16 @@ class Judge:
         """Close the store; what is asked of it next opens it again."""
         self.store.close()
 
-    def ceilings(self) -> list[tuple[float, str, float]]:
-        """Return ``(dollars that a run may spend, option, dollars)`` of each ceiling."""
-        spent = 0.0 if self.max_usd_total is None else self.store.spent(self.price)
-        every = (self.max_usd, 0.0, "--max-usd"), (self.max_usd_total, spent, "--max-usd-total")
-        return [(usd - before, flag, usd) for usd, before, flag in every if usd is not None]
+    def ceilings(self) -> list[asking.Ceiling]:
+        """Return the ceilings on what a run may spend: that of the run, and that of all calls of this judge."""
+        ceilings = []
+        if self.max_usd is not None:
+            ceilings.append(asking.Ceiling(self.max_usd, "--max-usd", self.max_usd))
+        if self.max_usd_total is not None:
+            spent_usd = self.store.spent(self.price, self.spec, (self.base_url, self.address))
+            usd_left = self.max_usd_total - spent_usd
+            ceilings.append(asking.Ceiling(usd_left, "--max-usd-total", self.max_usd_total))
+        return ceilings
 
     @property
     def signature(self) -> str:
@@ -203,7 +208,13 @@ class Judge:
                 raise DreError(
                     f"prompt {prompt.name} has no slot {{{{examples}}}}: use quality_overall, say"
                 )
-            rows = [row | {"examples": examples[row["pair_id"]]} for row in rows]
+            for row in rows:
+                if row["pair_id"] not in examples:
+                    raise DreError(
+                        f"examples has none for pair {row['pair_id']!r}: expected a list for each pair, "
+                        "which may be empty"
+                    )
+                row["examples"] = examples[row["pair_id"]]
         asked = self._asked(rows, prompt, first)
         replies = self._stored(asked)
         if ask and self._lacking(asked, replies, prompt, retry):
@@ -234,8 +245,8 @@ class Judge:
         prompt: str | Path | Prompt = "llm_only",
         retry: Collection[str] = (),
         first: int = 0,
-    ) -> list[Asked]:
-        """Return the `dre.judges.store.Asked` of each reply that is not stored, or is of a status in `retry`."""
+    ) -> list[Request]:
+        """Return the `dre.judges.store.Request` of each reply that is not stored, or is of a status in `retry`."""
         prompt = prompts.load(prompt)
         asked = self._asked(rows_of(pairs), prompt, first)
         return self._lacking(asked, self._stored(asked), prompt, retry)
@@ -245,8 +256,8 @@ class Judge:
         pairs: pd.DataFrame | list[dict],
         prompt: str | Path | Prompt = "llm_only",
         first: int = 0,
-    ) -> list[tuple[Asked, Reply | None]]:
-        """Return ``(Asked, Reply or None)`` of each reply that belongs to some pairs, in their order."""
+    ) -> list[tuple[Request, Reply | None]]:
+        """Return ``(Request, Reply or None)`` of each reply that belongs to some pairs, in their order."""
         asked = self._asked(rows_of(pairs), prompts.load(prompt), first)
         return list(zip(asked, self._stored(asked)))
 
@@ -275,13 +286,16 @@ class Judge:
             for n in range(first, first + self.repeats):
                 limits = {key_of(setting, messages, n): of for setting, of in settings.items()}
                 asked.append(
-                    Asked(next(iter(limits)), *about, row["pair_id"], n, row, messages, limits)
+                    Request(next(iter(limits)), *about, row["pair_id"], n, row, messages, limits)
                 )
         return asked
 
     def _stored(self, asked):
         """Return the `Reply` that is stored for each, or None."""
-        found, replies = self.store.get({key for one in asked for key in one.limits}), []
+        found, replies = (
+            self.store.get({key for one in asked for key in one.limits}, top=bool(self.likeliest)),
+            [],
+        )
         for one in asked:
             there = [(found[key], limit) for key, limit in one.limits.items() if key in found]
             fit = [reply for reply, limit in there if _fits(reply, limit, one.limits[one.key])]
@@ -315,7 +329,7 @@ class Judge:
         prompt = prompts.load(prompt)
         return self.estimate_calls(self.missing(pairs, prompt, retry), prompt)
 
-    def estimate_calls(self, lacking: list[Asked], prompt: Prompt) -> str:
+    def estimate_calls(self, lacking: list[Request], prompt: Prompt) -> str:
         """Say in words what asking for replies would take: calls, tokens and dollars.
 
         ``lacking``: what `missing` returns, or several such lists, one after the other.
@@ -365,7 +379,8 @@ def _fits(reply, limit, own):
 def frame(said):
     """Return the table of ``{pair_id: [(verdict, dollars), ...]}``; error and missing: a reply that did not come.
 
-    Of ``n_samples`` replies ``n_ok`` are scores; ``score_llm`` and ``s_inf`` are their means, ``label`` what most say.
+    Of ``n_samples`` replies ``n_ok`` are scores; ``score_llm`` and ``s_inf`` are their means, ``label`` what most say (none, where
+    as many say another).
     ``status`` is error or missing (not asked) if a reply did not come, ok if all came and one is a score, else what
     most of them were. Only what is ok has a score.
     """
@@ -386,7 +401,8 @@ def frame(said):
         scores = np.array(
             [(one.score_llm, one.s_inf) for one in good] or [(None, None)], float
         ).mean(axis=0)
-        label = statistics.mode(one.label for one in good) if good else None
+        labels = statistics.multimode(one.label for one in good)
+        label = labels[0] if len(labels) == 1 else None  # a tie of labels is none
         cost = np.array(
             [cost for one, cost in outcomes if one not in lacking] or [None], float
         ).sum()

@@ -1,7 +1,11 @@
-"""The judgement store: one SQLite file, one committed row for each call, under all that can change its reply.
+"""The store of replies: one SQLite file, with one committed row for each call.
 
-Texts of dialogues are not stored, only the hash of the messages. Reading is free at any time and writes nothing;
-whoever asks holds a lock that the kernel frees when the process ends, however it ends.
+A row stands under a key that is made of all that decides the reply. Texts of dialogues are not stored, only a hash of
+the messages. Reading is free at any time. Whoever asks a judge holds a lock on the store, which the operating system
+frees when the process ends, however it ends.
+
+A call is in the store before it is made: as a row with the outcome ``pending``, at the most that the call can cost.
+The reply replaces this row. A process that is killed leaves the rows of the calls that were in flight.
 """
 
 import contextlib
@@ -12,9 +16,10 @@ import os
 import socket
 import sqlite3
 import threading
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import platformdirs
 from filelock import FileLock, Timeout
@@ -28,15 +33,43 @@ SCHEMA = """CREATE TABLE IF NOT EXISTS reply (
     input_tokens INTEGER, output_tokens INTEGER, cost REAL, seconds REAL, source TEXT NOT NULL, created TEXT NOT NULL,
     top TEXT
 ) WITHOUT ROWID"""
-_OPEN = {"timeout": 60, "isolation_level": None, "check_same_thread": False, "uri": True}
-_WRITERS = {}  # path -> the lock of the thread that writes there
+
+_IN_MEMORY = ":memory:"
+_BUSY_SECONDS = 60  # how long a statement waits for other connections
+_CHECKPOINT_SECONDS = 2  # how long the end of a run waits for readers
+_LARGEST_COUNT = 2**63 - 1  # the largest integer that SQLite stores
+
+# The lock of the thread that writes a file, for each file that this process has opened.
+_writer_locks: dict[Path, Any] = {}
+# Connections of the parent process. SQLite forbids a child to use them, and also to close them.
+_connections_of_parents: list[sqlite3.Connection] = []
 
 
 class Reply(NamedTuple):
-    """A provider's answer: its text, ok, refused or truncated, the model that gave it, what it took; None: unknown.
+    """A provider's answer.
 
-    ``source``: live, batch, or replaced (paid for, and asked again since). ``top``: the likeliest tokens of its first
-    places, if log-probabilities were asked for (`dre.judges.likelihoods`).
+    Attributes
+    ----------
+    text : str
+        What the model said.
+    outcome : str
+        ``ok``, ``refused`` or ``truncated``; of a call without an answer ``pending`` (it is in flight, or was when its
+        process was killed) or ``unanswered`` (it failed, and may have been billed).
+    model : str
+        The model that answered, as the provider names it.
+    input_tokens, output_tokens : int or None
+        Tokens of the prompt and of the reply; None if the provider does not say.
+    cost : float or None
+        US dollars; None if no price is known.
+    seconds : float or None
+        How long the call took.
+    source : str
+        ``live``, ``batch``, or ``replaced``: paid for, and asked again since.
+    top : str or None
+        The likeliest tokens at the first places of the reply, if log-probabilities were asked for
+        (`dre.judges.likelihoods`).
+    cached : int
+        Input tokens that the provider read from a cache. They are not stored, but their price is.
     """
 
     text: str
@@ -48,29 +81,57 @@ class Reply(NamedTuple):
     seconds: float | None = None
     source: str = "live"
     top: str | None = None
-    cached: int = (
-        0  # input tokens that were read from a cache; what they cost is stored, they are not
-    )
+    cached: int = 0
 
     @classmethod
-    def of(cls, text, outcome, model, read=None, written=None, cached=None, top=None):
-        """Return the reply that a provider's answer is, whatever it holds: texts can be stored, counts are counts."""
-        read, cached, top = count(read), count(cached) or 0, top and clean(top)
+    def of(
+        cls,
+        text: Any,
+        outcome: str,
+        model: Any,
+        read: Any = None,
+        written: Any = None,
+        cached: Any = None,
+        top: str | None = None,
+    ) -> "Reply":
+        """Return the reply that a provider's answer is, whatever its fields hold.
+
+        Texts become texts that can be stored. Numbers of tokens become counts, or None where they are none.
+        """
+        input_tokens = count(read)
+        cached_tokens = count(cached) or 0
         return cls(
-            clean(text),
-            outcome,
-            clean(model),
-            read,
-            count(written),
-            top=top,
-            cached=min(cached, read or 0),
+            text=clean(text),
+            outcome=outcome,
+            model=clean(model),
+            input_tokens=input_tokens,
+            output_tokens=count(written),
+            top=clean(top) if top else top,
+            cached=min(cached_tokens, input_tokens or 0),
         )
 
 
-class Asked(NamedTuple):
-    """What a reply answers: its key, what is kept beside it for people to read, and what is not kept.
+class Request(NamedTuple):
+    """What a reply answers.
 
-    ``limits``: keys under which it may be stored, the own one first, and the limits on tokens that they stand for.
+    The fields up to ``repeat`` are stored beside the reply, for people to read. The others are not stored.
+
+    Attributes
+    ----------
+    key : str
+        The key of the reply (`key_of`).
+    judge, base_url, prompt, params : str
+        Who is asked, where, by which prompt, and with which parameters (JSON).
+    pair_id : str
+        The pair that the reply is about.
+    repeat : int
+        Index of the reply among those to the same messages.
+    row : dict
+        The pair with all its fields.
+    messages : list of dict
+        What is sent.
+    limits : dict
+        The keys under which the reply may be stored, with the limit on tokens of each. The first is ``key``.
     """
 
     key: str
@@ -81,177 +142,375 @@ class Asked(NamedTuple):
     pair_id: str
     repeat: int
     row: dict
-    messages: list
-    limits: dict
+    messages: list[dict]
+    limits: dict[str, int]
 
 
-_COLUMNS, _ASKED = Reply._fields[:-1], Asked._fields[:-3]
+class CallGroup(NamedTuple):
+    """A row of `Store.summary`: stored calls that are alike. Dollars and tokens are sums, None if all are unknown."""
+
+    judge: str
+    base_url: str
+    prompt: str
+    params: str
+    status: str
+    source: str
+    n_calls: int
+    cost_usd: float | None
+    input_tokens: int | None
+    output_tokens: int | None
 
 
-def clean(value):
-    """Return a text, or the texts in a list of parts, as a text that can be stored: half a surrogate becomes ``?``."""
+_REPLY_COLUMNS = (
+    "text",
+    "outcome",
+    "model",
+    "input_tokens",
+    "output_tokens",
+    "cost",
+    "seconds",
+    "source",
+    "top",
+)
+_REQUEST_COLUMNS = ("key", "judge", "base_url", "prompt", "params", "pair_id", "repeat")
+
+
+def clean(value: Any) -> str:
+    """Return a text that can be stored, of a text or a list of a message's parts; of anything else an empty one.
+
+    Half a surrogate pair becomes a question mark. Parts that hold a model's thoughts are left out.
+    """
     if isinstance(value, list):
-        parts = [part for part in value if isinstance(part, dict) and not part.get("thought")]
-        value = "".join(clean(part.get("text")) for part in parts)
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+        texts = []
+        for part in value:
+            if isinstance(part, dict) and not part.get("thought"):
+                texts.append(clean(part.get("text")))
+        return "".join(texts)
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    return ""
 
 
-def count(value):
-    """Return a number of tokens that can be stored, or None if it is none."""
-    value = (
-        int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 20 else value
-    )
-    if (
-        isinstance(value, float) and value.is_integer()
-    ):  # some servers count in floats, such as 50.0
+def count(value: Any) -> int | None:
+    """Return a number of tokens that can be stored, or None if the value is none."""
+    if isinstance(value, str) and value.isdecimal() and len(value) < 20:
         value = int(value)
-    return value if isinstance(value, int) and 0 <= value < 2**63 else None
+    if isinstance(value, float) and value.is_integer():  # some servers count in floats
+        value = int(value)
+    if isinstance(value, int) and 0 <= value <= _LARGEST_COUNT:
+        return value
+    return None
 
 
-def setting_sha256(judge, base_url, prompt_sha256, params):
-    """Return the hash of who is asked and how: what all replies of a run share."""
-    return hashlib.sha256(
-        json.dumps([judge, base_url, prompt_sha256, params], sort_keys=True).encode()
-    ).hexdigest()
+def setting_sha256(judge: str, base_url: str, prompt_sha256: str, params: dict) -> str:
+    """Return the hash of who is asked and how, which all replies of a run have in common."""
+    setting = json.dumps([judge, base_url, prompt_sha256, params], sort_keys=True)
+    return hashlib.sha256(setting.encode()).hexdigest()
 
 
-def key_of(setting, messages, repeat):
-    """Return the key of a reply from its setting's hash, its messages (their lengths in front) and its repeat index."""
-    text = "".join(f"{one['role']}:{len(one['content'])}:{one['content']}" for one in messages)
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return hashlib.sha256(f"{setting} {digest} {repeat}".encode()).hexdigest()[:40]
+def key_of(setting: str, messages: list[dict], repeat: int) -> str:
+    """Return the key of a reply.
+
+    Parameters
+    ----------
+    setting : str
+        The hash of its setting (`setting_sha256`).
+    messages : list of dict
+        What is sent. Each message goes in with its length in front, so that no two lists give the same text.
+    repeat : int
+        Index of the reply among those to the same messages.
+    """
+    parts = []
+    for message in messages:
+        parts.append(f"{message['role']}:{len(message['content'])}:{message['content']}")
+    text = "".join(parts)
+    messages_sha256 = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(f"{setting} {messages_sha256} {repeat}".encode()).hexdigest()[:40]
 
 
 class Store:
-    """A store of replies, whose file is made when the first is written; ``:memory:`` keeps them in memory.
+    """A store of replies.
 
-    Without a path: ``DRE_STORE``, or a file in the user's data folder, the same from every working directory.
+    Parameters
+    ----------
+    path : str, Path or None
+        The file, which is made when the first reply is stored. ``:memory:`` keeps all in memory. Without a path it is
+        ``DRE_STORE``, or a file in the user's data folder, the same from every working directory.
     """
 
-    def __init__(self, path=None):
+    def __init__(self, path: str | Path | None = None):
         default = platformdirs.user_data_path("dre", appauthor=False) / "replies.sqlite"
         path = path or os.environ.get("DRE_STORE") or default
-        self.path = path if path == ":memory:" else Path(path).expanduser()
-        self._db, self._thread, self._writer = None, threading.RLock(), threading.RLock()
-        if self.path != ":memory:":
-            self._writer = _WRITERS.setdefault(self.path.resolve(), self._writer)
+        self.is_in_memory = path == _IN_MEMORY
+        self.path = path if self.is_in_memory else Path(path).expanduser()
+        # A relative path means the same file after the working directory has changed.
+        self._file = Path(self.path).absolute()
+        self._connection: sqlite3.Connection | None = None
+        self._is_prepared = False  # whether the connection may write
+        self._process = os.getpid()
+        self._make_locks()
 
-    def close(self):
-        """Close the file; what is asked of the store next opens it again."""
-        with self._thread:
-            db, self._db = self._db, None
-            if db is not None:
-                db.close()
+    def _make_locks(self):
+        self._thread_lock = threading.RLock()
+        self._writer_lock = threading.RLock()
+        if not self.is_in_memory:
+            self._writer_lock = _writer_locks.setdefault(self._file.resolve(), self._writer_lock)
+
+    def close(self) -> None:
+        """Close the file; the next use of the store opens it again."""
+        self._leave_parent()
+        with self._thread_lock:
+            connection = self._connection
+            self._connection = None
+            if connection is not None:
+                connection.close()
+
+    # Writing
 
     @contextlib.contextmanager
-    def held(self):
-        """Hold the store for writing: one process, in it one thread, with as many judges as it likes; others wait."""
-        with self._writer, contextlib.ExitStack() as lock:
-            with self._opened(write=True) as db:
-                if self.path != ":memory:":
-                    self._lock(lock)
-                db.execute("BEGIN IMMEDIATE").execute(
-                    "ROLLBACK"
-                )  # what cannot be written is known before it is paid
-            yield
+    def held(self) -> Iterator[None]:
+        """Hold the store for writing.
 
-    def _lock(self, until):
-        name = str(self.path.resolve())
-        holder, since = Path(f"{name}.holder"), f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+        One process can hold it, and in this process one thread, with as many judges as it likes. Other threads wait;
+        other processes are refused. When it is let go, the one file has all replies, and may be copied.
+
+        Raises
+        ------
+        DreError
+            If another process holds the store, or it cannot be written.
+        """
+        self._leave_parent()
+        with self._writer_lock, contextlib.ExitStack() as file_lock:
+            with self._opened(write=True) as connection:
+                if not self.is_in_memory:
+                    self._lock_file(file_lock)
+                # A store that cannot be written is noticed before anything is paid for.
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("ROLLBACK")
+            try:
+                yield
+            finally:
+                self._checkpoint()
+
+    def _lock_file(self, file_lock):
+        name = str(self._file.resolve())
+        holder = Path(f"{name}.holder")
+        lock = FileLock(
+            f"{name}.lock", timeout=0, mode=0o600, is_singleton=True, thread_local=False
+        )
         try:
-            until.enter_context(
-                FileLock(f"{name}.lock", timeout=0, is_singleton=True, thread_local=False)
-            )
+            file_lock.enter_context(lock)
         except Timeout:
             who = holder.read_text() if holder.exists() else "another process"
             raise DreError(
                 f"{self.path}: {who}, is writing this store: let it end, or give another --store"
             ) from None
-        holder.write_text(f"process {os.getpid()} on {socket.gethostname()}, since {since}")
+        now = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+        _create_private(holder)
+        holder.write_text(f"process {os.getpid()} on {socket.gethostname()}, since {now}")
 
-    def get(self, keys):
-        """Return ``{key: Reply}`` of those that are stored."""
-        sql = f"SELECT key, {', '.join(_COLUMNS)} FROM reply WHERE key IN (SELECT value FROM json_each(?))"
-        return {row[0]: Reply(*row[1:]) for row in self._read(sql, json.dumps(list(keys)))}
+    def _checkpoint(self):
+        """Move what SQLite keeps in the file beside the store (``-wal``) into the store itself."""
+        if self.is_in_memory:
+            return
+        with contextlib.suppress(DreError), self._opened() as connection:
+            connection.execute(f"PRAGMA busy_timeout = {1000 * _CHECKPOINT_SECONDS}")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            connection.execute(f"PRAGMA busy_timeout = {1000 * _BUSY_SECONDS}")
 
-    def settings(self, judge):
-        """Return the different ``(base_url, params)`` with which a judge was asked."""
-        return self._read("SELECT DISTINCT base_url, params FROM reply WHERE judge = ?", judge)
+    def put(self, replies: Iterable[tuple[Request, Reply]], ended: Iterable[str] = ()) -> None:
+        """Commit replies, all or none.
 
-    def spent(self, price=None):
-        """Return the dollars that all calls cost; those of unknown price count at `price`, if given, by tokens."""
-        of = "FILTER (WHERE cost IS NULL)"
-        sums = f"TOTAL(cost), TOTAL(input_tokens) {of}, TOTAL(output_tokens) {of}"
-        rows = self._read(f"SELECT {sums} FROM reply")
-        return sum(cost + (price.cost(*tokens) if price else 0.0) for cost, *tokens in rows)
+        Parameters
+        ----------
+        replies : iterable of (Request, Reply)
+            A reply that stood under the same key before stays in the accounts, as ``replaced``.
+        ended : iterable of str
+            Keys of rows that go in the same commit: those of calls that are no longer pending.
+        """
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        columns = (*_REQUEST_COLUMNS, *_REPLY_COLUMNS, "created")
+        rows = []
+        for request, reply in replies:
+            request_values = request[: len(_REQUEST_COLUMNS)]
+            reply_values = reply[: len(_REPLY_COLUMNS)]
+            rows.append((*request_values, *reply_values, created))
 
-    def put(self, rows):
-        """Commit ``(Asked, Reply)`` pairs, all or none; what stood under a key before stays in the accounts."""
-        created, names = (
-            datetime.now(UTC).isoformat(timespec="seconds"),
-            (*_ASKED, *_COLUMNS, "created"),
+        marks = ", ".join("?" * len(columns))
+        delete = "DELETE FROM reply WHERE key = ?"
+        rename = (
+            "UPDATE reply SET key = key || ':' || hex(randomblob(8)), source = 'replaced' "
+            "WHERE key = ?"
         )
-        new = f"INSERT INTO reply ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
-        old = "UPDATE reply SET key = key || ':' || hex(randomblob(8)), source = 'replaced' WHERE key = ?"
-        values = [(*asked[: len(_ASKED)], *reply[:-1], created) for asked, reply in rows]
-        with self._opened(write=True) as db:
-            db.execute("BEGIN IMMEDIATE")
-            with db:  # commits, or rolls back
-                db.executemany(old, [row[:1] for row in values])
-                db.executemany(new, values)
+        insert = f"INSERT INTO reply ({', '.join(columns)}) VALUES ({marks})"
+        with self._opened(write=True) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            with connection:  # commits, or rolls back
+                connection.executemany(delete, [(key,) for key in ended])
+                connection.executemany(rename, [(row[0],) for row in rows])
+                connection.executemany(insert, rows)
 
-    def summary(self):
-        """Return rows (judge, base_url, prompt, params, status, source, calls, dollars, tokens in, tokens out).
+    # Reading
 
-        ``status`` is that of the verdict without the dialogue, or ``answered`` (a reply to a prompt of one's own), or
-        ``unanswered`` (a call that may have been billed but brought no reply).
+    def get(self, keys: Collection[str], top: bool = True) -> dict[str, Reply]:
+        """Return the stored replies of some keys, by key; without their log-probabilities if not `top`."""
+        columns = list(_REPLY_COLUMNS)
+        if not top:
+            columns[columns.index("top")] = "NULL"
+        rows = self._select(
+            f"SELECT key, {', '.join(columns)} FROM reply "
+            "WHERE key IN (SELECT value FROM json_each(?))",
+            json.dumps(list(keys)),
+        )
+        return {row[0]: Reply(*row[1:]) for row in rows}
+
+    def settings(self, judge: str) -> list[tuple[str, str]]:
+        """Return the different ``(base_url, params)`` with which a judge was asked."""
+        return self._select("SELECT DISTINCT base_url, params FROM reply WHERE judge = ?", judge)
+
+    def spent(
+        self, price: Any = None, judge: str | None = None, base_urls: Collection[str] = ()
+    ) -> float:
+        """Return the US dollars that calls cost.
+
+        Parameters
+        ----------
+        price : Price or None
+            What calls of unknown cost count at, by their tokens (None: nothing).
+        judge : str or None
+            Count the calls of this judge alone (None: of all).
+        base_urls : collection of str
+            The addresses at which the calls of this judge count.
+        """
+        unknown = "FILTER (WHERE cost IS NULL)"
+        sums = f"TOTAL(cost), TOTAL(input_tokens) {unknown}, TOTAL(output_tokens) {unknown}"
+        question = f"SELECT {sums} FROM reply"
+        values = []
+        if judge is not None:
+            question += " WHERE judge = ? AND base_url IN (SELECT value FROM json_each(?))"
+            values = [judge, json.dumps(list(base_urls))]
+        total_usd = 0.0
+        for known_usd, input_tokens, output_tokens in self._select(question, *values):
+            total_usd += known_usd
+            if price is not None:
+                total_usd += price.cost(input_tokens, output_tokens)
+        return total_usd
+
+    def summary(self) -> list[CallGroup]:
+        """Return what is stored, as one row for each group of calls that are alike.
+
+        The status is that of the verdict, read without the dialogue; ``answered`` for a reply to a prompt of one's own,
+        which is not at hand here; ``unanswered`` for a call that may have been billed but brought no reply; and
+        ``pending`` for a call that is in flight, or was when its process was killed.
         """
         sums = "COUNT(*), SUM(cost), SUM(input_tokens), SUM(output_tokens)"
         groups = "judge, base_url, prompt, params, status(outcome, prompt, text), source"
-        return self._read(f"SELECT {groups}, {sums} FROM reply GROUP BY 1, 2, 3, 4, 5, 6")
+        rows = self._select(f"SELECT {groups}, {sums} FROM reply GROUP BY 1, 2, 3, 4, 5, 6")
+        return [CallGroup(*row) for row in rows]
 
-    def _read(self, sql, *values):
-        """Return the rows of a question: none where there is no store, or an empty file."""
-        memory = self.path == ":memory:"
-        if not (self._db or memory or (self.path.exists() and self.path.stat().st_size)):
+    def _select(self, sql, *values):
+        """Return the rows that answer a question: none where there is no store, or an empty file."""
+        self._leave_parent()
+        has_file = self._file.exists() and self._file.stat().st_size > 0
+        if self._connection is None and not self.is_in_memory and not has_file:
             return []
-        with self._opened(write=memory) as db:
-            return db.execute(sql, values).fetchall()
+        with self._opened(write=self.is_in_memory) as connection:
+            return connection.execute(sql, values).fetchall()
+
+    # The connection
 
     @contextlib.contextmanager
     def _opened(self, write=False):
-        """Give the database, for one thread at a time; what goes wrong becomes one sentence."""
+        """Give the connection to one thread at a time; what goes wrong becomes one sentence."""
         try:
-            with self._thread:
-                if write and self.path != ":memory:":
-                    self.path.parent.mkdir(parents=True, exist_ok=True)
-                self._db = self._db or self._connect()
-                if write:  # WAL and FULL: a committed reply outlives a kill and a power cut
-                    self._db.executescript(
+            with self._thread_lock:
+                if write and not self.is_in_memory:
+                    self._file.parent.mkdir(parents=True, exist_ok=True)
+                    _create_private(self._file)
+                if self._connection is None:
+                    self._connection = self._connect()
+                    self._is_prepared = False
+                if write and not self._is_prepared:
+                    # WAL and FULL: a committed reply outlives a kill and a power cut.
+                    self._connection.executescript(
                         f"PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; {SCHEMA};"
                     )
-                yield self._db
+                    self._is_prepared = True
+                yield self._connection
         except (sqlite3.DatabaseError, OSError) as error:
-            what = "free space, mend the file or the right to write it, or give another --store; what is stored is kept"
+            advice = (
+                "free space, mend the file or the right to write it, or give another --store; "
+                "what is stored is kept"
+            )
             raise DreError(
-                f"{self.path}: the store cannot be opened or written ({error}): {what}"
+                f"{self.path}: the store cannot be opened or written ({error}): {advice}"
             ) from None
 
     def _connect(self):
-        db = sqlite3.connect(self.path, **_OPEN)
+        if self.is_in_memory:
+            connection = _connection_to(_IN_MEMORY)
+        else:
+            connection = _connection_to(self._file)
         try:
-            db.execute("SELECT name FROM sqlite_master").fetchall()
-        except (
-            sqlite3.OperationalError
-        ):  # where nothing can be written, not even WAL's index, it can still be read
-            db = sqlite3.connect(f"{self.path.resolve().as_uri()}?immutable=1", **_OPEN)
-        db.create_function("status", 3, _status)
-        return db
+            connection.execute("SELECT name FROM sqlite_master").fetchall()
+        except sqlite3.OperationalError:
+            # Where nothing can be written, not even SQLite's index of the -wal file, the file alone can still be read.
+            connection.close()
+            self._refuse_unread_replies()
+            connection = _connection_to(f"{self._file.resolve().as_uri()}?immutable=1")
+        connection.create_function("status", 3, _status)
+        return connection
+
+    def _refuse_unread_replies(self):
+        beside = Path(f"{self._file.resolve()}-wal")
+        if beside.exists() and beside.stat().st_size > 0:
+            raise DreError(
+                f"{self.path}: the folder cannot be written, and some replies are still in {beside.name}, which "
+                "cannot be read there: copy both files to a folder that you can write, and give the copy as --store"
+            )
+
+    def _leave_parent(self):
+        """After a fork: let go of the parent's connection and locks, which a child must not use."""
+        if self._process == os.getpid() or self.is_in_memory:
+            return
+        if self._connection is not None:
+            _connections_of_parents.append(self._connection)
+        self._connection = None
+        self._process = os.getpid()
+        self._make_locks()
+
+
+def _forget_writer_locks():
+    """In a child process no thread of the parent is left that could give a lock back."""
+    _writer_locks.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_writer_locks)
+
+
+def _connection_to(database):
+    return sqlite3.connect(
+        database,
+        timeout=_BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+        uri=True,
+    )
+
+
+def _create_private(path):
+    """Make an empty file that its owner alone may read, unless there is a file; SQLite's files beside it are alike."""
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 @functools.lru_cache(4096)
 def _status(outcome, prompt, text):
+    """Return the status of a stored reply, for `Store.summary`."""
+    if outcome != "ok":
+        return outcome
     try:
-        return prompts.load(prompt).parse(text).status if outcome == "ok" else outcome
+        return prompts.load(prompt).parse(text).status
     except DreError:
         return "answered"

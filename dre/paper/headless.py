@@ -1,4 +1,4 @@
-"""Notebooks as files: read in their order, executed by papermill, and their outputs put into the committed ones."""
+"""Notebooks as files: their order, their execution by papermill, and their committed outputs."""
 
 import ast
 import errno
@@ -113,7 +113,7 @@ def code_hash(content: dict) -> str:
 
 
 def notebooks(folder: Path) -> list[Notebook]:
-    """Return the notebooks of a project by their numbers; each may need some that come before it."""
+    """Return the notebooks of a project by their numbers; each may need some before it."""
     books = {}
     for path in sorted((folder / "notebooks").glob("*.ipynb")):
         if not _PROJECT_NAME.fullmatch(path.name):
@@ -183,7 +183,7 @@ class _SignsOfLife:
 
 
 def execute(book: Notebook, profile: Profile, record: Path) -> Path:
-    """Execute a notebook and return the path of its executed copy in ``build/<profile>/notebooks/``.
+    """Execute a notebook and return its executed copy, in ``build/<profile>/notebooks/``.
 
     The kernel, of this interpreter, starts in the working directory and adds to `record`: see
     `dre.paper.state`. A notebook that fails, a kernel that dies and a full disk are a DreError.
@@ -244,7 +244,7 @@ def _failure(error):
 
 
 def commit(path: Path, profile: Profile) -> bool:
-    """Put the outputs of an executed notebook into the notebook itself; return whether that changed it.
+    """Put the outputs of an executed notebook into itself; return whether that changed it.
 
     Timings, messages on standard error and paths of this machine are left out: equal results give
     the same bytes. The caller has seen to it that both have the same `code`.
@@ -289,7 +289,7 @@ def _joined(outputs):
 
 
 def _clean(output, number, root):
-    """Return an output with the number of its cell, and with names for the folders of this machine."""
+    """Return an output with the number of its cell and with names for folders of this machine."""
     if "execution_count" in output:
         output["execution_count"] = number
     folders = {

@@ -1,24 +1,39 @@
-"""What every notebook begins with (the cell after its parameters): `setup` returns the `Book` of its results."""
+"""What every notebook begins with: `setup` returns the `Book` of its results."""
 
 import io
 import json
 import sys
 import warnings
+from collections.abc import Sequence
 from importlib.metadata import version
+from pathlib import Path
+
+import pandas as pd
 
 from dre.files import replace
 from dre.paper import state
-from dre.paper.profile import COMMITTED, check_clone
+from dre.paper.profile import COMMITTED, Profile, check_clone
 from dre.paper.profile import profile as read_profile
 from dre.paper.profile import root as project_root
 from dre.paper.sentences import in_words
-from dre.tables import Table
+from dre.tables import Table, number
 
 
-def setup(notebook, profile):
-    """Set the figure style, print profile and versions, and return the `Book` of the notebook with this name.
+def setup(notebook: str, profile: str) -> "Book":
+    """Set the figure style, print profile and versions, and return the `Book` of a notebook.
 
-    From then on a figure is shown by `Book.figure` (or ``plt.show()``), not by every cell that leaves it open.
+    From then on a figure is shown by `Book.figure` (or ``plt.show()``), not by every cell that
+    leaves it open.
+
+    Parameters
+    ----------
+    notebook, profile : str
+        The name of the notebook's file without its ending, and that of a file in ``profiles/``.
+
+    Raises
+    ------
+    DreError
+        If the package was installed without a clone of the project, which has the notebooks' data.
     """
     check_clone(project_root())
     import matplotlib.pyplot as plt
@@ -28,124 +43,169 @@ def setup(notebook, profile):
     book = Book(notebook, read_profile(profile))
     style()
     warnings.filterwarnings("ignore", message="IProgress not found")  # plain progress bars do
-    plt.switch_backend(
-        plt.get_backend()
-    )  # of a kernel; it would turn the interactive mode on with the first figure
+    # Choose the backend now: a kernel's would turn the interactive mode on with the first figure.
+    plt.switch_backend(plt.get_backend())
     plt.ioff()
-    found = " · ".join(f"{name} {version(name)}" for name in ("torch", "numpy"))
-    print(f"profile {profile} · Python {sys.version.split()[0]} · {found}")
+    versions = [f"{package} {version(package)}" for package in ("torch", "numpy")]
+    python = sys.version.split()[0]
+    print(f"profile {profile} · Python {python} · {' · '.join(versions)}")
     return book
 
 
 class Ended(Exception):
-    """Ends a notebook before its last cell, without being an error: papermill takes it for success."""
+    """Ends a notebook before its last cell; papermill takes it for success."""
 
     def _render_traceback_(self):
         return ["The notebook ends here."]  # what IPython shows in place of a traceback
 
 
-Ended.__name__ = (
-    "SystemExit"  # by this name, without a message, papermill knows an end that was meant
-)
+# By this name, without a message, papermill knows an end that was meant.
+Ended.__name__ = "SystemExit"
 
 
 class Book:
-    """The results of one notebook: saved as files and, when the runner executes it, registered in a manifest."""
+    """The results of one notebook, saved as files; under the runner a manifest names them."""
 
-    def __init__(self, name, profile):
-        self.name, self.profile = name, profile
-        self._manifest, self._said = {"notebook": name, "items": [], "not_run": []}, {}
+    def __init__(self, name: str, profile: Profile):
+        self.name = name
+        self.profile = profile
+        self._manifest = {"notebook": name, "items": [], "not_run": []}
+        self._words = {}  # name -> text, for README and docs
 
-    def table(self, df, name, caption, note="", **shown):
-        """Save a table, register it, and return it (a `dre.tables.Table`) for display.
+    def table(self, df: pd.DataFrame, name: str, caption: str, note: str = "", **options) -> Table:
+        """Save a table, register it, and return it for display.
 
-        ``results/<profile>/<name>.csv`` holds all of `df` but its index, with six significant digits. The notebook, the
-        report page and ``<name>.md`` show a part of it, with ``x_low``, ``x_high`` and ``x_sd`` joined to column ``x``:
-        ``88.1 ± 0.3 [87.2, 89.0]``. NaN, None and "" are printed as an em dash.
+        ``results/<profile>/<name>.csv`` holds all of `df` but its index, with six significant
+        digits. The notebook, the report page and ``<name>.md`` show a part of it, with ``x_low``,
+        ``x_high`` and ``x_sd`` joined to column ``x``: ``88.1 ± 0.3 [87.2, 89.0]``. NaN, None and
+        "" are printed as an em dash.
 
-        ``shown``: ``digits``, decimals of all columns, or a dict by column (others 2); ``headers``, printed names by
-        column, by default the name with spaces for underscores; ``rows``, the first n (15 unless told), a list of
-        positions, a mask, or ``{column: names}``, each of which must be there; ``columns``, the names of those that are
-        shown, in this order, by default the first 7.
+        Parameters
+        ----------
+        df, name, caption, note
+            As `dre.tables.Table` takes them.
+        **options
+            ``digits``, ``headers``, ``rows`` and ``columns`` of `dre.tables.Table`: what is
+            printed, and how.
         """
-        table = Table(df, name, caption, note, **shown)
+        table = Table(df, name, caption, note, **options)
         self._register("table", name, caption, table.save(self.profile.results))
         return table
 
-    def data(self, df, name, caption):
-        """Save what figures and sentences are made of, without showing it, as ``results/<profile>/<name>.csv``."""
+    def data(self, df: pd.DataFrame, name: str, caption: str) -> None:
+        """Save ``results/<profile>/<name>.csv``, for figures and sentences, without showing it."""
         path = self.profile.results / f"{name}.csv"
         replace(path, Table(df, name, caption).csv())
         self._register("data", name, caption, [path])
 
-    def say(self, table, *values, **names):
-        """Name numbers that prose shows: each name is a format of a row of ``<table>.csv`` (`dre.paper.sentences.in_words`).
+    def note(self, text: str, /, **numbers: str | float) -> None:
+        """Show a sentence as Markdown, and keep its numbers for README and docs by their names.
 
-        ``book.say("table4", "SLM", alone="{DailyDialog:.2f}")`` is shown by ``<!--alone--><!--/-->`` in a markdown cell
-        (`dre.paper.words`). Prose has the numbers of one profile, `dre.paper.profile.COMMITTED`: others say nothing.
+        ``book.note(f"The gain is {gain:+.2f}.", gain=f"{gain:+.2f}")`` shows the sentence below the
+        cell. If the cell belongs to notebook 08, ``<!--08.gain--><!--/-->`` in README or docs is
+        filled with the number. These have the numbers of the committed profile: in other profiles
+        the sentence is shown, and nothing is kept.
+
+        Parameters
+        ----------
+        text : str
+            One or more sentences in Markdown.
+        **numbers
+            Texts, which are kept as they are, or numbers, which are kept with two decimals (whole
+            ones with none), rounded as in tables.
         """
-        if self.profile.name == COMMITTED:
-            path = self.profile.results / f"{table}.csv"
-            self._said |= {name: in_words(path, values, form) for name, form in names.items()}
-            path = self.profile.results / "words" / f"{self.name}.json"
-            replace(path, json.dumps(self._said, indent=1, ensure_ascii=False) + "\n")
-            self._register("words", "words", "Numbers in words", [path])
+        from IPython.display import Markdown, display
 
-    def figure(self, fig, name, caption):
-        """Save a matplotlib figure as ``figures/<profile>/<name>.pdf`` and ``.png``, close it, and return its picture.
+        # The mark tells sentences from tables, which are Markdown as well.
+        display(Markdown(text), metadata={"dre": "note"})
+        words = {}
+        for name, value in numbers.items():
+            words[name] = value if isinstance(value, str) else number(value)
+        self._keep_words(words)
 
-        No date and no version goes into the files: the same figure gives the same bytes.
+    def say(self, table: str, /, *values: str | Sequence[str], **formats: str) -> None:
+        """Name numbers that prose shows: each name is a format of a row of ``<table>.csv``.
+
+        ``book.say("table4", "SLM", alone="{DailyDialog:.2f}")`` is shown by
+        ``<!--alone--><!--/-->`` in a markdown cell, as `dre.paper.words` explains. Prose has the
+        numbers of the committed profile, so other profiles say nothing. `values` choose the row, as
+        `dre.paper.sentences.in_words` says.
+        """
+        if self.profile.name != COMMITTED:
+            return
+        path = self.profile.results / f"{table}.csv"
+        self._keep_words({name: in_words(path, values, form) for name, form in formats.items()})
+
+    def figure(self, fig, name: str, caption: str) -> "_Picture":
+        """Save a matplotlib figure, close it, and return its picture for display.
+
+        The files are ``figures/<profile>/<name>.pdf`` and ``.png``. No date and no version
+        goes into the files: the same figure gives the same bytes.
         """
         import matplotlib.pyplot as plt
 
-        paths = [self.profile.figures / f"{name}.{ending}" for ending in ("png", "pdf")]
-        for path, dates in zip(paths, (["Software"], ["CreationDate", "Producer", "Creator"])):
-            how = {"bbox_inches": "tight", "dpi": 160, "metadata": dict.fromkeys(dates)}
-            fig.savefig(picture := io.BytesIO(), format=path.suffix[1:], **how)
-            replace(path, picture.getvalue())
+        png = self.profile.figures / f"{name}.png"
+        pdf = self.profile.figures / f"{name}.pdf"
+        replace(png, _rendered(fig, "png", {"Software": None}))
+        replace(pdf, _rendered(fig, "pdf", dict.fromkeys(["CreationDate", "Producer", "Creator"])))
         plt.close(fig)
-        self._register("figure", name, caption, paths)
-        return _Picture(name, paths[0].read_bytes())
+        self._register("figure", name, caption, [png, pdf])
+        return _Picture(name, png.read_bytes())
 
-    def not_run(self, what, why):
-        """Say here and on the report page that `what` was not run, and why."""
+    def not_run(self, what: str, why: str) -> None:
+        """Say here and on the report page that something was not run, and why."""
         self._manifest["not_run"].append({"what": what, "why": why})
-        self._write()
+        self._write_manifest()
         print(f"not run: {what} ({why})")
 
-    def needs_public(self, why):
-        """End the notebook here, with one line that says `why`, if the profile has no sets with human ratings."""
+    def needs_public(self, why: str) -> None:
+        """End the notebook here, and say why, if the profile has no sets with human ratings."""
         if not self.profile.rated:
             self.not_run("the rest of this notebook", f"{why}: make paper PROFILE=public")
             raise Ended
 
-    def _register(self, kind, name, caption, files):
-        # The hashes let a test hold files to the run that made them.
-        hashes = {
-            path.relative_to(self.profile.root).as_posix(): state.note("wrote", path)
-            for path in files
-        }
-        kept = [
-            item for item in self._manifest["items"] if (item["kind"], item["name"]) != (kind, name)
-        ]
-        self._manifest["items"] = [
-            *kept,
-            {"kind": kind, "name": name, "caption": caption, "files": hashes},
-        ]
-        self._write()
+    def _keep_words(self, words: dict[str, str]) -> None:
+        """Keep texts by name in ``results/public/words/<notebook>.json``."""
+        if self.profile.name != COMMITTED or not words:
+            return
+        self._words.update(words)
+        path = self.profile.results / "words" / f"{self.name}.json"
+        replace(path, json.dumps(self._words, indent=1, ensure_ascii=False) + "\n")
+        self._register("words", "words", "Numbers in words", [path])
 
-    def _write(self):
-        if state.active is not None:  # by hand, some cells run, in any order
-            path = self.profile.results / "manifest" / f"{self.name}.json"
-            replace(path, json.dumps(self._manifest, indent=1, ensure_ascii=False) + "\n")
-            state.note("wrote", path)
+    def _register(self, kind: str, name: str, caption: str, files: list[Path]) -> None:
+        """Put files into the manifest, with hashes that hold them to the run that made them."""
+        hashes = {}
+        for path in files:
+            hashes[path.relative_to(self.profile.root).as_posix()] = state.note("wrote", path)
+        items = self._manifest["items"]
+        others = [item for item in items if (item["kind"], item["name"]) != (kind, name)]
+        item = {"kind": kind, "name": name, "caption": caption, "files": hashes}
+        self._manifest["items"] = [*others, item]
+        self._write_manifest()
+
+    def _write_manifest(self) -> None:
+        # A reader runs some cells, in any order: only the runner's manifest is complete.
+        if state.active is None:
+            return
+        path = self.profile.results / "manifest" / f"{self.name}.json"
+        replace(path, json.dumps(self._manifest, indent=1, ensure_ascii=False) + "\n")
+        state.note("wrote", path)
+
+
+def _rendered(fig, ending, metadata) -> bytes:
+    """Return a figure as the content of a file; metadata without a value are left out."""
+    picture = io.BytesIO()
+    fig.savefig(picture, format=ending, bbox_inches="tight", dpi=160, metadata=metadata)
+    return picture.getvalue()
 
 
 class _Picture:
     """A saved figure as a notebook shows it."""
 
-    def __init__(self, name, content):
-        self.name, self.content = name, content
+    def __init__(self, name: str, content: bytes):
+        self.name = name
+        self.content = content
 
     def __repr__(self):
         return self.name

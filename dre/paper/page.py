@@ -1,4 +1,4 @@
-"""The report page of a profile, ``results/<profile>/index.html``: verdicts, sentences, tables, figures."""
+"""The report page of a profile: verdicts, sentences, tables and figures."""
 
 import json
 import os
@@ -66,7 +66,7 @@ def _html(profile):
         blocks.extend(_section(book, profile))
 
     template = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
-    return template.replace("BODY", mistune.html("\n\n".join(blocks)))
+    return template.replace("BODY", str(mistune.html("\n\n".join(blocks))))
 
 
 def _title(book):
@@ -108,7 +108,7 @@ def _section(book, profile):
 
 
 def _shown_by(output, tables, figures):
-    """Return what an output of a cell shows: a note, or the next table or figure, taken from its queue."""
+    """Return what an output shows: a note, or the next table or figure, taken from its queue."""
     formats = output.get("data", {})
     if is_note(output):
         return ["".join(formats["text/markdown"])]
@@ -129,7 +129,7 @@ def _figure(item, png, pdf):
 
 
 def _prose(cell, book, profile):
-    """Return the text of a cell without places, badge and title, with links that lead on from the page."""
+    """Return a text without places, badge and title, and with links as seen from the page."""
     folder = os.path.relpath(book.path.parent, profile.results)
     text = re.sub(r"(?s)<!--[\w/]+\.(?:md|csv)-->.*?<!--/-->", "", source(cell))  # included files
     text = re.sub(r"<!--.*?-->|\[!\[.*|^# .*", "", text)

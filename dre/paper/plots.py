@@ -1,20 +1,24 @@
 """The figure style, and the plots that several notebooks share (each takes a table)."""
 
+from collections.abc import Mapping, Sequence
+
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import seaborn
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 # Okabe and Ito (2008), without the yellow that vanishes on white; black last.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 BLUE, ORANGE, GREEN, PURPLE = COLOURS[:4]
-AXES = {
-    "edgecolor": "0.3",
-    "linewidth": 0.8,
-    "titlesize": 10,
-    "titleweight": "bold",
-    "labelsize": 9,
-}
-STYLE = {f"axes.{name}": value for name, value in AXES.items()} | {
+STYLE = {
+    "axes.edgecolor": "0.3",
+    "axes.linewidth": 0.8,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.labelsize": 9,
     "axes.spines.right": False,
     "axes.spines.top": False,
     "xtick.labelsize": 8,
@@ -30,64 +34,111 @@ STYLE = {f"axes.{name}": value for name, value in AXES.items()} | {
 }
 
 
-def style():
-    """Set the style of every figure: white grid, colours that colour-blind people tell apart, thin spines."""
+def style() -> None:
+    """Set the style of every figure; colour-blind people can tell its colours apart."""
     seaborn.set_theme(
         context="paper", style="whitegrid", palette=list(COLOURS), font="DejaVu Sans", rc=STYLE
     )
 
 
-def whiskers(ax, table, y, colour=BLUE, value="value", marker="o", label=None, upright=False):
-    """Draw ``value`` with its interval, ``<value>_low`` to ``_high``, for each row of a table, at heights ``y``.
+def whiskers(
+    ax: Axes,
+    table: pd.DataFrame,
+    y: Sequence[float] | np.ndarray | pd.Series | pd.Index,
+    colour: str | Sequence[str] | pd.Series = BLUE,
+    value: str = "value",
+    marker: str = "o",
+    label: str | None = None,
+    upright: bool = False,
+) -> None:
+    """Draw a number with its interval for each row of a table.
 
-    ``colour``: one, or one per row. ``upright``: the intervals stand, at places ``y`` from left to right.
+    Parameters
+    ----------
+    ax : Axes
+    table : DataFrame
+        With the columns ``<value>``, ``<value>_low`` and ``<value>_high``.
+    y : sequence of float
+        The height of each row; with `upright` its place from left to right.
+    colour : str or sequence of str
+        One colour, or one for each row.
+    upright : bool
+        Whether the intervals are vertical.
     """
     colours = [colour] * len(table) if isinstance(colour, str) else list(colour)
-    lines, at = (ax.vlines, (y, table[value])) if upright else (ax.hlines, (table[value], y))
-    lines(y, table[f"{value}_low"], table[f"{value}_high"], colors=colours, linewidth=1.1)
-    ax.scatter(*at, c=colours, s=16, marker=marker, label=label, zorder=3)
+    low = table[f"{value}_low"]
+    high = table[f"{value}_high"]
+    if upright:
+        ax.vlines(y, low, high, colors=colours, linewidth=1.1)
+        ax.scatter(y, table[value], c=colours, s=16, marker=marker, label=label, zorder=3)
+    else:
+        ax.hlines(y, low, high, colors=colours, linewidth=1.1)
+        ax.scatter(table[value], y, c=colours, s=16, marker=marker, label=label, zorder=3)
 
 
-def forest(panels, value=None, colours=None):
-    """Draw correlations with their 95 % intervals, one panel per data set, lines shared; printed ones as diamonds.
+def forest(
+    panels: Mapping[str, pd.DataFrame],
+    value: str | None = None,
+    colours: Mapping[str, str] | None = None,
+) -> Figure:
+    """Draw correlations with their 95 % intervals, one panel per data set, with shared lines.
 
-    ``panels``: title -> DataFrame of ``label``, ``family`` (whose rows share a colour), ``value`` (by default the
-    title) as `whiskers` takes it, and ``<value>_printed``, if any. A label that a panel lacks is an empty line there.
+    Parameters
+    ----------
+    panels : dict
+        By title, tables with the columns ``label``, ``family`` (whose rows share a colour), the
+        value with its interval as `whiskers` takes it and, if any, ``<value>_printed``, which is
+        drawn as a diamond. A label that a panel lacks is an empty line there.
+    value : str, optional
+        The column of the value, by default the title of the panel.
+    colours : dict, optional
+        Colours by family.
     """
-    rows = [row for table in panels.values() for row in zip(table["label"], table["family"])]
-    labels, families = (list(dict.fromkeys(column)) for column in zip(*rows))
-    colours = colours or {family: COLOURS[i % len(COLOURS)] for i, family in enumerate(families)}
-    across = min(4, len(panels))
-    down = -(-len(panels) // across)
-    size = (2.3 + 2.5 * across, max(2.2, 0.19 * len(labels) + 0.8) * down + 0.3)
-    fig, axes = plt.subplots(down, across, figsize=size, sharex=True, sharey=True, squeeze=False)
+    every_row = pd.concat([table[["label", "family"]] for table in panels.values()])
+    labels = list(dict.fromkeys(every_row["label"]))
+    families = list(dict.fromkeys(every_row["family"]))
+    if not colours:
+        colours = {family: COLOURS[i % len(COLOURS)] for i, family in enumerate(families)}
+
+    columns = min(4, len(panels))
+    lines = -(-len(panels) // columns)  # rounded up
+    width = 2.3 + 2.5 * columns
+    height = max(2.2, 0.19 * len(labels) + 0.8) * lines + 0.3
+    fig, axes = plt.subplots(
+        lines, columns, figsize=(width, height), sharex=True, sharey=True, squeeze=False
+    )
     for ax in axes.flat[len(panels) :]:
         ax.set_visible(False)
-    for ax in axes.flat[len(panels) - across : len(panels)]:
+    for ax in axes.flat[len(panels) - columns : len(panels)]:
         ax.tick_params(labelbottom=True)
         ax.set_xlabel("Spearman correlation\nwith people")
+
     for ax, (title, table) in zip(axes.flat, panels.items()):
         y = table["label"].map(labels.index).to_numpy()
         column = value or title
-        whiskers(ax, table, y, [colours[family] for family in table["family"]], column)
+        row_colours = [colours[family] for family in table["family"]]
+        whiskers(ax, table, y, row_colours, column)
         if f"{column}_printed" in table:
-            printed = table[f"{column}_printed"]
-            ax.plot(
-                printed, y, "D", color="none", markeredgecolor="0.2", markersize=4, label="in print"
-            )
+            _diamonds(ax, table[f"{column}_printed"], y)
         ax.axvline(0, color="0.4", linewidth=0.8)
         ax.set(title=title)
         ax.grid(axis="y", visible=False)
         ax.tick_params(axis="y", labelsize=8 if len(labels) > 12 else 9)
-    axes[0, 0].set_yticks(np.arange(len(labels)), labels)
-    axes[0, 0].set_ylim(len(labels) - 0.4, -0.6)
-    marks = [
-        plt.Line2D([], [], color=colours[f], marker="o", markersize=4, linewidth=1, label=f)
-        for f in families
-    ]
-    fig.legend(
-        handles=marks + axes[0, 0].get_legend_handles_labels()[0],
-        loc="outside lower center",
-        ncols=3,
-    )
+    first = axes[0, 0]
+    first.set_yticks(np.arange(len(labels)), labels)
+    first.set_ylim(len(labels) - 0.4, -0.6)
+
+    handles = []
+    for family in families:
+        colour = colours[family]
+        handles.append(
+            Line2D([], [], color=colour, marker="o", markersize=4, linewidth=1, label=family)
+        )
+    handles += first.get_legend_handles_labels()[0]
+    fig.legend(handles=handles, loc="outside lower center", ncols=3)
     return fig
+
+
+def _diamonds(ax, printed, y):
+    """Draw the numbers that a paper prints."""
+    ax.plot(printed, y, "D", color="none", markeredgecolor="0.2", markersize=4, label="in print")

@@ -1,4 +1,4 @@
-"""Profiles: what ``make paper`` trains on, with which encoder and judges; ``profiles/mini.yaml`` explains every key."""
+"""Profiles: data, encoder and judges of a run; ``profiles/mini.yaml`` explains the keys."""
 
 import os
 from pathlib import Path
@@ -19,15 +19,17 @@ from dre.datasets.registry import PROJECT
 from dre.errors import DreError
 
 ADDRESS = "https://github.com/dre-companion/dre"
-COMMITTED = "public"  # the profile whose outputs the committed notebooks carry, and whose numbers stand in words
+#: The profile whose outputs the committed notebooks have, and whose numbers README and docs show.
+COMMITTED = "public"
 Split = tuple[StrictStr, StrictStr]  # name and split, as `dre.datasets.dialogues.load` takes them
 
 
 class TrainingSet(BaseModel, extra="forbid", frozen=True):
     """One set an SLM is trained, tuned and tested on.
 
-    Where train and dev are the same contexts, the share ``dev_share`` of them is kept from training for thresholds.
-    ``further``: splits that version 2 of the training data adds to train; ``most``: those that version 3 does.
+    Where train and dev are the same contexts, the share ``dev_share`` of them is kept from
+    training, for thresholds. ``further`` are the splits that version 2 of the training data adds to
+    train, and ``most`` those that version 3 adds.
     """
 
     key: StrictStr
@@ -41,7 +43,10 @@ class TrainingSet(BaseModel, extra="forbid", frozen=True):
 
 
 class Model(BaseModel, extra="forbid", frozen=True):
-    """One SLM: its recipe, epochs (of each stage; None: the recipe's), which is kept, and the version of its data."""
+    """One SLM: its recipe, and how and on which version of the data it is trained.
+
+    ``epochs`` are those of each stage, by default the recipe's; ``keep`` says which epoch is kept.
+    """
 
     recipe: StrictStr
     epochs: PositiveInt | None = None
@@ -50,7 +55,10 @@ class Model(BaseModel, extra="forbid", frozen=True):
 
 
 class Sources(BaseModel, extra="forbid", frozen=True):
-    """What recipe ``graded`` learns from besides labelled contexts: names of dialogues, and of recorded grades."""
+    """What recipe ``graded`` learns from besides labelled contexts.
+
+    Both are names: of sets of dialogues, and of recorded grades.
+    """
 
     dialogues: tuple[StrictStr, ...]
     graded: tuple[StrictStr, ...]
@@ -76,24 +84,31 @@ class Profile(BaseModel, extra="forbid", frozen=True):
 
     @model_validator(mode="after")
     def _a_model_for_each(self):
-        if missing := {*self.recipes, self.controls} - set(self.models):
-            raise ValueError(
-                f"'models' lacks {', '.join(sorted(missing))}, which 'recipes' or 'controls' names"
-            )
+        missing = {*self.recipes, self.controls} - set(self.models)
+        if missing:
+            names = ", ".join(sorted(missing))
+            raise ValueError(f"'models' lacks {names}, which 'recipes' or 'controls' names")
         return self
 
-    results = property(
-        lambda self: self.root / "results" / self.name,
-        doc="Tables, report page, recorded SLM scores.",
-    )
-    figures = property(lambda self: self.root / "figures" / self.name, doc="Figures.")
-    build = property(
-        lambda self: self.root / "build" / self.name,
-        doc="Models, executed notebooks: never committed.",
-    )
-    seed = property(
-        lambda self: self.seeds[0], doc="The first seed: of everything that is done once."
-    )
+    @property
+    def results(self) -> Path:
+        """The folder of tables, of the report page and of recorded SLM scores."""
+        return self.root / "results" / self.name
+
+    @property
+    def figures(self) -> Path:
+        """The folder of figures."""
+        return self.root / "figures" / self.name
+
+    @property
+    def build(self) -> Path:
+        """The folder of models and executed notebooks, which are never committed."""
+        return self.root / "build" / self.name
+
+    @property
+    def seed(self) -> int:
+        """The first seed: that of everything that is done once."""
+        return self.seeds[0]
 
 
 def check_clone(folder: Path) -> None:
@@ -105,8 +120,8 @@ def check_clone(folder: Path) -> None:
         )
 
 
-def root():
-    """Return the folder of the project, the one with ``profiles/``: ``DRE_ROOT``, or where this package lies."""
+def root() -> Path:
+    """Return the folder with ``profiles/``: ``DRE_ROOT``, or where this package is."""
     folder = Path(os.environ.get("DRE_ROOT") or PROJECT)
     if not (folder / "profiles").is_dir():
         raise DreError(
@@ -115,34 +130,45 @@ def root():
     return folder
 
 
-def profile(name, folder=None):
-    """Return the `Profile` of a name (a file in ``profiles/``); a fault in the file is a DreError that names the key.
+def profile(name: str, folder: Path | str | None = None) -> Profile:
+    """Return the profile of a name, which is that of a file in ``profiles/``.
 
-    `folder` is the project's, by default `root()`.
+    Parameters
+    ----------
+    name : str
+    folder : path, optional
+        The folder of the project, by default `root()`.
+
+    Raises
+    ------
+    DreError
+        If there is no such profile, or if its file has a fault; the message names the key.
     """
-    folder, where = Path(folder or root()), f"profiles/{name}.yaml"
+    folder = Path(folder or root())
     known = sorted(path.stem for path in folder.glob("profiles/*.yaml"))
     if name not in known:
         raise DreError(
-            f"unknown profile '{name}': the profiles are {', '.join(known) or 'none'} (files in profiles/)"
+            f"unknown profile '{name}': the profiles are {', '.join(known) or 'none'} "
+            "(files in profiles/)"
         )
+    file = f"profiles/{name}.yaml"
     try:
-        values = yaml.safe_load((folder / where).read_text(encoding="utf-8"))
+        values = yaml.safe_load((folder / file).read_text(encoding="utf-8"))
         made = Profile.model_validate({**values, "root": folder})
     except (yaml.YAMLError, TypeError) as error:
-        raise DreError(
-            f"{where} is not valid YAML with keys and values: {' '.join(str(error).split())}"
-        ) from error
+        message = " ".join(str(error).split())
+        raise DreError(f"{file} is not valid YAML with keys and values: {message}") from error
     except ValidationError as error:
-        faults = [
-            f"{'.'.join(map(str, each['loc'])) or 'profile'}: {each['msg']}"
-            for each in error.errors()
-        ]
+        faults = [_fault(details) for details in error.errors()]
         raise DreError(
-            f"{where}: {'; '.join(faults)}; profiles/mini.yaml explains every key"
+            f"{file}: {'; '.join(faults)}; profiles/mini.yaml explains every key"
         ) from error
     if made.name != name:
-        raise DreError(
-            f"{where}: 'name' is '{made.name}', expected '{name}', as the file is called"
-        )
+        raise DreError(f"{file}: 'name' is '{made.name}', expected '{name}', as the file is called")
     return made
+
+
+def _fault(details) -> str:
+    """Return a fault that pydantic reports as text: the key and the message."""
+    key = ".".join(map(str, details["loc"])) or "profile"
+    return f"{key}: {details['msg']}"

@@ -1,8 +1,8 @@
-"""``make paper``: run the notebooks whose inputs have changed, stop when one fails, and make the page.
+"""``make paper``: run the notebooks whose inputs have changed, and make the report page.
 
-A notebook runs again when its code or a file that it read has changed (modules, the profile, data, the
-locked versions, what other notebooks wrote), or when a file that it wrote is not as it left it: see
-`dre.paper.state`. Without make, as on Windows or under conda, the command is
+A notebook runs again when its code or a file that it read has changed (modules, the profile, data,
+the locked versions, what other notebooks wrote), or when a file that it wrote is not as it left it:
+see `dre.paper.state`. Without make, as on Windows or under conda, the command is
 ``python -m dre.paper --profile public``.
 """
 
@@ -91,7 +91,7 @@ def _set_environment_of_kernels(profile):
 
 
 def _check_nothing_changed(profile):
-    """Raise a DreError if a notebook, or a file that it depends on, was edited while notebooks ran."""
+    """Raise a DreError if a notebook, or what it depends on, was edited while notebooks ran."""
     for book in notebooks(profile.root):
         reason = stale(book, profile)
         if reason:
@@ -101,7 +101,7 @@ def _check_nothing_changed(profile):
 
 
 def _write_documents(books, profile):
-    """Bring committed notebooks, README, docs and page up to date; return the files that changed."""
+    """Bring notebooks, README, docs and page up to date; return the files that changed."""
     changed = []
     if profile.name == COMMITTED:
         changed += [book.path for book in books if commit(book.path, profile)]
@@ -112,7 +112,7 @@ def _write_documents(books, profile):
 
 
 def _run_stale(books, profile, jobs):
-    """Run the notebooks that are stale; return the names of those that ran, in the order they ended."""
+    """Run the notebooks that are stale; return the names of those that ran, as they ended."""
     has_live_judge = any(not judge.startswith("recorded:") for judge in profile.judges)
     if has_live_judge or os.environ.get("RETRAIN", "0") not in ("", "0"):
         jobs = 1
@@ -222,13 +222,13 @@ def _complete(values, book, executed, profile):
 
 
 def _code_mark(lines):
-    """Return the hash of a notebook's code, with what else decides its results: Python and RETRAIN."""
+    """Return the hash of a notebook's code, of Python's version and of RETRAIN."""
     decisive = [sys.version, os.environ.get("RETRAIN", ""), lines]
     return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
 
 
 def stale(book: Notebook, profile: Profile) -> str | None:
-    """Return in words why a notebook must run; None if its last run read and wrote the files as they are."""
+    """Return in words why a notebook must run; None if nothing changed since its last run."""
     values = state.load(profile.build / "state" / book.name)
     if not values["ended"]:
         has_begun = values["read"] or values["before"]
@@ -243,7 +243,7 @@ def stale(book: Notebook, profile: Profile) -> str | None:
 
 
 def drop_stale(books: list[Notebook], profile: Profile) -> None:
-    """Delete what notebooks wrote once and none writes any more, unless somebody has changed it since."""
+    """Delete what notebooks wrote once and none writes now, unless somebody has changed it."""
     names = {book.name for book in books}
     records = {}
     for file in sorted((profile.build / "state").iterdir()):
@@ -264,8 +264,10 @@ def drop_stale(books: list[Notebook], profile: Profile) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line and return its exit status: 0, 1 with an error in words, or 130 if interrupted."""
-    parser = argparse.ArgumentParser(prog="make paper", description=__doc__.splitlines()[0])
+    """Run the command and return its exit status: 0, 1 after an error, or 130 if interrupted."""
+    parser = argparse.ArgumentParser(
+        prog="make paper", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument(
         "--profile", default="mini", help="a file in profiles/, by its name (default: mini)"
     )

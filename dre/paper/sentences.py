@@ -1,7 +1,9 @@
 """Numbers in sentences, filled in from a table in ``results/``."""
 
 import string
+from collections.abc import Sequence
 from itertools import product
+from pathlib import Path
 
 import pandas as pd
 
@@ -9,46 +11,76 @@ from dre.errors import DreError
 from dre.tables import PARTS, number
 
 
-def in_words(path, values, form):
-    """Return `form` filled from the row of a CSV that has all these `values`, each in any column; or DreError.
+def in_words(path: Path, values: Sequence[str | Sequence[str]], form: str) -> str:
+    """Return a format filled from one row of a CSV.
 
-    A list among the values takes a row for each of its own, joined by " / ". Numbers are rounded as in tables, and
-    ``{x:.2f[]}`` adds the interval of column ``x``: ``0.85 [0.82, 0.88]``.
+    Parameters
+    ----------
+    path : Path
+        The CSV.
+    values : sequence of str or of lists of str
+        The row is the one that has all these values, each in any column. A list stands for several
+        rows, one for each of its values; their texts are joined by " / ".
+    form : str
+        As `str.format` takes it, with the columns as names. Numbers are rounded as in tables.
+        ``{x:.2f[]}`` adds the interval of column ``x``: ``0.85 [0.82, 0.88]``.
+
+    Raises
+    ------
+    DreError
+        If there is no such file, row or column, or if a value is missing.
     """
     if not path.is_file():
         raise DreError(
-            f"there is no {path.name} in {path.parent}: say a number after the cell that writes its table"
+            f"there is no {path.name} in {path.parent}: "
+            "say a number after the cell that writes its table"
         )
-    table, said = pd.read_csv(path, dtype=str, keep_default_na=False), []
-    for wanted in product(*(each if isinstance(each, list) else [each] for each in values)):
-        rows = table[[set(wanted) <= set(row) for row in table.to_numpy()]].to_dict("records")
-        if len(rows) != 1:
-            raise DreError(
-                f"{path.name}: {len(rows)} of {len(table)} rows have {', '.join(wanted)}, expected one"
-            )
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    choices = [[value] if isinstance(value, str) else value for value in values]
+    texts = []
+    for row_values in product(*choices):
+        row = _row_with(table, row_values, path)
         try:
-            said.append(_Words().vformat(form, (), rows[0]))
+            texts.append(_RowFormatter().vformat(form, (), row))
         except KeyError as error:
             raise DreError(
                 f"{path.name} has no column {error}, but {', '.join(table.columns)}"
             ) from error
         except (ValueError, IndexError, AttributeError) as error:
             raise DreError(
-                f"{path.name}, {', '.join(wanted)}: cannot say {form}: {error}"
+                f"{path.name}, {', '.join(row_values)}: cannot say {form}: {error}"
             ) from error
-    return " / ".join(said)
+    return " / ".join(texts)
 
 
-class _Words(string.Formatter):
+def _row_with(table, values, path) -> dict[str, str]:
+    """Return the one row of a table that has all these values."""
+    matches = [set(values) <= set(row) for row in table.to_numpy()]
+    rows = table[matches].to_dict("records")
+    if len(rows) != 1:
+        raise DreError(
+            f"{path.name}: {len(rows)} of {len(table)} rows have {', '.join(values)}, expected one"
+        )
+    return rows[0]
+
+
+class _RowFormatter(string.Formatter):
     """Formats the cells of a row, which are text: numbers as in tables, anything else as it is."""
 
     def get_value(self, key, args, row):
-        return row[key], *(row.get(f"{key}{end}", "") for end in PARTS[:2])
+        """Return the cell of a column, and the ends of its interval, "" where it has none."""
+        low, high = PARTS[:2]
+        return row[key], row.get(f"{key}{low}", ""), row.get(f"{key}{high}", "")
 
-    def format_field(self, value, form):
-        shown = value if form.endswith("[]") else value[:1]
-        if "" in shown:
+    def format_field(self, value, format_spec):
+        """Format a cell, with its interval if the format ends in ``[]``."""
+        has_interval = format_spec.endswith("[]")
+        cells = value if has_interval else value[:1]
+        if "" in cells:
             raise ValueError("a value is missing in the table")
-        form = form.removesuffix("[]")
-        value, *ends = (number(each, form) if form else each for each in shown)
-        return f"{value} [{', '.join(ends)}]" if ends else value
+        form = format_spec.removesuffix("[]")
+        texts = [number(cell, form) if form else cell for cell in cells]
+        if not has_interval:
+            return texts[0]
+        text, low, high = texts
+        return f"{text} [{low}, {high}]"

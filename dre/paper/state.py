@@ -6,7 +6,7 @@ as ``read <hash> <path>``, which the kernel adds as it happens:
 - ``before``: what earlier runs wrote;
 - ``read`` and ``wrote``: what this run read and wrote;
 - ``peak``: the largest memory of the kernel, in MB;
-- ``ended``: the hash of the notebook's code. This line comes last, so a run that was killed has none.
+- ``ended``: the hash of the notebook's code. This line comes last: a killed run has none.
 """
 
 import ast

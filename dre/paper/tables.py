@@ -1,46 +1,97 @@
-"""Tables of the notebooks: columns for a value with its interval, and the printed numbers beside ours."""
+"""Tables of the notebooks: values with intervals, and the printed numbers beside ours."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from dre.tables import PARTS
 
 
-def named(name, found):
-    """Return a number and its spread, but for what is NaN, as columns that `Table` prints as one.
+def named(name: str, statistics: Mapping[str, Any] | pd.Series) -> dict[str, Any]:
+    """Return a number and its spread as columns that `dre.tables.Table` prints as one.
 
-    ``found``: what a function of `dre.stats` returned, ``r, mean`` or ``difference`` and, of
-    ``low, high, sd``, what there is. Gives ``<name>, <name>_low, <name>_high, <name>_sd``.
+    Parameters
+    ----------
+    name : str
+        The name of the number.
+    statistics : mapping
+        What a function of `dre.stats` returned: ``r, mean`` or ``difference`` and, of
+        ``low, high, sd``, what there is.
+
+    Returns
+    -------
+    dict
+        ``<name>, <name>_low, <name>_high, <name>_sd``, without what is missing or NaN.
     """
-    value = next(found[key] for key in ("r", "mean", "difference") if key in found)
-    parts = {f"{name}{end}": found[end[1:]] for end in PARTS if end[1:] in found}
-    return {name: value} | {column: part for column, part in parts.items() if not pd.isna(part)}
+    value = next(statistics[key] for key in ("r", "mean", "difference") if key in statistics)
+    columns = {name: value}
+    for ending in PARTS:
+        key = ending.removeprefix("_")
+        if key in statistics and not pd.isna(statistics[key]):
+            columns[f"{name}{ending}"] = statistics[key]
+    return columns
 
 
-def beside_print(table, printed, on):
-    """Put print beside ours: ``x_printed`` for each shared column ``x``, by the name ``on``; rows of print first."""
+def beside_print(table: pd.DataFrame, printed: pd.DataFrame, on: str) -> pd.DataFrame:
+    """Return our table with the printed numbers beside ours, the rows of the paper first.
+
+    Parameters
+    ----------
+    table, printed : DataFrame
+        Ours, and what a paper prints, with some columns of the same names.
+    on : str
+        The column that names a row in both.
+
+    Returns
+    -------
+    DataFrame
+        With ``x_printed`` beside each column ``x`` that both have.
+    """
     shared = [column for column in printed if column in table and column != on]
-    beside = printed.rename(columns={column: f"{column}_printed" for column in shared})
-    rows = table.merge(beside, "right", on=on, validate="one_to_one")
-    return pd.concat([rows, table[~table[on].isin(printed[on])]], ignore_index=True)
+    renamed = printed.rename(columns={column: f"{column}_printed" for column in shared})
+    in_print = table.merge(renamed, "right", on=on, validate="one_to_one")
+    only_ours = table[~table[on].isin(printed[on])]
+    return pd.concat([in_print, only_ours], ignore_index=True)
 
 
-def spread(table, names, across, value):
-    """Return a long table as a wide one: a row for each of ``names`` (columns), a column for each entry of ``across``.
+def spread(table: pd.DataFrame, names: Sequence[str], across: str, value: str) -> pd.DataFrame:
+    """Return a long table as a wide one.
 
-    In it stands ``value``; what belongs to that keeps its ending: ``r_low`` of set X is ``X_low``.
+    Parameters
+    ----------
+    table : DataFrame
+    names : list of str
+        The columns that name a row.
+    across : str
+        The column whose entries become columns.
+    value : str
+        The column that stands in them. What belongs to it keeps its ending: ``r_low`` of set X
+        becomes ``X_low``.
     """
-    own = [column for column in table if column == value or column.startswith(f"{value}_")]
-    wide = table.set_index([*names, across])[own].unstack(across, sort=False)
+    is_value = [column == value or str(column).startswith(f"{value}_") for column in table]
+    value_columns = list(table.columns[is_value])
+    wide = table.set_index([*names, across])[value_columns].unstack(across, sort=False)
     wide.columns = [f"{entry}{column.removeprefix(value)}" for column, entry in wide.columns]
     return wide.reset_index()
 
 
-def printed(root, table, rows, method="spearman"):
-    """Return the correlations that a paper prints, by set, such as ``personachat``: means of rows.
+def printed(root: Path, table: str, rows: str, method: str = "spearman") -> pd.Series:
+    """Return the correlations that a paper prints, by set, such as ``personachat``.
 
-    ``table`` is a file of ``data/paper`` with columns ``metric, <set>_<method>``; ``rows`` is a
-    pattern that metrics begin with. A set is NaN where none does.
+    Parameters
+    ----------
+    root : Path
+        The folder of the project.
+    table : str
+        A file of ``data/paper`` with columns ``metric, <set>_<method>``.
+    rows : str
+        A pattern that names of metrics begin with. The result is the mean of these rows; it is NaN
+        for a set where none does.
+    method : str
+        ``spearman`` or ``pearson``.
     """
-    found = pd.read_csv(root / "data" / "paper" / f"{table}.csv")
-    found = found[found["metric"].str.match(rows)].filter(regex=f"_{method}$")
-    return found.mean().rename(lambda column: column.removesuffix(f"_{method}"))
+    in_print = pd.read_csv(root / "data" / "paper" / f"{table}.csv")
+    chosen = in_print[in_print["metric"].str.match(rows)].filter(regex=f"_{method}$")
+    return chosen.mean().rename(lambda column: column.removesuffix(f"_{method}"))

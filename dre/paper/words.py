@@ -1,9 +1,14 @@
-"""Numbers in words: what the cells of notebooks say by name (`dre.paper.notebook.Book.say`) stands in README, docs and prose.
+"""Numbers in words: what cells of notebooks name stands in README, docs and the prose of notebooks.
 
-Two comments that no reader sees enclose it; a notebook's own names stand alone, those of others after its number::
+`dre.paper.notebook.Book.note` and `dre.paper.notebook.Book.say` name numbers. A place for one is
+enclosed by two comments that no reader sees. A notebook's own names stand alone; those of others
+come after its number::
 
-    correlates at <!--slm-->0.19 / 0.21 / −0.12<!--/-->, and is right in <!--03.right-->87.8<!--/--> % of cases
-    <!--docs/verdicts.md-->the text of this file, or the rows of a CSV<!--/-->
+    correlates at <!--slm-->0.19<!--/-->, and is right in <!--03.right-->87.8<!--/--> % of cases
+
+A place can also be named after a file, and then shows its text, or the rows of a CSV::
+
+    <!--docs/verdicts.md--> ... <!--/-->
 
 All other comments are left as they are.
 """
@@ -11,6 +16,7 @@ All other comments are left as they are.
 import ast
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -18,101 +24,154 @@ import pandas as pd
 from dre.errors import DreError
 from dre.files import replace
 from dre.paper import verdicts
-from dre.paper.headless import code_cells, source
+from dre.paper.headless import Notebook, code_cells, source
 from dre.paper.profile import COMMITTED
 from dre.tables import PARTS, Table
 
-SAYS = re.compile(r"book\.say\(")
-MARK = re.compile(r"<!--([\w./]+)-->")
-PLACE = re.compile(r"<!--(\w[\w./]*)-->(?:(?!<!--).)*<!--/-->", re.DOTALL)
+_NAMING_CALL = re.compile(r"book\.(say|note)\(")
+_MARK = re.compile(r"<!--([\w./]+)-->")
+_PLACE = re.compile(r"<!--(\w[\w./]*)-->(?:(?!<!--).)*<!--/-->", re.DOTALL)
 
 
-def check(root, books):
-    """Raise DreError where prose of the project in `root` shows a name that no cell of `books` says; nothing is run."""
-    names = []
-    for book in books:
-        for cell in filter(SAYS.search, map(source, code_cells(book.content))):
-            calls = [node for node in ast.walk(ast.parse(cell)) if isinstance(node, ast.Call)]
-            calls = [node for node in calls if SAYS.match(ast.unparse(node))]
-            names += [
-                f"{book.name[:2]}.{keyword.arg}" for node in calls for keyword in node.keywords
-            ]
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise DreError(f"{min(twice)} is said twice: a name stands for one number of a notebook")
+def check(root: Path, books: Sequence[Notebook]) -> None:
+    """Raise a DreError where prose of the project shows a name that no cell of `books` names.
+
+    No notebook is run for it.
+    """
+    names = [name for book in books for name in names_in(book)]
+    for name in names:
+        if names.count(name) > 1:
+            raise DreError(f"{name} is said twice: a name stands for one number of a notebook")
     fill(root, write=False, words=dict.fromkeys(names, ""))
 
 
-def said(root):
-    """Return what the notebooks of a project have said, in their last runs, by full name."""
-    files = {path.stem[:2]: path for path in root.glob(f"results/{COMMITTED}/words/*.json")}
-    words = {number: json.loads(path.read_text(encoding="utf-8")) for number, path in files.items()}
-    return {f"{number}.{name}": text for number in words for name, text in words[number].items()}
+def names_in(book: Notebook, call: str = "") -> list[str]:
+    """Return the names of numbers in a notebook's cells, such as ``08.gain``.
 
-
-def fill(root, write=True, words=None):
-    """Fill all places of the project in `root`; return the paths of the files in which that changes something.
-
-    With `write` False none is changed. `words`: by full name, by default what is `said`.
+    With `call`, ``"say"`` or ``"note"``, only those that this method of `Book` names.
     """
-    files, words, changed = words is None, said(root) if words is None else words, []
-    # docs first: README and a notebook include one of them
-    for path in (
+    names = []
+    for cell in code_cells(book.content):
+        if not _NAMING_CALL.search(source(cell)):
+            continue
+        for node in ast.walk(ast.parse(source(cell))):
+            if not isinstance(node, ast.Call):
+                continue
+            naming = _NAMING_CALL.match(ast.unparse(node))
+            if naming and naming[1].startswith(call):
+                keywords = [keyword.arg for keyword in node.keywords if keyword.arg]
+                names += [f"{book.name[:2]}.{name}" for name in keywords]
+    return names
+
+
+def said(root: Path) -> dict[str, str]:
+    """Return the texts of all named numbers, from the last runs of the notebooks, by full name."""
+    words = {}
+    for path in sorted(root.glob(f"results/{COMMITTED}/words/*.json")):
+        notebook_number = path.stem[:2]
+        for name, text in json.loads(path.read_text(encoding="utf-8")).items():
+            words[f"{notebook_number}.{name}"] = text
+    return words
+
+
+def fill(root: Path, write: bool = True, words: dict[str, str] | None = None) -> list[Path]:
+    """Fill all places of a project, and return the files in which that changes something.
+
+    Parameters
+    ----------
+    root : Path
+        The folder of the project.
+    write : bool
+        Whether the files are changed, too.
+    words : dict, optional
+        Texts by full name, by default those that were `said`. With `words`, as before a run, places
+        of tables stay as they are.
+
+    Raises
+    ------
+    DreError
+        If a place has an unknown name, or only one of its two comments.
+    """
+    with_tables = words is None
+    if words is None:
+        words = said(root)
+    changed = []
+    # docs come first: README and a notebook include one of them.
+    documents = [
         *sorted(root.glob("docs/*.md")),
         *root.glob("README.md"),
         *sorted(root.glob("notebooks/*.ipynb")),
-    ):
-        text = after = path.read_text(encoding="utf-8")
-        if path.suffix == ".md":
-            after = _filled(text, path, root, words, files)
-        elif MARK.search(text):
-            book = json.loads(text)
-            for cell in (cell for cell in book["cells"] if cell["cell_type"] == "markdown"):
-                cell["source"] = _filled(
-                    "".join(cell["source"]), path, root, words, files
-                ).splitlines(keepends=True)
-            after = json.dumps(book, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
-        if after != text:
+    ]
+    for path in documents:
+        before = path.read_text(encoding="utf-8")
+        places = _Places(root, path, words, with_tables)
+        after = places.fill(before) if path.suffix == ".md" else places.fill_notebook(before)
+        if after != before:
             changed.append(path)
             if write:
                 replace(path, after)
     return changed
 
 
-def _of_file(root, name, place):
-    """Return what a file is shown as: its text, the rows of a CSV, or the verdicts on its claims (README: the main)."""
-    if name == verdicts.CLAIMS:
-        return verdicts.markdown(root, main=place.name == "README.md")
-    if name.endswith(".csv"):
-        table = pd.read_csv(root / name)
-        own = [column for column in table if not column.endswith(PARTS)]
-        return (
-            Table(table, Path(name).stem, name, rows=len(table), columns=own)
-            .markdown()
-            .partition("\n\n")[2]
-        )
-    return re.sub("<!--.*?-->", "", (root / name).read_text(encoding="utf-8"), flags=re.DOTALL)
+class _Places:
+    """The places of one document, and what fills them."""
 
+    def __init__(self, root: Path, path: Path, words: dict[str, str], with_tables: bool):
+        self.root = root
+        self.path = path
+        self.words = words
+        self.with_tables = with_tables
 
-def _filled(text, path, root, words, files):
-    """Return the text of a file or cell with its places filled; an unknown name or half a place is a DreError.
+    def fill_notebook(self, text: str) -> str:
+        """Return the text of a notebook's file with the places of its prose filled."""
+        if not _MARK.search(text):
+            return text
+        content = json.loads(text)
+        for cell in content["cells"]:
+            if cell["cell_type"] == "markdown":
+                cell["source"] = self.fill(source(cell)).splitlines(keepends=True)
+        return json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
 
-    Without `files`, before a run, what stands for a file of results stays as it is.
-    """
-    own = path.name[:2]
+    def fill(self, text: str) -> str:
+        """Return a text with its places filled."""
+        for name in _MARK.findall(_PLACE.sub("", text)):
+            if name == "/" or name in self.words or self._full_name(name) in self.words:
+                raise DreError(
+                    f"{self.path.name}: <!--{name}--> is half a place: <!--name-->words<!--/-->"
+                )
+        return _PLACE.sub(self._filled, text)
 
-    def shown(place):
+    def _full_name(self, name):
+        """Return a name with the number of its notebook, which the notebook itself leaves out."""
+        return name if "." in name else f"{self.path.name[:2]}.{name}"
+
+    def _filled(self, place):
         name = place[1]
-        if name.endswith(".csv") and not files:
+        if name.endswith(".csv") and not self.with_tables:
             return place[0]
-        if (root / name).is_file():
-            return f"<!--{name}-->\n\n{_of_file(root, name, path).strip()}\n\n<!--/-->"
-        if (full := name if "." in name else f"{own}.{name}") not in words:
+        if (self.root / name).is_file():
+            return f"<!--{name}-->\n\n{self._text_of_file(name).strip()}\n\n<!--/-->"
+        if self._full_name(name) not in self.words:
             raise DreError(
-                f"{path.name}: <!--{name}--> is no file, and no cell says it: book.say(..., {name}=...)"
+                f"{self.path.name}: <!--{name}--> is no file, and no cell says it: "
+                f"book.note(..., {name}=...) or book.say(..., {name}=...)"
             )
-        return f"<!--{name}-->{words[full]}<!--/-->"
+        return f"<!--{name}-->{self.words[self._full_name(name)]}<!--/-->"
 
-    for name in MARK.findall(PLACE.sub("", text)):
-        if {name, f"{own}.{name}"} & {"/", *words}:
-            raise DreError(f"{path.name}: <!--{name}--> is half a place: <!--name-->words<!--/-->")
-    return PLACE.sub(shown, text)
+    def _text_of_file(self, name):
+        """Return the text of a file, the rows of a CSV, or the verdicts (README: the main ones)."""
+        if name == verdicts.CLAIMS:
+            return verdicts.markdown(self.root, main=self.path.name == "README.md")
+        if name.endswith(".csv"):
+            return _rows(self.root / name)
+        text = (self.root / name).read_text(encoding="utf-8")
+        return re.sub("<!--.*?-->", "", text, flags=re.DOTALL)
+
+
+def _rows(path):
+    """Return all rows of a CSV as a Markdown table without caption."""
+    df = pd.read_csv(path)
+    columns = [column for column in df if not column.endswith(PARTS)]
+    table = Table(df, path.stem, path.name, rows=len(df), columns=columns)
+    _caption, _, rows = table.markdown().partition("\n\n")
+    return rows
