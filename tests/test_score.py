@@ -846,3 +846,20 @@ def test_in_a_log_file_a_long_scoring_tells_every_minute_how_far_it_is(
     assert dre("score", responses, "-o", tmp_path / "whole.csv", "--slm", slm) == 0
     blocks, whole = read(tmp_path / "blocks.csv"), read(tmp_path / "whole.csv")
     np.testing.assert_allclose(blocks["score"], whole["score"], atol=1e-5)
+
+
+def test_scores_of_version_0_2_still_teach_a_fusion(slm, sets, tmp_path):
+    """Its summaries have the signature as a line, with short hashes and no scale of the prompt."""
+    (source, scores), other_set = sets
+    old_scores, fusion_path = tmp_path / "old.csv", tmp_path / "fusion.json"
+    shutil.copy(scores, old_scores)
+    summary = json.loads(Path(f"{scores}.summary.json").read_text())
+    fields = summary["signature"]
+    prompt, data = fields["prompt"]["sha256"][:12], fields["data"][:12]
+    line = f"dre:ex_dre|model:{'f' * 12}|judge:{fields['judge']}|prompt:{prompt}|data:{data}"
+    old_summary = json.dumps(summary | {"signature": line})
+    Path(f"{old_scores}.summary.json").write_text(old_summary)
+
+    learn = ("calibrate", "--set", source, old_scores, "--set", *other_set, "-o", fusion_path)
+    assert dre(*learn) == 0
+    assert dre(*fused_run(source, slm, fusion_path), tmp_path / "fused.csv") == 0

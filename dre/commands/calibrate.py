@@ -132,13 +132,9 @@ def _load_set(rated, scores, human):
 
 def _same_makers(sets):
     """Return the fields of model, judge and prompt; DreError if the sets do not share them."""
-    made_with = None
-    for rated_set in sets:
-        fields = {name: rated_set.signature.fields[name] for name in MADE_WITH}
-        signature = Signature(fields, rated_set.signature.is_printed)
-        if made_with is None:
-            made_with = signature
-        for difference in made_with.differences(signature):
+    made_with = _makers(sets[0])
+    for rated_set in sets[1:]:
+        for difference in made_with.differences(_makers(rated_set)):
             raise DreError(
                 "the sets were scored with different models, judges or prompts: "
                 f"{sets[0].path} with {difference.field} {difference.value}, {rated_set.path} with "
@@ -148,6 +144,13 @@ def _same_makers(sets):
     if made_with.is_printed:
         fields["prompt"] = fields["prompt"]["sha256"]  # as fusions of version 0.2 have it
     return fields
+
+
+def _makers(rated_set):
+    """Return the part of a signature that a fusion is held to."""
+    signature = rated_set.signature
+    fields = {name: signature.fields[name] for name in MADE_WITH}
+    return Signature(fields, signature.is_printed)
 
 
 def _refuse_shared_contexts(sets):

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Container
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ FAILED = 3  # exit status where a limit of the user's is not kept
 ADVICE = "name another file, delete it, or write over it with --force"
 
 
-def check_output(path: str | Path, endings: Container[str], *inputs: str | Path) -> None:
+def check_output(path: str | Path, endings: Sequence[str], *inputs: str | Path) -> None:
     """Refuse an output that cannot be written, or that is an input, before work is spent on it.
 
     Raises DreError if the name does not end in one of ``endings``, if the path is a folder, if its
