@@ -733,7 +733,7 @@ def test_english_with_numbers_names_and_emoji_is_no_other_language(tmp_path, cap
 
 
 def test_no_file_that_another_program_made_is_written_over(slm, responses, tmp_path, capsys):
-    """Neither the output nor the page nor the records that were set aside."""
+    """Neither the page nor the records that were set aside nor the summary."""
     holed = tmp_path / "holed.jsonl"
     holed.write_text(responses.read_text() + "{torn\n")
     run = ("score", holed, "--slm", slm, "--skip-bad", "-o", tmp_path / "o.csv")
@@ -745,7 +745,12 @@ def test_no_file_that_another_program_made_is_written_over(slm, responses, tmp_p
     assert dre(*run) == 2
     assert f"{bad_records} is there, and nothing says that" in capsys.readouterr().err
     assert not (tmp_path / "o.csv").exists()
-    assert page.read_text() == bad_records.read_text() == "precious"
+    summary = tmp_path / "o.csv.summary.json"
+    summary.write_text("precious")
+    assert dre(*run) == 2
+    assert f"{summary}: this is not a summary that dre wrote" in capsys.readouterr().err
+    assert not (tmp_path / "o.csv").exists()
+    assert page.read_text() == bad_records.read_text() == summary.read_text() == "precious"
 
     assert dre(*run, "--report", page, "--force") == 0
     assert "<html" in page.read_text()

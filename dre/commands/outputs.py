@@ -58,9 +58,13 @@ def own_output(
     Raises
     ------
     DreError
-        If the output is of another run, or no summary says what made it.
+        If the output is of another run, no summary says what made it, or the summary is of another
+        program.
     """
-    if force or not Path(path).exists():
+    if force:
+        return None
+    if not Path(path).exists():
+        load_summary(path)  # raises DreError for a summary of another program
         return None
     try:
         summary = load_summary(path)
