@@ -1,8 +1,10 @@
 """The small and the large model's scores become one: SLIDE (Eq. 23), Ex-DRE and DRE (Eq. 24-26).
 
-Functions of numbers, arrays or Series of one length: s_d and s_p in [0, 1], score_slm = 1 - s_d + s_p in [0, 2],
-score_llm in [0, 5], s_inf 0 or more. A missing number makes the result NaN. Non-DRE is score_llm with the LLM-only
-prompt, In-DRE (Eq. 24) with the prompt that shows the small model's numbers: neither changes it, so neither is here.
+The functions take numbers, arrays or Series of one length: s_d and s_p in [0, 1], score_slm =
+1 - s_d + s_p in [0, 2], score_llm in [0, 5], s_inf 0 or more. A missing number makes the result NaN.
+
+Two methods are not here, since neither changes the judge's score: Non-DRE is score_llm with the
+LLM-only prompt, In-DRE (Eq. 24) is score_llm with the prompt that shows the small model's numbers.
 """
 
 from typing import TypeVar
@@ -12,12 +14,17 @@ import pandas as pd
 
 from dre.errors import DreError
 
-SLM_MAX, LLM_MAX = 2.0, 5.0
+#: The highest score of the small model, and of the judge.
+SLM_MAX = 2.0
+LLM_MAX = 5.0
 Numbers = TypeVar("Numbers", float, np.ndarray, pd.Series)
 
 
 def to_llm_scale(score_llm: Numbers, low: float, high: float) -> Numbers:
-    """Bring a judge's scores from its scale, low to high (P(yes): 0-1, Likert: 1-5), to [0, 5]."""
+    """Bring a judge's scores from its scale, low to high (P(yes): 0-1, Likert: 1-5), to [0, 5].
+
+    DreError if a score lies outside of the judge's scale.
+    """
     return (_within(score_llm, low, high) - low) / (high - low) * LLM_MAX
 
 
@@ -43,50 +50,79 @@ def dre(
     s_inf: Numbers | None = None,
     coefficient: str = "s_c",
 ) -> Numbers:
-    """DRE, Eq. 24-26: interior refinement, then the coefficient of exterior refinement, in [0, 10] for "s_c".
+    """DRE, Eq. 24-26: interior refinement, then the coefficient of exterior refinement.
 
-    ``score_llm`` and ``s_inf`` come from the prompt that shows the small model's numbers. Eq. 26 as printed is
-    s_c * score_llm; the sentence before it and the caption of Table 4 speak of ``coefficient="c"``, c = s_c * s_inf.
+    Parameters
+    ----------
+    s_d, s_p : the small model's numbers.
+    score_llm, s_inf : from the prompt that shows these numbers to the judge.
+    coefficient : "s_c" for Eq. 26 as printed, s_c * score_llm, in [0, 10]. "c" for what the sentence
+        before it and the caption of Table 4 say: c * score_llm, where c = s_c * s_inf.
     """
-    return ex_dre(s_d, s_p, score_llm) * {"s_c": 1, "c": s_inf}[coefficient]
+    refined = ex_dre(s_d, s_p, score_llm)
+    if coefficient == "s_c":
+        return refined
+    if coefficient == "c":
+        return refined * s_inf
+    raise DreError(f"coefficient is {coefficient!r}; choose 's_c' or 'c'")
 
 
 def slide(
     score_slm: Numbers, score_llm: Numbers, threshold: float = SLM_MAX / 2, overlap: str = "slm"
 ) -> Numbers:
-    """SLIDE, Eq. 23: the small model where it says positive, the large one where negative, else their mean; in [0, 2].
+    """SLIDE, Eq. 23, in [0, 2], from a judge whose scores are brought to [0, 2].
 
-    Score = Score_SLM if Score_SLM >= t; Score_LLM if Score_LLM < t; (Score_SLM + Score_LLM) / 2 otherwise. As printed
-    the rule is not monotone: with Score_SLM just below t and a high Score_LLM the mean exceeds what Score_SLM = t has.
+    It is the small model's score where that is at least a threshold t, the judge's score where
+    that is below t, and else the mean of both. As printed the rule is not monotone: with a small
+    model's score just below t and a high score of the judge, the mean exceeds what the small
+    model's score t has.
 
-    ``score_slm`` is in [0, 2], ``score_llm`` in [0, 5], brought to [0, 2] here; ``threshold`` t is half of the range,
-    the printed 0.5 another reading; ``overlap``: what holds where both cases do, "slm" as printed, "llm" or "mean".
+    Parameters
+    ----------
+    score_slm : in [0, 2].
+    score_llm : in [0, 5].
+    threshold : t, half of the range; the printed 0.5 is another reading.
+    overlap : what holds where both cases do: "slm" as printed, "llm" or "mean".
     """
-    case, llm = slide_case(score_slm, score_llm, threshold, overlap), to_slm_scale(score_llm)
+    case = slide_case(score_slm, score_llm, threshold, overlap)
+    llm = to_slm_scale(score_llm)
     mean = (score_slm + llm) / 2
-    score = np.where(
-        pd.isna(mean), np.nan, np.select([case == "slm", case == "llm"], [score_slm, llm], mean)
-    )
-    return pd.Series(score, index=mean.index) if isinstance(mean, pd.Series) else score[()]
+    score = np.select([case == "slm", case == "llm"], [score_slm, llm], mean)
+    score = np.where(pd.isna(mean), np.nan, score)
+    return _as_given(score, mean)
 
 
 def slide_case(
     score_slm: Numbers, score_llm: Numbers, threshold: float = SLM_MAX / 2, overlap: str = "slm"
 ) -> np.ndarray:
-    """Return which case of Eq. 23 each pair is: "slm", "llm", "mean", or None where a score is missing; see `slide`."""
+    """Return which case of Eq. 23 each pair is: "slm", "llm" or "mean"; None where a score is missing.
+
+    Takes what `slide` takes. DreError for another ``overlap``.
+    """
     if overlap not in ("slm", "llm", "mean"):
         raise DreError(f"overlap is {overlap!r}; choose 'slm', 'llm' or 'mean'")
-    slm, llm = np.asarray(score_slm, float), np.asarray(to_slm_scale(score_llm), float)
-    positive, negative = slm >= threshold, llm < threshold
-    case = np.select([positive & negative, positive, negative], [overlap, "slm", "llm"], "mean")
+    slm = np.asarray(score_slm, float)
+    llm = np.asarray(to_slm_scale(score_llm), float)
+    slm_says_positive = slm >= threshold
+    llm_says_negative = llm < threshold
+    conditions = [slm_says_positive & llm_says_negative, slm_says_positive, llm_says_negative]
+    case = np.select(conditions, [overlap, "slm", "llm"], "mean")
     return np.where(np.isnan(slm) | np.isnan(llm), None, case)
 
 
 def _within(score_llm, low=0.0, high=LLM_MAX):
+    """Return a judge's scores, after a check that they lie in its scale."""
     score = np.asarray(score_llm, float)
     if ((score < low) | (score > high)).any():
-        found = f"{np.nanmin(score):g} to {np.nanmax(score):g}"
-        raise DreError(f"found score_llm {found}; expected {low:g} to {high:g}, the judge's scale")
-    return (
-        pd.Series(score, index=score_llm.index) if isinstance(score_llm, pd.Series) else score[()]
-    )
+        raise DreError(
+            f"found score_llm {np.nanmin(score):g} to {np.nanmax(score):g}; "
+            f"expected {low:g} to {high:g}, the judge's scale"
+        )
+    return _as_given(score, score_llm)
+
+
+def _as_given(score, given):
+    """Return an array as what was given is: a Series with its index, an array, or a number."""
+    if isinstance(given, pd.Series):
+        return pd.Series(score, index=given.index)
+    return score[()]

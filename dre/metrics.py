@@ -1,7 +1,8 @@
-"""The reference-based metrics of Table 4 (0-1, the embedding metrics -1-1), and the length of a response.
+"""The reference-based metrics of Table 4, and the length of a response.
 
-The embedding metrics were made for word vectors (word2vec, GloVe); here the vectors are the input embeddings of an
-encoder, one per word piece, so that nothing need be downloaded.
+Scores are 0 to 1, those of the embedding metrics -1 to 1. The embedding metrics were made for word
+vectors (word2vec, GloVe). Here the vectors are the input embeddings of an encoder, one for each
+word piece, so that nothing need be downloaded.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -15,128 +16,201 @@ import pandas as pd
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-#: Version of these metrics. Raise it by hand where the same texts would get other scores (tests/test_metrics.py
-#: notices): scores that were recorded before are then refused.
+#: Version of these metrics. Raise it by hand where the same texts would get other scores
+#: (tests/test_metrics.py notices): scores that were recorded before are then refused.
 VERSION = 1
 ROUGE = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL"}
-COLUMNS = ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", *ROUGE, "METEOR"]
-COLUMNS += ["Embedding Extrema", "Embedding Greedy", "Embedding Average", "BERTScore"]
+COLUMNS = [
+    "BLEU-1",
+    "BLEU-2",
+    "BLEU-3",
+    "BLEU-4",
+    *ROUGE,
+    "METEOR",
+    "Embedding Extrema",
+    "Embedding Greedy",
+    "Embedding Average",
+    "BERTScore",
+]
 
 
 def length(responses: Iterable[str]) -> np.ndarray:
-    """Return the number of words of each response, (n,): parts between white space, the only definition used here."""
+    """Return the number of words of each response, (n,): the parts between white space."""
     return np.array([len(response.split()) for response in responses], float)
 
 
 def reference_based(
     items: pd.DataFrame, encoder: "SentenceTransformer", itself: bool = False
 ) -> pd.DataFrame:
-    """Score each response against its reference: ``pair_id`` and one column for each of `COLUMNS`.
+    """Score each response against its reference.
 
-    ``items`` has ``pair_id``, ``response`` and ``reference`` (str, or None); where nothing can be compared scores are
-    NaN, and where a response is its own reference, too, unless ``itself``. ``encoder``, of
-    `dre.slm.encoder.load_encoder`, gives the word vectors, and the states of BERTScore, whose authors use
-    roberta-large: encoders are not comparable.
+    Parameters
+    ----------
+    items : table with ``pair_id``, ``response`` and ``reference`` (str, or None).
+    encoder : of `dre.slm.encoder.load_encoder`. It gives the word vectors, and the hidden states of
+        BERTScore, whose authors use roberta-large: scores by different encoders are not comparable.
+    itself : also score a response that is its own reference.
+
+    Returns
+    -------
+    DataFrame with ``pair_id`` and one column for each of `COLUMNS`; NaN where nothing can be
+    compared.
     """
-    texts = [
-        [one.strip() if isinstance(one, str) else "" for one in items[name]]
-        for name in ("response", "reference")
-    ]
-    scored = [bool(a and b and (itself or a != b)) for a, b in zip(*texts)]
-    pairs = [pair for pair, keep in zip(zip(*texts), scored) if keep]
+    pairs = []
+    is_scored = []
+    for response, reference in zip(items["response"], items["reference"]):
+        pair = (_stripped(response), _stripped(reference))
+        is_same = pair[0] == pair[1]
+        has_texts = bool(pair[0] and pair[1])
+        is_scored.append(has_texts and (itself or not is_same))
+        if is_scored[-1]:
+            pairs.append(pair)
     table = pd.DataFrame(np.nan, index=range(len(items)), columns=COLUMNS)
     if pairs:
-        table.loc[scored] = np.column_stack(
-            [bleu(pairs), rouge(pairs), meteor(pairs), *_by_encoder(pairs, encoder)]
-        )
+        vector_based, bertscores = _by_encoder(pairs, encoder)
+        scores = [bleu(pairs), rouge(pairs), meteor(pairs), vector_based, bertscores]
+        table.loc[is_scored] = np.column_stack(scores)
     table.insert(0, "pair_id", items["pair_id"].to_numpy())
     return table
 
 
-def bleu(pairs: Collection[Sequence[str]]) -> np.ndarray:
-    """Sentence-level BLEU-1 to -4 (Papineni et al. 2002) of (response, reference) pairs, (n, 4).
+def _stripped(text):
+    return text.strip() if isinstance(text, str) else ""
 
-    sacreBLEU, tokeniser 13a, lower case, exponential smoothing, effective order (a reply of two words has no trigrams,
-    so its BLEU-4 is its BLEU-2; without this it would be 0 whatever it says).
+
+def bleu(pairs: Collection[Sequence[str]]) -> np.ndarray:
+    """Return sentence-level BLEU-1 to -4 (Papineni et al. 2002) of (response, reference) pairs, (n, 4).
+
+    By sacreBLEU, with tokeniser 13a, lower case, exponential smoothing, and effective order. By the
+    last a reply of two words, which has no trigrams, has its BLEU-2 as BLEU-4; without it that
+    would be 0 whatever the reply says.
     """
     from sacrebleu import BLEU
 
-    options = {"lowercase": True, "effective_order": True, "smooth_method": "exp"}
-    metrics = [BLEU(max_ngram_order=n, **options) for n in (1, 2, 3, 4)]
-    return np.array([[m.sentence_score(a, [b]).score / 100 for m in metrics] for a, b in pairs])
+    metrics = []
+    for order in (1, 2, 3, 4):
+        metric = BLEU(
+            max_ngram_order=order, lowercase=True, effective_order=True, smooth_method="exp"
+        )
+        metrics.append(metric)
+    scores = []
+    for response, reference in pairs:
+        of_pair = [metric.sentence_score(response, [reference]).score for metric in metrics]
+        scores.append(of_pair)
+    return np.array(scores) / 100
 
 
 def rouge(pairs: Collection[Sequence[str]]) -> np.ndarray:
-    """ROUGE-1, -2 and -L (Lin 2004), F-measure without stemming, of (response, reference) pairs, (n, 3)."""
+    """Return ROUGE-1, -2 and -L (Lin 2004), F-measure without stemming, of (response, reference) pairs.
+
+    Returns an (n, 3) array.
+    """
     from rouge_score.rouge_scorer import RougeScorer
 
     scorer = RougeScorer(list(ROUGE.values()), use_stemmer=False)
-    return np.array([[one.fmeasure for one in scorer.score(b, a).values()] for a, b in pairs])
+    scores = []
+    for response, reference in pairs:
+        by_name = scorer.score(reference, response)
+        scores.append([by_name[name].fmeasure for name in ROUGE.values()])
+    return np.array(scores)
 
 
 def meteor(pairs: Collection[Sequence[str]]) -> np.ndarray:
-    """METEOR (Banerjee and Lavie 2005), exact and stem (Porter) stages, of (response, reference) pairs, (n,).
+    """Return METEOR (Banerjee and Lavie 2005), exact and stem (Porter) stages, of pairs, (n,).
 
-    NLTK's with its parameters and a WordNet without synonyms, which is not in NLTK's package: at or below full METEOR.
+    By NLTK with its parameters, and without the synonyms of WordNet, which is not in NLTK's
+    package: so it is at or below the full METEOR.
     """
     from nltk.stem.porter import PorterStemmer
     from nltk.translate.meteor_score import single_meteor_score
     from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
-    words, stemmer = Tokenizer13a(), PorterStemmer()
+    tokenize = Tokenizer13a()
+    stemmer = PorterStemmer()
     stemmer.stem = cache(stemmer.stem)
-    texts = {text: words(text.lower()).split() for pair in pairs for text in pair}
-    options = {"stemmer": stemmer, "wordnet": SimpleNamespace(synsets=lambda word: ())}
-    return np.array([single_meteor_score(texts[b], texts[a], **options) for a, b in pairs])
+    without_synonyms = SimpleNamespace(synsets=lambda word: ())
+    words = {}
+    for pair in pairs:
+        for text in pair:
+            words[text] = tokenize(text.lower()).split()
+    scores = []
+    for response, reference in pairs:
+        score = single_meteor_score(
+            words[reference], words[response], stemmer=stemmer, wordnet=without_synonyms
+        )
+        scores.append(score)
+    return np.array(scores)
 
 
 def embedding(x: np.ndarray, y: np.ndarray) -> list[float]:
-    """Embedding Extrema, Greedy and Average of two texts' word vectors, (tokens, d) each; NaN where one has no word.
+    """Return Embedding Extrema, Greedy and Average of the word vectors of two texts.
 
-    Extrema (Forgues et al. 2014): cosine of the vectors that hold, in each dimension, the value farthest from zero.
-    Greedy (Rus and Lintean 2012): each word's best cosine with a word of the other text, averaged, both directions.
-    Average (Wieting et al. 2016): cosine of the mean vectors.
+    - Extrema (Forgues et al. 2014): cosine of the vectors that have, in each dimension, the value
+      farthest from zero.
+    - Greedy (Rus and Lintean 2012): the best cosine of each word with a word of the other text,
+      averaged over words and over both directions.
+    - Average (Wieting et al. 2016): cosine of the mean vectors.
+
+    Takes two arrays (tokens, d). All three are NaN where a text has no word.
     """
     if not len(x) or not len(y):
-        return [np.nan] * 3
-    cosine = _unit(x) @ _unit(y).T
-    extreme = [v[np.abs(v).argmax(axis=0), np.arange(v.shape[1])] for v in (x, y)]
-    extrema, average = (
-        float(_unit(a) @ _unit(b)) for a, b in (extreme, (x.mean(axis=0), y.mean(axis=0)))
-    )
-    return [extrema, (cosine.max(axis=1).mean() + cosine.max(axis=0).mean()) / 2, average]
+        return [np.nan, np.nan, np.nan]
+    extrema = float(_unit(_extreme(x)) @ _unit(_extreme(y)))
+    cosines = _unit(x) @ _unit(y).T
+    greedy = (cosines.max(axis=1).mean() + cosines.max(axis=0).mean()) / 2
+    average = float(_unit(x.mean(axis=0)) @ _unit(y.mean(axis=0)))
+    return [extrema, greedy, average]
+
+
+def _extreme(vectors):
+    """Return in each dimension the value farthest from zero: (tokens, d) -> (d,)."""
+    token = np.abs(vectors).argmax(axis=0)
+    return vectors[token, np.arange(vectors.shape[1])]
 
 
 def bertscore(x: tuple[np.ndarray, np.ndarray], y: tuple[np.ndarray, np.ndarray]) -> float:
-    """BERTScore F1 (Zhang et al. 2020), no idf, no rescaling, of two texts.
+    """Return BERTScore F1 (Zhang et al. 2020) of two texts, without idf and rescaling.
 
-    Each is a pair: hidden states (tokens, d), and which tokens count: [CLS] and [SEP] can be matched but do not.
+    Each text is a pair of arrays: hidden states (tokens, d), and which tokens count. [CLS] and
+    [SEP] can be matched, but do not count.
     """
-    (x, x_counts), (y, y_counts) = x, y
-    cosine = _unit(x) @ _unit(y).T
-    precision, recall = cosine.max(axis=1)[x_counts].mean(), cosine.max(axis=0)[y_counts].mean()
+    x_states, x_counts = x
+    y_states, y_counts = y
+    cosines = _unit(x_states) @ _unit(y_states).T
+    precision = cosines.max(axis=1)[x_counts].mean()
+    recall = cosines.max(axis=0)[y_counts].mean()
     return 2 * precision * recall / (precision + recall)
 
 
 def _by_encoder(pairs, encoder):
-    """The embedding metrics (n, 3) and BERTScore (n,)."""
+    """Return the embedding metrics (n, 3) and BERTScore (n,) of pairs."""
     texts = sorted({text for pair in pairs for text in pair})
-    options = {
-        "truncation": True,
-        "max_length": encoder.max_seq_length,
-        "return_special_tokens_mask": True,
-    }
-    inputs = encoder.tokenizer(texts, **options)
-    counts = [np.array(special) == 0 for special in inputs["special_tokens_mask"]]
-    vectors = encoder[0].auto_model.get_input_embeddings().weight.detach().cpu().double().numpy()
-    words = {
-        text: vectors[np.array(ids)[c]] for text, ids, c in zip(texts, inputs["input_ids"], counts)
-    }
-    hidden = encoder.encode(texts, output_value="token_embeddings", convert_to_numpy=False)
-    states = {text: (h.float().cpu().numpy(), c) for text, h, c in zip(texts, hidden, counts)}
-    vector_based = np.array([embedding(words[a], words[b]) for a, b in pairs])
-    return vector_based, np.array([bertscore(states[a], states[b]) for a, b in pairs])
+    inputs = encoder.tokenizer(
+        texts,
+        truncation=True,
+        max_length=encoder.max_seq_length,
+        return_special_tokens_mask=True,
+    )
+    all_vectors = encoder[0].auto_model.get_input_embeddings().weight
+    all_vectors = all_vectors.detach().cpu().double().numpy()
+    all_states = encoder.encode(texts, output_value="token_embeddings", convert_to_numpy=False)
+
+    word_vectors = {}
+    states = {}
+    for i, text in enumerate(texts):
+        counts = np.array(inputs["special_tokens_mask"][i]) == 0
+        ids = np.array(inputs["input_ids"][i])
+        word_vectors[text] = all_vectors[ids[counts]]
+        states[text] = (all_states[i].float().cpu().numpy(), counts)
+
+    vector_based = []
+    bertscores = []
+    for response, reference in pairs:
+        vector_based.append(embedding(word_vectors[response], word_vectors[reference]))
+        bertscores.append(bertscore(states[response], states[reference]))
+    return np.array(vector_based), np.array(bertscores)
 
 
 def _unit(x):
+    """Return vectors of length 1 along the last axis."""
     return x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1e-12)

@@ -1,8 +1,11 @@
-"""How good must an SLM be to help a judge? Real numbers of one, dealt out anew so that it is as good as one likes.
+"""How good must a small model be to help a judge?
 
-The rows (s_d, s_p) of a rated set keep their values and their joint distribution; only which response gets which row
-changes. The answer depends on both arguments beside the level: whose rows are dealt, and what share of its errors the
-SLM has in common with the judge (real ones 0.1 to 0.35).
+Real numbers of a small model are dealt out anew, so that it agrees with people as well as one
+likes. The rows (s_d, s_p) of a rated set keep their values and their joint distribution; only which
+response gets which row changes.
+
+The answer depends on two more things: whose rows are dealt out, and how large a share of its errors
+the small model has in common with the judge (for real ones 0.1 to 0.35).
 """
 
 from collections.abc import Callable, Collection
@@ -12,8 +15,10 @@ from numpy.typing import ArrayLike
 
 from dre import fusion, stats
 
+#: Levels of agreement with people (Spearman) that are tried.
 LEVELS = np.linspace(0, 0.9, 19)
-SEEDS = 3  # draws of the SLM's errors, whose mean is taken
+#: Draws of the small model's errors, whose mean is taken.
+SEEDS = 3
 
 
 def as_good_as(
@@ -24,28 +29,54 @@ def as_good_as(
     judge: ArrayLike | None = None,
     shared: float = 0.0,
 ) -> np.ndarray:
-    """Deal ``rows`` (n, 2) of s_d, s_p out anew: 1 - s_d + s_p agrees with ``human`` (n,) at ``level`` (Spearman).
+    """Deal out rows of s_d and s_p so that 1 - s_d + s_p agrees with people at a level (Spearman).
 
-    A row's place is that of a z(human) + sqrt(1 - a^2) e, e = shared z(judge's error) + sqrt(1 - shared^2) noise, where
-    z are normal scores, the judge's error is what z(human) leaves of z(judge), and a is found by bisection.
+    With normal scores z, a response is placed by a z(human) + sqrt(1 - a^2) e, where e = shared
+    z(judge's error) + sqrt(1 - shared^2) noise. The judge's error is what z(human) leaves of
+    z(judge), and a is found by bisection.
+
+    Parameters
+    ----------
+    level : Spearman correlation with people.
+    human : (n,), people's ratings.
+    rows : (n, 2), s_d and s_p.
+    seed : of the noise.
+    judge : (n,), the judge's scores, needed if errors are shared.
+    shared : correlation of the small model's error with the judge's, 0 to 1.
+
+    Returns
+    -------
+    (n, 2) array: the rows in another order.
     """
     from scipy.stats import rankdata
 
-    z, e = stats.normal_scores(human), np.random.default_rng(seed).standard_normal(len(human))
+    z = stats.normal_scores(human)
+    error = np.random.default_rng(seed).standard_normal(len(z))
     if shared:
-        error = stats.normal_scores(judge)
-        error = error - np.corrcoef(error, z)[0, 1] * z
-        e = shared * error / max(error.std(), 1e-12) + np.sqrt(1 - shared**2) * e
+        of_judge = stats.normal_scores(judge)
+        of_judge = of_judge - np.corrcoef(of_judge, z)[0, 1] * z
+        of_judge = of_judge / max(of_judge.std(), 1e-12)
+        error = shared * of_judge + np.sqrt(1 - shared**2) * error
+
+    # The rows by their score, lowest first.
     rows = np.asarray(rows, float)
-    score = fusion.s_c(*rows.T)
+    score = fusion.s_c(rows[:, 0], rows[:, 1])
     order = np.argsort(score, kind="stable")
-    rows, score, people = rows[order], rankdata(score[order]), rankdata(human)
-    low, high = -1.0, 1.0
+    rows = rows[order]
+    score_ranks = rankdata(score[order])
+    human_ranks = rankdata(human)
+
+    low = -1.0
+    high = 1.0
     for _ in range(40):
         a = (low + high) / 2
-        place = np.argsort(np.argsort(a * z + np.sqrt(1 - a**2) * e, kind="stable"))
-        low, high = (a, high) if np.corrcoef(score[place], people)[0, 1] < level else (low, a)
-    return rows[place]
+        quality = a * z + np.sqrt(1 - a**2) * error
+        position = np.argsort(np.argsort(quality, kind="stable"))
+        if np.corrcoef(score_ranks[position], human_ranks)[0, 1] < level:
+            low = a
+        else:
+            high = a
+    return rows[position]
 
 
 def gains(
@@ -59,17 +90,30 @@ def gains(
     n: int = 1000,
     seed: int = 0,
 ) -> np.ndarray:
-    """What ``fuse(s_d, s_p, judge)`` gains over the judge (0-5) in Spearman with people, by level: (1 + n, levels).
+    """Return what a fusion gains over the judge alone, in Spearman correlation with people.
 
-    The mean over `SEEDS` draws; in the first line of the data, in the others of resamples of ``contexts``.
+    Parameters
+    ----------
+    judge : (n,), the judge's scores, 0 to 5.
+    human, rows, shared : as of `as_good_as`.
+    contexts : (n,), ids of contexts, which are resampled.
+    levels : how well the small model agrees with people.
+    fuse : function of s_d, s_p and the judge's scores.
+    n, seed : number of resamples, and the seed of their generator.
+
+    Returns
+    -------
+    (1 + n, levels) array, the mean over `SEEDS` draws; the first line is of the data.
     """
-    fused = [judge]
+    scores = [judge]
     for level in levels:
         for draw in range(SEEDS):
-            s_d, s_p = as_good_as(level, human, rows, draw, judge, shared).T
-            fused.append(fuse(s_d, s_p, judge))
-    r = stats.draws(np.stack(fused, axis=1), human, contexts, n=n, seed=seed)
-    return r[:, 1:].reshape(len(r), len(levels), SEEDS).mean(axis=2) - r[:, :1]
+            dealt = as_good_as(level, human, rows, draw, judge, shared)
+            scores.append(fuse(dealt[:, 0], dealt[:, 1], judge))
+    r = stats.draws(np.stack(scores, axis=1), human, contexts, n=n, seed=seed)
+    of_judge = r[:, :1]
+    of_fusions = r[:, 1:].reshape(len(r), len(levels), SEEDS).mean(axis=2)
+    return of_fusions - of_judge
 
 
 def break_even(
@@ -82,21 +126,26 @@ def break_even(
     n: int = 1000,
     seed: int = 0,
 ) -> dict[str, float]:
-    """Return the lowest level at which the fusion gains, with its interval: ``level, level_low, level_high``.
+    """Return the lowest of `LEVELS` at which a fusion gains, interpolated, with its interval.
 
-    As `gains`; 1 where nothing up to 0.9 is enough, 0 where anything is.
+    Takes what `gains` takes. Returns a dict: ``level, level_low, level_high`` (95 %); 1 where
+    nothing up to 0.9 is enough, 0 where anything is.
     """
     return crossing(gains(judge, human, contexts, rows, shared, LEVELS, fuse, n, seed))
 
 
 def crossing(gain: np.ndarray) -> dict[str, float]:
-    """Return what `break_even` does, of what `gains` returned at `LEVELS`, or of a mean of such arrays."""
-    rising = np.maximum.accumulate(gain, axis=1)
-    found = [
-        np.interp(0, one, LEVELS, left=0, right=1) if one[0] == one[0] else np.nan for one in rising
-    ]
-    known = [one for one in found[1:] if one == one] or [
-        np.nan
-    ]  # in some resamples a judge may not vary
-    low, high = np.quantile(known, [stats.LEVEL / 2, 1 - stats.LEVEL / 2], method="inverted_cdf")
-    return dict(zip(("level", "level_low", "level_high"), map(float, (found[0], low, high))))
+    """Return what `break_even` does, from the `gains` at `LEVELS` or from a mean of such arrays.
+
+    A gain that wavers around zero counts from its first level above zero.
+    """
+    levels = []
+    for running_maximum in np.maximum.accumulate(gain, axis=1):
+        if np.isnan(running_maximum[0]):  # in some resamples a judge may not vary
+            levels.append(np.nan)
+        else:
+            levels.append(np.interp(0, running_maximum, LEVELS, left=0, right=1))
+    in_resamples = [level for level in levels[1:] if not np.isnan(level)] or [np.nan]
+    ends = [stats.LEVEL / 2, 1 - stats.LEVEL / 2]
+    low, high = np.quantile(in_resamples, ends, method="inverted_cdf")
+    return {"level": float(levels[0]), "level_low": float(low), "level_high": float(high)}

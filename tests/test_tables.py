@@ -68,9 +68,9 @@ def test_what_belongs_to_a_value_is_printed_with_it_and_gaps_are_dashes():
 
 @pytest.mark.parametrize("value", ["r", "mean", "difference"])
 def test_what_statistics_return_becomes_the_columns_that_a_table_prints_as_one(value):
-    found = {value: 0.5, "low": 0.25, "high": 0.75, "sd": np.nan, "p": 0.01}
-    assert named("gain", found) == {"gain": 0.5, "gain_low": 0.25, "gain_high": 0.75}
-    row = pd.DataFrame([named("gain", pd.Series(found | {"sd": 0.125}))])
+    statistics = {value: 0.5, "low": 0.25, "high": 0.75, "sd": np.nan, "p": 0.01}
+    assert named("gain", statistics) == {"gain": 0.5, "gain_low": 0.25, "gain_high": 0.75}
+    row = pd.DataFrame([named("gain", pd.Series(statistics | {"sd": 0.125}))])
     assert grid(Table(row, "t", "Caption")) == [["Gain"], ["0.50 ± 0.13 [0.25, 0.75]"]]
 
 
@@ -129,9 +129,9 @@ def test_a_long_table_becomes_a_wide_one_and_print_stands_beside_it():
     }
     pd.testing.assert_frame_equal(ours, pd.DataFrame(expected))
     printed = pd.DataFrame({"method": ["c", "a"], "X": [0.5, 0.6], "why": ["not run", None]})
-    both = beside_print(ours, printed, "method").set_index("method")
-    assert [*both.index] == ["c", "a", "b"] and both.loc["c", "why"] == "not run"
-    assert both["X_printed"].tolist()[:2] == [0.5, 0.6] and both.loc[
+    beside = beside_print(ours, printed, "method").set_index("method")
+    assert [*beside.index] == ["c", "a", "b"] and beside.loc["c", "why"] == "not run"
+    assert beside["X_printed"].tolist()[:2] == [0.5, 0.6] and beside.loc[
         "b", ["X", "Y_low"]
     ].tolist() == [0.3, -0.9]
     with pytest.raises(pd.errors.MergeError):
@@ -145,9 +145,9 @@ def test_two_who_write_one_file_never_tear_it_and_a_full_disk_leaves_nothing(tmp
         threading.Thread(target=lambda text=text: [replace(path, text) for _ in range(20)])
         for text in texts
     ]
-    for one in writers:
-        one.start()
-    while any(one.is_alive() for one in writers):
+    for writer in writers:
+        writer.start()
+    while any(writer.is_alive() for writer in writers):
         assert path.read_bytes().decode() in texts
     assert list(tmp_path.iterdir()) == [path]
 

@@ -15,7 +15,6 @@ from dre.signature import Signature, load_summary, summary_path
 from dre.stats import correlate
 from dre.tables import show
 
-
 #: The methods whose scores have both parts.
 METHODS_WITH_BOTH = ("ex_dre", "slide", "calibrated")
 FEWEST_PAIRS = 3  # of a rated file

@@ -352,20 +352,39 @@ def _user_context(record, defaults):
     if not isinstance(record, dict):
         raise ValueError(f"found {record!r:.40}")
     names = {field: str(record.get(field, default)) for field, default in defaults.items()}
-    responses = {kind: tuple(record[field]) for kind, field in FIELDS.items() if record.get(field)}
+    responses = {kind: tuple(record.get(field) or ()) for kind, field in FIELDS.items()}
     turns = readers.turns_of(record["context"])
     texts = ["".join(turns)]
     for kind_responses in responses.values():
         texts += kind_responses
     if not all(text.strip() for text in texts):
         raise ValueError("a text is empty")
-    return Context(id=str(record["id"]), turns=turns, **names, **responses)
+    return Context(
+        set=names["set"],
+        id=str(record["id"]),
+        split=names["split"],
+        turns=turns,
+        positives=responses["positives"],
+        adversarials=responses["adversarials"],
+        randoms=responses["randoms"],
+        domain=names["domain"],
+    )
 
 
 def _context(record, set_name, id, split, domain="daily"):
     """Return the context of a record in the form of DailyDialog++."""
     turns = tuple(record["context"])
-    return Context(set_name, id, split, turns, **_responses(record), domain=domain)
+    responses = _responses(record)
+    return Context(
+        set_name,
+        id,
+        split,
+        turns,
+        positives=responses["positives"],
+        adversarials=responses["adversarials"],
+        randoms=responses["randoms"],
+        domain=domain,
+    )
 
 
 def _responses(record):
@@ -419,8 +438,8 @@ def _model_written(name, split):
                 f"expected one of {', '.join(REQUESTS)}"
             )
         context = public_by_id.get(record["id"])
-        is_of_another_set = context is None
-        if is_of_another_set or record[split_field] != split:
+        if context is None or record[split_field] != split:
+            # It is of another set, or of another split.
             continue
         if context_sha256(context.turns) != record["context_sha256"]:
             raise DreError(

@@ -47,18 +47,18 @@ def without_overlap(
     -------
     The contexts that are left, in the order given.
     """
-    reserved = [reserved] if isinstance(reserved, pd.DataFrame) else list(reserved)
+    if isinstance(reserved, pd.DataFrame):
+        reserved = [reserved]
     rated_contexts = []
     reserved_texts = []
     for record in reserved:
-        if isinstance(record, Context):
+        if isinstance(record, pd.DataFrame):
+            # A table of whole dialogues has turns, one of responses has contexts.
+            rated_contexts += list(record["turns" if "turns" in record else "context"])
+            if "response" in record:
+                reserved_texts += list(record["response"])
+        else:
             reserved_texts += record.turns
-            continue
-        # A table of whole dialogues has turns, one of responses has contexts.
-        contexts = record["turns"] if "turns" in record else record["context"]
-        rated_contexts += list(contexts)
-        if "response" in record:
-            reserved_texts += list(record["response"])
     for turns in rated_contexts:
         reserved_texts += turns
 
@@ -126,11 +126,10 @@ def _near(texts, rated_contexts, share):
 
     ``texts`` has the texts of each conversation, ``rated_contexts`` the turns of each context.
     """
+    from scipy.sparse import csr_matrix
     from sklearn.feature_extraction.text import CountVectorizer
 
-    vectorizer = CountVectorizer(
-        ngram_range=(3, 3), token_pattern=r"\w+", binary=True, dtype=np.float64
-    )
+    vectorizer = CountVectorizer(ngram_range=(3, 3), token_pattern=r"\w+", binary=True)
     trigrams_of = vectorizer.build_analyzer()
     rated_texts = []
     for turns in sorted(set(rated_contexts)):
@@ -142,14 +141,17 @@ def _near(texts, rated_contexts, share):
 
     # 1 where a text (row) has a trigram (column): first the conversations, then the rated contexts.
     conversation_texts = ["\n".join(utterances) for utterances in texts.values()]
-    has_trigram = vectorizer.fit_transform([*conversation_texts, *rated_texts])
-    rarity = np.log(has_trigram.shape[0] / has_trigram.sum(axis=0).A1)
+    counts = vectorizer.fit_transform([*conversation_texts, *rated_texts])
+    has_trigram = csr_matrix(counts, dtype=np.float64)
+    n_texts = len(conversation_texts) + len(rated_texts)
+    texts_with_trigram = np.asarray(has_trigram.sum(axis=0)).ravel()
+    rarity = np.log(n_texts / texts_with_trigram)
     in_conversation = has_trigram[: len(texts)]
     weight_in_rated = has_trigram[len(texts) :].multiply(rarity).tocsr()
 
     # The weight of shared trigrams of each conversation (row) and rated context (column).
     shared_weight = (in_conversation @ weight_in_rated.T).tocoo()
-    needed_weight = share * weight_in_rated.sum(axis=1).A1
+    needed_weight = share * np.asarray(weight_in_rated.sum(axis=1)).ravel()
     is_near = shared_weight.data >= needed_weight[shared_weight.col]
     names = list(texts)
     return {names[row] for row in shared_weight.row[is_near]}

@@ -94,9 +94,16 @@ def _gpt35_means():
     samples = gpt35().groupby(["pair_id", "judge", "criterion"], sort=False)["score_llm"]
     means = samples.mean().unstack("criterion")
     for criterion in CRITERIA.values():
-        low, high = prompts.load(f"geval_{criterion}").scale
+        low, high = _scale("geval", criterion)
         means[criterion] = (means[criterion] - low) / (high - low)
     return means.mean(axis=1, skipna=False).unstack("judge") * TOP
+
+
+def _scale(family, criterion):
+    """Return the lowest and the highest score of a prompt."""
+    scale = prompts.load(f"{family}_{criterion}").scale
+    assert scale is not None, "these prompts ask for a score"
+    return scale
 
 
 def shown(prompt: str, rated: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
@@ -179,7 +186,7 @@ def by_form(name: str, family: str) -> pd.Series:
     table = table[table["prompt"] == family].set_index("pair_id")
     table = table.loc[ratings.rated(name)["pair_id"], list(CRITERIA.values())]
     for criterion in CRITERIA.values():
-        low, high = prompts.load(f"{family}_{criterion}").scale
+        low, high = _scale(family, criterion)
         table[criterion] = (table[criterion] - low) / (high - low)
     # Rounded, so that equal means stay ties.
     return (TOP * table.mean(axis=1)).round(9).reset_index(drop=True)
