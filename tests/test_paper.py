@@ -435,6 +435,36 @@ def test_a_note_of_another_profile_is_shown_and_keeps_no_number(root, capsys):
     assert not (root / "results").exists()
 
 
+def test_another_python_runs_every_notebook_again(quick, monkeypatch, capsys):
+    run(quick)
+    monkeypatch.setattr(sys, "version", "3.99.0")
+
+    assert run(quick) == ["00", "01", "02", "03"]
+    assert "its code, Python or RETRAIN has changed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("folder", ["results/public/scores", "results/curve"])
+def test_who_reads_one_file_of_a_folder_of_recordings_depends_on_the_names_of_all(root, folder):
+    write(root, {f"{folder}/a.json": "{}"})
+    state.Watch(root / "record", root).note_read(str(root / folder / "a.json"))
+    files_read = state.load(root / "record")["read"]
+    assert files_read.keys() == {folder, f"{folder}/a.json"}
+
+    write(root, {f"{folder}/b.json": "{}"})
+
+    assert state.digest(root / folder) != files_read[folder]
+
+
+def test_notebooks_that_run_together_share_the_cores(root, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    book(root, "00_start", 'import os\nprint(os.environ["OMP_NUM_THREADS"], "threads")')
+
+    run(root, jobs=2)
+
+    assert "4 threads" in (root / "notebooks/00_start.ipynb").read_text()
+
+
 def test_an_interrupt_ends_both_kernels_and_starts_no_other(root):
     wait = "import os, pathlib, time\npathlib.Path(f'../data/{os.getpid()}.pid').touch()\ntime.sleep(60)"
     for name in ("00_a", "01_b", "02_c"):
