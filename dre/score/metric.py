@@ -473,7 +473,7 @@ def _are_accuracies(values):
 
 
 def _pairs(contexts, responses, references=None, ids=None, systems=None):
-    """Return pairs of sequences from Python as `dre.datasets.readers.pairs` makes them of a file."""
+    """Return the pairs of sequences as `dre.datasets.readers.pairs` makes them of a file."""
     sequences = {
         "context": contexts,
         "response": responses,
