@@ -1,4 +1,4 @@
-"""The judge: what is asked, what is repeated, ceilings, interruption, rate limits, slow servers, and the table."""
+"""The judge: what is asked and repeated, ceilings, interrupts, rate limits, and the table."""
 
 import asyncio
 import contextlib

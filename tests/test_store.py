@@ -173,7 +173,7 @@ def test_looking_at_a_store_after_a_kill_makes_its_one_file_whole(tmp_path):
 
 
 def make_unwritable(path):
-    """Let SQLite find no place for its index of the -wal file, as in a folder that cannot be written."""
+    """Leave SQLite no place for its index of the -wal file, as in a read-only folder."""
     index = path.with_name(f"{path.name}-shm")
     index.unlink(missing_ok=True)
     index.symlink_to(path.parent / "no-such-folder" / "index")
@@ -291,10 +291,10 @@ def test_thoughts_among_the_parts_of_a_message_are_no_part_of_the_reply():
 
 # What an earlier version made: the same table, and no rows of pending calls.
 EARLIER = """CREATE TABLE reply (
-    key TEXT PRIMARY KEY, judge TEXT NOT NULL, base_url TEXT NOT NULL, prompt TEXT NOT NULL, params TEXT NOT NULL,
-    pair_id TEXT NOT NULL, repeat INTEGER NOT NULL, text TEXT NOT NULL, outcome TEXT NOT NULL, model TEXT NOT NULL,
-    input_tokens INTEGER, output_tokens INTEGER, cost REAL, seconds REAL, source TEXT NOT NULL, created TEXT NOT NULL,
-    top TEXT
+    key TEXT PRIMARY KEY, judge TEXT NOT NULL, base_url TEXT NOT NULL, prompt TEXT NOT NULL,
+    params TEXT NOT NULL, pair_id TEXT NOT NULL, repeat INTEGER NOT NULL, text TEXT NOT NULL,
+    outcome TEXT NOT NULL, model TEXT NOT NULL, input_tokens INTEGER, output_tokens INTEGER,
+    cost REAL, seconds REAL, source TEXT NOT NULL, created TEXT NOT NULL, top TEXT
 ) WITHOUT ROWID"""
 
 

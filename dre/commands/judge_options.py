@@ -55,7 +55,7 @@ def add_options(parser, required=True):
         "--max-usd-total",
         type=float,
         metavar="X",
-        help="stop before the whole store has cost so much",
+        help="stop before all stored calls of this judge have cost so much",
     )
     option(
         "--price", metavar="IN,OUT", help="dollars per million tokens, where the price is not known"

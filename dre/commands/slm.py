@@ -1,21 +1,23 @@
 """``dre slm train``."""
 
+import argparse
+
 from dre.datasets import dialogues
 from dre.errors import DreError
 from dre.paper.profile import profile
 
+CONTEXTS = "NAME:SPLIT such as dailydialog++:train, or a file as dre augment generate writes it"
 
-def add(subparsers):
+
+def add(subparsers) -> None:
     """Add the command ``slm``."""
-    actions = subparsers.add_parser("slm", help="train the small model").add_subparsers(
-        metavar="action", required=True
-    )
+    command = subparsers.add_parser("slm", help="train the small model")
+    actions = command.add_subparsers(metavar="action", required=True)
     parser = actions.add_parser(
         "train", help="train one, or go on with a training that was interrupted"
     )
     option = parser.add_argument
-    text = "NAME:SPLIT such as dailydialog++:train, or a file as dre augment generate writes it"
-    option("--train", metavar="CONTEXTS", required=True, help=text)
+    option("--train", metavar="CONTEXTS", required=True, help=CONTEXTS)
     option("--dev", metavar="CONTEXTS", help="data for the curves and the threshold")
     option("--out", metavar="FOLDER", required=True, help="where the model goes")
     option("--encoder", default="minilm", help="minilm (default), distilbert, a Hub id or a folder")
@@ -23,7 +25,7 @@ def add(subparsers):
     option(
         "--recipe",
         default="paper",
-        help="paper (default), paper-robust, released, graded, cross, both",
+        help="paper (default), paper-robust, released, graded, ours",
     )
     option(
         "--extra",
@@ -39,28 +41,30 @@ def add(subparsers):
     parser.set_defaults(run=train)
 
 
-def train(args):
+def train(args: argparse.Namespace) -> None:
     """Train, and print what came out."""
-    from dre.slm import provenance as data  # load torch
-    from dre.slm import recipes
+    # Imported here, since they load torch, which takes seconds.
+    from dre.slm import provenance, recipes
     from dre.slm.train import fit
 
     recipe = recipes.get(args.recipe, args.epochs, not args.plain)
-    if bool(recipe.mixture) != bool(args.extra):
-        what = (
-            "learns from dialogues and grades as well: say --extra public"
-            if recipe.mixture
-            else "takes no --extra"
+    if recipe.mixture and not args.extra:
+        raise DreError(
+            f"recipe {recipe.name} learns from dialogues and grades as well: say --extra public"
         )
-        raise DreError(f"recipe {recipe.name} {what}")
-    contexts, dev = (
-        dialogues.contexts_by_name(name) if name else [] for name in (args.train, args.dev)
-    )
-    extra = data.extra(profile(args.extra), dev, version=3) if args.extra else None
+    if args.extra and not recipe.mixture:
+        raise DreError(f"recipe {recipe.name} takes no --extra")
+
+    contexts = dialogues.named(args.train)
+    dev = dialogues.named(args.dev) if args.dev else []
+    extra = None
+    if args.extra:
+        extra = provenance.extra(profile(args.extra), dev, version=3)
     slm = fit(contexts, dev, args.out, recipe, args.seed, args.encoder, extra=extra)
-    n, name, low, high = (
-        slm.provenance[name] for name in ("contexts", "fingerprint", "d_min", "d_max")
-    )
+
+    about = slm.provenance
     print(
-        f"{args.out}: {n['train']:,} contexts, fingerprint {name[:12]}, d in [{low:.4f}, {high:.4f}]"
+        f"{args.out}: {about['contexts']['train']:,} contexts, "
+        f"fingerprint {about['fingerprint'][:12]}, "
+        f"d in [{about['d_min']:.4f}, {about['d_max']:.4f}]"
     )

@@ -1,7 +1,8 @@
-"""Judges: score pairs with any language model, pay for no reply twice, replay what was recorded.
+"""Judges: score pairs with a language model, pay for no reply twice, repeat what was recorded.
 
-A pair goes through `prompts` (messages), `providers` (a call), `store` (the reply, committed), `parse` (its verdict)
-and `judge` (the table); `recorded` gives the same table without a call.
+A pair goes through these modules, in this order: `prompts` makes its messages, `asking` and
+`providers` make a call, `store` commits the reply, `parse` reads its verdict, and `judge` makes the
+table of all verdicts. `recorded` gives the same table without a call.
 """
 
 from collections.abc import Callable, Collection
@@ -17,14 +18,23 @@ if TYPE_CHECKING:
 
 
 class AnyJudge(Protocol):
-    """What a judge of one's own needs: who it is, and what its last `score` did."""
+    """What a judge of one's own needs.
+
+    Attributes
+    ----------
+    spec : str
+        Its name.
+    last : dre.judges.asking.Run
+        What its last `score` did.
+    """
 
     spec: str
-    last: Any  # `dre.judges.asking.Run`
+    last: Any
 
     @property
     def signature(self) -> str:
         """All that decides its scores, in one line."""
+        ...
 
     def score(
         self,
@@ -35,16 +45,26 @@ class AnyJudge(Protocol):
         ask: bool = True,
         examples: dict[str, list] | None = None,
     ) -> "pd.DataFrame":
-        """Return the table of `dre.judges.judge.frame`: one row per pair."""
+        """Return the table of `dre.judges.judge.frame`, with one row for each pair."""
+        ...
 
 
 def open_judge(judge: str | Callable[..., float] | AnyJudge, /, **options: Any) -> AnyJudge:
     """Return a judge.
 
-    `judge` is ``openai:<model>``, ``anthropic:<model>``, ``gemini:<model>``, ``ollama:<model>``, ``recorded:<name>`` (a
-    folder of ``data/recorded``, or the path of one), a function ``f(context, response) -> score``, or an `AnyJudge`.
-    Options are those of `dre.judges.judge.Judge`; a recording takes ``repeat`` and ``repeats`` of them. DreError if
-    there is no such judge, or no price for a ceiling.
+    Parameters
+    ----------
+    judge : str, function or AnyJudge
+        ``openai:<model>``, ``anthropic:<model>``, ``gemini:<model>``, ``ollama:<model>``;
+        ``recorded:<name>``, a folder of ``data/recorded`` or the path of one; a function
+        ``f(context, response)`` that returns a score; or a judge of one's own.
+    **options
+        Those of `dre.judges.judge.Judge`. A recording takes ``repeat`` and ``repeats`` of them.
+
+    Raises
+    ------
+    DreError
+        If there is no such judge, or its options are wrong.
     """
     from dre.judges.judge import Judge
     from dre.judges.recorded import Function, Recorded
@@ -54,8 +74,9 @@ def open_judge(judge: str | Callable[..., float] | AnyJudge, /, **options: Any) 
             raise DreError(f"{', '.join(options)}: options of a judge that is opened by its name")
         return Function(judge) if callable(judge) else judge
     if judge.startswith("recorded:"):
-        taken = {name: options[name] for name in ("repeat", "repeats") if name in options}
-        return Recorded(judge.removeprefix("recorded:"), **taken)
+        name = judge.removeprefix("recorded:")
+        chosen = {key: options[key] for key in ("repeat", "repeats") if key in options}
+        return Recorded(name, **chosen)
     return Judge(judge, **options)
 
 

@@ -1,6 +1,7 @@
 """Asking for replies: many calls in flight, repeated where they fail, under a ceiling that holds.
 
-Each call is in the store before it is made, and its reply is committed before the next call of the same place begins.
+Each call is in the store before it is made. Its reply is committed before the next call of the same
+place begins.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -65,7 +66,7 @@ class Run:
 
 
 class Ceiling(NamedTuple):
-    """A limit on money: the dollars that are left for a run, the option that set it, and its value in dollars."""
+    """A limit on money: the dollars left for a run, the option that set it, and its value."""
 
     usd_left: float
     option: str
@@ -82,9 +83,10 @@ def minutes(seconds: float) -> str:
 def ask_all(judge: "Judge", missing: list[Request], prompt: Prompt, run: Run) -> None:
     """Ask for replies, and commit each to the store when it comes.
 
-    The work is done in a thread of its own, so it can be called inside a notebook's event loop, too. After Ctrl-C,
-    SIGTERM or SIGHUP the calls in flight, which are paid for, may finish, and KeyboardInterrupt is raised then. A
-    second Ctrl-C or SIGTERM drops them: they stay in the store as pending, at the most that they can cost.
+    The work is done in a thread of its own, so it can be called inside a notebook's event loop,
+    too. After Ctrl-C, SIGTERM or SIGHUP the calls in flight, which are paid for, may finish, and
+    KeyboardInterrupt is raised then. A second Ctrl-C or SIGTERM drops them: they stay in the store
+    as pending, at the most that they can cost.
 
     Parameters
     ----------
@@ -153,10 +155,11 @@ def _say(text):
 
 
 class _RateLimit:
-    """When the next call may start, where a server refuses calls because there are too many (status 429).
+    """When the next call may start, where a server refuses calls that are too many (status 429).
 
-    If most of the last calls were refused, the server's limit is reached: all calls wait as long as it says, and then
-    start one by one. If others are answered, a refusal concerns one pair, and this pair alone waits.
+    If most of the last calls were refused, the server's limit is reached: all calls wait as long as
+    it says, and then start one by one. If others are answered, a refusal concerns one pair, and
+    this pair alone waits.
     """
 
     def __init__(self, concurrency):
@@ -185,7 +188,10 @@ class _RateLimit:
         return self._replies == 0 or self._refused_share > 0.5
 
     def slow_down(self, start, wait):
-        """Let all calls wait, because one that started then was refused (`wait`: what the server says, or None)."""
+        """Let all calls wait, because one that began at `start` was refused.
+
+        ``wait`` is how long the server asks to wait, in seconds, or None.
+        """
         now = time.monotonic()
         if start > self._slowed_at:  # once for all calls that were in flight together
             self._slowed_at = now
@@ -228,7 +234,10 @@ class _Budget:
         self._reserved_usd += usd
 
     def settle(self, reserved_usd, spent_usd, is_last):
-        """Replace what was set aside for a call by what it cost; after the last one in flight nothing is set aside."""
+        """Replace what was set aside for a call by what it cost.
+
+        After the last call in flight nothing is set aside, whatever rounding has left.
+        """
         self._run.spent += spent_usd
         self._reserved_usd = 0.0 if is_last else self._reserved_usd - reserved_usd
 
@@ -242,7 +251,10 @@ class _Change(NamedTuple):
 
 
 class _Journal:
-    """Commits changes of the store in the order in which they come; those that wait at the same time go together."""
+    """Commits changes of the store in the order in which they come.
+
+    Changes that wait at the same time are committed together.
+    """
 
     def __init__(self, store: Store):
         self._store = store
@@ -316,7 +328,7 @@ class _Asking:
         self.last_reply = self.began
 
         # What went wrong.
-        self.attempts = Counter()  # that each pair has used up, by key
+        self.attempts: dict[str, float] = defaultdict(float)  # that each pair has used up
         self.n_failures_in_a_row = 0  # since the last reply, of those that may pass
         self.n_given_up_in_a_row = 0  # pairs, since the last reply
         self.n_silent = 0  # calls that reached no server, or were not answered in time
@@ -363,7 +375,7 @@ class _Asking:
         try:
             async with asyncio.TaskGroup() as pairs:
                 for request in self.missing:
-                    # Where nothing succeeds, no further pair is begun while some wait to be tried again.
+                    # Where nothing succeeds, no pair is begun while others wait to be tried again.
                     while self._is_in_trouble() and not self.run_record.stopped:
                         await asyncio.sleep(_POLL)
                     await self.places.acquire()
@@ -400,8 +412,8 @@ class _Asking:
         if self.run_record.stopped != "interrupted":
             self.run_record.stopped = "interrupted"
             _say(
-                f"\ninterrupted: waiting for {len(self.start_times)} calls in flight, which are paid for "
-                f"(at most {self.judge.timeout:g} s); once more drops them"
+                f"\ninterrupted: waiting for {len(self.start_times)} calls in flight, which are "
+                f"paid for (at most {self.judge.timeout:g} s); once more drops them"
             )
         elif number != getattr(signal, "SIGHUP", None) and self.task is not None:
             self.is_dropped = True
@@ -423,7 +435,10 @@ class _Asking:
     # One pair
 
     async def _ask_for_one(self, request):
-        """Ask for one reply, with as many attempts as it takes; while it waits, its place is another pair's."""
+        """Ask for one reply, with as many attempts as it takes.
+
+        While it waits for the next attempt, its place is another pair's.
+        """
         try:
             seconds = await self._attempt(request)
             while seconds is not None:
@@ -448,7 +463,11 @@ class _Asking:
             await asyncio.sleep(min(_POLL, max(0.0, end - time.monotonic())))
 
     async def _attempt(self, request):
-        """Make one call; returns None if the reply is there or given up, else the seconds before the next call."""
+        """Make one call.
+
+        Returns the seconds to wait before the next attempt, or None if there is none: the reply
+        came, it is given up, or the run ends.
+        """
         most_input = prices.most_tokens(request.messages, self.schema)
         most_usd = 0.0
         if self.judge.price:
@@ -499,7 +518,10 @@ class _Asking:
                 self.call_ended.notify_all()
 
     async def _reserve(self, key, most_usd):
-        """Set aside the most that a call can cost, once the calls in flight leave room; False if there is none."""
+        """Set aside the most that a call can cost, once the calls in flight leave room for it.
+
+        Returns whether the call may be made.
+        """
         run = self.run_record
         async with self.call_ended:
             while not run.stopped and self.start_times and not self.budget.has_room_for(most_usd):
@@ -514,13 +536,16 @@ class _Asking:
         return True
 
     def _without_reply(self, outcome, most_input, most_usd):
-        """Return the row of a call without a reply: what it can cost at most, or the most tokens, if no price is known."""
+        """Return what is stored of a call without a reply: the most that it can cost.
+
+        Without a price it is the most tokens that it can take.
+        """
         if self.judge.price:
             return Reply("", outcome, cost=most_usd)
         return Reply("", outcome, input_tokens=most_input, output_tokens=self.max_tokens)
 
     def _cost_usd(self, reply, most_usd):
-        """Return what a reply cost; if the provider does not say how long it is, the most that it can cost."""
+        """Return what a reply cost, at most if the provider does not say how long it is."""
         if not self.judge.price:
             return 0.0
         cost_usd = self.judge.price.cost(
@@ -529,10 +554,10 @@ class _Asking:
         return most_usd if cost_usd is None else cost_usd
 
     async def _call_in_time(self, request):
-        """Make a call and return its reply; the time it waits behind others at a slow server does not count.
+        """Make a call and return its reply; time behind others at a slow server does not count.
 
-        The call is given up if nothing at all came within the time-out, or if its turn has passed: twice as many
-        answers came as there are calls in flight.
+        The call is given up if nothing at all came within the time-out, or if its turn has passed:
+        twice as many answers came as there are calls in flight.
         """
         start = time.monotonic()
         answers_before = self.n_answers
@@ -564,7 +589,11 @@ class _Asking:
     # What came of a call
 
     def _note_reply(self, reply):
-        """Note that a reply came; the run ends if it has no log-probabilities, and a reply by another model is said."""
+        """Note that a reply came.
+
+        The run ends if the first one lacks the log-probabilities that are asked for. If another
+        model answered, this is said once.
+        """
         lacks_probabilities = reply.outcome == "ok" and reply.text and not reply.top
         if self.judge.likeliest and lacks_probabilities and self.n_replies == 0:
             self._stop_with(likelihoods.NONE)
@@ -579,7 +608,10 @@ class _Asking:
         served.add(reply.model)
 
     def _after_failure(self, key, failure, start):
-        """Decide what follows a failed call; returns the seconds before the next attempt, or None if there is none."""
+        """Decide what follows a failed call.
+
+        Returns the seconds to wait before the next attempt, or None if there is none.
+        """
         self.last_trouble = (
             f"; last trouble: {textwrap.shorten(str(failure), 100, placeholder=' ...')}"
         )
@@ -607,7 +639,7 @@ class _Asking:
         return None
 
     def _is_server_lost(self, failure, silence):
-        """Count a failure that may pass, and end the run if it is likely that no call will be answered."""
+        """Count a failure; end the run if it is likely that no further call will be answered."""
         is_unsent = failure.then == "again" and not failure.sent
         if failure.then in ("again", "late"):
             self.n_failures_in_a_row += 1
@@ -618,7 +650,8 @@ class _Asking:
         if self.n_replies == 0 and self.n_silent >= most_silent:
             self._stop_with(f"no server answers at {self.judge.address} ({failure})")
             return True
-        # If only pairs are left that have failed before, each is tried to its end: the last odd one ends no run.
+        # If only pairs that have failed before are left, each is tried to its end: one odd pair at
+        # the end of a run is no reason to stop it.
         has_untried = self.n_left > len(self.attempts)
         if self.n_failures_in_a_row >= GIVE_UP and silence > PATIENCE and has_untried:
             self._stop_with(

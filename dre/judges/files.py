@@ -1,28 +1,68 @@
-"""Prompts out and replies in, in the form of OpenAI's batch API."""
+"""Batch files: prompts out and replies in, in the form of OpenAI's batch API."""
 
 import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
 
 from dre.datasets import readers
 from dre.errors import DreError
 from dre.files import replace
 from dre.judges import prompts, providers
-from dre.judges.judge import AGAIN
+from dre.judges.judge import AGAIN, Judge
+from dre.judges.prompts import Prompt
+
+# Parameters of Ollama's that OpenAI's protocol does not know.
+_ONLY_OLLAMA = ("num_ctx", "think", "keep_alive")
 
 
-def export_prompts(judge, pairs, prompt, path, retry=()):
-    """Write the prompts whose replies are missing, for any engine to answer; returns how many."""
+class Imported(NamedTuple):
+    """How many replies of a file were stored, were stored before, and how many requests failed."""
+
+    n_stored: int
+    n_stored_before: int
+    n_failed: int
+
+
+def export_prompts(
+    judge: Judge,
+    pairs: pd.DataFrame | list[dict],
+    prompt: str | Path | Prompt,
+    path: str | Path,
+    retry: Collection[str] = (),
+) -> int:
+    """Write the prompts whose replies are missing, for any engine to answer.
+
+    Parameters
+    ----------
+    judge : Judge
+        Under whose name the replies will be stored.
+    pairs, prompt, retry
+        As in `Judge.score`.
+    path : str or Path
+        The file to write.
+
+    Returns
+    -------
+    int
+        How many prompts are in the file.
+    """
     prompt = prompts.load(prompt)
-    ours = (
-        ("num_ctx", "think", "keep_alive") if judge.provider == "ollama" else ()
-    )  # unknown to that protocol
-    params = {name: value for name, value in judge.params.items() if name not in ours}
+    schema = judge.schema(prompt)
+    params = dict(judge.params)
+    if judge.provider == "ollama":
+        for name in _ONLY_OLLAMA:
+            params.pop(name, None)
     params["max_tokens"] = judge.max_tokens(prompt)
-    schema, lines = judge.schema(prompt), []
     base_url = judge.base_url if judge.provider == "openai" else "elsewhere"
-    for asked in judge.missing(pairs, prompt, retry):
-        body = providers.completion_body(judge.model, base_url, asked.messages, params, schema)
+
+    lines = []
+    for request in judge.missing(pairs, prompt, retry):
+        body = providers.completion_body(judge.model, base_url, request.messages, params, schema)
         line = {
-            "custom_id": asked.key,
+            "custom_id": request.key,
             "method": "POST",
             "url": "/v1/chat/completions",
             "body": body,
@@ -32,45 +72,71 @@ def export_prompts(judge, pairs, prompt, path, retry=()):
     return len(lines)
 
 
-def import_replies(judge, pairs, prompt, path):
-    """Store the replies of a batch (``custom_id, response, error``) at its price; a file is taken whole or not at all.
+def import_replies(
+    judge: Judge,
+    pairs: pd.DataFrame | list[dict],
+    prompt: str | Path | Prompt,
+    path: str | Path,
+) -> Imported:
+    """Store the replies of a batch, at the price of a batch; a score is never replaced.
 
-    Returns how many were stored, were stored before, and failed. DreError if one does not belong to these pairs.
+    Parameters
+    ----------
+    judge, pairs, prompt
+        The same as for `export_prompts`.
+    path : str or Path
+        The file, whose lines have ``custom_id``, ``response`` and ``error``. It is taken as a whole
+        or not at all.
+
+    Raises
+    ------
+    DreError
+        If a line is no reply to a prompt of these pairs, or another model answered.
     """
     prompt = prompts.load(prompt)
-    known = {asked.key: asked for asked, _ in judge.replies(pairs, prompt)}
-    wanted = {
-        asked.key for asked in judge.missing(pairs, prompt, AGAIN)
-    }  # a score is never replaced
-    new, failed, seen = [], 0, set()
+    requests = {request.key: request for request, _ in judge.replies(pairs, prompt)}
+    wanted_keys = {request.key for request in judge.missing(pairs, prompt, AGAIN)}
+    replies = []
+    n_failed = 0
+    keys = set()
     for number, line in readers.records(path):
-        where, name = (
-            f"{path}:{number}",
-            str(line.get("custom_id")) if isinstance(line, dict) else "",
-        )
-        if name in seen or name not in known:
-            same = "give the same pairs, prompt, judge and options as for the export, and one reply for each request"
+        place = f"{path}:{number}"
+        key = str(line.get("custom_id")) if isinstance(line, dict) else ""
+        if key in keys or key not in requests:
             raise DreError(
-                f"{where}: custom_id {name!r} is none of these pairs, or was in a line before: {same}"
+                f"{place}: custom_id {key!r} is none of these pairs, or was in a line before: "
+                "give the same pairs, prompt, judge and options as for the export, "
+                "and one reply for each request"
             )
-        seen.add(name)
-        response = line.get("response")
-        try:
-            if line.get("error") or not response or response.get("status_code", 200) != 200:
-                failed += 1
-                continue
-            reply = providers.parse_completion(response["body"])
-        except (AttributeError, LookupError, TypeError):
-            raise DreError(
-                f"{where}: no chat completion, expected a line of a batch's output"
-            ) from None
+        keys.add(key)
+        reply = _reply_in(line, place)
+        if reply is None:
+            n_failed += 1
+            continue
         if reply.model and not providers.is_same_model(judge.model, reply.model):
-            raise DreError(f"{where}: answered by {reply.model}, but {judge.model} was to be asked")
-        if known[name].key in wanted:
-            cost = judge.price and judge.price.cost(
-                reply.input_tokens, reply.output_tokens, True, reply.cached
-            )
-            new.append((known[name], reply._replace(cost=cost, source="batch")))
+            raise DreError(f"{place}: answered by {reply.model}, but {judge.model} was to be asked")
+        if key in wanted_keys:
+            cost_usd = None
+            if judge.price:
+                cost_usd = judge.price.cost(
+                    reply.input_tokens, reply.output_tokens, batch=True, cached=reply.cached
+                )
+            replies.append((requests[key], reply._replace(cost=cost_usd, source="batch")))
+
     with judge.store.held():
-        judge.store.put(new)
-    return len(new), len(seen) - failed - len(new), failed
+        judge.store.put(replies)
+    n_stored_before = len(keys) - n_failed - len(replies)
+    return Imported(len(replies), n_stored_before, n_failed)
+
+
+def _reply_in(line, place):
+    """Return the reply in a line of a batch's output, or None if the request failed."""
+    try:
+        response = line.get("response")
+        if line.get("error") or not response or response.get("status_code", 200) != 200:
+            return None
+        return providers.parse_completion(response["body"])
+    except (AttributeError, LookupError, TypeError):
+        raise DreError(
+            f"{place}: no chat completion, expected a line of a batch's output"
+        ) from None

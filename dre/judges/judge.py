@@ -1,45 +1,67 @@
-"""A judge: scores pairs through the store; asks only for what is missing, within a budget, many calls in flight."""
+"""A language model as a judge: scores pairs, and asks only for what is not stored yet."""
 
 import json
 import statistics
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from dre.datasets.readers import HALF
 from dre.errors import DreError
-from dre.judges import asking, likelihoods, parse, prices, prompts, providers
+from dre.judges import asking, likelihoods, prices, prompts, providers
+from dre.judges.parse import Verdict
+from dre.judges.prices import Price
 from dre.judges.prompts import Prompt
 from dre.judges.store import Reply, Request, Store, key_of, setting_sha256
 
-# What --param may not set: the bound on the cost of a call hangs on it, or the request is ours to make.
-_OURS = {"max_completion_tokens", "max_output_tokens", "num_predict", "n", "candidate_count"}
-_OURS |= {"messages", "model", "stream", "response_format", "output_config"}
-# What it may set under a ceiling: nothing that makes a token dearer, or lets there be more than max_tokens says.
-_BOUNDED = {
+# Parameters of an API that --param may not set: the request, and the bound on what a call can cost.
+_SET_BY_US = {
+    "candidate_count",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "messages",
+    "model",
+    "n",
+    "num_predict",
+    "output_config",
+    "response_format",
+    "stream",
+}
+# What it may set under a ceiling: nothing that makes a token dearer, or a reply too long.
+_HARMLESS_UNDER_A_CEILING = {
+    "effort",
+    "frequency_penalty",
+    "keep_alive",
+    "logit_bias",
+    "logprobs",
     "max_tokens",
-    "temperature",
-    "top_p",
-    "top_k",
+    "metadata",
     "min_p",
+    "num_ctx",
+    "presence_penalty",
+    "reasoning",
+    "reasoning_effort",
+    "safety_identifier",
+    "safety_settings",
     "seed",
     "stop",
     "stop_sequences",
-    "num_ctx",
-}
-_BOUNDED |= {
-    "presence_penalty",
-    "frequency_penalty",
-    "logit_bias",
-    "logprobs",
+    "store",
+    "temperature",
+    "think",
+    "thinking",
+    "thinking_config",
+    "top_k",
     "top_logprobs",
-    "keep_alive",
+    "top_p",
+    "user",
+    "verbosity",
 }
-_BOUNDED |= {"effort", "reasoning_effort", "reasoning", "thinking", "think", "verbosity"}
-_BOUNDED |= {"thinking_config", "safety_settings", "store", "metadata", "user", "safety_identifier"}
 AGAIN = ("malformed", "refused", "truncated", "empty")  # statuses that may be asked again
+_ABSENT = ("error", "missing")  # statuses of a reply that did not come
 COLUMNS = [
     "pair_id",
     "score_llm",
@@ -63,101 +85,173 @@ class Judge:
         ``openai:<model>``, ``anthropic:<model>``, ``gemini:<model>`` or ``ollama:<model>``.
     store : Store, path or None
         None: the default store (``DRE_STORE``, or a file in the user's data folder).
-    base_url, key_env : str
-        Another server that speaks the provider's protocol (default: what ``OPENAI_BASE_URL, ANTHROPIC_BASE_URL`` or
-        ``OLLAMA_HOST`` says, else the provider); the variable with its key, without which a foreign server gets none.
-    price, max_usd, max_usd_total : Price or str, float, float, or None
-        ``"IN,OUT"``, dollars per million tokens (default: as listed); the most that one call of `score` may spend, and
-        that all calls in the store may have cost after it.
-    concurrency, timeout : int and float, or None
-        Calls in flight at most (default 16) and seconds that one may take, without those it waits behind others (120);
-        4 and 600 at servers of one's own, which often answer one at a time.
-    attempts, repeats : int
-        Calls for one reply at most, where a failure may pass; replies for each pair, whose mean is the score.
-    plain, **params
-        Ask for no structured output; what the provider's API takes (``max_tokens, temperature, ...``).
+    base_url : str
+        Another server that speaks the provider's protocol. Default: what ``OPENAI_BASE_URL``,
+        ``ANTHROPIC_BASE_URL`` or ``OLLAMA_HOST`` says, else the provider's own.
+    key_env : str or None
+        The variable with the key. Without it, a server that is not the provider's gets no key.
+    price : Price, str or None
+        ``"IN,OUT"``, in US dollars per million tokens. Default: as listed in ``prices.txt``.
+    max_usd : float or None
+        The most that one call of `score` may spend, in US dollars.
+    max_usd_total : float or None
+        The most that all stored calls of this judge at this address may have cost after it.
+    concurrency : int or None
+        How many calls may be in flight. Default: 16; 4 at servers of one's own, which often answer
+        one call at a time.
+    timeout : float or None
+        Seconds that a call may take, without those in which it waits behind others. Default: 120;
+        600 at servers of one's own.
+    attempts : int
+        How many calls are made for one reply at most, where a failure may pass.
+    repeats : int
+        Replies for each pair. The score of the pair is their mean.
+    plain : bool
+        Ask for no structured output.
+    logprobs : int or bool
+        Score by log-probabilities (`dre.judges.likelihoods`): of a rating, the mean of so many of
+        the likeliest ratings (True: 3); of a label, p(yes) in [0, 1].
     api_params : dict or None
-        Further parameters of the API, for those whose names are options here, such as OpenAI's ``store``.
-    logprobs : int
-        Score by log-probabilities (`dre.judges.likelihoods`): of a rating, the mean of so many of the likeliest ratings
-        (True: 3), of a label p(yes) in [0, 1]. OpenAI and Ollama give them, and servers that speak their protocols.
+        Further parameters of the API, for those whose names are options here, such as OpenAI's
+        ``store``.
+    **params
+        What the provider's API takes: ``max_tokens``, ``temperature`` and so on.
 
-    ``last`` says what the last call of `score` did: a `dre.judges.asking.Run`.
+    Attributes
+    ----------
+    last : dre.judges.asking.Run
+        What the last call of `score` did.
+
+    Raises
+    ------
+    DreError
+        If there is no such provider, an option is out of range, a parameter cannot be set, or no
+        price is known for a ceiling.
     """
 
     def __init__(
         self,
-        spec,
+        spec: str,
         /,
-        store=None,
-        base_url="",
-        key_env=None,
-        price=None,
-        max_usd=None,
-        max_usd_total=None,
-        concurrency=None,
-        timeout=None,
-        attempts=8,
-        repeats=1,
-        plain=False,
-        logprobs=0,
-        api_params=None,
-        **params,
+        store: Store | str | Path | None = None,
+        base_url: str = "",
+        key_env: str | None = None,
+        price: Price | str | None = None,
+        max_usd: float | None = None,
+        max_usd_total: float | None = None,
+        concurrency: int | None = None,
+        timeout: float | None = None,
+        attempts: int = 8,
+        repeats: int = 1,
+        plain: bool = False,
+        logprobs: int = 0,
+        api_params: dict[str, Any] | None = None,
+        **params: Any,
     ):
-        params |= api_params or {}
         self.spec = spec
         self.provider, _, self.model = spec.partition(":")
         if not self.model or self.provider not in providers.PROVIDERS:
             known = ", ".join(f"{name}:<model>" for name in (*providers.PROVIDERS, "recorded"))
             raise DreError(f"judge {spec!r}: expected one of {known}")
-        self.address, self.key_env = providers.address_of(self.provider, base_url), key_env
-        own = self.address == providers.PROVIDERS[self.provider].address
-        self.base_url = "" if own else self.address  # as it stands in keys and in the signature
-        self.price = prices.given(price) if isinstance(price, str) else price
-        self.price = self.price or prices.find(self.provider, self.model, self.base_url)
-        slow = self.provider == "ollama" or not providers.is_public_service(self.address)
-        self.concurrency = (4 if slow else 16) if concurrency is None else concurrency
-        self.timeout = (600.0 if slow else 120.0) if timeout is None else timeout
-        self.max_usd, self.max_usd_total = max_usd, max_usd_total
-        self.attempts, self.repeats, self.plain = attempts, repeats, plain
+
+        # Where it is asked. In keys and in the signature the provider's own address is empty.
+        self.address = providers.address_of(self.provider, base_url)
+        self.key_env = key_env
+        is_default_address = self.address == providers.PROVIDERS[self.provider].address
+        self.base_url = "" if is_default_address else self.address
+
+        # How fast.
+        answers_one_at_a_time = self.provider == "ollama" or not providers.is_public_service(
+            self.address
+        )
+        if concurrency is None:
+            concurrency = 4 if answers_one_at_a_time else 16
+        if timeout is None:
+            timeout = 600.0 if answers_one_at_a_time else 120.0
+        self.concurrency = concurrency
+        self.timeout = timeout
+        self.attempts = attempts
+
+        # What it is asked for.
+        self.repeats = repeats
+        self.plain = plain
         self.likeliest = 3 if logprobs is True else logprobs or 0
-        if self.likeliest and self.provider not in likelihoods.PROVIDERS:
-            raise DreError(
-                f"judge {spec!r}: {self.provider} gives no log-probabilities: {likelihoods.INSTEAD}"
-            )
-        self.params = {"logprobs": True, "top_logprobs": likelihoods.TOP} if self.likeliest else {}
-        self.params |= {name: value for name, value in params.items() if value is not None}
-        numbers = {
-            "concurrency": self.concurrency,
-            "attempts": attempts,
-            "repeats": repeats,
-            "timeout": self.timeout,
-        }
-        numbers |= {"max_tokens": self.params.get("max_tokens", 1), "logprobs": self.likeliest or 1}
-        for name, value in numbers.items():
-            if not isinstance(value, int | float if name == "timeout" else int) or not value > 0:
-                raise DreError(f"{name} is {value!r}: expected a number above 0")
-        given = {"--max-usd": max_usd, "--max-usd-total": max_usd_total}
-        given = {flag: usd for flag, usd in given.items() if usd is not None}
-        if spoilt := sorted(_OURS & self.params.keys() or given and self.params.keys() - _BOUNDED):
-            raise DreError(
-                f"parameter {spoilt[0]}: has an option of its own, or would break the count of money"
-            )
-        for flag, usd in given.items():
-            if not (usd >= 0 and self.price):
-                why = f"no price is known for {spec}" if usd >= 0 else f"it is {usd}"
+        self.params = self._api_params({**params, **(api_params or {})})
+        self._check_numbers()
+
+        # What it costs.
+        if isinstance(price, str):
+            price = prices.given(price)
+        self.price = price or prices.find(self.provider, self.model, self.base_url)
+        self.max_usd = max_usd
+        self.max_usd_total = max_usd_total
+        self._check_money()
+
+        self.store = store if isinstance(store, Store) else Store(store)
+        self.last = asking.Run()
+        self.served_models = {"", self.model}  # models that answered; others are noted once
+
+    def _api_params(self, params):
+        """Return the parameters of the API, with those that log-probabilities need."""
+        api_params = {}
+        if self.likeliest:
+            if self.provider not in likelihoods.PROVIDERS:
                 raise DreError(
-                    f"{why}, so {flag} cannot be kept: give dollars, and --price IN,OUT per million tokens"
+                    f"judge {self.spec!r}: {self.provider} gives no log-probabilities: "
+                    f"{likelihoods.INSTEAD}"
                 )
-        self.store, self.last = store if isinstance(store, Store) else Store(store), asking.Run()
-        self.served_models = {"", self.model}  # which answered; another than `model` is noted once
+            api_params["logprobs"] = True
+            api_params["top_logprobs"] = likelihoods.TOP
+        for name, value in params.items():
+            if value is not None:
+                api_params[name] = value
+        return api_params
+
+    def _check_numbers(self):
+        whole_numbers = {
+            "concurrency": self.concurrency,
+            "attempts": self.attempts,
+            "repeats": self.repeats,
+            "max_tokens": self.params.get("max_tokens", 1),
+            "logprobs": self.likeliest or 1,
+        }
+        for name, value in whole_numbers.items():
+            if not isinstance(value, int) or value <= 0:
+                raise DreError(f"{name} is {value!r}: expected a number above 0")
+        if not isinstance(self.timeout, int | float) or not self.timeout > 0:
+            raise DreError(f"timeout is {self.timeout!r}: expected a number above 0")
+
+    def _check_money(self):
+        """Refuse what would break the count of money, and ceilings that cannot be kept."""
+        ceilings = {}
+        if self.max_usd is not None:
+            ceilings["--max-usd"] = self.max_usd
+        if self.max_usd_total is not None:
+            ceilings["--max-usd-total"] = self.max_usd_total
+
+        refused = self.params.keys() & _SET_BY_US
+        if ceilings and not refused:
+            refused = self.params.keys() - _HARMLESS_UNDER_A_CEILING
+        if refused:
+            raise DreError(
+                f"parameter {min(refused)}: has an option of its own, "
+                "or would break the count of money"
+            )
+        for option, usd in ceilings.items():
+            if usd >= 0 and self.price:
+                continue
+            reason = f"no price is known for {self.spec}" if usd >= 0 else f"it is {usd}"
+            raise DreError(
+                f"{reason}, so {option} cannot be kept: "
+                "give dollars, and --price IN,OUT per million tokens"
+            )
 
     def close(self) -> None:
-        """Close the store; what is asked of it next opens it again."""
+        """Close the store; the next use opens it again."""
         self.store.close()
 
     def ceilings(self) -> list[asking.Ceiling]:
-        """Return the ceilings on what a run may spend: that of the run, and that of all calls of this judge."""
+        """Return the ceilings on a run: its own, and that of all calls of this judge."""
         ceilings = []
         if self.max_usd is not None:
             ceilings.append(asking.Ceiling(self.max_usd, "--max-usd", self.max_usd))
@@ -170,18 +264,21 @@ class Judge:
     @property
     def signature(self) -> str:
         """All that can change a reply besides the prompt and the pair, as one line of text."""
-        how = {
+        settings = {
             "base_url": self.base_url,
             "repeats": self.repeats,
             "plain": self.plain,
-        } | self.params
-        how |= {"logprobs": self.likeliest} if self.likeliest else {}
-        told = [
-            f"{name}={value}"
-            for name, value in sorted(how.items())
-            if value is not False and value != ""
-        ]
-        return " ".join([self.spec, *told])
+            **self.params,
+        }
+        if self.likeliest:
+            settings["logprobs"] = self.likeliest
+        words = [self.spec]
+        for name, value in sorted(settings.items()):
+            if value is not False and value != "":
+                words.append(f"{name}={value}")
+        return " ".join(words)
+
+    # Scoring
 
     def score(
         self,
@@ -192,52 +289,64 @@ class Judge:
         ask: bool = True,
         examples: dict[str, list] | None = None,
     ) -> pd.DataFrame:
-        """Score pairs; only what is not stored yet is asked, and each reply is committed when it comes.
+        """Score pairs, and ask for what is not stored yet; each reply is committed when it comes.
 
-        ``pairs`` have ``pair_id, context, response`` and what else the prompt (or its name or path)
-        has slots for. ``retry``: statuses to ask again (``malformed, refused, truncated, empty``).
-        ``first``: repeat index of the first reply; another asks for another reply. Without ``ask``
-        only what is stored. ``examples``: what `dre.judges.examples.select` returns, to show with
-        each pair in place of a column ``examples``; the prompt needs a slot for them.
+        Parameters
+        ----------
+        pairs : DataFrame or list of dict
+            With ``pair_id``, ``context``, ``response``, and what else the prompt has slots for.
+        prompt : str, Path or Prompt
+            A prompt, its name, or the path of a template.
+        retry : collection of str
+            Statuses to ask again: ``malformed``, ``refused``, ``truncated``, ``empty``.
+        first : int
+            Index of the first reply to a pair; another index asks for another reply.
+        ask : bool
+            Whether to ask for what is not stored.
+        examples : dict of str to list, or None
+            For each ``pair_id`` the examples to show with it, as `dre.judges.examples.select`
+            returns them. They take the place of a column ``examples``; the prompt needs a slot.
 
-        Returns the table of `frame`. Raises `DreError` if the judge cannot be asked, or the store is being written.
+        Returns
+        -------
+        DataFrame
+            The table of `frame`, with one row for each pair.
+
+        Raises
+        ------
+        DreError
+            If the judge cannot be asked, a pair lacks its examples, or another process writes the
+            store.
         """
-        prompt, rows, self.last = prompts.load(prompt), rows_of(pairs), asking.Run()
+        prompt = prompts.load(prompt)
+        rows = rows_of(pairs)
+        self.last = asking.Run()
         if examples is not None:
-            if "examples" not in prompt.slots:
-                raise DreError(
-                    f"prompt {prompt.name} has no slot {{{{examples}}}}: use quality_overall, say"
-                )
-            for row in rows:
-                if row["pair_id"] not in examples:
-                    raise DreError(
-                        f"examples has none for pair {row['pair_id']!r}: expected a list for each pair, "
-                        "which may be empty"
-                    )
-                row["examples"] = examples[row["pair_id"]]
-        asked = self._asked(rows, prompt, first)
-        replies = self._stored(asked)
-        if ask and self._lacking(asked, replies, prompt, retry):
-            with self.store.held():  # and others may have asked in the meantime
-                if lacking := self._lacking(asked, self._stored(asked), prompt, retry):
-                    asking.ask_all(self, lacking, prompt, self.last)
-            replies = self._stored(asked)
-        said, paid = {row["pair_id"]: [] for row in rows}, set()
-        for one, reply in zip(asked, replies):
-            if reply:  # pairs with one prompt share it
-                outcome = (
-                    self.verdict(reply, prompt, one.row),
-                    0.0 if one.key in paid else self._cost(reply),
-                )
-                paid.add(one.key)
+            _add_examples(rows, examples, prompt)
+
+        requests = self._requests(rows, prompt, first)
+        replies = self._stored(requests)
+        if ask and self._unanswered(requests, replies, prompt, retry):
+            with self.store.held():
+                # Another process may have asked for some in the meantime.
+                replies = self._stored(requests)
+                missing = self._unanswered(requests, replies, prompt, retry)
+                if missing:
+                    asking.ask_all(self, missing, prompt, self.last)
+            replies = self._stored(requests)
+
+        outcomes_by_pair = {row["pair_id"]: [] for row in rows}
+        paid_keys = set()
+        for request, reply in zip(requests, replies):
+            if reply is None:
+                outcome = (self._verdict_without_reply(request), None)
             else:
-                error = self.last.errors.get(one.key)
-                outcome = (
-                    parse.Verdict("error" if error else "missing", reason=error or "not asked yet"),
-                    None,
-                )
-            said[one.pair_id].append(outcome)
-        return frame(said)
+                # Pairs with the same messages share a reply, which is paid for once.
+                cost_usd = 0.0 if request.key in paid_keys else self._cost_usd(reply)
+                paid_keys.add(request.key)
+                outcome = (self.verdict(reply, prompt, request.row), cost_usd)
+            outcomes_by_pair[request.pair_id].append(outcome)
+        return frame(outcomes_by_pair)
 
     def missing(
         self,
@@ -246,10 +355,13 @@ class Judge:
         retry: Collection[str] = (),
         first: int = 0,
     ) -> list[Request]:
-        """Return the `dre.judges.store.Request` of each reply that is not stored, or is of a status in `retry`."""
+        """Return the request for each reply that is not stored, or is of a status in `retry`.
+
+        The parameters are those of `score`.
+        """
         prompt = prompts.load(prompt)
-        asked = self._asked(rows_of(pairs), prompt, first)
-        return self._lacking(asked, self._stored(asked), prompt, retry)
+        requests = self._requests(rows_of(pairs), prompt, first)
+        return self._unanswered(requests, self._stored(requests), prompt, retry)
 
     def replies(
         self,
@@ -257,67 +369,132 @@ class Judge:
         prompt: str | Path | Prompt = "llm_only",
         first: int = 0,
     ) -> list[tuple[Request, Reply | None]]:
-        """Return ``(Request, Reply or None)`` of each reply that belongs to some pairs, in their order."""
-        asked = self._asked(rows_of(pairs), prompts.load(prompt), first)
-        return list(zip(asked, self._stored(asked)))
+        """Return each request that belongs to some pairs with its reply, or None, in their order.
 
-    def _asked(self, rows, prompt, first):
-        """What is asked for rows, in their order; a reply that ended by itself fits every limit with room for it."""
+        The parameters are those of `score`.
+        """
+        requests = self._requests(rows_of(pairs), prompts.load(prompt), first)
+        return list(zip(requests, self._stored(requests)))
+
+    def _requests(self, rows, prompt, first):
+        """Return the requests that belong to rows, in their order."""
         if self.likeliest:
             likelihoods.check_prompt(prompt)
-        limit = self.max_tokens(prompt)
-        how = self.params | {"max_tokens": limit, "structured": self.schema(prompt) is not None}
-        settings = {setting_sha256(self.spec, self.base_url, prompt.sha256, how): limit}
-        extra = (
-            () if self.likeliest else ("logprobs", "top_logprobs")
-        )  # a reply with them is one all the same
-        for base_url, params in self.store.settings(self.spec):  # the same up to limit and spelling
-            other = json.loads(params)
-            same = {
-                name: value for name, value in other.items() if name in how or name not in extra
-            }
-            if base_url in (self.base_url, self.address) and how == same | {"max_tokens": limit}:
-                settings[setting_sha256(self.spec, base_url, prompt.sha256, other)] = other[
-                    "max_tokens"
-                ]
-        about, asked = (self.spec, self.base_url, prompt.name, json.dumps(how, sort_keys=True)), []
+        max_tokens = self.max_tokens(prompt)
+        is_structured = self.schema(prompt) is not None
+        params = {**self.params, "max_tokens": max_tokens, "structured": is_structured}
+        limits_by_setting = self._settings(prompt, params)
+        params_text = json.dumps(params, sort_keys=True)
+        requests = []
         for row in rows:
             messages = prompt.render(row)
-            for n in range(first, first + self.repeats):
-                limits = {key_of(setting, messages, n): of for setting, of in settings.items()}
-                asked.append(
-                    Request(next(iter(limits)), *about, row["pair_id"], n, row, messages, limits)
+            for repeat in range(first, first + self.repeats):
+                limits = {}
+                for setting, limit in limits_by_setting.items():
+                    limits[key_of(setting, messages, repeat)] = limit
+                request = Request(
+                    key=next(iter(limits)),
+                    judge=self.spec,
+                    base_url=self.base_url,
+                    prompt=prompt.name,
+                    params=params_text,
+                    pair_id=row["pair_id"],
+                    repeat=repeat,
+                    row=row,
+                    messages=messages,
+                    limits=limits,
                 )
-        return asked
+                requests.append(request)
+        return requests
 
-    def _stored(self, asked):
-        """Return the `Reply` that is stored for each, or None."""
-        found, replies = (
-            self.store.get({key for one in asked for key in one.limits}, top=bool(self.likeliest)),
-            [],
-        )
-        for one in asked:
-            there = [(found[key], limit) for key, limit in one.limits.items() if key in found]
-            fit = [reply for reply, limit in there if _fits(reply, limit, one.limits[one.key])]
-            replies.append(min(fit, key=lambda reply: reply.outcome == "truncated", default=None))
+    def _settings(self, prompt, params):
+        """Return the settings under which a reply may be stored, with the limit on tokens of each.
+
+        The judge's own setting comes first. The others are those of stored replies that differ in
+        the limit alone, or in the spelling of the address. If the judge reads text, replies that
+        came with log-probabilities are as good as others.
+        """
+        max_tokens = params["max_tokens"]
+        own_setting = setting_sha256(self.spec, self.base_url, prompt.sha256, params)
+        limits_by_setting = {own_setting: max_tokens}
+        of_no_concern = set() if self.likeliest else {"logprobs", "top_logprobs"}
+        for base_url, stored_text in self.store.settings(self.spec):
+            stored_params = json.loads(stored_text)
+            comparable = {}
+            for name, value in stored_params.items():
+                if name in params or name not in of_no_concern:
+                    comparable[name] = value
+            comparable["max_tokens"] = max_tokens
+            if base_url in (self.base_url, self.address) and comparable == params:
+                setting = setting_sha256(self.spec, base_url, prompt.sha256, stored_params)
+                limits_by_setting[setting] = stored_params["max_tokens"]
+        return limits_by_setting
+
+    def _stored(self, requests):
+        """Return the stored reply of each request, or None; a whole one before a truncated one."""
+        keys = set()
+        for request in requests:
+            keys.update(request.limits)
+        stored = self.store.get(keys, top=bool(self.likeliest))
+        replies = []
+        for request in requests:
+            own_limit = request.limits[request.key]
+            fitting = []
+            for key, limit in request.limits.items():
+                if key in stored and _fits(stored[key], limit, own_limit):
+                    fitting.append(stored[key])
+            whole = [reply for reply in fitting if reply.outcome != "truncated"]
+            best = whole or fitting
+            replies.append(best[0] if best else None)
         return replies
 
-    def _lacking(self, asked, replies, prompt, retry):
-        """Return those that are not stored, or are of a status in `retry`; one of those that share a reply."""
+    def _unanswered(self, requests, replies, prompt, retry):
+        """Return the requests to ask for, one of those that share a reply."""
         if isinstance(retry, str) or not set(retry) <= set(AGAIN):
             raise DreError(f"retry is {retry!r}: expected a list of {', '.join(AGAIN)}")
-        lacking = {}
-        for one, reply in zip(asked, replies):
-            if reply is None or (retry and self.verdict(reply, prompt, one.row).status in retry):
-                lacking.setdefault(one.key, one)
-        return list(lacking.values())
+        unanswered = {}
+        for request, reply in zip(requests, replies):
+            is_wanted = reply is None
+            if reply is not None and retry:
+                is_wanted = self.verdict(reply, prompt, request.row).status in retry
+            if is_wanted:
+                unanswered.setdefault(request.key, request)
+        return list(unanswered.values())
 
-    def _cost(self, reply):
-        if reply.cost is None and self.price:  # which was not known when it came
-            return self.price.cost(
-                reply.input_tokens, reply.output_tokens, batch=reply.source == "batch"
-            )
+    def _cost_usd(self, reply):
+        """Return what a reply cost, at today's price if none was known when it came."""
+        if reply.cost is None and self.price:
+            is_batch = reply.source == "batch"
+            return self.price.cost(reply.input_tokens, reply.output_tokens, batch=is_batch)
         return reply.cost
+
+    def _verdict_without_reply(self, request):
+        error = self.last.errors.get(request.key)
+        if error:
+            return Verdict("error", reason=error)
+        return Verdict("missing", reason="not asked yet")
+
+    def verdict(self, reply: Reply, prompt: Prompt, row: dict) -> Verdict:
+        """Return the verdict of a stored reply; what the provider says of it comes first.
+
+        Parameters
+        ----------
+        reply : Reply
+            What is stored.
+        prompt : Prompt
+            What was asked.
+        row : dict
+            The pair, whose texts may be repeated in the reply.
+        """
+        if reply.outcome != "ok":
+            return Verdict(reply.outcome, reason=f"the provider says {reply.outcome}")
+        is_structured = self.schema(prompt) is not None
+        verdict = prompt.parse(reply.text, row, structured=is_structured)
+        if self.likeliest:
+            return likelihoods.rescore(verdict, reply.text, reply.top, prompt, self.likeliest)
+        return verdict
+
+    # What a run would take
 
     def estimate(
         self,
@@ -325,104 +502,172 @@ class Judge:
         prompt: str | Path | Prompt = "llm_only",
         retry: Collection[str] = (),
     ) -> str:
-        """Say in words what scoring would take: calls, tokens and dollars, about and at most."""
+        """Say in words what scoring would take: calls, tokens and dollars, about and at most.
+
+        The parameters are those of `score`.
+        """
         prompt = prompts.load(prompt)
         return self.estimate_calls(self.missing(pairs, prompt, retry), prompt)
 
-    def estimate_calls(self, lacking: list[Request], prompt: Prompt) -> str:
+    def estimate_calls(self, missing: list[Request], prompt: Prompt) -> str:
         """Say in words what asking for replies would take: calls, tokens and dollars.
 
-        ``lacking``: what `missing` returns, or several such lists, one after the other.
+        ``missing`` is what the method of this name returns, or several such lists, one after the
+        other.
         """
-        if not lacking:
+        if not missing:
             return "0 calls to make: all is stored"
-        limit, thoughts = self.max_tokens(prompt), 1000 * prices.thinks(self.model, self.params)
-        most = sum(prices.most_tokens(one.messages, self.schema(prompt)) for one in lacking)
-        read, written = most // 4, len(lacking) * min(limit, prices.REPLY[prompt.kind] + thoughts)
+        n_calls = len(missing)
+        max_tokens = self.max_tokens(prompt)
+        schema = self.schema(prompt)
+        most_input = sum(prices.most_tokens(request.messages, schema) for request in missing)
+        typical_input = most_input // 4  # a token of English is about four bytes
+
+        typical_reply = prices.REPLY[prompt.kind]
+        if prices.thinks(self.model, self.params):
+            typical_reply += 1000
+        typical_output = n_calls * min(max_tokens, typical_reply)
+
         money = "price unknown (give --price IN,OUT)"
         if self.price:
-            about, ceiling = (
-                self.price.cost(read, written),
-                self.price.cost(most, len(lacking) * limit),
-            )
-            money = f"about ${about:.2f}, at most ${ceiling:.2f} ({self.price.source})"
-        tokens = f"about {read:,} tokens in, {written:,} out (at most {limit:,} per reply)"
-        return f"{len(lacking):,} calls to make\n{tokens}\n{money}"
+            typical_usd = self.price.cost(typical_input, typical_output)
+            most_usd = self.price.cost(most_input, n_calls * max_tokens)
+            money = f"about ${typical_usd:.2f}, at most ${most_usd:.2f} ({self.price.source})"
+        return (
+            f"{n_calls:,} calls to make\n"
+            f"about {typical_input:,} tokens in, {typical_output:,} out "
+            f"(at most {max_tokens:,} per reply)\n"
+            f"{money}"
+        )
 
     def schema(self, prompt: Prompt) -> dict | None:
         """Return the JSON schema that goes with a request, or None."""
         return None if self.plain else prompt.schema
 
     def max_tokens(self, prompt: Prompt) -> int:
-        """Return the longest reply to a prompt, in tokens."""
-        return self.params.get("max_tokens") or prices.longest(
-            prompt.kind, self.provider, self.model, self.params
+        """Return the longest reply to a prompt that is paid for, in tokens."""
+        chosen = self.params.get("max_tokens")
+        if chosen:
+            return chosen
+        return prices.longest(prompt.kind, self.provider, self.model, self.params)
+
+
+def _add_examples(rows, examples, prompt):
+    """Give each row the examples that are shown with it."""
+    if "examples" not in prompt.slots:
+        raise DreError(
+            f"prompt {prompt.name} has no slot {{{{examples}}}}: use quality_overall, say"
         )
-
-    def verdict(self, reply: Reply, prompt: Prompt, row: dict) -> parse.Verdict:
-        """Return the `Verdict` of a stored reply; the provider's own word for it goes before the parser's."""
-        if reply.outcome != "ok":
-            return parse.Verdict(reply.outcome, reason=f"the provider says {reply.outcome}")
-        said = prompt.parse(reply.text, row, structured=self.schema(prompt) is not None)
-        if self.likeliest:
-            return likelihoods.rescore(said, reply.text, reply.top, prompt, self.likeliest)
-        return said
+    for row in rows:
+        if row["pair_id"] not in examples:
+            raise DreError(
+                f"examples has none for pair {row['pair_id']!r}: "
+                "expected a list for each pair, which may be empty"
+            )
+        row["examples"] = examples[row["pair_id"]]
 
 
-def _fits(reply, limit, own):
-    """Whether a reply that was asked for with a limit on its tokens is what the judge's own limit would give."""
+def _fits(reply, limit, own_limit):
+    """Whether a reply under some limit on its tokens is what the judge's own limit would give."""
     if reply.outcome == "truncated":
-        return limit >= own
-    return limit == own or (reply.output_tokens or 0) <= own
+        return limit >= own_limit
+    return limit == own_limit or (reply.output_tokens or 0) <= own_limit
 
 
-def frame(said):
-    """Return the table of ``{pair_id: [(verdict, dollars), ...]}``; error and missing: a reply that did not come.
+# The table
 
-    Of ``n_samples`` replies ``n_ok`` are scores; ``score_llm`` and ``s_inf`` are their means, ``label`` what most say (none, where
-    as many say another).
-    ``status`` is error or missing (not asked) if a reply did not come, ok if all came and one is a score, else what
-    most of them were. Only what is ok has a score.
+
+def frame(outcomes_by_pair: dict[str, list[tuple[Verdict, float | None]]]) -> pd.DataFrame:
+    """Return the table of verdicts.
+
+    Parameters
+    ----------
+    outcomes_by_pair : dict of str to list of (Verdict, float or None)
+        For each pair the verdicts of its replies, with what each cost in US dollars (None:
+        unknown). ``error`` and ``missing`` are verdicts of replies that did not come.
+
+    Returns
+    -------
+    DataFrame
+        One row for each pair. ``n_samples`` replies came, of which ``n_ok`` are verdicts.
+        ``score_llm`` and ``s_inf`` are their means, and ``label`` is what most of them say, or None
+        in a tie. ``status`` is ``error`` or ``missing`` (not asked for) if a reply did not
+        come, else ``ok`` if one is a score, else what most of them are. A pair has a score only
+        if its status is ``ok``.
     """
-    rows = []
-    for pair_id, outcomes in said.items():
-        every = [one for one, _ in outcomes] or [parse.Verdict("missing", reason="not asked yet")]
-        lacking = [one for one in every if one.status in ("error", "missing")]
-        ok, came = [one for one in every if one.status == "ok"], len(every) - len(lacking)
-        good = [] if lacking else ok
-        of = lacking or good or every
-        status = (
-            "error"
-            if "error" in (one.status for one in of)
-            else statistics.mode(one.status for one in of)
-        )
-        one = next(one for one in of if one.status == status)
-        lost = f"{len(lacking)} of {len(every)} replies did not come: " if lacking and came else ""
-        scores = np.array(
-            [(one.score_llm, one.s_inf) for one in good] or [(None, None)], float
-        ).mean(axis=0)
-        labels = statistics.multimode(one.label for one in good)
-        label = labels[0] if len(labels) == 1 else None  # a tie of labels is none
-        cost = np.array(
-            [cost for one, cost in outcomes if one not in lacking] or [None], float
-        ).sum()
-        rows.append(
-            (pair_id, *scores, label, one.responses, status, lost + one.reason, cost, came, len(ok))
-        )
+    rows = [_row(pair_id, outcomes) for pair_id, outcomes in outcomes_by_pair.items()]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def rows_of(pairs):
-    """Return the rows of a table or a list of mappings, ``context`` as a tuple of turns; each with its own pair_id."""
-    rows = pairs.to_dict("records") if hasattr(pairs, "columns") else [dict(row) for row in pairs]
-    seen = set()
+def _row(pair_id, outcomes):
+    """Return the row of one pair."""
+    verdicts = [verdict for verdict, _ in outcomes]
+    if not verdicts:
+        verdicts = [Verdict("missing", reason="not asked yet")]
+    absent = [verdict for verdict in verdicts if verdict.status in _ABSENT]
+    scored = [verdict for verdict in verdicts if verdict.status == "ok"]
+    n_replies = len(verdicts) - len(absent)
+
+    # The status is decided by replies that did not come, else by scores, else by all replies.
+    decisive = absent or scored or verdicts
+    statuses = [verdict.status for verdict in decisive]
+    status = "error" if "error" in statuses else statistics.mode(statuses)
+    example = decisive[statuses.index(status)]
+    reason = example.reason
+    if absent and n_replies:
+        reason = f"{len(absent)} of {len(verdicts)} replies did not come: {reason}"
+
+    # Only a pair whose replies all came has a score.
+    score_llm, s_inf, label = None, None, None
+    if scored and not absent:
+        numbers = [(verdict.score_llm, verdict.s_inf) for verdict in scored]
+        score_llm, s_inf = np.array(numbers, float).mean(axis=0)
+        labels = statistics.multimode(verdict.label for verdict in scored)
+        label = labels[0] if len(labels) == 1 else None
+
+    costs = [cost for verdict, cost in outcomes if verdict.status not in _ABSENT]
+    return {
+        "pair_id": pair_id,
+        "score_llm": _number(score_llm),
+        "s_inf": _number(s_inf),
+        "label": label,
+        "responses": example.responses,
+        "status": status,
+        "reason": reason,
+        "cost": np.array(costs, float).sum() if costs else np.nan,
+        "n_samples": n_replies,
+        "n_ok": len(scored),
+    }
+
+
+def _number(value):
+    """Return a number, which is NaN for None."""
+    return np.nan if value is None else value
+
+
+def rows_of(pairs: pd.DataFrame | list[dict]) -> list[dict]:
+    """Return pairs as a list of dicts, each with a ``pair_id`` of its own.
+
+    A ``context`` that is one text becomes a tuple of turns, one for each line that is not empty.
+
+    Raises
+    ------
+    DreError
+        If a ``pair_id`` is no text that can be stored, or stands in two rows.
+    """
+    if isinstance(pairs, pd.DataFrame):
+        rows = pairs.to_dict("records")
+    else:
+        rows = [dict(row) for row in pairs]
+    pair_ids = set()
     for number, row in enumerate(rows):
         pair_id = row.get("pair_id")
-        if not isinstance(pair_id, str) or HALF.search(pair_id) or pair_id in seen:
+        if not isinstance(pair_id, str) or HALF.search(pair_id) or pair_id in pair_ids:
             raise DreError(
                 f"row {number}: pair_id is {pair_id!r}, expected a text that no other row has"
             )
-        seen.add(pair_id)
-        if isinstance(row.get("context"), str):  # turns on lines of their own
-            row["context"] = tuple(line for line in row["context"].split("\n") if line.strip())
+        pair_ids.add(pair_id)
+        if isinstance(row.get("context"), str):
+            lines = row["context"].split("\n")
+            row["context"] = tuple(line for line in lines if line.strip())
     return rows

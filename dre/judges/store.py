@@ -1,11 +1,12 @@
 """The store of replies: one SQLite file, with one committed row for each call.
 
-A row stands under a key that is made of all that decides the reply. Texts of dialogues are not stored, only a hash of
-the messages. Reading is free at any time. Whoever asks a judge holds a lock on the store, which the operating system
-frees when the process ends, however it ends.
+A row stands under a key that is made of all that decides the reply. Texts of dialogues are not
+stored, only a hash of the messages. Reading is free at any time. Whoever asks a judge holds a lock
+on the store, which the operating system frees when the process ends, however it ends.
 
-A call is in the store before it is made: as a row with the outcome ``pending``, at the most that the call can cost.
-The reply replaces this row. A process that is killed leaves the rows of the calls that were in flight.
+A call is in the store before it is made: as a row with the outcome ``pending``, at the most that
+the call can cost. The reply replaces this row. A process that is killed leaves the rows of the
+calls that were in flight.
 """
 
 import contextlib
@@ -28,10 +29,10 @@ from dre.errors import DreError
 from dre.judges import prompts
 
 SCHEMA = """CREATE TABLE IF NOT EXISTS reply (
-    key TEXT PRIMARY KEY, judge TEXT NOT NULL, base_url TEXT NOT NULL, prompt TEXT NOT NULL, params TEXT NOT NULL,
-    pair_id TEXT NOT NULL, repeat INTEGER NOT NULL, text TEXT NOT NULL, outcome TEXT NOT NULL, model TEXT NOT NULL,
-    input_tokens INTEGER, output_tokens INTEGER, cost REAL, seconds REAL, source TEXT NOT NULL, created TEXT NOT NULL,
-    top TEXT
+    key TEXT PRIMARY KEY, judge TEXT NOT NULL, base_url TEXT NOT NULL, prompt TEXT NOT NULL,
+    params TEXT NOT NULL, pair_id TEXT NOT NULL, repeat INTEGER NOT NULL, text TEXT NOT NULL,
+    outcome TEXT NOT NULL, model TEXT NOT NULL, input_tokens INTEGER, output_tokens INTEGER,
+    cost REAL, seconds REAL, source TEXT NOT NULL, created TEXT NOT NULL, top TEXT
 ) WITHOUT ROWID"""
 
 _IN_MEMORY = ":memory:"
@@ -53,8 +54,9 @@ class Reply(NamedTuple):
     text : str
         What the model said.
     outcome : str
-        ``ok``, ``refused`` or ``truncated``; of a call without an answer ``pending`` (it is in flight, or was when its
-        process was killed) or ``unanswered`` (it failed, and may have been billed).
+        ``ok``, ``refused`` or ``truncated``; of a call without an answer ``pending`` (it is in
+        flight, or was when its process was killed) or ``unanswered`` (it failed, and may have been
+        billed).
     model : str
         The model that answered, as the provider names it.
     input_tokens, output_tokens : int or None
@@ -96,7 +98,8 @@ class Reply(NamedTuple):
     ) -> "Reply":
         """Return the reply that a provider's answer is, whatever its fields hold.
 
-        Texts become texts that can be stored. Numbers of tokens become counts, or None where they are none.
+        Texts become texts that can be stored. Numbers of tokens become counts, or None where they
+        are none.
         """
         input_tokens = count(read)
         cached_tokens = count(cached) or 0
@@ -114,7 +117,8 @@ class Reply(NamedTuple):
 class Request(NamedTuple):
     """What a reply answers.
 
-    The fields up to ``repeat`` are stored beside the reply, for people to read. The others are not stored.
+    The fields up to ``repeat`` are stored beside the reply, for people to read. The others are not
+    stored.
 
     Attributes
     ----------
@@ -131,7 +135,8 @@ class Request(NamedTuple):
     messages : list of dict
         What is sent.
     limits : dict
-        The keys under which the reply may be stored, with the limit on tokens of each. The first is ``key``.
+        The keys under which the reply may be stored, with the limit on tokens of each. The first is
+        ``key``.
     """
 
     key: str
@@ -147,7 +152,7 @@ class Request(NamedTuple):
 
 
 class CallGroup(NamedTuple):
-    """A row of `Store.summary`: stored calls that are alike. Dollars and tokens are sums, None if all are unknown."""
+    """Stored calls that are alike; dollars and tokens are sums, None if all are unknown."""
 
     judge: str
     base_url: str
@@ -176,7 +181,7 @@ _REQUEST_COLUMNS = ("key", "judge", "base_url", "prompt", "params", "pair_id", "
 
 
 def clean(value: Any) -> str:
-    """Return a text that can be stored, of a text or a list of a message's parts; of anything else an empty one.
+    """Return a text that can be stored; an empty one of what is neither text nor list of parts.
 
     Half a surrogate pair becomes a question mark. Parts that hold a model's thoughts are left out.
     """
@@ -216,7 +221,8 @@ def key_of(setting: str, messages: list[dict], repeat: int) -> str:
     setting : str
         The hash of its setting (`setting_sha256`).
     messages : list of dict
-        What is sent. Each message goes in with its length in front, so that no two lists give the same text.
+        What is sent. Each message goes in with its length in front, so that no two lists give the
+        same text.
     repeat : int
         Index of the reply among those to the same messages.
     """
@@ -234,8 +240,9 @@ class Store:
     Parameters
     ----------
     path : str, Path or None
-        The file, which is made when the first reply is stored. ``:memory:`` keeps all in memory. Without a path it is
-        ``DRE_STORE``, or a file in the user's data folder, the same from every working directory.
+        The file, which is made when the first reply is stored. ``:memory:`` keeps all in memory.
+        Without a path it is ``DRE_STORE``, or a file in the user's data folder, the same from every
+        working directory.
     """
 
     def __init__(self, path: str | Path | None = None):
@@ -271,8 +278,9 @@ class Store:
     def held(self) -> Iterator[None]:
         """Hold the store for writing.
 
-        One process can hold it, and in this process one thread, with as many judges as it likes. Other threads wait;
-        other processes are refused. When it is let go, the one file has all replies, and may be copied.
+        One process can hold it, and in this process one thread, with as many judges as it likes.
+        Other threads wait; other processes are refused. When it is let go, the one file has all
+        replies, and may be copied.
 
         Raises
         ------
@@ -353,13 +361,15 @@ class Store:
     # Reading
 
     def get(self, keys: Collection[str], top: bool = True) -> dict[str, Reply]:
-        """Return the stored replies of some keys, by key; without their log-probabilities if not `top`."""
-        columns = list(_REPLY_COLUMNS)
+        """Return the stored replies of some keys, by key.
+
+        Without `top` their log-probabilities, which are large, are not loaded.
+        """
+        columns = ", ".join(_REPLY_COLUMNS)
         if not top:
-            columns[columns.index("top")] = "NULL"
+            columns = columns.replace("top", "NULL")
         rows = self._select(
-            f"SELECT key, {', '.join(columns)} FROM reply "
-            "WHERE key IN (SELECT value FROM json_each(?))",
+            f"SELECT key, {columns} FROM reply WHERE key IN (SELECT value FROM json_each(?))",
             json.dumps(list(keys)),
         )
         return {row[0]: Reply(*row[1:]) for row in rows}
@@ -399,9 +409,10 @@ class Store:
     def summary(self) -> list[CallGroup]:
         """Return what is stored, as one row for each group of calls that are alike.
 
-        The status is that of the verdict, read without the dialogue; ``answered`` for a reply to a prompt of one's own,
-        which is not at hand here; ``unanswered`` for a call that may have been billed but brought no reply; and
-        ``pending`` for a call that is in flight, or was when its process was killed.
+        The status is that of the verdict, read without the dialogue. It is ``answered`` for a reply
+        to a prompt of one's own, which is not at hand here; ``unanswered`` for a call that may have
+        been billed but brought no reply; and ``pending`` for a call that is in flight, or was when
+        its process was killed.
         """
         sums = "COUNT(*), SUM(cost), SUM(input_tokens), SUM(output_tokens)"
         groups = "judge, base_url, prompt, params, status(outcome, prompt, text), source"
@@ -409,7 +420,7 @@ class Store:
         return [CallGroup(*row) for row in rows]
 
     def _select(self, sql, *values):
-        """Return the rows that answer a question: none where there is no store, or an empty file."""
+        """Return the rows of a question: none where there is no store, or an empty file."""
         self._leave_parent()
         has_file = self._file.exists() and self._file.stat().st_size > 0
         if self._connection is None and not self.is_in_memory and not has_file:
@@ -454,7 +465,8 @@ class Store:
         try:
             connection.execute("SELECT name FROM sqlite_master").fetchall()
         except sqlite3.OperationalError:
-            # Where nothing can be written, not even SQLite's index of the -wal file, the file alone can still be read.
+            # Where nothing can be written, not even SQLite's index of the -wal file, the store can
+            # still be read without that file.
             connection.close()
             self._refuse_unread_replies()
             connection = _connection_to(f"{self._file.resolve().as_uri()}?immutable=1")
@@ -465,8 +477,9 @@ class Store:
         beside = Path(f"{self._file.resolve()}-wal")
         if beside.exists() and beside.stat().st_size > 0:
             raise DreError(
-                f"{self.path}: the folder cannot be written, and some replies are still in {beside.name}, which "
-                "cannot be read there: copy both files to a folder that you can write, and give the copy as --store"
+                f"{self.path}: the folder cannot be written, and some replies are still in "
+                f"{beside.name}, which cannot be read there: copy both files to a folder that you "
+                "can write, and give the copy as --store"
             )
 
     def _leave_parent(self):
@@ -500,7 +513,10 @@ def _connection_to(database):
 
 
 def _create_private(path):
-    """Make an empty file that its owner alone may read, unless there is a file; SQLite's files beside it are alike."""
+    """Make an empty file that its owner alone may read, unless there is one.
+
+    SQLite makes the files beside it in the same way.
+    """
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 

@@ -55,7 +55,7 @@ class Model(BaseModel, extra="forbid", frozen=True):
 
 
 class Sources(BaseModel, extra="forbid", frozen=True):
-    """What recipe ``graded`` learns from besides labelled contexts.
+    """What recipes ``graded`` and ``ours`` learn from besides labelled contexts.
 
     Both are names: of sets of dialogues, and of recorded grades.
     """

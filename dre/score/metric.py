@@ -67,6 +67,7 @@ COLUMNS = (
     "score",
     "status",
     "reason",
+    "left_out",
 )
 #: Decimals of the SLM's numbers in a prompt: the last bits of a float must not cost another reply.
 PROMPT_DECIMALS = 6

@@ -1,95 +1,168 @@
 """Eq. 12-16 as functions of tensors, one per equation, and the loss terms of a batch.
 
-The paper's ||x - y|| "refers to the cosine distance". The equations return one value per row, :func:`total` a mean.
+The paper's ||x - y|| "refers to the cosine distance". The equations return one value for each row,
+:func:`total` takes means. Shapes: n rows of dimension d, m triplets.
 """
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 
-ADVERSARIAL, POSITIVE, NON_ROBUST = 0, 1, 2  # the classes of Eq. 15
+if TYPE_CHECKING:
+    from dre.slm.model import Head
+    from dre.slm.recipes import Recipe
+
+# The classes of Eq. 15.
+ADVERSARIAL = 0
+POSITIVE = 1
+NON_ROBUST = 2
 
 
-def distance(x, y):
+def distance(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Cosine distance 1 - cos(x, y) along the last axis; (..., d), (..., d) -> (...), in [0, 2]."""
     return 1 - F.cosine_similarity(x, y, dim=-1)
 
 
-def contrastive(h_c, h_p, h_a, margin=0.5):
+def contrastive(
+    h_c: torch.Tensor, h_p: torch.Tensor, h_a: torch.Tensor, margin: float = 0.5
+) -> torch.Tensor:
     """L_out, Eq. 12: max(delta(h_c, h_p) - delta(h_c, h_a) + margin, 0); (n, d) x 3 -> (n,)."""
     return torch.clamp(distance(h_c, h_p) - distance(h_c, h_a) + margin, min=0)
 
 
-def separation(d, z=0, margin=0.5):
-    """Eq. 13: z d^2 + (1 - z) max(margin - d, 0)^2; with z = 0 it pushes a pair at least ``margin`` apart."""
+def separation(d: torch.Tensor, z: int = 0, margin: float = 0.5) -> torch.Tensor:
+    """Eq. 13: z d^2 + (1 - z) max(margin - d, 0)^2, of distances d of any shape.
+
+    With z = 0 it pushes a pair at least ``margin`` apart, with z = 1 it draws it together.
+    """
     return z * d**2 + (1 - z) * torch.clamp(margin - d, min=0) ** 2
 
 
-def classification(logits, labels):
-    """L_cls, Eq. 15, read as cross-entropy (the printed sum of y_i p_i is no loss); (n, k), (n,) -> (n,)."""
+def classification(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """L_cls, Eq. 15, read as cross-entropy; (n, classes), (n,) -> (n,).
+
+    The printed sum of y_i p_i is no loss: it would reward a small probability of the right class.
+    """
     return F.cross_entropy(logits, labels, reduction="none")
 
 
-def in_batch(h_c, candidates, target, excluded, scale=20.0):
-    """Softmax over cosines with in-batch negatives, the first stage of the released notebook; -> (n,).
+def in_batch(
+    h_c: torch.Tensor,
+    candidates: torch.Tensor,
+    target: torch.Tensor,
+    excluded: torch.Tensor,
+    scale: float = 20.0,
+) -> torch.Tensor:
+    """Cross-entropy over cosines with in-batch negatives, the first stage of the authors' code.
 
-    ``target`` (n,) says which of the ``candidates`` (k, d) is the right one for each of the contexts ``h_c`` (n, d);
-    those ``excluded`` (n, k) are no negatives of it. ``scale`` is an inverse temperature.
+    Parameters
+    ----------
+    h_c : (n, d), the contexts.
+    candidates : (k, d), the responses of the batch.
+    target : (n,), which candidate is the right one for each context.
+    excluded : (n, k), which candidates are no negatives of it.
+    scale : an inverse temperature.
+
+    Returns
+    -------
+    (n,) tensor.
     """
-    logits = scale * F.normalize(h_c, dim=-1) @ F.normalize(candidates, dim=-1).T
-    return F.cross_entropy(logits.masked_fill(excluded, float("-inf")), target, reduction="none")
+    logits = (scale * F.normalize(h_c, dim=-1)) @ F.normalize(candidates, dim=-1).T
+    logits = logits.masked_fill(excluded, float("-inf"))
+    return F.cross_entropy(logits, target, reduction="none")
 
 
-def total(terms):
+def total(terms: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """L, Eq. 16: the sum of the means of the terms; a mapping name -> tensor -> scalar tensor."""
     return torch.stack([value.mean() for value in terms.values()]).sum()
 
 
-def triplet_terms(head, h, triplets, names, recipe):
-    """Compute the named terms, unreduced; a row of ``triplets`` (m, 3): context, positive, adversarial among ``h``."""
+def triplet_terms(
+    head: "Head",
+    h: Mapping[str, torch.Tensor],
+    triplets: torch.Tensor,
+    names: Sequence[str],
+    recipe: "Recipe",
+) -> dict[str, torch.Tensor]:
+    """Return the named loss terms of some triplets, one value for each triplet or pair.
+
+    Parameters
+    ----------
+    head : classifies pairs.
+    h : the parts of the embeddings (n, d) by name, as `dre.slm.model.Head` returns them.
+    triplets : (m, 3) integers: context, positive and adversarial response among the n rows.
+    names : which terms; those of `dre.slm.recipes.Stage`.
+    recipe : its margin, and its reading of Eq. 12.
+    """
     c, p, a = triplets.unbind(dim=1)
-    whole, projected, robust, rest = (
-        h[part] for part in ("sentence_embedding", "anchor", "robust", "non_robust")
-    )
-    m = recipe.margin
+    whole = h["sentence_embedding"]
+    projected = h["anchor"]
+    robust = h["robust"]
+    non_robust = h["non_robust"]
+    margin = recipe.margin
     compute = {
-        "L_out": lambda: contrastive(*contrasted(h, triplets, recipe), m),
-        "L_in_batch": lambda: _in_batch_of(whole, whole, c, p, a),
-        "L_rank": lambda: _in_batch_of(projected, projected, c, p, a),
-        "L_rank_robust": lambda: _in_batch_of(projected, robust, c, p, a),
-        "L_ins_same_pos": lambda: separation(distance(robust[p], rest[p]), margin=m),
-        "L_ins_same_neg": lambda: separation(distance(robust[a], rest[a]), margin=m),
-        "L_out_robust": lambda: separation(distance(robust[p], robust[a]), margin=m),
-        "L_out_non_robust": lambda: separation(distance(rest[p], rest[a]), z=1),
+        # Eq. 12
+        "L_out": lambda: contrastive(*contrasted(h, triplets, recipe), margin),
+        # Rankings of the authors' code: of whole embeddings, projected ones, robust parts
+        "L_in_batch": lambda: _rank_in_batch(whole, whole, triplets),
+        "L_rank": lambda: _rank_in_batch(projected, projected, triplets),
+        "L_rank_robust": lambda: _rank_in_batch(projected, robust, triplets),
+        # Eq. 13: the two parts of one response, and the robust parts of two, are pushed apart
+        "L_ins_same_pos": lambda: separation(distance(robust[p], non_robust[p]), margin=margin),
+        "L_ins_same_neg": lambda: separation(distance(robust[a], non_robust[a]), margin=margin),
+        "L_out_robust": lambda: separation(distance(robust[p], robust[a]), margin=margin),
+        # The opposite for non-robust parts, in the authors' code
+        "L_out_non_robust": lambda: separation(distance(non_robust[p], non_robust[a]), z=1),
+        # Eq. 15
         "L_cls": lambda: classification(*class_logits(head, h, triplets)),
     }
     return {name: compute[name]() for name in names}
 
 
-def contrasted(h, triplets, recipe):
-    """What Eq. 12 takes for h_c, h_p and h_a of triplets by the recipe's reading, three (m, d)."""
-    of_context, of_response = (
-        ("sentence_embedding",) * 2 if recipe.contrast == "whole" else ("anchor", "robust")
-    )
+def contrasted(
+    h: Mapping[str, torch.Tensor], triplets: torch.Tensor, recipe: "Recipe"
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return what Eq. 12 takes for h_c, h_p and h_a of triplets by a recipe's reading, (m, d) each."""
+    context_part = "anchor"
+    response_part = "robust"
+    if recipe.contrast == "whole":
+        context_part = response_part = "sentence_embedding"
     c, p, a = triplets.unbind(dim=1)
-    return h[of_context][c], h[of_response][p], h[of_response][a]
+    return h[context_part][c], h[response_part][p], h[response_part][a]
 
 
-def class_logits(head, h, triplets):
-    """Logits and labels of Eq. 15 for triplets: robust positives 1, robust adversarials 0, non-robust parts 2."""
+def class_logits(
+    head: "Head", h: Mapping[str, torch.Tensor], triplets: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return logits (n, classes) and labels (n,) of Eq. 15 for triplets.
+
+    Robust parts of positives are class 1, those of adversarials class 0, non-robust parts class 2.
+    """
     c, p, a = triplets.unbind(dim=1)
-    parts = [(h["robust"][p], POSITIVE), (h["robust"][a], ADVERSARIAL)]
+    examples = [(h["robust"][p], POSITIVE), (h["robust"][a], ADVERSARIAL)]
     if h["non_robust"] is not None:
-        parts += [(h["non_robust"][p], NON_ROBUST), (h["non_robust"][a], NON_ROBUST)]
+        examples.append((h["non_robust"][p], NON_ROBUST))
+        examples.append((h["non_robust"][a], NON_ROBUST))
     h_c = h["anchor"][c]
-    logits = torch.cat([head.logits(h_c, part) for part, _ in parts])
-    labels = torch.cat([torch.full((len(c),), label, device=logits.device) for _, label in parts])
-    return logits, labels
+    logits = torch.cat([head.logits(h_c, part) for part, _ in examples])
+    labels = [torch.full((len(c),), label, device=logits.device) for _, label in examples]
+    return logits, torch.cat(labels)
 
 
-def _in_batch_of(h_c, h_r, c, p, a):
-    """Every positive of the batch against all its responses, without other positives of the same context."""
-    c, p_of_c = torch.unique(torch.stack([c, p], dim=1), dim=0).unbind(dim=1)
+def _rank_in_batch(h_c, h_r, triplets):
+    """Rank every positive of a batch against all its responses (`in_batch`).
+
+    Other positives of the same context are no negatives.
+    """
+    c, p, a = triplets.unbind(dim=1)
+    pairs = torch.unique(torch.stack([c, p], dim=1), dim=0)  # of a context and a positive
+    context, positive = pairs.unbind(dim=1)
     candidates = torch.unique(torch.cat([p, a]))
-    itself = p_of_c[:, None] == candidates
-    siblings = (c[:, None] == c).float() @ itself.float() > 0
-    return in_batch(h_c[c], h_r[candidates], itself.int().argmax(dim=1), siblings & ~itself)
+    is_target = positive[:, None] == candidates
+    is_same_context = context[:, None] == context
+    is_positive_of_context = is_same_context.float() @ is_target.float() > 0
+    target = is_target.int().argmax(dim=1)
+    excluded = is_positive_of_context & ~is_target
+    return in_batch(h_c[context], h_r[candidates], target, excluded)

@@ -19,7 +19,8 @@ DEFAULT = Path(__file__).with_name("default")  # the SLM that comes with the pac
 #: of the code that trains: raised by hand where the same data and recipe would end with other weights, which
 #: tests/test_train.py finds; scores that were recorded before are then refused
 #: (Since attention is computed plainly on a CPU, dropout draws other numbers there: recordings of before are kept, as
-#: other draws of one training.)
+#: other draws of one training. Since two contexts with the same right response are no longer each other's negatives,
+#: recipe graded ends with other weights, too: the recordings of graded-2026-11 are kept, since a judge was shown them.)
 TRAINING = 1
 #: what decides a training's weights, apart from the machine: recorded scores are held to it
 DECISIVE = ("train_hash", "dev_hash", "recipe", "seed", "encoder", "extra", "training")

@@ -9,9 +9,8 @@
                   Its encoder and rates are not taken over, and its last classifier, of two classes, is made anew.
 ``graded``        ours, an SLM that reads the context: likeness by contrast over dialogues, in an encoder adapted by
                   low-rank matrices, fit by a head on it, quality by one that learned grades (`dre.slm.graded`).
-``cross``         ours: context and response are read together by the upper half of the encoder's layers, which learn
-                  from the same whether the response fits, and its grade (`dre.slm.cross`).
-``both``          ours: what these two say, counted alike (`dre.slm.both`); the SLM that comes with the package.
+``ours``          the SLM that comes with the package: ``graded``, which also learned from copies and quotes of the
+                  context, with likeness counted twice, and quotes left out before scoring (`dre.slm.ours`).
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -40,7 +39,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Mixture:
-    """What recipes ``graded`` and ``cross`` add to labelled contexts."""
+    """What recipes ``graded`` and ``ours`` add to labelled contexts."""
 
     dialogues: int = 4  # come into a batch with each labelled context, with one positive each
     last_turns: tuple[int, ...] = (
@@ -59,7 +58,7 @@ class Recipe:
     """Every choice that changes a trained SLM, apart from data, encoder and seed."""
 
     name: str
-    #: "maps": two linear maps d -> d; "halves": of one layer, padded with zeros; "none"; "cross" and "both" are ours
+    #: "maps": two linear maps d -> d; "halves": of one layer, padded with zeros; "none"
     sep: str
     stages: tuple[Stage, ...]
     margin: float = 0.5  # m of Eq. 12 and 13, in cosine distance
@@ -76,13 +75,6 @@ class Recipe:
     mixture: Mixture | None = (
         None  # of our own recipes: what is learned from besides labelled contexts, and how
     )
-
-    @property
-    def kind(self):
-        """Which class it trains: ``slm``, or by the name of its module ``graded``, ``cross`` or ``both``."""
-        if self.sep in ("cross", "both"):
-            return self.sep
-        return "graded" if self.mixture else "slm"
 
     def as_dict(self):
         """Return the recipe for provenance and fingerprints, which were made before ``keep`` was a choice."""
@@ -103,10 +95,8 @@ RELEASED = Recipe("released", "halves", IN_TURN, contrast="robust", learning_rat
 CONTRAST = (Stage("contrast", ("L_fit",), 2),)
 RATES = {"learning_rate": 5e-4, "head_learning_rate": 1e-2}
 GRADED = Recipe("graded", "none", CONTRAST, batch_contexts=4, mixture=Mixture(), **RATES)
-PAIRS = (Stage("pairs", ("L_fit", "L_grade"), 2),)
-CROSS = Recipe("cross", "cross", PAIRS, learning_rate=5e-4, mixture=Mixture(dialogues=2, rank=24))
-BOTH = Recipe("both", "both", (), mixture=Mixture())
-RECIPES = {recipe.name: recipe for recipe in (PAPER, ROBUST, RELEASED, GRADED, CROSS, BOTH)}
+OURS = replace(GRADED, name="ours", stages=(replace(CONTRAST[0], epochs=1),))
+RECIPES = {recipe.name: recipe for recipe in (PAPER, ROBUST, RELEASED, GRADED, OURS)}
 
 
 def get(name, epochs=None, disentangled=True):
@@ -119,10 +109,6 @@ def get(name, epochs=None, disentangled=True):
         raise DreError(f"unknown recipe {name!r}: expected one of {', '.join(RECIPES)}")
     if epochs is not None and epochs < 1:
         raise DreError(f"epochs are {epochs}: expected 1 or more")
-    if epochs is not None and not recipe.stages:
-        raise DreError(
-            f"the members of recipe {recipe.name} have epochs of their own: leave --epochs out"
-        )
     if epochs is not None:
         recipe = replace(
             recipe, stages=tuple(replace(stage, epochs=epochs) for stage in recipe.stages)

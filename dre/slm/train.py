@@ -23,11 +23,8 @@ from dre.classification import choose_threshold
 from dre.datasets.dialogues import Context, pairs
 from dre.errors import DreError
 from dre.slm import curves, losses, recipes
-from dre.slm.both import Both
-from dre.slm.cross import Cross
 from dre.slm.encoder import native_bf16
-from dre.slm.graded import Graded
-from dre.slm.model import SLM
+from dre.slm.model import SLM, class_for
 from dre.slm.provenance import Extra, describe
 from dre.slm.triplets import Row, distinct, embed, training_rows, triplet_batch
 
@@ -35,7 +32,6 @@ from dre.slm.triplets import Row, distinct, embed, training_rows, triplet_batch
 MAX_NORM = 1.0
 #: Seconds between two lines that say how far a training has come, where there is no terminal.
 SECONDS_BETWEEN_LINES = 30
-KINDS = {"slm": SLM, "graded": Graded, "cross": Cross}  # by `dre.slm.recipes.Recipe.kind`
 
 
 def fit(
@@ -87,15 +83,7 @@ def fit(
             return _load_same(out, provenance)
         work = Path(f"{out}.work")
         torch.manual_seed(seed)
-        if recipe.kind == "both":
-
-            def member(contexts, folder, one):
-                return fit(contexts, dev, folder, one, seed, encoder, progress, extra)
-
-            Cross.untrained(encoder, recipes.CROSS)  # refuses an encoder that it cannot read with
-            slm = Both.train(member, train, work, recipe, provenance, extra)
-        else:
-            slm = _one(train, dev, work, recipe, seed, encoder, progress, extra, provenance)
+        slm = _one(train, dev, work, recipe, seed, encoder, progress, extra, provenance)
         if dev:
             slm.set_threshold(_threshold(slm, dev))
         _save(slm, out)
@@ -132,9 +120,10 @@ def _only_process(out):
 
 
 def _one(train, dev, work, recipe, seed, encoder, progress, extra, provenance):
-    """Train an SLM that is not made of others."""
-    slm = KINDS[recipe.kind].untrained(encoder, recipe)
+    """Return an SLM that was taken through all its stages, without a threshold."""
+    slm = class_for(recipe).untrained(encoder, recipe)
     slm.provenance = provenance
+    train = slm.examples(train)
     # On a CPU torch's fused attention is slow on the way back.
     model = slm.encoder[0].model
     attention = model.config._attn_implementation
