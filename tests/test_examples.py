@@ -1,4 +1,4 @@
-"""Examples for a judge: which are selected, how they are shown, and that a reply depends on them."""
+"""Examples for a judge: their selection, how they are shown, and that they are part of a key."""
 
 import judge_servers as servers
 import numpy as np
