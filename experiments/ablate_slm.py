@@ -59,7 +59,9 @@ def subsets(graded, recording):
 def main():
     """Score, train heads, write."""
     public = profile("public")
-    train, dev, _ = contexts(public.sets[0], public.rated, version=public.models["graded"].data)
+    train, dev, _ = contexts(
+        public.sets[0], public.rated, version=public.models["graded-2026-11"].data
+    )
     more, recording = (
         extra(public, dev),
         pd.concat([ratings.graded(name) for name in public.extra.graded]),
@@ -68,7 +70,7 @@ def main():
     tables = {name: ratings.rated(name) for name in public.rated}
     tables["held-out grades"] = for_choice.assign(pair_id=range(len(for_choice)))
     key = public.sets[0].key
-    models = [load_or_train(public, key, "graded", seed) for seed in public.seeds]
+    models = [load_or_train(public, key, "graded-2026-11", seed) for seed in public.seeds]
     papers = [load_or_train(public, key, "paper", seed) for seed in public.seeds]
     learned = pd.DataFrame(more.graded, columns=["context_id", "context", "response", "score"])
     fits, base = models[0].fitting(train, more.dialogues, public.seed), models[0].base

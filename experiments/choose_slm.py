@@ -59,7 +59,9 @@ def data():
     human rating.
     """
     table, rated, public = ratings.graded(), ratings.rated_tables(), profile("public")
-    train, dev, _ = contexts(public.sets[0], public.rated, version=public.models["graded"].data)
+    train, dev, _ = contexts(
+        public.sets[0], public.rated, version=public.models["graded-2026-11"].data
+    )
     table = pairs_without_overlap(table, rated)
     for_choice = pairs_without_overlap(table[table["for_choice"]], train)
     more = pairs_without_overlap(ratings.training_scores(), [*rated, for_choice])
@@ -151,7 +153,10 @@ def main():
         SLM.untrained(public.encoder),
     )
     for seed in public.seeds:
-        began, slm = time.process_time(), load_or_train(public, public.sets[0].key, "graded", seed)
+        began, slm = (
+            time.process_time(),
+            load_or_train(public, public.sets[0].key, "graded-2026-11", seed),
+        )
         about = {
             "variant": "graded",
             "settings": json.dumps(slm.recipe.as_dict(), sort_keys=True),

@@ -1,86 +1,84 @@
-"""Choose the small model that comes with the package, by a rule that sees no human rating.
+"""What speaks for one training of the package's model rather than another, and what fools it.
 
-The rule, fixed on 23 November 2026, before the first of these trainings. Six measures, each a share of pairs in the
-right order (ties half), in percent:
+The six measures were fixed on 23 November 2026. None of them sees a human rating: of the rated sets
+only the texts are read, to keep them out of training. Each is a share of pairs in the right order
+(ties count half), in percent, on contexts that nothing was trained on:
 
-``grades``       held-out grades of replies that people wrote (reference, retrieved, random): two of one context, at
-                 least half a point apart
-``adversarial``  right and adversarial responses of held-out labelled contexts of three sets
-``random``       the same with random ones, of DailyDialog++
-``exchanged``    right responses in their own held-out context and in another one
-``audit``        mean of the kinds that a choice may use (`dre.audit.kinds.KINDS`) on held-out contexts
-``corpus``       right and adversarial responses of the embedded corpus, which no variant learns from
+``grades``       replies that people wrote, ordered as a judge graded them, half a point apart or more
+``adversarial``  right and adversarial responses of labelled contexts
+``random``       right and random responses of labelled contexts of DailyDialog++
+``exchanged``    right responses in their own context and in another one
+``audit``        good replies and the audit's kinds that a choice may use, mean over kinds
+``corpus``       right and adversarial responses of the embedded corpus
 
-A variant's value is the mean of the six, mean over its seeds. Only those count that prefer the good reply to each of
-the audit's kinds in at least 75 %. The highest value is taken; where it leads a cheaper variant (seconds of one core
-for 1,000 pairs) by less than half a point, that one; and where it leads today's default by less than one point, the
-default stays. No rated set is read but by `dre.datasets.ratings.held_out`, which gives their texts, to be kept out of training.
+A model's value is the mean of the six. The training with the higher value ships. What was not
+chosen here: likeness counts twice, and quotes and replies without own words are left out. A look
+from outside at the seven rated sets found both, and three further public sets confirmed them.
 
-What the variants are made of was known from earlier looks at the seven rated sets: that a likeness to the dialogue,
-grades and contrast help there. So what those sets say of the winner is not untouched; three of the six measures
-(``exchanged``, ``audit``, ``corpus``) never took part in a choice before.
-
-The variants are those of experiments/small_model_variants.py; beside them stands ``best two``, the mean of the best
-readings of the best two, each in standard deviations over the graded training pairs. Added on 24 November, when
-``graded`` and ``cross`` had been measured and before any look at a rating: ``both``, their parts together, with the
-readings that the others have. (``best two`` missed the 75 % by one and a half points, at replies that contradict.)
-
-What came of it: the rule takes "both, fit and quality" (choice.csv). In the look at people it is below the model that
-it would replace (look.csv: 0.29 and 0.31, mean of seven sets), since neither a measure nor the 75 % ask for likeness,
-which people like. What ships is ``both``, with likeness: 0.2 points behind by the rule, but 73 % at replies that
-contradict, and so not among those that it may take. That decision has seen the ratings, of eleven readings.
-
-Added on 24 November after that look, before any training on all-mpnet-base-v2: a larger model, ``--slm large``, for
-whoever can fetch its encoder. It is chosen in the same way among ``mpnet`` and ``large`` (its parts together with the
-two of ``cross``), with the means of six measures, and only the readings with likeness take part: that much the look at
-people has decided. No kind may lie both under 75 % and under what ``both``, which ships, has of it; and it has to lead
-``both`` by a point, else no larger model ships. What came of it: ``large`` leads by 0.6 and has every kind above 75 %,
-so none ships; the look at people has it at 0.35, ``both`` at 0.32 (one training of its heads, on one of ``cross``).
-
-Run ``python experiments/small_model.py [--only TEXT ...] [--mpnet FOLDER]``: it trains what has no result yet and
-writes results/choices/small_model/<variant>-seed<k>.json, its measures, and .npz, its scores of what they are measured
-on; models stay in build/small_model. Then, each without a training: ``--speed`` writes speed.csv (speed_larger.csv with
-``--only both mpnet large``), ``--choose`` applies the rule to what is there and writes choice.csv, and ``--look`` is
-the one look at the rated sets (look.csv).
+Run ``python experiments/small_model.py measure NAME FOLDER ...`` with the folders of a model's
+trainings, in the order of their seeds: it adds the rows of that model to
+results/choices/small_model/measures.csv, under several readings: how often likeness counts, and
+whether quotes are left out. ``fooled NAME FOLDER ...`` does the same for fooled.csv: how often a
+good reply is preferred to one that is made to fool, on contexts of DailyDialog++ test.
 """
 
 import argparse
-import json
-import sys
-import time
-from collections import namedtuple
-from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-import small_model_look as looks
 from choose_slm import PEOPLE, ordered
 from sklearn.metrics import roc_auc_score
-from small_model_variants import LARGER, OUT, PLAIN, VARIANTS, said
 
+from dre import metrics, stats
 from dre.audit import kinds
 from dre.audit import measures as audit
 from dre.datasets import ratings
 from dre.datasets.dialogues import load, pairs
 from dre.files import replace
-from dre.paper.profile import profile
-from dre.slm import contexts, extra
+from dre.paper.profile import Profile, profile, root
+from dre.slm import SLM, contexts, extra
 from dre.slm.graded import graded_table
+from dre.slm.ours import without_quotes
+from dre.slm.provenance import Extra
 
-sys.path.insert(0, str(Path(__file__).parent / "learning_curve"))
-
-from plan import MPNET  # noqa: E402
-from train import checked_mpnet  # noqa: E402
-
-LEAST = 75  # percent, of each of the audit's kinds
-Given = namedtuple("Given", "labelled held_out further")
+OUT = root() / "results" / "choices" / "small_model"
+MEASURES = ("grades", "adversarial", "random", "exchanged", "audit", "corpus")
+#: replies that copy the context, the audit's names; then kinds that no training and no choice has seen
+FOOLING = ("echo_last", "echo_other", "quoted", "quoted_last", "shuffle")
+FOOLING += ("other_context", "other_turn", "longer", "injection")
 
 
-def data(settings=None):
-    """Return contexts to learn from, and not to; and the dialogues and grades to learn from besides."""
+class Reading(NamedTuple):
+    """How three answers become a score: how often likeness counts, and whether quotes are left out."""
+
+    name: str
+    likeness: float
+    leaves_quotes_out: bool
+
+
+READINGS = (
+    Reading("likeness twice", 2, True),
+    Reading("likeness one and a half times", 1.5, True),
+    Reading("likeness once", 1, True),
+    Reading("likeness twice, quotes read", 2, False),
+)
+
+
+class Given(NamedTuple):
+    """Labelled contexts to learn from, those held out, and dialogues and grades besides."""
+
+    labelled: list
+    held_out: list
+    further: Extra
+
+
+def data(settings: Profile | None = None) -> Given:
+    """Return what the package's model is trained on, and the contexts that are held out."""
     settings = settings or profile("public")
-    labelled, held_out = [], []
+    labelled = []
+    held_out = []
     for entry in settings.sets:
         train, dev, _ = contexts(entry, settings.rated, version=3)
         labelled += train
@@ -88,221 +86,183 @@ def data(settings=None):
     return Given(labelled, held_out, extra(settings, held_out, version=3))
 
 
-class Rule:
-    """The six measures of what gives pairs a score, and the tables of pairs that they need."""
+class Measures:
+    """The six measures, and the tables of pairs that a model has to score for them."""
 
-    def __init__(self, given):
+    def __init__(self, given: Given):
         grades = ratings.graded()
         grades = grades[grades["for_choice"] & grades["kind"].isin(PEOPLE)]
         labelled = pairs(given.held_out, "par").drop_duplicates("pair_id")
-        positives = labelled[labelled["kind"] == "p"].reset_index(drop=True)
-        good = positives.drop_duplicates("context_id")[["context_id", "context", "response"]]
-        cases = kinds.make_cases(good, strict=False) + kinds.graded()  # as they were when chosen
-        self.cases, audited = kinds.tables(
-            [case for case in cases if "choose" in kinds.KINDS[case[0]].use]
-        )
-        self.reported = [case for case in cases if not kinds.KINDS[case[0]].use]
+        right = labelled[labelled["kind"] == "p"].reset_index(drop=True)
+        good = right.drop_duplicates("context_id")[["context_id", "context", "response"]]
+        cases = kinds.make_cases(good) + kinds.graded()
+        cases = [case for case in cases if "choose" in kinds.KINDS[case.kind].use]
+        self.cases, audited = kinds.tables(cases)
         self.tables = {
             "grades": grades.assign(pair_id=[f"grade/{i}" for i in range(len(grades))]),
             "labelled": labelled,
-            "exchanged": audit.exchange(positives, 1),
+            "exchanged": audit.exchange(right, 1),
             "audit": audited,
             "corpus": pairs(load("mini", "test"), "pa"),
-            "learned": graded_table(given.further.graded),  # for their spread alone
         }
 
-    def measure(self, said):
-        """Return the six measures, their mean as ``value`` and each of the audit's kinds; ``said``: table -> (n,)."""
-        labelled, corpus = self.tables["labelled"], self.tables["corpus"]
-        own = dict(zip(labelled["pair_id"], said["labelled"]))
-        before = self.tables["exchanged"]["pair_id"].str.partition("|")[0].map(own)
-        of = audit.preferred(self.cases, pd.Series(said["audit"], self.tables["audit"]["pair_id"]))
-        found = {
-            "grades": 100 * ordered(said["grades"], self.tables["grades"]),
-            "adversarial": within(labelled, said["labelled"], "a"),
-            "random": within(labelled, said["labelled"], "r"),
-            "exchanged": 100 * audit.falls(before, said["exchanged"]).mean(),
-            "audit": of["share"].mean(),
-            "corpus": within(corpus, said["corpus"], "a"),
+    def row(self, scores: dict[str, np.ndarray]) -> dict[str, float]:
+        """Return the six measures, their mean ``value``, and the share of each of the audit's kinds.
+
+        ``scores`` has those of the rows of each of ``tables``.
+        """
+        labelled = self.tables["labelled"]
+        exchanged = self.tables["exchanged"]
+        corpus = self.tables["corpus"]
+        score_of_pair = dict(zip(labelled["pair_id"], scores["labelled"]))
+        own_pairs = exchanged["pair_id"].str.partition("|")[0]
+        falls = audit.falls(own_pairs.map(score_of_pair), scores["exchanged"])
+        audited = pd.Series(scores["audit"], self.tables["audit"]["pair_id"])
+        of_kinds = audit.preferred(self.cases, audited)
+        measured = {
+            "grades": 100 * ordered(scores["grades"], self.tables["grades"]),
+            "adversarial": right_first(labelled, scores["labelled"], "a"),
+            "random": right_first(labelled, scores["labelled"], "r"),
+            "exchanged": 100 * falls.mean(),
+            "audit": of_kinds["share"].mean(),
+            "corpus": right_first(corpus, scores["corpus"], "a"),
         }
-        return found | {
-            "value": np.mean(list(found.values())),
-            "kinds": dict(zip(of["kind"], of["share"])),
-        }
+        row = {"value": np.mean([measured[name] for name in MEASURES]), **measured}
+        row.update(zip(of_kinds["kind"], of_kinds["share"]))
+        return row
 
 
-def within(table, found, kind):
-    """Share of pairs of a right response and one of a kind, of the same context, in the right order, in percent."""
+def right_first(table: pd.DataFrame, scores: np.ndarray, kind: str) -> float:
+    """Return how often a right response is above one of a kind of its context, in percent."""
     shares = []
     for rows in table.reset_index(drop=True).groupby("context_id").groups.values():
-        kinds_of = table["kind"].to_numpy()[rows]
-        if kind in kinds_of:
-            some = np.isin(kinds_of, ["p", kind])
-            shares.append(roc_auc_score(kinds_of[some] == "p", found[rows][some]))
+        kinds_of_rows = table["kind"].to_numpy()[rows]
+        if kind not in kinds_of_rows:
+            continue
+        compared = np.isin(kinds_of_rows, ["p", kind])
+        is_right = kinds_of_rows[compared] == "p"
+        shares.append(roc_auc_score(is_right, scores[rows][compared]))
     return 100 * np.mean(shares)
 
 
-def choose(found, default, least=LEAST):
-    """Return the name of the variant that the rule takes.
+class Scorer:
+    """The scores of one training under all `READINGS`."""
 
-    ``found``: name -> (measures of each seed, seconds for 1,000 pairs); ``default``: the measures of today's;
-    ``least``: what is asked of a kind, a number or kind -> number.
-    """
-    means = {name: np.mean([one["value"] for one in seeds]) for name, (seeds, _) in found.items()}
-    kinds_of = pd.DataFrame({name: of_kinds(seeds) for name, (seeds, _) in found.items()}).T
-    left = kinds_of.index[(kinds_of >= least).all(axis=1)]
-    if not len(left) or max(means[name] for name in left) - default["value"] < 1:
-        return "default"
-    best = max(means[name] for name in left)
-    near = [name for name in left if best - means[name] < 0.5]
-    return min(near, key=lambda name: (found[name][1], -means[name]))
+    def __init__(self, slm: SLM, learned: pd.DataFrame):
+        self.slm = slm
+        parts = slm.parts(learned)
+        self.mean = parts.mean()
+        self.sd = parts.std()
 
+    def scores(self, table: pd.DataFrame) -> dict[str, np.ndarray]:
+        """Return reading -> scores of a table's rows, in standard deviations."""
+        table = self.slm.readable(table)
+        z_as_it_is = self._standardised(table)
+        z_without_quotes = self._standardised(without_quotes(table)[0])
+        scores = {}
+        for reading in READINGS:
+            z = z_without_quotes if reading.leaves_quotes_out else z_as_it_is
+            score = reading.likeness * z["likeness"] + z["fit"] + z["quality"]
+            scores[reading.name] = score.to_numpy()
+        return scores
 
-def of_kinds(seeds):
-    """The share of each of the audit's kinds, mean over seeds."""
-    return pd.DataFrame([one["kinds"] for one in seeds]).mean().to_dict()
-
-
-def best_two(results):
-    """Return the best readings of the best two variants, [(variant, reading), ...]."""
-    values = {}
-    for (name, _), one in results.items():
-        for reading, of in one["readings"].items() if name not in (*PLAIN, "both", *LARGER) else ():
-            values.setdefault((name, reading), []).append(of["value"])
-    best = {}  # of each variant, the best variant first
-    for name, reading in sorted(values, key=lambda each: -np.mean(values[each])):
-        best.setdefault(name, reading)
-    return list(best.items())[:2] if len(best) > 1 else []
+    def _standardised(self, table):
+        return (self.slm.parts(table) - self.mean) / self.sd
 
 
-def scores(results, rule):
-    """Return reading -> seed -> table -> (n,), of all readings and of ``best two``; no model is asked."""
-    found = {}
-    for name, seed in results:
-        parts = said(OUT / f"{name}-seed{seed}.npz", rule.tables)
-        for reading, of in VARIANTS[name].scores(parts, parts["learned"]).items():
-            found.setdefault(reading, {})[seed] = of
-    return found | both(found, results)
+class Plain:
+    """The scores of what has not learned: the encoder's cosine, and the number of words."""
 
+    def __init__(self):
+        self.encoder = SLM.untrained()
 
-def both(found, results):
-    """Return the mean of the best two among reading -> seed -> table -> (n,), as such a dict; {} of fewer."""
-    if not (two := [found[reading] for _, reading in best_two(results)]):
-        return {}
-    seeds = two[0].keys() & two[1].keys()
-    return {
-        "best two": {
-            seed: {t: two[0][seed][t] + two[1][seed][t] for t in two[0][seed]}
-            for seed in sorted(seeds)
+    def scores(self, table: pd.DataFrame) -> dict[str, np.ndarray]:
+        """Return reading -> scores of a table's rows."""
+        distances = self.encoder.distances(table)["distance"]
+        return {
+            "cosine": 1 - distances.to_numpy(),
+            "length": metrics.length(table["response"]),
         }
-    }
 
 
-def table_of(results, rule, seconds):
-    """Return what the rule is applied to, one row for each reading, and the name of the one that it takes."""
-    found = {}
-    for reading, of in scores(results, rule).items():
-        owners = [name for name, variant in VARIANTS.items() if reading in variant.readings]
-        owners = owners or [name for name, _ in best_two(results)]
-        found[reading] = (
-            [rule.measure(of[seed]) for seed in sorted(of)],
-            sum(seconds[name] for name in owners),
-        )
-    known = {reading for name in (*PLAIN, *LARGER) for reading in VARIANTS[name].readings}
-    taken = choose(
-        {name: one for name, one in found.items() if name not in known}, found["default"][0][0]
-    )
-    larger = {name: found[name] for name in LARGER if name in found}
-    if larger:
-        ships = found["both"][0][0]
-        print(
-            "the larger model:", choose(larger, ships, pd.Series(ships["kinds"]).clip(upper=LEAST))
-        )
-    rows = {}
-    for reading, (seeds, cost) in found.items():
-        rows[reading] = {"seeds": len(seeds), **pd.DataFrame(seeds).drop(columns="kinds").mean()}
-        rows[reading] |= of_kinds(seeds) | {"seconds_1000": cost, "taken": reading == taken}
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("reading"), taken
+def scorers(name: str, folders: list[str], learned: pd.DataFrame) -> list:
+    """Return a scorer for each folder of a model's trainings; ``untrained`` has no folder."""
+    if name == "untrained":
+        return [Plain()]
+    return [Scorer(SLM.load(folder), learned) for folder in folders]
 
 
-def train(plan, given, rule, encoders):
-    """Train and measure each (variant, seed) of a plan."""
-    for name, seed in plan:
-        began, variant, file = time.process_time(), VARIANTS[name], OUT / f"{name}-seed{seed}.json"
-        make = partial(variant.make, given, name=name, seed=seed, encoder=encoders[variant.encoder])
-        of = said(file.with_suffix(".npz"), rule.tables, make)
-        measured = {
-            reading: rule.measure(one) for reading, one in variant.scores(of, of["learned"]).items()
-        }
-        about = {
-            "variant": name,
-            "seed": seed,
-            "labelled": len(given.labelled),
-            "held_out": len(given.held_out),
-        }
-        about |= {"dialogues": len(given.further.dialogues), "grades": len(given.further.graded)}
-        about |= {"seconds": round(time.process_time() - began), "readings": measured}
-        replace(file, json.dumps(about, indent=1) + "\n")
-        print(
-            file.name,
-            {reading: round(float(row["value"]), 1) for reading, row in measured.items()},
-            flush=True,
-        )
-
-
-def main():
-    """Train what has no result yet, or say what there is."""
-    parser = argparse.ArgumentParser(
-        description="variants of the small model, and the rule that chooses"
-    )
-    parser.add_argument(
-        "--only", nargs="+", default=[""], help="trainings whose name begins so, as graded-seed0"
-    )
-    parser.add_argument("--mpnet", default=MPNET, help="folder or Hub id of all-mpnet-base-v2")
-    step = parser.add_mutually_exclusive_group()
-    step.add_argument(
-        "--speed", action="store_true", help="time the variants that are trained, in one run"
-    )
-    step.add_argument(
-        "--choose", action="store_true", help="apply the rule to the results there are"
-    )
-    step.add_argument("--look", action="store_true", help="look at the rated sets, once")
-    args = parser.parse_args()
-    encoders = {"minilm": "minilm", "mpnet": checked_mpnet(args.mpnet)}
-    plan = [
-        (name, seed) for seed in range(3) for name, one in VARIANTS.items() if seed in one.seeds
-    ]
-    plan = [one for one in plan if "{}-seed{}".format(*one).startswith(tuple(args.only))]
-    files = {one: OUT / "{}-seed{}.json".format(*one) for one in plan}
-    results = {one: json.loads(file.read_text()) for one, file in files.items() if file.exists()}
+def measure(name: str, folders: list[str]) -> pd.DataFrame:
+    """Return a row of the six measures for each training and reading of a model."""
     given = data()
-    rule = Rule(given)
+    measures = Measures(given)
+    rows = []
+    for seed, scorer in enumerate(scorers(name, folders, graded_table(given.further.graded))):
+        scores = {}
+        for table_name, table in measures.tables.items():
+            for reading, values in scorer.scores(table).items():
+                scores.setdefault(reading, {})[table_name] = values
+        for reading, scores_of_tables in scores.items():
+            row = {"model": name, "seed": seed, "reading": reading}
+            rows.append(row | measures.row(scores_of_tables))
+    return pd.DataFrame(rows)
+
+
+def fooled(name: str, folders: list[str]) -> pd.DataFrame:
+    """Return how often a model prefers a good reply to a worse one, a row for reading and kind.
+
+    Contexts of DailyDialog++ test; 95 % intervals over contexts and, of several trainings, seeds.
+    """
+    learned = graded_table(data().further.graded)
+    good = pairs(load("dailydialog++", "test"), "p").drop_duplicates("context_id")
+    cases = [case for case in kinds.make_cases(good) if case.kind in FOOLING]
+    cases, table = kinds.tables(cases)
+    by_reading = {}
+    for scorer in scorers(name, folders, learned):
+        for reading, scores in scorer.scores(table).items():
+            by_reading.setdefault(reading, []).append(scores)
+    place = pd.Series(range(len(table)), table["pair_id"])
+    rows = []
+    for reading, seeds in by_reading.items():
+        scores = np.column_stack(seeds)
+        right = scores[cases["right"].map(place)]
+        other = scores[cases["other"].map(place)]
+        wins = 100 * audit.falls(right, other, scores.std(axis=0))
+        for kind in FOOLING:
+            is_kind = (cases["kind"] == kind).to_numpy()
+            context_ids = cases["context_id"].to_numpy()[is_kind]
+            share = stats.mean(wins[is_kind], context_ids)
+            row = {"model": name, "reading": reading, "kind": kind, "seeds": len(seeds)}
+            row |= {"value": share["mean"], "low": share["low"], "high": share["high"]}
+            rows.append(row | {"n": len(context_ids)})
+    return pd.DataFrame(rows)
+
+
+def add_rows(file: Path, table: pd.DataFrame) -> None:
+    """Put the rows of one model into a file, in the place of what it had of that model."""
+    if file.exists():
+        before = pd.read_csv(file)
+        others = before[~before["model"].isin(table["model"])]
+        table = pd.concat([others, table], ignore_index=True)
+    replace(file, table.to_csv(index=False, float_format="%.4f", lineterminator="\n"))
+
+
+def main() -> None:
+    """Measure one model and add its rows."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("what", choices=("measure", "fooled"))
+    parser.add_argument("name", help="of the model; untrained: cosine and length, without a folder")
+    parser.add_argument("folders", nargs="*", help="its trainings, in the order of their seeds")
+    args = parser.parse_args()
     OUT.mkdir(parents=True, exist_ok=True)
-    if args.speed:
-        names = dict.fromkeys(name for name, _ in results)
-        write(
-            "speed" if "default" in names else "speed_larger",
-            looks.speed(names, given, rule, encoders),
-        )
-    elif args.choose:
-        if not (OUT / "speed.csv").exists():
-            raise SystemExit("the rule needs what each variant costs: run --speed before --choose")
-        files = [file for file in (OUT / "speed.csv", OUT / "speed_larger.csv") if file.exists()]
-        seconds = pd.concat([pd.read_csv(file, index_col="way")["seconds_1000"] for file in files])
-        seconds = seconds[~seconds.index.duplicated()]
-        table, taken = table_of(results, rule, seconds)
-        write("choice", table)
-        print(f"the rule takes: {taken}")
-    elif args.look:
-        write("look", looks.look(results, given, rule, encoders, both))
+    if args.what == "measure":
+        table = measure(args.name, args.folders)
+        file = OUT / "measures.csv"
     else:
-        train([one for one in plan if one not in results], given, rule, encoders)
-
-
-def write(name, table):
-    """Print a table and write it."""
-    table.to_csv(OUT / f"{name}.csv", float_format="%.4f", lineterminator="\n")
-    print(table.round(3).to_string())
+        table = fooled(args.name, args.folders)
+        file = OUT / "fooled.csv"
+    add_rows(file, table)
+    print(table.round(2).to_string())
 
 
 if __name__ == "__main__":

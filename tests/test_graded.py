@@ -13,6 +13,7 @@ from tiny import no_doubles
 from dre.datasets.dialogues import load, pairs
 from dre.errors import DreError
 from dre.slm import SLM, fit, graded, recipes
+from dre.slm.heads import FITS, FOOLS
 
 RECIPE = replace(recipes.get("graded", epochs=1), learning_rate=3e-3)
 
@@ -26,17 +27,38 @@ def slm(encoder, tmp_path_factory):
 
 
 def test_contrast_in_both_directions_by_hand():
-    """Two contexts, the first with two right responses and an adversarial one; both views alike, scale 20."""
+    """Two contexts, the first with two right responses and an adversarial one; both views alike."""
     head = graded.GradedHead(2)
-    h = torch.tensor([[1.0, 0], [0, 1]])
-    index = torch.tensor([(0, 0, 0, 0), (0, 0, 0, 0), (0, 1, 1, 1), (1, 0, 0, 1)])
-    near = math.log(1 + 2 * math.exp(-20))  # the other context's response, and the adversarial one
-    second = math.log(
-        2 + 2 * math.exp(-20)
-    )  # meets the adversarial one, its own likeness, and two of the first
-    back = math.log(1 + math.exp(-20))
-    expected = ((near + back) / 2 + (second + back) / 2) / 2
-    assert head.contrast(h, index).item() == pytest.approx(expected, abs=1e-6)
+    scale = 20
+    east, north, north_east = [1.0, 0.0], [0.0, 1.0], [0.6, 0.8]
+    h = torch.tensor([east, north, north_east])
+    pairs = torch.tensor(
+        [
+            (FITS, 0, 0, 0),
+            (FITS, 0, 0, 2),
+            (FITS, 1, 1, 1),
+            (FOOLS, 0, 0, 1),
+        ]
+    )
+
+    def loss(own, *others):
+        return math.log(sum(math.exp(scale * (cosine - own)) for cosine in (own, *others)))
+
+    # Of the first context, east and north-east are right, so they are no negatives of each other.
+    to_response = [loss(1, 0), loss(0.6, 0), loss(1, 0, 0.8)]
+    to_context = [loss(1, 0), loss(0.6, 0.8), loss(1, 0)]
+    first_context = sum(to_response[:2] + to_context[:2]) / 4
+    second_context = (to_response[2] + to_context[2]) / 2
+    expected = (first_context + second_context) / 2
+    assert head.contrast(h, pairs).item() == pytest.approx(expected, abs=1e-5)
+
+
+def test_two_contexts_with_the_same_right_response_do_not_push_it_away():
+    head = graded.GradedHead(2)
+    h = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
+    stock_reply = 2
+    pairs = torch.tensor([(FITS, 0, 0, stock_reply), (FITS, 1, 1, stock_reply)])
+    assert head.contrast(h, pairs).item() == pytest.approx(0, abs=1e-6)
 
 
 def test_grades_by_hand():

@@ -253,14 +253,14 @@ def test_committed_scores_are_of_the_recipes_as_they_are(file):
 def test_committed_scores_are_of_the_data_as_they_are():
     public = profile("public")
     made = (
-        ("dailydialog", "graded"),
+        ("dailydialog", "graded-2026-11"),
         ("personachat", "paper"),
         ("topicalchat", "paper"),
-        ("all", "both"),
+        ("all", "ours"),
     )
     for key, recipe in made:
         train, dev = _split(public, key, version := public.models[recipe].data)
-        extra = data.extra(public, dev, version) if recipe in ("graded", "both") else None
+        extra = data.extra(public, dev, version) if recipe in ("graded-2026-11", "ours") else None
         found = data.hashes(train, dev, extra)
         about = Scores(public.results / "scores" / f"{key}-{recipe}-seed0.csv.gz").provenance
         assert {part: about[part] for part in found} == found

@@ -1,5 +1,6 @@
 """How texts are read: an encoder by its name, what it is given of a dialogue, embeddings of many texts."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -56,6 +57,18 @@ def context_text(turns, separator="[SEP]", max_words=200):
     """Join turns, oldest first, by the encoder's separator token; keep the last ``max_words`` words."""
     words = f" {separator} ".join(turn.strip() for turn in turns).split()
     return " ".join(words[-max_words:])
+
+
+def plain_text(text: str, special_tokens: Sequence[str]) -> str:
+    """Return a text in which no special token of an encoder is left, such as ``[SEP]``.
+
+    A space behind its first character makes it ordinary text, which a tokenizer splits as it would
+    with ``split_special_tokens=True``. That option would also split the separators between turns.
+    """
+    for token in special_tokens:
+        if token in text:
+            text = text.replace(token, f"{token[0]} {token[1:]}")
+    return text
 
 
 def keep_end(text, tokenizer, limit):

@@ -8,7 +8,7 @@ what a judge would give.
 
 import copy
 import random
-from dataclasses import replace
+from functools import cache
 from itertools import islice, product
 
 import numpy as np
@@ -87,12 +87,11 @@ class Graded(SLM):
         return (reader or self.reader)(self._viewed(pairs)).view(3, len(pairs), -1)
 
     def _viewed(self, pairs):
+        pairs = self.readable(pairs)
         contexts, responses = self.texts(pairs)
-        last = [
-            self.context((turns,) if isinstance(turns, str) else turns[-1:])
-            for turns in pairs["context"]
-        ]
-        return contexts + last + responses
+        last_turn_of = cache(lambda turns: self.context(turns[-1:]))
+        last_turns = [last_turn_of(turns) for turns in pairs["context"]]
+        return contexts + last_turns + responses
 
     @torch.no_grad()
     def parts(self, pairs, progress=False):
@@ -297,30 +296,6 @@ def pair_batch(rows):
     some = [pair for row in rows for pair in row]
     texts, place = distinct(text for pair in some for text in pair[1:])
     return texts, torch.tensor([(kind, *(place[text] for text in views)) for kind, *views in some])
-
-
-def with_copies(contexts):
-    """Return contexts with copies of themselves among the adversarial responses, for likeness knows no echo.
-
-    They are a turn, the same with words left out, and words of the context shuffled, drawn by the context's id: every
-    seed has the same.
-    """
-    return [replace(one, adversarials=(*one.adversarials, *copies(one))) for one in contexts]
-
-
-def copies(context):
-    """Return replies that are taken from a context: a turn, a turn with words left out, its words shuffled."""
-    draw = random.Random(context.context_id)
-    turn = draw.choice(context.turns)
-    found = dict.fromkeys((turn, *imitations(turn, context.turns, draw)))
-    return tuple(text for text in found if text not in context.positives)
-
-
-def imitations(turn, turns, draw):
-    """Return a turn with words left out, and words of all turns shuffled."""
-    words = " ".join(turns).split()
-    near = " ".join(word for word in turn.split() if draw.random() > 0.2) or turn
-    return near, " ".join(draw.sample(words, min(len(words), draw.randint(4, 14))))
 
 
 def shown(dialogue, mixture, draw):

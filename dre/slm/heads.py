@@ -77,26 +77,57 @@ class GradedHead(nn.Module):
         """Return an unbounded score, a sigmoid of which is the probability of fitting: (3, n, d) -> (n,)."""
         return self.fits(_together(h)).squeeze(-1)
 
-    def contrast(self, h, pairs):
-        """InfoNCE in both directions over the likeness; (k, d) embeddings, (m, 4) kind and three places -> scalar.
+    def contrast(self, h: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
+        """Return the contrastive loss (InfoNCE) over the likeness, in both directions.
 
-        Every context counts alike, however many right responses it has; another right response of it is no negative,
-        and the adversarial responses of all contexts of the batch are negatives of each.
+        Each context has to be nearer to its right responses than to all other responses of the
+        batch, and each right response nearer to its context than to all other contexts. A response
+        that is right for a context is never a negative of it. Every context counts alike, however
+        many right responses it has.
+
+        Parameters
+        ----------
+        h
+            Embeddings of the distinct texts of a batch, (k, d).
+        pairs
+            One row a pair, (m, 4): `FITS` or `FOOLS`, and the places of whole context, last turn
+            and response among the texts.
+
+        Returns
+        -------
+        A scalar.
         """
-        kind, places, r = pairs[:, 0], pairs[:, 1:3], pairs[:, 3]
-        views, owner, counts = places[kind == FITS].unique(
+        is_right = pairs[:, 0] == FITS
+        right_pairs = torch.unique(pairs[is_right, 1:], dim=0)
+        contexts, owner, responses_of_owner = right_pairs[:, :2].unique(
             dim=0, return_inverse=True, return_counts=True
         )
-        candidates = torch.cat([r[kind == FITS], r[kind == FOOLS]])
-        unit, weights = F.normalize(h.float(), dim=-1), torch.softmax(self.views, 0)
-        # the weighted mean of two cosines is one product of vectors that stand one behind the other
-        of_context = (unit[views] * weights.sqrt()[:, None]).flatten(1)
-        of_response = (unit[candidates][:, None] * weights.sqrt()[:, None]).flatten(1)
-        own, n = torch.arange(len(owner), device=h.device), len(owner)
-        siblings = F.pad((owner[:, None] == owner).fill_diagonal_(False), (0, len(candidates) - n))
-        to_response = in_batch(of_context[owner], of_response, own, siblings)
-        to_context = in_batch(of_response[:n], of_context, owner, siblings.new_zeros(n, len(views)))
-        return ((to_response + to_context) / 2 / (counts[owner] * len(views))).sum()
+        candidates = torch.unique(pairs[:, 3])
+        n_contexts = len(contexts)
+
+        # The weighted mean of two cosines is one product of vectors that stand one behind the other.
+        unit = F.normalize(h.float(), dim=-1)
+        root_weights = torch.softmax(self.views, 0).sqrt()[:, None]
+        context_vectors = (unit[contexts] * root_weights).flatten(1)
+        response_vectors = (unit[candidates][:, None] * root_weights).flatten(1)
+
+        # Which candidate is the right response of a pair, and which candidates fit which context.
+        is_own_response = right_pairs[:, 2:] == candidates
+        own_response = is_own_response.int().argmax(dim=1)
+        fits = torch.zeros(n_contexts, len(candidates), dtype=torch.bool, device=h.device)
+        fits[owner, own_response] = True
+
+        other_right_responses = fits[owner] & ~is_own_response
+        to_response = in_batch(
+            context_vectors[owner], response_vectors, own_response, other_right_responses
+        )
+        is_own_context = owner[:, None] == torch.arange(n_contexts, device=h.device)
+        other_right_contexts = fits.T[own_response] & ~is_own_context
+        to_context = in_batch(
+            response_vectors[own_response], context_vectors, owner, other_right_contexts
+        )
+        share = 1 / (responses_of_owner[owner] * n_contexts)
+        return ((to_response + to_context) / 2 * share).sum()
 
 
 def cosines(h):

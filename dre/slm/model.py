@@ -24,8 +24,21 @@ from dre.datasets.dialogues import Context
 from dre.datasets.dialogues import pairs as pairs_of
 from dre.errors import DreError
 from dre.slm import losses, recipes
-from dre.slm.encoder import Reader, context_text, doubles, keep_end, load_encoder, token_counts
+from dre.slm.encoder import (
+    Reader,
+    context_text,
+    doubles,
+    keep_end,
+    load_encoder,
+    plain_text,
+    token_counts,
+)
 from dre.slm.provenance import DEFAULT as DEFAULT
+
+#: pairs that are scored at once, which bounds memory
+BLOCK = 4096
+#: the classes of recipes that have one of their own; their modules import this one
+CLASSES = {"graded": "dre.slm.graded:Graded", "ours": "dre.slm.ours:Ours"}
 
 
 class Head(nn.Module):
@@ -109,7 +122,7 @@ class SLM:
     @torch.no_grad()
     def distances(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
         """Return columns ``pair_id, distance, s_p`` for a table of pairs: what Eq. 18 needs before normalisation."""
-        contexts, responses = self.texts(pairs)
+        contexts, responses = self.texts(self.readable(pairs))
         h = self.encode(contexts + responses, progress)
         h_c, h_r = h["anchor"][: len(pairs)], h["robust"][len(pairs) :]
         d = losses.distance(h_c, h_r)
@@ -132,7 +145,10 @@ class SLM:
                 "this SLM has no d_min and d_max: call set_range(training contexts) before scoring"
             )
         low, high = self.provenance["d_min"], self.provenance["d_max"]
-        table = self.distances(pairs, progress)
+        starts = range(0, max(len(pairs), 1), BLOCK)
+        blocks = [pairs.iloc[start : start + BLOCK] for start in starts]
+        tables = [self.distances(block, progress) for block in blocks]
+        table = pd.concat(tables, ignore_index=True)
         table.insert(2, "s_d", (table["distance"] - low) / (high - low))
         return table.assign(score_slm=1 - table["s_d"] + table["s_p"])
 
@@ -149,6 +165,10 @@ class SLM:
             "sets": sets_of(contexts),
         }
 
+    def examples(self, contexts: Sequence[Context]) -> Sequence[Context]:
+        """Return what is learned from labelled contexts: here, they themselves."""
+        return contexts
+
     def finish(self, contexts: Sequence[Context], extra: object, seed: int) -> None:
         """Do what a recipe does after its stages of training: here, `set_range`."""
         self.set_range(contexts)
@@ -157,27 +177,39 @@ class SLM:
         """Store the score_slm from which on a response counts as accepted, chosen on held-out contexts."""
         self.provenance["threshold"] = float(threshold)
 
-    def texts(self, pairs: pd.DataFrame) -> tuple[list[str], list[str]]:
-        """Check a table of pairs and return (context strings, response strings) as they are encoded."""
-        if missing := {"pair_id", "context", "response"} - set(pairs.columns):
+    def readable(self, pairs: pd.DataFrame) -> pd.DataFrame:
+        """Check a table of pairs and return it as texts that an encoder reads.
+
+        A context becomes a tuple of turns, and what looks like a special token of the encoder, such
+        as ``[SEP]``, becomes ordinary text. DreError if a column or a text is missing.
+        """
+        missing = {"pair_id", "context", "response"} - set(pairs.columns)
+        if missing:
             raise DreError(
-                f"the pairs lack {', '.join(sorted(missing))}: expected columns pair_id, context, response"
+                f"the pairs lack {', '.join(sorted(missing))}: "
+                "expected columns pair_id, context, response"
             )
-        once = cache(self.context)  # several pairs share a context
-        contexts = [
-            once((turns,) if isinstance(turns, str) else tuple(turns)) for turns in pairs["context"]
-        ]
+        special_tokens = self.encoder.tokenizer.all_special_tokens
+        contexts = []
+        responses = []
+        for pair_id, turns, response in zip(pairs["pair_id"], pairs["context"], pairs["response"]):
+            turns = (turns,) if isinstance(turns, str) else tuple(turns)
+            _check_text("context", pair_id, " ".join(turns))
+            _check_text("response", pair_id, response)
+            contexts.append(tuple(plain_text(turn, special_tokens) for turn in turns))
+            responses.append(plain_text(response, special_tokens))
+        return pairs.assign(context=contexts, response=responses)
+
+    def texts(self, pairs: pd.DataFrame) -> tuple[list[str], list[str]]:
+        """Return context strings and response strings of `readable` pairs as they are encoded."""
+        context_of = cache(self.context)  # several pairs share a context
+        contexts = [context_of(turns) for turns in pairs["context"]]
         responses = list(pairs["response"])
-        for name, texts in (("context", contexts), ("response", responses)):
-            for pair_id, text in zip(pairs["pair_id"], texts):
-                if not isinstance(text, str) or not text.strip():
-                    raise DreError(
-                        f"the {name} of pair {pair_id} is {text!r}: expected text; leave the pair out"
-                    )
-        if cut := self.cut(responses).sum():
+        n_cut = self.cut(responses).sum()
+        if n_cut:
             limit = f"{self.encoder.max_seq_length} tokens"
             warnings.warn(
-                f"{cut} response(s) have more than {limit}: only the first {limit} are read",
+                f"{n_cut} response(s) have more than {limit}: only the first {limit} are read",
                 stacklevel=3,
             )
         return contexts, responses
@@ -222,9 +254,7 @@ class SLM:
                 )
             about = json.loads((Path(path) / "slm.json").read_text(encoding="utf-8"))
             recipe = TypeAdapter(recipes.Recipe).validate_python(about["recipe"])
-            if recipe.mixture:  # named, since their modules stand on this one
-                cls = pkgutil.resolve_name(f"dre.slm.{recipe.kind}:{recipe.kind.title()}")
-            return cls.read(Path(path), recipe, about["provenance"])
+            return class_for(recipe).read(Path(path), recipe, about["provenance"])
         except DreError:  # of the encoder, which a model may name
             raise
         except (
@@ -250,6 +280,21 @@ class SLM:
         save_model(self.head, str(path / "head.safetensors"))
 
 
+def _check_text(name, pair_id, text):
+    """Raise DreError if a context or a response is no text, or an empty one."""
+    if not isinstance(text, str) or not text.strip():
+        raise DreError(
+            f"the {name} of pair {pair_id} is {text!r}: expected text; leave the pair out"
+        )
+
+
 def sets_of(contexts):
     """Return how many contexts are of each set and split, a dict."""
     return dict(Counter(f"{context.set} {context.split}" for context in contexts))
+
+
+def class_for(recipe: recipes.Recipe) -> type[SLM]:
+    """Return the class of the models that a recipe trains."""
+    if recipe.name not in CLASSES:
+        return SLM
+    return pkgutil.resolve_name(CLASSES[recipe.name])

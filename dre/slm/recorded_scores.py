@@ -24,6 +24,7 @@ from dre.datasets import dialogues, ratings, registry
 from dre.errors import DreError
 from dre.files import replace
 from dre.slm import provenance, recipes
+from dre.slm.package_model import PackageModel
 from dre.slm.provenance import DECISIVE
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _five_digits(value):
 
 def trained(
     profile: "Profile", key: str, name: str, seed: int, disentangled: bool = True
-) -> "SLM | Scores":
+) -> "SLM | Scores | PackageModel":
     """Return the small model of one training of a profile, or what was recorded of it.
 
     ``RETRAIN`` names what profile ``public`` trains and records anew: one of ``profile.models``, or
@@ -143,9 +144,7 @@ def trained(
     """
     # Does the model of the package stand in, since the profile has nothing that ours could learn from?
     if _is_packaged(profile, name):
-        from dre.slm.model import SLM
-
-        return SLM.load(provenance.DEFAULT)
+        return PackageModel(profile.build / "scores")
 
     # Are scores recorded, and does RETRAIN not ask for new ones?
     file = _file(profile, key, name, seed, disentangled)
@@ -207,7 +206,7 @@ def seeds(profile: "Profile", key: str, name: str, disentangled: bool = True) ->
     return available
 
 
-def untrained(profile: "Profile") -> "SLM | Scores":
+def untrained(profile: "Profile") -> "SLM | Scores | PackageModel":
     """Return the encoder before any training, or its recorded distances: ask ``distances(pairs)``."""
     file = profile.results / "scores" / "encoder-untrained.csv.gz"
     asked = {"encoder": profile.encoder}

@@ -23,11 +23,8 @@ from dre.classification import choose_threshold
 from dre.datasets.dialogues import Context, pairs
 from dre.errors import DreError
 from dre.slm import curves, losses, recipes
-from dre.slm.both import Both
-from dre.slm.cross import Cross
 from dre.slm.encoder import native_bf16
-from dre.slm.graded import Graded
-from dre.slm.model import SLM
+from dre.slm.model import SLM, class_for
 from dre.slm.provenance import Extra, describe
 from dre.slm.triplets import Row, distinct, embed, training_rows, triplet_batch
 
@@ -35,7 +32,6 @@ from dre.slm.triplets import Row, distinct, embed, training_rows, triplet_batch
 MAX_NORM = 1.0
 #: Seconds between two lines that say how far a training has come, where there is no terminal.
 SECONDS_BETWEEN_LINES = 30
-KINDS = {"slm": SLM, "graded": Graded, "cross": Cross}  # by `dre.slm.recipes.Recipe.kind`
 
 
 def fit(
@@ -86,16 +82,15 @@ def fit(
         if out.exists():  # another process has ended the same training in the meantime
             return _load_same(out, provenance)
         work = Path(f"{out}.work")
+        reporter = _Reporter(recipe.name, progress)
         torch.manual_seed(seed)
-        if recipe.kind == "both":
-
-            def member(contexts, folder, one):
-                return fit(contexts, dev, folder, one, seed, encoder, progress, extra)
-
-            Cross.untrained(encoder, recipes.CROSS)  # refuses an encoder that it cannot read with
-            slm = Both.train(member, train, work, recipe, provenance, extra)
-        else:
-            slm = _one(train, dev, work, recipe, seed, encoder, progress, extra, provenance)
+        slm = class_for(recipe).untrained(encoder, recipe)
+        slm.provenance = provenance
+        examples = slm.examples(train)
+        with _quick_attention(slm.encoder):
+            train_stages(slm, examples, dev, seed, extra, work / "epoch.pt", reporter)
+        reporter.say("all epochs are done, the scale of the scores is set")
+        slm.finish(examples, extra, seed)
         if dev:
             slm.set_threshold(_threshold(slm, dev))
         _save(slm, out)
@@ -131,21 +126,15 @@ def _only_process(out):
         Path(lock.lock_file).unlink(missing_ok=True)
 
 
-def _one(train, dev, work, recipe, seed, encoder, progress, extra, provenance):
-    """Train an SLM that is not made of others."""
-    slm = KINDS[recipe.kind].untrained(encoder, recipe)
-    slm.provenance = provenance
-    # On a CPU torch's fused attention is slow on the way back.
-    model = slm.encoder[0].model
-    attention = model.config._attn_implementation
-    if slm.encoder.device.type == "cpu":
+@contextlib.contextmanager
+def _quick_attention(encoder):
+    """Compute attention plainly on a CPU, where the gradient of torch's fused attention is slow."""
+    model = encoder[0].model
+    usual = model.config._attn_implementation
+    if encoder.device.type == "cpu":
         model.set_attn_implementation("eager")
-    reporter = _Reporter(recipe.name, progress)
-    train_stages(slm, train, dev, seed, extra, work / "epoch.pt", reporter)
-    model.set_attn_implementation(attention)
-    reporter.say("all epochs are done; setting the scale of the scores")
-    slm.finish(train, extra, seed)
-    return slm
+    yield
+    model.set_attn_implementation(usual)
 
 
 def _threshold(slm, dev):

@@ -1,0 +1,145 @@
+"""Which words of a response are its own, and which only repeat its context.
+
+A small model that asks how much a response resembles its dialogue is fooled by one that repeats
+the dialogue. So a response is read without its quotes, and a response that has no words of its own
+is read as an empty one.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+#: what an empty response is read as
+EMPTY = "."
+#: a turn with fewer words is no quote, wherever it is repeated
+LEAST_WORDS = 3
+#: a quote has at least this share of the words of a turn, in its order
+LEAST_SHARE = 0.8
+#: and at most this many times as many words as the turn
+MOST_LENGTH = 1.5
+#: a response of at least so many words ...
+LEAST_RESPONSE = 4
+#: ... of which at most this share are not in the context has no words of its own
+MOST_OWN_SHARE = 0.1
+
+_WORD = re.compile(r"\w+(?:['\u2019]\w+)*")
+_OPENING = re.compile(r"[\s\"'\u2018\u201c\u00ab(\[]+$")
+
+
+class OwnWords(NamedTuple):
+    """A response as a small model reads it, and what was left out of it."""
+
+    text: str
+    left_out: str
+
+
+class _Quote(NamedTuple):
+    """Where a response repeats a turn: words ``first`` to ``last``, ``matched`` of them the turn's."""
+
+    matched: int
+    first: int
+    last: int
+
+
+def own_words(turns: Sequence[str], response: str) -> OwnWords:
+    """Leave out of a response what it repeats of its context.
+
+    Parameters
+    ----------
+    turns
+        The turns of the context.
+    response
+        The response to it.
+
+    Returns
+    -------
+    The response as it is read, ``"."`` if nothing is left of it, and what was left out: the quotes,
+    joined by `` ... ``, or the whole response; an empty string if it is read as it is.
+    """
+    rest = response
+    quotes = []
+    quote = _longest_quote(turns, rest)
+    while quote:
+        before, quoted, after = _cut(rest, quote)
+        quotes.append(quoted)
+        rest = f"{before} {after}".strip()
+        quote = _longest_quote(turns, rest)
+    if not quotes and not _only_context_words(turns, response):
+        return OwnWords(response, "")
+    if not _WORD.search(rest) or _only_context_words(turns, rest):
+        return OwnWords(EMPTY, response)
+    return OwnWords(rest, " ... ".join(quotes))
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text in lower case, without punctuation."""
+    return [match.lower().replace("\u2019", "'") for match in _WORD.findall(text)]
+
+
+def _only_context_words(turns: Sequence[str], response: str) -> bool:
+    """Whether a response of some length has hardly a word that is not in its context."""
+    response_words = words(response)
+    if len(response_words) < LEAST_RESPONSE:
+        return False
+    context_words = {word for turn in turns for word in words(turn)}
+    own = [word for word in response_words if word not in context_words]
+    return len(own) <= MOST_OWN_SHARE * len(response_words)
+
+
+def _longest_quote(turns: Sequence[str], response: str) -> _Quote | None:
+    """Return the quote in a response that repeats most words of a turn, None if there is none."""
+    response_words = words(response)
+    quotes = [_quote_of(words(turn), response_words) for turn in turns]
+    return max((quote for quote in quotes if quote), default=None)
+
+
+def _quote_of(turn: list[str], response: list[str]) -> _Quote | None:
+    """Return where a response repeats most words of one turn, in the fewest words."""
+    least = max(LEAST_WORDS, -(-len(turn) * LEAST_SHARE // 1))
+    # Cheap first: too few words in common, in whatever order.
+    shared = Counter(turn) & Counter(response)
+    if shared.total() < least:
+        return None
+    best = None
+    longest = int(MOST_LENGTH * len(turn))
+    for first, word in enumerate(response):
+        if word not in shared:
+            continue
+        window = response[first : first + longest]
+        for length, matched in enumerate(_words_in_order(turn, window), start=1):
+            is_shorter = best and length < best.last + 1 - best.first
+            if matched < least:
+                continue
+            if not best or matched > best.matched or (matched == best.matched and is_shorter):
+                best = _Quote(matched, first, first + length - 1)
+    return best
+
+
+def _words_in_order(turn: list[str], window: list[str]) -> list[int]:
+    """Return how many words of a turn stand, in its order, in each beginning of a window.
+
+    These are the lengths of longest common subsequences, with the rows of the usual table kept as
+    the bits of one number (Hyyrö 2004): a bit that is 0 stands for one more word in common.
+    """
+    places = {}
+    for i, word in enumerate(turn):
+        places[word] = places.get(word, 0) | 1 << i
+    full = (1 << len(turn)) - 1
+    row = full
+    lengths = []
+    for word in window:
+        matches = row & places.get(word, 0)
+        row = ((row + matches) | (row - matches)) & full
+        lengths.append(len(turn) - row.bit_count())
+    return lengths
+
+
+def _cut(response: str, quote: _Quote) -> tuple[str, str, str]:
+    """Return what is before a quote, the quote with its punctuation, and what comes after it."""
+    matches = list(_WORD.finditer(response))
+    start = matches[quote.first].start()
+    is_last = quote.last + 1 == len(matches)
+    end = len(response) if is_last else matches[quote.last + 1].start()
+    before = _OPENING.sub("", response[:start])
+    return before, response[len(before) : end].strip(), response[end:]

@@ -1,0 +1,59 @@
+"""The package's model scores no pair twice while a paper is built."""
+
+import shutil
+
+import pandas as pd
+import pytest
+
+from dre.datasets.dialogues import load, pairs
+from dre.slm import SLM
+from dre.slm.model import DEFAULT
+from dre.slm.package_model import PackageModel
+
+PAIRS = pairs(load("mini", "test")[:2])
+
+
+@pytest.fixture
+def scored_pairs(monkeypatch):
+    """How many pairs the model itself has scored, call by call."""
+    numbers = []
+    score = SLM.score
+
+    def counted(slm, table, progress=False):
+        numbers.append(len(table))
+        return score(slm, table, progress)
+
+    monkeypatch.setattr(SLM, "score", counted)
+    return numbers
+
+
+def test_a_second_process_finds_what_the_first_has_scored(tmp_path, scored_pairs):
+    first = PackageModel(tmp_path).score(PAIRS)
+    again = PackageModel(tmp_path).score(PAIRS)
+    assert scored_pairs == [len(PAIRS)]
+    pd.testing.assert_frame_equal(again, first)
+
+
+def test_it_says_what_the_model_says(tmp_path):
+    expected = SLM.load(DEFAULT).score(PAIRS)
+    pd.testing.assert_frame_equal(PackageModel(tmp_path).score(PAIRS), expected, atol=1e-5)
+
+
+def test_new_pairs_are_added_and_a_pair_id_may_name_several_texts(tmp_path, scored_pairs):
+    model = PackageModel(tmp_path)
+    table = PAIRS[:2].assign(pair_id="same")
+    scored = model.score(table)
+    model.score(PAIRS[:3])
+    assert scored_pairs == [2, 1]
+    assert scored["pair_id"].tolist() == ["same", "same"]
+    assert scored["score_slm"].nunique() == 2
+
+
+def test_other_weights_have_scores_of_their_own(tmp_path, scored_pairs):
+    other = shutil.copytree(DEFAULT, tmp_path / "other")
+    weights = bytearray((other / "adapter.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (other / "adapter.safetensors").write_bytes(weights)
+    PackageModel(tmp_path).score(PAIRS)
+    PackageModel(tmp_path, other).score(PAIRS)
+    assert scored_pairs == [len(PAIRS)] * 2
