@@ -1,12 +1,12 @@
-"""What the package costs in time, beside the obvious other ways; all ratios are of one run on one machine.
+"""What the package costs in time, beside the obvious other ways of doing the same.
 
-- score: test pairs scored by the SLM that comes with the package in one call and, as the limit, their distinct texts
-  embedded by Sentence-Transformers' ``encode`` with each of its two encoders. ``--against FOLDER`` compares with
-  another checkout, too, each in a process of its own.
-- judges: calls to a local server that answers after a fixed time, by a judge (stored, counted, parsed) and by a bare
-  asyncio loop over the same SDK; and a hundred thousand replies replayed.
+- score: test pairs scored in one call by the SLM that comes with the package and, as the limit,
+  their distinct texts embedded by Sentence-Transformers' ``encode`` with each of its two encoders.
+  ``--against FOLDER`` also compares with another checkout, each in a process of its own.
+- judges: calls to a local server that answers after a fixed time, by a judge (stored, counted,
+  parsed) and by a bare asyncio loop over the same SDK; and a hundred thousand replies replayed.
 
-Results: results/bench/{score,judges}.csv and .md.
+All ratios are of one run on one machine. Results: results/bench/{score,judges}.csv and .md.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -28,27 +29,33 @@ SERVERS = ROOT / "tests" / "judge_servers.py"
 PROMPT = "llm_only"
 
 
-def fastest(ways, turns, by="seconds"):
-    """Run each of some functions in turn, `turns` times; returns seconds of each in its fastest turn, and results.
+def fastest(functions, turns, by="seconds"):
+    """Run each of some functions in turn, `turns` times.
 
-    The processor's seconds stand beside those of the clock: they tell the work from the waiting, and are less hurt by
-    whatever else the machine does. A way may say itself what it took, as (seconds, processor seconds, result).
+    Returns seconds of each in its fastest turn, and what each returned. Beside the seconds of the
+    clock are those of the processor: they tell work from waiting, and suffer less from what else
+    the machine does. A function may return (seconds, processor seconds, result) itself.
     """
-    took, results = {}, {}
+    timings, results = {}, {}
     for _ in range(turns):
-        for name, way in ways.items():
-            start, busy = time.perf_counter(), time.process_time()
-            results[name] = way()
-            seconds = time.perf_counter() - start, time.process_time() - busy
-            if isinstance(results[name], tuple):
-                *seconds, results[name] = results[name]
-            seconds = dict(zip(("seconds", "processor_seconds"), seconds))
-            took[name] = min(took.get(name, seconds), seconds, key=lambda one: one[by])
-    return took, results
+        for name, function in functions.items():
+            start = time.perf_counter()
+            processor_start = time.process_time()
+            result = function()
+            timing = {
+                "seconds": time.perf_counter() - start,
+                "processor_seconds": time.process_time() - processor_start,
+            }
+            if isinstance(result, tuple):
+                timing["seconds"], timing["processor_seconds"], result = result
+            results[name] = result
+            if name not in timings or timing[by] < timings[name][by]:
+                timings[name] = timing
+    return timings, results
 
 
 def test_pairs(limit):
-    """The test pairs of DailyDialog++, all three kinds of response, or where it is absent of the embedded corpus."""
+    """Return the test pairs of DailyDialog++, or of the embedded corpus where it is absent."""
     from dre.datasets import dialogues
     from dre.errors import DreError
 
@@ -63,80 +70,88 @@ def test_pairs(limit):
 
 
 def once(limit):
-    """Score test pairs in one call by the package on the path, and print as JSON what it took and gave."""
+    """Score test pairs in one call, and print as JSON the times and the scores."""
     from dre.slm.model import DEFAULT, SLM
 
     table, slm = test_pairs(limit)[1], SLM.load(DEFAULT)
     slm.score(table.iloc[-8:])  # what is loaded lazily
     start, busy = time.perf_counter(), time.process_time()
-    found = slm.score(table)["score_slm"]
-    print(json.dumps([time.perf_counter() - start, time.process_time() - busy, list(found)]))
+    scores = slm.score(table)["score_slm"]
+    print(json.dumps([time.perf_counter() - start, time.process_time() - busy, list(scores)]))
 
 
 def in_checkout(folder, limit):
     """`once` with the package of a checkout: seconds, processor seconds, scores."""
     command = [sys.executable, __file__, "once", "--pairs", str(limit)]
-    done = subprocess.run(
+    process = subprocess.run(
         command, env=os.environ | {"PYTHONPATH": str(folder)}, capture_output=True, check=True
     )
-    return tuple(json.loads(done.stdout))
+    return tuple(json.loads(process.stdout))
 
 
 def bench_score(sizes, turns, against=None):
-    """Rows and settings of the comparison of scoring, ratios of processor seconds, for several numbers of pairs."""
+    """Return rows and settings of the comparison of scoring, for several numbers of pairs."""
     import torch
 
     from dre.slm.model import DEFAULT, SLM
 
-    slm, rows, apart = SLM.load(DEFAULT), [], 0
+    slm = SLM.load(DEFAULT)
+    rows = []
+    largest_difference = 0
     for limit in sizes:
         data, table = test_pairs(limit)
-        last = [slm.context(turns[-1:]) for turns in table["context"]]
-        texts = list(
-            dict.fromkeys([*map(slm.context, table["context"]), *last, *table["response"]])
-        )
+        contexts = [slm.context(dialogue) for dialogue in table["context"]]
+        last_turns = [slm.context(dialogue[-1:]) for dialogue in table["context"]]
+        texts = list(dict.fromkeys([*contexts, *last_turns, *table["response"]]))
 
         def one_call(table=table):
-            slm.forget()  # what it has read
+            slm.forget()  # texts that it has read
             return slm.score(table)["score_slm"]
 
         def encode(texts=texts):
-            adapted = slm.members["graded"].encoder
-            return [model.encode(texts, convert_to_tensor=True) for model in (slm.encoder, adapted)]
+            encoders = (slm.base.encoder, slm.encoder)  # as it was, and as training has adapted it
+            return [encoder.encode(texts, convert_to_tensor=True) for encoder in encoders]
 
-        slm.score(table.iloc[-8:])  # what is loaded lazily
-        ways = {
+        slm.score(table.iloc[-8:])  # loads what is loaded lazily
+        functions = {
             "one call": one_call,
             "Sentence-Transformers, distinct texts, both encoders": encode,
         }
         if against:
-            for name, folder in {
-                "one call in a process of its own": ROOT,
-                "the same, earlier version": against,
-            }.items():
-                ways[name] = lambda folder=folder, limit=limit: in_checkout(folder, limit)
-        took, results = fastest(ways, turns, by="processor_seconds")
+            functions["one call in a process of its own"] = partial(in_checkout, ROOT, limit)
+            functions["the same, earlier version"] = partial(in_checkout, against, limit)
+        timings, results = fastest(functions, turns, by="processor_seconds")
+
         if against:
-            both = zip(results["one call"], results["the same, earlier version"])
-            apart = max(apart, *(abs(a - b) for a, b in both))
-        for way, one in took.items():
-            row = {"way": way, "pairs": len(table), "texts": len(texts), **one}
-            row |= {"times": one["processor_seconds"] / took["one call"]["processor_seconds"]}
-            rows.append(row | {"pairs_per_processor_second": len(table) / one["processor_seconds"]})
+            pairs = zip(results["one call"], results["the same, earlier version"])
+            differences = [abs(score - earlier_score) for score, earlier_score in pairs]
+            largest_difference = max(largest_difference, *differences)
+        for name, timing in timings.items():
+            processor_seconds = timing["processor_seconds"]
+            rows.append(
+                {
+                    "way": name,
+                    "pairs": len(table),
+                    "texts": len(texts),
+                    "seconds": timing["seconds"],
+                    "processor_seconds": processor_seconds,
+                    "times": processor_seconds / timings["one call"]["processor_seconds"],
+                    "pairs_per_processor_second": len(table) / processor_seconds,
+                }
+            )
+
+    precision = next(slm.encoder.parameters()).dtype
     settings = {
         "data": f"{data}; texts are distinct ones: contexts, last turns, responses",
-        "model": f"{slm.provenance['name']}, {next(slm.encoder.parameters()).dtype}, {slm.encoder.device}",
+        "model": f"{slm.provenance['name']}, {precision}, {slm.encoder.device}",
         "threads": torch.get_num_threads(),
         "turns, of which the fastest counts": turns,
     }
     if against:
-        commit = subprocess.run(
-            ["git", "-C", against, "rev-parse", "--short", "HEAD"], capture_output=True, text=True
-        )
-        settings |= {
-            "earlier version": commit.stdout.strip(),
-            "its scores apart by at most": f"{apart:.0e}",
-        }
+        command = ["git", "-C", against, "rev-parse", "--short", "HEAD"]
+        commit = subprocess.run(command, capture_output=True, text=True).stdout.strip()
+        settings["earlier version"] = commit
+        settings["its scores apart by at most"] = f"{largest_difference:.0e}"
     return rows, settings
 
 
@@ -157,7 +172,7 @@ def judge_rows(n):
 
 
 def bare_loop(url, flying, rows):
-    """What one writes without a judge: the same messages through the same SDK, nothing stored, counted or read."""
+    """Ask without a judge: the same messages through the same SDK, nothing stored or counted."""
     import openai
 
     from dre.judges import prompts
@@ -197,11 +212,11 @@ def bench_calls(folder, calls, flying, latency, turns):
                 assert set(table["status"]) == {"ok"} and judge.last.calls == len(rows)
 
             judged(rows[:1])  # imports
-            ways = {
+            functions = {
                 "judge, every reply committed": judged,
                 "bare asyncio loop": lambda: bare_loop(url, flying, rows),
             }
-            return fastest(ways, turns)[0]
+            return fastest(functions, turns)[0]
         finally:
             server.kill()
 
@@ -216,7 +231,7 @@ def bench_replay(folder, stored, turns):
     reply = Reply(
         '{"score": 3.5}', model="bench", input_tokens=300, output_tokens=8, cost=1e-4, seconds=0.2
     )
-    judge.store.put([(asked, reply) for asked in judge.missing(rows, PROMPT)])
+    judge.store.put([(question, reply) for question in judge.missing(rows, PROMPT)])
     judge.store.close()
 
     def replay():
@@ -232,21 +247,23 @@ def bench_judges(args):
     """Rows and settings of the comparison of judges."""
     os.environ["OPENAI_API_KEY"] = "bench"
     with tempfile.TemporaryDirectory() as folder:
-        took = bench_calls(folder, args.calls, args.flying, args.latency, args.turns)
-        replayed, size = bench_replay(folder, args.stored, args.turns)
-    bare = took["bare asyncio loop"]["seconds"]
-    rows = [
-        {"way": way, "replies": args.calls, **one, "times": one["seconds"] / bare}
-        for way, one in took.items()
-    ]
+        timings = bench_calls(folder, args.calls, args.flying, args.latency, args.turns)
+        replay, bytes_per_reply = bench_replay(folder, args.stored, args.turns)
+    bare_seconds = timings["bare asyncio loop"]["seconds"]
+    rows = []
+    for name, timing in timings.items():
+        times = timing["seconds"] / bare_seconds
+        rows.append({"way": name, "replies": args.calls, **timing, "times": times})
     rows.append(
-        {"way": "replay from the store", "replies": args.stored, **replayed, "times": float("nan")}
+        {"way": "replay from the store", "replies": args.stored, **replay, "times": float("nan")}
     )
     settings = {
-        "calls": f"{args.calls:,}, {args.flying} in flight, the server answers after {args.latency:g} s",
+        "calls": f"{args.calls:,}, {args.flying} in flight, "
+        f"the server answers after {args.latency:g} s",
         "least seconds possible": args.calls / args.flying * args.latency,
-        "bare loop": f"openai {version('openai')}, AsyncOpenAI(max_retries=0), a semaphore, the same messages",
-        "bytes on disk for each stored reply": round(size),
+        "bare loop": f"openai {version('openai')}, AsyncOpenAI(max_retries=0), "
+        "a semaphore, the same messages",
+        "bytes on disk for each stored reply": round(bytes_per_reply),
     }
     return rows, settings
 
@@ -261,7 +278,8 @@ def write(name, caption, rows, settings):
     packages = (
         ("torch", "sentence-transformers", "transformers") if name == "score" else ("openai",)
     )
-    settings = {"machine": machine} | settings | {one: version(one) for one in packages}
+    versions = {package: version(package) for package in packages}
+    settings = {"machine": machine} | settings | versions
     settings |= {"load": round(os.getloadavg()[0], 2)}
     df = pd.DataFrame(rows)
     note = "; ".join(f"{key.replace('_', ' ')}: {value}" for key, value in settings.items())
@@ -315,8 +333,9 @@ def main():
     if args.part == "once":
         once(*args.pairs)
     if args.part in (None, "score"):
-        found = bench_score(args.pairs, args.turns, args.against)
-        write("score", "Scoring pairs of context and response, times in processor seconds", *found)
+        rows, settings = bench_score(args.pairs, args.turns, args.against)
+        caption = "Scoring pairs of context and response, times in processor seconds"
+        write("score", caption, rows, settings)
     if args.part in (None, "judges"):
         write("judges", "Asking a judge, and replaying what it said", *bench_judges(args))
 

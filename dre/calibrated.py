@@ -173,8 +173,8 @@ class Calibrated:
         fields = {name: value for name, value in signature.fields.items() if name in learned.fields}
         for difference in learned.differences(Signature(fields, signature.is_printed)):
             raise DreError(
-                f"the fusion was learned with {difference.field} {difference.this}, not with "
-                f"{difference.other}: use the same, or learn another: dre calibrate"
+                f"the fusion was learned with {difference.field} {difference.value}, not with "
+                f"{difference.other_value}: use the same, or learn another: dre calibrate"
             )
 
     @property

@@ -25,8 +25,8 @@ class Difference(NamedTuple):
     """A field in which two signatures differ, with both values as they are printed."""
 
     field: str
-    this: str
-    other: str
+    value: str
+    other_value: str
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,10 @@ class Signature:
     def from_line(cls, line: str) -> Self:
         """Read the line that version 0.2 stored: ``dre:slm|model:8376d383b611|...``."""
         texts = {}
-        for part in line.split("|"):
-            name, colon, text = part.partition(":")
+        for printed_field in line.split("|"):
+            name, colon, text = printed_field.partition(":")
             if not colon:
-                raise ValueError(f"the signature has a part without a colon: {part!r:.40}")
+                raise ValueError(f"the signature has no colon in {printed_field!r:.40}")
             texts[name] = text
         return cls.from_texts(texts)
 
@@ -85,24 +85,24 @@ class Signature:
 
     def __str__(self) -> str:
         """Return the line to print beside scores."""
-        parts = []
+        printed_fields = []
         for name, value in self.fields.items():
-            text = _as_text(value).replace("|", "/")
-            parts.append(f"{PRINTED_NAMES.get(name, name)}:{' '.join(text.split())}")
-        return "|".join(parts)
+            printed_name = PRINTED_NAMES.get(name, name)
+            printed_fields.append(f"{printed_name}:{_as_line(value)}")
+        return "|".join(printed_fields)
 
     def text(self, name: str) -> str:
         """Return a field as it is printed, or ``None`` in words where there is no such field."""
         return _as_text(self.fields.get(name))
 
-    def differences(self, other: Self, ignored: Container[str] = ()) -> list[Difference]:
-        """Return the fields in which ``other`` is not the same, except those that are ignored.
+    def differences(self, signature: Self, ignored: Container[str] = ()) -> list[Difference]:
+        """Return the fields in which another signature differs, except those that are ignored.
 
         The parts of a prompt count as fields of their own (``prompt scale``). Its name does not
         count where its hash is known. What version 0.2 did not store is taken to be the same.
         """
         this_fields = _flat(self.fields)
-        other_fields = _flat(other.fields)
+        other_fields = _flat(signature.fields)
         differences = []
         for name in this_fields | other_fields:
             top_level_name = name.partition(" ")[0]
@@ -111,11 +111,11 @@ class Signature:
                 continue
             if is_part and self.is_printed and name not in this_fields:
                 continue
-            if is_part and other.is_printed and name not in other_fields:
+            if is_part and signature.is_printed and name not in other_fields:
                 continue
             value, other_value = this_fields.get(name), other_fields.get(name)
             is_same = value == other_value
-            if self.is_printed or other.is_printed:
+            if self.is_printed or signature.is_printed:
                 is_same = _as_line(value) == _as_line(other_value)
             if not is_same:
                 difference = Difference(name, _as_text(value), _as_text(other_value))
@@ -165,19 +165,23 @@ def _flat(fields):
         if not isinstance(value, dict):
             flat[name] = value
             continue
-        for part, part_value in value.items():
-            if part == "name" and "sha256" in value:
+        for key, entry in value.items():
+            if key == "name" and "sha256" in value:
                 continue  # the same prompt under another name
-            if part_value is not None:
-                flat[f"{name} {part}"] = part_value
+            if entry is not None:
+                flat[f"{name} {key}"] = entry
     return flat
 
 
 def _as_text(value):
     """Return a value of a signature as text: lists with commas, objects as key=value."""
     if isinstance(value, dict):
-        parts = {key: _as_text(part) for key, part in value.items() if part not in (None, {}, [])}
-        return " ".join(f"{key}={text}" for key, text in parts.items())
+        entries = [
+            f"{key}={_as_text(entry)}"
+            for key, entry in value.items()
+            if entry not in (None, {}, [])
+        ]
+        return " ".join(entries)
     if isinstance(value, list):
         return ",".join(_as_text(element) for element in value)
     if isinstance(value, float):
@@ -188,5 +192,5 @@ def _as_text(value):
 
 
 def _as_line(value):
-    """Return a value as version 0.2 stored it in a line."""
+    """Return a value as it stands in a line."""
     return " ".join(_as_text(value).replace("|", "/").split())

@@ -184,7 +184,9 @@ def show(df: pd.DataFrame, caption: str, note: str, columns: Sequence[str]) -> N
         value_column = str(column).removesuffix("_low").removesuffix("_high")
         if value_column in columns:
             printed.append(column)
-    table = Table(df[printed], "table", caption, note, digits=4, rows=len(df), columns=columns)
+    table = Table(
+        df.loc[:, printed], "table", caption, note, digits=4, rows=len(df), columns=columns
+    )
     print(table.markdown())
 
 

@@ -51,9 +51,9 @@ def registry(tmp_path, monkeypatch):
 
 def test_help_names_every_command_and_loads_nothing_heavy():
     command = [sys.executable, "-X", "importtime", "-m", "dre", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert all(f"    {word}" in done.stdout for word in cli.ROOMS)
-    loaded = {line.split("|")[-1].strip() for line in done.stderr.splitlines()}
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert all(f"    {word}" in result.stdout for word in cli.ROOMS)
+    loaded = {line.split("|")[-1].strip() for line in result.stderr.splitlines()}
     assert "dre.commands.main" in loaded and not loaded & {
         "torch",
         "pandas",
@@ -62,33 +62,29 @@ def test_help_names_every_command_and_loads_nothing_heavy():
     }
 
 
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None
+import dre.audit.measures, dre.calibrated, dre.judges.judge
+import dre.score.metric, dre.score.gate
+slow = {"sklearn", "matplotlib", "scipy.stats"} & set(sys.modules)
+from dre.commands.main import main
+assert not slow, slow
+sys.exit(main(["audit", "--method", "cosine"]))
+"""
+
+
 def test_the_core_needs_no_torch_and_what_does_says_which_extra_has_it():
-    lines = [
-        "import sys",
-        "sys.modules['torch'] = None",
-        "import dre.audit.measures, dre.calibrated, dre.judges.judge",
-    ]
-    lines += [
-        "import dre.score.metric, dre.score.gate",
-        "slow = {'sklearn', 'matplotlib', 'scipy.stats'} & set(sys.modules)",
-    ]
-    lines += [
-        "from dre.commands.main import main",
-        "assert not slow, slow",
-        "sys.exit(main(['audit', '--method', 'cosine']))",
-    ]
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=60
-    )
-    assert (
-        done.returncode == 2
-        and done.stderr
-        == "error: this needs torch: pip install 'dre-companion[slm]', in a clone '.[slm]'\n"
+    command = [sys.executable, "-c", WITHOUT_TORCH]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 2
+    assert result.stderr == (
+        "error: this needs torch: pip install 'dre-companion[slm]', in a clone '.[slm]'\n"
     )
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (
             "score in.jsonl -o o.csv --methd slm",
@@ -109,10 +105,10 @@ def test_the_core_needs_no_torch_and_what_does_says_which_extra_has_it():
         ("--version", f"dre {__version__}\n"),
     ],
 )
-def test_a_mistyped_option_is_named_by_its_command(line, said, capsys):
+def test_a_mistyped_option_is_named_by_its_command(line, message, capsys):
     with pytest.raises(SystemExit):
         cli.main(line.split())
-    assert said in "".join(capsys.readouterr())
+    assert message in "".join(capsys.readouterr())
 
 
 def test_every_sign_can_be_printed_into_a_file_of_windows(monkeypatch):

@@ -1,4 +1,4 @@
-"""What became worse is said with exit status 3, on the contexts of both; a fine check is never one that cannot fail."""
+"""What became worse is said with exit status 3; a check that cannot fail never passes."""
 
 import json
 from pathlib import Path
@@ -14,6 +14,7 @@ from dre.score import gate
 
 
 def table(scores, system="bot", **columns):
+    """Scores of a system, one for each context."""
     contexts = [f"c{i}" for i in range(len(scores))]
     return pd.DataFrame({"system": system, "context_id": contexts, "score": scores} | columns)
 
@@ -25,11 +26,10 @@ NOISE = np.random.default_rng(1).normal(0, 0.1, 40).round(2)
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    length = {"length": np.arange(40), "echo": 0.5}
-    table(OLD, **length).to_csv("old.csv", index=False)
-    table(OLD + NOISE - 0.5, **length | {"length": np.arange(40) + 2}).sample(frac=1).to_csv(
-        "worse.csv", index=False
-    )
+    length = np.arange(40)
+    worse = table(OLD + NOISE - 0.5, length=length + 2, echo=0.5)
+    table(OLD, length=length, echo=0.5).to_csv("old.csv", index=False)
+    worse.sample(frac=1).to_csv("worse.csv", index=False)
     table(OLD + NOISE + 0.5).to_json("better.jsonl", orient="records", lines=True)
     pd.concat([table(OLD), table(OLD, "gone")]).to_csv("two.csv", index=False)
     table(np.where(np.arange(40) < 4, np.nan, OLD)).to_csv("holes.csv", index=False)
@@ -38,7 +38,7 @@ def files(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("line", "status", "said"),
+    ("line", "status", "message"),
     [
         (
             "worse.csv old.csv --fail-if worse",
@@ -81,11 +81,20 @@ def files(tmp_path, monkeypatch):
         ),
     ],
 )
-def test_a_system_that_became_worse_fails(line, status, said, files, capsys):
+def test_what_became_worse_is_said_and_fails_where_that_is_asked_for(
+    line, status, message, files, capsys
+):
     assert cli.main(["compare", *line.split()]) == status
-    printed = capsys.readouterr()
-    assert said in printed.err and bool(said) == bool(printed.err)
-    assert ("| length | 2.0000 [2.0000, 2.0000] |" in printed.out) == line.startswith("worse")
+    error = capsys.readouterr().err
+    assert message in error
+    assert bool(message) == bool(error)
+
+
+def test_a_difference_in_length_stands_beside_that_in_scores(files, capsys):
+    assert cli.main(["compare", "worse.csv", "old.csv"]) == 0
+    assert "| length | 2.0000 [2.0000, 2.0000] |" in capsys.readouterr().out
+    assert cli.main(["compare", "better.jsonl", "old.csv"]) == 0
+    assert "length" not in capsys.readouterr().out.partition("\nDifference")[0]
 
 
 def test_in_pytest_a_person_can_read_why(files):
@@ -99,7 +108,7 @@ def test_in_pytest_a_person_can_read_why(files):
 
 
 @pytest.mark.parametrize(
-    ("new", "said"),
+    ("new", "message"),
     [
         (
             table(OLD[:4]),
@@ -113,8 +122,8 @@ def test_in_pytest_a_person_can_read_why(files):
         ),
     ],
 )
-def test_what_cannot_be_compared_is_said(new, said):
-    with pytest.raises(DreError, match=said):
+def test_what_cannot_be_compared_is_refused(new, message):
+    with pytest.raises(DreError, match=message):
         dre.assert_not_worse(new, table(OLD))
 
 
@@ -176,6 +185,6 @@ def test_one_system_of_each_is_called_by_its_name():
     comparison = gate.compare_scores(table(OLD - 1, "parrot"), table(OLD, "atlas"))
     (row,) = comparison.comparisons
     assert (row["a"], row["b"]) == ("parrot (new)", "atlas (old)")
-    assert comparison.gone == comparison.added == []
+    assert comparison.removed == comparison.added == []
     (sentence,) = gate.failures(comparison)
     assert sentence.startswith("parrot (new) is worse than atlas (old): its score differs by −1.0")

@@ -14,11 +14,6 @@ LAYERS = [
     ("dre.datasets",),
     ("dre",),
 ]
-#: Imports against the rule that are still to be mended. A mended one has to leave this list.
-STILL_TO_MEND = {
-    "dre.commands.judge imports dre.commands.judge_passport",  # which needs options of dre judge
-    "dre.audit.scorers imports dre.score.metric",  # for the default model
-}
 MODULES = {}
 for path in (ROOT / "dre").rglob("*.py"):
     name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
@@ -51,8 +46,7 @@ def layer_of(module):
 def imports_within_the_package():
     for name in MODULES:
         for imported in sorted(IMPORTS[name] & MODULES.keys() - {name}):
-            if f"{name} imports {imported}" not in STILL_TO_MEND:
-                yield name, imported
+            yield name, imported
 
 
 def test_no_module_imports_from_a_layer_above_it():
@@ -79,12 +73,6 @@ def test_no_import_leads_back_to_where_it_began():
     for name, imported in imports_within_the_package():
         imported_by.setdefault(name, set()).add(imported)
     graphlib.TopologicalSorter(imported_by).prepare()  # a CycleError names the modules
-
-
-def test_the_list_of_what_is_still_to_mend_names_real_imports():
-    for line in STILL_TO_MEND:
-        name, _, imported = line.partition(" imports ")
-        assert imported in IMPORTS[name], line
 
 
 def test_only_commands_know_about_command_lines():

@@ -14,7 +14,7 @@ each_provider = pytest.mark.parametrize("provider", ["openai", "ollama"])
 
 
 def answer_with_logprobs(provider, places):
-    """An answer in the provider's form, of ``places``: the token and {candidate: probability} of each."""
+    """An answer in the provider's form; ``places``: a token and {candidate: probability} each."""
     told = []
     for token, probabilities in places:
         candidates = [

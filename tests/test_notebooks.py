@@ -97,13 +97,13 @@ def test_files_in_results_and_figures_are_those_that_the_run_wrote(book):
 @each_notebook
 @pytest.mark.parametrize(("form", "ending"), [("text/markdown", ".md"), ("image/png", ".png")])
 def test_tables_and_figures_that_are_shown_are_those_in_files(book, form, ending):
-    shown = set()
+    displayed = set()
     for output in outputs_of(book):
         if form in output.get("data", {}) and not is_note(output):
             content = "".join(output["data"][form])
-            shown.add(base64.b64decode(content) if ending == ".png" else content.encode())
+            displayed.add(base64.b64decode(content) if ending == ".png" else content.encode())
     files = {(HERE / name).read_bytes() for name in registered_files(book) if name.endswith(ending)}
-    assert shown == files
+    assert displayed == files
 
 
 # Formulas
@@ -186,10 +186,10 @@ def test_the_check_of_an_exercise_takes_its_answer_and_nothing_before(name, caps
     namespace = dict(EXERCISES[name])
     exec("\n".join([imports(book), *map(source, formula_cells(book))]), namespace)
     cells = book.content["cells"]
-    place = next(i for i, cell in enumerate(cells) if "<details>" in source(cell))
-    answer = re.search("```python\n(.*?)```", source(cells[place]), re.DOTALL)[1]
+    position = next(i for i, cell in enumerate(cells) if "<details>" in source(cell))
+    answer = re.search("```python\n(.*?)```", source(cells[position]), re.DOTALL)[1]
 
-    exec(source(cells[place + 1]), namespace)
+    exec(source(cells[position + 1]), namespace)
     assert "that is it" not in capsys.readouterr().out
 
     exec(answer, namespace)
@@ -201,25 +201,25 @@ def test_the_check_of_an_exercise_takes_its_answer_and_nothing_before(name, caps
 
 def numbers_said(book):
     """Return the numbers that the cells of a notebook take from tables, with the present tables."""
-    said = {}
+    numbers = {}
 
     def say(table, *values, **formats):
         path = PUBLIC.results / f"{table}.csv"
         for name, form in formats.items():
-            said[f"{book.name[:2]}.{name}"] = in_words(path, values, form)
+            numbers[f"{book.name[:2]}.{name}"] = in_words(path, values, form)
 
     for cell in code_cells(book.content):
         if "words" in cell["metadata"].get("tags", ()):
             exec(source(cell), {"book": SimpleNamespace(say=say)})
-    return said
+    return numbers
 
 
 @each_notebook
 def test_every_number_in_words_is_that_of_its_table(book):
-    kept = {name: text for name, text in words.said(HERE).items() if name[:2] == book.name[:2]}
+    texts = {name: text for name, text in words.said(HERE).items() if name[:2] == book.name[:2]}
     for name in words.names_in(book, "note"):  # a note says what only a run knows
-        assert kept.pop(name)
-    assert numbers_said(book) == kept, "run make paper PROFILE=public"
+        assert texts.pop(name)
+    assert numbers_said(book) == texts, "run make paper PROFILE=public"
 
 
 def test_every_place_for_a_number_is_filled_with_the_latest_one():
@@ -235,10 +235,10 @@ def test_every_number_that_a_cell_says_is_shown_in_prose():
             if cell["cell_type"] == "markdown":
                 full_names = rf"<!--{book.name[:2]}.\1-->"
                 prose.append(re.sub(r"<!--(\w+)-->", full_names, source(cell)))
-    places = "".join(prose)
+    all_prose = "".join(prose)
 
-    said = [name for book in BOOKS for name in words.names_in(book, "say")]
-    assert [name for name in said if f"<!--{name}-->" not in places] == []
+    names = [name for book in BOOKS for name in words.names_in(book, "say")]
+    assert [name for name in names if f"<!--{name}-->" not in all_prose] == []
 
 
 # Table 4

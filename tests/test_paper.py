@@ -79,12 +79,12 @@ def watched(file, root):
 def quick(root, monkeypatch):
     """Four notebooks, executed without a kernel; what `text` reads is noted as a kernel's hook does."""
 
-    def execute(each, profile, file):
-        target = profile.build / "notebooks" / each.path.name
-        write(root, {target: each.path.read_text()})
+    def execute(notebook_file, profile, file):
+        target = profile.build / "notebooks" / notebook_file.path.name
+        write(root, {target: notebook_file.path.read_text()})
         with watched(file, root):
             state.note("read", root / state.LOCK)
-            run_by_hand(root, each.name)
+            run_by_hand(root, notebook_file.name)
         return target
 
     monkeypatch.setattr(paper, "execute", execute)
@@ -118,7 +118,7 @@ def run_by_hand(root, name, cells=slice(None)):
 
 
 def run(root, jobs=1):
-    return [each[:2] for each in sorted(paper.run(profile("public", root), jobs))]
+    return [name[:2] for name in sorted(paper.run(profile("public", root), jobs))]
 
 
 def test_only_what_changed_runs_again(quick, monkeypatch, capsys):
@@ -211,8 +211,12 @@ def test_cells_run_by_hand_lose_nothing(quick):
 
 def test_what_no_notebook_writes_any_more_is_deleted_and_a_readers_own_file_is_not(quick):
     run(quick)
-    own = ["results/public/my_scores.csv", "figures/public/mine.png", "results/public/a.csv"]
-    write(quick, dict.fromkeys(own[:2], "x"))
+    readers_files = [
+        "results/public/my_scores.csv",
+        "figures/public/mine.png",
+        "results/public/a.csv",
+    ]
+    write(quick, dict.fromkeys(readers_files[:2], "x"))
     edit(quick / "notebooks/01_a.ipynb", "'a', 'A')", "'b', 'B')\\n1 / 0")
     edit(quick / "notebooks/02_b.ipynb", "a.csv", "b.csv")
     with pytest.raises(ZeroDivisionError):
@@ -230,7 +234,9 @@ def test_what_no_notebook_writes_any_more_is_deleted_and_a_readers_own_file_is_n
     for name in ("01_a", "02_b"):
         (quick / f"notebooks/{name}.ipynb").unlink()
     assert (
-        run(quick) == [] and run(quick) == [] and all((quick / name).exists() for name in own[:2])
+        run(quick) == []
+        and run(quick) == []
+        and all((quick / name).exists() for name in readers_files[:2])
     )
     assert (quick / "results/public/c.csv").exists() and not (
         quick / "results/public/c.md"
@@ -262,13 +268,13 @@ def test_a_change_while_notebooks_run_is_not_taken_for_seen_and_one_run_at_a_tim
 
 
 def test_a_book_saves_figures_without_a_date_and_the_page_shows_them_and_what_was_not_run(quick):
-    made = notebook.Book("00_start", profile("public", quick))
+    results_book = notebook.Book("00_start", profile("public", quick))
     with watched(quick / "state", quick):
-        made.table(pd.DataFrame({"claim": ["a|b"]}), "t", "Claims *and*")
-        shown = made.figure(plt.figure(), "f", "A figure")
-        made.not_run("the end", "no time")
+        results_book.table(pd.DataFrame({"claim": ["a|b"]}), "t", "Claims *and*")
+        picture = results_book.figure(plt.figure(), "f", "A figure")
+        results_book.not_run("the end", "no time")
     png, pdf = ((quick / f"figures/public/f.{ending}").read_bytes() for ending in ("png", "pdf"))
-    assert shown._repr_png_() == png and not any(
+    assert picture._repr_png_() == png and not any(
         word in png + pdf for word in (b"Software", b"Date", b"Producer")
     )
     book(
@@ -276,18 +282,21 @@ def test_a_book_saves_figures_without_a_date_and_the_page_shows_them_and_what_wa
         "00_start",
         "# Start\n\n[![badge](x)](y)\n\nThe model *does not* <!--read-->read<!--/-->.",
     )
-    assert page.write(made.profile) and not page.write(made.profile)
-    text = page.path(made.profile).read_text()
-    parts = (
+    assert page.write(results_book.profile) and not page.write(results_book.profile)
+    text = page.path(results_book.profile).read_text()
+    fragments = (
         'href="#00_start"',
         '<h2 id="00_start">Start',
         "<em>does not</em> read.",
         "a|b",
         'href="t.csv"',
     )
-    parts += ('src="../../figures/public/f.png"', "f.pdf")
-    where = [text.index(part) for part in (*parts, "Not run: the end (no time)", '<h2 id="01_a')]
-    assert where == sorted(where) and "badge" not in text and text.count("f.png") == 1
+    fragments += ('src="../../figures/public/f.png"', "f.pdf")
+    positions = [
+        text.index(fragment)
+        for fragment in (*fragments, "Not run: the end (no time)", '<h2 id="01_a')
+    ]
+    assert positions == sorted(positions) and "badge" not in text and text.count("f.png") == 1
 
 
 def test_two_failing_cells_in_kernels_are_named_and_a_run_is_committed_without_traces_of_the_machine(
@@ -309,18 +318,18 @@ def test_two_failing_cells_in_kernels_are_named_and_a_run_is_committed_without_t
         paper.main(["--profile", "public"]) == 1
         and (root / "build/public/notebooks/00_start.ipynb").exists()
     )
-    said = capfd.readouterr()
+    printed = capfd.readouterr()
     assert (
         "00_start.ipynb failed in cell [2] at 'assert n > 1': AssertionError: assert n > 1"
-        in said.err
+        in printed.err
     )
-    assert "01_other.ipynb failed in cell [2] at '1 / (n - 1)': ZeroDivisionError" in said.err
-    assert "02_end" not in said.out
+    assert "01_other.ipynb failed in cell [2] at '1 / (n - 1)': ZeroDivisionError" in printed.err
+    assert "02_end" not in printed.out
     edit(path, "n > 1", "n")
     edit(root / "notebooks/01_other.ipynb", "n - 1", "n")
     assert paper.main(["--profile", "public"]) == 0
-    said = capfd.readouterr()
-    assert "00_start | noise" in said.err and "MB of memory" in said.out
+    printed = capfd.readouterr()
+    assert "00_start | noise" in printed.err and "MB of memory" in printed.out
     written = path.read_bytes()
     assert paper.run(profile("public", root)) == [] and path.read_bytes() == written
     parameters, _, _, cell = json.loads(written)["cells"]
@@ -418,12 +427,42 @@ def test_a_note_is_shown_as_markdown_and_its_numbers_stand_in_readme_and_on_the_
 
 
 def test_a_note_of_another_profile_is_shown_and_keeps_no_number(root, capsys):
-    made = notebook.Book("00_start", profile("mini", root))
+    results_book = notebook.Book("00_start", profile("mini", root))
 
-    made.note("The gain is 0.06.", gain=0.06)
+    results_book.note("The gain is 0.06.", gain=0.06)
 
     assert "Markdown" in capsys.readouterr().out
     assert not (root / "results").exists()
+
+
+def test_another_python_runs_every_notebook_again(quick, monkeypatch, capsys):
+    run(quick)
+    monkeypatch.setattr(sys, "version", "3.99.0")
+
+    assert run(quick) == ["00", "01", "02", "03"]
+    assert "its code, Python or RETRAIN has changed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("folder", ["results/public/scores", "results/curve"])
+def test_who_reads_one_file_of_a_folder_of_recordings_depends_on_the_names_of_all(root, folder):
+    write(root, {f"{folder}/a.json": "{}"})
+    state.Watch(root / "record", root).note_read(str(root / folder / "a.json"))
+    files_read = state.load(root / "record")["read"]
+    assert files_read.keys() == {folder, f"{folder}/a.json"}
+
+    write(root, {f"{folder}/b.json": "{}"})
+
+    assert state.digest(root / folder) != files_read[folder]
+
+
+def test_notebooks_that_run_together_share_the_cores(root, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    book(root, "00_start", 'import os\nprint(os.environ["OMP_NUM_THREADS"], "threads")')
+
+    run(root, jobs=2)
+
+    assert "4 threads" in (root / "notebooks/00_start.ipynb").read_text()
 
 
 def test_an_interrupt_ends_both_kernels_and_starts_no_other(root):
@@ -439,11 +478,11 @@ def test_an_interrupt_ends_both_kernels_and_starts_no_other(root):
     ):
         time.sleep(0.05)
     process.terminate()  # as by Ctrl-C
-    said, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=30)
     assert (
         process.returncode == 130
-        and "interrupted: finished notebooks are kept" in said
-        and "02_c" not in said
+        and "interrupted: finished notebooks are kept" in output
+        and "02_c" not in output
     )
     assert not any(map(psutil.pid_exists, pids)) and len(pids) == 2
 
@@ -471,13 +510,13 @@ table"""
     cells = headless.code_cells(
         json.loads((root / "build/mini/notebooks/00_start.ipynb").read_text())
     )
-    said, table, opened, figure, end, after = (cell["outputs"] for cell in cells[1:])
-    assert "profile mini · Python" in "".join(said[0]["text"])
+    setup_output, table, opened, figure, end, after = (cell["outputs"] for cell in cells[1:])
+    assert "profile mini · Python" in "".join(setup_output[0]["text"])
     assert "".join(table[0]["data"]["text/markdown"]) == (root / "results/mini/t.md").read_text()
     assert not opened and "image/png" in figure[0]["data"], "an open figure is shown once"
     assert "make paper PROFILE=public" in "".join(end[0]["text"]) and not after
-    kept = state.load(root / "build/mini/state/00_start")
-    modules = {name for name in kept["read"] if name.startswith("dre/")}
+    record = state.load(root / "build/mini/state/00_start")
+    modules = {name for name in record["read"] if name.startswith("dre/")}
     assert {
         f"dre/{name}.py" for name in ("__init__", "paper/state", "tables", "paper/plots")
     } <= modules
@@ -489,9 +528,9 @@ table"""
         "results/mini/scores/a.csv.gz",
         state.LOCK,
     }
-    assert kept["read"].keys() - modules == files
+    assert record["read"].keys() - modules == files
     wrote = {"00_start.ipynb", "00_start.json", "f.pdf", "f.png", "t.csv", "t.md"}
-    assert set(map(os.path.basename, kept["wrote"])) == wrote
+    assert set(map(os.path.basename, record["wrote"])) == wrote
 
 
 def test_beside_an_installed_package_one_sentence_says_that_notebooks_need_a_clone(
@@ -510,8 +549,10 @@ def test_beside_an_installed_package_one_sentence_says_that_notebooks_need_a_clo
 
 def test_the_runner_is_imported_without_what_only_the_extras_install():
     code = "import dre.paper.run, sys; print({'mistune', 'psutil', 'papermill'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "set()\n"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout == "set()\n"
 
 
 def test_the_setup_cell_takes_no_other_folder_for_the_clone_and_stops_where_pip_fails(tmp_path):
@@ -531,7 +572,7 @@ result = InteractiveShell.instance().run_cell({SETUP!r})
 print(repr(result.error_in_exec))
 """
     path = os.pathsep.join([str(git.parent), os.environ["PATH"]])
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path / "work",
         env=os.environ | {"PATH": path},
@@ -539,5 +580,5 @@ print(repr(result.error_in_exec))
         text=True,
         check=True,
     )
-    assert "cloned" in done.stdout
-    assert "RuntimeError('pip could not install the package" in done.stdout
+    assert "cloned" in process.stdout
+    assert "RuntimeError('pip could not install the package" in process.stdout

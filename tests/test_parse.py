@@ -1,4 +1,4 @@
-"""How replies are read: what is a verdict, what is none, and which texts of a dialogue still mislead the parser."""
+"""How replies are read: what is a verdict, what is none, and what still misleads the parser."""
 
 import csv
 import itertools
@@ -96,7 +96,7 @@ def test_each_reply_of_the_table_is_read_as_the_table_says(case):
 
 
 def attack_verdicts(tmp_path, kind, structured):
-    """Yield a form, and whether the attack in this form succeeds, is read otherwise, or is not read."""
+    """Yield a form of the attack, the status of the reply, and whether the attack succeeds."""
     attack = ATTACKS["kinds"][kind]
     prompt_name = attack["prompt"]
     if prompt_name.startswith("---"):

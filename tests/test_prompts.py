@@ -1,4 +1,4 @@
-"""Prompts: what is sent, that no text of a dialogue passes for an instruction, and what a template file must hold."""
+"""Prompts: what is sent, that no dialogue passes for an instruction, and what a template needs."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""One reader for every command: the forms of a file of responses, and what is said of one that cannot be read."""
+"""One reader for every command: the forms of a file, and what an error says of it."""
 
 import gzip
 import io
@@ -24,17 +24,22 @@ ROWS = [{"id": id, "context": list(turns), "response": response} for id, turns, 
 TABLE = pd.DataFrame(ROWS).assign(context=[json.dumps(row["context"]) for row in ROWS])
 
 
-def messages(turns, *more):
-    """A chat as OpenAI has it, the last turn the user's: with instructions, parts, and one role speaking twice."""
-    first, *others = turns
+def messages(turns, *responses):
+    """A chat as OpenAI has it, whose last turn is the user's.
+
+    It has instructions and, where the first turn has a comma, two messages of one role in a row, the
+    second of them in parts.
+    """
     roles = ("user", "assistant") if len(turns) % 2 else ("assistant", "user")
-    said = [{"role": roles[i % 2], "content": text} for i, text in enumerate([*turns, *more])]
-    head, _, tail = first.partition(", ")
-    parts = [
-        {"role": roles[0], "content": text}
-        for text in (head + ",", [{"type": "text", "text": tail}])
-    ]
-    return [{"role": "system", "content": "Be brief."}, *(parts + said[1:] if tail else said)]
+    texts = [*turns, *responses]
+    chat = [{"role": roles[i % 2], "content": text} for i, text in enumerate(texts)]
+    start, _, end = turns[0].partition(", ")
+    if end:
+        chat[:1] = [
+            {"role": roles[0], "content": start + ","},
+            {"role": roles[0], "content": [{"type": "text", "text": end}]},
+        ]
+    return [{"role": "system", "content": "Be brief."}, *chat]
 
 
 def lines(rows):
@@ -50,7 +55,7 @@ FORMS = {
     "array.json": json.dumps(ROWS, indent=1).encode(),
     "lines.json": lines(ROWS),
     "messages.jsonl": lines(
-        [{"id": i, "messages": messages(turns, said)} for i, turns, said in PAIRS]
+        [{"id": id, "messages": messages(turns, response)} for id, turns, response in PAIRS]
     ),
     "roles.jsonl": lines([row | {"context": messages(row["context"])} for row in ROWS]),
     "comma.csv": TABLE.to_csv(index=False).encode(),
@@ -72,71 +77,96 @@ def test_every_form_gives_the_same_pairs_as_a_file_and_as_standard_input(
     (tmp_path / name).write_bytes(FORMS[name])
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(FORMS[name])))
     for path in (tmp_path / name, "-"):
-        pairs, bad = readers.pairs(readers.records(path))
-        assert (
-            list(pairs[["pair_id", "context", "response"]].itertuples(index=False, name=None))
-            == PAIRS
-            and not bad
-        )
+        pairs, bad_records = readers.pairs(readers.records(path))
+        columns = pairs[["pair_id", "context", "response"]]
+        assert list(columns.itertuples(index=False, name=None)) == PAIRS
+        assert bad_records == []
 
 
 def test_the_file_of_the_readme_works_in_every_command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    text = re.search(r'`({"context": .*})`', readme)[1]
-    Path("responses.jsonl").write_text(text + "\n")
+    line = re.search(r'`({"context": .*})`', readme)[1]
+    Path("responses.jsonl").write_text(line + "\n")
     with servers.Server(lambda request: servers.openai('{"score": 4}')) as server:
         judge = ("--judge", "openai:m", "--base-url", server.url, "--store", "s.sqlite")
-        for action in (
+        for action, *options in (
             ["estimate"],
             ["run", "-o", "o.csv"],
             ["replay"],
             ["status"],
             ["export", "-o", "p.jsonl"],
+            ["export", "-o", "p.jsonl"],
         ):
-            assert main(["judge", action[0], "responses.jsonl", *action[1:], *judge]) == 0
+            assert main(["judge", action, "responses.jsonl", *options, *judge]) == 0
         assert main(["judge", "show", "1", "responses.jsonl", *judge]) == 0
         assert main(["score", "responses.jsonl", "-o", "q.csv", *judge]) == 0
         assert len(server.requests) == 1
-    said, turns = capsys.readouterr().out, json.loads(text)
-    assert pd.read_csv("o.csv")["pair_id"].tolist() == pd.read_csv("q.csv")["id"].tolist() == [1]
-    assert "0 prompts are in p.jsonl" in said and "dre:judge|" in said
-    shown = said[said.index("--- user ---") : said.index("dre:judge|")]
-    assert turns["context"][1] in shown and turns["response"] in shown  # the prompt as it was sent
-    assert (
-        '--- reply 1: ok, from test-model ---\n{"score": 4}' in shown
-        and "status: ok\nscore_llm: 4.0" in shown
-    )
+
+    printed = capsys.readouterr().out
+    assert pd.read_csv("o.csv")["pair_id"].tolist() == [1]
+    assert pd.read_csv("q.csv")["id"].tolist() == [1]
+    assert "0 prompts are in p.jsonl" in printed
+    assert "dre:judge|" in printed
+
+    # What `show` prints: the prompt as it was sent, the reply, and how it was read.
+    pair = printed[printed.index("--- user ---") : printed.index("dre:judge|")]
+    record = json.loads(line)
+    assert record["context"][1] in pair
+    assert record["response"] in pair
+    assert '--- reply 1: ok, from test-model ---\n{"score": 4}' in pair
+    assert "status: ok\nscore_llm: 4.0" in pair
 
 
-FAULTS = {
-    b'context,response\n\n"a\nb",c\nd\n': "x.csv:5: found 1 cell, expected 2, as many as the header has",
-    b"dialog,reply\na,b\nc,d\ne,f\n": "x.csv:2: context is None: expected turns, oldest first, or chat messages; "
-    "the record has dialog, reply (and 2 more bad); --field",
-    b'context,response\na,"b\n': "x.csv: cannot be read (unexpected end of data)",
-    b"context,response\na,\xe9\n": "x.csv:2: not UTF-8: save the file as UTF-8",
-    "context,response\na,b\n".encode("utf-16"): "x.csv:1: not UTF-8: save the file as UTF-8",
-    b"": "x.csv: there is no pair (0 bad record(s))",
-    b"context,response\n\n": "x.csv: there is no pair (0 bad record(s))",
-}
+FAULTS = [  # content of a file, and what is said of it
+    (
+        b'context,response\n\n"a\nb",c\nd\n',
+        "x.csv:5: found 1 cell, expected 2, as many as the header has",
+    ),
+    (
+        b"dialog,reply\na,b\nc,d\ne,f\n",
+        "x.csv:2: context is None: expected turns, oldest first, or chat messages; "
+        "the record has dialog, reply (and 2 more bad); --field",
+    ),
+    (b'context,response\na,"b\n', "x.csv: cannot be read (unexpected end of data)"),
+    (b"context,response\na,\xe9\n", "x.csv:2: not UTF-8: save the file as UTF-8"),
+    (
+        "context,response\na,b\n".encode("utf-16"),
+        "x.csv:1: not UTF-8: save the file as UTF-8",
+    ),
+    (b"", "x.csv: there is no pair (0 bad record(s))"),
+    (b"context,response\n\n", "x.csv: there is no pair (0 bad record(s))"),
+]
 
 
-@pytest.mark.parametrize("content", FAULTS)
-def test_a_fault_is_one_sentence_for_every_command(content, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("content", "message"), FAULTS)
+@pytest.mark.parametrize(
+    "command",
+    [
+        "score x.csv -o o.csv",
+        "judge estimate x.csv --judge openai:m --store :memory:",
+    ],
+)
+def test_a_fault_is_one_sentence_for_every_command(
+    command, content, message, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     Path("x.csv").write_bytes(content)
-    for command in (
-        ["score", "x.csv", "-o", "o.csv"],
-        ["judge", "estimate", "x.csv", "--judge", "openai:m", "--store", ":memory:"],
-    ):
-        assert main(command) == 2
-        assert FAULTS[content] in capsys.readouterr().err
+    assert main(command.split()) == 2
+    assert message in capsys.readouterr().err
 
 
-def test_pairs_of_systems_that_share_ids_keep_their_names_apart_and_turns_are_no_text():
-    rows = [{"id": 1, "system": system, "context": ["a\x1fb"], "response": "c"} for system in "st"]
-    pairs, _ = readers.pairs(enumerate([*rows, rows[0] | {"id": "2", "context": ["a", "b"]}], 1))
-    assert pairs["pair_id"].tolist() == ["s/1", "t/1", "2"] and pairs["context_id"].nunique() == 2
+def test_pairs_of_systems_that_share_ids_keep_their_names_apart():
+    records = [pair(id=1, system="s"), pair(id=1, system="t"), pair(id="2", system="s")]
+    pairs, _ = readers.pairs(enumerate(records, 1))
+    assert pairs["pair_id"].tolist() == ["s/1", "t/1", "2"]
+
+
+def test_turns_are_not_the_text_that_they_make_together():
+    records = [pair(context=["a\x1fb"]), pair(context=["a", "b"]), pair(context=["a\x1fb"])]
+    pairs, _ = readers.pairs(enumerate(records, 1))
+    first, second, third = pairs["context_id"]
+    assert first == third != second
 
 
 def pair(**fields):
@@ -146,8 +176,8 @@ def pair(**fields):
 
 def reasons(*records):
     """Why each of the records cannot be used."""
-    _, bad = readers.pairs(enumerate(records, 1))
-    return [record["reason"] for record in bad]
+    _, bad_records = readers.pairs(enumerate(records, 1))
+    return [record["reason"] for record in bad_records]
 
 
 def test_a_line_that_is_no_json_says_where_the_parser_stopped(tmp_path):

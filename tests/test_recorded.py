@@ -1,4 +1,4 @@
-"""Recordings of a judge: which are refused, and that they answer for nothing but what they recorded."""
+"""Recordings of a judge: which are refused, and that they answer for what they recorded alone."""
 
 import gzip
 import json

@@ -34,8 +34,8 @@ PROJECT = PYPROJECT["project"]
 def tracked(*folders):
     """Return the files of these folders that git knows, or, in an archive without git, all."""
     command = ["git", "-C", str(HERE), "ls-files", "-z", "--", *folders]
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    paths = [HERE / name for name in done.stdout.split("\0") if name]
+    process = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    paths = [HERE / name for name in process.stdout.split("\0") if name]
     if not paths:
         for folder in folders:
             paths += [HERE / folder, *(HERE / folder).rglob("*")]
@@ -92,12 +92,12 @@ def test_every_file_of_results_and_figures_is_written_by_one_notebook():
             written += item["files"]
     assert len(set(written)) == len(written)
 
-    known = {HERE / name for name in written}
-    known |= {PUBLIC.results / "manifest" / f"{book.name}.json" for book in BOOKS}
-    known.add(PUBLIC.results / "index.html")
-    there = tracked(f"results/{COMMITTED}", f"figures/{COMMITTED}")
-    others = [path for path in there if path not in known and path.parent.name != SCORES]
-    assert others == []
+    expected = {HERE / name for name in written}
+    expected |= {PUBLIC.results / "manifest" / f"{book.name}.json" for book in BOOKS}
+    expected.add(PUBLIC.results / "index.html")
+    present = tracked(f"results/{COMMITTED}", f"figures/{COMMITTED}")
+    unexplained = [path for path in present if path not in expected and path.parent.name != SCORES]
+    assert unexplained == []
 
 
 def test_tables_are_few_and_small():
@@ -162,10 +162,10 @@ def public_texts():
 
 def sentences_by_start(texts):
     """Return the sentences of texts, as tuples of words, by their first five words."""
-    parts = {part for text in texts for part in re.split(r"(?<=[.!?])\s+|\n", text)}
+    fragments = {fragment for text in texts for fragment in re.split(r"(?<=[.!?])\s+|\n", text)}
     sentences = {}
-    for part in parts:
-        sentence = tuple(re.findall(r"\w+", part.lower()))
+    for fragment in fragments:
+        sentence = tuple(re.findall(r"\w+", fragment.lower()))
         if len(sentence) >= 5:
             sentences.setdefault(sentence[:5], set()).add(sentence)
     return sentences

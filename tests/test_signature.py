@@ -1,4 +1,4 @@
-"""The signature of an output: compared field by field, stored as JSON, and read from files of version 0.2."""
+"""The signature of an output: stored as JSON, compared field by field, old files included."""
 
 import json
 import re
@@ -32,13 +32,13 @@ def server(tmp_path, monkeypatch):
         yield server
 
 
-def judge(server, *more):
-    return ("--judge", "openai:m", "--base-url", server.url, "--store", "s.sqlite", *more)
+def judge(server, *options):
+    return ("--judge", "openai:m", "--base-url", server.url, "--store", "s.sqlite", *options)
 
 
-def score(server, output, *more):
+def score(server, output, *options):
     return main(
-        ["score", "in.jsonl", "-o", output, *judge(server, "--prompt", "polite.txt", *more)]
+        ["score", "in.jsonl", "-o", output, *judge(server, "--prompt", "polite.txt", *options)]
     )
 
 
@@ -123,10 +123,10 @@ def test_a_line_of_version_0_2_is_compared_as_far_as_it_goes():
         judge="j  a|b",
         prompt={"name": "llm_only", "sha256": "0123456789ab" + "f" * 52, "scale": [0, 5]},
     )
-    other = Signature(new.fields | {"model": "8376d383b612" + "0" * 52})
+    retrained = Signature(new.fields | {"model": "8376d383b612" + "0" * 52})
 
     assert old.differences(new) == [] == new.differences(old)
-    assert [difference.field for difference in old.differences(other)] == ["model"]
+    assert [difference.field for difference in old.differences(retrained)] == ["model"]
 
 
 @pytest.mark.parametrize("text", ["{}", "not json", '{"signature": "nocolon"}', "[1]", "[" * 99999])

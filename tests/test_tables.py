@@ -13,22 +13,21 @@ from dre.files import write as report_write
 from dre.paper.tables import beside_print, named, printed, spread
 from dre.tables import Table, number
 
-NUMBERS = {
-    (85.65, 1): "85.7",
-    (85.649999999999991, 1): "85.7",
-    (-0.004, 2): "0.00",
-    (-0.5, 1): "−0.5",
-    (-3, 0): "−3",
-}
-NUMBERS |= {
-    (np.int64(12345678901), 2): "12,345,678,901",
-    ("-0.001", "+.1f"): "0.0",
-    ("85.65", "+,.1f"): "+85.7",
-}
+NUMBERS = [
+    (85.65, 1, "85.7"),
+    (85.649999999999991, 1, "85.7"),
+    (-0.004, 2, "0.00"),
+    (-0.5, 1, "−0.5"),
+    (-3, 0, "−3"),
+    (np.int64(12345678901), 2, "12,345,678,901"),
+    ("-0.001", "+.1f", "0.0"),
+    ("85.65", "+,.1f", "+85.7"),
+]
 
 
-def test_numbers_are_rounded_as_they_read():
-    assert {value: number(*value) for value in NUMBERS} == NUMBERS
+@pytest.mark.parametrize(("value", "form", "text"), NUMBERS)
+def test_numbers_are_rounded_as_they_read(value, form, text):
+    assert number(value, form) == text
 
 
 def test_what_a_paper_prints_of_some_methods_is_their_mean_by_set(tmp_path):
@@ -68,9 +67,9 @@ def test_what_belongs_to_a_value_is_printed_with_it_and_gaps_are_dashes():
 
 @pytest.mark.parametrize("value", ["r", "mean", "difference"])
 def test_what_statistics_return_becomes_the_columns_that_a_table_prints_as_one(value):
-    found = {value: 0.5, "low": 0.25, "high": 0.75, "sd": np.nan, "p": 0.01}
-    assert named("gain", found) == {"gain": 0.5, "gain_low": 0.25, "gain_high": 0.75}
-    row = pd.DataFrame([named("gain", pd.Series(found | {"sd": 0.125}))])
+    statistics = {value: 0.5, "low": 0.25, "high": 0.75, "sd": np.nan, "p": 0.01}
+    assert named("gain", statistics) == {"gain": 0.5, "gain_low": 0.25, "gain_high": 0.75}
+    row = pd.DataFrame([named("gain", pd.Series(statistics | {"sd": 0.125}))])
     assert grid(Table(row, "t", "Caption")) == [["Gain"], ["0.50 ± 0.13 [0.25, 0.75]"]]
 
 
@@ -115,27 +114,40 @@ def test_a_choice_of_rows_by_anything_but_one_known_column_is_an_error_in_words(
         Table(df, "t", "Caption", rows=rows)
 
 
-def test_a_long_table_becomes_a_wide_one_and_print_stands_beside_it():
-    long = pd.DataFrame(
-        {"method": ["b", "a", "b"], "set": ["Y", "Y", "X"], "r": [0.1, 0.2, 0.3], "rows": 9}
-    )
-    ours = spread(long.assign(r_low=long["r"] - 1), ["method"], "set", "r")
-    expected = {
-        "method": ["b", "a"],
-        "Y": [0.1, 0.2],
-        "X": [0.3, np.nan],
-        "Y_low": [-0.9, -0.8],
-        "X_low": [-0.7, np.nan],
-    }
-    pd.testing.assert_frame_equal(ours, pd.DataFrame(expected))
-    printed = pd.DataFrame({"method": ["c", "a"], "X": [0.5, 0.6], "why": ["not run", None]})
-    both = beside_print(ours, printed, "method").set_index("method")
-    assert [*both.index] == ["c", "a", "b"] and both.loc["c", "why"] == "not run"
-    assert both["X_printed"].tolist()[:2] == [0.5, 0.6] and both.loc[
-        "b", ["X", "Y_low"]
-    ].tolist() == [0.3, -0.9]
+LONG = pd.DataFrame(
+    [
+        {"method": "b", "set": "Y", "r": 0.1, "r_low": -0.9, "rows": 9},
+        {"method": "a", "set": "Y", "r": 0.2, "r_low": -0.8, "rows": 9},
+        {"method": "b", "set": "X", "r": 0.3, "r_low": -0.7, "rows": 9},
+    ]
+)
+WIDE = pd.DataFrame(
+    [
+        {"method": "b", "Y": 0.1, "X": 0.3, "Y_low": -0.9, "X_low": -0.7},
+        {"method": "a", "Y": 0.2, "X": np.nan, "Y_low": -0.8, "X_low": np.nan},
+    ]
+)
+
+
+def test_a_long_table_becomes_a_wide_one():
+    pd.testing.assert_frame_equal(spread(LONG, ["method"], "set", "r"), WIDE)
+
+
+def test_the_printed_numbers_stand_beside_ours_and_their_rows_come_first():
+    in_print = pd.DataFrame({"method": ["c", "a"], "X": [0.5, 0.6], "why": ["not run", None]})
+
+    table = beside_print(WIDE, in_print, "method").set_index("method")
+
+    assert list(table.index) == ["c", "a", "b"]
+    assert table.loc["c", "why"] == "not run"
+    assert table.loc[["c", "a"], "X_printed"].tolist() == [0.5, 0.6]
+    assert table.loc["b", ["X", "Y_low"]].tolist() == [0.3, -0.9]
+
+
+def test_a_method_that_is_printed_twice_is_an_error():
+    in_print = pd.DataFrame({"method": ["a", "a"], "X": [0.5, 0.6]})
     with pytest.raises(pd.errors.MergeError):
-        beside_print(ours, pd.concat([printed, printed]), "method")
+        beside_print(WIDE, in_print, "method")
 
 
 def test_two_who_write_one_file_never_tear_it_and_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
@@ -145,9 +157,9 @@ def test_two_who_write_one_file_never_tear_it_and_a_full_disk_leaves_nothing(tmp
         threading.Thread(target=lambda text=text: [replace(path, text) for _ in range(20)])
         for text in texts
     ]
-    for one in writers:
-        one.start()
-    while any(one.is_alive() for one in writers):
+    for writer in writers:
+        writer.start()
+    while any(writer.is_alive() for writer in writers):
         assert path.read_bytes().decode() in texts
     assert list(tmp_path.iterdir()) == [path]
 

@@ -149,7 +149,7 @@ SCORES = {
 
 
 @pytest.mark.filterwarnings("ignore:.*more than 128 tokens")
-@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize("name", recipes.RECIPES)
 def test_the_code_that_trains_is_the_one_whose_scores_are_recorded(
     still, tmp_path, monkeypatch, name
 ):
@@ -237,6 +237,7 @@ def stop_after(monkeypatch, n_steps):
     monkeypatch.setattr(train, "batch_loss", stopping)
 
 
+@pytest.mark.filterwarnings("ignore:.*more than 128 tokens")
 @pytest.mark.parametrize(
     ("recipe", "stops"),
     [
@@ -244,6 +245,7 @@ def stop_after(monkeypatch, n_steps):
         (recipes.get("released", epochs=1), [3, 1]),
         (replace(recipes.get("released", epochs=2), keep="best"), [6, 3]),
         (recipes.get("graded", epochs=3), [4]),
+        (recipes.get("ours", epochs=3), [4]),
     ],
     ids=lambda value: getattr(value, "name", None),
 )

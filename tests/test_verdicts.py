@@ -69,7 +69,7 @@ def test_every_decided_verdict_changes_where_its_effect_is_turned_round(project)
     decided = CLAIMS[CLAIMS["verdict"].isin(["reproduced", "smaller", "contradicted"])]
     assert len(decided) >= 6
     for i, claim in decided.iterrows():
-        table, _, column = (part.strip() for part in claim["effect"].split(":"))
+        table, _, column = (field.strip() for field in claim["effect"].split(":"))
         path = project / f"results/public/{table}.csv"
         rows, none = pd.read_csv(path), float(claim["none"])
         low, high = (2 * none - rows[column + end] for end in ("_high", "_low"))
@@ -83,20 +83,20 @@ def test_a_premise_that_is_not_met_leaves_a_claim_untested_and_a_faulty_cell_is_
     claims = pd.read_csv(project / verdicts.CLAIMS, dtype=str, keep_default_na=False)
     claims.loc[0, ["premise", "least"]] = "table4_effects: SLM alone, graded: value", "0.9"
     claims.to_csv(project / verdicts.CLAIMS, index=False)
-    found = verdicts.judged(project)
-    assert (CLAIMS.loc[0, "verdict"], found.loc[0, "verdict"]) == ("smaller", "not testable")
-    for cell, what in (
+    verdicts_now = verdicts.judged(project)
+    assert (CLAIMS.loc[0, "verdict"], verdicts_now.loc[0, "verdict"]) == ("smaller", "not testable")
+    for cell, message in (
         ("table4_effects", "expected a number, or"),
         ("table4_effects: nothing: value", "0 of"),
     ):
         claims.loc[0, "effect"] = cell
         claims.loc[0, ["premise", "least"]] = ""
         claims.to_csv(project / verdicts.CLAIMS, index=False)
-        with pytest.raises(DreError, match=what):
+        with pytest.raises(DreError, match=message):
             verdicts.judged(project)
 
 
-# What is less, than what: a number, or a name as prose shows it, and which of its numbers, from 0.
+# What is less than what: a number, or a name as prose shows it, and which of its numbers, from 0.
 BELOW = [
     ("02.gap_untrained", "02.gap_robust"),
     ("02.gap_robust", "02.gap_whole"),
@@ -235,16 +235,16 @@ BELOW = [
 ]
 
 
-def value(what):
-    if not isinstance(what, str):
-        return what
-    name, _, which = what.partition(" ")
-    return float(re.findall(r"[−\d.]+", SAID[name])[int(which or 0)].replace("−", "-"))
+def value(number_or_name):
+    if not isinstance(number_or_name, str):
+        return number_or_name
+    name, _, position = number_or_name.partition(" ")
+    return float(re.findall(r"[−\d.]+", SAID[name])[int(position or 0)].replace("−", "-"))
 
 
-@pytest.mark.parametrize(("less", "more"), BELOW)
-def test_prose_has_the_direction_of_its_numbers(less, more):
-    assert value(less) < value(more)
+@pytest.mark.parametrize(("smaller", "larger"), BELOW)
+def test_prose_has_the_direction_of_its_numbers(smaller, larger):
+    assert value(smaller) < value(larger)
 
 
 @needs_data
@@ -269,8 +269,8 @@ def test_the_answer_of_the_exercise_of_notebook_04_is_right():
 def test_the_grid_of_notebook_11_was_made_with_the_slms_of_table_4():
     public, keys = HERE / "results/public", ["slm", "fusion", "set", "judge"]
     tested = pd.read_csv(public / "table4_tests.csv")[[*keys, "difference"]]
-    both = pd.read_csv(HERE / "results/what_if/predicted.csv").merge(tested, "left", on=keys)
-    what = "run python experiments/what_if/what_if_grid.py again"
-    assert len(both) >= 72 and both["measured"].tolist() == pytest.approx(
-        both["difference"].tolist(), abs=1e-4
-    ), what
+    grid = pd.read_csv(HERE / "results/what_if/predicted.csv").merge(tested, "left", on=keys)
+    advice = "run python experiments/what_if/what_if_grid.py again"
+    assert len(grid) >= 72 and grid["measured"].tolist() == pytest.approx(
+        grid["difference"].tolist(), abs=1e-4
+    ), advice

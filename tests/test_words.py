@@ -74,16 +74,16 @@ def test_readme_docs_and_notebooks_show_what_is_said_and_only_what_is_stale_is_w
     book, tmp_path
 ):
     book.say("t", "X", "1", accuracy="{acc:.1f}")
-    own, there = "<!--accuracy-->old\nwords<!--/-->", "<!--04.accuracy--><!--/-->"
+    own_place, other_place = "<!--accuracy-->old\nwords<!--/-->", "<!--04.accuracy--><!--/-->"
     docs = {
-        "docs/a.md": f"| {there} |\n<!-- a | comment -->",
+        "docs/a.md": f"| {other_place} |\n<!-- a | comment -->",
         "docs/b.md": "Nothing <!-- TODO --> <!--todo-->.\n",
     }
     write(
         tmp_path,
         docs
-        | {"README.md": f"{there}\n<!--docs/a.md--><!--/-->"}
-        | of([f"It is {own}.", f"book = '{own}'"]),
+        | {"README.md": f"{other_place}\n<!--docs/a.md--><!--/-->"}
+        | of([f"It is {own_place}.", f"book = '{own_place}'"]),
     )
     stale = [
         tmp_path / name for name in ("docs/a.md", "README.md", "notebooks/04_correlation.ipynb")
@@ -96,7 +96,7 @@ def test_readme_docs_and_notebooks_show_what_is_said_and_only_what_is_stale_is_w
     prose, code = json.loads(stale[2].read_text())["cells"]
     assert (
         prose["source"] == ["It is <!--accuracy-->3.0<!--/-->."]
-        and code["source"] == f"book = '{own}'"
+        and code["source"] == f"book = '{own_place}'"
     )
 
 

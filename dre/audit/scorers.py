@@ -44,13 +44,13 @@ def by_method(name: str, pairs: pd.DataFrame, slm: str | None = None) -> tuple[p
         return _by_pair_id(pairs, _bleu_4(pairs)), "BLEU-4"
 
     # Only these two need the packages of the extra `slm`.
-    from dre.score import metric
+    from dre.slm.location import find_slm
     from dre.slm.model import SLM
 
     if name == "cosine":
         distances = SLM.untrained().distances(pairs)["distance"]
         return _by_pair_id(pairs, -distances), "cosine, untrained encoder"
-    model = SLM.load(metric.find_slm(slm))
+    model = SLM.load(find_slm(slm))
     scores = model.score(pairs)["score_slm"]
     return _by_pair_id(pairs, scores), f"slm:{model.provenance.get('name', slm)}"
 

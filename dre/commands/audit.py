@@ -1,11 +1,13 @@
 """``dre audit``: how often is a good reply preferred to an echo, a shuffle, and other rivals?"""
 
+import argparse
 import importlib
 import io
 import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -21,7 +23,7 @@ PAIR_ENDINGS = (".jsonl", ".csv", ".parquet")
 FIGURE_ENDINGS = (".png", ".svg", ".pdf")
 
 
-def add(subparsers):
+def add(subparsers: Any) -> None:
     """Add the command ``dre audit``."""
     text = "how often does a judge, a metric or an SLM prefer a good reply to one made to fool it?"
     parser = subparsers.add_parser("audit", help=text, description=text)
@@ -68,7 +70,7 @@ def add(subparsers):
     parser.set_defaults(run=run)
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     """Score the pairs and print how often the good reply is preferred.
 
     Returns the exit status: 3 if a kind falls below ``--fail-under``, 1 if a judge stopped early.

@@ -62,8 +62,8 @@ def _calibrate(args):
 
     rows = []
     for i, rated_set in enumerate(sets):
-        others = tables[:i] + tables[i + 1 :]
-        rows.append(_gain(rated_set, others))
+        other_tables = tables[:i] + tables[i + 1 :]
+        rows.append(_gain(rated_set, other_tables))
     fusion.save(args.output)
     note = (
         "Intervals: 95 %, bootstrap over contexts. "
@@ -131,17 +131,13 @@ def _load_set(rated, scores, human):
 
 def _same_makers(sets):
     """Return the fields of model, judge and prompt; DreError if the sets do not share them."""
-    made_with = None
-    for rated_set in sets:
-        fields = {name: rated_set.signature.fields[name] for name in MADE_WITH}
-        signature = Signature(fields, rated_set.signature.is_printed)
-        if made_with is None:
-            made_with = signature
-        for difference in made_with.differences(signature):
+    made_with = _makers(sets[0])
+    for rated_set in sets[1:]:
+        for difference in made_with.differences(_makers(rated_set)):
             raise DreError(
                 "the sets were scored with different models, judges or prompts: "
-                f"{sets[0].path} with {difference.field} {difference.this}, {rated_set.path} with "
-                f"{difference.other}: score them with the same"
+                f"{sets[0].path} with {difference.field} {difference.value}, {rated_set.path} with "
+                f"{difference.other_value}: score them with the same"
             )
     fields = dict(made_with.fields)
     if made_with.is_printed:
@@ -149,8 +145,15 @@ def _same_makers(sets):
     return fields
 
 
+def _makers(rated_set):
+    """Return the part of a signature that a fusion is held to."""
+    signature = rated_set.signature
+    fields = {name: signature.fields[name] for name in MADE_WITH}
+    return Signature(fields, signature.is_printed)
+
+
 def _refuse_shared_contexts(sets):
-    """Raise DreError if two sets have a context in common: neither would be unseen by the other."""
+    """Raise DreError if two sets share a context: neither would be new to the other."""
     for first, second in combinations(sets, 2):
         shared = set(first.table["context_id"]) & set(second.table["context_id"])
         if shared:
@@ -162,7 +165,7 @@ def _refuse_shared_contexts(sets):
 
 
 def _gain(rated_set, other_tables):
-    """Return the row of a set: how SLM, judge and the fusion of the other sets agree with people."""
+    """Return the row of a set: how SLM, judge and the other sets' fusion agree with people."""
     table = rated_set.table
     scores = pd.DataFrame({"slm": table["score_slm"], "judge": table["score_llm"]})
     row = {

@@ -17,7 +17,9 @@ def add(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser("compare", help=text, description=text)
     parser.add_argument(
         "new",
-        help="what dre score wrote, or a file with score, context_id (or context, or id) and system",
+        help=(
+            "what dre score wrote, or a file with score, context_id (or context, or id) and system"
+        ),
     )
     parser.add_argument("old", help="the same, of an earlier version")
     parser.add_argument(
@@ -62,8 +64,8 @@ def run(args: argparse.Namespace) -> int:
         messages.append(
             f"{comparison.missing:.1%} of the contexts of either file have no new score"
         )
-    if comparison.gone:
-        messages.append(f"only the old file has: {', '.join(comparison.gone)}")
+    if comparison.removed:
+        messages.append(f"only the old file has: {', '.join(comparison.removed)}")
     if comparison.added:
         messages.append(f"not compared, since only the new file has: {', '.join(comparison.added)}")
     alpha = args.alpha if args.fail_if else None

@@ -24,11 +24,13 @@ def add(subparsers) -> None:
 
 def _paths(args):
     """Return the paths of the files of the sources that are named, of all by default."""
-    known = {source["name"] for source in sources().values()}
-    unknown = sorted(set(args.names) - known)
+    source_names = {source["name"] for source in sources().values()}
+    unknown = sorted(set(args.names) - source_names)
     if unknown:
-        raise DreError(f"unknown data source {unknown[0]!r}: use one of {', '.join(sorted(known))}")
-    names = args.names or known
+        raise DreError(
+            f"unknown data source {unknown[0]!r}: use one of {', '.join(sorted(source_names))}"
+        )
+    names = args.names or source_names
     return [path for path, source in sources().items() if source["name"] in names]
 
 

@@ -61,9 +61,9 @@ def read(
     pairs, bad_records = readers.pairs(records, fields, needs, whole)
     if bad_records and not args.skip_bad:
         first, n_more = bad_records[0], len(bad_records) - 1
-        more = f" (and {n_more:,} more bad)" if n_more else ""
+        count = f" (and {n_more:,} more bad)" if n_more else ""
         raise DreError(
-            f"{args.input}:{first['line']}: {first['reason']}{more}; --field says which column is "
+            f"{args.input}:{first['line']}: {first['reason']}{count}; --field says which column is "
             "which, --skip-bad leaves bad records out"
         )
     if not len(pairs):

@@ -37,7 +37,7 @@ class _Request(NamedTuple):
     signature: Signature  # of the table that is written
 
 
-def add(subparsers):
+def add(subparsers: Any) -> None:
     """Add the command ``dre judge``."""
     judge = subparsers.add_parser("judge", help="score pairs with a language model")
     actions = judge.add_subparsers(dest="action", required=True, metavar="action")

@@ -1,5 +1,6 @@
 """The options that say who judges and how, and words for what calls cost: for all commands."""
 
+import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ RECORDED = "recorded:"
 WITHOUT_REPLY = ("unanswered", "pending")
 
 
-def add_options(parser, required=True):
+def add_options(parser: argparse.ArgumentParser, required: bool = True) -> None:
     """Add the options that say who judges and how: the same for every command that asks a judge."""
     option = parser.add_argument_group("judge").add_argument
     specs = "openai:, anthropic:, gemini: or ollama:<model>, or recorded:<name>"
@@ -95,7 +96,7 @@ def add_options(parser, required=True):
     )
 
 
-def open_from(args, spec: str | None = None, **options: Any) -> Any:
+def open_from(args: argparse.Namespace, spec: str | None = None, **options: Any) -> Any:
     """Return the judge that the options of `add_options` name.
 
     Parameters

@@ -1,7 +1,9 @@
 """``dre judge compare``: what is known of a judge, on one page."""
 
+import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -25,7 +27,7 @@ HEADERS = {
 LEAST_PAIRS = 9  # rated pairs of one's own
 
 
-def run(args, judge):
+def run(args: argparse.Namespace, judge: Any) -> int:
     """Print a judge's row beside the recorded judges' and the rest of its passport.
 
     Returns the exit status: 1 if the judge could not be asked for all pairs.

@@ -1,8 +1,8 @@
-"""Files that commands write: checked before the work, and recognised when the command is run again."""
+"""Files that commands write: checked before the work, and recognised when they are there."""
 
 import json
 import os
-from collections.abc import Container
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ FAILED = 3  # exit status where a limit of the user's is not kept
 ADVICE = "name another file, delete it, or write over it with --force"
 
 
-def check_output(path: str | Path, endings: Container[str], *inputs: str | Path) -> None:
+def check_output(path: str | Path, endings: Sequence[str], *inputs: str | Path) -> None:
     """Refuse an output that cannot be written, or that is an input, before work is spent on it.
 
     Raises DreError if the name does not end in one of ``endings``, if the path is a folder, if its
@@ -58,9 +58,13 @@ def own_output(
     Raises
     ------
     DreError
-        If the output is of another run, or no summary says what made it.
+        If the output is of another run, no summary says what made it, or the summary is of another
+        program.
     """
-    if force or not Path(path).exists():
+    if force:
+        return None
+    if not Path(path).exists():
+        load_summary(path)  # raises DreError for a summary of another program
         return None
     try:
         summary = load_summary(path)
@@ -69,7 +73,7 @@ def own_output(
     if summary is None:
         raise DreError(f"{path} is there, and nothing says that this command made it: {ADVICE}")
     changes = [
-        f"{difference.field} {difference.this}, now {difference.other}"
+        f"{difference.field} {difference.value}, now {difference.other_value}"
         for difference in summary.signature.differences(signature)
     ]
     for name, value in (settings or {}).items():

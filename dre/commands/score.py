@@ -44,7 +44,9 @@ def add(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--method",
-        help="slm (default), judge (default with --judge), slide, ex_dre, in_dre, dre or calibrated",
+        help=(
+            "slm (default), judge (default with --judge), slide, ex_dre, in_dre, dre or calibrated"
+        ),
     )
     parser.add_argument(
         "--prompt",

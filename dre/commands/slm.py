@@ -55,8 +55,8 @@ def train(args: argparse.Namespace) -> None:
     if args.extra and not recipe.mixture:
         raise DreError(f"recipe {recipe.name} takes no --extra")
 
-    contexts = dialogues.named(args.train)
-    dev = dialogues.named(args.dev) if args.dev else []
+    contexts = dialogues.contexts_by_name(args.train)
+    dev = dialogues.contexts_by_name(args.dev) if args.dev else []
     extra = None
     if args.extra:
         extra = provenance.extra(profile(args.extra), dev, version=3)

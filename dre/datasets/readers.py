@@ -108,7 +108,7 @@ def records(path: str | Path, data: bytes | None = None) -> Iterator[tuple[int, 
 
 
 def _text_records(text, ending):
-    """Yield the records of a text, whose form is told by the ending or, without one, by its start."""
+    """Yield the records of a text; its form is told by the ending or, without one, by its start."""
     start = text.lstrip()[:1]
     if not ending:
         ending = {"[": ".json", "{": ".jsonl"}.get(start, ".csv")
@@ -161,38 +161,38 @@ def _csv_rows(text):
 
 
 def scores(
-    given: pd.DataFrame | str | Path, ids: Sequence[str], others: Sequence[str] = ()
+    source: pd.DataFrame | str | Path, ids: Sequence[str], measures: Sequence[str] = ()
 ) -> pd.DataFrame:
     """Return the scores of a file or of a table.
 
     Parameters
     ----------
-    given
+    source
         A table, or a file with one record for each score. ``score`` may be called ``score_llm``.
     ids
         The columns that may hold the id: the first that there is does.
-    others
+    measures
         Columns of further numbers, which are returned if they are there.
 
     Returns
     -------
     DataFrame
-        ``id`` and ``system`` (texts), ``score`` and ``others`` (finite numbers, or NaN).
+        ``id`` and ``system`` (texts), ``score`` and ``measures`` (finite numbers, or NaN).
 
     Raises
     ------
     DreError
         If columns are absent, or hold something else than finite numbers or nothing.
     """
-    if isinstance(given, pd.DataFrame):
-        name, table = "the table", given
+    if isinstance(source, pd.DataFrame):
+        name, table = "the table", source
     else:
-        name, table = str(given), _table(given)
+        name, table = str(source), _table(source)
     id_column = next((column for column in ids if column in table), None)
     score_column = next((column for column in ("score", "score_llm") if column in table), None)
     try:
         columns = {"score": _as_numbers(table[score_column])}
-        for column in others:
+        for column in measures:
             if column in table:
                 columns[column] = _as_numbers(table[column])
         columns["id"] = table[id_column].map(_id_text)
@@ -203,7 +203,7 @@ def scores(
     columns["system"] = table["system"].fillna("") if "system" in table else ""
     result = pd.DataFrame(columns)
 
-    for column in ("score", *others):
+    for column in ("score", *measures):
         if column not in result:
             continue
         infinite = result[result[column].abs() == math.inf]
@@ -440,7 +440,7 @@ def _turns_of_messages(messages):
 
 
 def _written_list(text):
-    """Return the list of texts or messages that a text is, as JSON or Python writes it; else None."""
+    """Return the list of texts or messages that JSON or Python wrote as this text; else None."""
     if not text.startswith("["):
         return None
     for load in (json.loads, ast.literal_eval):
@@ -470,8 +470,8 @@ def _of_chat(messages, response):
 def _text_of_message(message):
     """Return the text of a chat message, whose content is a text or a list of parts."""
     message_content = message.get("content") or ""
-    parts = message_content if isinstance(message_content, list) else [message_content]
-    texts = [str(part.get("text", "")) if isinstance(part, dict) else str(part) for part in parts]
+    items = message_content if isinstance(message_content, list) else [message_content]
+    texts = [str(item.get("text", "")) if isinstance(item, dict) else str(item) for item in items]
     return " ".join(texts)
 
 

@@ -39,12 +39,12 @@ def folder(name: str) -> Path:
     raise DreError(f"no recording {name!r}: give a folder with judgements.jsonl, {advice}")
 
 
-def hash_of(shown: "Prompt | Mapping") -> str:
+def hash_of(prompt_or_row: "Prompt | Mapping") -> str:
     """Return the hash by which a recording knows what the judge was shown.
 
     Parameters
     ----------
-    shown : dre.judges.prompts.Prompt or dict
+    prompt_or_row : dre.judges.prompts.Prompt or dict
         A prompt, of which the text, the scales and the labels count; or a row with ``context`` (a
         sequence of turns) and ``response`` (a text; a whole dialogue has none), of which the words
         count and the spaces do not, since no judge sees them.
@@ -54,21 +54,26 @@ def hash_of(shown: "Prompt | Mapping") -> str:
     str
         The first 24 hexadecimal digits of a sha256.
     """
-    if hasattr(shown, "template"):
-        parts = [shown.template, shown.scale, shown.influence, shown.labels]
+    if hasattr(prompt_or_row, "template"):
+        contents = [
+            prompt_or_row.template,
+            prompt_or_row.scale,
+            prompt_or_row.influence,
+            prompt_or_row.labels,
+        ]
     else:
-        turns = shown.get("context") or ()
-        response = shown.get("response")
-        parts = [
+        turns = prompt_or_row.get("context") or ()
+        response = prompt_or_row.get("response")
+        contents = [
             [" ".join(turn.split()) for turn in turns],
             " ".join(response.split()) if isinstance(response, str) else "",
         ]
-    text = json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(contents, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return digest[:_HASH_LENGTH]
 
 
-def check(folder: Path, name: str, shown: "Prompt | Mapping") -> None:
+def check(folder: Path, name: str, prompt_or_row: "Prompt | Mapping") -> None:
     """Raise `DreError` unless a prompt or a row is the one that was recorded under a name.
 
     Parameters
@@ -77,12 +82,12 @@ def check(folder: Path, name: str, shown: "Prompt | Mapping") -> None:
         The folder of the recording.
     name : str
         The name of the prompt, or the id of the pair.
-    shown : dre.judges.prompts.Prompt or dict
+    prompt_or_row : dre.judges.prompts.Prompt or dict
         As for `hash_of`.
     """
-    if _load_hashes(folder).get(name) == hash_of(shown):
+    if _load_hashes(folder).get(name) == hash_of(prompt_or_row):
         return
-    if hasattr(shown, "template"):
+    if hasattr(prompt_or_row, "template"):
         difference = f"prompt {name} has other words, scales or labels"
     else:
         difference = f"pair {name} has other texts"

@@ -95,7 +95,8 @@ def _download(name):
     sha256 = sources()[name].get("sha256")
     try:
         registry = pooch.create(home(), base_url="", registry={name: sha256}, urls={name: url})
-        registry.fetch(name, downloader=pooch.HTTPDownloader(timeout=30))
+        downloader = pooch.HTTPDownloader(timeout=30)
+        registry.fetch(name, downloader=downloader)  # pyright: ignore[reportArgumentType]
     except (OSError, ValueError) as error:  # no network, no such file, a full disk; another hash
         raise DreError(
             f"cannot fetch {home() / name} from {url}: connect to the network and try again, or "

@@ -1,5 +1,7 @@
 """Which rated items a judge is shown beside the one it is to judge (Huynh et al., section 3.3)."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 from scipy.sparse import csr_array
@@ -7,82 +9,152 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from dre.errors import DreError
 
-HOW = ("random", "manual", "bm25_context", "bm25_response", "bm25_both")
+METHODS = ("random", "manual", "bm25_context", "bm25_response", "bm25_both")
+_NEEDED_COLUMNS = ("pair_id", "context_id", "context")
 
 
-def bm25(queries, documents, k1=1.5, b=0.75):
-    """Okapi BM25 (Robertson and Zaragoza, 2009) of each text of `queries` with each of `documents`, (q, d), 0 or more.
+def bm25(
+    queries: Sequence[str], documents: Sequence[str], k1: float = 1.5, b: float = 0.75
+) -> np.ndarray:
+    """Return how similar texts are by Okapi BM25 (Robertson and Zaragoza, 2009).
 
-    The sum over the words of a query of idf tf (k1 + 1) / (tf + k1 (1 - b + b length / mean length)), with
-    idf = log(1 + (n - df + 0.5) / (df + 0.5)), which is never negative. Words are runs of letters and digits.
+    Parameters
+    ----------
+    queries, documents : sequence of str
+        The texts to compare. Words are runs of letters and digits.
+    k1 : float
+        How much a word counts that occurs often in a document: at 0 no more than one that occurs
+        once.
+    b : float
+        How much a document's length counts against it, from 0 to 1.
+
+    Returns
+    -------
+    array, shape (queries, documents)
+        The sum over the words of a query of
+        idf tf (k1 + 1) / (tf + k1 (1 - b + b length / mean length)), 0 or more, where
+        idf = log(1 + (n - df + 0.5) / (df + 0.5)) is never negative.
     """
-    words = CountVectorizer(token_pattern=r"(?u)\w+")
-    counts = csr_array(words.fit_transform(documents), dtype=float)
-    lengths, df = counts.sum(axis=1), (counts > 0).sum(axis=0)
-    idf, tf = np.log(1 + (len(lengths) - df + 0.5) / (df + 0.5)), counts.tocoo()
-    damped = tf.data + k1 * (1 - b + b * lengths[tf.row] / lengths.mean())
-    weights = csr_array(
-        (idf[tf.col] * tf.data * (k1 + 1) / damped, (tf.row, tf.col)), shape=counts.shape
-    )
-    return (csr_array(words.transform(queries), dtype=float) @ weights.T).toarray()
+    vectorizer = CountVectorizer(token_pattern=r"(?u)\w+")
+    counts = csr_array(vectorizer.fit_transform(documents), dtype=float)
+    lengths = counts.sum(axis=1)
+    document_frequency = (counts > 0).sum(axis=0)
+    n_documents = len(lengths)
+    idf = np.log(1 + (n_documents - document_frequency + 0.5) / (document_frequency + 0.5))
+
+    # The weight of each word that a document has.
+    term_frequency = counts.tocoo()
+    document_length = lengths[term_frequency.row]
+    damped = term_frequency.data + k1 * (1 - b + b * document_length / lengths.mean())
+    values = idf[term_frequency.col] * term_frequency.data * (k1 + 1) / damped
+    rows_and_columns = (term_frequency.row, term_frequency.col)
+    weights = csr_array((values, rows_and_columns), shape=counts.shape)
+
+    words_of_queries = csr_array(vectorizer.transform(queries), dtype=float)
+    return (words_of_queries @ weights.T).toarray()
 
 
-def select(pairs, pool, how, k=3, seed=0, chosen=(), same_context=False):
-    """Return ``{pair_id: [example, ...]}`` of each pair: what the ``examples`` of a judge's `score` takes.
+def select(
+    pairs: pd.DataFrame,
+    pool: pd.DataFrame,
+    method: str,
+    k: int = 3,
+    seed: int = 0,
+    chosen: Sequence[str] = (),
+    same_context: bool = False,
+) -> dict[str, list[dict]]:
+    """Return the examples to show with each pair: what the ``examples`` of a judge's `score` takes.
 
     Parameters
     ----------
     pairs, pool : pandas.DataFrame
-        The items to judge, and those that may be shown: ``pair_id, context_id, context`` (turns) and ``response``
-        (absent: whole dialogues); of the pool also ``rating``, what people said of it, in the form the prompt asks for.
-    how : str
-        One of `HOW`: ``random`` (one draw by `seed`, the same for all pairs), ``manual`` (the pair ids of `chosen`),
-        or the `k` nearest by `bm25` of contexts, responses or both, the nearest first.
+        The items to judge, and those that may be shown: ``pair_id, context_id, context`` (turns)
+        and ``response`` (absent: whole dialogues). The pool also has ``rating``, what people said,
+        in the form that the prompt asks for.
+    method : str
+        One of `METHODS`: ``random`` (one draw, the same for all pairs), ``manual`` (those of
+        `chosen`), or the most similar by `bm25` of contexts, responses or both.
+    k : int
+        How many examples to show. By `bm25` the most similar comes first.
+    seed : int
+        Of the random draw.
+    chosen : sequence of str
+        The pair ids of hand-picked examples, in the order in which they are shown.
     same_context : bool
-        Whether an example may share its context with the item that is judged. It is never that item itself; where it
-        may not be shown, the next in order is.
+        Whether an example may share its context with the item that is judged. It is never that item
+        itself. Where an example may not be shown, the next one in order is.
 
-    Raises `DreError` where fewer than `k` examples are left for a pair, or a chosen one is not in the pool.
+    Returns
+    -------
+    dict of str to list of dict
+        By pair id, the rows of the pool that are shown with it.
+
+    Raises
+    ------
+    DreError
+        If a column is missing, a chosen example is not in the pool, or fewer than `k` examples may
+        be shown with a pair.
     """
-    if lacking := {"pair_id", "context_id", "context"} - {*pairs.columns} & {*pool.columns}:
-        raise DreError(
-            f"pairs or pool lack {', '.join(sorted(lacking))}: both need pair_id, context_id and context"
-        )
+    _check(pairs, pool, method, chosen)
     pool = pool.reset_index(drop=True)
-    ids, contexts = pool["pair_id"].to_numpy(), pool["context_id"].to_numpy()
-    if how not in HOW:
-        raise DreError(f"examples by {how!r}: choose one of {', '.join(HOW)}")
-    if unknown := sorted(set(chosen) - set(ids)):
-        raise DreError(f"example {unknown[0]!r} is not in the pool")
-    if how.startswith("bm25"):
-        score = bm25(_texts(pairs, how), _texts(pool, how))
-        orders = np.argsort(-score, axis=1, kind="stable")
-    else:
-        drawn = np.random.default_rng(seed).permutation(len(pool))
-        order = drawn if how == "random" else pd.Index(ids).get_indexer(list(chosen))
-        orders = np.broadcast_to(order, (len(pairs), len(order)))
-    records, found = pool.to_dict("records"), {}
+    pool_ids = pool["pair_id"].to_numpy()
+    pool_contexts = pool["context_id"].to_numpy()
+    records = pool.to_dict("records")
+    orders = _orders(pairs, pool, method, seed, chosen)
+
+    examples = {}
     for order, pair_id, context_id in zip(orders, pairs["pair_id"], pairs["context_id"]):
-        may = (ids[order] != pair_id) & (same_context | (contexts[order] != context_id))
-        found[pair_id] = [records[i] for i in order[may][:k]]
-        if len(found[pair_id]) < k:
+        is_another_item = pool_ids[order] != pair_id
+        is_another_context = pool_contexts[order] != context_id
+        may_be_shown = is_another_item & (same_context | is_another_context)
+        nearest = order[may_be_shown][:k]
+        if len(nearest) < k:
             raise DreError(
-                f"pair {pair_id}: {len(found[pair_id])} examples may be shown, {k} were asked for"
+                f"pair {pair_id}: {len(nearest)} examples may be shown, {k} were asked for"
             )
-    return found
+        examples[pair_id] = [records[i] for i in nearest]
+    return examples
 
 
-def _texts(table, how):
-    """One text a row: its context, its response, or both."""
-    contexts = [" ".join(turns) for turns in table["context"]]
-    if "response" not in table and how != "bm25_context":
-        raise DreError(
-            f"examples by {how} need a column response: whole dialogues have bm25_context only"
-        )
-    if how == "bm25_context":
-        return contexts
-    both = zip(contexts, table["response"])
-    return [
-        response if how == "bm25_response" else f"{context} {response}"
-        for context, response in both
+def _check(pairs, pool, method, chosen):
+    """Raise `DreError` if the arguments of `select` do not fit together."""
+    missing = [
+        column
+        for column in sorted(_NEEDED_COLUMNS)
+        if column not in pairs.columns or column not in pool.columns
     ]
+    if missing:
+        raise DreError(
+            f"pairs or pool lack {', '.join(missing)}: both need pair_id, context_id and context"
+        )
+    if method not in METHODS:
+        raise DreError(f"examples by {method!r}: choose one of {', '.join(METHODS)}")
+    unknown = sorted(set(chosen) - set(pool["pair_id"]))
+    if unknown:
+        raise DreError(f"example {unknown[0]!r} is not in the pool")
+
+
+def _orders(pairs, pool, method, seed, chosen):
+    """For each pair, the rows of the pool in the order in which they are to be shown."""
+    if method.startswith("bm25"):
+        similarity = bm25(_texts(pairs, method), _texts(pool, method))
+        return np.argsort(-similarity, axis=1, kind="stable")
+    if method == "random":
+        order = np.random.default_rng(seed).permutation(len(pool))
+    else:
+        order = pd.Index(pool["pair_id"]).get_indexer(list(chosen))
+    return np.broadcast_to(order, (len(pairs), len(order)))
+
+
+def _texts(table, method):
+    """The text of each row that is compared: its context, its response, or both."""
+    contexts = [" ".join(turns) for turns in table["context"]]
+    if method == "bm25_context":
+        return contexts
+    if "response" not in table:
+        raise DreError(
+            f"examples by {method} need a column response: whole dialogues have bm25_context only"
+        )
+    if method == "bm25_response":
+        return list(table["response"])
+    return [f"{context} {response}" for context, response in zip(contexts, table["response"])]

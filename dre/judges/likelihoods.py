@@ -1,4 +1,4 @@
-"""Scores from log-probabilities: what a model nearly said counts too (Huynh et al., sections 3.1 and 3.2).
+"""Scores from log-probabilities: what a model nearly said counts too (Huynh et al., section 3).
 
 A judge that is asked for a whole number or a word gives it with one token. The likeliest tokens at
 this place, with their log-probabilities, say more than the token that was drawn. The place that
@@ -13,7 +13,8 @@ import re
 from dre.errors import DreError
 from dre.judges.parse import Verdict
 
-# The first tokens of a reply that are kept, and the candidates for each: the most that providers give.
+# How many tokens of a reply are kept from its start, and how many candidates for each of them: the
+# most that providers give.
 PLACES = 32
 TOP = 20
 
@@ -115,33 +116,33 @@ def probabilities(candidates: dict[str, float], prompt) -> dict:
     }
 
 
-def keep(places: list[dict] | None) -> str | None:
+def keep(positions: list[dict] | None) -> str | None:
     """Return the log-probabilities of the first tokens of a reply in the form that is stored.
 
     Parameters
     ----------
-    places : list of dict, or None
+    positions : list of dict, or None
         As OpenAI and Ollama give them: ``token``, ``logprob``, and ``top_logprobs``, a list with
         ``token`` and ``logprob`` of each candidate.
 
     Returns
     -------
     str or None
-        JSON, ``[[token, {candidate: log-probability}], ...]``, or None if there are no places.
+        JSON, ``[[token, {candidate: log-probability}], ...]``, or None if there are no positions.
     """
-    kept = []
-    for place in (places or [])[:PLACES]:
-        candidates = [*(place.get("top_logprobs") or []), place]
+    stored = []
+    for position in (positions or [])[:PLACES]:
+        candidates = [*(position.get("top_logprobs") or []), position]
         logprobs = {
             candidate["token"]: candidate["logprob"]
             for candidate in candidates
             if candidate["logprob"] is not None
         }
-        kept.append([place["token"], logprobs])
-    return json.dumps(kept, ensure_ascii=False) if kept else None
+        stored.append([position["token"], logprobs])
+    return json.dumps(stored, ensure_ascii=False) if stored else None
 
 
-def rescore(verdict: Verdict, reply: str, kept: str | None, prompt, k: int = 3) -> Verdict:
+def rescore(verdict: Verdict, reply: str, stored: str | None, prompt, k: int = 3) -> Verdict:
     """Return a verdict whose score is that of the log-probabilities where it stands in the reply.
 
     Parameters
@@ -150,7 +151,7 @@ def rescore(verdict: Verdict, reply: str, kept: str | None, prompt, k: int = 3) 
         What the parser read in the reply, and where (its ``span``).
     reply : str
         The text of the reply as it came.
-    kept : str or None
+    stored : str or None
         What `keep` returned for the reply.
     prompt : dre.judges.prompts.Prompt
         The prompt that was answered.
@@ -160,15 +161,16 @@ def rescore(verdict: Verdict, reply: str, kept: str | None, prompt, k: int = 3) 
     Returns
     -------
     Verdict
-        With the mean of `weighted` as its score or, of a label, with `goodness`. It is ``malformed``
-        where no token of its own says the verdict. One that is not ``ok`` comes back as it is.
+        With the mean of `weighted` as its score or, of a label, with `goodness`. It is
+        ``malformed`` where no single token says the verdict. One that is not ``ok`` comes back as
+        it is.
     """
     if verdict.status != "ok":
         return verdict
-    places = json.loads(kept or "[]")
-    if not places:
+    positions = json.loads(stored or "[]")
+    if not positions:
         return _malformed(verdict, NONE)
-    candidates = _candidates_at(verdict, reply, places, prompt)
+    candidates = _candidates_at(verdict, reply, positions, prompt)
     if candidates is None:
         return _malformed(
             verdict,
@@ -188,22 +190,22 @@ def _malformed(verdict, reason):
     )
 
 
-def _candidates_at(verdict, reply, places, prompt):
+def _candidates_at(verdict, reply, positions, prompt):
     """The candidates for the token that stands where the parser found the verdict, or None."""
-    text_of_tokens = "".join(token for token, _ in places)
+    text_of_tokens = "".join(token for token, _ in positions)
     # Some servers drop the space before the first word from the text, but not from the tokens.
     offset = len(text_of_tokens) - len(text_of_tokens.lstrip())
     offset -= len(reply) - len(reply.lstrip())
     if not _begins_alike(text_of_tokens.lstrip(), reply.lstrip()):
         return None
 
-    said = verdict.label if prompt.kind == "label" else verdict.score_llm
+    parsed = verdict.label if prompt.kind == "label" else verdict.score_llm
     place_of_verdict = verdict.span[0] + offset
     start = 0
-    for token, candidates in places:
+    for token, candidates in positions:
         end = start + len(token)
         if start <= place_of_verdict < end:
-            return candidates if _verdict_of_token(token, prompt) == said else None
+            return candidates if _verdict_of_token(token, prompt) == parsed else None
         start = end
     return None  # the verdict stands behind the tokens that were kept
 

@@ -109,12 +109,12 @@ def values_of_object(text: str, start: int, prompt) -> dict[str, Value]:
     members = _members(text, start)
     values = {}
     for field in prompt.fields:
-        given = [member for name, member in members if name == field]
-        if not given:
+        matches = [member for name, member in members if name == field]
+        if not matches:
             raise Unclear(f"the JSON object has no {field}")
-        if len(given) > 1:
+        if len(matches) > 1:
             raise Unclear(f"the JSON object has {field} more than once")
-        member = given[0]
+        member = matches[0]
         values[field] = member._replace(value=value_of(field, member.value, prompt))
     return values
 

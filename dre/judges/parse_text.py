@@ -119,17 +119,17 @@ def _lines(text, prompt):
             lines.append(_Line(start, end, is_object=False))
 
     # A fence is dropped only around an object, so that other code stays what it is: a quotation.
-    kept = []
+    verdict_lines = []
     for i, line in enumerate(lines):
         neighbours = lines[max(0, i - 1) : i + 2]
         words = text[line.start : line.end]
         if not line.is_object:
-            if _FENCE.fullmatch(words) and any(near.is_object for near in neighbours):
+            if _FENCE.fullmatch(words) and any(neighbour.is_object for neighbour in neighbours):
                 continue
             if _label_regex(prompt).fullmatch(plain(words)):
                 continue
-        kept.append(line)
-    return kept
+        verdict_lines.append(line)
+    return verdict_lines
 
 
 def _rest_of_line(text, position):

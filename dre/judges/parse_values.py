@@ -1,4 +1,4 @@
-"""The values a verdict can have: a number on a scale, the word for a label, or two lists of five texts.
+"""The values of a verdict: a number on a scale, the word for a label, or two lists of five texts.
 
 The patterns are shared by the two readers of replies, `dre.judges.parse_json` and
 `dre.judges.parse_text`. A value is read as it stands or not at all: nothing is guessed, rounded or
@@ -45,7 +45,7 @@ def plain(text: str) -> str:
 
 
 def scale_of(field: str, prompt) -> tuple[float, float]:
-    """Return the lowest and the highest value that a prompt allows for ``score`` or ``influence``."""
+    """Return the lowest and the highest value of a prompt's ``score`` or ``influence``."""
     return prompt.scale if field == "score" else prompt.influence
 
 
@@ -63,14 +63,14 @@ def value_pattern(field: str, prompt) -> str:
     return rf"(?P<value>{sign}{_DIGITS}){denominator}{_UNIT}"
 
 
-def value_of(field: str, given, prompt):
+def value_of(field: str, raw_value, prompt):
     """Return the value that a text or a JSON value gives for a field.
 
     Parameters
     ----------
     field : str
         One of the prompt's fields: ``score, influence, label, positive, adversarial``.
-    given : object
+    raw_value : object
         What the reply has for it, for example ``"4/5"``, ``3.5`` or a list of texts.
     prompt : dre.judges.prompts.Prompt
         The prompt that was answered; it has the scales and the labels.
@@ -86,25 +86,25 @@ def value_of(field: str, given, prompt):
         If it is none of these.
     """
     if prompt.kind == "generate":
-        return _five_texts(field, given)
-    match = _value_regex(field, prompt).fullmatch(plain(str(given)).strip())
+        return _five_texts(field, raw_value)
+    match = _value_regex(field, prompt).fullmatch(plain(str(raw_value)).strip())
     if not match:
-        raise Unclear(f"the {field} is {str(given)[:40]!r}")
+        raise Unclear(f"the {field} is {str(raw_value)[:40]!r}")
     return meaning(field, match["value"], prompt)
 
 
 def meaning(field: str, value: str, prompt):
-    """Return what the group ``value`` of `value_pattern` means: a number, or Positive or Negative."""
+    """Return what the group ``value`` of `value_pattern` means: a number or a label."""
     if field == "label":
         meanings = {plain(word).casefold(): label for word, label in prompt.labels.items()}
         return meanings[value.casefold()]
     return on_scale(field, value.replace("\u2212", "-"), prompt)
 
 
-def on_scale(field: str, given, prompt) -> float:
-    """Return a score or an influence as a number; raise `Unclear` if it is off the prompt's scale."""
+def on_scale(field: str, raw_value, prompt) -> float:
+    """Return a score or an influence as a number; raise `Unclear` if it is off the scale."""
     low, high = scale_of(field, prompt)
-    number = float(given)
+    number = float(raw_value)
     if not low <= number <= high:
         raise Unclear(f"the {field} is {number:g}, off the scale {low:g}-{high:g}")
     return number
@@ -115,9 +115,9 @@ def _value_regex(field, prompt):
     return re.compile(value_pattern(field, prompt), re.IGNORECASE)
 
 
-def _five_texts(field, given):
+def _five_texts(field, raw_value):
     """Five texts of a list, which differ in more than capitals and spaces."""
-    items = given if isinstance(given, list) else []
+    items = raw_value if isinstance(raw_value, list) else []
     texts = tuple(text.strip() for text in items if isinstance(text, str))
     distinct = {" ".join(text.casefold().split()) for text in texts} - {""}
     if len(texts) != N_RESPONSES or len(distinct) != N_RESPONSES:

@@ -202,23 +202,23 @@ class Prompt:
         DreError
             If the row has no value for a slot, or one of another type.
         """
-        where = f"prompt {self.name}, pair {row.get('pair_id', '(no pair_id)')}"
+        location = f"prompt {self.name}, pair {row.get('pair_id', '(no pair_id)')}"
         lines_by_block = {}
         for slot in sorted(TEXTS):
             if slot in self.slots:
-                lines_by_block[slot] = _lines_of_slot(slot, row.get(slot), where)
+                lines_by_block[slot] = _lines_of_slot(slot, row.get(slot), location)
 
         examples = []
-        for number, example in enumerate(self._examples(row, where), 1):
-            where_in_row = f"{where}, example {number}"
+        for number, example in enumerate(self._examples(row, location), 1):
+            example_location = f"{location}, example {number}"
             block_names = []
             for slot in ("context", "response"):
                 if slot in self.slots:
                     block_name = f"{slot}-{number}"
-                    lines = _lines_of_slot(slot, example.get(slot), where_in_row)
+                    lines = _lines_of_slot(slot, example.get(slot), example_location)
                     lines_by_block[block_name] = lines
                     block_names.append(block_name)
-            rating = self._rating_line(example.get("rating"), where_in_row)
+            rating = self._rating_line(example.get("rating"), example_location)
             examples.append(_Example(block_names, rating))
 
         block_id = _id_of(lines_by_block)
@@ -237,12 +237,12 @@ class Prompt:
             if slot == "examples":
                 return _text_of_examples(examples, blocks)
             if slot == "similarity" and row.get("similarity") is None:
-                return format(1 - _number_of_slot("s_d", row, where), number_format)
-            return format(_number_of_slot(slot, row, where), number_format)
+                return format(1 - _number_of_slot("s_d", row, location), number_format)
+            return format(_number_of_slot(slot, row, location), number_format)
 
         return [{"role": role, "content": _SLOT.sub(fill, text)} for role, text in self._sections]
 
-    def _examples(self, row, where):
+    def _examples(self, row, location):
         """The examples of a row, if the template has a place for them."""
         examples = row.get("examples") if "examples" in self.slots else None
         if examples is None:
@@ -250,12 +250,12 @@ class Prompt:
         is_list = isinstance(examples, list)
         if not is_list or not all(isinstance(example, dict) for example in examples):
             raise DreError(
-                f"{where}: examples are {examples!r:.60}, expected a list of context, response "
+                f"{location}: examples are {examples!r:.60}, expected a list of context, response "
                 "and rating"
             )
         return examples
 
-    def _rating_line(self, rating, where):
+    def _rating_line(self, rating, location):
         """The line that says what people gave an example."""
         if self.kind == "label" and rating in self.labels:
             return f"Answer: {rating}"
@@ -268,7 +268,7 @@ class Prompt:
             expected = (
                 " or ".join(self.labels) or "no examples, since the prompt asks for no rating"
             )
-        raise DreError(f"{where}: its rating is {rating!r}, expected {expected}")
+        raise DreError(f"{location}: its rating is {rating!r}, expected {expected}")
 
     parse = parse.parse_reply
 
@@ -362,7 +362,7 @@ def _checked_prompt(name, header, body, path):
         prompt = Prompt(name, body, **header)
     except pydantic.ValidationError as error:
         first_error = error.errors()[0]
-        key = " ".join(str(part) for part in first_error["loc"])
+        key = " ".join(str(step) for step in first_error["loc"])
         raise DreError(
             f"{path}: in the header, {key}: {first_error['msg']}; {_HOW_TO_WRITE_ONE}"
         ) from None
@@ -391,7 +391,7 @@ def _what_is_wrong(prompt):
     return None
 
 
-def _lines_of_slot(slot, value, where):
+def _lines_of_slot(slot, value, location):
     """The lines of a text slot, one for each text."""
     if slot not in LISTS:
         texts = [value]
@@ -402,7 +402,7 @@ def _lines_of_slot(slot, value, where):
     if not texts or not all(isinstance(text, str) for text in texts):
         expected = "a tuple of texts" if slot in LISTS else "a text"
         raise DreError(
-            f"{where}: slot {slot} needs {expected}, but the row has {value!r}: "
+            f"{location}: slot {slot} needs {expected}, but the row has {value!r}: "
             f"add the column {slot}"
         )
     lines = []
@@ -417,18 +417,19 @@ def _lines_of_slot(slot, value, where):
     return lines
 
 
-def _number_of_slot(slot, row, where):
+def _number_of_slot(slot, row, location):
     """The number of a row that belongs in a slot."""
     value = row.get(slot)
     if not isinstance(value, numbers.Real) or not math.isfinite(value):
         raise DreError(
-            f"{where}: slot {slot} needs a number, but the row has {value!r}: add the column {slot}"
+            f"{location}: slot {slot} needs a number, but the row has {value!r}: "
+            f"add the column {slot}"
         )
     return float(value)
 
 
 def _id_of(lines_by_block):
-    """An id for the tags of blocks that occurs in none of their texts, and depends on them alone."""
+    """An id for the tags of blocks: it depends on their texts, and occurs in none of them."""
     texts = []
     for name, lines in lines_by_block.items():
         texts.extend([name, *lines])

@@ -66,7 +66,7 @@ class Recorded:
         sha256 = recording.sha256[:12]
         self.signature = f"{self.spec} repeat={repeat} repeats={repeats} sha256={sha256}"
 
-    def prompt(self, given: str | Path | Prompt) -> str | Prompt:
+    def prompt(self, name_or_path: str | Path | Prompt) -> str | Prompt:
         """Return the prompt that is meant by a name or a path, or a prompt as it is.
 
         A recording may have prompts that are not built in; these are returned as their name.
@@ -78,9 +78,9 @@ class Recorded:
             under this name.
         """
         recorded_names = {name for name, _ in self._verdicts}
-        if isinstance(given, str) and given in recorded_names - set(prompts.names()):
-            return given
-        prompt = prompts.load(given)
+        if isinstance(name_or_path, str) and name_or_path in recorded_names - set(prompts.names()):
+            return name_or_path
+        prompt = prompts.load(name_or_path)
         if prompt.name in recorded_names:
             recordings.check(self._folder, prompt.name, prompt)
         return prompt
@@ -162,7 +162,7 @@ class Recorded:
 
 
 class _Recording(NamedTuple):
-    """The verdicts by prompt and repeat, then by pair id; and the sha256 of the judgements' file."""
+    """The verdicts by prompt and repeat, then by pair id; and the sha256 of their file."""
 
     verdicts: dict[tuple[str, int], dict[str, Verdict]]
     sha256: str
@@ -176,25 +176,25 @@ def _load(folder):
     verdicts: dict[tuple[str, int], dict[str, Verdict]] = {}
     pairs_shown = []
     for line, record in readers.records(path):
-        where = f"{path}:{line}"
+        location = f"{path}:{line}"
         record = record if isinstance(record, dict) else {}
-        prompt, repeat, pair_id = _key_of(record, manifest, where)
+        prompt, repeat, pair_id = _key_of(record, manifest, location)
         verdicts_of_repeat = verdicts.setdefault((prompt, repeat), {})
         if pair_id in verdicts_of_repeat:
             raise DreError(
-                f"{where}: expected a prompt of the manifest and a pair_id, once a repeat; "
+                f"{location}: expected a prompt of the manifest and a pair_id, once a repeat; "
                 f"{pair_id} is there twice"
             )
-        verdicts_of_repeat[pair_id] = _verdict_of(record, where)
+        verdicts_of_repeat[pair_id] = _verdict_of(record, location)
         if "shown" in record:
-            pairs_shown.append((where, record["shown"], pair_id, verdicts_of_repeat))
+            pairs_shown.append((location, record["shown"], pair_id, verdicts_of_repeat))
 
     # Whose numbers were shown is only known when all lines are.
-    for where, other_id, pair_id, verdicts_of_repeat in pairs_shown:
+    for location, other_id, pair_id, verdicts_of_repeat in pairs_shown:
         is_recorded = isinstance(other_id, str) and other_id in verdicts_of_repeat
         if not is_recorded or other_id.partition("/")[0] != pair_id.partition("/")[0]:
             raise DreError(
-                f"{where}: shown is {other_id!r:.60}, expected a pair of the same set that was "
+                f"{location}: shown is {other_id!r:.60}, expected a pair of the same set that was "
                 "judged by this prompt, too"
             )
 
@@ -227,46 +227,47 @@ def _load_manifest(path):
     return manifest
 
 
-def _key_of(record, manifest, where):
+def _key_of(record, manifest, location):
     """The prompt, the repeat and the pair id of a line."""
     prompt = record.get("prompt")
     pair_id = record.get("pair_id")
     is_known = isinstance(prompt, str) and prompt in manifest["prompts"]
     if not is_known or not isinstance(pair_id, str):
         raise DreError(
-            f"{where}: expected a prompt of the manifest and a pair_id, once a repeat; "
+            f"{location}: expected a prompt of the manifest and a pair_id, once a repeat; "
             f"found prompt {prompt!r:.60} and pair_id {pair_id!r:.60}"
         )
     repeat = record.get("repeat", 0)
     if not isinstance(repeat, int) or isinstance(repeat, bool) or repeat < 0:
-        raise DreError(f"{where}: repeat is {repeat!r:.60}, expected a whole number from 0 on")
+        raise DreError(f"{location}: repeat is {repeat!r:.60}, expected a whole number from 0 on")
     return prompt, repeat, pair_id
 
 
-def _verdict_of(record, where):
+def _verdict_of(record, location):
     """The verdict of a line: what was given, or why nothing was."""
     for field, highest in _HIGHEST.items():
         number = record.get(field, 0)
         is_number = isinstance(number, int | float) and not isinstance(number, bool)
         if not is_number or not 0 <= number <= highest:
             raise DreError(
-                f"{where}: {field} is {number!r:.60}, expected a number from 0 to {highest}"
+                f"{location}: {field} is {number!r:.60}, expected a number from 0 to {highest}"
             )
     label = record.get("label")
     if label is not None and label not in _LABELS:
-        raise DreError(f"{where}: label is {label!r:.60}, expected {' or '.join(_LABELS)}")
+        raise DreError(f"{location}: label is {label!r:.60}, expected {' or '.join(_LABELS)}")
 
     has_verdict = "score" in record or label is not None
     if "status" not in record and not has_verdict:
         raise DreError(
-            f"{where}: expected a score, a label, or a status that says why there is none"
+            f"{location}: expected a score, a label, or a status that says why there is none"
         )
     status = record.get("status", "ok")
     if status not in ("ok", *AGAIN):
-        raise DreError(f"{where}: status is {status!r:.60}, expected one of {', '.join(AGAIN)}")
+        raise DreError(f"{location}: status is {status!r:.60}, expected one of {', '.join(AGAIN)}")
     if (status == "ok") != has_verdict:
         raise DreError(
-            f"{where}: expected either a score or a label, or a status that says why there is none; "
+            f"{location}: expected either a score or a label, or a status that says why there is "
+            "none; "
             f"status is {status!r}, and there is {'one' if has_verdict else 'neither'}"
         )
     return Verdict(

@@ -177,8 +177,8 @@ class _SignsOfLife:
                 continue
             self.last_sign = now
             minutes = (now - self.started) / 60
-            place = f"cell {self.cell} of {self.cells}, {minutes:.0f} min"
-            sys.stderr.write(f"{self.name}: {place}\n")
+            position = f"cell {self.cell} of {self.cells}, {minutes:.0f} min"
+            sys.stderr.write(f"{self.name}: {position}\n")
             sys.stderr.flush()
 
 

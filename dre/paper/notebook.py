@@ -179,9 +179,9 @@ class Book:
         for path in files:
             hashes[path.relative_to(self.profile.root).as_posix()] = state.note("wrote", path)
         items = self._manifest["items"]
-        others = [item for item in items if (item["kind"], item["name"]) != (kind, name)]
+        other_items = [item for item in items if (item["kind"], item["name"]) != (kind, name)]
         item = {"kind": kind, "name": name, "caption": caption, "files": hashes}
-        self._manifest["items"] = [*others, item]
+        self._manifest["items"] = [*other_items, item]
         self._write_manifest()
 
     def _write_manifest(self) -> None:

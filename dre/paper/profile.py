@@ -145,16 +145,16 @@ def profile(name: str, folder: Path | str | None = None) -> Profile:
         If there is no such profile, or if its file has a fault; the message names the key.
     """
     folder = Path(folder or root())
-    known = sorted(path.stem for path in folder.glob("profiles/*.yaml"))
-    if name not in known:
+    profile_names = sorted(path.stem for path in folder.glob("profiles/*.yaml"))
+    if name not in profile_names:
         raise DreError(
-            f"unknown profile '{name}': the profiles are {', '.join(known) or 'none'} "
+            f"unknown profile '{name}': the profiles are {', '.join(profile_names) or 'none'} "
             "(files in profiles/)"
         )
     file = f"profiles/{name}.yaml"
     try:
         values = yaml.safe_load((folder / file).read_text(encoding="utf-8"))
-        made = Profile.model_validate({**values, "root": folder})
+        new_profile = Profile.model_validate({**values, "root": folder})
     except (yaml.YAMLError, TypeError) as error:
         message = " ".join(str(error).split())
         raise DreError(f"{file} is not valid YAML with keys and values: {message}") from error
@@ -163,9 +163,11 @@ def profile(name: str, folder: Path | str | None = None) -> Profile:
         raise DreError(
             f"{file}: {'; '.join(faults)}; profiles/mini.yaml explains every key"
         ) from error
-    if made.name != name:
-        raise DreError(f"{file}: 'name' is '{made.name}', expected '{name}', as the file is called")
-    return made
+    if new_profile.name != name:
+        raise DreError(
+            f"{file}: 'name' is '{new_profile.name}', expected '{name}', as the file is called"
+        )
+    return new_profile
 
 
 def _fault(details) -> str:

@@ -74,11 +74,11 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
 
 def _name_other_notebooks(books, profile):
     """Print which files in notebooks/ are none of the project's."""
-    known = {book.path.name for book in books}
-    there = {path.name for path in profile.root.glob("notebooks/*.ipynb")}
-    others = sorted(there - known)
-    if others:
-        print(f"not run, since its name is none of the project's: {', '.join(others)}")
+    project_names = {book.path.name for book in books}
+    file_names = {path.name for path in profile.root.glob("notebooks/*.ipynb")}
+    foreign_names = sorted(file_names - project_names)
+    if foreign_names:
+        print(f"not run, since its name is none of the project's: {', '.join(foreign_names)}")
 
 
 def _set_environment_of_kernels(profile):
@@ -121,10 +121,10 @@ def _run_stale(books, profile, jobs):
 
     # A notebook that trains the models of all others runs alone, on all cores, and before them.
     training = [book for book in books if book.trains and profile.name != COMMITTED]
-    others = [book for book in books if book not in training]
+    other_books = [book for book in books if book not in training]
     ran = _run_together(training, profile, 1) if training else []
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // jobs)))
-    return ran + _run_together(others, profile, jobs)
+    return ran + _run_together(other_books, profile, jobs)
 
 
 def _run_together(books, profile, jobs):

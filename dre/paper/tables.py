@@ -25,12 +25,13 @@ def named(name: str, statistics: Mapping[str, Any] | pd.Series) -> dict[str, Any
     dict
         ``<name>, <name>_low, <name>_high, <name>_sd``, without what is missing or NaN.
     """
-    value = next(statistics[key] for key in ("r", "mean", "difference") if key in statistics)
+    numbers: dict[str, Any] = dict(statistics)
+    value = next(numbers[key] for key in ("r", "mean", "difference") if key in numbers)
     columns = {name: value}
     for ending in PARTS:
         key = ending.removeprefix("_")
-        if key in statistics and not pd.isna(statistics[key]):
-            columns[f"{name}{ending}"] = statistics[key]
+        if key in numbers and not pd.isna(numbers[key]):
+            columns[f"{name}{ending}"] = numbers[key]
     return columns
 
 
@@ -52,7 +53,7 @@ def beside_print(table: pd.DataFrame, printed: pd.DataFrame, on: str) -> pd.Data
     shared = [column for column in printed if column in table and column != on]
     renamed = printed.rename(columns={column: f"{column}_printed" for column in shared})
     in_print = table.merge(renamed, "right", on=on, validate="one_to_one")
-    only_ours = table[~table[on].isin(printed[on])]
+    only_ours = table.loc[~table[on].isin(printed[on]), :]
     return pd.concat([in_print, only_ours], ignore_index=True)
 
 

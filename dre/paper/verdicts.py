@@ -78,7 +78,7 @@ def markdown(root: Path, main: bool = False) -> str:
     """Return the claims with verdicts in Markdown; with `main` the main ones, without legend."""
     claims = judged(root)
     if main:
-        claims = claims[claims["main"] == "yes"]
+        claims = claims.loc[claims["main"] == "yes", :]
     lines = [
         "| what the papers say | in print | measured here | verdict "
         "| given the premise | notebook |",
@@ -101,7 +101,7 @@ def markdown(root: Path, main: bool = False) -> str:
     return f"{legend}. Brackets: 95 % intervals.\n\n{table}"
 
 
-class _Place(NamedTuple):
+class _Cell(NamedTuple):
     """A place in a table: the values that choose the row, and a column."""
 
     csv: Path
@@ -124,10 +124,10 @@ def _outcome(claim, results):
 
     outcome["measured"] = claim["measured"]
     if claim["effect"]:
-        effect = _place(claim, claim["effect"], results)
+        effect = _cell(claim, claim["effect"], results)
         outcome["measured"] = effect.in_words(claim["measured"])
     if claim["given_effect"]:
-        effect = _place(claim, claim["given_effect"], results)
+        effect = _cell(claim, claim["given_effect"], results)
         measured = effect.in_words(claim["given_measured"])
         verdict = _verdict(claim, claim["given_effect"], results)
         outcome["given"] = f"{measured}: **{verdict}**"
@@ -145,10 +145,10 @@ def _premise_is_met(claim, results):
 
 
 def _verdict(claim, effect, results):
-    place = _place(claim, effect, results)
+    cell = _cell(claim, effect, results)
     return word(
-        low=place.number("_low"),
-        high=place.number("_high"),
+        low=cell.number("_low"),
+        high=cell.number("_high"),
         none=_number(claim, claim["none"], results),
         size=_number(claim, claim["size"], results) if claim["size"] else None,
         side={"+": 1, "-": -1}[claim["side"]],
@@ -159,15 +159,15 @@ def _number(claim, text, results):
     """Return the number that a cell of the claims writes out or names by its place."""
     if text.lstrip("-").replace(".", "").isdigit():
         return float(text)
-    return _place(claim, text, results).number()
+    return _cell(claim, text, results).number()
 
 
-def _place(claim, text, results):
-    parts = [part.strip() for part in text.split(":")]
-    if len(parts) != 3:
+def _cell(claim, text, results):
+    fields = [field.strip() for field in text.split(":")]
+    if len(fields) != 3:
         raise DreError(
             f"{CLAIMS}, {claim['claim']!r:.60}: found {text!r}, "
             "expected a number, or table: row; values: column"
         )
-    table, row_values, column = parts
-    return _Place(results / f"{table}.csv", row_values.split("; "), column)
+    table, row_values, column = fields
+    return _Cell(results / f"{table}.csv", row_values.split("; "), column)

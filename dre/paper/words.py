@@ -104,8 +104,8 @@ def fill(root: Path, write: bool = True, words: dict[str, str] | None = None) ->
     ]
     for path in documents:
         before = path.read_text(encoding="utf-8")
-        places = _Places(root, path, words, with_tables)
-        after = places.fill(before) if path.suffix == ".md" else places.fill_notebook(before)
+        document = _Document(root, path, words, with_tables)
+        after = document.fill(before) if path.suffix == ".md" else document.fill_notebook(before)
         if after != before:
             changed.append(path)
             if write:
@@ -113,8 +113,8 @@ def fill(root: Path, write: bool = True, words: dict[str, str] | None = None) ->
     return changed
 
 
-class _Places:
-    """The places of one document, and what fills them."""
+class _Document:
+    """A document with places, and what fills them."""
 
     def __init__(self, root: Path, path: Path, words: dict[str, str], with_tables: bool):
         self.root = root
@@ -145,10 +145,10 @@ class _Places:
         """Return a name with the number of its notebook, which the notebook itself leaves out."""
         return name if "." in name else f"{self.path.name[:2]}.{name}"
 
-    def _filled(self, place):
-        name = place[1]
+    def _filled(self, match):
+        name = match[1]
         if name.endswith(".csv") and not self.with_tables:
-            return place[0]
+            return match[0]
         if (self.root / name).is_file():
             return f"<!--{name}-->\n\n{self._text_of_file(name).strip()}\n\n<!--/-->"
         if self._full_name(name) not in self.words:

@@ -1,4 +1,4 @@
-"""Did a system become worse? New scores are compared with old ones, for ``dre compare`` and pytest."""
+"""Did a system become worse? New scores against old ones, for ``dre compare`` and pytest."""
 
 import math
 import warnings
@@ -33,7 +33,7 @@ class Comparison:
     missing
         The share of the contexts of either file without a new score, in [0, 1]. Those of a system
         that is gone count as missing; those of a system that was added do not count.
-    gone
+    removed
         The names of systems that only the old file has.
     added
         The names of systems that only the new file has.
@@ -44,7 +44,7 @@ class Comparison:
     comparisons: list[dict[str, Any]]
     baselines: list[dict[str, Any]]
     missing: float
-    gone: list[str]
+    removed: list[str]
     added: list[str]
     notes: list[str]
 
@@ -103,7 +103,7 @@ def compare_scores(new: pd.DataFrame | str | Path, old: pd.DataFrame | str | Pat
 
     matched_new = {names.new for names in matched}
     matched_old = {names.old for names in matched}
-    gone = sorted(set(old_table["system"]) - matched_old)
+    removed = sorted(set(old_table["system"]) - matched_old)
     added = sorted(set(new_table["system"]) - matched_new)
     baselines = []
     for measure in systems.BASELINES:
@@ -112,8 +112,8 @@ def compare_scores(new: pd.DataFrame | str | Path, old: pd.DataFrame | str | Pat
     return Comparison(
         comparisons=_differences(new_table, old_table, matched, "score"),
         baselines=baselines,
-        missing=_missing(new_table, old_table, matched, gone),
-        gone=gone,
+        missing=_missing(new_table, old_table, matched, removed),
+        removed=removed,
         added=added,
         notes=notes,
     )
@@ -129,7 +129,7 @@ def _match_systems(new_table, old_table) -> list[SystemNames]:
     return matched
 
 
-def _missing(new_table, old_table, matched, gone):
+def _missing(new_table, old_table, matched, removed):
     """Return the share of the contexts of either table without a new score."""
     expected, scored = set(), set()
     for names in matched:
@@ -139,7 +139,7 @@ def _missing(new_table, old_table, matched, gone):
         expected |= {(names.old, context) for context in old_rows["id"]}
         has_score = new_rows["score"].notna()
         scored |= {(names.old, context) for context in new_rows.loc[has_score, "id"]}
-    for name in gone:
+    for name in removed:
         old_rows = old_table[old_table["system"] == name]
         expected |= {(name, context) for context in old_rows["id"]}
     return 1 - len(scored) / len(expected)
@@ -191,7 +191,7 @@ def failures(
         _refuse_too_few_contexts(comparison.comparisons, alpha)
         sentences += [
             f"{name} is gone: the old scores have it, and the new ones do not"
-            for name in comparison.gone
+            for name in comparison.removed
         ]
         sentences += [
             _is_worse(row)
@@ -252,7 +252,7 @@ def _check_makers(new, old):
     differences = summaries[new].signature.differences(summaries[old].signature, MAY_DIFFER)
     for difference in differences:
         raise DreError(
-            f"{new} and {old} were made with {difference.field} {difference.this} and "
-            f"{difference.other}: scores of two makers are not comparable"
+            f"{new} and {old} were made with {difference.field} {difference.value} and "
+            f"{difference.other_value}: scores of two makers are not comparable"
         )
     return []

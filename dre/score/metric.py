@@ -19,7 +19,7 @@ from dre.datasets import readers
 from dre.errors import DreError
 from dre.judges import prompts
 from dre.signature import Signature
-from dre.slm.provenance import DEFAULT
+from dre.slm.location import find_slm
 
 
 class Method(NamedTuple):
@@ -116,7 +116,7 @@ class DRE:
         Parameters
         ----------
         slm
-            What `find_slm` finds; None for the model that comes with the package.
+            What `dre.slm.location.find_slm` finds; None for the model that comes with the package.
         judge
             What `dre.judges.open` takes: a name, a function, or a judge.
         method
@@ -472,24 +472,8 @@ def _are_accuracies(values):
     return len(values) == 2 and all(0 <= value <= 1 for value in values)
 
 
-def find_slm(name: str | Path | None) -> str | Path:
-    """Return where an SLM is: the absolute path of a folder, or an id on the Hub.
-
-    None is the model that comes with the package. DreError if there is no such folder.
-    """
-    name = str(name or DEFAULT)
-    if Path(name).is_dir():
-        return Path(name).resolve()
-    is_path = name.startswith((".", "/", "~"))
-    if name.count("/") == 1 and not is_path:
-        return name
-    raise DreError(
-        f"there is no SLM {name!r}: expected a folder with one, or owner/name on the Hub"
-    )
-
-
 def _pairs(contexts, responses, references=None, ids=None, systems=None):
-    """Return pairs of sequences from Python as `dre.datasets.readers.pairs` makes them of a file."""
+    """Return the pairs of sequences as `dre.datasets.readers.pairs` makes them of a file."""
     sequences = {
         "context": contexts,
         "response": responses,

@@ -1,4 +1,4 @@
-"""What a reader of scores has to know besides: replies without a score, texts read in part or misread."""
+"""What a reader of scores has to know besides: replies without a score, texts that were misread."""
 
 import re
 import unicodedata
@@ -45,11 +45,11 @@ def notes(
             "are of different ones: look at the comparisons, each on the contexts of both, which "
             "the ranks are made of"
         )
-    for text, part in (("response", "beginning"), ("context", "end")):
+    for text, used_end in (("response", "beginning"), ("context", "end")):
         n_cut = table["reason"].str.contains(f"the {text} is cut").sum()
         if n_cut:
             sentences.append(
-                f"{n_cut:,} {text}s are longer than the encoder reads; only their {part} counts"
+                f"{n_cut:,} {text}s are longer than the encoder reads; only their {used_end} counts"
             )
     if slm is None:
         return sentences

@@ -38,7 +38,7 @@ def page(table: pd.DataFrame, pairs: pd.DataFrame, summary: dict[str, Any]) -> s
     system_columns = ["system", "n", "n_missing", *systems.MEASURES]
     comparison_columns = ["a", "b", "measure", "difference", "p_holm", "n_contexts", "visible"]
     notes = [f"<p>{html.escape(note)}</p>" for note in summary["notes"]]
-    parts = {
+    sections = {
         "systems": _table(summary["systems"], system_columns),
         "comparisons": _table(systems.comparison_rows(summary), comparison_columns),
         "notes": "".join(notes),
@@ -47,9 +47,9 @@ def page(table: pd.DataFrame, pairs: pd.DataFrame, summary: dict[str, Any]) -> s
         "apart": _cards(_single_rows(disputed), ["score_slm", "score_llm"]),
     }
     for name in ("input", "scale", "contexts", "signature"):
-        parts[name] = html.escape(str(summary[name]))
+        sections[name] = html.escape(str(summary[name]))
     template = string.Template(TEMPLATE.read_text(encoding="utf-8"))
-    return template.substitute(parts)
+    return template.substitute(sections)
 
 
 def _disputed(scored):

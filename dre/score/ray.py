@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 
 from dre.errors import DreError
-from dre.score.metric import DRE, METHODS, find_slm
+from dre.score.metric import DRE, METHODS
+from dre.slm.location import find_slm
 
 BLOCK = 2048  # pairs that an actor is given at once
 #: Ray's own limits in seconds, which a busy machine needs longer than by default.

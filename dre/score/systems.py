@@ -22,9 +22,9 @@ MEASURES = ("score", "score_slm", "s_d", "s_p", "score_llm", "s_inf", *BASELINES
 RESAMPLES = 2000
 PERMUTATIONS = 10_000
 PERMUTATIONS_AT_ONCE = 500  # which bounds memory
-#: A pair of systems with at most so many contexts is swapped in all 2^n ways: fewer than PERMUTATIONS.
+#: Two systems with at most so many contexts are swapped in all 2^n ways, less than PERMUTATIONS.
 MOST_CONTEXTS_FOR_ALL_SWAPS = 13
-#: More contexts than that are resampled and swapped in so many groups, which bounds time and memory.
+#: More contexts are resampled and swapped in so many groups, which bounds time and memory.
 GROUPS = 4000
 
 

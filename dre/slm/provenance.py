@@ -4,9 +4,11 @@ import functools
 import hashlib
 import json
 import platform
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,14 +17,21 @@ from dre.datasets import dialogues, overlap, ratings
 from dre.datasets.dialogues import Context, data_hash
 from dre.datasets.overlap import without_overlap
 
-DEFAULT = Path(__file__).with_name("default")  # the SLM that comes with the package
-#: of the code that trains: raised by hand where the same data and recipe would end with other weights, which
-#: tests/test_train.py finds; scores that were recorded before are then refused
-#: (Since attention is computed plainly on a CPU, dropout draws other numbers there: recordings of before are kept, as
-#: other draws of one training. Since two contexts with the same right response are no longer each other's negatives,
-#: recipe graded ends with other weights, too: the recordings of graded-2026-11 are kept, since a judge was shown them.)
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+    from dre.slm.recipes import Recipe
+
+#: The folder of the small model that comes with the package.
+DEFAULT = Path(__file__).with_name("default")
+#: Version of the code that trains. It is raised by hand where the same data and recipe would end
+#: with other weights, which tests/test_train.py notices; scores that were recorded before are then
+#: refused. Twice it was not raised, and recordings are kept as other draws of the same training:
+#: since attention is computed plainly on a CPU, dropout draws other numbers there; and since two
+#: contexts with the same right response are no longer each other's negatives, recipe graded ends
+#: with other weights (a judge was shown the numbers of graded-2026-11).
 TRAINING = 1
-#: what decides a training's weights, apart from the machine: recorded scores are held to it
+#: What decides the weights of a training, apart from the machine: recorded scores are held to it.
 DECISIVE = ("train_hash", "dev_hash", "recipe", "seed", "encoder", "extra", "training")
 
 
@@ -30,8 +39,10 @@ DECISIVE = ("train_hash", "dev_hash", "recipe", "seed", "encoder", "extra", "tra
 class Extra:
     """What our own recipes learn from besides labelled contexts."""
 
-    dialogues: list = ()  # contexts with positives alone, those of all others being their negatives
-    graded: list = ()  # (context id, turns, response, score 0-5 of a judge)
+    #: contexts with right responses alone, those of all others being wrong ones
+    dialogues: Sequence[Context] = ()
+    #: (context id, turns, response, score 0-5 of a judge)
+    graded: Sequence[tuple] = ()
 
 
 @functools.lru_cache  # every training of a set asks for the same contexts
@@ -109,54 +120,70 @@ def pairs_without_overlap(table, reserved, near=overlap.NEAR):
     ]
 
 
-def describe(train, dev, recipe, seed, encoder, extra=None):
-    """Return everything that decides a training; its ``fingerprint`` (sha256) identifies it on this kind of machine.
+def describe(
+    train: Sequence[Context],
+    dev: Sequence[Context],
+    recipe: "Recipe",
+    seed: int,
+    encoder: str,
+    extra: Extra | None = None,
+) -> dict:
+    """Return everything that decides a training, and its ``fingerprint``.
 
-    ``base`` is the hash of the encoder's weights: its name alone may mean other weights tomorrow. DreError if the
-    encoder cannot be read.
+    The fingerprint (sha256) identifies a training on this kind of machine. ``base``, the hash of
+    the encoder's weights, is part of it: the encoder's name alone may mean other weights tomorrow.
+    DreError if the encoder cannot be read.
     """
     from dre.slm.encoder import load_encoder, native_bf16
 
-    found = decisive(hashes(train, dev, extra), recipe, seed, encoder) | {"bf16": native_bf16()}
-    found["base"] = weights_hash(load_encoder(encoder))
-    about = {"fingerprint": hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()}
-    about["versions"] = {"python": platform.python_version(), "dre": dre.__version__}
-    about["versions"] |= {
-        name: version(name) for name in ("torch", "transformers", "sentence-transformers", "numpy")
-    }
-    return found | about | {"contexts": {"train": len(train), "dev": len(dev)}}
+    description = decisive(hashes(train, dev, extra), recipe, seed, encoder)
+    description["bf16"] = native_bf16()
+    description["base"] = weights_hash(load_encoder(encoder))
+    text = json.dumps(description, sort_keys=True)
+    description["fingerprint"] = hashlib.sha256(text.encode()).hexdigest()
+    versions = {"python": platform.python_version(), "dre": dre.__version__}
+    for package in ("torch", "transformers", "sentence-transformers", "numpy"):
+        versions[package] = version(package)
+    description["versions"] = versions
+    description["contexts"] = {"train": len(train), "dev": len(dev)}
+    return description
 
 
-def weights_hash(encoder):
-    """Return the beginning of the sha256 of the weights of an encoder, a SentenceTransformer."""
+def weights_hash(encoder: "SentenceTransformer") -> str:
+    """Return the first 16 digits of the sha256 of an encoder's weights."""
     digest = hashlib.sha256()
     for _, weights in sorted(encoder[0].model.state_dict().items()):
         digest.update(weights.float().cpu().numpy().tobytes())
     return digest.hexdigest()[:16]
 
 
-def decisive(hashes, recipe, seed, encoder):
-    """Return what decides the trained weights on any machine, as JSON types; `DECISIVE` names its possible keys."""
-    found = {"seed": seed, "encoder": encoder, "training": TRAINING}
-    return hashes | found | {"recipe": json.loads(json.dumps(recipe.as_dict()))}
+def decisive(hashes: Mapping, recipe: "Recipe", seed: int, encoder: str) -> dict:
+    """Return what decides the trained weights on any machine, as JSON types, by keys of `DECISIVE`."""
+    return {
+        **hashes,
+        "seed": seed,
+        "encoder": encoder,
+        "training": TRAINING,
+        "recipe": json.loads(json.dumps(recipe.as_dict())),
+    }
 
 
-def default():
-    """Return what names the SLM that comes with the package, a dict."""
-    about = json.loads((DEFAULT / "slm.json").read_text(encoding="utf-8"))["provenance"]
-    return {key: about[key] for key in ("name", "fingerprint")}
+def default() -> dict[str, str]:
+    """Return ``name`` and ``fingerprint`` of the small model that comes with the package."""
+    text = (DEFAULT / "slm.json").read_text(encoding="utf-8")
+    about = json.loads(text)["provenance"]
+    return {"name": about["name"], "fingerprint": about["fingerprint"]}
 
 
-def hashes(train, dev, extra=None):
+def hashes(train: Sequence[Context], dev: Sequence[Context], extra: Extra | None = None) -> dict:
     """Return the hashes of what is learned from and held out, as JSON types."""
-    found = {"train_hash": data_hash(train), "dev_hash": data_hash(dev)}
+    by_name = {"train_hash": data_hash(train), "dev_hash": data_hash(dev)}
     if extra is not None:
-        graded_hash = hashlib.sha256(
-            json.dumps(extra.graded, ensure_ascii=False).encode()
-        ).hexdigest()
-        found["extra"] = {
+        graded = json.dumps(extra.graded, ensure_ascii=False)
+        by_name["extra"] = {
             "dialogues": len(extra.dialogues),
             "dialogues_hash": data_hash(extra.dialogues),
+            "graded": len(extra.graded),
+            "graded_hash": hashlib.sha256(graded.encode()).hexdigest(),
         }
-        found["extra"] |= {"graded": len(extra.graded), "graded_hash": graded_hash}
-    return found
+    return by_name

@@ -82,8 +82,15 @@ def fit(
         if out.exists():  # another process has ended the same training in the meantime
             return _load_same(out, provenance)
         work = Path(f"{out}.work")
+        reporter = _Reporter(recipe.name, progress)
         torch.manual_seed(seed)
-        slm = _one(train, dev, work, recipe, seed, encoder, progress, extra, provenance)
+        slm = class_for(recipe).untrained(encoder, recipe)
+        slm.provenance = provenance
+        examples = slm.examples(train)
+        with _quick_attention(slm.encoder):
+            train_stages(slm, examples, dev, seed, extra, work / "epoch.pt", reporter)
+        reporter.say("all epochs are done, the scale of the scores is set")
+        slm.finish(examples, extra, seed)
         if dev:
             slm.set_threshold(_threshold(slm, dev))
         _save(slm, out)
@@ -119,22 +126,15 @@ def _only_process(out):
         Path(lock.lock_file).unlink(missing_ok=True)
 
 
-def _one(train, dev, work, recipe, seed, encoder, progress, extra, provenance):
-    """Return an SLM that was taken through all its stages, without a threshold."""
-    slm = class_for(recipe).untrained(encoder, recipe)
-    slm.provenance = provenance
-    train = slm.examples(train)
-    # On a CPU torch's fused attention is slow on the way back.
-    model = slm.encoder[0].model
-    attention = model.config._attn_implementation
-    if slm.encoder.device.type == "cpu":
+@contextlib.contextmanager
+def _quick_attention(encoder):
+    """Compute attention plainly on a CPU, where the gradient of torch's fused attention is slow."""
+    model = encoder[0].model
+    usual = model.config._attn_implementation
+    if encoder.device.type == "cpu":
         model.set_attn_implementation("eager")
-    reporter = _Reporter(recipe.name, progress)
-    train_stages(slm, train, dev, seed, extra, work / "epoch.pt", reporter)
-    model.set_attn_implementation(attention)
-    reporter.say("all epochs are done; setting the scale of the scores")
-    slm.finish(train, extra, seed)
-    return slm
+    yield
+    model.set_attn_implementation(usual)
 
 
 def _threshold(slm, dev):

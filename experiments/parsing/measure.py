@@ -10,8 +10,8 @@ and needs the released GPT-3.5 replies (``dre data fetch``).
 Each wording is given to the parser twice: as a reply in plain text, and as the reply to a request
 that a JSON schema went with. It misleads the parser if a score or a label is read that an honest
 reader would not read. The released replies are in plain text. Their readings are compared with
-those of the version of the parser before it, which are in ``gpt35_readings.csv.gz``: a score for each reply
-in the order of `dre.judges.released.gpt35`, empty where there was none.
+those of the version of the parser before it, which are in ``gpt35_readings.csv.gz``: a score for
+each reply in the order of `dre.judges.released.gpt35`, empty where there was none.
 """
 
 from pathlib import Path
