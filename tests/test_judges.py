@@ -90,35 +90,35 @@ def n_replies(path):
 
 def test_a_second_run_asks_nothing_and_new_pairs_only_are_asked():
     with Server(servers.graded) as server:
-        one = judge(server.url)
-        first = one.score(pairs(4))
-        second = one.score(pd.DataFrame(pairs(6)))
+        live_judge = judge(server.url)
+        first = live_judge.score(pairs(4))
+        second = live_judge.score(pd.DataFrame(pairs(6)))
         assert len(server.requests) == 6
-        assert one.last.calls == 2
+        assert live_judge.last.calls == 2
         pd.testing.assert_frame_equal(first, second.head(4))
-        unasked = one.score(pairs(7), ask=False)
+        unasked = live_judge.score(pairs(7), ask=False)
         assert list(unasked["status"]) == ["ok"] * 6 + ["missing"]
 
 
 def test_two_pairs_with_the_same_texts_share_a_reply_which_is_paid_for_once():
     twin = pairs(1)[0] | {"pair_id": "twin"}
     with Server(servers.graded) as server:
-        one = judge(server.url, price="1,1")
-        table = one.score([*pairs(1), twin])
+        live_judge = judge(server.url, price="1,1")
+        table = live_judge.score([*pairs(1), twin])
     assert len(server.requests) == 1
     assert table["score_llm"].nunique() == 1
     assert table["cost"].tolist() == [pytest.approx(60e-6), 0.0]
-    assert one.last.spent == pytest.approx(60e-6)
+    assert live_judge.last.spent == pytest.approx(60e-6)
 
 
 def test_what_is_no_score_is_kept_and_asked_again_on_demand():
     answers = iter(['{"score": 9}', "no", '{"score": 2}'])
     with Server(lambda request: servers.openai(next(answers))) as server:
-        one = judge(server.url)
+        live_judge = judge(server.url)
         for retry in ([], [], ["refused"], ["malformed"]):
-            assert list(one.score(pairs(1), retry=retry)["status"]) == ["malformed"]
+            assert list(live_judge.score(pairs(1), retry=retry)["status"]) == ["malformed"]
         assert len(server.requests) == 2
-        assert one.score(pairs(1), retry=["malformed"])["score_llm"][0] == 2
+        assert live_judge.score(pairs(1), retry=["malformed"])["score_llm"][0] == 2
 
 
 def test_repeats_are_averaged_and_first_asks_for_another_reply():
@@ -231,15 +231,15 @@ def test_a_server_that_dies_ends_the_run_and_another_one_at_its_address_goes_on(
         ThreadPoolExecutor() as pool,
     ):
         port = int(process.stdout.readline())
-        one = judge(f"http://127.0.0.1:{port}", path, concurrency=2)
-        run = pool.submit(one.score, pairs(40))
-        wait_until(lambda: run.done() or one.last.calls >= 4)
+        live_judge = judge(f"http://127.0.0.1:{port}", path, concurrency=2)
+        run = pool.submit(live_judge.score, pairs(40))
+        wait_until(lambda: run.done() or live_judge.last.calls >= 4)
         process.kill()
     assert "what was answered is stored" in str(run.exception())
     assert re.search(r"\d+ calls to go, about \d+ seconds; \d in flight", capsys.readouterr().err)
-    n_stored = (one.score(pairs(40), ask=False)["status"] == "ok").sum()
+    n_stored = (live_judge.score(pairs(40), ask=False)["status"] == "ok").sum()
     with Server(servers.graded, port=port) as server:
-        assert (one.score(pairs(40))["status"] == "ok").all()
+        assert (live_judge.score(pairs(40))["status"] == "ok").all()
     assert 4 <= n_stored < 40
     assert len(server.requests) == 40 - n_stored
 
@@ -274,14 +274,14 @@ def test_a_lost_call_is_given_up_while_others_are_answered():
         return servers.openai('{"score": 3}', delay=0.02)
 
     with Server(script) as server:
-        one = judge(server.url, timeout=1, concurrency=4, price="1,1")
+        live_judge = judge(server.url, timeout=1, concurrency=4, price="1,1")
         start = time.monotonic()
-        table = one.score(pairs(100))
+        table = live_judge.score(pairs(100))
     assert (table["status"] == "ok").all()
-    assert one.last.calls == 101
+    assert live_judge.last.calls == 101
     assert time.monotonic() - start < 10
     # The lost call may be billed, at the most that it can cost.
-    assert one.last.spent > table["cost"].sum() + 0.001
+    assert live_judge.last.spent > table["cost"].sum() + 0.001
 
 
 @pytest.mark.parametrize(
@@ -333,10 +333,10 @@ def refused(message="slow down", **headers):
 def timed_run(script, n, **options):
     """Return the table of a run, its judge, and the seconds that it took."""
     with Server(script, delay=0.02) as server:
-        one = judge(server.url, **options)
+        live_judge = judge(server.url, **options)
         start = time.monotonic()
-        table = one.score(pairs(n))
-    return table, one, time.monotonic() - start
+        table = live_judge.score(pairs(n))
+    return table, live_judge, time.monotonic() - start
 
 
 @pytest.mark.parametrize("message", ["Rate limit reached", "Request too large: must be reduced"])
@@ -348,13 +348,13 @@ def test_a_pair_whose_refusals_never_pass_is_an_error_and_holds_up_no_other(monk
         times.append(time.monotonic())
         return refused(message) if b"number 7?" in request.raw else servers.graded(request)
 
-    table, one, _ = timed_run(script, 120, concurrency=8, attempts=4)
+    table, live_judge, _ = timed_run(script, 120, concurrency=8, attempts=4)
     statuses = table.set_index("pair_id")["status"]
     assert statuses.pop("own/7") == "error"
     assert (statuses == "ok").all()
     assert "HTTP 429" in table["reason"][7]
     assert message in table["reason"][7]
-    assert one.last.calls <= 119 + 4
+    assert live_judge.last.calls <= 119 + 4
     # Calls start steadily: no wait of all calls as long as those of the refused pair.
     gaps = np.diff(sorted(times)[:100])
     assert np.quantile(gaps, 0.95) < 0.1
@@ -407,9 +407,9 @@ def test_a_server_that_refuses_every_fifth_first_call_is_asked_in_parallel():
         return servers.graded(request)._replace(delay=0.4)
 
     with Server(script) as server:
-        one = judge(server.url, concurrency=8)
+        live_judge = judge(server.url, concurrency=8)
         start = time.monotonic()
-        table = one.score(pairs(60))
+        table = live_judge.score(pairs(60))
     assert (table["status"] == "ok").all()
     assert len(server.requests) == 60 + 12
     assert time.monotonic() - start < 10
@@ -525,15 +525,15 @@ def test_an_interrupt_lets_the_calls_in_flight_finish_and_no_other_wait(tmp_path
         return servers.graded(request)
 
     with Server(script, delay=0.1) as server:
-        one = judge(server.url, tmp_path / "s.sqlite", concurrency=4)
+        live_judge = judge(server.url, tmp_path / "s.sqlite", concurrency=4)
         start = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
-            one.score(pairs(100))
-        n_stored = n_replies(one.store.path)
-        assert n_stored == len(server.requests) - 2 == one.last.calls - 2 < 98
+            live_judge.score(pairs(100))
+        n_stored = n_replies(live_judge.store.path)
+        assert n_stored == len(server.requests) - 2 == live_judge.last.calls - 2 < 98
     assert time.monotonic() - start < 30
-    assert not one.last.errors
-    assert counts_by_status(one.store.path)["pending"] == 0
+    assert not live_judge.last.errors
+    assert counts_by_status(live_judge.store.path)["pending"] == 0
     assert "interrupted: waiting for" in capsys.readouterr().err
 
 
@@ -547,15 +547,15 @@ def test_the_ceiling_holds_under_concurrency(concurrency, tokens):
     """Also where the server does not say how many tokens a call took."""
     answer = servers.openai('{"score": 3}', tokens=tokens)
     with Server(lambda request: answer, delay=0.01) as server:
-        one = judge(server.url, price="1,10", max_usd=0.05, concurrency=concurrency)
-        table = one.score(pairs(60))
+        live_judge = judge(server.url, price="1,10", max_usd=0.05, concurrency=concurrency)
+        table = live_judge.score(pairs(60))
         n_calls = len(server.requests)
-    spent = one.last.spent
+    spent = live_judge.last.spent
     assert n_calls * 149e-6 < spent <= 0.05
     assert table["cost"].sum() == pytest.approx(spent)
     assert n_calls == (table["status"] == "ok").sum()
     if n_calls < 60:
-        assert one.last.stopped == "budget"
+        assert live_judge.last.stopped == "budget"
         assert set(table["status"]) == {"ok", "missing"}
         # What was left would not have been enough for another call.
         assert spent + 2 * (3500 + 10 * 1024) / 1e6 > 0.05
@@ -563,13 +563,13 @@ def test_the_ceiling_holds_under_concurrency(concurrency, tokens):
 
 def test_the_ceiling_holds_when_calls_are_billed_without_an_answer():
     with Server(lambda request: servers.Answer(b"{"), delay=0.005) as server:
-        one = judge(server.url, price="1,10", max_usd=0.03, concurrency=3)
-        one.score(pairs(20))
-    assert 0 < one.last.spent <= 0.03
-    assert one.last.stopped == "budget"
+        live_judge = judge(server.url, price="1,10", max_usd=0.03, concurrency=3)
+        live_judge.score(pairs(20))
+    assert 0 < live_judge.last.spent <= 0.03
+    assert live_judge.last.stopped == "budget"
     # They are in the accounts of the store, too.
-    assert one.store.spent() == pytest.approx(one.last.spent)
-    assert {group.status for group in one.store.summary()} == {"unanswered"}
+    assert live_judge.store.spent() == pytest.approx(live_judge.last.spent)
+    assert {group.status for group in live_judge.store.summary()} == {"unanswered"}
 
 
 def test_calls_whose_price_was_not_known_count_under_the_ceiling_of_the_store():
@@ -577,11 +577,11 @@ def test_calls_whose_price_was_not_known_count_under_the_ceiling_of_the_store():
     answer = servers.openai('{"score": 3}', tokens=(1000, 1000))
     with Server(lambda request: answer) as server:
         judge(server.url, store).score(pairs(20))
-        one = judge(server.url, store, price="1,1", max_usd_total=0.041)
-        one.score(pairs(30))
+        live_judge = judge(server.url, store, price="1,1", max_usd_total=0.041)
+        live_judge.score(pairs(30))
     assert len(server.requests) == 20
-    assert one.last.stopped == "budget"
-    assert store.spent(one.price) == pytest.approx(0.04)
+    assert live_judge.last.stopped == "budget"
+    assert store.spent(live_judge.price) == pytest.approx(0.04)
 
 
 def test_calls_of_other_judges_and_of_other_servers_do_not_count_under_a_ceiling():
@@ -591,20 +591,20 @@ def test_calls_of_other_judges_and_of_other_servers_do_not_count_under_a_ceiling
         judge(free.url, store).score(pairs(20))
         other = dre.judges.open_judge("openai:other", store=store, base_url=dear.url, price="1,1")
         other.score(pairs(20))
-        one = judge(dear.url, store, price="1,1", max_usd_total=0.041)
-        table = one.score(pairs(5))
+        live_judge = judge(dear.url, store, price="1,1", max_usd_total=0.041)
+        table = live_judge.score(pairs(5))
     assert (table["status"] == "ok").all()
-    assert one.last.spent == pytest.approx(0.01)
+    assert live_judge.last.spent == pytest.approx(0.01)
 
 
 def test_replies_of_a_batch_whose_price_was_not_known_count_at_the_price_of_batches():
     with Server(servers.graded) as server:
-        one = judge(server.url)
-        request = one.missing(pairs(1))[0]
+        live_judge = judge(server.url)
+        request = live_judge.missing(pairs(1))[0]
         reply = dre.judges.store.Reply(
             '{"score": 3}', input_tokens=1000, output_tokens=100, source="batch"
         )
-        one.store.put([(request, reply)])
+        live_judge.store.put([(request, reply)])
         price = dre.judges.prices.Price(1.0, 10.0, batch_share=0.5)
-        table = judge(server.url, one.store, price=price).score(pairs(1))
+        table = judge(server.url, live_judge.store, price=price).score(pairs(1))
     assert table["cost"].tolist() == [pytest.approx(0.5 * 0.002)]

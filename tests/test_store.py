@@ -35,13 +35,13 @@ os._exit(0)
 
 
 def key(spec="openai:model-a", row=ROW, prompt="llm_only", first=0, **options):
-    one = dre.judges.open_judge(spec, store=":memory:", **options)
-    return one.missing([row], prompt, first=first)[0].key
+    live_judge = dre.judges.open_judge(spec, store=":memory:", **options)
+    return live_judge.missing([row], prompt, first=first)[0].key
 
 
 def request_for(pair, n=0):
-    one = dre.judges.open_judge("openai:m", store=":memory:", base_url="http://127.0.0.1:1")
-    return one.missing([pair], "llm_only", first=n)[0]
+    live_judge = dre.judges.open_judge("openai:m", store=":memory:", base_url="http://127.0.0.1:1")
+    return live_judge.missing([pair], "llm_only", first=n)[0]
 
 
 def put(store, reply="3", n=0):
@@ -110,8 +110,8 @@ def test_judges_that_ask_differently_have_different_signatures():
     )
     signatures = set()
     for chosen in options:
-        one = dre.judges.open_judge("openai:m", store=":memory:", **chosen)
-        signatures.add(one.signature)
+        live_judge = dre.judges.open_judge("openai:m", store=":memory:", **chosen)
+        signatures.add(live_judge.signature)
     assert len(signatures) == len(options)
 
 
@@ -219,10 +219,12 @@ def test_one_process_writes_a_store_until_it_ends_and_the_next_is_told_which(tmp
         try:
             assert child.stdout.readline() == "held\n"
             assert Store(path).summary() == []  # reading is free
-            one = dre.judges.open_judge("openai:m", store=path, base_url="http://127.0.0.1:1")
+            live_judge = dre.judges.open_judge(
+                "openai:m", store=path, base_url="http://127.0.0.1:1"
+            )
             message = rf"s.sqlite: process {child.pid} on .*, since 20.* is writing"
             with pytest.raises(DreError, match=message):
-                one.score(pairs(1))
+                live_judge.score(pairs(1))
         finally:
             child.kill()
     # One process may hold it twice: a writer and a checker.
@@ -271,7 +273,7 @@ def test_the_row_of_a_pending_call_goes_when_its_reply_comes(tmp_path):
     store.put([(call, Reply("", "pending", cost=0.25))])
     assert store.spent() == 0.25
     assert store.get([request.key]) == {}
-    store.put([(request, Reply("3", cost=0.1))], ended=[call.key])
+    store.put([(request, Reply("3", cost=0.1))], ended_keys=[call.key])
     assert store.spent() == pytest.approx(0.1)
     assert store.get([request.key])[request.key].text == "3"
 
@@ -306,7 +308,7 @@ def test_a_store_of_an_earlier_version_is_read_and_goes_on(tmp_path):
         connection.execute(EARLIER)
         connection.execute(f"INSERT INTO reply VALUES ({', '.join('?' * 17)})", row)
     connection.close()
-    one = dre.judges.open_judge("openai:m", store=path, base_url="http://127.0.0.1:1")
-    assert one.score([ROW], ask=False)["score_llm"].tolist() == [3.0]
-    put(one.store, n=1)
-    assert sum(group.n_calls for group in one.store.summary()) == 2
+    live_judge = dre.judges.open_judge("openai:m", store=path, base_url="http://127.0.0.1:1")
+    assert live_judge.score([ROW], ask=False)["score_llm"].tolist() == [3.0]
+    put(live_judge.store, n=1)
+    assert sum(group.n_calls for group in live_judge.store.summary()) == 2

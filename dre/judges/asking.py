@@ -246,7 +246,7 @@ class _Change(NamedTuple):
     """A change of the store that waits for its commit, and who is told when it is done."""
 
     replies: list[tuple[Request, Reply]]
-    ended: list[str]
+    ended_keys: list[str]
     committed: asyncio.Future
 
 
@@ -261,10 +261,10 @@ class _Journal:
         self._queue = asyncio.Queue()
         self._task = asyncio.create_task(self._work())
 
-    async def commit(self, replies, ended=()):
+    async def commit(self, replies, ended_keys=()):
         """Return when replies are stored, and rows of calls that are no longer pending are gone."""
         committed = asyncio.get_running_loop().create_future()
-        self._queue.put_nowait(_Change(replies, list(ended), committed))
+        self._queue.put_nowait(_Change(replies, list(ended_keys), committed))
         await committed
 
     async def close(self):
@@ -283,13 +283,13 @@ class _Journal:
 
     async def _write(self, changes):
         replies = []
-        ended = []
+        ended_keys = []
         for change in changes:
             replies.extend(change.replies)
-            ended.extend(change.ended)
+            ended_keys.extend(change.ended_keys)
         error = None
         try:
-            await asyncio.to_thread(self._store.put, replies, ended)
+            await asyncio.to_thread(self._store.put, replies, ended_keys)
         except Exception as failure:
             error = failure
         for change in changes:
@@ -497,13 +497,13 @@ class _Asking:
                 replies = []
                 if failure.billed:  # it stays in the accounts, and answers nothing
                     replies = [(call, self._without_reply("unanswered", most_input, most_usd))]
-                await self.journal.commit(replies, ended=[call.key])
+                await self.journal.commit(replies, ended_keys=[call.key])
                 return self._after_failure(request.key, failure, start)
             spent_usd = self._cost_usd(reply, most_usd)
             reply = reply._replace(
                 cost=spent_usd if self.judge.price else None, seconds=time.monotonic() - start
             )
-            await self.journal.commit([(request, reply)], ended=[call.key])
+            await self.journal.commit([(request, reply)], ended_keys=[call.key])
             self._note_reply(reply)
             return None
         except DreError:
@@ -565,8 +565,8 @@ class _Asking:
         call = asyncio.create_task(self.ask(request.messages, self.params, self.schema))
         try:
             while True:
-                done, _ = await asyncio.wait({call}, timeout=seconds)
-                if done:
+                finished, _ = await asyncio.wait({call}, timeout=seconds)
+                if finished:
                     break
                 seconds = max(start, self.last_answer) + self.judge.timeout - time.monotonic()
                 has_been_overtaken = self.n_answers - answers_before >= 2 * self.judge.concurrency

@@ -100,21 +100,23 @@ def import_replies(
     n_failed = 0
     keys = set()
     for number, line in readers.records(path):
-        place = f"{path}:{number}"
+        location = f"{path}:{number}"
         key = str(line.get("custom_id")) if isinstance(line, dict) else ""
         if key in keys or key not in requests:
             raise DreError(
-                f"{place}: custom_id {key!r} is none of these pairs, or was in a line before: "
+                f"{location}: custom_id {key!r} is none of these pairs, or was in a line before: "
                 "give the same pairs, prompt, judge and options as for the export, "
                 "and one reply for each request"
             )
         keys.add(key)
-        reply = _reply_in(line, place)
+        reply = _reply_in(line, location)
         if reply is None:
             n_failed += 1
             continue
         if reply.model and not providers.is_same_model(judge.model, reply.model):
-            raise DreError(f"{place}: answered by {reply.model}, but {judge.model} was to be asked")
+            raise DreError(
+                f"{location}: answered by {reply.model}, but {judge.model} was to be asked"
+            )
         if key in wanted_keys:
             cost_usd = None
             if judge.price:
@@ -129,7 +131,7 @@ def import_replies(
     return Imported(len(replies), n_stored_before, n_failed)
 
 
-def _reply_in(line, place):
+def _reply_in(line, location):
     """Return the reply in a line of a batch's output, or None if the request failed."""
     try:
         response = line.get("response")
@@ -138,5 +140,5 @@ def _reply_in(line, place):
         return providers.parse_completion(response["body"])
     except (AttributeError, LookupError, TypeError):
         raise DreError(
-            f"{place}: no chat completion, expected a line of a batch's output"
+            f"{location}: no chat completion, expected a line of a batch's output"
         ) from None

@@ -309,9 +309,9 @@ class Store:
         try:
             file_lock.enter_context(lock)
         except Timeout:
-            who = holder.read_text() if holder.exists() else "another process"
+            writer = holder.read_text() if holder.exists() else "another process"
             raise DreError(
-                f"{self.path}: {who}, is writing this store: let it end, or give another --store"
+                f"{self.path}: {writer}, is writing this store: let it end, or give another --store"
             ) from None
         now = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
         _create_private(holder)
@@ -326,14 +326,14 @@ class Store:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             connection.execute(f"PRAGMA busy_timeout = {1000 * _BUSY_SECONDS}")
 
-    def put(self, replies: Iterable[tuple[Request, Reply]], ended: Iterable[str] = ()) -> None:
+    def put(self, replies: Iterable[tuple[Request, Reply]], ended_keys: Iterable[str] = ()) -> None:
         """Commit replies, all or none.
 
         Parameters
         ----------
         replies : iterable of (Request, Reply)
             A reply that stood under the same key before stays in the accounts, as ``replaced``.
-        ended : iterable of str
+        ended_keys : iterable of str
             Keys of rows that go in the same commit: those of calls that are no longer pending.
         """
         created = datetime.now(UTC).isoformat(timespec="seconds")
@@ -354,7 +354,7 @@ class Store:
         with self._opened(write=True) as connection:
             connection.execute("BEGIN IMMEDIATE")
             with connection:  # commits, or rolls back
-                connection.executemany(delete, [(key,) for key in ended])
+                connection.executemany(delete, [(key,) for key in ended_keys])
                 connection.executemany(rename, [(row[0],) for row in rows])
                 connection.executemany(insert, rows)
 
@@ -474,11 +474,11 @@ class Store:
         return connection
 
     def _refuse_unread_replies(self):
-        beside = Path(f"{self._file.resolve()}-wal")
-        if beside.exists() and beside.stat().st_size > 0:
+        wal = Path(f"{self._file.resolve()}-wal")
+        if wal.exists() and wal.stat().st_size > 0:
             raise DreError(
                 f"{self.path}: the folder cannot be written, and some replies are still in "
-                f"{beside.name}, which cannot be read there: copy both files to a folder that you "
+                f"{wal.name}, which cannot be read there: copy both files to a folder that you "
                 "can write, and give the copy as --store"
             )
 

@@ -35,7 +35,6 @@ from dre.slm.encoder import (
 )
 from dre.slm.provenance import DEFAULT as DEFAULT
 
-
 #: pairs that are scored at once, which bounds memory
 BLOCK = 4096
 #: the classes of recipes that have one of their own; their modules import this one
