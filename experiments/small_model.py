@@ -226,8 +226,8 @@ def fooled(name: str, folders: list[str]) -> pd.DataFrame:
     for reading, seeds in by_reading.items():
         scores = np.column_stack(seeds)
         right = scores[cases["right"].map(place)]
-        other = scores[cases["other"].map(place)]
-        wins = 100 * audit.falls(right, other, scores.std(axis=0))
+        rival = scores[cases["rival"].map(place)]
+        wins = 100 * audit.falls(right, rival, scores.std(axis=0))
         for kind in FOOLING:
             is_kind = (cases["kind"] == kind).to_numpy()
             context_ids = cases["context_id"].to_numpy()[is_kind]

@@ -1,92 +1,97 @@
-"""Recipe ``graded``: is a response like its dialogue, does it fit there, is it good? Three answers that count alike.
+"""Recipe ``graded``: is a response like its dialogue, does it fit there, is it good?
 
-Likeness is the cosine of a response with the whole context and with its last turn, the mean of two encoders: as it was,
-and adapted by low-rank matrices that learned by contrast. Fit is a head on the adapted encoder, which learned to tell
-right responses from adversarial ones and those of other contexts; quality one on the encoder as it was, which learned
-what a judge would give.
+Three answers that count alike. Likeness is the cosine of a response with the whole context and with
+its last turn. It is the mean of two encoders: the encoder as it was, and the one adapted by
+low-rank matrices, which learned by contrast. Fit is a head on the adapted encoder, which learned to
+tell right responses from adversarial ones and from those of other contexts. Quality is a head on the
+encoder as it was, which learned the grades of a judge.
 """
 
 import copy
 import random
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from itertools import islice, product
+from itertools import islice
+from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from numpy.typing import ArrayLike
 from safetensors.torch import load, save_file
 
+from dre.datasets.dialogues import Context
 from dre.errors import DreError
 from dre.slm.encoder import Reader, doubles, load_encoder
 from dre.slm.heads import FITS, FOOLS, GradedHead, LowRank, adapt, cosines, grade_loss
 from dre.slm.model import SLM
-from dre.slm.provenance import weights_hash
+from dre.slm.provenance import Extra, weights_hash
+from dre.slm.recipes import Mixture, Recipe
 from dre.slm.triplets import distinct
 
-EPOCHS, BATCH = 15, 128  # of a head over its pairs
+EPOCHS = 15  # passes of a head over its pairs
+BATCH = 128  # pairs of a step of a head
 FILE = "adapter.safetensors"  # everything that was learned, in half precision
+
+#: kind (`FITS` or `FOOLS`), whole context, last turn, response
+ContrastPair = tuple[int, str, str, str]
 
 
 class Graded(SLM):
-    """An SLM of recipe ``graded``; its ``s_p`` is fit and quality, each scaled to vary as much as ``s_d`` does.
+    """An SLM of recipe ``graded``, whose ``s_p`` is the sum of fit and quality.
 
-    ``encoder`` is the adapted one, ``reader`` reads with it; ``base`` reads with the encoder as it was, which has the
-    same weights, held once, without the adapters. With matrices of rank 0, and no stage of training, both are one.
+    Each of these is scaled to vary as much as ``s_d`` does. ``encoder`` is the adapted encoder, and
+    ``reader`` reads with it. ``base`` reads with the encoder as it was; both share their weights.
+    With matrices of rank 0, and no stage of training, the two are one.
     """
 
-    def __init__(self, base, recipe):
+    def __init__(self, base, recipe: Recipe):
         adapted = base
         if recipe.mixture.rank:
-            shared = {id(part): part for part in (*base.parameters(), base.tokenizer)}
+            shared = {id(parameter): parameter for parameter in base.parameters()}
+            shared[id(base.tokenizer)] = base.tokenizer
             adapted = copy.deepcopy(base, shared)
-            self.recipe = recipe
-            self.adapt(adapted)
-        super().__init__(adapted, self.head_of(base.get_embedding_dimension()), recipe)
-        self.base = Reader(base)
-        if adapted is base:  # every text is read once
-            self.reader = self.base
-
-    def adapt(self, encoder):
-        """Put adapters into all layers."""
-        adapt(encoder[0].model, self.recipe.mixture.rank)
-
-    def head_of(self, dimension):
-        """Return a fresh head."""
-        return GradedHead(dimension)
+            adapt(adapted[0].model, recipe.mixture.rank)
+        super().__init__(adapted, GradedHead(base.get_embedding_dimension()), recipe)
+        # If nothing is adapted, every text is read once.
+        self.base = self.reader if adapted is base else Reader(base)
 
     @classmethod
-    def untrained(cls, encoder="minilm", recipe=None):
-        """Return an encoder with adapters that change nothing yet, a fresh head beside it."""
+    def untrained(cls, encoder: str = "minilm", recipe: Recipe | None = None) -> Self:
+        """Return an encoder with adapters that change nothing yet, and a fresh head beside it."""
         return cls(load_encoder(encoder, recipe.max_seq_length), recipe)
 
-    def forget(self):
+    def forget(self) -> None:
         """Forget what was read."""
         super().forget()
         self.base.known.clear()
 
-    def learns(self, parts):
-        """Let adapters and weights of the views learn, of a stage of training (which it has one of)."""
+    def learns(self, parts) -> None:
+        """Let the adapters and the weights of the two views learn: there is one stage."""
         self.forget()
         self.encoder.requires_grad_(False)
         self.head.requires_grad_(False)
-        self.taught().requires_grad_(True)
-        for each in self._adapters():
-            each.merged = None
-            each.down.requires_grad_(True), each.up.requires_grad_(True)
-
-    def taught(self):
-        """Return the part of the head that learns in that stage: the weights of the views."""
-        return self.head.views
+        self.head.views.requires_grad_(True)
+        for adapter in self._adapters():
+            adapter.merged = None
+            adapter.down.requires_grad_(True)
+            adapter.up.requires_grad_(True)
 
     def _adapters(self):
-        return [each for each in self.encoder.modules() if isinstance(each, LowRank)]
+        return [module for module in self.encoder.modules() if isinstance(module, LowRank)]
 
-    def views(self, pairs, reader=None):
-        """Return what a reader, by default the adapted one, makes of contexts, last turns and responses: (3, n, d)."""
-        return (reader or self.reader)(self._viewed(pairs)).view(3, len(pairs), -1)
+    def views(self, pairs: pd.DataFrame, reader: Reader | None = None) -> torch.Tensor:
+        """Return embeddings of contexts, last turns and responses, (3, n, d).
 
-    def _viewed(self, pairs):
+        They are those of a reader, by default the one with the adapted encoder.
+        """
+        reader = reader or self.reader
+        return reader(self._texts_of_views(pairs)).view(3, len(pairs), -1)
+
+    def _texts_of_views(self, pairs):
+        """Return contexts, last turns and responses of pairs as they are encoded, 3 n texts."""
         pairs = self.readable(pairs)
         contexts, responses = self.texts(pairs)
         last_turn_of = cache(lambda turns: self.context(turns[-1:]))
@@ -94,172 +99,209 @@ class Graded(SLM):
         return contexts + last_turns + responses
 
     @torch.no_grad()
-    def parts(self, pairs, progress=False):
-        """Return the ``likeness, fit, quality`` of each pair: [-1, 1], a probability, and an unbounded number."""
-        self.head.eval()
-        texts = self._viewed(pairs)  # checked and cut once, for both encoders
-        h, before = (
-            reader(texts, progress).view(3, len(pairs), -1) for reader in (self.reader, self.base)
-        )
-        found = {"likeness": (self.head.likeness(h) + cosines(before).mean(0)) / 2}
-        found |= {"fit": torch.sigmoid(self.head.fit(h)), "quality": self.head.quality(before)}
-        return pd.DataFrame({name: doubles(part) for name, part in found.items()})
+    def parts(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
+        """Return the three answers for each pair.
 
-    def distances(self, pairs, progress=False):
-        """Return ``pair_id, distance, s_p``: 1 - likeness, and the sum of fit and quality as `scale_parts` has them."""
-        parts = self.parts(pairs, progress)
-        s_p = 0.5 + sum(
-            unit * (parts[name] - at)
-            for name, (at, unit) in self.provenance.get("scales", {}).items()
+        ``likeness`` is in [-1, 1], ``fit`` is a probability, and ``quality`` is not bounded.
+        """
+        self.head.eval()
+        texts = self._texts_of_views(pairs)  # checked and cut once, for both encoders
+        h = self.reader(texts, progress).view(3, len(pairs), -1)
+        h_before = self.base(texts, progress).view(3, len(pairs), -1)
+        likeness = (self.head.likeness(h) + cosines(h_before).mean(0)) / 2
+        fit = torch.sigmoid(self.head.fit(h))
+        quality = self.head.quality(h_before)
+        return pd.DataFrame(
+            {"likeness": doubles(likeness), "fit": doubles(fit), "quality": doubles(quality)}
         )
+
+    def distances(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
+        """Return ``pair_id, distance, s_p`` for a table of pairs.
+
+        ``distance`` is 1 - likeness, ``s_p`` the sum of fit and quality as `scale_parts` scales
+        them, 1/2 for an ordinary pair.
+        """
+        parts = self.parts(pairs, progress)
+        s_p = 0.5
+        for name, (mean, unit) in self.provenance.get("scales", {}).items():
+            s_p = s_p + unit * (parts[name] - mean)
         return pd.DataFrame(
             {"pair_id": list(pairs["pair_id"]), "distance": 1 - parts["likeness"], "s_p": s_p}
         )
 
-    def ordered(self, table):
-        """Return by name what the curves show: of a table's triplets whether the adapted likeness orders them right."""
-        return self.triplets(table, doubles(self.head.likeness(self.views(table))))
+    def ordered(self, table: pd.DataFrame) -> dict[str, torch.Tensor]:
+        """Return what the curves show: whether the adapted likeness orders each triplet right."""
+        likeness = doubles(self.head.likeness(self.views(table)))
+        scored = table[["context_id", "kind"]].assign(likeness=likeness)
+        positives = scored[scored["kind"] == "p"]
+        adversarials = scored[scored["kind"] == "a"]
+        triplets = positives.merge(adversarials, on="context_id", suffixes=("_p", "_a"))
+        is_right = triplets["likeness_p"] > triplets["likeness_a"]
+        return {"triplet_accuracy": torch.tensor(is_right.to_numpy())}
 
-    def triplets(self, table, values):
-        """Return by name of a table's triplets whether the positive one has the higher of some values."""
-        table = table.assign(value=np.asarray(values))
-        positive, adversarial = (
-            table.loc[table["kind"] == kind, ["context_id", "value"]] for kind in "pa"
-        )
-        triplets = positive.merge(adversarial, on="context_id")
-        return {
-            "triplet_accuracy": torch.tensor((triplets["value_x"] > triplets["value_y"]).to_numpy())
-        }
-
-    def passes(self, contexts, extra, number, seed):
+    def passes(
+        self, contexts: Sequence[Context], extra: Extra, number: int, seed: int
+    ) -> list[list[list[ContrastPair]]]:
         """Return what is contrasted in each pass over the contexts; see `passes`."""
         return passes(contexts, extra.dialogues, self.context, self.recipe.mixture, number, seed)
 
-    def loss(self, rows, vectors):
+    def loss(self, rows: list[list[ContrastPair]], vectors: Callable) -> torch.Tensor:
         """Return the contrast of rows of `passes`, a scalar; ``vectors`` embeds texts."""
         texts, index = pair_batch(rows)
         return self.head.contrast(vectors(texts), index.to(self.encoder.device))
 
-    def finish(self, contexts, extra, seed):
-        """Train the heads on what was contrasted, and set the scales of the three parts."""
-        self.load_state(
-            self.state()
-        )  # rounded, so that heads learn on what is saved, and the model here is that one
+    def finish(self, contexts: Sequence[Context], extra: Extra, seed: int) -> None:
+        """Train the heads on the adapted encoder, and set the scales of the three answers."""
+        # Rounded to what is saved: so the heads learn on it, and the model here is that one.
+        self.load_state(self.state())
         self.learn_heads(contexts, extra.dialogues, extra.graded, seed)
         self.load_state(self.state())
         self.provenance["base"] = self.base_hash()
         self.set_range(contexts)
         self.scale_parts(extra.graded)
 
-    def learn_heads(self, contexts, dialogues, graded, seed):
-        """Train both heads: fit on labelled contexts and some dialogues, quality on ``Extra.graded``."""
-        fits = self.fitting(contexts, dialogues, seed)
-        self.learn_fit(self.views(fits), fits["fits"], fits["context"], seed)
-        table = graded_table(graded)
-        self.learn_quality(self.views(table, self.base), table["score"], table["context_id"], seed)
+    def learn_heads(
+        self, contexts: Sequence[Context], dialogues: Sequence[Context], graded: list, seed: int
+    ) -> None:
+        """Train both heads: fit on labelled contexts and some dialogues, quality on grades."""
+        pairs = self.fitting(contexts, dialogues, seed)
+        self.learn_fit(self.views(pairs), pairs["fits"], pairs["context"], seed)
+        grades = graded_table(graded)
+        h_before = self.views(grades, self.base)
+        self.learn_quality(h_before, grades["score"], grades["context_id"], seed)
 
-    def fitting(self, contexts, dialogues, seed):
-        """Return what fit is learned from, a table of pairs with ``fits``: 1 for right responses, 0 for adversarial."""
-        pairs = [(one.turns, r, 1.0) for one in contexts for r in one.positives]
-        pairs += [(one.turns, r, 0.0) for one in contexts for r in one.adversarials]
-        draw = random.Random(seed)
-        for one in draw.sample(dialogues, min(self.recipe.mixture.fits, len(dialogues))):
-            pairs.append((*shown(one, self.recipe.mixture, draw), 1.0))
+    def fitting(
+        self, contexts: Sequence[Context], dialogues: Sequence[Context], seed: int
+    ) -> pd.DataFrame:
+        """Return what fit is learned from, a table of pairs with ``fits``.
+
+        It is 1 for right responses, also those of some dialogues, and 0 for adversarial ones.
+        """
+        mixture = self.recipe.mixture
+        pairs = []
+        for context in contexts:
+            for response in context.positives:
+                pairs.append((context.turns, response, 1.0))
+        for context in contexts:
+            for response in context.adversarials:
+                pairs.append((context.turns, response, 0.0))
+        rng = random.Random(seed)
+        for dialogue in rng.sample(dialogues, min(mixture.fits, len(dialogues))):
+            turns, response = draw_pair(dialogue, mixture, rng)
+            pairs.append((turns, response, 1.0))
         table = pd.DataFrame(pairs, columns=["context", "response", "fits"])
         return table.assign(pair_id=range(len(table)))
 
-    def scale_parts(self, graded):
-        """Scale fit and quality so that over the graded pairs each varies as much as ``s_d``: all three count alike."""
-        parts, spread = (
-            self.parts(graded_table(graded)),
-            self.provenance["d_max"] - self.provenance["d_min"],
-        )
-        unit = parts["likeness"].std() / spread
-        scales = {
-            name: [parts[name].mean(), unit / parts[name].std()] for name in ("fit", "quality")
-        }
-        self.provenance["scales"] = {
-            name: [float(value) for value in each] for name, each in scales.items()
-        }
+    def scale_parts(self, graded: list) -> None:
+        """Scale fit and quality to vary over the graded pairs as ``s_d`` does: all count alike."""
+        parts = self.parts(graded_table(graded))
+        d_range = self.provenance["d_max"] - self.provenance["d_min"]
+        sd_of_s_d = parts["likeness"].std() / d_range
+        self.provenance["scales"] = {}
+        for name in ("fit", "quality"):
+            unit = sd_of_s_d / parts[name].std()
+            self.provenance["scales"][name] = [float(parts[name].mean()), float(unit)]
 
-    def learn_fit(self, h, fits, context, seed):
-        """Train the fit head on views (3, n, d), 1 for right responses, which do not fit the contexts of others."""
-        fits = torch.tensor(np.asarray(fits), dtype=torch.float32, device=h.device)
-        context = torch.from_numpy(pd.factorize(context)[0]).to(h.device)
+    def learn_fit(self, h: torch.Tensor, fits: ArrayLike, contexts: ArrayLike, seed: int) -> None:
+        """Train the fit head.
 
-        def loss(batch, draw):
-            own = batch[fits[batch].bool().cpu().numpy()]
-            other = draw.permutation(batch)[: len(own)]
-            elsewhere = (context[own] != context[other]).cpu().numpy()
-            own, other = own[elsewhere], other[elsewhere]
-            shown = torch.cat(
-                [h[:, batch], torch.stack([h[0, other], h[1, other], h[2, own]])], dim=1
-            )
-            labels = torch.cat([fits[batch], fits.new_zeros(len(own))])
-            return F.binary_cross_entropy_with_logits(self.head.fit(shown), labels)
+        Parameters
+        ----------
+        h
+            Embeddings of the views, (3, n, d).
+        fits
+            1 for right responses, 0 for wrong ones, (n,). A right response is also shown in the
+            context of another pair, where it does not fit.
+        contexts
+            The context of each pair, (n,).
+        seed
+            Of the order of pairs and of dropout.
+        """
+        labels = torch.tensor(np.asarray(fits), dtype=torch.float32, device=h.device)
+        context_numbers = torch.from_numpy(pd.factorize(contexts)[0]).to(h.device)
 
-        self._learn(self.head.fits, loss, len(fits), seed)
+        def loss(batch, rng):
+            # Right responses of the batch in the contexts of other pairs of the batch.
+            right = batch[labels[batch].bool().cpu().numpy()]
+            elsewhere = rng.permutation(batch)[: len(right)]
+            differ = (context_numbers[right] != context_numbers[elsewhere]).cpu().numpy()
+            right = right[differ]
+            elsewhere = elsewhere[differ]
+            misplaced = torch.stack([h[0, elsewhere], h[1, elsewhere], h[2, right]])
 
-    def learn_quality(self, h, score, context_id, seed):
-        """Train the quality head on embedded views (3, n, d), grades (0-5) and the ids of their contexts."""
-        score = torch.tensor(np.asarray(score), dtype=torch.float32, device=h.device)
-        context = torch.from_numpy(pd.factorize(context_id)[0])
+            logits = self.head.fit(torch.cat([h[:, batch], misplaced], dim=1))
+            targets = torch.cat([labels[batch], labels.new_zeros(len(right))])
+            return F.binary_cross_entropy_with_logits(logits, targets)
 
-        def loss(batch, _):
-            return grade_loss(
-                self.head.quality(h[:, batch]), score[batch], context[batch].to(h.device)
-            )
+        self._learn(self.head.fits, loss, len(labels), seed)
 
-        self._learn(self.head.layers, loss, len(score), seed, context)
+    def learn_quality(
+        self, h: torch.Tensor, scores: ArrayLike, context_ids: ArrayLike, seed: int
+    ) -> None:
+        """Train the quality head on embeddings (3, n, d), grades (0-5) and ids of contexts."""
+        grades = torch.tensor(np.asarray(scores), dtype=torch.float32, device=h.device)
+        context_numbers = torch.from_numpy(pd.factorize(context_ids)[0])
 
-    def _learn(self, layers, loss, n, seed, context=None):
-        """Take a part of the head through `EPOCHS` over n pairs, those of a `context` (numbers, (n,)) together."""
+        def loss(batch, rng):
+            quality = self.head.quality(h[:, batch])
+            return grade_loss(quality, grades[batch], context_numbers[batch].to(h.device))
+
+        self._learn(self.head.layers, loss, len(grades), seed, context_numbers)
+
+    def _learn(self, layers, loss, n, seed, context_numbers=None):
+        """Take a part of the head through `EPOCHS` over n pairs.
+
+        With ``context_numbers`` (n,) the pairs of a context come one after another.
+        """
         torch.manual_seed(seed)
-        draw = np.random.default_rng(seed)
+        rng = np.random.default_rng(seed)
         self.head.requires_grad_(True).train()
         optimizer = torch.optim.AdamW(layers.parameters(), lr=5e-4, weight_decay=0.05)
         for _ in range(EPOCHS):
-            order = draw.permutation(n if context is None else int(context.max()) + 1)
-            order = order if context is None else np.argsort(order[context], kind="stable")
+            if context_numbers is None:
+                order = rng.permutation(n)
+            else:
+                place_of_context = rng.permutation(int(context_numbers.max()) + 1)
+                order = np.argsort(place_of_context[context_numbers], kind="stable")
             for batch in np.array_split(order, max(n // BATCH, 1)):
                 optimizer.zero_grad()
-                loss(batch, draw).backward()
+                loss(batch, rng).backward()
                 optimizer.step()
         self.head.requires_grad_(False).eval()
 
-    def state(self):
-        """Return everything that was learned, in half precision, name -> tensor."""
-        found = {f"head.{name}": value for name, value in self.head.state_dict().items()}
-        for i, each in enumerate(self._adapters()):
-            found |= {f"{i}.down": each.down.data, f"{i}.up": each.up.data}
-        return {name: value.half().cpu().contiguous() for name, value in found.items()}
+    def state(self) -> dict[str, torch.Tensor]:
+        """Return everything that was learned, in half precision, by name."""
+        learned = {f"head.{name}": value for name, value in self.head.state_dict().items()}
+        for i, adapter in enumerate(self._adapters()):
+            learned[f"{i}.down"] = adapter.down.data
+            learned[f"{i}.up"] = adapter.up.data
+        return {name: value.half().cpu().contiguous() for name, value in learned.items()}
 
-    def load_state(self, state):
-        """Set what was learned, as `state` returns it; the adapters are merged into the weights that they adapt."""
-        prefix = "head."
-        head = {
-            name.removeprefix(prefix): value.float()
-            for name, value in state.items()
-            if name.startswith(prefix)
-        }
+    def load_state(self, state: dict[str, torch.Tensor]) -> None:
+        """Set what was learned, as `state` returns it, and merge the adapters into their layers."""
+        head = {}
+        for name, value in state.items():
+            if name.startswith("head."):
+                head[name.removeprefix("head.")] = value.float()
         self.head.load_state_dict(head)
-        for i, each in enumerate(self._adapters()):
-            each.down.data.copy_(state[f"{i}.down"])
-            each.up.data.copy_(state[f"{i}.up"])
-            each.merge()
+        for i, adapter in enumerate(self._adapters()):
+            adapter.down.data.copy_(state[f"{i}.down"])
+            adapter.up.data.copy_(state[f"{i}.up"])
+            adapter.merge()
         self.forget()
 
-    def write(self, path):
-        """Write what was learned into a folder; the encoder that it adapts is named and known by its hash."""
+    def write(self, path: Path) -> None:
+        """Write what was learned into a folder; the encoder stays where it is, known by its hash."""
         save_file(self.state(), str(path / FILE))
 
     @classmethod
-    def read(cls, path, recipe, provenance):
+    def read(cls, path: Path, recipe: Recipe, provenance: dict) -> Self:
         """Read what `write` wrote; DreError if the encoder here is another one."""
         slm = cls.untrained(provenance["encoder"], recipe)
         if slm.base_hash() != provenance["base"]:
             raise DreError(
-                f"encoder {provenance['encoder']!r} is another one here than the one that was adapted"
+                f"encoder {provenance['encoder']!r} is another one here "
+                "than the one that was adapted"
             )
         # Opened by Python: `dre.paper.state` hears it, which safetensors' own opening it would not.
         slm.load_state(load((path / FILE).read_bytes()))
@@ -267,49 +309,72 @@ class Graded(SLM):
         slm.provenance = provenance
         return slm
 
-    def base_hash(self):
+    def base_hash(self) -> str:
         """Return the beginning of a sha256 over the weights of the encoder as it was."""
         return weights_hash(self.base.encoder)
 
 
-def passes(contexts, dialogues, text, mixture, number, seed):
-    """Return for each pass over the contexts what is contrasted: one list of pairs per labelled context.
+def passes(
+    contexts: Sequence[Context],
+    dialogues: Sequence[Context],
+    text: Callable[[Sequence[str]], str],
+    mixture: Mixture,
+    number: int,
+    seed: int,
+) -> list[list[list[ContrastPair]]]:
+    """Return what is contrasted in each pass: one list of pairs for each labelled context.
 
-    A pair is (kind, whole context, last turn, response), ``text`` making one text of turns. With each labelled context
-    come some dialogues, of drawn length, with one response each; every one comes once before any comes twice.
+    ``text`` makes one text of turns. With each labelled context come some dialogues, of drawn
+    length, with one response each. Every dialogue comes once before any comes twice.
     """
-    draw, found = random.Random(seed), [[] for _ in range(number)]
-    stream = endless(dialogues, draw)
-    for one_pass, context in product(found, contexts):
-        views = text(context.turns), text(context.turns[-1:])
-        pairs = [(FITS, *views, response) for response in context.positives]
-        pairs += [(FOOLS, *views, response) for response in context.adversarials]
-        for one in islice(stream, mixture.dialogues):
-            turns, response = shown(one, mixture, draw)
-            pairs.append((FITS, text(turns), text(turns[-1:]), response))
-        one_pass.append(pairs)
-    return found
+    rng = random.Random(seed)
+    stream = endless(dialogues, rng)
+    all_passes = []
+    for _ in range(number):
+        rows = []
+        for context in contexts:
+            whole = text(context.turns)
+            last_turn = text(context.turns[-1:])
+            pairs = [(FITS, whole, last_turn, response) for response in context.positives]
+            pairs += [(FOOLS, whole, last_turn, response) for response in context.adversarials]
+            for dialogue in islice(stream, mixture.dialogues):
+                turns, response = draw_pair(dialogue, mixture, rng)
+                pairs.append((FITS, text(turns), text(turns[-1:]), response))
+            rows.append(pairs)
+        all_passes.append(rows)
+    return all_passes
 
 
-def pair_batch(rows):
-    """Return the distinct texts of rows of `passes`, shortest first, and (m, 4): kind, three places among them."""
-    some = [pair for row in rows for pair in row]
-    texts, place = distinct(text for pair in some for text in pair[1:])
-    return texts, torch.tensor([(kind, *(place[text] for text in views)) for kind, *views in some])
+def pair_batch(rows: list[list[ContrastPair]]) -> tuple[list[str], torch.Tensor]:
+    """Return the distinct texts of rows of `passes`, shortest first, and their pairs.
+
+    The pairs (m, 4) have their kind, and the places of their three texts among the distinct ones.
+    """
+    pairs = [pair for row in rows for pair in row]
+    texts, place_of_text = distinct(text for pair in pairs for text in pair[1:])
+    index = []
+    for kind, whole, last_turn, response in pairs:
+        index.append(
+            (kind, place_of_text[whole], place_of_text[last_turn], place_of_text[response])
+        )
+    return texts, torch.tensor(index)
 
 
-def shown(dialogue, mixture, draw):
+def draw_pair(
+    dialogue: Context, mixture: Mixture, rng: random.Random
+) -> tuple[tuple[str, ...], str]:
     """Draw how many last turns of a dialogue are shown, and which of its right responses."""
-    return dialogue.turns[-draw.choice(mixture.last_turns) :], draw.choice(dialogue.positives)
+    n_turns = rng.choice(mixture.last_turns)
+    return dialogue.turns[-n_turns:], rng.choice(dialogue.positives)
 
 
-def endless(items, draw):
+def endless(items: Sequence, rng: random.Random) -> Iterator:
     """Yield items for ever, in a new order each time all have come."""
     while items:
-        yield from draw.sample(items, len(items))
+        yield from rng.sample(items, len(items))
 
 
-def graded_table(graded):
+def graded_table(graded: list) -> pd.DataFrame:
     """Return ``Extra.graded`` as a table of pairs with their ``score``."""
     table = pd.DataFrame(graded, columns=["context_id", "context", "response", "score"])
     return table.assign(pair_id=range(len(table)))

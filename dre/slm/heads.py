@@ -6,76 +6,87 @@ from torch import nn
 
 from dre.slm.losses import in_batch
 
-GAP = 0.5  # of two grades of a context from which on their order counts
-FITS, FOOLS = 0, 1  # what a pair of a batch is: a right response, an adversarial one
+#: two grades of one context that differ by at least so much have an order to be learned
+GAP = 0.5
+#: what a pair of a batch is: a right response, or an adversarial one
+FITS, FOOLS = 0, 1
 
 
 class LowRank(nn.Module):
-    """A linear layer that stays as it is, plus the product of two thin matrices, which learn (low-rank adaptation)."""
+    """A linear layer that stays as it is, plus the product of two thin matrices, which learn."""
 
-    def __init__(self, layer, rank):
+    def __init__(self, layer: nn.Linear, rank: int):
         super().__init__()
         self.layer = layer
-        self.register_buffer("merged", None, persistent=False)  # the sum, once it is learned
+        self.register_buffer("merged", None, persistent=False)  # the sum, once it has learned
         self.down = nn.Parameter(torch.randn(rank, layer.in_features) / layer.in_features**0.5)
         self.up = nn.Parameter(torch.zeros(layer.out_features, rank))
 
-    def forward(self, x):
-        """Return the adapted layer's (..., out) of (..., in)."""
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return what the adapted layer makes of x: (..., inputs) -> (..., outputs)."""
         if self.merged is not None:
             return F.linear(x, self.merged, self.layer.bias)
         return self.layer(x) + F.linear(F.linear(x, self.down), self.up)
 
-    def merge(self):
+    def merge(self) -> None:
         """Read with one matrix until this learns again."""
         self.merged = (self.layer.weight + self.up @ self.down).detach()
 
 
-def adapt(model, rank):
-    """Put a `LowRank` of some rank in the place of every linear layer of a transformer, which changes nothing yet."""
-    layers = getattr(model, "encoder", model)
-    for name, layer in [
-        (name, each) for name, each in layers.named_modules() if isinstance(each, nn.Linear)
-    ]:
-        parent, _, own = name.rpartition(".")
-        setattr(layers.get_submodule(parent), own, LowRank(layer, rank).to(layer.weight.device))
+def adapt(model: nn.Module, rank: int) -> None:
+    """Put a `LowRank` in the place of every linear layer of a transformer; it changes nothing yet."""
+    transformer = getattr(model, "encoder", model)
+    layers = [
+        (name, module)
+        for name, module in transformer.named_modules()
+        if isinstance(module, nn.Linear)
+    ]
+    for name, layer in layers:
+        parent_name, _, attribute = name.rpartition(".")
+        parent = transformer.get_submodule(parent_name)
+        setattr(parent, attribute, LowRank(layer, rank).to(layer.weight.device))
 
 
 def _scorer(dimension, hidden):
+    """Return two layers that make one number of what `_features` returns."""
     return nn.Sequential(
         nn.Linear(7 * dimension, hidden), nn.GELU(), nn.Dropout(0.2), nn.Linear(hidden, 1)
     )
 
 
-def _together(h):
-    """Return what a scorer sees: context, last turn, response, products, differences; (3, n, d) -> (n, 7 d)."""
-    c, l, r = 4 * F.normalize(h, dim=-1)  # noqa: E741  (entries of a size that suits a linear layer)
-    return torch.cat([c, l, r, c * r, l * r, (c - r).abs(), (l - r).abs()], dim=-1)
+def _features(h):
+    """Return views, products and differences: (3, n, d) -> (n, 7 d)."""
+    # Four times a unit vector has entries of a size that suits a linear layer.
+    context, last_turn, response = 4 * F.normalize(h, dim=-1)
+    features = [context, last_turn, response, context * response, last_turn * response]
+    features += [(context - response).abs(), (last_turn - response).abs()]
+    return torch.cat(features, dim=-1)
 
 
 class GradedHead(nn.Module):
-    """Weights of the two likenesses, and two layers each on [c; l; r; products; differences] for quality and fit."""
+    """Weights of the two likenesses, and two scorers: ``layers`` for quality, ``fits`` for fit."""
 
-    def __init__(self, dimension, hidden=256):
+    def __init__(self, dimension: int, hidden: int = 256):
         super().__init__()
         self.views = nn.Parameter(torch.zeros(2))
-        self.layers, self.fits = _scorer(dimension, hidden), _scorer(dimension, hidden // 4)
+        self.layers = _scorer(dimension, hidden)
+        self.fits = _scorer(dimension, hidden // 4)
 
-    def forward(self, h):
-        """Return h (n, d) by the names that `dre.slm.model.Head` gives its parts: nothing is separated."""
+    def forward(self, h: torch.Tensor) -> dict[str, torch.Tensor | None]:
+        """Return h (n, d) by the names that `dre.slm.model.Head` gives its parts."""
         return {"sentence_embedding": h, "anchor": h, "robust": h, "non_robust": None}
 
-    def likeness(self, h):
-        """The weighted cosines of whole context and last turn with the response: (3, n, d) -> (n,)."""
+    def likeness(self, h: torch.Tensor) -> torch.Tensor:
+        """Return weighted cosines of context and last turn with the response: (3, n, d) -> (n,)."""
         return torch.softmax(self.views, 0) @ cosines(h)
 
-    def quality(self, h):
+    def quality(self, h: torch.Tensor) -> torch.Tensor:
         """Return an unbounded score, a sigmoid of which is the grade over 5: (3, n, d) -> (n,)."""
-        return self.layers(_together(h)).squeeze(-1)
+        return self.layers(_features(h)).squeeze(-1)
 
-    def fit(self, h):
-        """Return an unbounded score, a sigmoid of which is the probability of fitting: (3, n, d) -> (n,)."""
-        return self.fits(_together(h)).squeeze(-1)
+    def fit(self, h: torch.Tensor) -> torch.Tensor:
+        """Return the logit of the probability that a response fits: (3, n, d) -> (n,)."""
+        return self.fits(_features(h)).squeeze(-1)
 
     def contrast(self, h: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
         """Return the contrastive loss (InfoNCE) over the likeness, in both directions.
@@ -130,13 +141,26 @@ class GradedHead(nn.Module):
         return ((to_response + to_context) / 2 * share).sum()
 
 
-def cosines(h):
-    """Return the cosines of whole contexts and of last turns with their responses: (3, n, d) -> (2, n)."""
+def cosines(h: torch.Tensor) -> torch.Tensor:
+    """Return the cosines of contexts and of last turns with responses: (3, n, d) -> (2, n)."""
     return F.cosine_similarity(h[:2], h[2:], dim=-1)
 
 
-def grade_loss(found, score, context):
-    """Squared error against the grade over 5, and the order of grades at least `GAP` apart within a context."""
-    loss = F.mse_loss(torch.sigmoid(found), score / 5)
-    ordered = (context[:, None] == context) & (score[:, None] - score >= GAP)
-    return loss + F.softplus((found - found[:, None])[ordered]).mean() if ordered.any() else loss
+def grade_loss(scores: torch.Tensor, grades: torch.Tensor, contexts: torch.Tensor) -> torch.Tensor:
+    """Return how far scores are from grades, a scalar.
+
+    It is the squared error of the sigmoid of a score against the grade over 5, and, for two replies
+    to one context whose grades are at least `GAP` apart, how far they are from being in order.
+
+    Parameters
+    ----------
+    scores, grades, contexts
+        Unbounded scores, grades from 0 to 5, and the numbers of the contexts, (n,) each.
+    """
+    error = F.mse_loss(torch.sigmoid(scores), grades / 5)
+    same_context = contexts[:, None] == contexts
+    is_ordered = same_context & (grades[:, None] - grades >= GAP)
+    if not is_ordered.any():
+        return error
+    worse_minus_better = (scores - scores[:, None])[is_ordered]
+    return error + F.softplus(worse_minus_better).mean()
