@@ -137,7 +137,7 @@ class Calibrated:
             Where there is too little to learn from.
         """
         columns = ["context_id", "score_slm", "score_llm", "human"]
-        tables = [table[columns].dropna() for table in tables]
+        tables = [table.loc[:, columns].dropna() for table in tables]
         for table in tables:
             is_constant = (table.drop(columns="context_id").nunique() < 2).any()
             if len(table) < FEWEST_PAIRS or is_constant:

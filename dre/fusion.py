@@ -63,6 +63,8 @@ def dre(
     if coefficient == "s_c":
         return refined
     if coefficient == "c":
+        if s_inf is None:
+            raise DreError("coefficient 'c' needs s_inf, which is not given")
         return refined * s_inf
     raise DreError(f"coefficient is {coefficient!r}; choose 's_c' or 'c'")
 

@@ -110,7 +110,8 @@ def correlate(
     table, human, contexts = _aligned(scores, human, contexts)
     rows = {}
     for name in table.columns.unique(0):
-        is_used = table[name].notna().all(axis=1).to_numpy() & ~np.isnan(human)
+        is_scored = table[name].notna().to_numpy().all(axis=1)
+        is_used = is_scored & ~np.isnan(human)
         r = draws(table.loc[is_used, name], human[is_used], contexts[is_used], method, n, seed)
         row = interval(r, seed=[seed, 1])
         row["n"] = int(is_used.sum())
@@ -366,10 +367,10 @@ def decide(tests: pd.DataFrame | Sequence[dict]) -> pd.DataFrame:
     - "no clear difference": everything else.
     """
     tests = pd.DataFrame(tests)
-    swaps = tests.pop("swap") if "swap" in tests else None
+    swaps = tests.pop("swap").tolist() if "swap" in tests else []
     tests["p_holm"] = holm(tests["p"])
     is_unclear = tests["p_holm"].between(LEVEL / 3, 3 * LEVEL)
-    if swaps is None:
+    if not swaps:
         is_unclear[:] = False
     for permutations in SWAPS:
         for row in tests.index[is_unclear]:
@@ -403,7 +404,8 @@ def normal_scores(x: ArrayLike) -> np.ndarray:
     from scipy.special import ndtri  # these two take more than a second to import
     from scipy.stats import rankdata
 
-    return ndtri((rankdata(x, axis=0) - 0.5) / len(x))
+    ranks = rankdata(x, axis=0)
+    return ndtri((ranks - 0.5) / len(ranks))
 
 
 def _columns(values):

@@ -53,6 +53,7 @@ def as_good_as(
     z = stats.normal_scores(human)
     error = np.random.default_rng(seed).standard_normal(len(z))
     if shared:
+        assert judge is not None, "shared errors are those of a judge: give its scores"
         of_judge = stats.normal_scores(judge)
         of_judge = of_judge - np.corrcoef(of_judge, z)[0, 1] * z
         of_judge = of_judge / max(of_judge.std(), 1e-12)

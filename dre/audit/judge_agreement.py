@@ -379,7 +379,7 @@ def _draws_differ_by(all_pairs, sizes):
         samples = [_draw_from(sample, size, seed) for sample, size in zip(all_pairs, sizes)]
         deviation = _mean_spearman(samples) - on_all_pairs
         deviations.append(deviation.abs())
-    deviations = pd.concat(deviations).dropna()
+    deviations = pd.Series(pd.concat(deviations)).dropna()
     return float(deviations.quantile(0.95)) if len(deviations) else np.nan
 
 
@@ -424,7 +424,7 @@ def _usd_per_1000(tables):
 
 def _contexts_to_show(samples, judge):
     """Return by gap between two systems' mean scores how many contexts show it."""
-    sd = _sd_of_system_gaps(samples, judge)
+    sd = float(_sd_of_system_gaps(samples, judge))
     if not sd > 1e-9:  # every reply got one score: no number of contexts shows anything
         return dict.fromkeys(SYSTEM_GAPS, np.nan)
     return {gap: float(np.ceil((stats.POWER * sd / gap) ** 2)) for gap in SYSTEM_GAPS}

@@ -197,7 +197,7 @@ def graded() -> list[Case]:
     One of each conversation and kind is taken: replies that contradict, or are beside the point.
     """
     table = ratings.graded()
-    table = table[table["for_choice"]].drop_duplicates(["conversation", "kind"])
+    table = table.loc[table["for_choice"]].drop_duplicates(["conversation", "kind"])
     cases = []
     for context_id, rows in table.groupby("context_id", sort=False):
         replies = {row["kind"]: row for row in rows.to_dict("records")}
@@ -208,7 +208,7 @@ def graded() -> list[Case]:
         for kind in ("contradicts", "off"):
             if kind in replies:
                 rival = Pair(replies[kind]["context"], replies[kind]["response"], reference)
-                cases.append(Case(kind, "public", context_id, right, rival))
+                cases.append(Case(kind, "public", str(context_id), right, rival))
     return cases
 
 

@@ -195,8 +195,8 @@ def preferred(cases: pd.DataFrame, scores: pd.Series) -> pd.DataFrame:
         ``share_low, share_high`` (95 %, Wilson 1927), and ``gain``: by how much the rival
         scores higher on average, in the score's unit. NaN where ``n`` is 0.
     """
-    right_scores = cases["right"].map(scores).to_numpy(float)
-    rival_scores = cases["rival"].map(scores).to_numpy(float)
+    right_scores = pd.Series(cases["right"]).map(scores).to_numpy(float)
+    rival_scores = pd.Series(cases["rival"]).map(scores).to_numpy(float)
     sd = np.nan_to_num(scores.replace([np.inf, -np.inf], np.nan).std())
     rows = []
     for name, kind in KINDS.items():

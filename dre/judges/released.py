@@ -53,9 +53,9 @@ def scores(name: str) -> pd.DataFrame:
     for each judge that knows the set, in [0, 5] or NaN.
     """
     rated = ratings.rated(name)
-    table = rated[["pair_id"]].copy()
+    table = rated.loc[:, ["pair_id"]].copy()
     recorded = Recorded(CLAUDE, repeats=1).score(rated, "llm_only", ask=False)
-    if recorded["score_llm"].notna().any():
+    if np.any(recorded["score_llm"].notna()):
         table[CLAUDE] = recorded["score_llm"].to_numpy()
     if name in FILES:
         haiku_file, p_yes_folder = FILES[name]
@@ -63,7 +63,7 @@ def scores(name: str) -> pd.DataFrame:
         for judge in P_YES:
             table[judge] = _p_yes(judge, p_yes_folder, rated)
     if name == "topicalchat-usr":
-        gpt35_scores = _gpt35_means()[list(GPT35)].reset_index()
+        gpt35_scores = _gpt35_means().loc[:, list(GPT35)].reset_index()
         table = table.merge(gpt35_scores, on="pair_id", how="left")
     return table
 
@@ -85,14 +85,14 @@ def _p_yes(judge, folder, rated):
     return _in_order(records, rated, "id_dialogue", "yes", judge) * TOP
 
 
-def _gpt35_means():
+def _gpt35_means() -> pd.DataFrame:
     """Return the mean scores of GPT-3.5's released replies: a row for each pair, a column by judge.
 
     First comes the mean over samples, brought to 0-1, then that over the four criteria, brought to
     0-5. A pair that lacks one criterion has no score.
     """
-    samples = gpt35().groupby(["pair_id", "judge", "criterion"], sort=False)["score_llm"]
-    means = samples.mean().unstack("criterion")
+    samples = gpt35().groupby(["pair_id", "judge", "criterion"], sort=False)
+    means = samples[["score_llm"]].mean()["score_llm"].unstack("criterion")
     for criterion in CRITERIA.values():
         low, high = _scale("geval", criterion)
         means[criterion] = (means[criterion] - low) / (high - low)
@@ -202,7 +202,8 @@ def unieval() -> pd.Series:
     for record in json.loads(fetch("topical_chat_result.json").read_bytes()):
         pair_id = pair_ids[_text_key(record)]
         predicted[pair_id] = record["predict_scores"]["overall"]
-    return ratings.rated("topicalchat-usr")["pair_id"].map(predicted)
+    rated = ratings.rated("topicalchat-usr")
+    return pd.Series(rated["pair_id"]).map(predicted)
 
 
 def _text_key(record):

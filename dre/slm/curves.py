@@ -21,7 +21,7 @@ def contexts_to_measure(
     size = min(SAMPLE, len(train))
     if dev:
         size = min(size, len(dev))
-    by_split = {"train": random.Random(seed).sample(train, size)}
+    by_split: dict[str, Sequence[Context]] = {"train": random.Random(seed).sample(train, size)}
     if dev:
         by_split["dev"] = dev
     return by_split

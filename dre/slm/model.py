@@ -154,8 +154,8 @@ class SLM:
 
     def set_range(self, contexts: Sequence[Context]) -> None:
         """Store d_min and d_max of Eq. 18 from the positive and adversarial pairs of training contexts (reading 6)."""
-        d = self.distances(pairs_of(contexts, kinds="pa"))["distance"]
-        if d.isna().any() or d.min() == d.max():
+        d = np.asarray(self.distances(pairs_of(contexts, kinds="pa"))["distance"])
+        if np.isnan(d).any() or d.min() == d.max():
             raise DreError(
                 "the training distances are constant or not finite: the training has diverged"
             )

@@ -45,13 +45,12 @@ class Ours(Graded):
         An ordinary pair has then ``s_d`` = ``s_p`` = 1/2. The range of ``s_d`` (Eq. 18) is so wide
         that a standard deviation of the likeness moves the score by ``likeness`` times `UNIT`.
         """
-        mean = float(parts["likeness"].mean())
-        half = float(parts["likeness"].std()) / (2 * likeness * UNIT)
+        mean, sd = _mean_and_sd(parts["likeness"])
+        half = sd / (2 * likeness * UNIT)
         self.provenance["d_min"] = 1 - mean - half
         self.provenance["d_max"] = 1 - mean + half
         self.provenance["scales"] = {
-            name: [float(parts[name].mean()), float(parts[name].std())]
-            for name in ("fit", "quality")
+            name: list(_mean_and_sd(parts[name])) for name in ("fit", "quality")
         }
 
     def distances(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:

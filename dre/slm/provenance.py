@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -111,7 +111,7 @@ def _extra(names, dev, tests, rated_names, near=None):
     return Extra(without_overlap(pool, reserved, near), graded)
 
 
-def pairs_without_overlap(table, reserved, near=overlap.NEAR):
+def pairs_without_overlap(table, reserved, near: float | None = overlap.NEAR):
     """Return the graded pairs of a table whose conversations share no utterance with what is reserved."""
     rows = zip(table["set"], table["context_id"], table["context"], table["response"])
     asked = [Context(set, id, "train", turns, (response,)) for set, id, turns, response in rows]
@@ -177,7 +177,7 @@ def default() -> dict[str, str]:
 
 def hashes(train: Sequence[Context], dev: Sequence[Context], extra: Extra | None = None) -> dict:
     """Return the hashes of what is learned from and held out, as JSON types."""
-    by_name = {"train_hash": data_hash(train), "dev_hash": data_hash(dev)}
+    by_name: dict[str, Any] = {"train_hash": data_hash(train), "dev_hash": data_hash(dev)}
     if extra is not None:
         graded = json.dumps(extra.graded, ensure_ascii=False)
         by_name["extra"] = {

@@ -45,7 +45,7 @@ class Scores:
         self.name = self.file.name.removesuffix(".csv.gz")
         self.provenance = {}
         self._json = self.file.with_name(f"{self.name}.json")
-        self._table = pd.DataFrame({"pair_id": []}).set_index("pair_id")
+        self._table: pd.DataFrame = pd.DataFrame({"pair_id": []}).set_index("pair_id")
         if self._json.exists():
             self.provenance = json.loads(self._json.read_text(encoding="utf-8"))
             table = pd.read_csv(self.file, dtype={"pair_id": str}, keep_default_na=False)
@@ -63,7 +63,7 @@ class Scores:
     def distances(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return what `dre.slm.SLM.distances` does; of an untrained encoder without ``s_p``."""
         if "d_min" in self.provenance:
-            return self.score(pairs)[["pair_id", "distance", "s_p"]]
+            return self.score(pairs).loc[:, ["pair_id", "distance", "s_p"]]
         return self._look_up(pairs)
 
     def _look_up(self, pairs):
@@ -92,7 +92,7 @@ class Recorder(Scores):
         # Two trainings of one recipe end with ranges of their own, which tell which model scored.
         for key in (*DECISIVE, "d_min", "d_max"):
             if recorded.get(key) != self.provenance.get(key):
-                self._table = self._table[:0]
+                self._table = self._table.iloc[:0]
         self._write()  # also for a model that is asked for no score: its curves are shown
 
     def _look_up(self, pairs):
@@ -105,10 +105,10 @@ class Recorder(Scores):
             self._write()
         return super()._look_up(pairs)
 
-    def _ask(self, pairs):
+    def _ask(self, pairs) -> pd.DataFrame:
         """Return what the model says: ``s_d, s_p``, or the distance where it was not trained."""
         if "d_min" in self.provenance:
-            return self.slm.score(pairs)[["pair_id", "s_d", "s_p"]]
+            return self.slm.score(pairs).loc[:, ["pair_id", "s_d", "s_p"]]
         return self.slm.distances(pairs).iloc[:, :2]
 
     def _write(self):
@@ -258,7 +258,8 @@ def arrays(
 def record_arrays(file: Path, asked: Mapping, by_name: Mapping[str, np.ndarray]) -> None:
     """Write arrays by name, and what they are made of, for `arrays` to read."""
     content = io.BytesIO()
-    np.savez_compressed(content, made_of=json.dumps(asked, sort_keys=True), **by_name)
+    named_arrays: dict[str, Any] = dict(by_name)
+    np.savez_compressed(content, made_of=json.dumps(asked, sort_keys=True), **named_arrays)
     replace(file, content.getvalue())
 
 
@@ -360,7 +361,7 @@ def _hashes(profile, key, has_extra, version):
     """
     asked = profile.model_dump_json(include={"sets", "rated", "extra"})
     digest = hashlib.sha256(json.dumps([asked, key, has_extra, version]).encode())
-    code = [Path(module.__file__) for module in (dialogues, ratings, registry, provenance)]
+    code = [Path(str(module.__file__)) for module in (dialogues, ratings, registry, provenance)]
     data_files = sorted(registry.REPOSITORY.glob("data/*/**/*.jsonl"))
     for path in (*code, registry.REGISTRY, *data_files):
         digest.update(path.read_bytes())
