@@ -7,7 +7,7 @@ Two methods are not here, since neither changes the judge's score: Non-DRE is sc
 LLM-only prompt, In-DRE (Eq. 24) is score_llm with the prompt that shows the small model's numbers.
 """
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -109,10 +109,10 @@ def slide_case(
     llm_says_negative = llm < threshold
     conditions = [slm_says_positive & llm_says_negative, slm_says_positive, llm_says_negative]
     case = np.select(conditions, [overlap, "slm", "llm"], "mean")
-    return np.where(np.isnan(slm) | np.isnan(llm), None, case)
+    return np.where(np.isnan(slm) | np.isnan(llm), np.array(None), case)
 
 
-def _within(score_llm, low=0.0, high=LLM_MAX):
+def _within(score_llm: Numbers, low: float = 0.0, high: float = LLM_MAX) -> Numbers:
     """Return a judge's scores, after a check that they lie in its scale."""
     score = np.asarray(score_llm, float)
     if ((score < low) | (score > high)).any():
@@ -123,7 +123,7 @@ def _within(score_llm, low=0.0, high=LLM_MAX):
     return _as_given(score, score_llm)
 
 
-def _as_given(score, given):
+def _as_given(score: Any, given: Numbers) -> Numbers:
     """Return an array as what was given is: a Series with its index, an array, or a number."""
     if isinstance(given, pd.Series):
         return pd.Series(score, index=given.index)

@@ -8,7 +8,7 @@ word piece, so that nothing need be downloaded.
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -128,7 +128,7 @@ def meteor(pairs: Collection[Sequence[str]]) -> np.ndarray:
     tokenize = Tokenizer13a()
     stemmer = PorterStemmer()
     stemmer.stem = cache(stemmer.stem)
-    without_synonyms = SimpleNamespace(synsets=lambda word: ())
+    without_synonyms: Any = SimpleNamespace(synsets=lambda word: ())
     words = {}
     for pair in pairs:
         for text in pair:

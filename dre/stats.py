@@ -13,6 +13,7 @@ NaN is a missing score.
 
 import functools
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -367,7 +368,7 @@ def decide(tests: pd.DataFrame | Sequence[dict]) -> pd.DataFrame:
     - "no clear difference": everything else.
     """
     tests = pd.DataFrame(tests)
-    swaps = tests.pop("swap").tolist() if "swap" in tests else []
+    swaps: dict[Any, Any] = dict(tests.pop("swap")) if "swap" in tests else {}
     tests["p_holm"] = holm(tests["p"])
     is_unclear = tests["p_holm"].between(LEVEL / 3, 3 * LEVEL)
     if not swaps:

@@ -6,6 +6,7 @@ The pairs are public ones, on which other judges are recorded, or the user's own
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -424,13 +425,13 @@ def _usd_per_1000(tables):
 
 def _contexts_to_show(samples, judge):
     """Return by gap between two systems' mean scores how many contexts show it."""
-    sd = float(_sd_of_system_gaps(samples, judge))
+    sd = _sd_of_system_gaps(samples, judge)
     if not sd > 1e-9:  # every reply got one score: no number of contexts shows anything
         return dict.fromkeys(SYSTEM_GAPS, np.nan)
     return {gap: float(np.ceil((stats.POWER * sd / gap) ** 2)) for gap in SYSTEM_GAPS}
 
 
-def _sd_of_system_gaps(samples, judge):
+def _sd_of_system_gaps(samples, judge) -> float:
     """Return the sd of the difference between two systems' scores on one context.
 
     Each system's mean is taken off first. Where hardly any context has two systems' replies, the
@@ -452,8 +453,10 @@ def _sd_of_system_gaps(samples, judge):
     scores["score"] -= scores.groupby(["set", "system"])["score"].transform("mean")
     pairs = scores.merge(scores, on=["set", "context"])
     pairs = pairs[pairs["system_x"] < pairs["system_y"]]
-    gaps = pairs["score_x"] - pairs["score_y"]
-    return gaps.std() if len(gaps) > 9 else np.sqrt(2) * scores["score"].std()
+    gaps = pd.Series(pairs["score_x"] - pairs["score_y"])
+    if len(gaps) > 9:
+        return cast(float, gaps.std())
+    return float(np.sqrt(2) * pd.Series(scores["score"]).std())
 
 
 def _level(samples, judge, resamples, seed):

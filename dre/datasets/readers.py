@@ -191,7 +191,7 @@ def scores(
     id_column = next((column for column in ids if column in table), None)
     score_column = next((column for column in ("score", "score_llm") if column in table), None)
     try:
-        columns = {"score": _as_numbers(table[score_column])}
+        columns: dict[str, Any] = {"score": _as_numbers(table[score_column])}
         for column in measures:
             if column in table:
                 columns[column] = _as_numbers(table[column])

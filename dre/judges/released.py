@@ -91,12 +91,13 @@ def _gpt35_means() -> pd.DataFrame:
     First comes the mean over samples, brought to 0-1, then that over the four criteria, brought to
     0-5. A pair that lacks one criterion has no score.
     """
-    samples = gpt35().groupby(["pair_id", "judge", "criterion"], sort=False)
-    means = samples[["score_llm"]].mean()["score_llm"].unstack("criterion")
+    samples = gpt35().groupby(["pair_id", "judge", "criterion"], sort=False)["score_llm"]
+    means = pd.Series(samples.mean()).unstack("criterion")
     for criterion in CRITERIA.values():
         low, high = _scale("geval", criterion)
         means[criterion] = (means[criterion] - low) / (high - low)
-    return means.mean(axis=1, skipna=False).unstack("judge") * TOP
+    overall = pd.Series(means.mean(axis=1, skipna=False))
+    return pd.DataFrame(overall.unstack("judge") * TOP)
 
 
 def _scale(family, criterion):

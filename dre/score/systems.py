@@ -97,7 +97,6 @@ def summarise(table: pd.DataFrame, seed: int = 0) -> dict[str, Any]:
     }
 
 
-
 def _by_system(values: Any, fill_value: float | None = None) -> pd.DataFrame:
     """Return values by group and system as a table with a column for each system."""
     return values.unstack(fill_value=fill_value)

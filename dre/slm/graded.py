@@ -58,6 +58,7 @@ class Graded(SLM):
     @classmethod
     def untrained(cls, encoder="minilm", recipe=None):
         """Return an encoder with adapters that change nothing yet, a fresh head beside it."""
+        assert recipe is not None, "give the recipe, which says what is adapted"
         return cls(load_encoder(encoder, recipe.max_seq_length), recipe)
 
     def forget(self):

@@ -152,7 +152,8 @@ def describe(
 def weights_hash(encoder: "SentenceTransformer") -> str:
     """Return the first 16 digits of the sha256 of an encoder's weights."""
     digest = hashlib.sha256()
-    for _, weights in sorted(encoder[0].model.state_dict().items()):
+    transformer: Any = encoder[0].model
+    for _, weights in sorted(transformer.state_dict().items()):
         digest.update(weights.float().cpu().numpy().tobytes())
     return digest.hexdigest()[:16]
 

@@ -194,6 +194,8 @@ def train_stages(
                 state.best = None
                 state.curves += curves.measure(slm, measured, stage.name, 0)
             elif done < stage.epochs:
+                assert state.optimizer is not None, "a checkpoint within a stage has it"
+                assert state.schedule is not None, "a checkpoint within a stage has it"
                 optimizer.load_state_dict(state.optimizer)
                 schedule.load_state_dict(state.schedule)
             for epoch in range(done, stage.epochs):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -83,7 +83,8 @@ def embed(encoder: "SentenceTransformer", texts: Sequence[str]) -> torch.Tensor:
     # Word vectors of all chunks are looked up at once. The gradient of a lookup is as large as the
     # whole vocabulary, so one lookup for each chunk would be slow.
     all_ids = torch.cat([ids.flatten() for ids in ids_of_chunks])
-    all_vectors = encoder[0].model.get_input_embeddings()(all_ids)
+    transformer: Any = encoder[0].model
+    all_vectors = transformer.get_input_embeddings()(all_ids)
     vectors_of_chunks = all_vectors.split([ids.numel() for ids in ids_of_chunks])
 
     embeddings = []
