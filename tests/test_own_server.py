@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from judge_servers import pairs
-from test_judges import stored
+from test_judges import n_replies
 
 from dre.errors import DreError
 from dre.files import write
@@ -90,11 +90,11 @@ def test_a_run_that_is_killed_goes_on_and_nothing_is_asked_twice(model, tmp_path
         command += ["--store", store, "-o", output]
 
         kill_after_calls(command, server, calls=4)
-        assert 3 <= stored(store) < 10
+        assert 3 <= n_replies(store) < 10
         assert not output.exists()
 
         assert subprocess.run(command).returncode == 0
-        assert stored(store) == 10
+        assert n_replies(store) == 10
         assert server.calls() in (10, 11)  # the one in flight at the kill may be asked again
 
     judge = open_judge(

@@ -47,11 +47,14 @@ def without_overlap(
     -------
     The contexts that are left, in the order given.
     """
+    records: list[Context | pd.DataFrame] = []
     if isinstance(reserved, pd.DataFrame):
-        reserved = [reserved]
+        records.append(reserved)
+    else:
+        records += reserved
     rated_contexts = []
     reserved_texts = []
-    for record in reserved:
+    for record in records:
         if isinstance(record, pd.DataFrame):
             # A table of whole dialogues has turns, one of responses has contexts.
             rated_contexts += list(record["turns" if "turns" in record else "context"])
