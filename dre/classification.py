@@ -58,7 +58,7 @@ def choose_threshold(scores: ArrayLike, kinds: ArrayLike, negatives: str = "a") 
 
 
 def correct(pairs: pd.DataFrame, scores: ArrayLike, threshold: float) -> np.ndarray:
-    """Return for each pair 1.0 where the decision is right, 0.0 where it is not, NaN without a score.
+    """Return for each pair 1.0 if the decision is right, 0.0 if it is wrong, NaN without a score.
 
     Right is a score of at least the threshold for a positive response (``kind`` p), and one below
     it for an adversarial or random one.
@@ -106,7 +106,8 @@ def length_only(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Score responses by their number of words alone, longer or shorter as training pairs say.
 
-    Takes three tables with ``response`` and (train) ``kind``; returns the scores of dev and of test.
+    Takes three tables with ``response``, and train with ``kind``. Returns the scores of dev and of
+    test.
     """
     words = length(train["response"])
     is_positive = train["kind"] == "p"

@@ -79,11 +79,11 @@ def _stripped(text):
 
 
 def bleu(pairs: Collection[Sequence[str]]) -> np.ndarray:
-    """Return sentence-level BLEU-1 to -4 (Papineni et al. 2002) of (response, reference) pairs, (n, 4).
+    """Return sentence-level BLEU-1 to -4 (Papineni et al. 2002) of (response, reference) pairs.
 
     By sacreBLEU, with tokeniser 13a, lower case, exponential smoothing, and effective order. By the
     last a reply of two words, which has no trigrams, has its BLEU-2 as BLEU-4; without it that
-    would be 0 whatever the reply says.
+    would be 0 whatever the reply says. Returns an (n, 4) array.
     """
     from sacrebleu import BLEU
 
@@ -101,9 +101,9 @@ def bleu(pairs: Collection[Sequence[str]]) -> np.ndarray:
 
 
 def rouge(pairs: Collection[Sequence[str]]) -> np.ndarray:
-    """Return ROUGE-1, -2 and -L (Lin 2004), F-measure without stemming, of (response, reference) pairs.
+    """Return ROUGE-1, -2 and -L (Lin 2004) of (response, reference) pairs.
 
-    Returns an (n, 3) array.
+    They are F-measures, without stemming. Returns an (n, 3) array.
     """
     from rouge_score.rouge_scorer import RougeScorer
 

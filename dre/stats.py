@@ -1,4 +1,4 @@
-"""Statistics of scores: correlation with people, bootstrap intervals, permutation tests, corrections.
+"""Statistics of scores: correlation with people, bootstrap intervals and permutation tests.
 
 Responses to one context are not independent. So intervals come from resamples of whole contexts,
 and the permutation test swaps whole contexts.
@@ -24,7 +24,7 @@ from dre.errors import DreError
 LEVEL = 0.05
 #: Standard errors that a difference must measure to be seen by a test at 5 % with a power of 80 %.
 POWER = 1.96 + 0.84
-#: Numbers of swaps that `decide` goes on with, one after the other, where a p-value is near `LEVEL`.
+#: Numbers of swaps that `decide` goes on with, in turn, where a p-value is near `LEVEL`.
 SWAPS = (100_000, 1_000_000, 2_000_000)
 #: Resamples that are handled at once, so that the work stays in the processor's cache.
 BLOCK = 256
@@ -61,7 +61,7 @@ def draws(
     n: int = 1000,
     seed: int = 0,
 ) -> np.ndarray:
-    """Correlate each column of scores with people's ratings, in the data and in resamples of contexts.
+    """Correlate each column of scores with ratings, in the data and in resamples of contexts.
 
     Ties are exact: in each resample the rows are ranked anew, by midranks.
 
@@ -435,10 +435,11 @@ def _context_counts(contexts, n, seed):
     Returns an array (1 + n, contexts), read-only.
     """
     rng = np.random.default_rng(seed)
-    drawn = rng.multinomial(contexts, np.full(contexts, 1 / contexts), size=n).astype(float)
+    shares = np.full(contexts, 1 / contexts)
+    resample_counts = rng.multinomial(contexts, shares, size=n).astype(float)
     if contexts == 1:
-        drawn[:] = np.nan
-    counts = np.vstack([np.ones(contexts), drawn])
+        resample_counts[:] = np.nan
+    counts = np.vstack([np.ones(contexts), resample_counts])
     counts.flags.writeable = False  # all who ask for it share it
     return counts
 
@@ -540,7 +541,7 @@ def _rank_votes(values, first_rows):
 def _pearson(x, y, first_rows, counts):
     """Pearson's correlation of each column of x with y in each resample: (1 + n, columns).
 
-    Sums over the rows of a resample are sums by context, weighted by how often the context is in it.
+    Sums over the rows of a resample are sums by context, weighted by how often it has the context.
     """
     x = _standard(x)
     y = _standard(y[:, None])
@@ -583,7 +584,7 @@ def _permuted(a, b, human, contexts, seed, permutations):
     ranks_a, ranks_b = np.broadcast_arrays(_standard_ranks(a), _standard_ranks(b))
 
     def size_of_difference(swaps):
-        """Size of the mean difference over training seeds after each swap: (P, contexts) -> (P,)."""
+        """Mean difference over training seeds after each swap, its size: (P, contexts) -> (P,)."""
         differences = []
         for of_a, of_b in zip(ranks_a.T, ranks_b.T):
             differences.append(_after_swaps(of_a, of_b, people, context_numbers, swaps))

@@ -119,7 +119,7 @@ class Item:
         for slot in rejected:
             if slot not in self.labels:
                 continue
-            of_same_kind = [other for other in new_texts if other.kind == slot.kind]
+            of_same_kind = [new_slot for new_slot in new_texts if new_slot.kind == slot.kind]
             if of_same_kind:
                 self._replace(slot, new_texts.pop(min(of_same_kind)))
 
@@ -199,15 +199,15 @@ def _check_arguments(items, judge, checker, max_rounds, again):
             f"found max_rounds={max_rounds!r} and again={again!r}: "
             "expected one round or more, and refine or generate"
         )
-    for asked in (judge, checker):
-        if asked.spec.startswith("recorded:") or asked.repeats != 1:
+    for model in (judge, checker):
+        if model.spec.startswith("recorded:") or model.repeats != 1:
             raise DreError(
-                f"judge {asked.spec} cannot write responses: "
+                f"judge {model.spec} cannot write responses: "
                 "expected a live judge that gives one reply to a prompt"
             )
-        if judge.max_usd is not None and asked.price is None:
+        if judge.max_usd is not None and model.price is None:
             raise DreError(
-                f"no price of {asked.spec} is known, so the ceiling cannot be kept: give its price"
+                f"no price of {model.spec} is known, so the ceiling cannot be kept: give its price"
             )
 
 

@@ -241,7 +241,7 @@ def self_bleu(table: pd.DataFrame) -> np.ndarray:
         if len(rows) < 2:
             continue
         for row in rows:
-            references = [responses[other] for other in rows if other != row]
+            references = [responses[position] for position in rows if position != row]
             values[row] = bleu.sentence_score(responses[row], references).score / 100
     return values
 

@@ -278,33 +278,35 @@ def _convai2_histories(name):
     The replies stand in a second file. Consecutive lines with one persona are one conversation.
     """
     replies = [line.strip() for line in read_lines(fetch("no_cands_target.txt"))]
-    found = {}
+    histories_by_id = {}
     conversation = ""
     previous_persona = None
-    said: list[str] = []
+    spoken: list[str] = []
     for i, line in enumerate(read_lines(fetch("no_cands_source.txt"))):
         context_id = f"{name}/{i}"
         *persona, last_utterance = line.rstrip("\r").split("\t")
         if persona != previous_persona:
             conversation = context_id
             previous_persona = persona
-            said = []
-        said.append(last_utterance.strip())
+            spoken = []
+        spoken.append(last_utterance.strip())
         facts = "\n".join(fact.strip() for fact in persona)
-        found[context_id] = History(conversation, tuple(said), replies[i], facts)
-        said.append(replies[i])
-    return found
+        histories_by_id[context_id] = History(conversation, tuple(spoken), replies[i], facts)
+        spoken.append(replies[i])
+    return histories_by_id
 
 
 def _topicalchat_histories(name):
     """Read Topical-Chat, which has whole conversations."""
     file = fetch(f"conversations/{name.removeprefix('topicalchat-')}.json")
-    found = {}
+    histories_by_id = {}
     for id, record in json.loads(file.read_bytes()).items():
-        said = [turn["message"].strip() for turn in record["content"]]
-        for k in range(1, len(said)):
-            found[f"{name}/{id}/{k}"] = History(f"{name}/{id}", tuple(said[:k]), said[k], "")
-    return found
+        spoken = [turn["message"].strip() for turn in record["content"]]
+        conversation = f"{name}/{id}"
+        for k in range(1, len(spoken)):
+            history = History(conversation, tuple(spoken[:k]), spoken[k], "")
+            histories_by_id[f"{conversation}/{k}"] = history
+    return histories_by_id
 
 
 def contexts_by_name(name: str | Path) -> list[Context]:
@@ -405,8 +407,8 @@ def _embedded_corpus():
 
     complete = []
     for context in contexts:
-        its_own = {*context.positives, *context.adversarials}
-        candidates = sorted(replies[context.split, context.domain] - its_own)
+        own_responses = {*context.positives, *context.adversarials}
+        candidates = sorted(replies[context.split, context.domain] - own_responses)
         # A generator for each context, so that no draw depends on another.
         generator = random.Random(f"0/{context.context_id}")
         randoms = tuple(generator.sample(candidates, RANDOM_RESPONSES))

@@ -124,7 +124,7 @@ def triplet_terms(
 def contrasted(
     h: Mapping[str, torch.Tensor], triplets: torch.Tensor, recipe: "Recipe"
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return what Eq. 12 takes for h_c, h_p and h_a of triplets by a recipe's reading, (m, d) each."""
+    """Return h_c, h_p and h_a of Eq. 12 for triplets, as a recipe reads it; (m, d) each."""
     context_part = "anchor"
     response_part = "robust"
     if recipe.contrast == "whole":
@@ -146,7 +146,7 @@ def class_logits(
         examples.append((h["non_robust"][p], NON_ROBUST))
         examples.append((h["non_robust"][a], NON_ROBUST))
     h_c = h["anchor"][c]
-    logits = torch.cat([head.logits(h_c, part) for part, _ in examples])
+    logits = torch.cat([head.logits(h_c, h_response) for h_response, _ in examples])
     labels = [torch.full((len(c),), label, device=logits.device) for _, label in examples]
     return logits, torch.cat(labels)
 

@@ -38,7 +38,7 @@ ALL_SETS = 3
 
 
 class Scores:
-    """The recorded scores of one small model: for the pairs it knows it answers as the model would."""
+    """The recorded scores of one small model, which answer as the model for the pairs they know."""
 
     def __init__(self, file: str | Path):
         self.file = Path(file)
@@ -79,9 +79,9 @@ class Scores:
 
 
 class Recorder(Scores):
-    """A small model whose scores are recorded as it gives them, so that `Scores` gives the same digits.
+    """A small model whose scores are recorded as it gives them.
 
-    Recorded scores of another model are dropped.
+    `Scores` then gives the same digits. Recorded scores of another model are dropped.
     """
 
     def __init__(self, file: str | Path, slm: "SLM"):
@@ -115,9 +115,8 @@ class Recorder(Scores):
         """Write scores and provenance so that those of two models never lie side by side."""
         text = self._table.to_csv(float_format="%.5g", lineterminator="\n")
         self._json.unlink(missing_ok=True)
-        replace(
-            self.file, gzip.compress(text.encode(), mtime=0)
-        )  # no time: equal scores, equal bytes
+        compressed = gzip.compress(text.encode(), mtime=0)  # no time: equal scores, equal bytes
+        replace(self.file, compressed)
         replace(self._json, json.dumps(self.provenance, indent=1, sort_keys=True) + "\n")
 
 
@@ -142,7 +141,7 @@ def trained(
     DreError
         If the recorded scores are missing, or those of another model than the one asked for.
     """
-    # Does the model of the package stand in, since the profile has nothing that ours could learn from?
+    # Does the profile have nothing that ours could learn from? Then the package's model stands in.
     if _is_packaged(profile, name):
         return PackageModel(profile.build / "scores")
 
@@ -162,9 +161,9 @@ def trained(
 def load_or_train(
     profile: "Profile", key: str, name: str, seed: int, disentangled: bool = True
 ) -> "SLM":
-    """Return the small model of one training of a profile, from the build folder or trained into it.
+    """Return the small model of one training of a profile.
 
-    Nothing is recorded.
+    It comes from the build folder, or is trained into it. Nothing is recorded.
 
     Parameters
     ----------
@@ -197,7 +196,7 @@ def made_of(profile: "Profile", key: str, name: str, seed: int, disentangled: bo
 
 
 def seeds(profile: "Profile", key: str, name: str, disentangled: bool = True) -> list[int]:
-    """Return the seeds that `trained` has an answer for: of profile ``public`` the recorded ones."""
+    """Return the seeds of which `trained` has a model: of profile ``public`` the recorded ones."""
     available = []
     for seed in profile.seeds:
         file = _file(profile, key, name, seed, disentangled)
@@ -207,22 +206,25 @@ def seeds(profile: "Profile", key: str, name: str, disentangled: bool = True) ->
 
 
 def untrained(profile: "Profile") -> "SLM | Scores | PackageModel":
-    """Return the encoder before any training, or its recorded distances: ask ``distances(pairs)``."""
+    """Return the encoder before any training, or its recorded distances.
+
+    Call its ``distances(pairs)``.
+    """
     file = profile.results / "scores" / "encoder-untrained.csv.gz"
-    asked = {"encoder": profile.encoder}
+    expected = {"encoder": profile.encoder}
     if _reads_recorded(profile, file):
-        return _checked(Scores(file), asked)
+        return _checked(Scores(file), expected)
     from dre.slm.model import SLM
 
     slm = SLM.untrained(profile.encoder)
-    slm.provenance = asked
+    slm.provenance = expected
     if profile.name == RECORDED_PROFILE:
         return Recorder(file, slm)
     return slm
 
 
 def arrays(
-    profile: "Profile", name: str, asked: Mapping, make: Callable[[], dict] | None = None
+    profile: "Profile", name: str, made_from: Mapping, make: Callable[[], dict] | None = None
 ) -> dict[str, np.ndarray]:
     """Return arrays by name: those of ``make()``, or for profile ``public`` the recorded ones.
 
@@ -230,7 +232,7 @@ def arrays(
     ----------
     profile : a profile of the notebooks.
     name : of the recording, ``<name>.npz``.
-    asked : what the arrays are made of, of JSON types, such as `made_of` returns.
+    made_from : what the arrays are made of, of JSON types, such as `made_of` returns.
     make : a function that makes them; without it they are always the recorded ones.
 
     Raises
@@ -242,12 +244,12 @@ def arrays(
     if make is not None and not _reads_recorded(profile, file):
         by_name = make()
         if profile.name == RECORDED_PROFILE:
-            record_arrays(file, asked, by_name)
+            record_arrays(file, made_from, by_name)
         return by_name
 
     recorded = dict(np.load(file)) if file.exists() else {}
     recorded_from = str(recorded.pop("made_of", ""))
-    if recorded_from != json.dumps(asked, sort_keys=True):
+    if recorded_from != json.dumps(made_from, sort_keys=True):
         source = f"RETRAIN={name} makes" if make else "its script in experiments/ makes"
         raise DreError(
             f"recorded {name} is missing or of other models than those asked for: {source} it anew"
@@ -255,10 +257,10 @@ def arrays(
     return recorded
 
 
-def record_arrays(file: Path, asked: Mapping, by_name: Mapping[str, np.ndarray]) -> None:
+def record_arrays(file: Path, made_from: Mapping, by_name: Mapping[str, np.ndarray]) -> None:
     """Write arrays by name, and what they are made of, for `arrays` to read."""
     content = io.BytesIO()
-    np.savez_compressed(content, made_of=json.dumps(asked, sort_keys=True), **by_name)
+    np.savez_compressed(content, made_of=json.dumps(made_from, sort_keys=True), **by_name)
     replace(file, content.getvalue())
 
 
@@ -277,13 +279,16 @@ def reference_based(
         score = partial(metrics.reference_based, encoder=encoder, itself=True)
         return {name: score(table)[metrics.COLUMNS].to_numpy() for name, table in items.items()}
 
-    asked = {"encoder": profile.encoder, "metrics": metrics.VERSION, "sets": list(items)}
-    by_set = arrays(profile, "reference-metrics", asked, make)
+    made_from = {"encoder": profile.encoder, "metrics": metrics.VERSION, "sets": list(items)}
+    by_set = arrays(profile, "reference-metrics", made_from, make)
     return {name: pd.DataFrame(scores, columns=metrics.COLUMNS) for name, scores in by_set.items()}
 
 
 def _reads_recorded(profile, file, model=None):
-    """Whether a recording is read: of profile ``public``, unless RETRAIN asks for it or its model."""
+    """Return whether a recording is read.
+
+    That is so for profile ``public``, unless RETRAIN names the recording or its model.
+    """
     if profile.name != RECORDED_PROFILE:
         return False
     names = os.environ.get("RETRAIN", "").split(",")
@@ -292,18 +297,21 @@ def _reads_recorded(profile, file, model=None):
 
 
 def _is_packaged(profile, name):
-    """Whether the model of the package stands in: for one of ours, if there is nothing extra to learn from."""
+    """Return whether the model of the package stands in for one of ours.
+
+    That is so where the profile has nothing extra to learn from.
+    """
     recipe = recipes.get(_model(profile, name).recipe)
     return recipe.mixture is not None and not profile.extra.dialogues
 
 
-def _checked(scores, asked):
-    """Return recorded scores if their model was made of what is asked for.
+def _checked(scores, expected):
+    """Return recorded scores if their model was made of what is expected.
 
-    The hash of the encoder's weights is not asked for: reading them would need the encoder, which
+    The hash of the encoder's weights is not compared: reading them would need the encoder, which
     recorded scores do without.
     """
-    different = [key for key in DECISIVE if scores.provenance.get(key) != asked.get(key)]
+    different = [key for key in DECISIVE if scores.provenance.get(key) != expected.get(key)]
     if not different:
         return scores
     problem = "are missing"
@@ -358,8 +366,8 @@ def _hashes(profile, key, has_extra, version):
     Making them takes seconds, so they are kept in the build folder, by what they depend on: the
     profile, the code that chooses the contexts, and the data files.
     """
-    asked = profile.model_dump_json(include={"sets", "rated", "extra"})
-    digest = hashlib.sha256(json.dumps([asked, key, has_extra, version]).encode())
+    data_of_profile = profile.model_dump_json(include={"sets", "rated", "extra"})
+    digest = hashlib.sha256(json.dumps([data_of_profile, key, has_extra, version]).encode())
     code = [Path(module.__file__) for module in (dialogues, ratings, registry, provenance)]
     data_files = sorted(registry.REPOSITORY.glob("data/*/**/*.jsonl"))
     for path in (*code, registry.REGISTRY, *data_files):

@@ -1,4 +1,4 @@
-"""Batches of triplets: a context, a positive and an adversarial response, as an encoder reads them."""
+"""Batches of triplets for an encoder: a context, a positive and an adversarial response."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
