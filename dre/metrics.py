@@ -59,12 +59,13 @@ def reference_based(
     pairs = []
     is_scored = []
     for response, reference in zip(items["response"], items["reference"]):
-        pair = (_stripped(response), _stripped(reference))
-        is_same = pair[0] == pair[1]
-        has_texts = bool(pair[0] and pair[1])
-        is_scored.append(has_texts and (itself or not is_same))
-        if is_scored[-1]:
-            pairs.append(pair)
+        response = _stripped(response)
+        reference = _stripped(reference)
+        has_texts = bool(response and reference)
+        is_comparable = has_texts and (itself or response != reference)
+        is_scored.append(is_comparable)
+        if is_comparable:
+            pairs.append((response, reference))
     table = pd.DataFrame(np.nan, index=range(len(items)), columns=COLUMNS)
     if pairs:
         vector_based, bertscores = _by_encoder(pairs, encoder)
@@ -95,8 +96,8 @@ def bleu(pairs: Collection[Sequence[str]]) -> np.ndarray:
         metrics.append(metric)
     scores = []
     for response, reference in pairs:
-        of_pair = [metric.sentence_score(response, [reference]).score for metric in metrics]
-        scores.append(of_pair)
+        sentence_scores = [metric.sentence_score(response, [reference]) for metric in metrics]
+        scores.append([sentence_score.score for sentence_score in sentence_scores])
     return np.array(scores) / 100
 
 
@@ -155,10 +156,18 @@ def embedding(x: np.ndarray, y: np.ndarray) -> list[float]:
     """
     if not len(x) or not len(y):
         return [np.nan, np.nan, np.nan]
-    extrema = float(_unit(_extreme(x)) @ _unit(_extreme(y)))
+    extreme_x = _unit(_extreme(x))
+    extreme_y = _unit(_extreme(y))
+    extrema = float(extreme_x @ extreme_y)
+
     cosines = _unit(x) @ _unit(y).T
-    greedy = (cosines.max(axis=1).mean() + cosines.max(axis=0).mean()) / 2
-    average = float(_unit(x.mean(axis=0)) @ _unit(y.mean(axis=0)))
+    best_of_x = cosines.max(axis=1)
+    best_of_y = cosines.max(axis=0)
+    greedy = (best_of_x.mean() + best_of_y.mean()) / 2
+
+    mean_x = _unit(x.mean(axis=0))
+    mean_y = _unit(y.mean(axis=0))
+    average = float(mean_x @ mean_y)
     return [extrema, greedy, average]
 
 

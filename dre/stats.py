@@ -110,8 +110,10 @@ def correlate(
     table, human, contexts = _aligned(scores, human, contexts)
     rows = {}
     for name in table.columns.unique(0):
-        is_used = table[name].notna().all(axis=1).to_numpy() & ~np.isnan(human)
-        r = draws(table.loc[is_used, name], human[is_used], contexts[is_used], method, n, seed)
+        has_scores = table[name].notna().all(axis=1).to_numpy()
+        is_used = has_scores & ~np.isnan(human)
+        scores_used = table.loc[is_used, name]
+        r = draws(scores_used, human[is_used], contexts[is_used], method, n, seed)
         row = interval(r, seed=[seed, 1])
         row["n"] = int(is_used.sum())
         rows[name] = row
@@ -150,7 +152,8 @@ def compare(
     the answer hangs on chance.
     """
     table, human, contexts = _aligned({"a": a, "b": b}, human, contexts)
-    is_used = table.notna().all(axis=1).to_numpy() & ~np.isnan(human)
+    has_scores = table.notna().all(axis=1).to_numpy()
+    is_used = has_scores & ~np.isnan(human)
     gain = gains(table["a"], table["b"], human, contexts, n, seed)
     swap = functools.partial(
         _permuted,
@@ -189,7 +192,8 @@ def gains(
     Takes what `compare` takes. Returns a (1 + n, seeds) array; the first line is of the data.
     """
     table, human, contexts = _aligned({"a": a, "b": b}, human, contexts)
-    is_used = table.notna().all(axis=1).to_numpy() & ~np.isnan(human)
+    has_scores = table.notna().all(axis=1).to_numpy()
+    is_used = has_scores & ~np.isnan(human)
     context_numbers, counts = _resamples(contexts, n, seed)
     r = _correlations(table[is_used], human[is_used], context_numbers[is_used], counts)
     seeds_of_a = table["a"].shape[1]
@@ -279,15 +283,22 @@ def interval(draws: ArrayLike, name: str | None = None, seed: int | Sequence[int
 
     # Each resample of contexts gets a resample of seeds, as the share that each seed has in it.
     rng = np.random.default_rng(seed)
-    shares = rng.multinomial(n_seeds, np.full(n_seeds, 1 / n_seeds), size=n_draws) / n_seeds
+    probabilities = np.full(n_seeds, 1 / n_seeds)
+    counts = rng.multinomial(n_seeds, probabilities, size=n_draws)
+    shares = counts / n_seeds
     resampled = (shares * by_seed[1:]).sum(axis=1)
-    resampled = resampled[~np.isnan(resampled)]
+    is_number = ~np.isnan(resampled)
+    resampled = resampled[is_number]
     low = high = np.nan
     if len(resampled) >= max(n_draws / 2, 1):
         low, high = np.quantile(resampled, [LEVEL / 2, 1 - LEVEL / 2])
 
     prefix = f"{name}_" if name else ""
-    row = {name or "mean": in_data.mean(), f"{prefix}low": low, f"{prefix}high": high}
+    row = {
+        name or "mean": in_data.mean(),
+        f"{prefix}low": low,
+        f"{prefix}high": high,
+    }
     if has_seeds:
         row[f"{prefix}sd"] = in_data.std(ddof=1) if n_seeds > 1 else np.nan
     return row
@@ -319,10 +330,13 @@ def alpha(ratings: ArrayLike, contexts: ArrayLike, n: int = 1000, seed: int = 0)
     n_ratings = weights @ raters
 
     # Half the mean squared difference of two numbers is their variance with divisor (count - 1).
-    squares_in_rows = np.nansum((x - np.nanmean(x, axis=1, keepdims=True)) ** 2, axis=1)
-    observed = weights @ (squares_in_rows * raters / (raters - 1)) / n_ratings
+    deviations = x - np.nanmean(x, axis=1, keepdims=True)
+    squares_in_rows = np.nansum(deviations**2, axis=1)
+    variances_in_rows = squares_in_rows * raters / (raters - 1)
+    observed = weights @ variances_in_rows / n_ratings
     sums = weights @ np.nansum(x, axis=1)
-    squares_in_all = weights @ np.nansum(x**2, axis=1) - sums**2 / n_ratings
+    sums_of_squares = weights @ np.nansum(x**2, axis=1)
+    squares_in_all = sums_of_squares - sums**2 / n_ratings
     expected = squares_in_all / (n_ratings - 1)
     return 1 - observed / expected
 
@@ -335,7 +349,8 @@ def holm(p: ArrayLike) -> np.ndarray:
     """
     p = np.asarray(p, float)
     was_run = np.flatnonzero(~np.isnan(p))
-    order = was_run[np.argsort(p[was_run], kind="stable")]
+    ascending = np.argsort(p[was_run], kind="stable")
+    order = was_run[ascending]
     multipliers = np.arange(len(order), 0, -1)
     rising = np.maximum.accumulate(p[order] * multipliers)
     adjusted = np.full_like(p, np.nan)
@@ -375,8 +390,10 @@ def decide(tests: pd.DataFrame | Sequence[dict]) -> pd.DataFrame:
         for row in tests.index[is_unclear]:
             tests.loc[row, "p"] = swaps[row](permutations)
         tests["p_holm"] = holm(tests["p"])
-        standard_error = tests["p_holm"] * ((1 / tests["p"] - 1) / permutations) ** 0.5
-        is_unclear &= (tests["p_holm"] - LEVEL).abs() <= 3 * standard_error
+        relative_variance = (1 / tests["p"] - 1) / permutations
+        standard_error = tests["p_holm"] * relative_variance**0.5
+        from_level = (tests["p_holm"] - LEVEL).abs()
+        is_unclear &= from_level <= 3 * standard_error
 
     tests = tests.rename(
         columns={
@@ -403,7 +420,8 @@ def normal_scores(x: ArrayLike) -> np.ndarray:
     from scipy.special import ndtri  # these two take more than a second to import
     from scipy.stats import rankdata
 
-    return ndtri((rankdata(x, axis=0) - 0.5) / len(x))
+    midranks = rankdata(x, axis=0)
+    return ndtri((midranks - 0.5) / len(x))
 
 
 def _columns(values):
@@ -555,8 +573,10 @@ def _pearson(x, y, first_rows, counts):
     sum_xx = total(x * x)
     sum_yy = total(y * y)
     covariance = n * total(x * y) - sum_x * sum_y
-    variances = (n * sum_xx - sum_x**2) * (n * sum_yy - sum_y**2)
-    return _ratio(covariance, variances, 1e-12 * n**2 * sum_xx * sum_yy)
+    variance_x = n * sum_xx - sum_x**2
+    variance_y = n * sum_yy - sum_y**2
+    least = 1e-12 * n**2 * sum_xx * sum_yy
+    return _ratio(covariance, variance_x * variance_y, least)
 
 
 def _standard(values):
@@ -619,8 +639,11 @@ def _after_swaps(a, b, people, context_numbers, swaps):
     so that the sums after all swaps are one matrix product.
     """
     rows = len(people)
-    changes = np.zeros((swaps.shape[1], 3))  # of the sums of a, of a squared, of a times people
-    np.add.at(changes, context_numbers, np.stack([b - a, b**2 - a**2, (b - a) * people], axis=1))
+    # The changes of the sums of a, of a squared, and of a times people.
+    difference = b - a
+    changes_by_row = np.stack([difference, b**2 - a**2, difference * people], axis=1)
+    changes = np.zeros((swaps.shape[1], 3))
+    np.add.at(changes, context_numbers, changes_by_row)
     total, square, product = (swaps @ changes).T
     # What a sum of a gains, the same sum of b loses.
     variance_a = (a @ a + square) / rows - (total / rows) ** 2

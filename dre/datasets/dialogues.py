@@ -273,9 +273,10 @@ def histories(name: str) -> dict[str, History]:
 
 
 def _convai2_histories(name):
-    """Read ConvAI2, which has a persona and the last utterance on each line, separated by tabs.
+    """Return a `History` for each line of ConvAI2, by context id.
 
-    The replies stand in a second file. Consecutive lines with one persona are one conversation.
+    A line holds the facts of a persona and the utterance to answer, separated by tabs. The replies
+    are in a second file. Consecutive lines with the same persona form one conversation.
     """
     replies = [line.strip() for line in read_lines(fetch("no_cands_target.txt"))]
     histories_by_id = {}
@@ -297,7 +298,7 @@ def _convai2_histories(name):
 
 
 def _topicalchat_histories(name):
-    """Read Topical-Chat, which has whole conversations."""
+    """Return a `History` for each reply of Topical-Chat's conversations, by context id."""
     file = fetch(f"conversations/{name.removeprefix('topicalchat-')}.json")
     histories_by_id = {}
     for id, record in json.loads(file.read_bytes()).items():
@@ -333,7 +334,7 @@ def read_contexts(path: str | Path) -> list[Context]:
     ------
     DreError
         With the file and the line, if a line is not such an object, a text is empty, or an id
-        stands twice.
+        occurs twice.
     """
     defaults = {"set": Path(path).stem, "split": "train", "domain": "daily"}
     contexts: dict[str, Context] = {}
@@ -341,7 +342,7 @@ def read_contexts(path: str | Path) -> list[Context]:
         try:
             context = _user_context(record, defaults)
             if context.id in contexts:
-                raise ValueError(f"the id {context.id!r} stands there twice")
+                raise ValueError(f"the id {context.id!r} occurs twice")
         except (ValueError, TypeError, KeyError) as error:
             expected = "an object with an id of its own, context (turns) and lists of responses"
             raise DreError(f"{path}:{line}: {error!r}: expected {expected}") from None
@@ -350,9 +351,17 @@ def read_contexts(path: str | Path) -> list[Context]:
 
 
 def _user_context(record, defaults):
-    """Return the context of a user's record; ValueError if it is no object or a text is empty."""
+    """Return the `Context` of a user's record.
+
+    ValueError if it is not an object, all turns are blank, a response is blank, or responses are not
+    a list of texts; KeyError without ``id`` or ``context``.
+    """
     if not isinstance(record, dict):
-        raise ValueError(f"found {record!r:.40}")
+        raise ValueError(f"found {record!r:.40}, not an object")
+    for field in FIELDS.values():
+        given = record.get(field) or []
+        if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
+            raise ValueError(f"{field} is not a list of texts")
     names = {field: str(record.get(field, default)) for field, default in defaults.items()}
     responses = {kind: tuple(record.get(field) or ()) for kind, field in FIELDS.items()}
     turns = readers.turns_of(record["context"])

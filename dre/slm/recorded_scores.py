@@ -12,7 +12,6 @@ import io
 import json
 import os
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,13 +99,16 @@ class Recorder(Scores):
         is_new = self._table.index.get_indexer(pairs["pair_id"]) < 0
         new_pairs = pairs[is_new].drop_duplicates("pair_id")
         if len(new_pairs):
-            scores = self._ask(new_pairs).set_index("pair_id").map(_five_digits)
-            self._table = pd.concat([self._table, scores]) if len(self._table) else scores
+            scores = self._score_anew(new_pairs).set_index("pair_id")
+            scores = scores.map(_five_digits)
+            if len(self._table):
+                scores = pd.concat([self._table, scores])
+            self._table = scores
             self._write()
         return super()._look_up(pairs)
 
-    def _ask(self, pairs):
-        """Return what the model says: ``s_d, s_p``, or the distance where it was not trained."""
+    def _score_anew(self, pairs):
+        """Return the model's ``s_d, s_p``, or its distances if it was not trained."""
         if "d_min" in self.provenance:
             return self.slm.score(pairs)[["pair_id", "s_d", "s_p"]]
         return self.slm.distances(pairs).iloc[:, :2]
@@ -114,10 +116,11 @@ class Recorder(Scores):
     def _write(self):
         """Write scores and provenance so that those of two models never lie side by side."""
         text = self._table.to_csv(float_format="%.5g", lineterminator="\n")
-        self._json.unlink(missing_ok=True)
         compressed = gzip.compress(text.encode(), mtime=0)  # no time: equal scores, equal bytes
+        provenance_text = json.dumps(self.provenance, indent=1, sort_keys=True) + "\n"
+        self._json.unlink(missing_ok=True)
         replace(self.file, compressed)
-        replace(self._json, json.dumps(self.provenance, indent=1, sort_keys=True) + "\n")
+        replace(self._json, provenance_text)
 
 
 def _five_digits(value):
@@ -149,7 +152,8 @@ def trained(
     file = _file(profile, key, name, seed, disentangled)
     if _reads_recorded(profile, file, name):
         # Are they of the model that is asked for?
-        return _checked(Scores(file), made_of(profile, key, name, seed, disentangled))
+        expected = made_of(profile, key, name, seed, disentangled)
+        return _checked(Scores(file), expected)
 
     # Does the profile record what it trains?
     slm = load_or_train(profile, key, name, seed, disentangled)
@@ -276,12 +280,18 @@ def reference_based(
         from dre.slm.encoder import load_encoder
 
         encoder = load_encoder(profile.encoder, 512)
-        score = partial(metrics.reference_based, encoder=encoder, itself=True)
-        return {name: score(table)[metrics.COLUMNS].to_numpy() for name, table in items.items()}
+        scores_by_set = {}
+        for name, table in items.items():
+            scores = metrics.reference_based(table, encoder, itself=True)
+            scores_by_set[name] = scores[metrics.COLUMNS].to_numpy()
+        return scores_by_set
 
     made_from = {"encoder": profile.encoder, "metrics": metrics.VERSION, "sets": list(items)}
     by_set = arrays(profile, "reference-metrics", made_from, make)
-    return {name: pd.DataFrame(scores, columns=metrics.COLUMNS) for name, scores in by_set.items()}
+    tables = {}
+    for name, scores in by_set.items():
+        tables[name] = pd.DataFrame(scores, columns=metrics.COLUMNS)
+    return tables
 
 
 def _reads_recorded(profile, file, model=None):
@@ -367,7 +377,8 @@ def _hashes(profile, key, has_extra, version):
     profile, the code that chooses the contexts, and the data files.
     """
     data_of_profile = profile.model_dump_json(include={"sets", "rated", "extra"})
-    digest = hashlib.sha256(json.dumps([data_of_profile, key, has_extra, version]).encode())
+    arguments = json.dumps([data_of_profile, key, has_extra, version])
+    digest = hashlib.sha256(arguments.encode())
     code = [Path(module.__file__) for module in (dialogues, ratings, registry, provenance)]
     data_files = sorted(registry.REPOSITORY.glob("data/*/**/*.jsonl"))
     for path in (*code, registry.REGISTRY, *data_files):
@@ -376,5 +387,6 @@ def _hashes(profile, key, has_extra, version):
     if not file.exists():
         train, dev = _split(profile, key, version)
         extra = provenance.extra(profile, dev, version) if has_extra else None
-        replace(file, json.dumps(provenance.hashes(train, dev, extra)))
+        hashes = provenance.hashes(train, dev, extra)
+        replace(file, json.dumps(hashes))
     return json.loads(file.read_text(encoding="utf-8"))
