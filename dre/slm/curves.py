@@ -74,7 +74,8 @@ def _of_triplets(slm, contexts):
     # Eq. 15, and whether robust parts are classified right as positive or adversarial.
     logits, labels = losses.class_logits(slm.head, h, triplets)
     is_robust = labels != losses.NON_ROBUST
-    is_classified = logits[is_robust][:, :2].argmax(-1) == labels[is_robust]
+    logits_of_robust = logits[is_robust][:, :2]
+    is_classified = logits_of_robust.argmax(-1) == labels[is_robust]
     measures = {
         "contrastive_loss": losses.contrastive(h_c, h_p, h_a, recipe.margin),
         "triplet_accuracy": is_nearer,

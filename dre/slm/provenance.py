@@ -160,7 +160,8 @@ def describe(
     """
     from dre.slm.encoder import load_encoder, native_bf16
 
-    description = decisive(hashes(train, dev, extra), recipe, seed, encoder)
+    data_hashes = hashes(train, dev, extra)
+    description = decisive(data_hashes, recipe, seed, encoder)
     description["bf16"] = native_bf16()
     description["base"] = weights_hash(load_encoder(encoder))
     text = json.dumps(description, sort_keys=True)
@@ -176,8 +177,10 @@ def describe(
 def weights_hash(encoder: "SentenceTransformer") -> str:
     """Return the first 16 digits of the sha256 of an encoder's weights."""
     digest = hashlib.sha256()
-    for _, weights in sorted(encoder[0].model.state_dict().items()):
-        digest.update(weights.float().cpu().numpy().tobytes())
+    weights_by_name = encoder[0].model.state_dict()
+    for _, weights in sorted(weights_by_name.items()):
+        array = weights.float().cpu().numpy()
+        digest.update(array.tobytes())
     return digest.hexdigest()[:16]
 
 
