@@ -36,7 +36,7 @@ between two people.
 
 ## What it learned from
 
-Labelled contexts ({sets}), with copies and quotes of the context among the wrong responses;
+Labelled contexts ({sets}), with copies of the context among the wrong responses;
 {dialogues:,} English dialogues (DailyDialog++, ConvAI2, Topical-Chat); and {graded:,} grades by a
 language model, `claude-2026-11`, whose taste they carry. Conversations that share an utterance with
 a set of human ratings used in this project were left out.

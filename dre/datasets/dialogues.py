@@ -353,8 +353,8 @@ def read_contexts(path: str | Path) -> list[Context]:
 def _user_context(record, defaults):
     """Return the `Context` of a user's record.
 
-    ValueError if it is not an object, all turns are blank, a response is blank, or responses are not
-    a list of texts; KeyError without ``id`` or ``context``.
+    ValueError if it is not an object, all turns are blank, a response is blank, or responses are
+    not a list of texts; KeyError without ``id`` or ``context``.
     """
     if not isinstance(record, dict):
         raise ValueError(f"found {record!r:.40}, not an object")
