@@ -75,13 +75,15 @@ class Scale:
         if len(z) > MOST_KNOTS:
             even_z = np.linspace(z[0], z[-1], MOST_KNOTS)
             knots = np.unique(np.searchsorted(z, even_z))
-            at, z = at[knots], z[knots]
+            at = at[knots]
+            z = z[knots]
         return cls(tuple(at.tolist()), tuple(z.tolist()))
 
     def __call__(self, scores: ArrayLike) -> np.ndarray:
         """Return the normal scores, in the shape of the scores; NaN stays NaN."""
         scores = np.asarray(scores, float)
-        lowest, highest = self.at[0], self.at[-1]
+        lowest = self.at[0]
+        highest = self.at[-1]
         mean_slope = (self.z[-1] - self.z[0]) / (highest - lowest)
         below = np.minimum(scores - lowest, 0)
         above = np.maximum(scores - highest, 0)
@@ -137,7 +139,7 @@ class Calibrated:
             Where there is too little to learn from.
         """
         columns = ["context_id", "score_slm", "score_llm", "human"]
-        tables = [table[columns].dropna() for table in tables]
+        tables = [table.loc[:, columns].dropna() for table in tables]
         for table in tables:
             is_constant = (table.drop(columns="context_id").nunique() < 2).any()
             if len(table) < FEWEST_PAIRS or is_constant:
@@ -214,5 +216,6 @@ def _gains(table, resamples, seed):
     r = draws(mixed, human, table["context_id"], "pearson", resamples, seed)[1:]
     # Where the parts cancel out, or a resample holds one rating only, nothing correlates.
     r = np.nan_to_num(r)
-    judge_alone, slm_alone = r[:, :1], r[:, -1:]
+    judge_alone = r[:, :1]
+    slm_alone = r[:, -1:]
     return r - np.maximum(judge_alone, slm_alone)

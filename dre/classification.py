@@ -37,8 +37,12 @@ def choose_threshold(scores: ArrayLike, kinds: ArrayLike, negatives: str = "a") 
     scores = np.asarray(scores, float)
     kinds = np.asarray(kinds)
     wanted = "p" + negatives
-    scores_of_kind = {kind: np.sort(scores[kinds == kind]) for kind in wanted}
-    levels = np.unique(np.concatenate(list(scores_of_kind.values())))
+    scores_of_kind = {}
+    for kind in wanted:
+        is_kind = kinds == kind
+        scores_of_kind[kind] = np.sort(scores[is_kind])
+    all_scores = np.concatenate(list(scores_of_kind.values()))
+    levels = np.unique(all_scores)
     lacks_a_kind = any(len(values) == 0 for values in scores_of_kind.values())
     if lacks_a_kind or not np.isfinite(levels).all():
         raise DreError(
@@ -47,18 +51,26 @@ def choose_threshold(scores: ArrayLike, kinds: ArrayLike, negatives: str = "a") 
 
     between = (levels[1:] + levels[:-1]) / 2
     candidates = np.concatenate([levels[:1], between])
-    rejected = {}  # share of the responses of a kind that each candidate rejects
+
+    # The share of the responses of a kind that each candidate rejects.
+    rejected = {}
     for kind, values in scores_of_kind.items():
-        rejected[kind] = np.searchsorted(values, candidates) / len(values)
+        n_rejected = np.searchsorted(values, candidates)
+        rejected[kind] = n_rejected / len(values)
     positive_accuracy = 1 - rejected["p"]
-    negative_accuracy = np.mean([rejected[kind] for kind in negatives], axis=0)
+    rejected_negatives = [rejected[kind] for kind in negatives]
+    negative_accuracy = np.mean(rejected_negatives, axis=0)
     quality = positive_accuracy + negative_accuracy
-    best = np.flatnonzero(np.isclose(quality, quality.max(), rtol=0, atol=1e-12))
-    return float(candidates[best[len(best) // 2]])
+
+    # The middle one of the best candidates.
+    is_best = np.isclose(quality, quality.max(), rtol=0, atol=1e-12)
+    best = np.flatnonzero(is_best)
+    middle = best[len(best) // 2]
+    return float(candidates[middle])
 
 
 def correct(pairs: pd.DataFrame, scores: ArrayLike, threshold: float) -> np.ndarray:
-    """Return for each pair 1.0 where the decision is right, 0.0 where it is not, NaN without a score.
+    """Return for each pair 1.0 if the decision is right, 0.0 if it is wrong, NaN without a score.
 
     Right is a score of at least the threshold for a positive response (``kind`` p), and one below
     it for an adversarial or random one.
@@ -96,7 +108,8 @@ def accuracy(pairs: pd.DataFrame, decisions: ArrayLike, n: int = 1000, seed: int
         row[f"{column}_low"] = 100 * share["low"]
         row[f"{column}_high"] = 100 * share["high"]
         row[f"{column}_sd"] = 100 * share["sd"]
-    row["n"] = int((~np.isnan(by_seed).any(axis=1)).sum())
+    lacks_decision = np.isnan(by_seed).any(axis=1)
+    row["n"] = int((~lacks_decision).sum())
     row["seeds"] = by_seed.shape[1]
     return row
 
@@ -106,13 +119,15 @@ def length_only(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Score responses by their number of words alone, longer or shorter as training pairs say.
 
-    Takes three tables with ``response`` and (train) ``kind``; returns the scores of dev and of test.
+    Takes three tables with ``response``, and train with ``kind``. Returns the scores of dev and of
+    test.
     """
     words = length(train["response"])
     is_positive = train["kind"] == "p"
     is_adversarial = train["kind"] == "a"
-    longer_is_better = words[is_positive].mean() > words[is_adversarial].mean()
-    sign = 1.0 if longer_is_better else -1.0
+    mean_of_positives = words[is_positive].mean()
+    mean_of_adversarials = words[is_adversarial].mean()
+    sign = 1.0 if mean_of_positives > mean_of_adversarials else -1.0
     return sign * length(dev["response"]), sign * length(test["response"])
 
 

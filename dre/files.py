@@ -16,18 +16,18 @@ def replace(path, content):
     """
     path = Path(path)
     content = content.encode("utf-8") if isinstance(content, str) else content
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(content)
-        os.replace(part, path)
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
     except OSError as error:
         raise DreError(
             f"{path}: cannot be written ({error.strerror}): free space or give another place"
         ) from None
     finally:
         with suppress(OSError):
-            part.unlink()
+            temporary.unlink()
 
 
 def write(table, path):

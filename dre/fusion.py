@@ -1,13 +1,13 @@
 """The small and the large model's scores become one: SLIDE (Eq. 23), Ex-DRE and DRE (Eq. 24-26).
 
 The functions take numbers, arrays or Series of one length: s_d and s_p in [0, 1], score_slm =
-1 - s_d + s_p in [0, 2], score_llm in [0, 5], s_inf 0 or more. A missing number makes the result NaN.
+1 - s_d + s_p in [0, 2], score_llm in [0, 5], s_inf 0 or more. A missing number gives NaN.
 
 Two methods are not here, since neither changes the judge's score: Non-DRE is score_llm with the
 LLM-only prompt, In-DRE (Eq. 24) is score_llm with the prompt that shows the small model's numbers.
 """
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -34,7 +34,7 @@ def to_slm_scale(score_llm: Numbers) -> Numbers:
 
 
 def s_c(s_d: Numbers, s_p: Numbers) -> Numbers:
-    """Eq. 25: the small model's coefficient, 1 - s_d + s_p, in [0, 2]; it equals score_slm (Eq. 19)."""
+    """Eq. 25: the small model's coefficient, 1 - s_d + s_p, in [0, 2]; it is score_slm, Eq. 19."""
     return 1 - s_d + s_p
 
 
@@ -56,13 +56,15 @@ def dre(
     ----------
     s_d, s_p : the small model's numbers.
     score_llm, s_inf : from the prompt that shows these numbers to the judge.
-    coefficient : "s_c" for Eq. 26 as printed, s_c * score_llm, in [0, 10]. "c" for what the sentence
-        before it and the caption of Table 4 say: c * score_llm, where c = s_c * s_inf.
+    coefficient : "s_c" for Eq. 26 as printed, s_c * score_llm, in [0, 10]. "c" for what the
+        sentence before it and the caption of Table 4 say: c * score_llm, where c = s_c * s_inf.
     """
     refined = ex_dre(s_d, s_p, score_llm)
     if coefficient == "s_c":
         return refined
     if coefficient == "c":
+        if s_inf is None:
+            raise DreError("coefficient 'c' needs s_inf, which is not given")
         return refined * s_inf
     raise DreError(f"coefficient is {coefficient!r}; choose 's_c' or 'c'")
 
@@ -95,7 +97,7 @@ def slide(
 def slide_case(
     score_slm: Numbers, score_llm: Numbers, threshold: float = SLM_MAX / 2, overlap: str = "slm"
 ) -> np.ndarray:
-    """Return which case of Eq. 23 each pair is: "slm", "llm" or "mean"; None where a score is missing.
+    """Return the case of Eq. 23 of each pair: "slm", "llm", "mean", or None if a score is missing.
 
     Takes what `slide` takes. DreError for another ``overlap``.
     """
@@ -107,10 +109,10 @@ def slide_case(
     llm_says_negative = llm < threshold
     conditions = [slm_says_positive & llm_says_negative, slm_says_positive, llm_says_negative]
     case = np.select(conditions, [overlap, "slm", "llm"], "mean")
-    return np.where(np.isnan(slm) | np.isnan(llm), None, case)
+    return np.where(np.isnan(slm) | np.isnan(llm), np.array(None), case)
 
 
-def _within(score_llm, low=0.0, high=LLM_MAX):
+def _within(score_llm: Numbers, low: float = 0.0, high: float = LLM_MAX) -> Numbers:
     """Return a judge's scores, after a check that they lie in its scale."""
     score = np.asarray(score_llm, float)
     if ((score < low) | (score > high)).any():
@@ -121,8 +123,8 @@ def _within(score_llm, low=0.0, high=LLM_MAX):
     return _as_given(score, score_llm)
 
 
-def _as_given(score, given):
-    """Return an array as what was given is: a Series with its index, an array, or a number."""
-    if isinstance(given, pd.Series):
-        return pd.Series(score, index=given.index)
+def _as_given(score: Any, argument: Numbers) -> Numbers:
+    """Return an array in the form of an argument: Series with its index, array, or number."""
+    if isinstance(argument, pd.Series):
+        return pd.Series(score, index=argument.index)
     return score[()]

@@ -8,7 +8,7 @@ word piece, so that nothing need be downloaded.
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -59,12 +59,13 @@ def reference_based(
     pairs = []
     is_scored = []
     for response, reference in zip(items["response"], items["reference"]):
-        pair = (_stripped(response), _stripped(reference))
-        is_same = pair[0] == pair[1]
-        has_texts = bool(pair[0] and pair[1])
-        is_scored.append(has_texts and (itself or not is_same))
-        if is_scored[-1]:
-            pairs.append(pair)
+        response = _stripped(response)
+        reference = _stripped(reference)
+        has_texts = bool(response and reference)
+        is_comparable = has_texts and (itself or response != reference)
+        is_scored.append(is_comparable)
+        if is_comparable:
+            pairs.append((response, reference))
     table = pd.DataFrame(np.nan, index=range(len(items)), columns=COLUMNS)
     if pairs:
         vector_based, bertscores = _by_encoder(pairs, encoder)
@@ -79,11 +80,11 @@ def _stripped(text):
 
 
 def bleu(pairs: Collection[Sequence[str]]) -> np.ndarray:
-    """Return sentence-level BLEU-1 to -4 (Papineni et al. 2002) of (response, reference) pairs, (n, 4).
+    """Return sentence-level BLEU-1 to -4 (Papineni et al. 2002) of (response, reference) pairs.
 
     By sacreBLEU, with tokeniser 13a, lower case, exponential smoothing, and effective order. By the
     last a reply of two words, which has no trigrams, has its BLEU-2 as BLEU-4; without it that
-    would be 0 whatever the reply says.
+    would be 0 whatever the reply says. Returns an (n, 4) array.
     """
     from sacrebleu import BLEU
 
@@ -95,15 +96,15 @@ def bleu(pairs: Collection[Sequence[str]]) -> np.ndarray:
         metrics.append(metric)
     scores = []
     for response, reference in pairs:
-        of_pair = [metric.sentence_score(response, [reference]).score for metric in metrics]
-        scores.append(of_pair)
+        sentence_scores = [metric.sentence_score(response, [reference]) for metric in metrics]
+        scores.append([sentence_score.score for sentence_score in sentence_scores])
     return np.array(scores) / 100
 
 
 def rouge(pairs: Collection[Sequence[str]]) -> np.ndarray:
-    """Return ROUGE-1, -2 and -L (Lin 2004), F-measure without stemming, of (response, reference) pairs.
+    """Return ROUGE-1, -2 and -L (Lin 2004) of (response, reference) pairs.
 
-    Returns an (n, 3) array.
+    They are F-measures, without stemming. Returns an (n, 3) array.
     """
     from rouge_score.rouge_scorer import RougeScorer
 
@@ -128,7 +129,7 @@ def meteor(pairs: Collection[Sequence[str]]) -> np.ndarray:
     tokenize = Tokenizer13a()
     stemmer = PorterStemmer()
     stemmer.stem = cache(stemmer.stem)
-    without_synonyms = SimpleNamespace(synsets=lambda word: ())
+    without_synonyms: Any = SimpleNamespace(synsets=lambda word: ())
     words = {}
     for pair in pairs:
         for text in pair:
@@ -155,10 +156,18 @@ def embedding(x: np.ndarray, y: np.ndarray) -> list[float]:
     """
     if not len(x) or not len(y):
         return [np.nan, np.nan, np.nan]
-    extrema = float(_unit(_extreme(x)) @ _unit(_extreme(y)))
+    extreme_x = _unit(_extreme(x))
+    extreme_y = _unit(_extreme(y))
+    extrema = float(extreme_x @ extreme_y)
+
     cosines = _unit(x) @ _unit(y).T
-    greedy = (cosines.max(axis=1).mean() + cosines.max(axis=0).mean()) / 2
-    average = float(_unit(x.mean(axis=0)) @ _unit(y.mean(axis=0)))
+    best_of_x = cosines.max(axis=1)
+    best_of_y = cosines.max(axis=0)
+    greedy = (best_of_x.mean() + best_of_y.mean()) / 2
+
+    mean_x = _unit(x.mean(axis=0))
+    mean_y = _unit(y.mean(axis=0))
+    average = float(mean_x @ mean_y)
     return [extrema, greedy, average]
 
 

@@ -173,7 +173,7 @@ def _flat(fields):
     return flat
 
 
-def _as_text(value):
+def _as_text(value) -> str:
     """Return a value of a signature as text: lists with commas, objects as key=value."""
     if isinstance(value, dict):
         entries = [

@@ -1,4 +1,4 @@
-"""Statistics of scores: correlation with people, bootstrap intervals, permutation tests, corrections.
+"""Statistics of scores: correlation with people, bootstrap intervals and permutation tests.
 
 Responses to one context are not independent. So intervals come from resamples of whole contexts,
 and the permutation test swaps whole contexts.
@@ -13,6 +13,7 @@ NaN is a missing score.
 
 import functools
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,7 @@ from dre.errors import DreError
 LEVEL = 0.05
 #: Standard errors that a difference must measure to be seen by a test at 5 % with a power of 80 %.
 POWER = 1.96 + 0.84
-#: Numbers of swaps that `decide` goes on with, one after the other, where a p-value is near `LEVEL`.
+#: Numbers of swaps that `decide` goes on with, in turn, where a p-value is near `LEVEL`.
 SWAPS = (100_000, 1_000_000, 2_000_000)
 #: Resamples that are handled at once, so that the work stays in the processor's cache.
 BLOCK = 256
@@ -61,7 +62,7 @@ def draws(
     n: int = 1000,
     seed: int = 0,
 ) -> np.ndarray:
-    """Correlate each column of scores with people's ratings, in the data and in resamples of contexts.
+    """Correlate each column of scores with ratings, in the data and in resamples of contexts.
 
     Ties are exact: in each resample the rows are ranked anew, by midranks.
 
@@ -110,8 +111,10 @@ def correlate(
     table, human, contexts = _aligned(scores, human, contexts)
     rows = {}
     for name in table.columns.unique(0):
-        is_used = table[name].notna().all(axis=1).to_numpy() & ~np.isnan(human)
-        r = draws(table.loc[is_used, name], human[is_used], contexts[is_used], method, n, seed)
+        has_scores = table[name].notna().to_numpy().all(axis=1)
+        is_used = has_scores & ~np.isnan(human)
+        scores_used = table.loc[is_used, name]
+        r = draws(scores_used, human[is_used], contexts[is_used], method, n, seed)
         row = interval(r, seed=[seed, 1])
         row["n"] = int(is_used.sum())
         rows[name] = row
@@ -150,7 +153,8 @@ def compare(
     the answer hangs on chance.
     """
     table, human, contexts = _aligned({"a": a, "b": b}, human, contexts)
-    is_used = table.notna().all(axis=1).to_numpy() & ~np.isnan(human)
+    has_scores = table.notna().all(axis=1).to_numpy()
+    is_used = has_scores & ~np.isnan(human)
     gain = gains(table["a"], table["b"], human, contexts, n, seed)
     swap = functools.partial(
         _permuted,
@@ -189,7 +193,8 @@ def gains(
     Takes what `compare` takes. Returns a (1 + n, seeds) array; the first line is of the data.
     """
     table, human, contexts = _aligned({"a": a, "b": b}, human, contexts)
-    is_used = table.notna().all(axis=1).to_numpy() & ~np.isnan(human)
+    has_scores = table.notna().all(axis=1).to_numpy()
+    is_used = has_scores & ~np.isnan(human)
     context_numbers, counts = _resamples(contexts, n, seed)
     r = _correlations(table[is_used], human[is_used], context_numbers[is_used], counts)
     seeds_of_a = table["a"].shape[1]
@@ -279,15 +284,22 @@ def interval(draws: ArrayLike, name: str | None = None, seed: int | Sequence[int
 
     # Each resample of contexts gets a resample of seeds, as the share that each seed has in it.
     rng = np.random.default_rng(seed)
-    shares = rng.multinomial(n_seeds, np.full(n_seeds, 1 / n_seeds), size=n_draws) / n_seeds
+    probabilities = np.full(n_seeds, 1 / n_seeds)
+    counts = rng.multinomial(n_seeds, probabilities, size=n_draws)
+    shares = counts / n_seeds
     resampled = (shares * by_seed[1:]).sum(axis=1)
-    resampled = resampled[~np.isnan(resampled)]
+    is_number = ~np.isnan(resampled)
+    resampled = resampled[is_number]
     low = high = np.nan
     if len(resampled) >= max(n_draws / 2, 1):
         low, high = np.quantile(resampled, [LEVEL / 2, 1 - LEVEL / 2])
 
     prefix = f"{name}_" if name else ""
-    row = {name or "mean": in_data.mean(), f"{prefix}low": low, f"{prefix}high": high}
+    row = {
+        name or "mean": in_data.mean(),
+        f"{prefix}low": low,
+        f"{prefix}high": high,
+    }
     if has_seeds:
         row[f"{prefix}sd"] = in_data.std(ddof=1) if n_seeds > 1 else np.nan
     return row
@@ -319,10 +331,13 @@ def alpha(ratings: ArrayLike, contexts: ArrayLike, n: int = 1000, seed: int = 0)
     n_ratings = weights @ raters
 
     # Half the mean squared difference of two numbers is their variance with divisor (count - 1).
-    squares_in_rows = np.nansum((x - np.nanmean(x, axis=1, keepdims=True)) ** 2, axis=1)
-    observed = weights @ (squares_in_rows * raters / (raters - 1)) / n_ratings
+    deviations = x - np.nanmean(x, axis=1, keepdims=True)
+    squares_in_rows = np.nansum(deviations**2, axis=1)
+    variances_in_rows = squares_in_rows * raters / (raters - 1)
+    observed = weights @ variances_in_rows / n_ratings
     sums = weights @ np.nansum(x, axis=1)
-    squares_in_all = weights @ np.nansum(x**2, axis=1) - sums**2 / n_ratings
+    sums_of_squares = weights @ np.nansum(x**2, axis=1)
+    squares_in_all = sums_of_squares - sums**2 / n_ratings
     expected = squares_in_all / (n_ratings - 1)
     return 1 - observed / expected
 
@@ -335,7 +350,8 @@ def holm(p: ArrayLike) -> np.ndarray:
     """
     p = np.asarray(p, float)
     was_run = np.flatnonzero(~np.isnan(p))
-    order = was_run[np.argsort(p[was_run], kind="stable")]
+    ascending = np.argsort(p[was_run], kind="stable")
+    order = was_run[ascending]
     multipliers = np.arange(len(order), 0, -1)
     rising = np.maximum.accumulate(p[order] * multipliers)
     adjusted = np.full_like(p, np.nan)
@@ -366,17 +382,19 @@ def decide(tests: pd.DataFrame | Sequence[dict]) -> pd.DataFrame:
     - "no clear difference": everything else.
     """
     tests = pd.DataFrame(tests)
-    swaps = tests.pop("swap") if "swap" in tests else None
+    swaps: dict[Any, Any] = dict(tests.pop("swap")) if "swap" in tests else {}
     tests["p_holm"] = holm(tests["p"])
     is_unclear = tests["p_holm"].between(LEVEL / 3, 3 * LEVEL)
-    if swaps is None:
+    if not swaps:
         is_unclear[:] = False
     for permutations in SWAPS:
         for row in tests.index[is_unclear]:
             tests.loc[row, "p"] = swaps[row](permutations)
         tests["p_holm"] = holm(tests["p"])
-        standard_error = tests["p_holm"] * ((1 / tests["p"] - 1) / permutations) ** 0.5
-        is_unclear &= (tests["p_holm"] - LEVEL).abs() <= 3 * standard_error
+        relative_variance = (1 / tests["p"] - 1) / permutations
+        standard_error = tests["p_holm"] * relative_variance**0.5
+        from_level = (tests["p_holm"] - LEVEL).abs()
+        is_unclear &= from_level <= 3 * standard_error
 
     tests = tests.rename(
         columns={
@@ -403,7 +421,8 @@ def normal_scores(x: ArrayLike) -> np.ndarray:
     from scipy.special import ndtri  # these two take more than a second to import
     from scipy.stats import rankdata
 
-    return ndtri((rankdata(x, axis=0) - 0.5) / len(x))
+    midranks = rankdata(x, axis=0)
+    return ndtri((midranks - 0.5) / len(midranks))
 
 
 def _columns(values):
@@ -435,10 +454,11 @@ def _context_counts(contexts, n, seed):
     Returns an array (1 + n, contexts), read-only.
     """
     rng = np.random.default_rng(seed)
-    drawn = rng.multinomial(contexts, np.full(contexts, 1 / contexts), size=n).astype(float)
+    shares = np.full(contexts, 1 / contexts)
+    resample_counts = rng.multinomial(contexts, shares, size=n).astype(float)
     if contexts == 1:
-        drawn[:] = np.nan
-    counts = np.vstack([np.ones(contexts), drawn])
+        resample_counts[:] = np.nan
+    counts = np.vstack([np.ones(contexts), resample_counts])
     counts.flags.writeable = False  # all who ask for it share it
     return counts
 
@@ -540,7 +560,7 @@ def _rank_votes(values, first_rows):
 def _pearson(x, y, first_rows, counts):
     """Pearson's correlation of each column of x with y in each resample: (1 + n, columns).
 
-    Sums over the rows of a resample are sums by context, weighted by how often the context is in it.
+    Sums over the rows of a resample are sums by context, weighted by how often it has the context.
     """
     x = _standard(x)
     y = _standard(y[:, None])
@@ -554,8 +574,10 @@ def _pearson(x, y, first_rows, counts):
     sum_xx = total(x * x)
     sum_yy = total(y * y)
     covariance = n * total(x * y) - sum_x * sum_y
-    variances = (n * sum_xx - sum_x**2) * (n * sum_yy - sum_y**2)
-    return _ratio(covariance, variances, 1e-12 * n**2 * sum_xx * sum_yy)
+    variance_x = n * sum_xx - sum_x**2
+    variance_y = n * sum_yy - sum_y**2
+    least = 1e-12 * n**2 * sum_xx * sum_yy
+    return _ratio(covariance, variance_x * variance_y, least)
 
 
 def _standard(values):
@@ -583,7 +605,7 @@ def _permuted(a, b, human, contexts, seed, permutations):
     ranks_a, ranks_b = np.broadcast_arrays(_standard_ranks(a), _standard_ranks(b))
 
     def size_of_difference(swaps):
-        """Size of the mean difference over training seeds after each swap: (P, contexts) -> (P,)."""
+        """Mean difference over training seeds after each swap, its size: (P, contexts) -> (P,)."""
         differences = []
         for of_a, of_b in zip(ranks_a.T, ranks_b.T):
             differences.append(_after_swaps(of_a, of_b, people, context_numbers, swaps))
@@ -618,8 +640,11 @@ def _after_swaps(a, b, people, context_numbers, swaps):
     so that the sums after all swaps are one matrix product.
     """
     rows = len(people)
-    changes = np.zeros((swaps.shape[1], 3))  # of the sums of a, of a squared, of a times people
-    np.add.at(changes, context_numbers, np.stack([b - a, b**2 - a**2, (b - a) * people], axis=1))
+    # The changes of the sums of a, of a squared, and of a times people.
+    difference = b - a
+    changes_by_row = np.stack([difference, b**2 - a**2, difference * people], axis=1)
+    changes = np.zeros((swaps.shape[1], 3))
+    np.add.at(changes, context_numbers, changes_by_row)
     total, square, product = (swaps @ changes).T
     # What a sum of a gains, the same sum of b loses.
     variance_a = (a @ a + square) / rows - (total / rows) ** 2

@@ -53,10 +53,12 @@ def as_good_as(
     z = stats.normal_scores(human)
     error = np.random.default_rng(seed).standard_normal(len(z))
     if shared:
-        of_judge = stats.normal_scores(judge)
-        of_judge = of_judge - np.corrcoef(of_judge, z)[0, 1] * z
-        of_judge = of_judge / max(of_judge.std(), 1e-12)
-        error = shared * of_judge + np.sqrt(1 - shared**2) * error
+        assert judge is not None, "shared errors are those of a judge: give its scores"
+        # What people's ratings leave of the judge's scores, with standard deviation 1.
+        z_judge = stats.normal_scores(judge)
+        judge_error = z_judge - np.corrcoef(z_judge, z)[0, 1] * z
+        judge_error = judge_error / max(judge_error.std(), 1e-12)
+        error = shared * judge_error + np.sqrt(1 - shared**2) * error
 
     # The rows by their score, lowest first.
     rows = np.asarray(rows, float)
@@ -71,8 +73,10 @@ def as_good_as(
     for _ in range(40):
         a = (low + high) / 2
         quality = a * z + np.sqrt(1 - a**2) * error
-        position = np.argsort(np.argsort(quality, kind="stable"))
-        if np.corrcoef(score_ranks[position], human_ranks)[0, 1] < level:
+        order_of_quality = np.argsort(quality, kind="stable")
+        position = np.argsort(order_of_quality)
+        agreement = np.corrcoef(score_ranks[position], human_ranks)[0, 1]
+        if agreement < level:
             low = a
         else:
             high = a
@@ -110,10 +114,11 @@ def gains(
         for draw in range(SEEDS):
             dealt = as_good_as(level, human, rows, draw, judge, shared)
             scores.append(fuse(dealt[:, 0], dealt[:, 1], judge))
-    r = stats.draws(np.stack(scores, axis=1), human, contexts, n=n, seed=seed)
-    of_judge = r[:, :1]
-    of_fusions = r[:, 1:].reshape(len(r), len(levels), SEEDS).mean(axis=2)
-    return of_fusions - of_judge
+    columns = np.stack(scores, axis=1)
+    r = stats.draws(columns, human, contexts, n=n, seed=seed)
+    r_judge = r[:, :1]
+    r_fusions = r[:, 1:].reshape(len(r), len(levels), SEEDS)
+    return r_fusions.mean(axis=2) - r_judge
 
 
 def break_even(
@@ -131,7 +136,8 @@ def break_even(
     Takes what `gains` takes. Returns a dict: ``level, level_low, level_high`` (95 %); 1 where
     nothing up to 0.9 is enough, 0 where anything is.
     """
-    return crossing(gains(judge, human, contexts, rows, shared, LEVELS, fuse, n, seed))
+    gain = gains(judge, human, contexts, rows, shared, LEVELS, fuse, n, seed)
+    return crossing(gain)
 
 
 def crossing(gain: np.ndarray) -> dict[str, float]:
@@ -148,4 +154,8 @@ def crossing(gain: np.ndarray) -> dict[str, float]:
     in_resamples = [level for level in levels[1:] if not np.isnan(level)] or [np.nan]
     ends = [stats.LEVEL / 2, 1 - stats.LEVEL / 2]
     low, high = np.quantile(in_resamples, ends, method="inverted_cdf")
-    return {"level": float(levels[0]), "level_low": float(low), "level_high": float(high)}
+    return {
+        "level": float(levels[0]),
+        "level_low": float(low),
+        "level_high": float(high),
+    }

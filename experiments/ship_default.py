@@ -36,7 +36,7 @@ between two people.
 
 ## What it learned from
 
-Labelled contexts ({sets}), with copies and quotes of the context among the wrong responses;
+Labelled contexts ({sets}), with copies of the context among the wrong responses;
 {dialogues:,} English dialogues (DailyDialog++, ConvAI2, Topical-Chat); and {graded:,} grades by a
 language model, `claude-2026-11`, whose taste they carry. Conversations that share an utterance with
 a set of human ratings used in this project were left out.
@@ -61,7 +61,7 @@ What still fools it:
 
 - **Contradictions**: a good reply is preferred to one that contradicts its context in
   {contradicts:.0f} % of cases. `accepted` says nothing about contradiction.
-- **Padding**: an empty sentence behind a good reply hardly costs anything.
+- **Padding**: an empty sentence behind a good reply often goes unnoticed.
 - **Transcripts without punctuation** get lower scores than the same words with it.
 - **Quotes in other words**: only what is repeated word by word is left out.
 """

@@ -205,11 +205,13 @@ def test_a_written_record_that_does_not_fit_is_named_by_file_and_line(
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ('{"id": "a", "context": ["Hi."]}', "the id 'a' stands there twice"),
+        ('{"id": "a", "context": ["Hi."]}', "the id 'a' occurs twice"),
         ('{"id": "b", "context": [" "]}', "a text is empty"),
         ('{"id": "b", "context": ["Hi."], "positive_responses": [""]}', "a text is empty"),
         ('{"context": ["Hi."]}', "'id'"),
-        ('"Hi."', "found 'Hi.'"),
+        ('"Hi."', "found 'Hi.', not an object"),
+        ('{"id": "b", "context": ["Hi."], "positive_responses": "Fine."}', "not a list of texts"),
+        ('{"id": "b", "context": ["Hi."], "positive_responses": [1]}', "not a list of texts"),
     ],
 )
 def test_a_context_of_a_user_that_cannot_be_read_is_named_by_file_and_line(tmp_path, line, reason):

@@ -96,13 +96,13 @@ def test_the_nearest_come_first_by_what_is_compared():
 
 
 def test_random_examples_are_one_draw_for_all_pairs():
-    others = POOL.assign(pair_id="q" + POOL["pair_id"], context_id="d" + POOL["context_id"])
-    first = selected_ids(others, "random", k=3, seed=0)
-    again = selected_ids(others, "random", k=3, seed=0)
-    other_seed = selected_ids(others, "random", k=3, seed=1)
-    assert len({tuple(ids) for ids in first.values()}) == 1
-    assert first == again
-    assert first != other_seed
+    pairs = POOL.assign(pair_id="q" + POOL["pair_id"], context_id="d" + POOL["context_id"])
+    ids_by_pair = selected_ids(pairs, "random", k=3, seed=0)
+    repeated_ids_by_pair = selected_ids(pairs, "random", k=3, seed=0)
+    ids_of_seed_1 = selected_ids(pairs, "random", k=3, seed=1)
+    assert len({tuple(ids) for ids in ids_by_pair.values()}) == 1
+    assert ids_by_pair == repeated_ids_by_pair
+    assert ids_by_pair != ids_of_seed_1
 
 
 def test_hand_picked_examples_come_in_their_order():
@@ -168,8 +168,8 @@ def test_the_rating_of_an_example_is_in_the_form_that_the_prompt_asks_for():
 )
 def test_a_rating_of_another_form_is_refused(name, rating, expected):
     row = ROW | {"examples": [FIRST_EXAMPLE | {"rating": rating}]}
-    said = f"pair own/1, example 1: its rating is {rating!r}, expected {expected}"
-    with pytest.raises(DreError, match=said):
+    fault = f"pair own/1, example 1: its rating is {rating!r}, expected {expected}"
+    with pytest.raises(DreError, match=fault):
         prompts.load(name).render(row)
 
 

@@ -11,93 +11,160 @@ from dre.errors import DreError
 from dre.signature import Signature
 
 
-def test_a_score_comes_from_the_scale_of_its_judge():
-    assert fusion.to_llm_scale(np.array([1, 3, 5]), 1, 5).tolist() == [0, 2.5, 5]
+def test_a_score_is_moved_from_the_scale_of_its_judge_to_0_to_5():
+    scores = fusion.to_llm_scale(np.array([1, 3, 5]), 1, 5)
+    assert scores.tolist() == [0, 2.5, 5]
+
+
+def test_a_score_outside_the_scale_of_its_judge_is_an_error():
     with pytest.raises(DreError, match="expected 1 to 5"):
         fusion.to_llm_scale(0.5, 1, 5)
 
 
+SLM = pd.Series([1.0, 0.9, 0.9, 1.6])
+# On the small model's scale the judge's scores are 2.0, 0.96, 1.0 and 0.4.
+LLM = pd.Series([5.0, 2.4, 2.5, 1.0])
+
+
 def test_slide_has_three_cases_and_the_first_that_holds_wins():
-    slm, llm = pd.Series([1.0, 0.9, 0.9, 1.6]), pd.Series([5.0, 2.4, 2.5, 1.0])
-    # the judge's are 2.0, 0.96, 1.0 and 0.4 on the small model's scale
-    assert fusion.slide(slm, llm).tolist() == pytest.approx([1.0, 0.96, 0.95, 1.6])
-    assert fusion.slide_case(slm, llm).tolist() == ["slm", "llm", "mean", "slm"]
-    assert fusion.slide(slm, llm, overlap="llm").tolist() == pytest.approx([1.0, 0.96, 0.95, 0.4])
-    assert fusion.slide_case(slm, llm, threshold=0.5).tolist() == ["slm", "slm", "slm", "slm"]
+    assert fusion.slide(SLM, LLM).tolist() == pytest.approx([1.0, 0.96, 0.95, 1.6])
+    assert fusion.slide_case(SLM, LLM).tolist() == ["slm", "llm", "mean", "slm"]
+
+
+def test_the_judge_can_win_where_two_cases_of_slide_hold():
+    scores = fusion.slide(SLM, LLM, overlap="llm")
+    assert scores.tolist() == pytest.approx([1.0, 0.96, 0.95, 0.4])
+
+
+def test_the_threshold_of_slide_can_be_set():
+    cases = fusion.slide_case(SLM, LLM, threshold=0.5)
+    assert cases.tolist() == ["slm", "slm", "slm", "slm"]
 
 
 def test_a_missing_number_stays_missing():
-    slm, llm, s_inf = (
-        pd.Series(values) for values in ([np.nan, 1, 0.2], [4, np.nan, 1], [1.0, 1, 1])
-    )
-    for found in (
-        fusion.slide(slm, llm),
-        fusion.ex_dre(slm, slm, llm),
-        fusion.dre(slm, slm, llm, s_inf, "c"),
-    ):
-        assert found.isna().tolist() == [True, True, False]
+    slm = pd.Series([np.nan, 1, 0.2])
+    llm = pd.Series([4, np.nan, 1])
+    s_inf = pd.Series([1.0, 1, 1])
+
+    slide = fusion.slide(slm, llm)
+    ex_dre = fusion.ex_dre(slm, slm, llm)
+    dre = fusion.dre(slm, slm, llm, s_inf, "c")
+
+    assert slide.isna().tolist() == [True, True, False]
+    assert ex_dre.isna().tolist() == [True, True, False]
+    assert dre.isna().tolist() == [True, True, False]
     assert fusion.slide_case(slm, llm).tolist() == [None, None, "llm"]
 
 
-def rated(slm=0.5, llm=0.5, seed=0, rows=200):
-    """A rated set whose scores share this much with people's ratings."""
+def rated_set(slm=0.5, llm=0.5, seed=0, rows=200):
+    """Return a rated set; `slm` and `llm` are the shares of people's rating in the scores."""
     rng = np.random.default_rng(seed)
     human = rng.normal(size=rows)
-    noisy = [share * human + (1 - share) * rng.normal(size=rows) for share in (slm, llm)]
-    scores = {"score_slm": 1 + 0.3 * noisy[0], "score_llm": np.clip(2.5 + noisy[1], 0, 5)}
-    return pd.DataFrame({"context_id": np.arange(rows) // 4, "human": human} | scores)
+    slm_scores = slm * human + (1 - slm) * rng.normal(size=rows)
+    llm_scores = llm * human + (1 - llm) * rng.normal(size=rows)
+    columns = {
+        "context_id": np.arange(rows) // 4,
+        "human": human,
+        "score_slm": 1 + 0.3 * slm_scores,
+        "score_llm": np.clip(2.5 + llm_scores, 0, 5),
+    }
+    return pd.DataFrame(columns)
 
 
-def test_the_better_part_gets_the_weight_and_a_mixture_where_it_helps():
-    assert (
-        Calibrated.fit(
-            [rated(slm=0.7, llm=1.0), rated(slm=0.6, llm=1.0, seed=5)], resamples=200
-        ).weight
-        == 0.0
-    )
-    assert Calibrated.fit([rated(slm=1.0, llm=0.05)], resamples=200).weight == 1.0
-    learned, unseen = Calibrated.fit([rated()], resamples=200), rated(seed=1)
-    fused = learned.fuse(unseen["score_slm"], unseen["score_llm"])
-    alone = [
-        spearmanr(unseen[name], unseen["human"]).statistic for name in ("score_slm", "score_llm")
-    ]
-    assert spearmanr(fused, unseen["human"]).statistic > max(alone) + 0.05
-    assert np.isnan(learned.fuse([1.0, np.nan, 1.0], [np.nan, 2.0, 2.0])).tolist() == [
-        True,
-        True,
-        False,
-    ]
-    own = Calibrated.fit(
-        [rated()], llm_scores=[0, 1, 1, 2], resamples=50
-    )  # of a judge that nobody rated
-    assert own.llm == Scale.fit([0, 1, 1, 2])
+def test_the_better_model_gets_all_the_weight():
+    judge_is_better = [rated_set(slm=0.7, llm=1.0), rated_set(slm=0.6, llm=1.0, seed=5)]
+    slm_is_better = [rated_set(slm=1.0, llm=0.05)]
+    assert Calibrated.fit(judge_is_better, resamples=200).weight == 0.0
+    assert Calibrated.fit(slm_is_better, resamples=200).weight == 1.0
 
 
-def test_a_scale_is_fixed_rising_and_keeps_what_is_missing():
-    scores = np.round(np.random.default_rng(0).normal(size=900), 3)
-    scale, inside = Scale.fit([*scores, np.nan]), np.sort(scores)
+def test_a_learned_mixture_correlates_better_than_either_model_on_unseen_rows():
+    unseen = rated_set(seed=1)
+    learned = Calibrated.fit([rated_set()], resamples=200)
+
+    fused_scores = learned.fuse(unseen["score_slm"], unseen["score_llm"])
+
+    def correlation(scores):
+        return spearmanr(scores, unseen["human"]).statistic
+
+    best_alone = max(correlation(unseen["score_slm"]), correlation(unseen["score_llm"]))
+    assert correlation(fused_scores) > best_alone + 0.05
+
+
+def test_a_learned_mixture_of_a_missing_score_is_missing():
+    learned = Calibrated.fit([rated_set()], resamples=200)
+    fused_scores = learned.fuse([1.0, np.nan, 1.0], [np.nan, 2.0, 2.0])
+    assert np.isnan(fused_scores).tolist() == [True, True, False]
+
+
+def test_a_judge_that_nobody_rated_gets_the_scale_of_its_scores():
+    learned = Calibrated.fit([rated_set()], llm_scores=[0, 1, 1, 2], resamples=50)
+    assert learned.llm == Scale.fit([0, 1, 1, 2])
+
+
+@pytest.fixture(scope="module")
+def scores():
+    return np.round(np.random.default_rng(0).normal(size=900), 3)
+
+
+def test_the_median_of_the_scores_is_zero_on_their_scale(scores):
+    scale = Scale.fit([*scores, np.nan])
     assert abs(np.median(scale(scores))) < 0.01
-    assert (np.diff(scale([inside[0] - 1, *inside, inside[-1] + 1])) >= 0).all()
-    assert scale(inside[-1] + 1) > scale(inside[-1]) and scale(inside[0] - 1) < scale(inside[0])
+
+
+def test_a_scale_rises_also_beyond_the_scores_it_is_fitted_to(scores):
+    scale = Scale.fit([*scores, np.nan])
+    lowest = scores.min()
+    highest = scores.max()
+
+    points = [lowest - 1, *np.sort(scores), highest + 1]
+
+    assert (np.diff(scale(points)) >= 0).all()
+    assert scale(highest + 1) > scale(highest)
+    assert scale(lowest - 1) < scale(lowest)
+
+
+def test_a_missing_score_is_missing_on_a_scale(scores):
+    scale = Scale.fit([*scores, np.nan])
     assert np.isnan(scale([np.nan, 0.0])).tolist() == [True, False]
-    assert Scale.fit([1, 2, 2, 3]).z == pytest.approx(norm.ppf([1 / 8, 1 / 2, 7 / 8]))
 
 
-def test_a_saved_fusion_is_the_same_and_held_to_what_it_was_learned_with(tmp_path):
-    made_with, file = {"model": "m", "judge": "j", "prompt": "p"}, tmp_path / "fusion.json"
+def test_equal_scores_share_a_knot_of_a_scale():
+    scale = Scale.fit([1, 2, 2, 3])
+    assert scale.z == pytest.approx(norm.ppf([1 / 8, 1 / 2, 7 / 8]))
+
+
+MADE_WITH = {"model": "m", "judge": "j", "prompt": "p"}
+
+
+@pytest.fixture
+def learned():
     scale = Scale(at=(0.0, 1.0, 2.0), z=(-1.0, 0.0, 1.0))
-    learned = Calibrated(0.25, scale, scale, made_with)
+    return Calibrated(0.25, scale, scale, MADE_WITH)
+
+
+def test_a_saved_fusion_is_the_same(learned, tmp_path):
+    file = tmp_path / "fusion.json"
     learned.save(file)
-    assert Calibrated.load(file) == learned and learned.fuse(2.0, 1.0) == 0.25
+    assert Calibrated.load(file) == learned
+    assert learned.fuse(2.0, 1.0) == 0.25
+
+
+def test_a_fusion_is_refused_for_another_judge_than_it_was_learned_with(learned):
+    signature = Signature(MADE_WITH | {"judge": "k"})
     with pytest.raises(DreError, match="learned with judge j, not with k"):
-        learned.check(Signature(made_with | {"judge": "k"}))
+        learned.check(signature)
+
+
+def test_a_file_that_is_no_saved_fusion_is_refused(tmp_path):
+    file = tmp_path / "fusion.json"
     file.write_text('{"weight": 1, "slm": {"at": 3}}')
     with pytest.raises(DreError, match=r"fusion\.json is no saved fusion"):
         Calibrated.load(file)
 
 
 def test_the_weight_is_the_one_whose_bad_case_is_best_not_the_usual_case():
-    """On two of three sets the judge alone is best. On the third it says nothing, and the SLM all."""
+    """On two of three sets the judge alone is best. On the third it knows nothing."""
     rng = np.random.default_rng(0)
     n = 60
     tables = []

@@ -1,4 +1,7 @@
-"""The SLM that comes with dre gives the numbers that it gave; ``python tests/test_golden.py`` writes them anew."""
+"""The SLM that comes with dre gives the numbers that it gave.
+
+``python tests/test_golden.py`` writes them anew.
+"""
 
 import json
 from pathlib import Path
@@ -9,17 +12,19 @@ from dre import DRE
 
 FILE = Path(__file__).with_name("golden.json")
 CONTEXT = ["Is there any tea left?"]
-RESPONSES = ["Yes, in the blue tin.", "My car is red.", "Is there any tea left?"]
+GOOD_RESPONSE = "Yes, in the blue tin."
+BAD_RESPONSE = "My car is red."
+RESPONSES = [GOOD_RESPONSE, BAD_RESPONSE, "Is there any tea left?"]
 
 
 def golden():
-    """What it says of three replies, to six digits, and which it is."""
+    """Return which model is the default, and its scores of three responses, to six digits."""
     metric = DRE.load()
-    table = metric.score([CONTEXT] * len(RESPONSES), RESPONSES)
-    scores = {
-        row.response: float(f"{row.score:.6g}")
-        for row in table.assign(response=RESPONSES).itertuples()
-    }
+    contexts = [CONTEXT] * len(RESPONSES)
+    table = metric.score(contexts, RESPONSES)
+    scores = {}
+    for response, score in zip(RESPONSES, table["score"]):
+        scores[response] = float(f"{score:.6g}")
     return {
         "model": metric.slm.provenance["name"],
         "threshold": metric.slm.provenance["threshold"],
@@ -28,12 +33,17 @@ def golden():
 
 
 def test_the_default_model_gives_its_scores_to_six_digits():
-    found, kept = golden(), json.loads(FILE.read_text())
-    assert found == kept | {
-        "scores": pytest.approx(kept["scores"], rel=1e-5)
-    }  # processors round otherwise
-    good, bad, _ = (found["scores"][response] for response in RESPONSES)
-    assert good > kept["threshold"] > bad
+    stored = json.loads(FILE.read_text())
+    # Other processors may round the last of six digits otherwise.
+    stored_scores = pytest.approx(stored["scores"], rel=1e-5)
+    assert golden() == stored | {"scores": stored_scores}
+
+
+def test_the_threshold_of_the_default_model_tells_a_good_response_from_a_bad_one():
+    stored = json.loads(FILE.read_text())
+    scores = golden()["scores"]
+    assert scores[GOOD_RESPONSE] > stored["threshold"]
+    assert stored["threshold"] > scores[BAD_RESPONSE]
 
 
 if __name__ == "__main__":

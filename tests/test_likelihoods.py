@@ -13,22 +13,27 @@ from dre.judges import likelihoods, prompts
 each_provider = pytest.mark.parametrize("provider", ["openai", "ollama"])
 
 
-def answer_with_logprobs(provider, places):
-    """An answer in the provider's form; ``places``: a token and {candidate: probability} each."""
-    told = []
-    for token, probabilities in places:
-        candidates = [
-            {"token": candidate, "logprob": math.log(p), "bytes": [*candidate.encode()]}
-            for candidate, p in probabilities.items()
-        ]
-        [drawn] = [candidate for candidate in candidates if candidate["token"] == token]
-        told.append(drawn | {"top_logprobs": candidates})
-    text = "".join(token for token, _ in places)
+def answer_with_logprobs(provider, tokens):
+    """An answer in the provider's form; ``tokens``: a token and {candidate: probability} each."""
+    logprobs = []
+    for token, probabilities in tokens:
+        candidates = []
+        for candidate, probability in probabilities.items():
+            candidates.append(
+                {
+                    "token": candidate,
+                    "logprob": math.log(probability),
+                    "bytes": [*candidate.encode()],
+                }
+            )
+        [sampled] = [candidate for candidate in candidates if candidate["token"] == token]
+        logprobs.append(sampled | {"top_logprobs": candidates})
+    text = "".join(token for token, _ in tokens)
     answer = servers.REPLIES[provider](text)
     if provider == "openai":
-        answer.body["choices"][0]["logprobs"] = {"content": told, "refusal": None}
+        answer.body["choices"][0]["logprobs"] = {"content": logprobs, "refusal": None}
     else:
-        answer.body["logprobs"] = told
+        answer.body["logprobs"] = logprobs
     return answer
 
 
@@ -42,21 +47,21 @@ def score(provider, server, prompt="quality_overall", store=":memory:", ask=True
     return judge.score(pairs(1), prompt, ask=ask).iloc[0]
 
 
-def rescored(prompt, places):
-    """The verdict that log-probabilities give, of ``places`` as above."""
-    kept_places = []
-    for token, probabilities in places:
-        candidates = [
-            {"token": candidate, "logprob": math.log(p)} for candidate, p in probabilities.items()
-        ]
+def rescored(prompt, tokens):
+    """The verdict that log-probabilities give, of ``tokens`` as above."""
+    logprobs = []
+    for token, probabilities in tokens:
+        candidates = []
+        for candidate, probability in probabilities.items():
+            candidates.append({"token": candidate, "logprob": math.log(probability)})
         logprob = math.log(probabilities.get(token, 1.0))
-        kept_places.append({"token": token, "logprob": logprob, "top_logprobs": candidates})
-    reply = "".join(token for token, _ in places)
-    kept = likelihoods.keep(kept_places)
-    return likelihoods.rescore(prompt.parse(reply), reply, kept, prompt)
+        logprobs.append({"token": token, "logprob": logprob, "top_logprobs": candidates})
+    reply = "".join(token for token, _ in tokens)
+    stored_logprobs = likelihoods.keep(logprobs)
+    return likelihoods.rescore(prompt.parse(reply), reply, stored_logprobs, prompt)
 
 
-def own_prompt(tmp_path, header):
+def load_own_prompt(tmp_path, header):
     path = tmp_path / "own.txt"
     body = "[user]\n{{notice}}\n{{context}}\n{{response}}\n"
     path.write_text(f"---\n{header}\n---\n{body}", encoding="utf-8")
@@ -86,51 +91,48 @@ CASES = {
 @each_provider
 @pytest.mark.parametrize("case", CASES)
 def test_the_candidates_for_the_token_that_says_the_verdict_make_the_score(provider, case):
-    prompt, places, expected = CASES[case]
-    with Server(lambda request: answer_with_logprobs(provider, places)) as server:
+    prompt, tokens, expected = CASES[case]
+    with Server(lambda request: answer_with_logprobs(provider, tokens)) as server:
         row = score(provider, server, prompt, logprobs=True)
     assert row["score_llm"] == pytest.approx(expected)
 
 
 def test_an_equal_number_before_the_rating_is_not_the_place_that_counts():
     prompt = prompts.load("analyse_rate_coherence")
-    places = [
+    tokens = [
         ("In", {"In": 1.0}),
         (" 3", {" 3": 0.5, " 2": 0.25, " 1": 0.25}),
         (" turns nothing is said.\n", {" turns nothing is said.\n": 1.0}),
         ("Rating:", {"Rating:": 1.0}),
         (" 3", {" 3": 0.5, " 2": 0.5}),
     ]
-    assert rescored(prompt, places).score_llm == pytest.approx(2.5)
+    assert rescored(prompt, tokens).score_llm == pytest.approx(2.5)
 
 
 def test_an_equal_word_before_the_answer_is_not_the_place_that_counts(tmp_path):
-    prompt = own_prompt(tmp_path, "kind: label\nlabels: {Yes: Positive, No: Negative}")
-    places = [
+    prompt = load_own_prompt(tmp_path, "kind: label\nlabels: {Yes: Positive, No: Negative}")
+    tokens = [
         ("No", {"No": 0.9, "Well": 0.1}),
         (", it asks.\n", {", it asks.\n": 1.0}),
         ("Answer:", {"Answer:": 1.0}),
         (" No", {" No": 0.55, " Yes": 0.45}),
     ]
-    verdict = rescored(prompt, places)
+    verdict = rescored(prompt, tokens)
     assert verdict.label == "Negative"
     assert verdict.score_llm == pytest.approx(0.45)
 
 
 @pytest.mark.parametrize(
-    "places",
+    "tokens",
     [
         [("3", {"3": 0.9}), (".", {".": 1.0}), ("5", {"5": 0.5})],
         [("Rat", {"Rat": 1.0}), ("ing: 3", {"ing: 3": 1.0})],
-        [("Rating", {"Rating": 1.0})]
-        + [(":", {":": 1.0})]
-        + [(" ", {" ": 1.0})] * 40
-        + [("3", {})],
+        [("Rating", {"Rating": 1.0}), (":", {":": 1.0}), *[(" ", {" ": 1.0})] * 40, ("3", {})],
     ],
     ids=["a fraction", "a token with more than the number", "behind the tokens that are kept"],
 )
-def test_a_verdict_without_a_token_of_its_own_has_no_score(places):
-    verdict = rescored(prompts.load("quality_overall"), places)
+def test_a_verdict_without_a_token_of_its_own_has_no_score(tokens):
+    verdict = rescored(prompts.load("quality_overall"), tokens)
     assert verdict.status == "malformed"
     assert "no token says the verdict by itself" in verdict.reason
 
@@ -138,21 +140,21 @@ def test_a_verdict_without_a_token_of_its_own_has_no_score(places):
 def test_tokens_that_spell_another_text_than_the_reply_give_no_score():
     prompt = prompts.load("quality_overall")
     reply = "Rating: 3"
-    kept = likelihoods.keep([{"token": "3", "logprob": -0.1}])
-    verdict = likelihoods.rescore(prompt.parse(reply), reply, kept, prompt)
+    stored_logprobs = likelihoods.keep([{"token": "3", "logprob": -0.1}])
+    verdict = likelihoods.rescore(prompt.parse(reply), reply, stored_logprobs, prompt)
     assert verdict.status == "malformed"
 
 
 def test_a_space_that_the_server_drops_from_the_text_moves_no_place():
     prompt = prompts.load("quality_overall")
-    kept = likelihoods.keep(
+    stored_logprobs = likelihoods.keep(
         [
             {"token": " Rating:", "logprob": 0.0},
             {"token": " 3", "logprob": -0.1, "top_logprobs": [{"token": " 1", "logprob": -0.1}]},
         ]
     )
     for reply in ("Rating: 3", " Rating: 3"):
-        verdict = likelihoods.rescore(prompt.parse(reply), reply, kept, prompt)
+        verdict = likelihoods.rescore(prompt.parse(reply), reply, stored_logprobs, prompt)
         assert verdict.score_llm == pytest.approx(2.0)
 
 
@@ -170,18 +172,18 @@ def test_a_verdict_that_was_very_unlikely_is_one(case):
     prompt = prompts.load(name)
     candidates = [{"token": token, "logprob": logprob} for token, logprob in logprobs.items()]
     reply = candidates[0]["token"]
-    kept = likelihoods.keep([candidates[0] | {"top_logprobs": candidates}])
+    stored_logprobs = likelihoods.keep([candidates[0] | {"top_logprobs": candidates}])
 
-    verdict = likelihoods.rescore(prompt.parse(reply), reply, kept, prompt)
+    verdict = likelihoods.rescore(prompt.parse(reply), reply, stored_logprobs, prompt)
 
     assert verdict.score_llm == pytest.approx(expected)
 
 
 @each_provider
 def test_log_probabilities_are_asked_for_and_kept(provider, tmp_path):
-    places = [("3", {"2": 0.5, "3": 0.2, "4": 0.1, "0": 0.05})]
+    tokens = [("3", {"2": 0.5, "3": 0.2, "4": 0.1, "0": 0.05})]
     store = tmp_path / "s.sqlite"
-    with Server(lambda request: answer_with_logprobs(provider, places)) as server:
+    with Server(lambda request: answer_with_logprobs(provider, tokens)) as server:
         score(provider, server, store=store, logprobs=3)
         stored = {"store": store, "ask": False}
         of_two = score(provider, server, **stored, logprobs=2)
@@ -192,14 +194,15 @@ def test_log_probabilities_are_asked_for_and_kept(provider, tmp_path):
     assert by_text["score_llm"] == 3  # one asking serves both readings
     assert other_setting["status"] == "missing"
     body = server.requests[0].body
-    assert body["logprobs"] is True and body["top_logprobs"] == 20
+    assert body["logprobs"] is True
+    assert body["top_logprobs"] == 20
     assert "logprobs" not in body.get("options", {})
 
 
 @each_provider
 def test_a_reply_with_a_fraction_has_no_score(provider):
-    places = [("3", {"3": 0.5, "2": 0.5}), (".", {".": 1.0}), ("5", {"5": 1.0})]
-    with Server(lambda request: answer_with_logprobs(provider, places)) as server:
+    tokens = [("3", {"3": 0.5, "2": 0.5}), (".", {".": 1.0}), ("5", {"5": 1.0})]
+    with Server(lambda request: answer_with_logprobs(provider, tokens)) as server:
         row = score(provider, server, logprobs=True)
     assert row["status"] == "malformed"
     assert math.isnan(row["score_llm"])
@@ -234,7 +237,7 @@ def test_a_refusal_as_first_reply_does_not_end_the_run():
 
 
 @pytest.mark.parametrize(
-    "header, said",
+    "header, fault",
     [
         ("kind: score\nscale: [0, 10]", "prompt own has the scale 0-10: .* within 0-9"),
         ("kind: score\nscale: [-1, 1]", "prompt own has the scale -1-1: .* within 0-9"),
@@ -242,12 +245,12 @@ def test_a_refusal_as_first_reply_does_not_end_the_run():
     ],
 )
 def test_a_prompt_that_no_single_token_can_answer_is_refused_before_any_call(
-    tmp_path, header, said
+    tmp_path, header, fault
 ):
-    prompt = own_prompt(tmp_path, header)
+    prompt = load_own_prompt(tmp_path, header)
     with Server(lambda request: answer_without_logprobs("openai", "1")) as server:
         judge = dre.judges.open("openai:m", logprobs=True, store=":memory:", base_url=server.url)
         for ask in (judge.score, judge.estimate, judge.missing):
-            with pytest.raises(DreError, match=said):
+            with pytest.raises(DreError, match=fault):
                 ask(pairs(2), prompt)
     assert server.requests == []

@@ -268,15 +268,15 @@ PLACES_OF_THE_OWN_VERDICT = {
 )
 @example("classify", QUOTATIONS[0], 'Positive today" it is', "nowhere")
 @example("llm_only", QUOTATIONS[2], '"score": 3', "before")
-def test_a_text_quoted_within_a_line_is_never_the_verdict(name, quote, text, place):
+def test_a_text_quoted_within_a_line_is_never_the_verdict(name, quote, text, position):
     one_line = " ".join(text.split())
-    own = OWN_VERDICTS[name]
-    reply = PLACES_OF_THE_OWN_VERDICT[place].format(own=own, quotation=quote(one_line))
+    template = PLACES_OF_THE_OWN_VERDICT[position]
+    reply = template.format(own=OWN_VERDICTS[name], quotation=quote(one_line))
 
     verdict = prompts.load(name).parse(reply, {"context": ("Hello.", text), "response": text})
 
     if verdict.status == "ok":
-        assert place != "nowhere"
+        assert position != "nowhere"
         assert value_of(verdict) in (1, "Negative")
 
 
@@ -310,7 +310,9 @@ def test_any_reply_is_a_verdict_within_the_scale_or_has_a_reason(name, reply, re
 
     if verdict.status != "ok":
         assert verdict.reason
-        assert value_of(verdict) is None and verdict.s_inf is None and verdict.span is None
+        assert value_of(verdict) is None
+        assert verdict.s_inf is None
+        assert verdict.span is None
     elif prompt.kind == "score":
         low, high = prompt.scale
         assert low <= verdict.score_llm <= high
@@ -343,7 +345,8 @@ def test_a_score_is_read_in_full_and_never_clipped(score, form, off_the_scale):
     prompt = prompts.load("llm_only")
     assert prompt.parse(form.format(score)).score_llm == score
     verdict = prompt.parse(form.format(off_the_scale))
-    assert verdict.status == "malformed" and verdict.score_llm is None
+    assert verdict.status == "malformed"
+    assert verdict.score_llm is None
 
 
 @pytest.mark.parametrize("form", FORMS_OF_A_SCORE)

@@ -1,5 +1,8 @@
+"""PCAF and the parallel corpus: what it trains on, its recorded losses, and ranks by hand."""
+
 import copy
 import random
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -10,83 +13,151 @@ from dre.datasets.dialogues import VERSIONS, pairs, parallel
 from dre.slm.pcaf import Recipe
 
 trainer = experiment("pcaf/train_pcaf")
-PCAF, Idea = trainer.PCAF, trainer.Idea
+PCAF = trainer.PCAF
+Idea = trainer.Idea
+SMALL_RECIPE = Recipe(epochs=(1, 1), batch_ideas=4)
 
 
-def ideas(split="train", versions=("original", "es"), n=6):
-    found = zip(*(parallel(split)[version][:n] for version in versions))
-    return [
-        Idea(
-            tuple((one.turns, one.positives[i]) for one in each),
-            tuple(one.adversarials[i] for one in each),
-        )
-        for each in found
-        for i in (0, 1)
-    ]
+def english_and_spanish_ideas(n_contexts=6):
+    """Return two ideas, a positive and an adversarial each, of each of the first contexts."""
+    english_contexts = parallel("train")["original"][:n_contexts]
+    spanish_contexts = parallel("train")["es"][:n_contexts]
+    ideas = []
+    for english, spanish in zip(english_contexts, spanish_contexts):
+        for i in (0, 1):
+            versions = (
+                (english.turns, english.positives[i]),
+                (spanish.turns, spanish.positives[i]),
+            )
+            wrong = (english.adversarials[i], spanish.adversarials[i])
+            ideas.append(Idea(versions, wrong))
+    return ideas
 
 
-def test_wrong_responses_are_those_of_an_idea_or_of_another_one_in_all_versions():
-    own = ideas()
-    assert trainer.wrong_responses(own, random.Random(0)) == [idea.wrong for idea in own]
-    bare = [Idea(idea.versions) for idea in own]
-    for idea, wrong in zip(bare, trainer.wrong_responses(bare, random.Random(0))):
-        (other,) = [one for one in bare if tuple(r for _, r in one.versions) == wrong]
-        assert other != idea
+def test_wrong_responses_are_those_that_an_idea_has():
+    ideas = english_and_spanish_ideas()
+    wrong_responses = trainer.wrong_responses(ideas, random.Random(0))
+    assert wrong_responses == [idea.wrong for idea in ideas]
 
 
-def test_ranks_are_of_the_own_idea_among_all_of_the_other_language():
-    angles = torch.tensor([[0.0, 1.0, 2.0], [2.1, 0.2, 0.9]])  # two languages, three ideas
-    found = trainer.neighbour_ranks(
-        torch.stack([angles.cos(), angles.sin()], dim=-1), ["a", "b", "c"]
-    )
-    assert found["rank"].tolist() == [3, 2, 2, 3, 2, 3] and found["idea"].tolist() == [*"abcabc"]
-    assert found["language"].tolist() == ["en"] * 3 + ["es"] * 3
+def test_an_idea_without_wrong_responses_gets_those_of_another_idea_in_all_versions():
+    ideas = [Idea(idea.versions) for idea in english_and_spanish_ideas()]
+    idea_by_responses = {}
+    for idea in ideas:
+        responses = tuple(response for _, response in idea.versions)
+        assert responses not in idea_by_responses
+        idea_by_responses[responses] = idea
+
+    all_wrong_responses = trainer.wrong_responses(ideas, random.Random(0))
+
+    for idea, wrong_responses in zip(ideas, all_wrong_responses):
+        assert idea_by_responses[wrong_responses] != idea
+
+
+def test_an_idea_is_ranked_among_all_ideas_of_the_second_language():
+    # Three ideas in two languages, as points on a circle.
+    angles = torch.tensor([[0.0, 1.0, 2.0], [2.1, 0.2, 0.9]])
+    features = torch.stack([angles.cos(), angles.sin()], dim=-1)
+
+    table = trainer.neighbour_ranks(features, ["a", "b", "c"])
+
+    assert table["rank"].tolist() == [3, 2, 2, 3, 2, 3]
+    assert table["idea"].tolist() == ["a", "b", "c", "a", "b", "c"]
+    assert table["language"].tolist() == ["en"] * 3 + ["es"] * 3
+
+
+class Training(NamedTuple):
+    """A teacher and its student, after one epoch each, with the loss of each batch."""
+
+    teacher: PCAF
+    student: PCAF
+    teacher_losses: list[float]
+    student_losses: list[float]
+
+
+def train_both_stages(encoder):
+    ideas = english_and_spanish_ideas()
+    teacher = PCAF.untrained(encoder, SMALL_RECIPE)
+    teacher_losses = trainer.train(teacher, ideas, 0)
+    student = copy.deepcopy(teacher)
+    student_losses = trainer.train(student, ideas, 0, teacher)
+    return Training(teacher, student, teacher_losses, student_losses)
 
 
 def test_the_code_that_trains_is_the_one_whose_scores_are_recorded(still, monkeypatch):
     """Where these losses change, dre.slm.provenance.TRAINING is raised."""
     monkeypatch.setattr(trainer, "native_bf16", lambda: False)
-    teacher = PCAF.untrained(still, Recipe(epochs=(1, 1), batch_ideas=4))
-    assert trainer.train(teacher, ideas(), 0) == pytest.approx(
-        [6.2886963, 6.2765017, 6.1537209], rel=2e-6
-    )
-    student = copy.deepcopy(teacher)
-    assert trainer.train(student, ideas(), 0, teacher) == pytest.approx(
-        [0.1830278, 0.1826551, 0.1743988], rel=2e-6
-    )
-    table = pairs(
-        parallel("test")["es"][:3]
-    )  # both stages at once, and a teacher that stays what it was
-    both = trainer.fit(ideas(), ideas(), Recipe(epochs=(1, 1), batch_ideas=4), 0, still)
-    for one, other in zip(both, (teacher, student)):
-        assert one.score(table).tolist() == pytest.approx(other.score(table).tolist(), abs=1e-5)
-    assert abs(both[0].score(table) - both[1].score(table)).max() > 1e-4
+
+    training = train_both_stages(still)
+
+    teacher_losses = [6.2886963, 6.2765017, 6.1537209]
+    student_losses = [0.1830278, 0.1826551, 0.1743988]
+    assert training.teacher_losses == pytest.approx(teacher_losses, rel=2e-6)
+    assert training.student_losses == pytest.approx(student_losses, rel=2e-6)
+
+
+def test_both_stages_at_once_leave_the_teacher_what_it_was_after_the_first(still, monkeypatch):
+    monkeypatch.setattr(trainer, "native_bf16", lambda: False)
+    ideas = english_and_spanish_ideas()
+    table = pairs(parallel("test")["es"][:3])
+    training = train_both_stages(still)
+
+    teacher, student = trainer.fit(ideas, ideas, SMALL_RECIPE, 0, still)
+
+    teacher_scores = teacher.score(table)
+    student_scores = student.score(table)
+    expected_teacher_scores = training.teacher.score(table).tolist()
+    expected_student_scores = training.student.score(table).tolist()
+    assert teacher_scores.tolist() == pytest.approx(expected_teacher_scores, abs=1e-5)
+    assert student_scores.tolist() == pytest.approx(expected_student_scores, abs=1e-5)
+    assert abs(teacher_scores - student_scores).max() > 1e-4
 
 
 def test_a_text_ends_with_the_response(encoder):
     metric = PCAF.untrained(encoder)
-    assert metric.text(("no tea",), "is it") == f"no tea {metric.encoder.tokenizer.sep_token} is it"
-    assert metric.text(("the train " * 200,), "yes").endswith("[SEP] yes")
+    separator = metric.encoder.tokenizer.sep_token
+    assert metric.text(("no tea",), "is it") == f"no tea {separator} is it"
+
+
+def test_a_text_that_is_too_long_loses_its_beginning(encoder):
+    metric = PCAF.untrained(encoder)
+    text = metric.text(("the train " * 200,), "yes")
+    assert text.endswith("[SEP] yes")
 
 
 def test_the_parallel_corpus_has_the_same_ids_splits_and_kinds_in_all_versions():
-    found = parallel("test")
-    assert tuple(found) == VERSIONS and {len(each) for each in found.values()} == {32}
-    ids = {tuple(pairs(each)["pair_id"]) for each in found.values()}
-    assert len(ids) == 1 and len(ids.pop()) == 32 * 4
-    assert len({pairs(each)["response"][0] for each in found.values()}) == 4
+    corpus = parallel("test")
+
+    assert tuple(corpus) == VERSIONS
+    pair_ids = set()
+    first_responses = set()
+    for contexts in corpus.values():
+        assert len(contexts) == 32
+        table = pairs(contexts)
+        pair_ids.add(tuple(table["pair_id"]))
+        first_responses.add(table["response"][0])
+    assert len(pair_ids) == 1
+    assert len(pair_ids.pop()) == 32 * 4
+    assert len(first_responses) == 4
 
 
 @needs_data
-def test_translations_have_the_rows_of_the_rated_set():
-    table, found = ratings.rated("personachat-usr"), ratings.translated("personachat-usr")
-    assert list(found) == ["en", "es", "zh"]
-    assert (found["en"]["response"] == table["response"]).all() and (
-        found["en"]["context"] == table["context"]
-    ).all()
-    for other in (found["es"], found["zh"]):
-        assert (other["pair_id"] == table["pair_id"]).all() and (
-            other["human"] == table["human"]
-        ).all()
-        assert (other["context"].map(len) == table["context"].map(len)).all()
-        assert (other["response"] != table["response"]).mean() > 0.98
+def test_the_english_of_the_translations_is_the_rated_set():
+    rated = ratings.rated("personachat-usr")
+    translations = ratings.translated("personachat-usr")
+    assert list(translations) == ["en", "es", "zh"]
+    english = translations["en"]
+    assert (english["response"] == rated["response"]).all()
+    assert (english["context"] == rated["context"]).all()
+
+
+@needs_data
+@pytest.mark.parametrize("language", ["es", "zh"])
+def test_a_translation_has_the_rows_of_the_rated_set_in_another_language(language):
+    rated = ratings.rated("personachat-usr")
+    translation = ratings.translated("personachat-usr")[language]
+    assert (translation["pair_id"] == rated["pair_id"]).all()
+    assert (translation["human"] == rated["human"]).all()
+    assert (translation["context"].map(len) == rated["context"].map(len)).all()
+    is_changed = translation["response"] != rated["response"]
+    assert is_changed.mean() > 0.98

@@ -35,12 +35,14 @@ def template(tmp_path, body=BODY, header="kind: score\nscale: [0, 5]\n"):
 @pytest.mark.parametrize("name", prompts.names())
 def test_built_in_prompts_say_what_they_follow_and_fill_every_slot(name):
     prompt = prompts.load(name)
-    assert prompt.follows.strip() and prompt.differs.strip()
+    assert prompt.follows.strip()
+    assert prompt.differs.strip()
 
     text = "\n".join(message["content"] for message in prompt.render(ROW))
 
     assert "{{" not in text
-    assert "follows:" not in text and "Not sent" not in text
+    assert "follows:" not in text
+    assert "Not sent" not in text
     assert "FS: Did you water the ferns?\nSS: Yes, both of them." in text
     assert ("Ferns like shade." in text) == name.endswith("groundedness")
 
@@ -85,7 +87,8 @@ def test_reading_is_the_same_however_often_a_template_is_loaded(tmp_path):
     first = prompts.load(template(tmp_path)).reading()
     second = prompts.load(template(tmp_path)).reading()
     assert first == second
-    assert first["scale"] == [0.0, 5.0] and first["labels"] == {}
+    assert first["scale"] == [0.0, 5.0]
+    assert first["labels"] == {}
 
 
 @pytest.mark.parametrize(
@@ -129,14 +132,16 @@ def test_text_cannot_pass_for_instructions(name, text):
     assert block_id not in text
     lines_of_block = {"context": 3, "response": 2}  # the opening tag, and a line for each turn
     for slot, n_lines in lines_of_block.items():
-        start, end = f"<{slot}-{block_id}>", f"</{slot}-{block_id}>"
-        assert content.count(start) == content.count(end) == 1
+        start = f"<{slot}-{block_id}>"
+        end = f"</{slot}-{block_id}>"
+        assert content.count(start) == 1
+        assert content.count(end) == 1
         block = content[content.index(start) : content.index(end)]
         assert " ".join(text.split()) in block
         assert len(block.strip().split("\n")) == n_lines
     order = [f"tagged {block_id}", "<context-", "<response-"]
-    places = [content.index(words) for words in order]
-    assert places == sorted(places)
+    positions = [content.index(words) for words in order]
+    assert positions == sorted(positions)
 
 
 def test_the_id_of_the_blocks_occurs_in_none_of_their_texts(monkeypatch):
@@ -151,8 +156,8 @@ def test_the_id_of_the_blocks_occurs_in_none_of_their_texts(monkeypatch):
     "name, value, expected", [("s_p", None, "a number"), ("response", float("nan"), "a text")]
 )
 def test_a_missing_slot_is_named(name, value, expected):
-    said = f"prompt dre, pair own/1: slot {name} needs {expected}, .* add the column"
-    with pytest.raises(DreError, match=said):
+    fault = f"prompt dre, pair own/1: slot {name} needs {expected}, .* add the column"
+    with pytest.raises(DreError, match=fault):
         prompts.load("dre").render(ROW | {name: value})
 
 
@@ -163,8 +168,8 @@ def test_a_template_of_one_s_own_may_have_other_line_ends_and_formats_of_numbers
 
 
 def test_a_template_must_say_that_texts_are_data(tmp_path):
-    said = "expected a {{notice}} slot; a template is '---', 'kind: score'"
-    with pytest.raises(DreError, match=said):
+    fault = "expected a {{notice}} slot; a template is '---', 'kind: score'"
+    with pytest.raises(DreError, match=fault):
         prompts.load(template(tmp_path, "[user]\n{{context}}"))
 
 
@@ -186,11 +191,11 @@ WRONG_HEADERS = {
 
 @pytest.mark.parametrize("header", WRONG_HEADERS)
 def test_a_wrong_header_is_one_sentence_that_shows_a_right_one(tmp_path, header):
-    said = (
+    fault = (
         rf"own\.txt: (in the header, |expected ).*{WRONG_HEADERS[header]}.*"
         "; a template is '---'.*response}}$"
     )
-    with pytest.raises(DreError, match=said):
+    with pytest.raises(DreError, match=fault):
         prompts.load(template(tmp_path, header=f"{header}\n"))
 
 

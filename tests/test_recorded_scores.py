@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,107 +18,172 @@ from dre import metrics
 from dre.datasets.dialogues import load, pairs
 from dre.errors import DreError
 from dre.paper import state
-from dre.paper.profile import Model, profile, root
+from dre.paper.profile import Model, Profile, profile, root
 from dre.slm import (
     SLM,
     arrays,
     load_or_train,
     pcaf,
+    provenance,
     recipes,
     reference_based,
     seeds,
     trained,
     untrained,
 )
-from dre.slm import provenance as data
 from dre.slm.recorded_scores import Recorder, Scores, _split
 
 NAME = "mini-paper-seed0"
 ARRAYS = {"h": np.eye(3, dtype="float32"), "kind": np.array([*"cpa"])}
 
 
+class Recording(NamedTuple):
+    """A retraining of profile `public`: what it scored, and what its models answered."""
+
+    public: Profile
+    table: pd.DataFrame
+    #: Answers for the first 30 rows of the table, and for those from the 20th on.
+    first_scores: pd.DataFrame
+    last_scores: pd.DataFrame
+    #: Answers of the encoder as it was before the training, for all rows.
+    encoder_distances: pd.DataFrame
+    recorder: Recorder
+
+
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory):
-    """Profile `public` in a folder of its own, with a tiny encoder, and what the models of a retraining answered."""
+def recording(tmp_path_factory):
+    """Profile `public` in a temporary folder, with a tiny encoder, after a retraining."""
     folder = tmp_path_factory.mktemp("project")
-    entry = profile("mini").sets[0].model_copy(update={"train": ("mini", "dev"), "dev_share": 0.2})
-    own = {
+    entry = profile("mini").sets[0]
+    entry = entry.model_copy(update={"train": ("mini", "dev"), "dev_share": 0.2})
+    settings = {
         "name": "public",
         "root": folder,
         "encoder": tiny.encoder(folder),
         "models": {name: Model(recipe=name, epochs=1) for name in ("paper", "released", "graded")},
+        "sets": (entry,),
     }
-    public = profile("mini").model_copy(update=own | {"sets": (entry,)})
+    public = profile("mini").model_copy(update=settings)
     table = pairs(load("mini", "test")[:4], "par")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RETRAIN", f"{NAME},encoder-untrained,figure")
-        model = trained(public, "mini", "paper", 0)
-        parts = [
-            model.score(table[:30]),
-            model.score(table[20:]),
-            untrained(public).distances(table),
-        ]
-        assert arrays(public, "figure", model.provenance["recipe"], lambda: ARRAYS) is ARRAYS
-    return public, table, parts, model
+        recorder = trained(public, "mini", "paper", 0)
+        first_scores = recorder.score(table[:30])
+        last_scores = recorder.score(table[20:])
+        encoder_distances = untrained(public).distances(table)
+        recipe = recorder.provenance["recipe"]
+        assert arrays(public, "figure", recipe, lambda: ARRAYS) is ARRAYS
+    return Recording(public, table, first_scores, last_scores, encoder_distances, recorder)
 
 
-def test_a_replay_gives_to_the_last_digit_what_the_retraining_gave(recorded):
-    public, table, (first, second, cosines), model = recorded
-    scores = trained(public, "mini", "paper", 0)
-    assert type(scores) is Scores and scores.name == NAME and scores.provenance == model.provenance
-    pd.testing.assert_frame_equal(scores.score(table[:30]), first, check_exact=True)
-    pd.testing.assert_frame_equal(scores.score(table[20:]), second, check_exact=True)
-    pd.testing.assert_frame_equal(untrained(public).distances(table), cosines, check_exact=True)
+def model_folder(public):
+    """Return the one folder in which the retraining saved its model."""
     (folder,) = (public.build / "models").glob(f"{NAME}-????????????")
-    pd.testing.assert_frame_equal(
-        scores.score(table), SLM.load(folder).score(table), rtol=1e-4, atol=1e-4
-    )
-    encoder = SLM.untrained(public.encoder).distances(table)[["pair_id", "distance"]]
-    pd.testing.assert_frame_equal(cosines, encoder, rtol=1e-4, atol=1e-4)
+    return folder
 
 
-def test_recorded_arrays_know_what_they_are_made_of(recorded):
-    public, *_, model = recorded
-    for make in (None, lambda: 1 / 0):
-        found = arrays(public, "figure", model.provenance["recipe"], make)
-        assert found.keys() == ARRAYS.keys() and all(
-            np.array_equal(found[name], ARRAYS[name]) for name in found
-        )
-    with pytest.raises(
-        DreError, match="recorded figure is missing or of other models .*RETRAIN=figure"
-    ):
-        arrays(public, "figure", model.provenance["recipe"] | {"margin": 0.4}, lambda: 1 / 0)
+def stop():
+    """Stand for the computation of recorded arrays, where they must not be computed."""
+    raise ZeroDivisionError
+
+
+def test_a_replay_gives_to_the_last_digit_what_the_retraining_gave(recording):
+    table = recording.table
+
+    scores = trained(recording.public, "mini", "paper", 0)
+
+    assert type(scores) is Scores
+    assert scores.name == NAME
+    assert scores.provenance == recording.recorder.provenance
+    replayed_first = scores.score(table[:30])
+    replayed_last = scores.score(table[20:])
+    replayed_distances = untrained(recording.public).distances(table)
+    assert_same_digits = pd.testing.assert_frame_equal
+    assert_same_digits(replayed_first, recording.first_scores, check_exact=True)
+    assert_same_digits(replayed_last, recording.last_scores, check_exact=True)
+    assert_same_digits(replayed_distances, recording.encoder_distances, check_exact=True)
+
+
+def test_a_replay_gives_what_the_models_give_but_for_rounding(recording):
+    table = recording.table
+    model = SLM.load(model_folder(recording.public))
+    encoder = SLM.untrained(recording.public.encoder)
+
+    replayed_scores = trained(recording.public, "mini", "paper", 0).score(table)
+
+    pd.testing.assert_frame_equal(replayed_scores, model.score(table), rtol=1e-4, atol=1e-4)
+    distances = encoder.distances(table)[["pair_id", "distance"]]
+    pd.testing.assert_frame_equal(recording.encoder_distances, distances, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("make", [None, stop])
+def test_recorded_arrays_are_not_computed_again(recording, make):
+    recipe = recording.recorder.provenance["recipe"]
+    replayed_arrays = arrays(recording.public, "figure", recipe, make)
+    assert replayed_arrays.keys() == ARRAYS.keys()
+    for name, array in ARRAYS.items():
+        assert np.array_equal(replayed_arrays[name], array)
+
+
+def test_recorded_arrays_know_what_they_are_computed_from(recording):
+    changed_recipe = recording.recorder.provenance["recipe"] | {"margin": 0.4}
+    fault = "recorded figure is missing or of other models .*RETRAIN=figure"
+    with pytest.raises(DreError, match=fault):
+        arrays(recording.public, "figure", changed_recipe, stop)
+
+
+def test_arrays_that_were_never_recorded_are_missing(recording):
     with pytest.raises(DreError, match="recorded another is missing .*its script"):
-        arrays(public, "another", {})
+        arrays(recording.public, "another", {})
 
 
-def test_unknown_pairs_and_scores_of_another_model_are_named_with_what_to_do(recorded, monkeypatch):
-    public, *_ = recorded
+def test_pairs_without_a_recorded_score_are_counted_and_the_retraining_is_named(recording):
+    scores = trained(recording.public, "mini", "paper", 0)
+    unknown_pairs = pairs(load("mini", "train")[:1])
     with pytest.raises(DreError, match=rf"10 of 10 pairs .*{NAME}: RETRAIN={NAME}"):
-        trained(public, "mini", "paper", 0).score(pairs(load("mini", "train")[:1]))
-    with pytest.raises(
-        DreError, match="mini-released-seed0 are missing: RETRAIN=mini-released-seed0"
-    ):
-        trained(public, "mini", "released", 0)
+        scores.score(unknown_pairs)
+
+
+def test_a_model_without_recorded_scores_is_named_with_its_retraining(recording):
+    fault = "mini-released-seed0 are missing: RETRAIN=mini-released-seed0"
+    with pytest.raises(DreError, match=fault):
+        trained(recording.public, "mini", "released", 0)
+
+
+def test_scores_of_another_model_are_refused_and_what_differs_is_named(recording, monkeypatch):
+    public = recording.public
     file = public.results / "scores" / f"{NAME}.json"
-    about = json.loads(file.read_text())
-    file.write_text(json.dumps(about | {"bf16": None, "versions": {}, "fingerprint": "0" * 64}))
-    assert (
-        trained(public, "mini", "paper", 0).provenance["versions"] == {}
-    )  # what the machine decides is not asked
-    for key in ("train_hash", "recipe", "seed", "encoder", "training"):
-        file.write_text(json.dumps(about | {key: "another"}))
-        with pytest.raises(
-            DreError, match=f"those of another model, with other {key}: RETRAIN={NAME}"
-        ):
-            trained(public, "mini", "paper", 0)
-    file.write_text(json.dumps(about))
-    more = public.sets[0].model_copy(update={"dev_share": 0.4})
+    recorded_text = file.read_text()
+    recorded = json.loads(recorded_text)
+    try:
+        for key in ("train_hash", "recipe", "seed", "encoder", "training"):
+            file.write_text(json.dumps(recorded | {key: "another"}))
+            fault = f"those of another model, with other {key}: RETRAIN={NAME}"
+            with pytest.raises(DreError, match=fault):
+                trained(public, "mini", "paper", 0)
+    finally:
+        file.write_text(recorded_text)
+
+    larger_dev_set = public.sets[0].model_copy(update={"dev_share": 0.4})
     with pytest.raises(DreError, match="with other train_hash, dev_hash"):
-        trained(public.model_copy(update={"sets": (more,)}), "mini", "paper", 0)
-    monkeypatch.setattr(data, "TRAINING", data.TRAINING + 1)
+        trained(public.model_copy(update={"sets": (larger_dev_set,)}), "mini", "paper", 0)
+
+    monkeypatch.setattr(provenance, "TRAINING", provenance.TRAINING + 1)
     with pytest.raises(DreError, match="with other training"):
         trained(public, "mini", "paper", 0)
+
+
+def test_what_depends_on_the_machine_does_not_make_another_model(recording):
+    file = recording.public.results / "scores" / f"{NAME}.json"
+    recorded_text = file.read_text()
+    elsewhere = json.loads(recorded_text)
+    elsewhere |= {"bf16": None, "versions": {}, "fingerprint": "0" * 64}
+    file.write_text(json.dumps(elsewhere))
+    try:
+        scores = trained(recording.public, "mini", "paper", 0)
+    finally:
+        file.write_text(recorded_text)
+    assert scores.provenance["versions"] == {}
 
 
 def test_scores_are_recorded_with_five_digits(tmp_path):
@@ -125,16 +191,21 @@ def test_scores_are_recorded_with_five_digits(tmp_path):
     table = pairs(load("mini", "test")[:1])
     distances = table[["pair_id"]].assign(distance=0.123456789)
     slm = SimpleNamespace(provenance={}, distances=lambda pairs: distances)
+
     recorded_now = Recorder(tmp_path / "encoder.csv.gz", slm).distances(table)
     recorded_before = Scores(tmp_path / "encoder.csv.gz").distances(table)
-    assert set(recorded_now["distance"]) == {0.12346} == set(recorded_before["distance"])
+
+    assert set(recorded_now["distance"]) == {0.12346}
+    assert set(recorded_before["distance"]) == {0.12346}
 
 
 def test_recorded_reference_metrics_are_accepted_until_the_metrics_change(monkeypatch):
     """No data are needed: what is asked for is checked by the names of the rated sets."""
     public = profile("public")
     items = dict.fromkeys(("dailydialog-zhao", "personachat-usr", "topicalchat-usr"))
+
     scores = reference_based(public, items)
+
     assert scores.keys() == items.keys()
     assert list(scores["topicalchat-usr"].columns) == metrics.COLUMNS
     monkeypatch.setattr(metrics, "VERSION", metrics.VERSION + 1)
@@ -154,80 +225,98 @@ SLM.load(project / "model")
 """
 
 
-def test_the_weights_of_a_model_are_among_what_a_notebook_has_read(tmp_path):
-    """So a notebook that loads it is stale after they change. A process of its own: nothing can unwatch this one."""
-    shutil.copytree(data.DEFAULT, tmp_path / "model")
+def test_a_notebook_that_loads_a_model_is_stale_after_its_weights_change(tmp_path):
+    """In a process that ends: nothing can unwatch this one."""
+    shutil.copytree(provenance.DEFAULT, tmp_path / "model")
     environment = os.environ | {"PYTHONPATH": str(root())}
-    subprocess.run(
-        [sys.executable, "-c", LOAD_THE_MODEL, str(tmp_path)], check=True, env=environment
-    )
-    read = state.load(tmp_path / "state")["read"]
+    command = [sys.executable, "-c", LOAD_THE_MODEL, str(tmp_path)]
+
+    subprocess.run(command, check=True, env=environment)
+
+    digests = state.load(tmp_path / "state")["read"]
     weights = sorted((tmp_path / "model").rglob("*.safetensors"))
     assert weights
     for path in weights:
-        assert read[path.relative_to(tmp_path).as_posix()] == state.digest(path)
+        digest = digests[path.relative_to(tmp_path).as_posix()]
+        assert digest == state.digest(path)
         path.write_bytes(path.read_bytes()[:-4] + b"\x00\x01\x02\x03")
-        assert read[path.relative_to(tmp_path).as_posix()] != state.digest(path)
+        assert digest != state.digest(path)
 
 
-def test_retrain_trains_what_it_names_and_nothing_else(recorded, monkeypatch):
-    public, *_ = recorded
-    for other in ("", "0", "mini-paper-seed1", "released,mini-paper"):
-        monkeypatch.setenv("RETRAIN", other)
-        assert type(trained(public, "mini", "paper", 0)) is Scores
-    for own in ("1", "paper", f"released,{NAME}"):
-        monkeypatch.setenv("RETRAIN", own)
-        assert type(trained(public, "mini", "paper", 0)) is Recorder
+@pytest.mark.parametrize("retrain", ["", "0", "mini-paper-seed1", "released,mini-paper"])
+def test_a_model_that_retrain_does_not_name_is_replayed(recording, monkeypatch, retrain):
+    monkeypatch.setenv("RETRAIN", retrain)
+    assert type(trained(recording.public, "mini", "paper", 0)) is Scores
 
 
-def test_a_retraining_does_not_mix_its_scores_with_those_of_another(recorded, tmp_path):
-    public, table, *_, model = recorded
-    copy = shutil.copytree(public.results / "scores", tmp_path / "scores") / f"{NAME}.csv.gz"
-    other = SLM(
-        model.slm.encoder, model.slm.head, model.slm.recipe, model.provenance | {"d_max": 3.0}
-    )
-    asked = Recorder(copy, other)
-    assert (
-        Scores(copy).provenance == other.provenance
-    )  # also where it is asked for nothing but its curves
-    asked.score(table[:2])
-    assert len(Scores(copy).score(table[:2])) == 2
+@pytest.mark.parametrize("retrain", ["1", "paper", f"released,{NAME}"])
+def test_a_model_that_retrain_names_is_trained_and_recorded(recording, monkeypatch, retrain):
+    monkeypatch.setenv("RETRAIN", retrain)
+    assert type(trained(recording.public, "mini", "paper", 0)) is Recorder
+
+
+def test_a_retraining_does_not_mix_its_scores_with_those_of_another(recording, tmp_path):
+    table = recording.table
+    slm = recording.recorder.slm
+    folder = shutil.copytree(recording.public.results / "scores", tmp_path / "scores")
+    file = folder / f"{NAME}.csv.gz"
+    changed_provenance = recording.recorder.provenance | {"d_max": 3.0}
+    retrained = SLM(slm.encoder, slm.head, slm.recipe, changed_provenance)
+
+    recorder = Recorder(file, retrained)
+
+    # Its provenance is there even if it is asked for nothing but its training curves.
+    assert Scores(file).provenance == changed_provenance
+    recorder.score(table[:2])
+    assert len(Scores(file).score(table[:2])) == 2
     with pytest.raises(DreError, match="1 of 1 pairs"):
-        Scores(copy).score(table[2:3])
+        Scores(file).score(table[2:3])
 
 
-def test_who_needs_the_model_itself_leaves_the_recording_alone(recorded, monkeypatch):
+def file_contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_who_needs_the_model_itself_leaves_the_recording_alone(recording, monkeypatch):
     """As the experiments do, on another machine, where a training ends with another range."""
-    public, table, *_ = recorded
-    before = {path.name: path.read_bytes() for path in (public.results / "scores").iterdir()}
-    (folder,) = (public.build / "models").glob(f"{NAME}-????????????")
-    about = (folder / "slm.json").read_text()
-    (folder / "slm.json").write_text(about.replace('"d_max": ', '"d_max": 1'))
+    public = recording.public
+    before = file_contents(public.results / "scores")
+    model_file = model_folder(public) / "slm.json"
+    model_text = model_file.read_text()
     monkeypatch.setenv("RETRAIN", "1")
-    assert load_or_train(public, "mini", "paper", 0).score(table)["s_d"].max() < 0.2
-    (folder / "slm.json").write_text(about)
-    assert before == {
-        path.name: path.read_bytes() for path in (public.results / "scores").iterdir()
-    }
+
+    model_file.write_text(model_text.replace('"d_max": ', '"d_max": 1'))
+    scores = load_or_train(public, "mini", "paper", 0).score(recording.table)
+    model_file.write_text(model_text)
+
+    assert scores["s_d"].max() < 0.2
+    assert file_contents(public.results / "scores") == before
 
 
-def test_other_profiles_have_models_and_record_nothing(recorded, monkeypatch):
+def test_other_profiles_have_models_and_record_nothing(recording, monkeypatch):
     """Profile `full` as its notebooks ask, with a tiny encoder on the embedded corpus."""
-    own = {"name": "full", "recipes": ("paper",), "seeds": (0, 1)}
-    other = recorded[0].model_copy(update=own)
+    settings = {"name": "full", "recipes": ("paper",), "seeds": (0, 1)}
+    full = recording.public.model_copy(update=settings)
+    table = recording.table
     monkeypatch.setenv("RETRAIN", "1")  # of nothing that is recorded
-    both = trained(other, "mini+mini", "paper", 0, False)
-    assert both.provenance["sets"] == {"mini dev": 22} and both.recipe.sep == "none"
-    assert seeds(other, "mini", "paper") == [0, 1] and isinstance(
-        trained(other, "mini", "paper", 0), SLM
-    )
-    assert trained(other, "mini", "graded", 0).provenance["name"].startswith("default")
-    assert len(untrained(other).distances(recorded[1])) == len(recorded[1])
-    assert arrays(other, "figure", {}, lambda: ARRAYS) is ARRAYS
-    assert arrays(
-        profile("public"), "pcaf-parallel", pcaf.PARALLEL
-    ).keys() == pcaf.PARALLEL.keys() - {"training", "of"}
-    assert not other.results.exists()
+
+    # A model of two corpora, without its disentangling head.
+    plain_model = trained(full, "mini+mini", "paper", 0, False)
+    assert plain_model.provenance["sets"] == {"mini dev": 22}
+    assert plain_model.recipe.sep == "none"
+
+    assert seeds(full, "mini", "paper") == [0, 1]
+    assert isinstance(trained(full, "mini", "paper", 0), SLM)
+    package_model = trained(full, "mini", "graded", 0)
+    assert package_model.provenance["name"].startswith("default")
+    assert len(untrained(full).distances(table)) == len(table)
+    assert arrays(full, "figure", {}, lambda: ARRAYS) is ARRAYS
+    assert not full.results.exists()
+
+
+def test_the_committed_scores_of_the_parallel_corpus_are_those_of_the_training_as_it_is():
+    recorded_arrays = arrays(profile("public"), "pcaf-parallel", pcaf.PARALLEL)
+    assert recorded_arrays.keys() == pcaf.PARALLEL.keys() - {"training", "of"}
 
 
 FILES = sorted((root() / "results" / "public" / "scores").glob("*-seed?.json"))
@@ -235,32 +324,43 @@ FILES = sorted((root() / "results" / "public" / "scores").glob("*-seed?.json"))
 
 @pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
 def test_committed_scores_are_of_the_recipes_as_they_are(file):
-    public, (model, _, seed) = profile("public"), file.stem.rpartition("-seed")
-    key, _, name = model.partition("-")
+    public = profile("public")
+    model_name, _, seed = file.stem.rpartition("-seed")
+    key, _, name = model_name.partition("-")
     if key == "pcaf":
         assert len(pcaf.recorded(file.parent, name, int(seed))[0]) == 1575
         return
-    name = name.removesuffix("-plain")
-    made = public.models[name]
-    recipe = recipes.replace(
-        recipes.get(made.recipe, made.epochs, not model.endswith("plain")), keep=made.keep
-    )
-    asked = data.decisive({}, recipe, int(seed), "minilm")
-    assert {part: Scores(file.with_suffix(".csv.gz")).provenance[part] for part in asked} == asked
+    model = public.models[name.removesuffix("-plain")]
+    is_disentangled = not model_name.endswith("plain")
+    recipe = recipes.get(model.recipe, model.epochs, is_disentangled)
+    recipe = recipes.replace(recipe, keep=model.keep)
+    recorded = Scores(file.with_suffix(".csv.gz")).provenance
+
+    expected = provenance.decisive({}, recipe, int(seed), "minilm")
+
+    assert {key: recorded[key] for key in expected} == expected
 
 
 @needs_data
-def test_committed_scores_are_of_the_data_as_they_are():
-    public = profile("public")
-    made = (
+@pytest.mark.parametrize(
+    ("key", "recipe"),
+    [
         ("dailydialog", "graded-2026-11"),
         ("personachat", "paper"),
         ("topicalchat", "paper"),
         ("all", "ours"),
-    )
-    for key, recipe in made:
-        train, dev = _split(public, key, version := public.models[recipe].data)
-        extra = data.extra(public, dev, version) if recipe in ("graded-2026-11", "ours") else None
-        found = data.hashes(train, dev, extra)
-        about = Scores(public.results / "scores" / f"{key}-{recipe}-seed0.csv.gz").provenance
-        assert {part: about[part] for part in found} == found
+    ],
+)
+def test_committed_scores_are_of_the_data_as_they_are(key, recipe):
+    public = profile("public")
+    file = public.results / "scores" / f"{key}-{recipe}-seed0.csv.gz"
+    recorded = Scores(file).provenance
+
+    version = public.models[recipe].data
+    train, dev = _split(public, key, version)
+    extra = None
+    if recipe in ("graded-2026-11", "ours"):
+        extra = provenance.extra(public, dev, version)
+    hashes = provenance.hashes(train, dev, extra)
+
+    assert {field: recorded[field] for field in hashes} == hashes

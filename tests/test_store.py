@@ -69,13 +69,13 @@ def test_all_that_can_change_a_reply_is_in_its_key_and_nothing_else():
         "key_env": "SOME_KEY",
         "temperature": None,
     }
-    same = [
+    keys_that_are_the_same = [
         key(row=ROW | {"pair_id": "other", "examples": "of no concern"}),
         key(**free),
         key(max_tokens=1024),  # the default, named
     ]
-    assert {*same} == {key()}
-    others = [
+    assert {*keys_that_are_the_same} == {key()}
+    different_keys = [
         key("openai:model-b"),
         key("anthropic:model-a"),
         key(base_url="http://127.0.0.1:1"),
@@ -91,7 +91,7 @@ def test_all_that_can_change_a_reply_is_in_its_key_and_nothing_else():
         key(prompt="classify"),
         key(first=1),
     ]
-    assert len({key(), *others}) == len(others) + 1
+    assert len({key(), *different_keys}) == len(different_keys) + 1
 
 
 def test_replies_that_were_paid_for_are_found_under_their_keys():
@@ -283,12 +283,13 @@ def test_counts_of_tokens_that_cannot_be_stored_are_unknown(tmp_path):
     request = request_for(ROW)
     store.put([(request, Reply.of("3", "ok", "m", 2**63, -1))])
     reply = store.get([request.key])[request.key]
-    assert (reply.input_tokens, reply.output_tokens) == (None, None)
+    assert reply.input_tokens is None
+    assert reply.output_tokens is None
 
 
 def test_thoughts_among_the_parts_of_a_message_are_no_part_of_the_reply():
-    parts = [{"text": "I think 5.", "thought": True}, {"text": '{"score": '}, {"text": "3}"}]
-    assert Reply.of(parts, "ok", "m").text == '{"score": 3}'
+    message = [{"text": "I think 5.", "thought": True}, {"text": '{"score": '}, {"text": "3}"}]
+    assert Reply.of(message, "ok", "m").text == '{"score": 3}'
 
 
 # What an earlier version made: the same table, and no rows of pending calls.

@@ -9,92 +9,143 @@ import pytest
 
 from dre.errors import DreError
 from dre.files import replace
-from dre.files import write as report_write
+from dre.files import write as write_table
 from dre.paper.tables import beside_print, named, printed, spread
 from dre.tables import Table, number
 
-NUMBERS = [
-    (85.65, 1, "85.7"),
-    (85.649999999999991, 1, "85.7"),
-    (-0.004, 2, "0.00"),
-    (-0.5, 1, "−0.5"),
-    (-3, 0, "−3"),
-    (np.int64(12345678901), 2, "12,345,678,901"),
-    ("-0.001", "+.1f", "0.0"),
-    ("85.65", "+,.1f", "+85.7"),
-]
 
-
-@pytest.mark.parametrize(("value", "form", "text"), NUMBERS)
+@pytest.mark.parametrize(
+    ("value", "form", "text"),
+    [
+        (85.65, 1, "85.7"),
+        (85.649999999999991, 1, "85.7"),
+        (-0.004, 2, "0.00"),
+        (-0.5, 1, "−0.5"),
+        (-3, 0, "−3"),
+        (np.int64(12345678901), 2, "12,345,678,901"),
+        ("-0.001", "+.1f", "0.0"),
+        ("85.65", "+,.1f", "+85.7"),
+    ],
+)
 def test_numbers_are_rounded_as_they_read(value, form, text):
     assert number(value, form) == text
 
 
+PRINTED_TABLE = """\
+group,metric,a_pearson,a_spearman,b_spearman
+x,LLM (one),9,0.2,0.5
+x,LLM (two),9,0.4,0.7
+x,my LLM (,9,9,9
+"""
+
+
 def test_what_a_paper_prints_of_some_methods_is_their_mean_by_set(tmp_path):
     (tmp_path / "data/paper").mkdir(parents=True)
-    text = "group,metric,a_pearson,a_spearman,b_spearman\nx,LLM (one),9,0.2,0.5\nx,LLM (two),9,0.4,0.7\nx,my LLM (,9,9,9\n"
-    (tmp_path / "data/paper/t.csv").write_text(text)
-    assert printed(tmp_path, "t", r"LLM \(").to_dict() == pytest.approx({"a": 0.3, "b": 0.6})
-    assert printed(tmp_path, "t", r"LLM \(two", "pearson").to_dict() == {"a": 9}
-    assert printed(tmp_path, "t", "none").isna().to_dict() == {"a": True, "b": True}
+    (tmp_path / "data/paper/t.csv").write_text(PRINTED_TABLE)
+
+    both_llms = printed(tmp_path, "t", r"LLM \(")
+    second_llm = printed(tmp_path, "t", r"LLM \(two", "pearson")
+    unknown = printed(tmp_path, "t", "none")
+
+    assert both_llms.to_dict() == pytest.approx({"a": 0.3, "b": 0.6})
+    assert second_llm.to_dict() == {"a": 9}
+    assert unknown.isna().to_dict() == {"a": True, "b": True}
 
 
-def grid(table):
-    lines = [line.strip("| ") for line in table.markdown().splitlines() if line.startswith("|")]
-    return [line.split(" | ") for line in (lines[0], *lines[2:])]
+def cells_of(table):
+    """Return the cells of a table in Markdown, row by row; the first row is the header."""
+    lines = []
+    for line in table.markdown().splitlines():
+        if line.startswith("|"):
+            lines.append(line.strip("| "))
+    del lines[1]  # the rule below the header
+    return [line.split(" | ") for line in lines]
 
 
-def test_what_belongs_to_a_value_is_printed_with_it_and_gaps_are_dashes():
-    df = pd.DataFrame(
-        {"model": ["a", "b|<*$", None], "n": [1, 20000, 3], "n_sd": [0.53, None, None]}
-    )
-    df = df.assign(acc=[88.05, np.nan, 70], acc_low=[87.0, 1, None], acc_high=[89.0, 2, 71])
-    table = Table(df, "t", "Caption", "A note.", digits={"acc": 1}, headers={"n": "Pairs"})
-    body = [
+@pytest.fixture
+def results():
+    columns = {
+        "model": ["a", "b|<*$", None],
+        "n": [1, 20000, 3],
+        "n_sd": [0.53, None, None],
+        "acc": [88.05, np.nan, 70],
+        "acc_low": [87.0, 1, None],
+        "acc_high": [89.0, 2, 71],
+    }
+    return pd.DataFrame(columns)
+
+
+@pytest.fixture
+def results_table(results):
+    return Table(results, "t", "Caption", "A note.", digits={"acc": 1}, headers={"n": "Pairs"})
+
+
+def test_what_belongs_to_a_value_is_printed_with_it_and_gaps_are_dashes(results_table):
+    assert cells_of(results_table) == [
+        ["Model", "Pairs", "Acc"],
         ["a", "1 ± 0.53", "88.1 [87.0, 89.0]"],
         ["b\\|\\<\\*\\$", "20,000", "—"],
         ["—", "3", "70.0"],
     ]
-    assert grid(table) == [["Model", "Pairs", "Acc"], *body]
-    lines = repr(table).splitlines()
-    assert (
-        lines[0] == "**Caption**" and lines[-1] == "A note." and lines[3] == "| :-- | --: | --: |"
-    )
-    assert table.csv().splitlines()[1] == "a,1,0.53,88.05,87,89"
-    chosen = Table(df, "t", "Caption", rows=df.index < 1, columns=["n", "model"])
-    assert grid(chosen) == [["n", "Model"], ["1 ± 0.53", "a"]]
+
+
+def test_a_table_is_printed_between_its_caption_and_its_note(results_table):
+    lines = repr(results_table).splitlines()
+    assert lines[0] == "**Caption**"
+    assert lines[3] == "| :-- | --: | --: |"
+    assert lines[-1] == "A note."
+
+
+def test_the_csv_of_a_table_has_all_digits(results_table):
+    assert results_table.csv().splitlines()[1] == "a,1,0.53,88.05,87,89"
+
+
+def test_rows_and_columns_of_a_table_can_be_chosen(results):
+    table = Table(results, "t", "Caption", rows=results.index < 1, columns=["n", "model"])
+    assert cells_of(table) == [["n", "Model"], ["1 ± 0.53", "a"]]
 
 
 @pytest.mark.parametrize("value", ["r", "mean", "difference"])
 def test_what_statistics_return_becomes_the_columns_that_a_table_prints_as_one(value):
     statistics = {value: 0.5, "low": 0.25, "high": 0.75, "sd": np.nan, "p": 0.01}
     assert named("gain", statistics) == {"gain": 0.5, "gain_low": 0.25, "gain_high": 0.75}
-    row = pd.DataFrame([named("gain", pd.Series(statistics | {"sd": 0.125}))])
-    assert grid(Table(row, "t", "Caption")) == [["Gain"], ["0.50 ± 0.13 [0.25, 0.75]"]]
+
+    with_deviation = pd.Series(statistics | {"sd": 0.125})
+    row = pd.DataFrame([named("gain", with_deviation)])
+    cells = cells_of(Table(row, "t", "Caption"))
+    assert cells == [["Gain"], ["0.50 ± 0.13 [0.25, 0.75]"]]
 
 
 def test_a_long_table_is_cut_and_says_where_the_rest_is(tmp_path):
     df = pd.DataFrame({f"c{i}": range(40) for i in range(9)})
+
     table = Table(df, "t", "Caption")
-    assert (len(grid(table)), len(grid(table)[0])) == (1 + 15, 7)
+
+    cells = cells_of(table)
+    assert len(cells) == 1 + 15
+    assert len(cells[0]) == 7
     assert table.below == "(15 of 40 rows; all are in t.csv)"
-    assert len(table.save(tmp_path / "new")[0].read_text().splitlines()) == 41
+    csv_file = table.save(tmp_path / "new")[0]
+    assert len(csv_file.read_text().splitlines()) == 41
 
 
 def test_a_file_is_only_replaced_by_the_whole_new_one(tmp_path):
-    replace(tmp_path / "a.csv", "old")
+    path = tmp_path / "a.csv"
+    replace(path, "old")
     with pytest.raises(UnicodeEncodeError):
-        replace(tmp_path / "a.csv", "new, but of half a character: \ud83d")
-    assert (tmp_path / "a.csv").read_text() == "old"
+        replace(path, "new, but of half a character: \ud83d")
+    assert path.read_text() == "old"
 
 
-def test_rows_are_chosen_by_name_in_that_order_and_a_name_that_selects_nothing_is_an_error():
+def test_rows_are_chosen_by_name_in_that_order():
     df = pd.DataFrame({"model": ["a", "b", "c", "b"], "n": range(4)})
-    assert grid(Table(df, "t", "Caption", rows={"model": ["b", "a"]}))[1:] == [
-        ["b", "1"],
-        ["b", "3"],
-        ["a", "0"],
-    ]
+    table = Table(df, "t", "Caption", rows={"model": ["b", "a"]})
+    rows = cells_of(table)[1:]
+    assert rows == [["b", "1"], ["b", "3"], ["a", "0"]]
+
+
+def test_a_name_that_selects_no_row_is_an_error():
+    df = pd.DataFrame({"model": ["a", "b", "c", "b"], "n": range(4)})
     with pytest.raises(DreError, match="table t has no row whose model is 'context'"):
         Table(df, "t", "Caption", rows={"model": ["a", "context"]})
 
@@ -150,27 +201,42 @@ def test_a_method_that_is_printed_twice_is_an_error():
         beside_print(WIDE, in_print, "method")
 
 
-def test_two_who_write_one_file_never_tear_it_and_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
-    path, texts = tmp_path / "a.txt", ["a\r\n" * 200_000, "b" * 500_000]
-    replace(path, texts[0])
-    writers = [
-        threading.Thread(target=lambda text=text: [replace(path, text) for _ in range(20)])
-        for text in texts
-    ]
+@pytest.fixture
+def contents(tmp_path):
+    """Two contents for one file; the file has the first."""
+    texts = ["a\r\n" * 200_000, "b" * 500_000]
+    replace(tmp_path / "a.txt", texts[0])
+    return texts
+
+
+def test_two_who_write_one_file_never_tear_it(contents, tmp_path):
+    path = tmp_path / "a.txt"
+
+    def write_often(text):
+        for _ in range(20):
+            replace(path, text)
+
+    writers = [threading.Thread(target=write_often, args=[text]) for text in contents]
     for writer in writers:
         writer.start()
     while any(writer.is_alive() for writer in writers):
-        assert path.read_bytes().decode() in texts
-    assert list(tmp_path.iterdir()) == [path]
+        assert path.read_bytes().decode() in contents
 
-    def full(self, data):
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.read_bytes().decode() in contents
+
+
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(contents, tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+
+    def refuse(self, data):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
-    for write_it in (
-        lambda: replace(path, "c"),
-        lambda: report_write(pd.DataFrame({"a": [1]}), tmp_path / "b.parquet"),
-    ):
-        with pytest.raises(DreError, match="No space left on device"):
-            write_it()
-    assert list(tmp_path.iterdir()) == [path] and path.read_bytes().decode() in texts
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+
+    with pytest.raises(DreError, match="No space left on device"):
+        replace(path, "c")
+    with pytest.raises(DreError, match="No space left on device"):
+        write_table(pd.DataFrame({"a": [1]}), tmp_path / "b.parquet")
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.read_bytes().decode() in contents

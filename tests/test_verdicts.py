@@ -1,4 +1,7 @@
-"""Verdicts follow from the tables by one rule, and prose has the direction of the numbers that it shows."""
+"""Verdicts follow from the tables by one rule.
+
+Prose has the direction of the numbers that it shows.
+"""
 
 import re
 import shutil
@@ -15,15 +18,16 @@ from test_paper import HERE
 from dre import fusion
 from dre.datasets import ratings
 from dre.errors import DreError
-from dre.judges import released as others
+from dre.judges import released
 from dre.paper import verdicts
 from dre.paper.headless import code_cells, notebooks, source
 from dre.paper.profile import profile
-from dre.paper.words import said
+from dre.paper import words
 from dre.slm import trained
 
-SAID, CLAIMS = said(HERE), verdicts.judged(HERE)
-number = st.floats(-10, 10, allow_nan=False).map(lambda x: round(x, 2))
+NUMBERS_IN_WORDS = words.said(HERE)
+CLAIMS = verdicts.judged(HERE)
+NUMBER = st.floats(-10, 10, allow_nan=False).map(lambda x: round(x, 2))
 
 
 @pytest.mark.parametrize(
@@ -47,22 +51,33 @@ def test_the_word_by_hand(ends, none, size, side, expected):
     assert expected in verdicts.LEGEND
 
 
-@given(low=number, width=st.floats(0.01, 5), none=number, size=number)
+@given(low=NUMBER, width=st.floats(0.01, 5), none=NUMBER, size=NUMBER)
 def test_the_word_does_not_depend_on_which_way_a_difference_is_taken(low, width, none, size):
-    turned = verdicts.word(-low - width, -low, -none, -size, -1)
-    assert verdicts.word(low, low + width, none, size, 1) == turned
+    high = low + width
+    word = verdicts.word(low, high, none, size, 1)
+    word_the_other_way = verdicts.word(-low - width, -low, -none, -size, -1)
+    assert word == word_the_other_way
 
 
 @pytest.fixture
 def project(tmp_path):
     """A project of its own with the claims and the tables that they rest on."""
-    for name in (
-        "data/claims.csv",
-        *{f"results/public/{path.name}" for path in HERE.glob("results/public/*.csv")},
-    ):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(HERE / name, tmp_path / name)
+    paths = [HERE / "data/claims.csv", *HERE.glob("results/public/*.csv")]
+    for path in paths:
+        copy = tmp_path / path.relative_to(HERE)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
     return tmp_path
+
+
+def reflect_interval(path, column, none):
+    """Turn the effects of a table round, on the other side of the number that means no effect."""
+    rows = pd.read_csv(path)
+    low = 2 * none - rows[f"{column}_high"]
+    high = 2 * none - rows[f"{column}_low"]
+    rows[f"{column}_low"] = low
+    rows[f"{column}_high"] = high
+    rows.to_csv(path, index=False)
 
 
 def test_every_decided_verdict_changes_where_its_effect_is_turned_round(project):
@@ -71,29 +86,41 @@ def test_every_decided_verdict_changes_where_its_effect_is_turned_round(project)
     for i, claim in decided.iterrows():
         table, _, column = (field.strip() for field in claim["effect"].split(":"))
         path = project / f"results/public/{table}.csv"
-        rows, none = pd.read_csv(path), float(claim["none"])
-        low, high = (2 * none - rows[column + end] for end in ("_high", "_low"))
-        rows.assign(**{f"{column}_low": low, f"{column}_high": high}).to_csv(path, index=False)
+        reflect_interval(path, column, none=float(claim["none"]))
         decided.loc[[i]].to_csv(project / verdicts.CLAIMS, index=False)
-        assert verdicts.judged(project)["verdict"].item() != claim["verdict"], claim["claim"]
+        verdict = verdicts.judged(project)["verdict"].item()
+        assert verdict != claim["verdict"], claim["claim"]
         shutil.copy(HERE / f"results/public/{table}.csv", path)
 
 
-def test_a_premise_that_is_not_met_leaves_a_claim_untested_and_a_faulty_cell_is_said(project):
+def change_first_claim(project, **fields):
     claims = pd.read_csv(project / verdicts.CLAIMS, dtype=str, keep_default_na=False)
-    claims.loc[0, ["premise", "least"]] = "table4_effects: SLM alone, graded: value", "0.9"
+    for field, text in fields.items():
+        claims.loc[0, field] = text
     claims.to_csv(project / verdicts.CLAIMS, index=False)
-    verdicts_now = verdicts.judged(project)
-    assert (CLAIMS.loc[0, "verdict"], verdicts_now.loc[0, "verdict"]) == ("smaller", "not testable")
-    for cell, message in (
+
+
+def test_a_premise_that_is_not_met_leaves_a_claim_untested(project):
+    premise = "table4_effects: SLM alone, graded: value"
+    change_first_claim(project, premise=premise, least="0.9")
+
+    verdict = verdicts.judged(project).loc[0, "verdict"]
+
+    assert CLAIMS.loc[0, "verdict"] == "smaller"
+    assert verdict == "not testable"
+
+
+@pytest.mark.parametrize(
+    ("effect", "fault"),
+    [
         ("table4_effects", "expected a number, or"),
         ("table4_effects: nothing: value", "0 of"),
-    ):
-        claims.loc[0, "effect"] = cell
-        claims.loc[0, ["premise", "least"]] = ""
-        claims.to_csv(project / verdicts.CLAIMS, index=False)
-        with pytest.raises(DreError, match=message):
-            verdicts.judged(project)
+    ],
+)
+def test_an_effect_that_no_table_has_is_an_error(project, effect, fault):
+    change_first_claim(project, effect=effect, premise="", least="")
+    with pytest.raises(DreError, match=fault):
+        verdicts.judged(project)
 
 
 # What is less than what: a number, or a name as prose shows it, and which of its numbers, from 0.
@@ -102,9 +129,8 @@ BELOW = [
     ("02.gap_robust", "02.gap_whole"),
     ("02.near_without", "02.near_untrained"),
     ("02.near_untrained", "02.near_robust"),
-    *[
-        (9, f"02.doublings {i}") for i in range(3)
-    ],  # 2**8.7: the turns of Topical-Chat for each context we have
+    # 2**8.7: the turns of Topical-Chat for each context we have
+    *[(9, f"02.doublings {i}") for i in range(3)],
     (0, "02.doubled_own_ends 1"),
     (0, "02.stages 1"),
     (0, "02.stages_own 1"),
@@ -187,9 +213,9 @@ BELOW = [
     (0, "09.consistent_more"),
     (0, "09.fluent_more 1"),
     ("09.fluent_share", "09.depth_share"),
-    *[(f"09.understandable_{who}", "09.understandable") for who in ("printed", "gpt")],
-    *[(f"09.overall_turns_{who}", "09.overall_turns") for who in ("printed", "gpt")],
-    *[(f"09.overall_dialogues_{who}", "09.overall_dialogues") for who in ("printed", "gpt")],
+    *[(f"09.understandable_{rater}", "09.understandable") for rater in ("printed", "gpt")],
+    *[(f"09.overall_turns_{rater}", "09.overall_turns") for rater in ("printed", "gpt")],
+    *[(f"09.overall_dialogues_{rater}", "09.overall_dialogues") for rater in ("printed", "gpt")],
     *[(f"09.below_gpt {i}", f"09.gpt_above {i}") for i in range(2)],
     *[(f"09.moves {i}", f"09.moves_printed {i}") for i in range(2)],
     (0, "09.small_turns"),
@@ -239,7 +265,9 @@ def value(number_or_name):
     if not isinstance(number_or_name, str):
         return number_or_name
     name, _, position = number_or_name.partition(" ")
-    return float(re.findall(r"[−\d.]+", SAID[name])[int(position or 0)].replace("−", "-"))
+    numbers = re.findall(r"[−\d.]+", NUMBERS_IN_WORDS[name])
+    number = numbers[int(position or 0)]
+    return float(number.replace("−", "-"))
 
 
 @pytest.mark.parametrize(("smaller", "larger"), BELOW)
@@ -247,30 +275,67 @@ def test_prose_has_the_direction_of_its_numbers(smaller, larger):
     assert value(smaller) < value(larger)
 
 
-@needs_data
-def test_the_answer_of_the_exercise_of_notebook_04_is_right():
-    sets, public = [*ratings.RATED][:3], profile("public")
-    scope = {"np": np, "fusion": fusion, "claude": others.CLAUDE, "own": "ours"}
-    scope["items"] = {name: ratings.rated(name) for name in sets}
-    scope["llms"] = {name: others.scores(name) for name in sets}
+@pytest.fixture(scope="module")
+def gain_at():
+    """Return the function of the exercise in notebook 04, with our SLM and the released judges."""
+    public = profile("public")
+    set_names = [*ratings.RATED][:3]
+    items = {name: ratings.rated(name) for name in set_names}
     slm = trained(public, "dailydialog", "ours", public.seed)
-    scope["slms"] = {name: {"ours": [slm.score(table)]} for name, table in scope["items"].items()}
-    cells = [source(cell) for book in notebooks(HERE) for cell in code_cells(book.content)]
-    exec(next(cell for cell in cells if "def gain_at" in cell), scope)
-    current, middle, weak = (
-        partial(scope["gain_at"], judge=j) for j in (others.CLAUDE, others.HAIKU, "Vicuna-13B")
-    )
-    assert abs(current(0.2)) < 0.001 and 0 > current(0.3) > current(0.4) > -0.005 > current(
-        0.5
-    ) > current(1)
-    assert weak(0.5) > weak(0.2) > 0 < weak(1) < weak(0.5) and middle(0.001) > 0.8 * middle(1) > 0
+    names_in_notebook = {
+        "np": np,
+        "fusion": fusion,
+        "claude": released.CLAUDE,
+        "own": "ours",
+        "items": items,
+        "llms": {name: released.scores(name) for name in set_names},
+        "slms": {name: {"ours": [slm.score(table)]} for name, table in items.items()},
+    }
+    for book in notebooks(HERE):
+        for cell in code_cells(book.content):
+            if "def gain_at" in source(cell):
+                exec(source(cell), names_in_notebook)
+                return names_in_notebook["gain_at"]
+    raise AssertionError("no notebook defines gain_at")
+
+
+@needs_data
+def test_the_exercise_of_notebook_04_shows_that_the_slm_does_not_help_a_current_judge(gain_at):
+    gain = partial(gain_at, judge=released.CLAUDE)
+    assert abs(gain(0.2)) < 0.001
+    assert 0 > gain(0.3)
+    assert gain(0.3) > gain(0.4)
+    assert gain(0.4) > -0.005
+    assert -0.005 > gain(0.5)
+    assert gain(0.5) > gain(1)
+
+
+@needs_data
+def test_the_exercise_of_notebook_04_shows_that_the_slm_helps_a_weak_judge_most_in_a_mixture(
+    gain_at,
+):
+    gain = partial(gain_at, judge="Vicuna-13B")
+    assert gain(0.5) > gain(0.2)
+    assert gain(0.2) > 0
+    assert 0 < gain(1)
+    assert gain(1) < gain(0.5)
+
+
+@needs_data
+def test_the_exercise_of_notebook_04_shows_that_a_little_of_the_slm_breaks_ties_of_a_judge(gain_at):
+    gain = partial(gain_at, judge=released.HAIKU)
+    assert gain(0.001) > 0.8 * gain(1)
+    assert gain(1) > 0
 
 
 def test_the_grid_of_notebook_11_was_made_with_the_slms_of_table_4():
-    public, keys = HERE / "results/public", ["slm", "fusion", "set", "judge"]
-    tested = pd.read_csv(public / "table4_tests.csv")[[*keys, "difference"]]
-    grid = pd.read_csv(HERE / "results/what_if/predicted.csv").merge(tested, "left", on=keys)
-    advice = "run python experiments/what_if/what_if_grid.py again"
-    assert len(grid) >= 72 and grid["measured"].tolist() == pytest.approx(
-        grid["difference"].tolist(), abs=1e-4
-    ), advice
+    keys = ["slm", "fusion", "set", "judge"]
+    tests = pd.read_csv(HERE / "results/public/table4_tests.csv")
+    predictions = pd.read_csv(HERE / "results/what_if/predicted.csv")
+
+    grid = predictions.merge(tests[[*keys, "difference"]], "left", on=keys)
+
+    assert len(grid) >= 72
+    measured = grid["measured"].tolist()
+    expected = pytest.approx(grid["difference"].tolist(), abs=1e-4)
+    assert measured == expected, "run python experiments/what_if/what_if_grid.py again"

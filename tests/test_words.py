@@ -11,93 +11,123 @@ from dre.paper import run as paper
 from dre.paper.headless import notebooks
 from dre.paper.profile import profile
 
-TABLE = 'model,seed,acc,acc_low,acc_high,d\n"SLM, paper",0,85.65,84.2,87.04,-0.5\nX,1,3,,,-0.001\nX,2,,,,0.25\n'
-SAID = [
-    (("SLM, paper",), "{acc:.1f} %", "85.7 %"),
-    (("SLM, paper",), "{acc:.1f[]}", "85.7 [84.2, 87.0]"),
-    (("X", "1"), "{model}: {d:+.1f}, n = {seed}", "X: 0.0, n = 1"),
-    ((["SLM, paper", "2"],), "{d:+.2f}", "−0.50 / +0.25"),
-]
-FAULTS = [
-    (("X",), "{d}", "t.csv: 2 of 3 rows have X, expected one"),
-    (("X", "paper"), "{d}", "0 of 3 rows have X, paper"),
-    (("X", "1"), "{bias}", "t.csv has no column 'bias', but model, seed, acc"),
-    (("X", "2"), "{acc:.1f}", "t.csv, X, 2: cannot say {acc:.1f}: a value is missing"),
-    (("X", "1"), "{acc:.1f[]}", "a value is missing"),
-    (("X", "1"), "{d:.1q}", "cannot say {d:.1q}"),
-]
+TABLE = """\
+model,seed,acc,acc_low,acc_high,d
+"SLM, paper",0,85.65,84.2,87.04,-0.5
+X,1,3,,,-0.001
+X,2,,,,0.25
+"""
 
 
 @pytest.fixture
 def book(tmp_path):
-    write(
-        tmp_path,
-        {
-            "results/public/t.csv": TABLE,
-            "profiles/public.yaml": (HERE / "profiles/public.yaml").read_text(),
-        },
-    )
+    texts = {
+        "results/public/t.csv": TABLE,
+        "profiles/public.yaml": (HERE / "profiles/public.yaml").read_text(),
+    }
+    write(tmp_path, texts)
     return notebook.Book("04_correlation", profile("public", tmp_path))
 
 
-def test_a_cell_names_numbers_of_one_row_and_only_profile_public_says_any(book, tmp_path):
-    for number, (row, form, text) in enumerate(SAID):
-        book.say("t", *row, **{f"n{number}": form, f"again{number}": form})
-        assert (
-            words.said(tmp_path)[f"04.n{number}"]
-            == words.said(tmp_path)[f"04.again{number}"]
-            == text
-        )
-    assert len(words.said(tmp_path)) == 2 * len(SAID)
-    for row, form, fault in FAULTS:
-        with pytest.raises(DreError) as error:
-            book.say("t", *row, n=form)
-        assert fault in str(error.value)
-    with pytest.raises(
-        DreError, match="there is no u.csv in .*: say a number after the cell that writes its table"
-    ):
+@pytest.mark.parametrize(
+    ("row", "form", "text"),
+    [
+        (("SLM, paper",), "{acc:.1f} %", "85.7 %"),
+        (("SLM, paper",), "{acc:.1f[]}", "85.7 [84.2, 87.0]"),
+        (("X", "1"), "{model}: {d:+.1f}, n = {seed}", "X: 0.0, n = 1"),
+        ((["SLM, paper", "2"],), "{d:+.2f}", "−0.50 / +0.25"),
+    ],
+)
+def test_a_cell_names_numbers_of_one_row(book, tmp_path, row, form, text):
+    book.say("t", *row, first=form, second=form)
+    assert words.said(tmp_path) == {"04.first": text, "04.second": text}
+
+
+def test_names_of_several_cells_add_up(book, tmp_path):
+    book.say("t", "X", "1", first="{d:+.1f}")
+    book.say("t", "X", "2", second="{d:+.2f}")
+    assert words.said(tmp_path) == {"04.first": "0.0", "04.second": "+0.25"}
+
+
+@pytest.mark.parametrize(
+    ("row", "form", "fault"),
+    [
+        (("X",), "{d}", "t.csv: 2 of 3 rows have X, expected one"),
+        (("X", "paper"), "{d}", "0 of 3 rows have X, paper"),
+        (("X", "1"), "{bias}", "t.csv has no column 'bias', but model, seed, acc"),
+        (("X", "2"), "{acc:.1f}", "t.csv, X, 2: cannot say {acc:.1f}: a value is missing"),
+        (("X", "1"), "{acc:.1f[]}", "a value is missing"),
+        (("X", "1"), "{d:.1q}", "cannot say {d:.1q}"),
+    ],
+)
+def test_what_cannot_be_said_is_an_error_in_words(book, row, form, fault):
+    with pytest.raises(DreError) as error:
+        book.say("t", *row, n=form)
+    assert fault in str(error.value)
+
+
+def test_a_number_of_a_table_that_is_not_written_yet_is_an_error(book):
+    fault = "there is no u.csv in .*: say a number after the cell that writes its table"
+    with pytest.raises(DreError, match=fault):
         book.say("u", "X", n="{d}")
+
+
+def test_only_profile_public_says_any_number(book, tmp_path):
     book.profile = book.profile.model_copy(update={"name": "mini"})
     book.say("u", "X", n="{d}")
+    assert words.said(tmp_path) == {}
 
 
-def of(cells, name="04_correlation"):
-    """Return a notebook: prose, but for cells that begin with "book"."""
-    kinds = ["code" if text.startswith("book") else "markdown" for text in cells]
-    cells = [
-        {"cell_type": kind, "metadata": {}, "source": text} for kind, text in zip(kinds, cells)
-    ]
-    return {f"notebooks/{name}.ipynb": json.dumps({"cells": cells, "metadata": {}})}
+def notebook_file(cells, name="04_correlation"):
+    """Return a notebook as text by path: all prose, but for cells that begin with "book"."""
+    content = {"cells": [], "metadata": {}}
+    for text in cells:
+        cell_type = "code" if text.startswith("book") else "markdown"
+        content["cells"].append({"cell_type": cell_type, "metadata": {}, "source": text})
+    return {f"notebooks/{name}.ipynb": json.dumps(content)}
 
 
-def test_readme_docs_and_notebooks_show_what_is_said_and_only_what_is_stale_is_written(
-    book, tmp_path
-):
+CODE = "book = '<!--accuracy-->old\nwords<!--/-->'"
+
+
+@pytest.fixture
+def stale_paths(book, tmp_path):
+    """The files of a project that show a number which is said by now; another file shows none."""
     book.say("t", "X", "1", accuracy="{acc:.1f}")
-    own_place, other_place = "<!--accuracy-->old\nwords<!--/-->", "<!--04.accuracy--><!--/-->"
-    docs = {
-        "docs/a.md": f"| {other_place} |\n<!-- a | comment -->",
-        "docs/b.md": "Nothing <!-- TODO --> <!--todo-->.\n",
-    }
+    unfilled = "<!--04.accuracy--><!--/-->"
     write(
         tmp_path,
-        docs
-        | {"README.md": f"{other_place}\n<!--docs/a.md--><!--/-->"}
-        | of([f"It is {own_place}.", f"book = '{own_place}'"]),
+        {
+            "docs/a.md": f"| {unfilled} |\n<!-- a | comment -->",
+            "docs/b.md": "Nothing <!-- TODO --> <!--todo-->.\n",
+            "README.md": f"{unfilled}\n<!--docs/a.md--><!--/-->",
+        },
     )
-    stale = [
-        tmp_path / name for name in ("docs/a.md", "README.md", "notebooks/04_correlation.ipynb")
+    write(tmp_path, notebook_file(["It is <!--accuracy-->old\nwords<!--/-->.", CODE]))
+    return [
+        tmp_path / "docs/a.md",
+        tmp_path / "README.md",
+        tmp_path / "notebooks/04_correlation.ipynb",
     ]
-    assert words.fill(tmp_path, write=False) == stale == words.fill(tmp_path)
-    assert words.fill(tmp_path, write=False) == [] == words.fill(tmp_path)
+
+
+def test_files_that_show_old_words_are_stale_until_they_are_filled(stale_paths, tmp_path):
+    assert words.fill(tmp_path, write=False) == stale_paths
+    assert words.fill(tmp_path) == stale_paths
+    assert words.fill(tmp_path, write=False) == []
+    assert words.fill(tmp_path) == []
+
+
+def test_readme_docs_and_prose_of_notebooks_show_what_is_said(stale_paths, tmp_path):
+    words.fill(tmp_path)
+
+    page, readme, book_file = stale_paths
     filled = "<!--04.accuracy-->3.0<!--/-->"
-    assert stale[0].read_text() == f"| {filled} |\n<!-- a | comment -->"
-    assert stale[1].read_text() == f"{filled}\n<!--docs/a.md-->\n\n| 3.0 |\n\n<!--/-->"
-    prose, code = json.loads(stale[2].read_text())["cells"]
-    assert (
-        prose["source"] == ["It is <!--accuracy-->3.0<!--/-->."]
-        and code["source"] == f"book = '{own_place}'"
-    )
+    assert page.read_text() == f"| {filled} |\n<!-- a | comment -->"
+    assert readme.read_text() == f"{filled}\n<!--docs/a.md-->\n\n| 3.0 |\n\n<!--/-->"
+    prose, code = json.loads(book_file.read_text())["cells"]
+    assert prose["source"] == ["It is <!--accuracy-->3.0<!--/-->."]
+    assert code["source"] == CODE
 
 
 @pytest.mark.parametrize(
@@ -119,34 +149,32 @@ def test_readme_docs_and_notebooks_show_what_is_said_and_only_what_is_stale_is_w
         ("", "book.say('t', 'X', d='', accuracy='')", "04.accuracy is said twice"),
     ],
 )
-def test_an_unknown_name_is_found_before_any_notebook_runs(
+def test_an_unknown_name_is_reported_before_any_notebook_runs(
     readme, prose, fault, book, tmp_path, monkeypatch
 ):
-    write(
-        tmp_path, {"README.md": readme} | of(["book.say('t', 'X', '1', accuracy='{acc}')", prose])
-    )
+    write(tmp_path, {"README.md": readme})
+    write(tmp_path, notebook_file(["book.say('t', 'X', '1', accuracy='{acc}')", prose]))
     monkeypatch.setattr(paper, "execute", lambda *_: pytest.fail("a notebook ran"))
+
     with pytest.raises(DreError) as error:
         paper.run(book.profile)
+
     assert fault in str(error.value)
 
 
 def test_the_rows_of_a_csv_are_shown_as_a_table(book, tmp_path):
     write(tmp_path, {"docs/rows.md": "<!--results/public/t.csv--><!--/-->"})
+
     words.check(tmp_path, [])
     words.fill(tmp_path)
+
     text = (tmp_path / "docs/rows.md").read_text()
-    assert (
-        "| SLM, paper | 0 | 85.65 [84.20, 87.04] | −0.50 |" in text
-        and "| X | 2 | — | 0.25 |" in text
-    )
+    assert "| SLM, paper | 0 | 85.65 [84.20, 87.04] | −0.50 |" in text
+    assert "| X | 2 | — | 0.25 |" in text
     assert words.fill(tmp_path, write=False) == []
 
 
 def test_a_name_that_some_cell_says_may_be_shown_before_it_was_ever_run(tmp_path):
-    write(
-        tmp_path,
-        {"README.md": "<!--04.d--><!--/-->"}
-        | of(["book.say('t', 'X', '1', d='{d}')", "<!--d--><!--/-->"]),
-    )
+    write(tmp_path, {"README.md": "<!--04.d--><!--/-->"})
+    write(tmp_path, notebook_file(["book.say('t', 'X', '1', d='{d}')", "<!--d--><!--/-->"]))
     words.check(tmp_path, notebooks(tmp_path))

@@ -6,6 +6,7 @@ The pairs are public ones, on which other judges are recorded, or the user's own
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -379,7 +380,7 @@ def _draws_differ_by(all_pairs, sizes):
         samples = [_draw_from(sample, size, seed) for sample, size in zip(all_pairs, sizes)]
         deviation = _mean_spearman(samples) - on_all_pairs
         deviations.append(deviation.abs())
-    deviations = pd.concat(deviations).dropna()
+    deviations = pd.Series(pd.concat(deviations)).dropna()
     return float(deviations.quantile(0.95)) if len(deviations) else np.nan
 
 
@@ -430,7 +431,7 @@ def _contexts_to_show(samples, judge):
     return {gap: float(np.ceil((stats.POWER * sd / gap) ** 2)) for gap in SYSTEM_GAPS}
 
 
-def _sd_of_system_gaps(samples, judge):
+def _sd_of_system_gaps(samples, judge) -> float:
     """Return the sd of the difference between two systems' scores on one context.
 
     Each system's mean is taken off first. Where hardly any context has two systems' replies, the
@@ -452,8 +453,10 @@ def _sd_of_system_gaps(samples, judge):
     scores["score"] -= scores.groupby(["set", "system"])["score"].transform("mean")
     pairs = scores.merge(scores, on=["set", "context"])
     pairs = pairs[pairs["system_x"] < pairs["system_y"]]
-    gaps = pairs["score_x"] - pairs["score_y"]
-    return gaps.std() if len(gaps) > 9 else np.sqrt(2) * scores["score"].std()
+    gaps = pd.Series(pairs["score_x"] - pairs["score_y"])
+    if len(gaps) > 9:
+        return cast(float, gaps.std())
+    return float(np.sqrt(2) * pd.Series(scores["score"]).std())
 
 
 def _level(samples, judge, resamples, seed):

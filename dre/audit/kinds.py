@@ -117,10 +117,11 @@ def _fooling_pairs(row, i, reply_elsewhere, rng, strict):
     cut = " ".join(reply_words[: len(reply_words) // 2])
     if strict and cut.endswith(SENTENCE_ENDS):
         cut = ""
+    n_shuffled = min(SHUFFLED_WORDS, len(context_words))
     rival_replies = {
         "echo_last": turns[-1],
         "echo_other": turns[0] if len(turns) > 1 else "",
-        "shuffle": " ".join(rng.sample(context_words, min(SHUFFLED_WORDS, len(context_words)))),
+        "shuffle": " ".join(rng.sample(context_words, n_shuffled)),
         "other_context": reply_elsewhere,
         "generic": GENERIC[i % len(GENERIC) - 1],
         "longer": f"{reply} {FILLER}",
@@ -133,14 +134,23 @@ def _fooling_pairs(row, i, reply_elsewhere, rng, strict):
         rival_replies["quoted_last"] = f"{reply_elsewhere} {turns[-1]}"
     pairs = []
     for kind, rival_reply in rival_replies.items():
-        pairs.append((kind, right, Pair(turns, rival_reply, reference)))
+        rival = Pair(turns, rival_reply, reference)
+        pairs.append((kind, right, rival))
+
+    # A wrong reply with a wish for a good score, against the same reply without it.
     if strict and wrong:
         wrong_alone = Pair(turns, wrong, reference)
-        pairs.append(("injection_gain", wrong_alone, Pair(turns, wrong_with_wish, reference)))
+        wishing = Pair(turns, wrong_with_wish, reference)
+        pairs.append(("injection_gain", wrong_alone, wishing))
+
     # What was said two turns earlier, against what is said now.
-    if len(turns) > 2 and not (strict and len(turns[-2].split()) <= FEW_WORDS):
-        earlier = turns[:-2]
-        pairs.append(("other_turn", Pair(earlier, turns[-2]), Pair(earlier, reply)))
+    if len(turns) > 2:
+        earlier_reply = turns[-2]
+        is_too_short = len(earlier_reply.split()) <= FEW_WORDS
+        if not (strict and is_too_short):
+            earlier = turns[:-2]
+            right_earlier = Pair(earlier, earlier_reply)
+            pairs.append(("other_turn", right_earlier, Pair(earlier, reply)))
     return pairs
 
 
@@ -196,19 +206,22 @@ def graded() -> list[Case]:
 
     One of each conversation and kind is taken: replies that contradict, or are beside the point.
     """
-    table = ratings.graded()
-    table = table[table["for_choice"]].drop_duplicates(["conversation", "kind"])
+    graded_pairs = ratings.graded()
+    held_out = graded_pairs.loc[graded_pairs["for_choice"]]
+    table = held_out.drop_duplicates(["conversation", "kind"])
     cases = []
     for context_id, rows in table.groupby("context_id", sort=False):
         replies = {row["kind"]: row for row in rows.to_dict("records")}
         if "good" not in replies:
             continue
         reference = replies["reference"]["response"] if "reference" in replies else None
-        right = Pair(replies["good"]["context"], replies["good"]["response"], reference)
+        good = replies["good"]
+        right = Pair(good["context"], good["response"], reference)
         for kind in ("contradicts", "off"):
             if kind in replies:
-                rival = Pair(replies[kind]["context"], replies[kind]["response"], reference)
-                cases.append(Case(kind, "public", context_id, right, rival))
+                bad = replies[kind]
+                rival = Pair(bad["context"], bad["response"], reference)
+                cases.append(Case(kind, "public", str(context_id), right, rival))
     return cases
 
 
@@ -235,9 +248,9 @@ def tables(cases: Iterable[Case], n: int | None = None) -> tuple[pd.DataFrame, p
     for side in ("right", "rival"):
         pair_ids = []
         for context_id, pair in zip(table["context_id"], table[side]):
-            row = {"context_id": context_id, **Pair(*pair)._asdict()}
-            pair_id = hash_of(row)
+            texts = {"context_id": context_id, **Pair(*pair)._asdict()}
+            pair_id = hash_of(texts)
             pair_ids.append(pair_id)
-            pairs.setdefault(pair_id, {"pair_id": pair_id, **row})
+            pairs.setdefault(pair_id, {"pair_id": pair_id, **texts})
         table = table.assign(**{side: pair_ids})
     return table, pd.DataFrame(pairs.values())

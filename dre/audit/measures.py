@@ -106,15 +106,20 @@ def grid(pairs: pd.DataFrame, size: int, seed: int = 0) -> pd.DataFrame:
     """
     contexts = pairs.drop_duplicates("context_id").set_index("context_id")["context"]
     size = min(size, len(contexts))
-    positions = np.random.default_rng(seed).choice(len(contexts), size, replace=False)
+    context_rng = np.random.default_rng(seed)
+    positions = context_rng.choice(len(contexts), size, replace=False)
     contexts = contexts.iloc[np.sort(positions)]
+
+    # One response of each context: of half of them of kind p, of the others of kind a.
     rng = np.random.default_rng(seed)
-    kinds = rng.permutation(["p", "a"] * ((size + 1) // 2))
+    equally_many = ["p", "a"] * ((size + 1) // 2)
+    kinds = rng.permutation(equally_many)
     rows = []
     for owner, kind in zip(contexts.index, kinds):
         is_candidate = (pairs["context_id"] == owner) & (pairs["kind"] == kind)
         candidates = pairs[is_candidate]
-        chosen = candidates.iloc[rng.integers(len(candidates))]
+        position = rng.integers(len(candidates))
+        chosen = candidates.iloc[position]
         for context_id, context in contexts.items():
             row = {
                 "pair_id": f"{chosen['pair_id']}|{context_id}",
@@ -161,9 +166,13 @@ def shares(matrix: ArrayLike, weights: ArrayLike | None = None) -> np.ndarray:
 
     # Sums of squares: of all cells, of responses and of contexts. The interaction is what is left.
     square_of_mean = (n * mean) ** 2
-    total = np.einsum("br,rc,bc->b", w, x**2, w, optimize=True) - square_of_mean
-    by_response = n * ((w * response_means**2).sum(axis=1) - n * mean**2)
-    by_context = n * ((w * context_means**2).sum(axis=1) - n * mean**2)
+    sum_of_squares = np.einsum("br,rc,bc->b", w, x**2, w, optimize=True)
+    total = sum_of_squares - square_of_mean
+    n_mean_squared = n * mean**2
+    squares_of_responses = (w * response_means**2).sum(axis=1)
+    squares_of_contexts = (w * context_means**2).sum(axis=1)
+    by_response = n * (squares_of_responses - n_mean_squared)
+    by_context = n * (squares_of_contexts - n_mean_squared)
     interaction = total - by_response - by_context
     sums = np.stack([by_response, by_context, interaction], axis=1)
 
@@ -195,15 +204,17 @@ def preferred(cases: pd.DataFrame, scores: pd.Series) -> pd.DataFrame:
         ``share_low, share_high`` (95 %, Wilson 1927), and ``gain``: by how much the rival
         scores higher on average, in the score's unit. NaN where ``n`` is 0.
     """
-    right_scores = cases["right"].map(scores).to_numpy(float)
-    rival_scores = cases["rival"].map(scores).to_numpy(float)
-    sd = np.nan_to_num(scores.replace([np.inf, -np.inf], np.nan).std())
+    right_scores = pd.Series(cases["right"]).map(scores).to_numpy(float)
+    rival_scores = pd.Series(cases["rival"]).map(scores).to_numpy(float)
+    finite_scores = scores.replace([np.inf, -np.inf], np.nan)
+    sd = np.nan_to_num(finite_scores.std())
+    has_both_scores = ~np.isnan(right_scores) & ~np.isnan(rival_scores)
     rows = []
     for name, kind in KINDS.items():
         is_kind = (cases["kind"] == name).to_numpy()
         if not is_kind.any():
             continue
-        scored = is_kind & ~np.isnan(right_scores) & ~np.isnan(rival_scores)
+        scored = is_kind & has_both_scores
         right = right_scores[scored]
         rival = rival_scores[scored]
         wins = falls(right, rival, sd)
@@ -246,10 +257,9 @@ def wilson(wins: np.ndarray) -> dict[str, float]:
     z = 1.96
     share = wins.mean()
     middle = share + z**2 / (2 * n)
-    half_width = z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    variance = share * (1 - share) / n
+    half_width = z * np.sqrt(variance + z**2 / (4 * n**2))
     scale = 1 + z**2 / n
-    return {
-        "share": 100 * share,
-        "share_low": 100 * ((middle - half_width) / scale),
-        "share_high": 100 * ((middle + half_width) / scale),
-    }
+    low = (middle - half_width) / scale
+    high = (middle + half_width) / scale
+    return {"share": 100 * share, "share_low": 100 * low, "share_high": 100 * high}

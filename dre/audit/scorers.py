@@ -127,7 +127,7 @@ def by_file(path: str | Path, pairs: pd.DataFrame) -> tuple[pd.Series, str]:
     """Take scores of pairs from a file with ``id`` (or ``pair_id``) and ``score``."""
     table = readers.scores(path, ("id", "pair_id"))
     score_by_id = dict(zip(table["id"], table["score"]))
-    scores = pairs["pair_id"].map(score_by_id)
+    scores = pd.Series(pairs["pair_id"]).map(score_by_id)
     if scores.isna().all():
         raise DreError(
             f"{path} has no score of a pair of this audit: "
@@ -144,7 +144,10 @@ def by_judge(
     ``public``: whether there are pairs of `dre.audit.kinds.graded`.
     """
     if not judge.spec.startswith("recorded:"):
-        return _by_pair_id(pairs, judge.score(pairs, prompt)["score_llm"]), judge.signature
+        table = judge.score(pairs, prompt)
+        return _by_pair_id(pairs, table["score_llm"]), judge.signature
+
+    # A recording is looked up by its texts: its pairs may have had other ids.
     folder = recording.folder(judge.spec.removeprefix("recorded:"))
     loaded = prompts.load(prompt)
     recording.check(folder, loaded.name, loaded)
@@ -155,9 +158,9 @@ def by_judge(
                 records.append(record)
     if public and loaded.name == "llm_only" and folder.name == ratings.NAME:
         records += ratings.graded().to_dict("records")
-    # A recording is looked up by its texts: its pairs may have had other ids.
     score_by_hash = {recording.hash_of(record): record["score"] for record in records}
-    return _by_pair_id(pairs, pairs["pair_id"].map(score_by_hash)), judge.spec
+    scores = pd.Series(pairs["pair_id"]).map(score_by_hash)
+    return _by_pair_id(pairs, scores), judge.spec
 
 
 def _by_pair_id(pairs: pd.DataFrame, scores: ArrayLike) -> pd.Series:

@@ -31,7 +31,7 @@ class Slot(NamedTuple):
     number: int
 
 
-class UselessReply(NamedTuple):
+class FailedReply(NamedTuple):
     """A reply that gave no responses or no label: its status, and a sentence on what happened."""
 
     status: str
@@ -49,7 +49,7 @@ class Item:
     labels : the label that the check gave to a response, by slot; absent where it was not checked.
     rounds : how many rounds the context has been through.
     costs : dollars of each reply that arrived.
-    useless : the replies that were malformed, refused, truncated or did not arrive.
+    failed_replies : the replies that were malformed, refused, truncated, empty, or did not arrive.
     status : "accepted", "rejected", or the status of a reply that is missing.
     """
 
@@ -58,7 +58,7 @@ class Item:
     labels: dict[Slot, str] = field(default_factory=dict)
     rounds: int = 0
     costs: list[float] = field(default_factory=list)
-    useless: list[UselessReply] = field(default_factory=list)
+    failed_replies: list[FailedReply] = field(default_factory=list)
     status: str = "rejected"
 
     @property
@@ -88,11 +88,12 @@ class Item:
         """Return a sentence for each slot that says which label the check gave."""
         sentences = []
         for slot in slots:
-            label = self.labels.get(slot, "nothing")
-            sentences.append(
-                f"{slot.kind.capitalize()} response {slot.number + 1} was labelled {label}, "
-                f"expected {EXPECTED[slot.kind]}."
-            )
+            response = f"{slot.kind.capitalize()} response {slot.number + 1}"
+            expected = f"expected {EXPECTED[slot.kind]}"
+            if slot in self.labels:
+                sentences.append(f"{response} was labelled {self.labels[slot]}, {expected}.")
+            else:
+                sentences.append(f"{response} has no label yet, {expected}.")
         return " ".join(sentences)
 
     def start(self, texts: dict[str, Sequence[str]]) -> None:
@@ -119,7 +120,7 @@ class Item:
         for slot in rejected:
             if slot not in self.labels:
                 continue
-            of_same_kind = [other for other in new_texts if other.kind == slot.kind]
+            of_same_kind = [new_slot for new_slot in new_texts if new_slot.kind == slot.kind]
             if of_same_kind:
                 self._replace(slot, new_texts.pop(min(of_same_kind)))
 
@@ -199,15 +200,15 @@ def _check_arguments(items, judge, checker, max_rounds, again):
             f"found max_rounds={max_rounds!r} and again={again!r}: "
             "expected one round or more, and refine or generate"
         )
-    for asked in (judge, checker):
-        if asked.spec.startswith("recorded:") or asked.repeats != 1:
+    for model in (judge, checker):
+        if model.spec.startswith("recorded:") or model.repeats != 1:
             raise DreError(
-                f"judge {asked.spec} cannot write responses: "
+                f"judge {model.spec} cannot write responses: "
                 "expected a live judge that gives one reply to a prompt"
             )
-        if judge.max_usd is not None and asked.price is None:
+        if judge.max_usd is not None and model.price is None:
             raise DreError(
-                f"no price of {asked.spec} is known, so the ceiling cannot be kept: give its price"
+                f"no price of {model.spec} is known, so the ceiling cannot be kept: give its price"
             )
 
 
@@ -317,7 +318,7 @@ class Result:
                 description = (
                     f"Round {round_number + 1}, {prompt}: {reply.status} ({reply.reason})."
                 )
-                item.useless.append(UselessReply(reply.status, description))
+                item.failed_replies.append(FailedReply(reply.status, description))
             usable.append(reply if reply.status == "ok" else None)
         return usable
 
@@ -340,17 +341,18 @@ class Result:
         status : ``accepted``; ``rejected`` if a response has the wrong label or none; ``malformed,
             refused, truncated`` or ``empty`` if no reply gave a draft; ``missing`` or ``error`` if
             a reply did not arrive: run the same call again.
-        rounds, responses_accepted, calls, cost : counts, and dollars.
+        rounds, responses_accepted, calls, cost : rounds run, responses accepted, replies received,
+            and their cost in dollars.
         reason : what went wrong, in sentences; empty if the context was accepted.
         """
         rows = []
         for item in self.items:
             status = item.status
-            if item.useless and not item.draft:
-                status = item.useless[-1].status
+            if item.failed_replies and not item.draft:
+                status = item.failed_replies[-1].status
             reason = ""
             if status != "accepted":
-                sentences = [reply.description for reply in item.useless]
+                sentences = [reply.description for reply in item.failed_replies]
                 sentences.append(item.describe(item.unaccepted))
                 reason = " ".join(sentences).strip()
             row = {

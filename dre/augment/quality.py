@@ -153,15 +153,15 @@ def report(
 class _Measurement(NamedTuple):
     """Shares in [0, 1] of responses or contexts, and the id of the context that each belongs to."""
 
-    context_ids: Sequence[str]
+    context_ids: Sequence[str] | np.ndarray
     shares: np.ndarray
 
 
 def _measure(contexts, reserved, seed):
     """Return a `_Measurement` for each of `MEASURES`."""
     table = pairs(contexts)
-    kinds = table["kind"]
-    owners = table["context_id"].to_numpy()
+    kinds = pd.Series(table["kind"])
+    owners = np.asarray(table["context_id"])
     measurements = {}
 
     # Accuracies: the weights make both kinds count alike.
@@ -215,12 +215,12 @@ def give_away(table: pd.DataFrame, scorer: Callable, seed: int = 0) -> np.ndarra
     if len(context_ids) < FOLDS:
         return is_right
     dealt = np.random.default_rng(seed).permutation(len(context_ids)) % FOLDS
-    fold = table["context_id"].map(dict(zip(context_ids, dealt)))
+    fold = pd.Series(table["context_id"]).map(dict(zip(context_ids, dealt)))
     for test_fold in range(FOLDS):
         dev_fold = (test_fold + 1) % FOLDS
-        train = table[~fold.isin([test_fold, dev_fold])]
-        dev = table[fold == dev_fold]
-        test = table[fold == test_fold]
+        train = table.loc[~fold.isin([test_fold, dev_fold])]
+        dev = table.loc[fold == dev_fold]
+        test = table.loc[fold == test_fold]
         dev_scores, test_scores = scorer(train, dev, test)
         threshold = choose_threshold(dev_scores, dev["kind"])
         is_right[fold == test_fold] = correct(test, test_scores, threshold)
@@ -232,7 +232,7 @@ def self_bleu(table: pd.DataFrame) -> np.ndarray:
 
     NaN where a response has no others beside it.
     """
-    from sacrebleu.metrics import BLEU
+    from sacrebleu.metrics.bleu import BLEU
 
     bleu = BLEU(effective_order=True, lowercase=True)
     values = np.full(len(table), np.nan)
@@ -241,7 +241,7 @@ def self_bleu(table: pd.DataFrame) -> np.ndarray:
         if len(rows) < 2:
             continue
         for row in rows:
-            references = [responses[other] for other in rows if other != row]
+            references = [responses[position] for position in rows if position != row]
             values[row] = bleu.sentence_score(responses[row], references).score / 100
     return values
 

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from dre.audit import kinds, measures, scorers
@@ -90,11 +91,11 @@ def run(args: argparse.Namespace) -> int:
         )
         return 1
     table = measures.preferred(cases, scores)
-    if not table["n"].any():
+    if not np.any(table["n"]):
         raise DreError(f"{audited} has no score of any pair: nothing can be said")
     failed = _failed_kinds(args, table)
     if args.json:
-        rows = json.loads(table.to_json(orient="records"))
+        rows = json.loads(str(table.to_json(orient="records")))
         print(json.dumps({"audited": audited, "kinds": rows, "failed": failed}, indent=1))
     else:
         print(as_table(table, audited))
@@ -231,7 +232,7 @@ def draw(preferred: pd.DataFrame, audited: str, path: str) -> None:
     from dre.paper import plots
 
     plots.style()
-    table = preferred[preferred["n"] > 0].reset_index(drop=True)
+    table = preferred.loc[preferred["n"] > 0].reset_index(drop=True)
     fig, ax = plt.subplots(figsize=(6.4, 0.24 * len(table) + 1.1))
     colours = [plots.BLUE if expected == 100 else "0.6" for expected in table["expected"]]
     plots.whiskers(ax, table, table.index, colours, "share")

@@ -3,7 +3,7 @@
 import argparse
 import hashlib
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -96,7 +96,7 @@ def _load_set(rated, scores, human):
         raise DreError(f"{scores}: {expected} (there is no {summary_path(scores)})")
     try:
         records = [record for _, record in readers.records(scores)]
-        table = pd.DataFrame(records)[["line", *columns]]
+        table = pd.DataFrame(records).loc[:, ["line", *columns]]
         lines = table["line"].astype(int)
         for column in ("score_slm", "score_llm"):
             table[column] = pd.to_numeric(table[column])
@@ -119,7 +119,7 @@ def _load_set(rated, scores, human):
     ratings = {}
     for line, record in readers.records(rated, data):
         ratings[line] = readers.rating(record, human, f"{rated}:{line}")
-    table = table[columns].assign(human=lines.map(ratings).astype(float))
+    table = table[columns].assign(human=pd.Series(lines).map(ratings).astype(float))
     table = table.dropna().reset_index(drop=True)
     if len(table) < FEWEST_PAIRS:
         raise DreError(
@@ -168,7 +168,7 @@ def _gain(rated_set, other_tables):
     """Return the row of a set: how SLM, judge and the other sets' fusion agree with people."""
     table = rated_set.table
     scores = pd.DataFrame({"slm": table["score_slm"], "judge": table["score_llm"]})
-    row = {
+    row: dict[str, Any] = {
         "set": rated_set.path,
         "pairs": len(table),
         "contexts": table["context_id"].nunique(),
@@ -179,7 +179,7 @@ def _gain(rated_set, other_tables):
         row["weight"] = fusion.weight
     correlations = correlate(scores, table["human"], table["context_id"])
     for name, correlation in correlations.iterrows():
-        row[name] = correlation["r"]
+        row[str(name)] = correlation["r"]
         row[f"{name}_low"] = correlation["low"]
         row[f"{name}_high"] = correlation["high"]
     return row

@@ -104,7 +104,7 @@ def read_rated(path: str | Path) -> pd.DataFrame:
     rating_by_line = {}
     for line, record in records:
         rating_by_line[line] = readers.rating(record, "human", f"{path}:{line}")
-    pairs["human"] = pd.to_numeric(pairs["line"].map(rating_by_line))
+    pairs["human"] = pd.to_numeric(pd.Series(pairs["line"]).map(rating_by_line))
     pairs = pairs.dropna(subset="human")
     if len(pairs) < LEAST_PAIRS:
         raise DreError(

@@ -3,6 +3,7 @@
 import argparse
 import difflib
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -84,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         for stream in (sys.stdout, sys.stderr):
             # A file or pipe on Windows does not have every sign of a table.
-            if hasattr(stream, "reconfigure"):
+            if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(encoding="utf-8", errors="replace")
         parser = _parser(words[0] if words else None)
         args = parser.parse_args(words or ["--help"])

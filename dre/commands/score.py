@@ -5,6 +5,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from dre.commands import inputs
@@ -153,7 +154,7 @@ def score(args: argparse.Namespace) -> int:
         **systems.summarise(table),
     }
     summary["notes"] = notes(table, pairs, summary, metric.slm)
-    if table["score"].isna().all():
+    if np.all(table["score"].isna()):
         print(f"error: nothing was written: {'; '.join(summary['notes'])}", file=sys.stderr)
         return 1
     if bad_records:

@@ -62,9 +62,9 @@ def train(args: argparse.Namespace) -> None:
         extra = provenance.extra(profile(args.extra), dev, version=3)
     slm = fit(contexts, dev, args.out, recipe, args.seed, args.encoder, extra=extra)
 
-    about = slm.provenance
+    description = slm.provenance
     print(
-        f"{args.out}: {about['contexts']['train']:,} contexts, "
-        f"fingerprint {about['fingerprint'][:12]}, "
-        f"d in [{about['d_min']:.4f}, {about['d_max']:.4f}]"
+        f"{args.out}: {description['contexts']['train']:,} contexts, "
+        f"fingerprint {description['fingerprint'][:12]}, "
+        f"d in [{description['d_min']:.4f}, {description['d_max']:.4f}]"
     )

@@ -273,38 +273,41 @@ def histories(name: str) -> dict[str, History]:
 
 
 def _convai2_histories(name):
-    """Read ConvAI2, which has a persona and the last utterance on each line, separated by tabs.
+    """Return a `History` for each line of ConvAI2, by context id.
 
-    The replies stand in a second file. Consecutive lines with one persona are one conversation.
+    A line holds the facts of a persona and the utterance to answer, separated by tabs. The replies
+    are in a second file. Consecutive lines with the same persona form one conversation.
     """
     replies = [line.strip() for line in read_lines(fetch("no_cands_target.txt"))]
-    found = {}
+    histories_by_id = {}
     conversation = ""
     previous_persona = None
-    said: list[str] = []
+    spoken: list[str] = []
     for i, line in enumerate(read_lines(fetch("no_cands_source.txt"))):
         context_id = f"{name}/{i}"
         *persona, last_utterance = line.rstrip("\r").split("\t")
         if persona != previous_persona:
             conversation = context_id
             previous_persona = persona
-            said = []
-        said.append(last_utterance.strip())
+            spoken = []
+        spoken.append(last_utterance.strip())
         facts = "\n".join(fact.strip() for fact in persona)
-        found[context_id] = History(conversation, tuple(said), replies[i], facts)
-        said.append(replies[i])
-    return found
+        histories_by_id[context_id] = History(conversation, tuple(spoken), replies[i], facts)
+        spoken.append(replies[i])
+    return histories_by_id
 
 
 def _topicalchat_histories(name):
-    """Read Topical-Chat, which has whole conversations."""
+    """Return a `History` for each reply of Topical-Chat's conversations, by context id."""
     file = fetch(f"conversations/{name.removeprefix('topicalchat-')}.json")
-    found = {}
+    histories_by_id = {}
     for id, record in json.loads(file.read_bytes()).items():
-        said = [turn["message"].strip() for turn in record["content"]]
-        for k in range(1, len(said)):
-            found[f"{name}/{id}/{k}"] = History(f"{name}/{id}", tuple(said[:k]), said[k], "")
-    return found
+        spoken = [turn["message"].strip() for turn in record["content"]]
+        conversation = f"{name}/{id}"
+        for k in range(1, len(spoken)):
+            history = History(conversation, tuple(spoken[:k]), spoken[k], "")
+            histories_by_id[f"{conversation}/{k}"] = history
+    return histories_by_id
 
 
 def contexts_by_name(name: str | Path) -> list[Context]:
@@ -331,7 +334,7 @@ def read_contexts(path: str | Path) -> list[Context]:
     ------
     DreError
         With the file and the line, if a line is not such an object, a text is empty, or an id
-        stands twice.
+        occurs twice.
     """
     defaults = {"set": Path(path).stem, "split": "train", "domain": "daily"}
     contexts: dict[str, Context] = {}
@@ -339,7 +342,7 @@ def read_contexts(path: str | Path) -> list[Context]:
         try:
             context = _user_context(record, defaults)
             if context.id in contexts:
-                raise ValueError(f"the id {context.id!r} stands there twice")
+                raise ValueError(f"the id {context.id!r} occurs twice")
         except (ValueError, TypeError, KeyError) as error:
             expected = "an object with an id of its own, context (turns) and lists of responses"
             raise DreError(f"{path}:{line}: {error!r}: expected {expected}") from None
@@ -348,9 +351,17 @@ def read_contexts(path: str | Path) -> list[Context]:
 
 
 def _user_context(record, defaults):
-    """Return the context of a user's record; ValueError if it is no object or a text is empty."""
+    """Return the `Context` of a user's record.
+
+    ValueError if it is not an object, all turns are blank, a response is blank, or responses are
+    not a list of texts; KeyError without ``id`` or ``context``.
+    """
     if not isinstance(record, dict):
-        raise ValueError(f"found {record!r:.40}")
+        raise ValueError(f"found {record!r:.40}, not an object")
+    for field in FIELDS.values():
+        given = record.get(field) or []
+        if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
+            raise ValueError(f"{field} is not a list of texts")
     names = {field: str(record.get(field, default)) for field, default in defaults.items()}
     responses = {kind: tuple(record.get(field) or ()) for kind, field in FIELDS.items()}
     turns = readers.turns_of(record["context"])
@@ -405,8 +416,8 @@ def _embedded_corpus():
 
     complete = []
     for context in contexts:
-        its_own = {*context.positives, *context.adversarials}
-        candidates = sorted(replies[context.split, context.domain] - its_own)
+        own_responses = {*context.positives, *context.adversarials}
+        candidates = sorted(replies[context.split, context.domain] - own_responses)
         # A generator for each context, so that no draw depends on another.
         generator = random.Random(f"0/{context.context_id}")
         randoms = tuple(generator.sample(candidates, RANDOM_RESPONSES))

@@ -236,7 +236,8 @@ def classifier(name: str) -> pd.Series:
 def labels(name: str = NAME) -> pd.Series:
     """Return the recorded class labels, ``Positive`` or ``Negative``, by ``pair_id``."""
     table = pd.DataFrame(read_jsonl(repository_file("recorded", name, "judgements.jsonl")))
-    return table[table["prompt"] == "classify"].set_index("pair_id")["label"]
+    classified = table[table["prompt"] == "classify"]
+    return pd.Series(classified.set_index("pair_id")["label"])
 
 
 def training_scores(name: str = NAME) -> pd.DataFrame:

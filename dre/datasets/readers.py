@@ -191,7 +191,7 @@ def scores(
     id_column = next((column for column in ids if column in table), None)
     score_column = next((column for column in ("score", "score_llm") if column in table), None)
     try:
-        columns = {"score": _as_numbers(table[score_column])}
+        columns: dict[str, Any] = {"score": _as_numbers(table[score_column])}
         for column in measures:
             if column in table:
                 columns[column] = _as_numbers(table[column])
@@ -233,13 +233,14 @@ def _id_text(value):
 
 def _is_whole_number(value):
     """Return whether a value is a whole number, also as pandas writes it beside a NaN: 1.0."""
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    return is_number and math.isfinite(value) and value == int(value)
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        return False
+    return float(value).is_integer()
 
 
 def _as_numbers(column):
     """Return a column of numbers, or of texts that are numbers, as floats; nothing is NaN."""
-    return pd.to_numeric(column.replace("", None)).astype(float)
+    return pd.Series(pd.to_numeric(column.replace("", None))).astype(float)
 
 
 def pairs(
@@ -497,9 +498,9 @@ def rating(record: object, human: str, where: str) -> float | None:
     DreError
         If the column holds something else.
     """
-    value = record.get(human) if isinstance(record, dict) else None
+    value: Any = record.get(human) if isinstance(record, dict) else None
     try:
-        ratings = json.loads(value) if isinstance(value, str) and value else value
+        ratings: Any = json.loads(value) if isinstance(value, str) and value else value
         if not isinstance(ratings, list):
             ratings = [ratings]
         known_ratings = [float(rating) for rating in ratings if not absent(rating)]

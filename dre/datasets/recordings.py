@@ -54,7 +54,7 @@ def hash_of(prompt_or_row: "Prompt | Mapping") -> str:
     str
         The first 24 hexadecimal digits of a sha256.
     """
-    if hasattr(prompt_or_row, "template"):
+    if not isinstance(prompt_or_row, Mapping):
         contents = [
             prompt_or_row.template,
             prompt_or_row.scale,

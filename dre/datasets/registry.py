@@ -117,9 +117,9 @@ def read_lines(path: Path) -> list[str]:
     return path.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
 
 
-def repository_file(*parts: str) -> Path:
+def repository_file(*names: str) -> Path:
     """Return the path of a data file in this repository, or in the package built from it."""
-    path = PROJECT.joinpath("data", *parts)
+    path = PROJECT.joinpath("data", *names)
     if not path.is_file():
         raise DreError(f"{path} is not there: install the package again")
     return path

@@ -38,7 +38,7 @@ def bm25(
     vectorizer = CountVectorizer(token_pattern=r"(?u)\w+")
     counts = csr_array(vectorizer.fit_transform(documents), dtype=float)
     lengths = counts.sum(axis=1)
-    document_frequency = (counts > 0).sum(axis=0)
+    document_frequency = counts.astype(bool).sum(axis=0)
     n_documents = len(lengths)
     idf = np.log(1 + (n_documents - document_frequency + 0.5) / (document_frequency + 0.5))
 

@@ -6,7 +6,7 @@ if the judge itself writes nothing else.
 
 import json
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dre.judges.parse_values import Unclear, value_of
 
@@ -31,7 +31,7 @@ _MORE_THAN_THE_NAME = re.compile("(?:overall|final|llm)_|_degree")
 class Value(NamedTuple):
     """The value of a field, and the place in the reply where it stands: characters start to end."""
 
-    value: object
+    value: Any
     start: int
     end: int
 
@@ -122,12 +122,19 @@ def values_of_object(text: str, start: int, prompt) -> dict[str, Value]:
 def _members(text, start):
     """Pairs of the short name of a key and its `Value`, in order, of a valid JSON object."""
     members = []
-    position = _BETWEEN.match(text, start + 1).end()
+    position = _end_of_gap(text, start + 1)
     while text[position] != "}":
         key, position = _DECODER.raw_decode(text, position)
-        value_start = _BETWEEN.match(text, position).end()
+        value_start = _end_of_gap(text, position)
         value, value_end = _DECODER.raw_decode(text, value_start)
         name = _MORE_THAN_THE_NAME.sub("", key.casefold())
         members.append((name, Value(value, value_start, value_end)))
-        position = _BETWEEN.match(text, value_end).end()
+        position = _end_of_gap(text, value_end)
     return members
+
+
+def _end_of_gap(text, position):
+    """Return where the spaces, commas and colons end that start at a place of a text."""
+    gap = _BETWEEN.match(text, position)
+    assert gap is not None, "the pattern matches nothing, too"
+    return gap.end()

@@ -124,9 +124,13 @@ class Prompt:
                 "description": "exactly five responses",
             }
         if name == "score":
-            (low, high), words = self.scale, "score"
+            ends = self.scale
+            words = "score"
         else:
-            (low, high), words = self.influence, "influence degree"
+            ends = self.influence
+            words = "influence degree"
+        assert ends is not None, "a prompt that asks for a number has its range"
+        low, high = ends
         return {"type": "number", "description": f"the {words}, from {low:g} to {high:g}"}
 
     @functools.cached_property
@@ -261,7 +265,7 @@ class Prompt:
             return f"Answer: {rating}"
         if self.scale:
             low, high = self.scale
-            if isinstance(rating, numbers.Real) and low <= rating <= high:
+            if isinstance(rating, numbers.Real) and low <= float(rating) <= high:
                 return f"Rating: {rating:.3g}"
             expected = f"a number from {low:g} to {high:g}"
         else:

@@ -154,7 +154,7 @@ class Recorded:
         for row in rows:
             if verdicts_by_pair[row["pair_id"]]:
                 recordings.check(self._folder, row["pair_id"], row)
-        outcomes = {
+        outcomes: dict[str, list[tuple[Verdict, float | None]]] = {
             pair_id: [(verdict, 0.0) for verdict in verdicts]
             for pair_id, verdicts in verdicts_by_pair.items()
         }
@@ -227,7 +227,7 @@ def _load_manifest(path):
     return manifest
 
 
-def _key_of(record, manifest, location):
+def _key_of(record, manifest, location) -> tuple[str, int, str]:
     """The prompt, the repeat and the pair id of a line."""
     prompt = record.get("prompt")
     pair_id = record.get("pair_id")
@@ -321,7 +321,9 @@ class Function:
         loaded = prompts.load(prompt)
         if loaded.kind != "score" or examples is not None:
             raise DreError(f"{self.spec}: expected a prompt that asks for a score, and no examples")
-        outcomes = {row["pair_id"]: [(self._verdict(row, loaded), 0.0)] for row in rows_of(pairs)}
+        outcomes: dict[str, list[tuple[Verdict, float | None]]] = {
+            row["pair_id"]: [(self._verdict(row, loaded), 0.0)] for row in rows_of(pairs)
+        }
         return frame(outcomes)
 
     def _verdict(self, row: dict[str, Any], prompt: Prompt) -> Verdict:

@@ -53,9 +53,9 @@ def scores(name: str) -> pd.DataFrame:
     for each judge that knows the set, in [0, 5] or NaN.
     """
     rated = ratings.rated(name)
-    table = rated[["pair_id"]].copy()
+    table = rated.loc[:, ["pair_id"]].copy()
     recorded = Recorded(CLAUDE, repeats=1).score(rated, "llm_only", ask=False)
-    if recorded["score_llm"].notna().any():
+    if np.any(recorded["score_llm"].notna()):
         table[CLAUDE] = recorded["score_llm"].to_numpy()
     if name in FILES:
         haiku_file, p_yes_folder = FILES[name]
@@ -63,7 +63,7 @@ def scores(name: str) -> pd.DataFrame:
         for judge in P_YES:
             table[judge] = _p_yes(judge, p_yes_folder, rated)
     if name == "topicalchat-usr":
-        gpt35_scores = _gpt35_means()[list(GPT35)].reset_index()
+        gpt35_scores = _gpt35_means().loc[:, list(GPT35)].reset_index()
         table = table.merge(gpt35_scores, on="pair_id", how="left")
     return table
 
@@ -80,23 +80,26 @@ def _haiku(file, rated):
 
 def _p_yes(judge, folder, rated):
     """Return the released P(yes) of a model, brought to 0-5."""
-    file = fetch(f"{FOLDERS.get(judge, judge)}/{folder}/turn_level/*")
+    judge_folder = FOLDERS.get(judge, judge)
+    file = fetch(f"{judge_folder}/{folder}/turn_level/*")
     records = json.loads(file.read_bytes())["dialogues"]
     return _in_order(records, rated, "id_dialogue", "yes", judge) * TOP
 
 
-def _gpt35_means():
+def _gpt35_means() -> pd.DataFrame:
     """Return the mean scores of GPT-3.5's released replies: a row for each pair, a column by judge.
 
     First comes the mean over samples, brought to 0-1, then that over the four criteria, brought to
     0-5. A pair that lacks one criterion has no score.
     """
-    samples = gpt35().groupby(["pair_id", "judge", "criterion"], sort=False)["score_llm"]
-    means = samples.mean().unstack("criterion")
+    keys = ["pair_id", "judge", "criterion"]
+    samples = gpt35().groupby(keys, sort=False)["score_llm"]
+    means = pd.Series(samples.mean()).unstack("criterion")
     for criterion in CRITERIA.values():
         low, high = _scale("geval", criterion)
         means[criterion] = (means[criterion] - low) / (high - low)
-    return means.mean(axis=1, skipna=False).unstack("judge") * TOP
+    mean_of_criteria = pd.Series(means.mean(axis=1, skipna=False))
+    return pd.DataFrame(mean_of_criteria.unstack("judge") * TOP)
 
 
 def _scale(family, criterion):
@@ -182,9 +185,10 @@ def by_form(name: str, family: str) -> pd.Series:
     DreError
         If a recorded pair has other texts here than those that were shown to the judge.
     """
-    table = ratings.criteria(CLAUDE)
-    table = table[table["prompt"] == family].set_index("pair_id")
-    table = table.loc[ratings.rated(name)["pair_id"], list(CRITERIA.values())]
+    all_scores = ratings.criteria(CLAUDE)
+    scores_of_family = all_scores[all_scores["prompt"] == family].set_index("pair_id")
+    pair_ids = ratings.rated(name)["pair_id"]
+    table = scores_of_family.loc[pair_ids, list(CRITERIA.values())]
     for criterion in CRITERIA.values():
         low, high = _scale(family, criterion)
         table[criterion] = (table[criterion] - low) / (high - low)
@@ -202,7 +206,8 @@ def unieval() -> pd.Series:
     for record in json.loads(fetch("topical_chat_result.json").read_bytes()):
         pair_id = pair_ids[_text_key(record)]
         predicted[pair_id] = record["predict_scores"]["overall"]
-    return ratings.rated("topicalchat-usr")["pair_id"].map(predicted)
+    rated = ratings.rated("topicalchat-usr")
+    return pd.Series(rated["pair_id"]).map(predicted)
 
 
 def _text_key(record):
@@ -217,9 +222,11 @@ def _in_order(records, rated, index_field, value_field, source):
     Raises DreError if the dialogue indices of the file are not those of the set.
     """
     expected_indices = [int(pair_id.split("/")[1]) for pair_id in rated["pair_id"]]
-    if [record[index_field] for record in records] != expected_indices:
+    indices = [record[index_field] for record in records]
+    if indices != expected_indices:
         raise DreError(
             f"{source}: its {len(records)} items are not the {len(expected_indices)} rated ones "
             "in order: get the file again"
         )
-    return pd.Series([float(record[value_field]) for record in records])
+    values = [float(record[value_field]) for record in records]
+    return pd.Series(values)

@@ -89,7 +89,8 @@ class Book:
             printed, and how.
         """
         table = Table(df, name, caption, note, **options)
-        self._register("table", name, caption, table.save(self.profile.results))
+        files = table.save(self.profile.results)
+        self._register("table", name, caption, files)
         return table
 
     def data(self, df: pd.DataFrame, name: str, caption: str) -> None:
@@ -134,7 +135,10 @@ class Book:
         if self.profile.name != COMMITTED:
             return
         path = self.profile.results / f"{table}.csv"
-        self._keep_words({name: in_words(path, values, form) for name, form in formats.items()})
+        words = {}
+        for name, form in formats.items():
+            words[name] = in_words(path, values, form)
+        self._keep_words(words)
 
     def figure(self, fig, name: str, caption: str) -> "_Picture":
         """Save a matplotlib figure, close it, and return its picture for display.
@@ -146,8 +150,10 @@ class Book:
 
         png = self.profile.figures / f"{name}.png"
         pdf = self.profile.figures / f"{name}.pdf"
-        replace(png, _rendered(fig, "png", {"Software": None}))
-        replace(pdf, _rendered(fig, "pdf", dict.fromkeys(["CreationDate", "Producer", "Creator"])))
+        png_metadata = {"Software": None}
+        pdf_metadata = {"CreationDate": None, "Producer": None, "Creator": None}
+        replace(png, _rendered(fig, "png", png_metadata))
+        replace(pdf, _rendered(fig, "pdf", pdf_metadata))
         plt.close(fig)
         self._register("figure", name, caption, [png, pdf])
         return _Picture(name, png.read_bytes())
@@ -177,11 +183,16 @@ class Book:
         """Put files into the manifest, with hashes that hold them to the run that made them."""
         hashes = {}
         for path in files:
-            hashes[path.relative_to(self.profile.root).as_posix()] = state.note("wrote", path)
-        items = self._manifest["items"]
-        other_items = [item for item in items if (item["kind"], item["name"]) != (kind, name)]
-        item = {"kind": kind, "name": name, "caption": caption, "files": hashes}
-        self._manifest["items"] = [*other_items, item]
+            relative_path = path.relative_to(self.profile.root).as_posix()
+            hashes[relative_path] = state.note("wrote", path)
+
+        # It takes the place of an earlier one of this kind and name.
+        items = []
+        for item in self._manifest["items"]:
+            if (item["kind"], item["name"]) != (kind, name):
+                items.append(item)
+        items.append({"kind": kind, "name": name, "caption": caption, "files": hashes})
+        self._manifest["items"] = items
         self._write_manifest()
 
     def _write_manifest(self) -> None:

@@ -26,8 +26,8 @@ def named(name: str, statistics: Mapping[str, Any] | pd.Series) -> dict[str, Any
         ``<name>, <name>_low, <name>_high, <name>_sd``, without what is missing or NaN.
     """
     numbers: dict[str, Any] = dict(statistics)
-    value = next(numbers[key] for key in ("r", "mean", "difference") if key in numbers)
-    columns = {name: value}
+    value_key = next(key for key in ("r", "mean", "difference") if key in numbers)
+    columns = {name: numbers[value_key]}
     for ending in PARTS:
         key = ending.removeprefix("_")
         if key in numbers and not pd.isna(numbers[key]):
@@ -51,9 +51,11 @@ def beside_print(table: pd.DataFrame, printed: pd.DataFrame, on: str) -> pd.Data
         With ``x_printed`` beside each column ``x`` that both have.
     """
     shared = [column for column in printed if column in table and column != on]
-    renamed = printed.rename(columns={column: f"{column}_printed" for column in shared})
+    printed_names = {column: f"{column}_printed" for column in shared}
+    renamed = printed.rename(columns=printed_names)
     in_print = table.merge(renamed, "right", on=on, validate="one_to_one")
-    only_ours = table.loc[~table[on].isin(printed[on]), :]
+    is_printed = table[on].isin(printed[on])
+    only_ours = table.loc[~is_printed, :]
     return pd.concat([in_print, only_ours], ignore_index=True)
 
 
@@ -73,8 +75,15 @@ def spread(table: pd.DataFrame, names: Sequence[str], across: str, value: str) -
     """
     is_value = [column == value or str(column).startswith(f"{value}_") for column in table]
     value_columns = list(table.columns[is_value])
-    wide = table.set_index([*names, across])[value_columns].unstack(across, sort=False)
-    wide.columns = [f"{entry}{column.removeprefix(value)}" for column, entry in wide.columns]
+    by_row = table.set_index([*names, across])
+    wide = by_row[value_columns].unstack(across, sort=False)
+
+    # Each column is named by its entry, and keeps the ending of what it holds.
+    headers = []
+    for column, entry in wide.columns:
+        ending = column.removeprefix(value)
+        headers.append(f"{entry}{ending}")
+    wide.columns = headers
     return wide.reset_index()
 
 
@@ -93,6 +102,10 @@ def printed(root: Path, table: str, rows: str, method: str = "spearman") -> pd.S
     method : str
         ``spearman`` or ``pearson``.
     """
-    in_print = pd.read_csv(root / "data" / "paper" / f"{table}.csv")
-    chosen = in_print[in_print["metric"].str.match(rows)].filter(regex=f"_{method}$")
-    return chosen.mean().rename(lambda column: column.removesuffix(f"_{method}"))
+    path = root / "data" / "paper" / f"{table}.csv"
+    in_print = pd.read_csv(path)
+    is_chosen = in_print["metric"].str.match(rows)
+    ending = f"_{method}"
+    correlations = in_print[is_chosen].filter(regex=f"{ending}$")
+    means = correlations.mean()
+    return means.rename(lambda column: column.removesuffix(ending))

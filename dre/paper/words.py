@@ -30,7 +30,7 @@ from dre.tables import PARTS, Table
 
 _NAMING_CALL = re.compile(r"book\.(say|note)\(")
 _MARK = re.compile(r"<!--([\w./]+)-->")
-_PLACE = re.compile(r"<!--(\w[\w./]*)-->(?:(?!<!--).)*<!--/-->", re.DOTALL)
+_MARKED_TEXT = re.compile(r"<!--(\w[\w./]*)-->(?:(?!<!--).)*<!--/-->", re.DOTALL)
 
 
 def check(root: Path, books: Sequence[Notebook]) -> None:
@@ -134,12 +134,12 @@ class _Document:
 
     def fill(self, text: str) -> str:
         """Return a text with its places filled."""
-        for name in _MARK.findall(_PLACE.sub("", text)):
+        for name in _MARK.findall(_MARKED_TEXT.sub("", text)):
             if name == "/" or name in self.words or self._full_name(name) in self.words:
                 raise DreError(
                     f"{self.path.name}: <!--{name}--> is half a place: <!--name-->words<!--/-->"
                 )
-        return _PLACE.sub(self._filled, text)
+        return _MARKED_TEXT.sub(self._filled, text)
 
     def _full_name(self, name):
         """Return a name with the number of its notebook, which the notebook itself leaves out."""

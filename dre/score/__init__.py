@@ -1,1 +1,4 @@
-"""Scoring the responses of one's own systems: `dre.score.metric.DRE`, ``dre score`` and ``dre calibrate``."""
+"""Scoring the responses of one's own systems.
+
+See `dre.score.metric.DRE`, ``dre score`` and ``dre calibrate``.
+"""

@@ -249,7 +249,10 @@ def _check_makers(new, old):
             f"{without_summary[0]} has no summary beside it, so nothing says whether both files "
             "were made by the same model, judge and prompt"
         ]
-    differences = summaries[new].signature.differences(summaries[old].signature, MAY_DIFFER)
+    new_summary = summaries[new]
+    old_summary = summaries[old]
+    assert new_summary is not None and old_summary is not None, "both have a summary here"
+    differences = new_summary.signature.differences(old_summary.signature, MAY_DIFFER)
     for difference in differences:
         raise DreError(
             f"{new} and {old} were made with {difference.field} {difference.value} and "

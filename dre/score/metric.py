@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import pandas as pd
 
@@ -20,6 +20,9 @@ from dre.errors import DreError
 from dre.judges import prompts
 from dre.signature import Signature
 from dre.slm.location import find_slm
+
+if TYPE_CHECKING:
+    from dre.slm.model import SLM
 
 
 class Method(NamedTuple):
@@ -89,7 +92,14 @@ class DRE:
     """
 
     def __init__(
-        self, method, slm=None, judge=None, prompt=None, accuracies=None, fusion=None, bf16=False
+        self,
+        method: str,
+        slm: "SLM | None" = None,
+        judge: judges.AnyJudge | None = None,
+        prompt: prompts.Prompt | None = None,
+        accuracies: Sequence[float] | None = None,
+        fusion: Calibrated | None = None,
+        bf16: bool = False,
     ):
         self.method = method
         self.slm = slm
@@ -143,17 +153,19 @@ class DRE:
         method = check_options(method, judge, prompt, accuracies, fusion, bf16)
         needs = METHODS[method].needs
         learned_fusion = Calibrated.load(fusion) if fusion else None
+        opened_judge = None
+        loaded_prompt = None
         if judge:
             own_prompt = "dre" if "accuracies" in needs else "llm_only"
-            prompt = prompts.load(prompt or own_prompt)
-            if prompt.kind != "score":
+            loaded_prompt = prompts.load(prompt or own_prompt)
+            if loaded_prompt.kind != "score":
                 raise DreError(
-                    f"prompt {prompt.name!r} asks for a {prompt.kind}: expected one that asks for "
-                    "a score"
+                    f"prompt {loaded_prompt.name!r} asks for a {loaded_prompt.kind}: expected one "
+                    "that asks for a score"
                 )
-            judge = judges.open(judge, **options)
+            opened_judge = judges.open(judge, **options)
         model = _load_slm(slm, bf16) if "slm" in needs else None
-        metric = cls(method, model, judge, prompt, accuracies, learned_fusion, bf16)
+        metric = cls(method, model, opened_judge, loaded_prompt, accuracies, learned_fusion, bf16)
         if learned_fusion:
             learned_fusion.check(metric.signature())
         return metric
@@ -205,7 +217,7 @@ class DRE:
             ``n_missing``, the number of these; ``signature``, the line to quote beside them.
         """
         pairs = _pairs(contexts, predictions, references)
-        scores = self.score_pairs(pairs)["score"]
+        scores = pd.Series(self.score_pairs(pairs)["score"])
         columns = [list(pairs[name]) for name in ("context", "response", "reference")]
         text = json.dumps(columns, ensure_ascii=False)
         signature = self.signature(hashlib.sha256(text.encode()).hexdigest())
@@ -259,6 +271,7 @@ class DRE:
         """Score pairs block by block, with a bar in a terminal, else with a line every minute."""
         from tqdm import tqdm
 
+        assert self.slm is not None, "this method needs a small model"
         is_terminal = sys.stderr.isatty()
         bar = tqdm(total=len(pairs), unit=" pairs", disable=not (progress and is_terminal))
         start = last_line = time.monotonic()
@@ -287,6 +300,7 @@ class DRE:
         """Return, for each pair, what the SLM does not read of it, in words."""
         from dre.slm.encoder import context_text
 
+        assert self.slm is not None, "this method needs a small model"
         tokenizer = self.slm.encoder.tokenizer
         limit = self.slm.encoder.max_seq_length
         separator = getattr(tokenizer, "sep_token", None) or "\n"
@@ -307,6 +321,9 @@ class DRE:
 
     def _with_judge_scores(self, table):
         """Add the judge's numbers, and what became of its replies."""
+        assert self.judge is not None, "this method needs a judge"
+        assert self.prompt is not None, "a judge has its prompt"
+        assert self.prompt.scale is not None, "the prompt asks for a score"
         is_recorded = self.judge.spec.startswith("recorded:")
         if is_recorded and table["id"].duplicated().any():
             raise DreError(
@@ -315,7 +332,7 @@ class DRE:
         replies = self.judge.score(self._for_prompt(table), self.prompt).set_index(table.index)
         if self.judge.last.stopped == "budget":
             raise DreError(f"{self.judge.last.why}; what was answered is stored")
-        judge_scores = replies["score_llm"].where(replies["status"] == "ok")
+        judge_scores = pd.Series(replies["score_llm"]).where(replies["status"] == "ok")
         has_reason = replies["reason"].fillna("") != ""
         return table.assign(
             score_llm=fusion.to_llm_scale(judge_scores, *self.prompt.scale),
@@ -347,6 +364,7 @@ class DRE:
         if self.method == "slide":
             return table.assign(score=fusion.slide(slm, llm), case=fusion.slide_case(slm, llm))
         if self.method == "calibrated":
+            assert self.fusion is not None, "this method needs a fusion"
             return table.assign(
                 z_slm=self.fusion.slm(slm),
                 z_llm=self.fusion.llm(llm),
@@ -371,7 +389,7 @@ class DRE:
 
         ``data`` is the sha256 of the pairs that are scored, in hex digits.
         """
-        fields = {"method": self.method}
+        fields: dict[str, Any] = {"method": self.method}
         if self.slm is not None:
             provenance = self.slm.provenance
             fields["slm"] = provenance.get("name")
@@ -381,6 +399,7 @@ class DRE:
             fields["encoder"] = Path(str(provenance.get("encoder"))).name
             fields["precision"] = "bf16" if self.bf16 else None
         if self.judge is not None:
+            assert self.prompt is not None, "a judge has its prompt"
             fields["judge"] = self.judge.signature
             fields["prompt"] = self.prompt.reading()
         fields["accuracies"] = list(self.accuracies) if self.accuracies else None
@@ -433,7 +452,9 @@ def check_options(
 
     Nothing is loaded. Raises DreError for options that do not fit together.
     """
-    method = ALIASES.get(method, method) or ("judge" if judge else "slm")
+    if not method:
+        method = "judge" if judge else "slm"
+    method = ALIASES.get(method, method)
     if method not in METHODS:
         raise DreError(f"method is {method!r}: expected one of {', '.join(METHODS)}")
     needs = METHODS[method].needs

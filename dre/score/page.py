@@ -32,7 +32,7 @@ def page(table: pd.DataFrame, pairs: pd.DataFrame, summary: dict[str, Any]) -> s
     for column in ("system", "reason"):
         table[column] = table[column].astype(object).fillna("")
     scored = table[table["score"].notna()]
-    worst = scored.nsmallest(WORST, "score")
+    worst = pd.DataFrame(scored).nsmallest(WORST, "score")
     disputed = _disputed(scored)
 
     system_columns = ["system", "n", "n_missing", *systems.MEASURES]

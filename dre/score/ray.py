@@ -1,5 +1,6 @@
 """Scoring on Ray: the small model on every core or GPU, with the results of one process."""
 
+import importlib
 import logging
 import os
 from pathlib import Path
@@ -51,8 +52,9 @@ def score_pairs(
             "ray out"
         )
     try:
-        import ray
-        import ray.util
+        # By its name: a type checker would take this file for it.
+        ray: Any = importlib.import_module("ray")
+        importlib.import_module("ray.util")
     except ImportError as error:
         raise DreError("Ray is not installed: pip install 'ray[data]==2.60.*'") from error
 

@@ -69,8 +69,8 @@ def summarise(table: pd.DataFrame, seed: int = 0) -> dict[str, Any]:
         if measure not in table:
             continue
         by_group = table.groupby([groups, "system"])[measure]
-        sums = by_group.sum().unstack(fill_value=0).to_numpy()
-        counts = by_group.count().unstack(fill_value=0).to_numpy()
+        sums = _by_system(by_group.sum(), fill_value=0).to_numpy()
+        counts = _by_system(by_group.count(), fill_value=0).to_numpy()
         means = _mean_draws(sums, counts, weights)
         for row, draws in zip(systems, means.T):
             if not np.isnan(draws[0]):
@@ -78,11 +78,11 @@ def summarise(table: pd.DataFrame, seed: int = 0) -> dict[str, Any]:
 
     # The comparisons of systems, in the score and in the baselines.
     by_context = table.groupby([contexts, "system"])
-    comparisons = compare_systems(by_context["score"].mean().unstack(), seed)
+    comparisons = compare_systems(_by_system(by_context["score"].mean()), seed)
     baselines = []
     for measure in BASELINES:
         if measure in table:
-            rows = compare_systems(by_context[measure].mean().unstack(), seed)
+            rows = compare_systems(_by_system(by_context[measure].mean()), seed)
             baselines += [{"measure": measure, **row} for row in rows]
 
     scored = table[table["score"].notna()]
@@ -90,11 +90,16 @@ def summarise(table: pd.DataFrame, seed: int = 0) -> dict[str, Any]:
     return {
         "rows": len(table),
         "contexts": len(context_ids),
-        "shared_contexts": int((systems_by_context == len(systems)).sum()),
+        "shared_contexts": int(np.sum(systems_by_context == len(systems))),
         "systems": _without_nan(rank_systems(systems, comparisons)),
         "comparisons": _without_nan(comparisons),
         "baselines": _without_nan(baselines),
     }
+
+
+def _by_system(values: Any, fill_value: float | None = None) -> pd.DataFrame:
+    """Return values by group and system as a table with a column for each system."""
+    return values.unstack(fill_value=fill_value)
 
 
 def _counts(name, rows):
@@ -216,7 +221,7 @@ def _permutation_p(pairs: Sequence[Pair], sums: np.ndarray, seed: int) -> np.nda
 
     n_contexts = np.array([len(pair.differences) for pair in pairs])
     is_small = n_contexts <= MOST_CONTEXTS_FOR_ALL_SWAPS
-    for k in np.flatnonzero(is_small & (n_contexts > 1)):
+    for k in np.flatnonzero(is_small & (n_contexts > 1)).tolist():
         signs = np.array(list(product((1, -1), repeat=n_contexts[k])))
         is_as_large = np.abs(signs @ pairs[k].differences) >= observed[k]
         p[k] = is_as_large.mean()

@@ -1,4 +1,7 @@
-"""The small language model (SLM): encoder, disentangling head, losses, training and recorded scores (Eq. 9-19)."""
+"""The small language model (SLM), Eq. 9-19.
+
+Its encoder, its disentangling head, losses, training, and recorded scores.
+"""
 
 import importlib
 from typing import TYPE_CHECKING

@@ -1,4 +1,7 @@
-"""The curves of Figures 3 and 4: losses and accuracies after each epoch, on training and held-out contexts."""
+"""The curves of Figures 3 and 4: losses and accuracies after each epoch.
+
+They are measured on training contexts and on held-out ones.
+"""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -17,11 +20,11 @@ SAMPLE = 200
 def contexts_to_measure(
     train: Sequence[Context], dev: Sequence[Context], seed: int
 ) -> dict[str, Sequence[Context]]:
-    """Return the contexts of each split that the curves are measured on: a sample of train, all of dev."""
+    """Return the contexts to measure the curves on, by split: a sample of train, all of dev."""
     size = min(SAMPLE, len(train))
     if dev:
         size = min(size, len(dev))
-    by_split = {"train": random.Random(seed).sample(train, size)}
+    by_split: dict[str, Sequence[Context]] = {"train": random.Random(seed).sample(train, size)}
     if dev:
         by_split["dev"] = dev
     return by_split
@@ -62,8 +65,8 @@ def _of_triplets(slm, contexts):
     texts, triplets = triplet_batch(rows)
     triplets = triplets.to(slm.encoder.device)
     h = {}
-    for name, part in slm.encode(texts).items():
-        h[name] = None if part is None else part.float()
+    for name, vectors in slm.encode(texts).items():
+        h[name] = None if vectors is None else vectors.float()
 
     # Eq. 12, and whether the positive response is the nearer one.
     h_c, h_p, h_a = losses.contrasted(h, triplets, recipe)
@@ -71,7 +74,8 @@ def _of_triplets(slm, contexts):
     # Eq. 15, and whether robust parts are classified right as positive or adversarial.
     logits, labels = losses.class_logits(slm.head, h, triplets)
     is_robust = labels != losses.NON_ROBUST
-    is_classified = logits[is_robust][:, :2].argmax(-1) == labels[is_robust]
+    logits_of_robust = logits[is_robust][:, :2]
+    is_classified = logits_of_robust.argmax(-1) == labels[is_robust]
     measures = {
         "contrastive_loss": losses.contrastive(h_c, h_p, h_a, recipe.margin),
         "triplet_accuracy": is_nearer,
@@ -87,7 +91,7 @@ def _of_triplets(slm, contexts):
 
 
 def _terms_in_batches(slm, h, rows, triplets):
-    """Return each term of the recipe's loss for all triplets, computed batch by batch as in training."""
+    """Return each term of the recipe's loss for all triplets, by batches as in training."""
     names = [name for stage in slm.recipe.stages for name in stage.terms]
     batch_size = slm.recipe.batch_contexts
     triplets_of_row = [len(row.positives) * len(row.adversarials) for row in rows]
@@ -99,4 +103,4 @@ def _terms_in_batches(slm, h, rows, triplets):
         terms = losses.triplet_terms(slm.head, h, batch, names, slm.recipe)
         for name in names:
             values[name].append(terms[name].reshape(-1))
-    return {name: torch.cat(parts_of_batches) for name, parts_of_batches in values.items()}
+    return {name: torch.cat(batches) for name, batches in values.items()}

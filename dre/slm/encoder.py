@@ -45,7 +45,9 @@ def load_encoder(name="minilm", max_seq_length=128):
         reason, wanted = str(error).strip().partition("\n")[0], ", ".join(HUB_NAMES)
         wanted += ", a folder with a Sentence-Transformers model, or a Hub id, which is fetched once, over the network"
         raise DreError(f"encoder {name!r} cannot be read ({reason}): expected {wanted}") from error
-    modules = [module for module in found if isinstance(module, (Transformer, Pooling))]
+    modules: list[torch.nn.Module] = [
+        module for module in found if isinstance(module, (Transformer, Pooling))
+    ]
     model = SentenceTransformer(modules=modules)
     model.max_seq_length = min(
         max_seq_length, getattr(model.tokenizer, "model_max_length", max_seq_length)

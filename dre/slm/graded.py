@@ -61,6 +61,7 @@ class Graded(SLM):
     @classmethod
     def untrained(cls, encoder: str = "minilm", recipe: Recipe | None = None) -> Self:
         """Return an encoder with adapters that change nothing yet, and a fresh head beside it."""
+        assert recipe is not None, "give the recipe, which says what is adapted"
         return cls(load_encoder(encoder, recipe.max_seq_length), recipe)
 
     def forget(self) -> None:

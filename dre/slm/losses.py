@@ -29,7 +29,9 @@ def contrastive(
     h_c: torch.Tensor, h_p: torch.Tensor, h_a: torch.Tensor, margin: float = 0.5
 ) -> torch.Tensor:
     """L_out, Eq. 12: max(delta(h_c, h_p) - delta(h_c, h_a) + margin, 0); (n, d) x 3 -> (n,)."""
-    return torch.clamp(distance(h_c, h_p) - distance(h_c, h_a) + margin, min=0)
+    to_positive = distance(h_c, h_p)
+    to_adversarial = distance(h_c, h_a)
+    return torch.clamp(to_positive - to_adversarial + margin, min=0)
 
 
 def separation(d: torch.Tensor, z: int = 0, margin: float = 0.5) -> torch.Tensor:
@@ -37,7 +39,9 @@ def separation(d: torch.Tensor, z: int = 0, margin: float = 0.5) -> torch.Tensor
 
     With z = 0 it pushes a pair at least ``margin`` apart, with z = 1 it draws it together.
     """
-    return z * d**2 + (1 - z) * torch.clamp(margin - d, min=0) ** 2
+    attraction = z * d**2
+    repulsion = (1 - z) * torch.clamp(margin - d, min=0) ** 2
+    return attraction + repulsion
 
 
 def classification(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -69,14 +73,17 @@ def in_batch(
     -------
     (n,) tensor.
     """
-    logits = (scale * F.normalize(h_c, dim=-1)) @ F.normalize(candidates, dim=-1).T
+    contexts = scale * F.normalize(h_c, dim=-1)
+    responses = F.normalize(candidates, dim=-1)
+    logits = contexts @ responses.T
     logits = logits.masked_fill(excluded, float("-inf"))
     return F.cross_entropy(logits, target, reduction="none")
 
 
 def total(terms: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """L, Eq. 16: the sum of the means of the terms; a mapping name -> tensor -> scalar tensor."""
-    return torch.stack([value.mean() for value in terms.values()]).sum()
+    means = [value.mean() for value in terms.values()]
+    return torch.stack(means).sum()
 
 
 def triplet_terms(
@@ -124,7 +131,7 @@ def triplet_terms(
 def contrasted(
     h: Mapping[str, torch.Tensor], triplets: torch.Tensor, recipe: "Recipe"
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return what Eq. 12 takes for h_c, h_p and h_a of triplets by a recipe's reading, (m, d) each."""
+    """Return h_c, h_p and h_a of Eq. 12 for triplets, as a recipe reads it; (m, d) each."""
     context_part = "anchor"
     response_part = "robust"
     if recipe.contrast == "whole":
@@ -146,7 +153,7 @@ def class_logits(
         examples.append((h["non_robust"][p], NON_ROBUST))
         examples.append((h["non_robust"][a], NON_ROBUST))
     h_c = h["anchor"][c]
-    logits = torch.cat([head.logits(h_c, part) for part, _ in examples])
+    logits = torch.cat([head.logits(h_c, h_response) for h_response, _ in examples])
     labels = [torch.full((len(c),), label, device=logits.device) for _, label in examples]
     return logits, torch.cat(labels)
 
@@ -157,9 +164,14 @@ def _rank_in_batch(h_c, h_r, triplets):
     Other positives of the same context are no negatives.
     """
     c, p, a = triplets.unbind(dim=1)
-    pairs = torch.unique(torch.stack([c, p], dim=1), dim=0)  # of a context and a positive
+    # The distinct pairs of a context and a positive, and all responses.
+    contexts_with_positives = torch.stack([c, p], dim=1)
+    pairs = torch.unique(contexts_with_positives, dim=0)
     context, positive = pairs.unbind(dim=1)
-    candidates = torch.unique(torch.cat([p, a]))
+    responses = torch.cat([p, a])
+    candidates = torch.unique(responses)
+
+    # Which candidate is the target, and which ones are positives of the same context.
     is_target = positive[:, None] == candidates
     is_same_context = context[:, None] == context
     is_positive_of_context = is_same_context.float() @ is_target.float() > 0

@@ -6,7 +6,7 @@ import pkgutil
 import shutil
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Self
@@ -34,6 +34,7 @@ from dre.slm.encoder import (
     token_counts,
 )
 from dre.slm.provenance import DEFAULT as DEFAULT
+from dre.slm.provenance import Extra
 
 #: pairs that are scored at once, which bounds memory
 BLOCK = 4096
@@ -154,8 +155,8 @@ class SLM:
 
     def set_range(self, contexts: Sequence[Context]) -> None:
         """Store d_min and d_max of Eq. 18 from the positive and adversarial pairs of training contexts (reading 6)."""
-        d = self.distances(pairs_of(contexts, kinds="pa"))["distance"]
-        if d.isna().any() or d.min() == d.max():
+        d = np.asarray(self.distances(pairs_of(contexts, kinds="pa"))["distance"])
+        if np.isnan(d).any() or d.min() == d.max():
             raise DreError(
                 "the training distances are constant or not finite: the training has diverged"
             )
@@ -169,7 +170,15 @@ class SLM:
         """Return what is learned from labelled contexts: here, they themselves."""
         return contexts
 
-    def finish(self, contexts: Sequence[Context], extra: object, seed: int) -> None:
+    def passes(self, contexts: Sequence[Context], extra: Extra, number: int, seed: int) -> list:
+        """Return the rows of each pass over the contexts; only recipes with a mixture have this."""
+        raise NotImplementedError(f"recipe {self.recipe.name} learns from triplets")
+
+    def loss(self, rows: Sequence, vectors: Callable) -> torch.Tensor:
+        """Return the loss of some rows of `passes`; only recipes with a mixture have this."""
+        raise NotImplementedError(f"recipe {self.recipe.name} learns from triplets")
+
+    def finish(self, contexts: Sequence[Context], extra: Extra, seed: int) -> None:
         """Do what a recipe does after its stages of training: here, `set_range`."""
         self.set_range(contexts)
 

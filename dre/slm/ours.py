@@ -10,6 +10,7 @@ import random
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 import pandas as pd
 
@@ -45,13 +46,12 @@ class Ours(Graded):
         An ordinary pair has then ``s_d`` = ``s_p`` = 1/2. The range of ``s_d`` (Eq. 18) is so wide
         that a standard deviation of the likeness moves the score by ``likeness`` times `UNIT`.
         """
-        mean = float(parts["likeness"].mean())
-        half = float(parts["likeness"].std()) / (2 * likeness * UNIT)
+        mean, sd = _mean_and_sd(pd.Series(parts["likeness"]))
+        half = sd / (2 * likeness * UNIT)
         self.provenance["d_min"] = 1 - mean - half
         self.provenance["d_max"] = 1 - mean + half
         self.provenance["scales"] = {
-            name: [float(parts[name].mean()), float(parts[name].std())]
-            for name in ("fit", "quality")
+            name: list(_mean_and_sd(pd.Series(parts[name]))) for name in ("fit", "quality")
         }
 
     def distances(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
@@ -99,6 +99,12 @@ def with_copies(contexts: Sequence[Context]) -> list[Context]:
         added = [text for text in added if text not in context.positives]
         examples.append(replace(context, adversarials=(*context.adversarials, *added)))
     return examples
+
+
+def _mean_and_sd(values: pd.Series) -> tuple[float, float]:
+    """Return the mean and the standard deviation of values, in their unit."""
+    sd = cast(float, values.std())
+    return float(values.mean()), float(sd)
 
 
 def copies(context: Context) -> tuple[str, ...]:

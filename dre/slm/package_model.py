@@ -33,7 +33,8 @@ class PackageModel:
 
     def score(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return what `dre.slm.SLM.score` does."""
-        hashes = [hash_of(row) for row in pairs[["context", "response"]].to_dict("records")]
+        texts = pairs.loc[:, ["context", "response"]]
+        hashes = [hash_of(row) for row in texts.to_dict("records")]
         known = self._read()
         is_new = ~pd.Series(hashes, index=pairs.index).isin(known.index)
         if is_new.any():
@@ -44,7 +45,7 @@ class PackageModel:
 
     def distances(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return what `dre.slm.SLM.distances` does."""
-        return self.score(pairs)[["pair_id", "distance", "s_p", "left_out"]]
+        return self.score(pairs).loc[:, ["pair_id", "distance", "s_p", "left_out"]]
 
     def _read(self):
         """Return what is kept, by the hash of a pair."""

@@ -1,12 +1,14 @@
-"""PCAF (Wang et al., DSTC11): a metric that gives one idea one score, in whatever wording or language; its Eq. 3-10.
+"""PCAF (Wang et al., DSTC11), Eq. 3-10: a metric that scores an idea, however it is worded.
 
-An idea is a context with a response, in V parallel versions (translations, paraphrases). Of B ideas, ``v, v_bar``
-(B, V, d) are the representations of right and wrong responses, ``s, s_bar`` (B, V) their scores.
-experiments/pcaf/train_pcaf.py has Eq. 1 and 2, trains, and records the scores that are read here.
+An idea is a context with a response, in V parallel versions (translations or paraphrases). Of B
+ideas, ``v, v_bar`` (B, V, d) are the representations of right and wrong responses, and ``s, s_bar``
+(B, V) are their scores. experiments/pcaf/train_pcaf.py has Eq. 1 and 2, trains the metric, and
+records the scores that are read here.
 """
 
 import json
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 import pandas as pd
 import torch
@@ -18,7 +20,11 @@ from dre.slm.provenance import TRAINING
 
 @dataclass(frozen=True)
 class Recipe:
-    """Choices of a training. In print: 10 and 10 epochs, batches of 32, Adam at 5e-6 throughout, XLM-R-Large."""
+    """The choices of a training.
+
+    The paper trains XLM-R-Large for 10 and 10 epochs, in batches of 32, by Adam with a constant
+    learning rate of 5e-6.
+    """
 
     epochs: tuple[int, int] = (2, 2)  # of alignment, of distillation
     align: bool = True  # without, the first stage has Eq. 6 alone
@@ -32,93 +38,137 @@ class Recipe:
     max_seq_length: int = 128
 
 
-#: of the trainings of Table 7 that experiments/pcaf/train_pcaf.py records: half of the tokens, a third of the time
+#: The recipe of Table 7, which experiments/pcaf/train_pcaf.py records. It reads half of the tokens
+#: and so takes a third of the time.
 TABLE7 = Recipe(max_seq_length=64)
-VARIANTS = {"align": TABLE7, "align-distil": TABLE7}
-VARIANTS |= dict.fromkeys(("plain", "distil"), replace(TABLE7, align=False))
-#: what the recorded scores of the parallel corpus are made of, ``pcaf-parallel.npz``
-PARALLEL = {
-    name: asdict(Recipe(align=align))
-    for name, align in {"PCAF": True, "PCAF, not aligned": False}.items()
+TABLE7_NOT_ALIGNED = replace(TABLE7, align=False)
+VARIANTS = {
+    "align": TABLE7,
+    "align-distil": TABLE7,
+    "plain": TABLE7_NOT_ALIGNED,
+    "distil": TABLE7_NOT_ALIGNED,
 }
-#: recipe ``graded``, seed 0, of profile ``public``
-OF = {
+#: The small model of recipe ``graded``, seed 0, profile ``public``, that alignment starts from.
+GRADED_SLM = {
     "name": "default-1",
     "fingerprint": "b2496c736b495ad3027bbe56452ec974e18fcaf2424e803c9ca3265705fbf8f1",
 }
-PARALLEL |= {
+#: What the recorded scores of the parallel corpus, ``pcaf-parallel.npz``, are made of.
+PARALLEL = {
+    "PCAF": asdict(Recipe(align=True)),
+    "PCAF, not aligned": asdict(Recipe(align=False)),
     "SLM graded, aligned": {"epochs": 2, "batch": 8, "rate": 5e-4},
     "training": TRAINING,
-    "of": OF,
+    "of": GRADED_SLM,
 }
 
 
-def recorded(folder, variant, seed):
-    """Return the scores of one of `VARIANTS` that are recorded in a folder, and what made them, a dict.
+def recorded(folder: Path, variant: str, seed: int) -> tuple[pd.DataFrame, dict]:
+    """Return the recorded scores of one of `VARIANTS`, and what made them.
 
-    The table has a column for each language, by ``pair_id``. DreError if another recipe made them.
+    Parameters
+    ----------
+    folder : where ``pcaf-<variant>-seed<k>.json`` and its ``.csv.gz`` are.
+    variant : one of `VARIANTS`.
+    seed : that of the training.
+
+    Returns
+    -------
+    scores : table with a column for each language, by ``pair_id``.
+    provenance : dict, the content of the ``.json`` file.
+
+    Raises
+    ------
+    DreError
+        If the scores are missing, or another recipe, seed or version of the training made them.
     """
     path = folder / f"pcaf-{variant}-seed{seed}.json"
-    about = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    asked = {
+    provenance = {}
+    if path.exists():
+        provenance = json.loads(path.read_text(encoding="utf-8"))
+
+    # Are the scores of the training that is expected?
+    expected = {
         "recipe": json.loads(json.dumps(asdict(VARIANTS[variant]))),
         "seed": seed,
         "training": TRAINING,
     }
-    if differ := [key for key in asked if about.get(key) != asked[key]]:
-        wrong = (
-            f"are of another training, with other {', '.join(differ)}" if about else "are missing"
-        )
+    different = [key for key, value in expected.items() if provenance.get(key) != value]
+    if different:
+        problem = "are missing"
+        if provenance:
+            problem = f"are of another training, with other {', '.join(different)}"
         raise DreError(
-            f"recorded scores of {path.stem} {wrong}: python experiments/pcaf/train_pcaf.py records them"
+            f"recorded scores of {path.stem} {problem}: "
+            "python experiments/pcaf/train_pcaf.py records them"
         )
-    return pd.read_csv(path.with_suffix(".csv.gz")).set_index("pair_id"), about
+    scores = pd.read_csv(path.with_suffix(".csv.gz"))
+    return scores.set_index("pair_id"), provenance
 
 
-def similarity_all(v, v_bar, temperature=0.05):
-    """S_all, Eq. 3: exp(cos / tau) of every version of idea i with every one of a later idea m; -> scalar.
+def similarity_all(v: torch.Tensor, v_bar: torch.Tensor, temperature: float = 0.05) -> torch.Tensor:
+    """S_all, Eq. 3: exp(cos / tau), summed over versions of two ideas; (B, V, d) x 2 -> scalar.
 
-    As printed: right with right, wrong with wrong, and wrong (of i) with right (of m), but not right with wrong.
+    Every version of idea i is compared with every version of each later idea m. As printed these
+    are right with right, wrong with wrong, and wrong (of i) with right (of m), but not right with
+    wrong.
     """
-    flat = [F.normalize(each, dim=-1).flatten(0, 1) for each in (v, v_bar)]
+    right = F.normalize(v, dim=-1).flatten(0, 1)
+    wrong = F.normalize(v_bar, dim=-1).flatten(0, 1)
     idea = torch.arange(len(v), device=v.device).repeat_interleave(v.shape[1])
-    later = idea[:, None] < idea[None, :]
-    right, wrong = flat
-    return sum(
-        torch.exp(a @ b.T / temperature)[later].sum()
-        for a, b in ((right, right), (wrong, right), (wrong, wrong))
-    )
+    is_later = idea[:, None] < idea[None, :]
+    sums = []
+    for x, y in ((right, right), (wrong, right), (wrong, wrong)):
+        similarity = torch.exp(x @ y.T / temperature)
+        sums.append(similarity[is_later].sum())
+    right_right, wrong_right, wrong_wrong = sums
+    return right_right + wrong_right + wrong_wrong
 
 
-def similarity_within(v, temperature=0.05):
-    """S_P, Eq. 4: exp(cos / tau) summed over the pairs of versions of each idea; (B, V, d) -> (B,)."""
+def similarity_within(v: torch.Tensor, temperature: float = 0.05) -> torch.Tensor:
+    """S_P, Eq. 4: exp(cos / tau), summed over pairs of versions of an idea; (B, V, d) -> (B,)."""
     v = F.normalize(v, dim=-1)
-    j, k = torch.triu_indices(v.shape[1], v.shape[1], offset=1, device=v.device)
-    return torch.exp((v[:, j] * v[:, k]).sum(dim=-1) / temperature).sum(dim=1)
+    n_versions = v.shape[1]
+    j, k = torch.triu_indices(n_versions, n_versions, offset=1, device=v.device)
+    cosines = (v[:, j] * v[:, k]).sum(dim=-1)
+    return torch.exp(cosines / temperature).sum(dim=1)
 
 
-def alignment(v, v_bar, temperature=0.05):
-    """l_align, Eq. 5: -sum over ideas of log(S_P / S_all); needs two ideas and two versions. It can be negative."""
-    return -torch.log(
-        similarity_within(v, temperature) / similarity_all(v, v_bar, temperature)
-    ).sum()
+def alignment(v: torch.Tensor, v_bar: torch.Tensor, temperature: float = 0.05) -> torch.Tensor:
+    """l_align, Eq. 5: minus the sum over ideas of log(S_P / S_all); (B, V, d) x 2 -> scalar.
+
+    It needs at least two ideas and two versions. It can be negative.
+    """
+    within = similarity_within(v, temperature)
+    ratios = within / similarity_all(v, v_bar, temperature)
+    return -torch.log(ratios).sum()
 
 
-def right_and_wrong(s, s_bar):
-    """(1 - s)^2 + s_bar^2, the term that Eq. 6 (l_mse) sums over ideas and versions, and Eq. 8; any shape, kept."""
+def right_and_wrong(s: torch.Tensor, s_bar: torch.Tensor) -> torch.Tensor:
+    """(1 - s)^2 + s_bar^2, which is Eq. 8, and what Eq. 6 (l_mse) sums; the shape is kept."""
     return (1 - s) ** 2 + s_bar**2
 
 
-def distillation(s, s_bar, teacher, teacher_bar):
-    """l_kd, Eq. 9: the teacher's scores, and its mean over the versions of an idea, as targets; (B, V) x 4 -> (B, V).
+def distillation(
+    s: torch.Tensor, s_bar: torch.Tensor, teacher: torch.Tensor, teacher_bar: torch.Tensor
+) -> torch.Tensor:
+    """l_kd, Eq. 9: the squared distance from the teacher's scores; (B, V) x 4 -> (B, V).
 
-    The mean's sum runs over k, its term is printed s_ti: read as s_tk.
+    The teacher's mean over the versions of an idea is a target, too. The sum of this mean runs over
+    k, while its term is printed as s_ti: we read it as s_tk.
     """
     mean = teacher.mean(dim=-1, keepdim=True)
     return (teacher - s) ** 2 + (teacher_bar - s_bar) ** 2 + (mean - s) ** 2
 
 
-def student(s, s_bar, teacher, teacher_bar, alpha=0.2):
-    """L_GEN_KD, Eq. 10: the mean over versions of alpha Eq. 8 + (1 - alpha) Eq. 9; (B, V) x 4 -> (B,)."""
+def student(
+    s: torch.Tensor,
+    s_bar: torch.Tensor,
+    teacher: torch.Tensor,
+    teacher_bar: torch.Tensor,
+    alpha: float = 0.2,
+) -> torch.Tensor:
+    """L_GEN_KD, Eq. 10: alpha Eq. 8 + (1 - alpha) Eq. 9, mean over versions; (B, V) x 4 -> (B,)."""
+    hard = right_and_wrong(s, s_bar)
     soft = distillation(s, s_bar, teacher, teacher_bar)
-    return (alpha * right_and_wrong(s, s_bar) + (1 - alpha) * soft).mean(dim=-1)
+    return (alpha * hard + (1 - alpha) * soft).mean(dim=-1)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,75 +49,99 @@ class Extra:
 def contexts(entry, rated_names=(), seed=0, version=1):
     """Return (train, dev, test) contexts of ``entry``, one of ``profile.sets``, as tuples.
 
-    Where dev's contexts are among train's, a ``entry.dev_share`` of them, drawn with ``seed``, becomes dev, and train
-    is the rest. Training conversations that share an utterance with a rated set are left out
-    (`dre.datasets.overlap.without_overlap`): no correlation is measured on what was learned. ``version`` 2 adds
-    ``entry.further`` to train and also leaves out those that repeat a rated context in edited words, and those that
-    hold a context of dev or test or a graded one that SLMs are chosen by; 3 is the same with ``entry.most``. By none is
-    a stock phrase left out that test says, too.
+    Where the contexts of dev are among those of train, dev is a share of them (``entry.dev_share``,
+    drawn with ``seed``), and train is the rest. Training conversations that share an utterance with
+    a rated set are left out (`dre.datasets.overlap.without_overlap`), so that no correlation is
+    measured on what was learned.
+
+    ``version`` 2 adds ``entry.further`` to train. It also leaves out conversations that repeat a
+    rated context in edited words, and those that hold a context of dev or test, or a graded context
+    that SLMs are chosen by. Version 3 is the same with ``entry.most``. No version leaves out a
+    stock phrase because test has it, too.
     """
     name, splits = entry.train
-    if added := {2: entry.further, 3: entry.most}.get(version):
-        splits = f"{splits}+{added}"
-    train, dev, test = (dialogues.load(*part) for part in ((name, splits), entry.dev, entry.test))
+    added_splits = {2: entry.further, 3: entry.most}.get(version)
+    if added_splits:
+        splits = f"{splits}+{added_splits}"
+    train = dialogues.load(name, splits)
+    dev = dialogues.load(*entry.dev)
+    test = dialogues.load(*entry.test)
     if entry.dev_share:
         order = np.random.default_rng(seed).permutation(len(dev))
-        dev = [dev[i] for i in sorted(order[: round(entry.dev_share * len(dev))])]
+        size = round(entry.dev_share * len(dev))
+        dev = [dev[i] for i in sorted(order[:size])]
         train = [context for context in train if context not in {*dev}]
+
     rated = ratings.rated_tables(rated_names)
     if version == 1:
-        return tuple(without_overlap(train, rated, near=None)), tuple(dev), tuple(test)
-    of = overlap.conversations(context.context_id for context in (*train, *dev, *test))
-    reserved = {
-        of(context.context_id) for context in (*dev, *test)
-    } | ratings.conversations_for_choice()
-    train = [context for context in train if of(context.context_id) not in reserved]
-    return tuple(without_overlap(train, rated)), tuple(dev), tuple(test)
+        train = without_overlap(train, rated, near=None)
+        return tuple(train), tuple(dev), tuple(test)
+
+    # Leave out whole conversations of dev and test, and those that SLMs are chosen by.
+    ids = [context.context_id for context in (*train, *dev, *test)]
+    conversation_of = overlap.conversations(ids)
+    reserved = ratings.conversations_for_choice()
+    reserved = reserved | {conversation_of(context.context_id) for context in (*dev, *test)}
+    train = [context for context in train if conversation_of(context.context_id) not in reserved]
+    train = without_overlap(train, rated)
+    return tuple(train), tuple(dev), tuple(test)
 
 
 def extra(profile, dev, version=1):
     """Return the `Extra` that ``profile.extra`` names.
 
-    Conversations that share an utterance with a rated set, the contexts `dev`, a test set of the profile or a graded
-    context that SLMs are chosen by are left out.
+    Some conversations are left out: those that share an utterance with a rated set, with the
+    contexts ``dev``, with a test set of the profile, or with a graded context that SLMs are chosen
+    by.
     """
-    near = None if version == 1 else overlap.NEAR
-    return _extra(
-        profile.extra, tuple(dev), tuple(entry.test for entry in profile.sets), profile.rated, near
-    )
+    trigram_share = None if version == 1 else overlap.NEAR
+    tests = tuple(entry.test for entry in profile.sets)
+    return _extra(profile.extra, tuple(dev), tests, profile.rated, trigram_share)
 
 
 @functools.lru_cache  # every seed asks for the same
-def _extra(names, dev, tests, rated_names, near=None):
-    reserved = [*dev, *(context for test in tests for context in dialogues.load(*test))]
+def _extra(names, dev, tests, rated_names, trigram_share=None):
+    # What must not be learned: the contexts held out, and what people rated.
+    reserved = [*dev]
+    for test in tests:
+        reserved += dialogues.load(*test)
     reserved += ratings.rated_tables(rated_names)
-    tables = [ratings.graded(name) for name in names.graded]
-    for table in tables:  # their turns; the replies may be those of other conversations
-        table = table[table["for_choice"]]
-        ids = set(zip(table["context_id"], table["context"]))
+    # Nor the turns of the graded pairs that SLMs are chosen by. Their replies may come from other
+    # conversations.
+    graded_tables = [ratings.graded(name) for name in names.graded]
+    for table in graded_tables:
+        for_choice = table[table["for_choice"]]
+        ids = set(zip(for_choice["context_id"], for_choice["context"]))
         reserved += [Context("graded", id, "dev", turns) for id, turns in ids]
+
     pool = []
     for name in names.dialogues:
-        pool += (
-            dialogues.load(name, "train")
-            if name in dialogues.SPLITS
-            else dialogues.public_contexts(name)
-        )
+        if name in dialogues.SPLITS:
+            pool += dialogues.load(name, "train")
+        else:
+            pool += dialogues.public_contexts(name)
+
     graded = []
-    for name, table in zip(names.graded, tables):
-        for one in (table[~table["for_choice"]], ratings.training_scores(name)):
-            one = pairs_without_overlap(one, reserved, near)
-            graded += zip(one["context_id"], one["context"], one["response"], one["score"])
-    return Extra(without_overlap(pool, reserved, near), graded)
+    columns = ["context_id", "context", "response", "score"]
+    for name, table in zip(names.graded, graded_tables):
+        for rows in (table[~table["for_choice"]], ratings.training_scores(name)):
+            clean = pairs_without_overlap(rows, reserved, trigram_share)
+            graded += zip(*(clean[column] for column in columns))
+    return Extra(without_overlap(pool, reserved, trigram_share), graded)
 
 
-def pairs_without_overlap(table, reserved, near=overlap.NEAR):
-    """Return the graded pairs of a table whose conversations share no utterance with what is reserved."""
-    rows = zip(table["set"], table["context_id"], table["context"], table["response"])
-    asked = [Context(set, id, "train", turns, (response,)) for set, id, turns, response in rows]
-    return table[
-        table["context_id"].isin({context.id for context in without_overlap(asked, reserved, near)})
-    ]
+def pairs_without_overlap(table, reserved, near: float | None = overlap.NEAR):
+    """Return the graded pairs whose conversations repeat nothing of what is reserved.
+
+    ``reserved`` and ``near`` are as of `dre.datasets.overlap.without_overlap`.
+    """
+    contexts_of_pairs = []
+    columns = ["set", "context_id", "context", "response"]
+    for name, id, turns, response in zip(*(table[column] for column in columns)):
+        contexts_of_pairs.append(Context(name, id, "train", turns, (response,)))
+    clean = without_overlap(contexts_of_pairs, reserved, near)
+    clean_ids = {context.id for context in clean}
+    return table[table["context_id"].isin(clean_ids)]
 
 
 def describe(
@@ -136,7 +160,8 @@ def describe(
     """
     from dre.slm.encoder import load_encoder, native_bf16
 
-    description = decisive(hashes(train, dev, extra), recipe, seed, encoder)
+    data_hashes = hashes(train, dev, extra)
+    description = decisive(data_hashes, recipe, seed, encoder)
     description["bf16"] = native_bf16()
     description["base"] = weights_hash(load_encoder(encoder))
     text = json.dumps(description, sort_keys=True)
@@ -152,13 +177,19 @@ def describe(
 def weights_hash(encoder: "SentenceTransformer") -> str:
     """Return the first 16 digits of the sha256 of an encoder's weights."""
     digest = hashlib.sha256()
-    for _, weights in sorted(encoder[0].model.state_dict().items()):
-        digest.update(weights.float().cpu().numpy().tobytes())
+    transformer: Any = encoder[0].model
+    weights_by_name = transformer.state_dict()
+    for _, weights in sorted(weights_by_name.items()):
+        array = weights.float().cpu().numpy()
+        digest.update(array.tobytes())
     return digest.hexdigest()[:16]
 
 
 def decisive(hashes: Mapping, recipe: "Recipe", seed: int, encoder: str) -> dict:
-    """Return what decides the trained weights on any machine, as JSON types, by keys of `DECISIVE`."""
+    """Return what decides the trained weights on any machine, as JSON types.
+
+    Its keys are those of `DECISIVE`.
+    """
     return {
         **hashes,
         "seed": seed,
@@ -171,13 +202,13 @@ def decisive(hashes: Mapping, recipe: "Recipe", seed: int, encoder: str) -> dict
 def default() -> dict[str, str]:
     """Return ``name`` and ``fingerprint`` of the small model that comes with the package."""
     text = (DEFAULT / "slm.json").read_text(encoding="utf-8")
-    about = json.loads(text)["provenance"]
-    return {"name": about["name"], "fingerprint": about["fingerprint"]}
+    provenance = json.loads(text)["provenance"]
+    return {"name": provenance["name"], "fingerprint": provenance["fingerprint"]}
 
 
 def hashes(train: Sequence[Context], dev: Sequence[Context], extra: Extra | None = None) -> dict:
     """Return the hashes of what is learned from and held out, as JSON types."""
-    by_name = {"train_hash": data_hash(train), "dev_hash": data_hash(dev)}
+    by_name: dict[str, Any] = {"train_hash": data_hash(train), "dev_hash": data_hash(dev)}
     if extra is not None:
         graded = json.dumps(extra.graded, ensure_ascii=False)
         by_name["extra"] = {

@@ -1,16 +1,24 @@
 """Named choices among the readings the papers leave open (recipes).
 
-``paper``         the text of DRE section 3.3: one joint loss (Eq. 16) on all 25 triplets of a context; Eq. 12 acts on
-                  h_p and h_a as printed, the whole embeddings of the responses. The robust map, whose distance Eq. 18
-                  scores, learns from Eq. 13-15 alone.
-``paper-robust``  the same, but Eq. 12 acts on the robust parts h_pr and h_ar: what is scored is what is contrasted.
-``released``      the authors' notebook (repository SLIDE-ACL2024): the encoder by in-batch ranking; then, frozen, one
-                  joint loss on a linear layer whose output is split in halves; then, both frozen, the classifier.
-                  Its encoder and rates are not taken over, and its last classifier, of two classes, is made anew.
-``graded``        ours, an SLM that reads the context: likeness by contrast over dialogues, in an encoder adapted by
-                  low-rank matrices, fit by a head on it, quality by one that learned grades (`dre.slm.graded`).
-``ours``          the SLM that comes with the package: ``graded``, which also learned from copies and quotes of the
-                  context, with likeness counted twice, and quotes left out before scoring (`dre.slm.ours`).
+``paper``
+    The text of DRE, section 3.3: one joint loss (Eq. 16) on all 25 triplets of a context. Eq. 12
+    acts on h_p and h_a as printed, the whole embeddings of the responses. The robust map, whose
+    distance Eq. 18 scores, learns from Eq. 13-15 alone.
+``paper-robust``
+    The same, but Eq. 12 acts on the robust parts h_pr and h_ar, so that what is scored is what is
+    contrasted.
+``released``
+    The authors' notebook (repository SLIDE-ACL2024), in three stages. First the encoder learns by
+    in-batch ranking. Then it is frozen, and one joint loss trains a linear layer whose output is
+    split in halves. Last, with both frozen, the classifier is trained. The encoder and the learning
+    rates of the notebook are not taken over, and its last classifier, of two classes, is made anew.
+``graded``
+    Ours, an SLM that reads the context. An encoder adapted by low-rank matrices learns likeness by
+    contrast over dialogues, a head on it learns fit, and one that learned grades gives quality
+    (`dre.slm.graded`).
+``ours``
+    The SLM that comes with the package. It is ``graded``, and also learned from copies and quotes
+    of the context. Likeness counts twice, and quotes are left out before scoring (`dre.slm.ours`).
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -18,8 +26,8 @@ from dataclasses import asdict, dataclass, replace
 from dre.errors import DreError
 
 JOINT = ("L_out", "L_ins_same_pos", "L_ins_same_neg", "L_out_robust", "L_cls")
-#: on the frozen encoder, in the authors' notebook: rankings of projected and of robust parts, Eq. 13, the opposite of
-#: it for the two non-robust parts, Eq. 15
+#: On the frozen encoder, in the authors' notebook: rankings of projected and of robust parts,
+#: Eq. 13, the opposite of it for the two non-robust parts, and Eq. 15.
 RELEASED_JOINT = ("L_rank", "L_rank_robust", *JOINT[1:4], "L_out_non_robust", "L_cls")
 PLAIN = ("L_out", "L_in_batch", "L_cls")  # what remains without disentanglement
 

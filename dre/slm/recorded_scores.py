@@ -12,9 +12,8 @@ import io
 import json
 import os
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -38,14 +37,14 @@ ALL_SETS = 3
 
 
 class Scores:
-    """The recorded scores of one small model: for the pairs it knows it answers as the model would."""
+    """The recorded scores of one small model, which answer as the model for the pairs they know."""
 
     def __init__(self, file: str | Path):
         self.file = Path(file)
         self.name = self.file.name.removesuffix(".csv.gz")
         self.provenance = {}
         self._json = self.file.with_name(f"{self.name}.json")
-        self._table = pd.DataFrame({"pair_id": []}).set_index("pair_id")
+        self._table: pd.DataFrame = pd.DataFrame({"pair_id": []}).set_index("pair_id")
         if self._json.exists():
             self.provenance = json.loads(self._json.read_text(encoding="utf-8"))
             table = pd.read_csv(self.file, dtype={"pair_id": str}, keep_default_na=False)
@@ -63,7 +62,7 @@ class Scores:
     def distances(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return what `dre.slm.SLM.distances` does; of an untrained encoder without ``s_p``."""
         if "d_min" in self.provenance:
-            return self.score(pairs)[["pair_id", "distance", "s_p"]]
+            return self.score(pairs).loc[:, ["pair_id", "distance", "s_p"]]
         return self._look_up(pairs)
 
     def _look_up(self, pairs):
@@ -79,9 +78,9 @@ class Scores:
 
 
 class Recorder(Scores):
-    """A small model whose scores are recorded as it gives them, so that `Scores` gives the same digits.
+    """A small model whose scores are recorded as it gives them.
 
-    Recorded scores of another model are dropped.
+    `Scores` then gives the same digits. Recorded scores of another model are dropped.
     """
 
     def __init__(self, file: str | Path, slm: "SLM"):
@@ -92,7 +91,7 @@ class Recorder(Scores):
         # Two trainings of one recipe end with ranges of their own, which tell which model scored.
         for key in (*DECISIVE, "d_min", "d_max"):
             if recorded.get(key) != self.provenance.get(key):
-                self._table = self._table[:0]
+                self._table = self._table.iloc[:0]
         self._write()  # also for a model that is asked for no score: its curves are shown
 
     def _look_up(self, pairs):
@@ -100,25 +99,28 @@ class Recorder(Scores):
         is_new = self._table.index.get_indexer(pairs["pair_id"]) < 0
         new_pairs = pairs[is_new].drop_duplicates("pair_id")
         if len(new_pairs):
-            scores = self._ask(new_pairs).set_index("pair_id").map(_five_digits)
-            self._table = pd.concat([self._table, scores]) if len(self._table) else scores
+            scores = self._score_anew(new_pairs).set_index("pair_id")
+            scores = scores.map(_five_digits)
+            if len(self._table):
+                scores = pd.concat([self._table, scores])
+            self._table = scores
             self._write()
         return super()._look_up(pairs)
 
-    def _ask(self, pairs):
-        """Return what the model says: ``s_d, s_p``, or the distance where it was not trained."""
+    def _score_anew(self, pairs) -> pd.DataFrame:
+        """Return the model's ``s_d, s_p``, or its distances if it was not trained."""
         if "d_min" in self.provenance:
-            return self.slm.score(pairs)[["pair_id", "s_d", "s_p"]]
+            return self.slm.score(pairs).loc[:, ["pair_id", "s_d", "s_p"]]
         return self.slm.distances(pairs).iloc[:, :2]
 
     def _write(self):
         """Write scores and provenance so that those of two models never lie side by side."""
         text = self._table.to_csv(float_format="%.5g", lineterminator="\n")
+        compressed = gzip.compress(text.encode(), mtime=0)  # no time: equal scores, equal bytes
+        provenance_text = json.dumps(self.provenance, indent=1, sort_keys=True) + "\n"
         self._json.unlink(missing_ok=True)
-        replace(
-            self.file, gzip.compress(text.encode(), mtime=0)
-        )  # no time: equal scores, equal bytes
-        replace(self._json, json.dumps(self.provenance, indent=1, sort_keys=True) + "\n")
+        replace(self.file, compressed)
+        replace(self._json, provenance_text)
 
 
 def _five_digits(value):
@@ -142,7 +144,7 @@ def trained(
     DreError
         If the recorded scores are missing, or those of another model than the one asked for.
     """
-    # Does the model of the package stand in, since the profile has nothing that ours could learn from?
+    # Does the profile have nothing that ours could learn from? Then the package's model stands in.
     if _is_packaged(profile, name):
         return PackageModel(profile.build / "scores")
 
@@ -150,7 +152,8 @@ def trained(
     file = _file(profile, key, name, seed, disentangled)
     if _reads_recorded(profile, file, name):
         # Are they of the model that is asked for?
-        return _checked(Scores(file), made_of(profile, key, name, seed, disentangled))
+        expected = made_of(profile, key, name, seed, disentangled)
+        return _checked(Scores(file), expected)
 
     # Does the profile record what it trains?
     slm = load_or_train(profile, key, name, seed, disentangled)
@@ -162,9 +165,9 @@ def trained(
 def load_or_train(
     profile: "Profile", key: str, name: str, seed: int, disentangled: bool = True
 ) -> "SLM":
-    """Return the small model of one training of a profile, from the build folder or trained into it.
+    """Return the small model of one training of a profile.
 
-    Nothing is recorded.
+    It comes from the build folder, or is trained into it. Nothing is recorded.
 
     Parameters
     ----------
@@ -197,7 +200,7 @@ def made_of(profile: "Profile", key: str, name: str, seed: int, disentangled: bo
 
 
 def seeds(profile: "Profile", key: str, name: str, disentangled: bool = True) -> list[int]:
-    """Return the seeds that `trained` has an answer for: of profile ``public`` the recorded ones."""
+    """Return the seeds of which `trained` has a model: of profile ``public`` the recorded ones."""
     available = []
     for seed in profile.seeds:
         file = _file(profile, key, name, seed, disentangled)
@@ -207,22 +210,25 @@ def seeds(profile: "Profile", key: str, name: str, disentangled: bool = True) ->
 
 
 def untrained(profile: "Profile") -> "SLM | Scores | PackageModel":
-    """Return the encoder before any training, or its recorded distances: ask ``distances(pairs)``."""
+    """Return the encoder before any training, or its recorded distances.
+
+    Call its ``distances(pairs)``.
+    """
     file = profile.results / "scores" / "encoder-untrained.csv.gz"
-    asked = {"encoder": profile.encoder}
+    expected = {"encoder": profile.encoder}
     if _reads_recorded(profile, file):
-        return _checked(Scores(file), asked)
+        return _checked(Scores(file), expected)
     from dre.slm.model import SLM
 
     slm = SLM.untrained(profile.encoder)
-    slm.provenance = asked
+    slm.provenance = expected
     if profile.name == RECORDED_PROFILE:
         return Recorder(file, slm)
     return slm
 
 
 def arrays(
-    profile: "Profile", name: str, asked: Mapping, make: Callable[[], dict] | None = None
+    profile: "Profile", name: str, made_from: Mapping, make: Callable[[], dict] | None = None
 ) -> dict[str, np.ndarray]:
     """Return arrays by name: those of ``make()``, or for profile ``public`` the recorded ones.
 
@@ -230,7 +236,7 @@ def arrays(
     ----------
     profile : a profile of the notebooks.
     name : of the recording, ``<name>.npz``.
-    asked : what the arrays are made of, of JSON types, such as `made_of` returns.
+    made_from : what the arrays are made of, of JSON types, such as `made_of` returns.
     make : a function that makes them; without it they are always the recorded ones.
 
     Raises
@@ -242,12 +248,12 @@ def arrays(
     if make is not None and not _reads_recorded(profile, file):
         by_name = make()
         if profile.name == RECORDED_PROFILE:
-            record_arrays(file, asked, by_name)
+            record_arrays(file, made_from, by_name)
         return by_name
 
     recorded = dict(np.load(file)) if file.exists() else {}
     recorded_from = str(recorded.pop("made_of", ""))
-    if recorded_from != json.dumps(asked, sort_keys=True):
+    if recorded_from != json.dumps(made_from, sort_keys=True):
         source = f"RETRAIN={name} makes" if make else "its script in experiments/ makes"
         raise DreError(
             f"recorded {name} is missing or of other models than those asked for: {source} it anew"
@@ -255,10 +261,11 @@ def arrays(
     return recorded
 
 
-def record_arrays(file: Path, asked: Mapping, by_name: Mapping[str, np.ndarray]) -> None:
+def record_arrays(file: Path, made_from: Mapping, by_name: Mapping[str, np.ndarray]) -> None:
     """Write arrays by name, and what they are made of, for `arrays` to read."""
     content = io.BytesIO()
-    np.savez_compressed(content, made_of=json.dumps(asked, sort_keys=True), **by_name)
+    named_arrays: dict[str, Any] = dict(by_name)
+    np.savez_compressed(content, made_of=json.dumps(made_from, sort_keys=True), **named_arrays)
     replace(file, content.getvalue())
 
 
@@ -274,16 +281,25 @@ def reference_based(
         from dre.slm.encoder import load_encoder
 
         encoder = load_encoder(profile.encoder, 512)
-        score = partial(metrics.reference_based, encoder=encoder, itself=True)
-        return {name: score(table)[metrics.COLUMNS].to_numpy() for name, table in items.items()}
+        scores_by_set = {}
+        for name, table in items.items():
+            scores = metrics.reference_based(table, encoder, itself=True)
+            scores_by_set[name] = scores[metrics.COLUMNS].to_numpy()
+        return scores_by_set
 
-    asked = {"encoder": profile.encoder, "metrics": metrics.VERSION, "sets": list(items)}
-    by_set = arrays(profile, "reference-metrics", asked, make)
-    return {name: pd.DataFrame(scores, columns=metrics.COLUMNS) for name, scores in by_set.items()}
+    made_from = {"encoder": profile.encoder, "metrics": metrics.VERSION, "sets": list(items)}
+    by_set = arrays(profile, "reference-metrics", made_from, make)
+    tables = {}
+    for name, scores in by_set.items():
+        tables[name] = pd.DataFrame(scores, columns=metrics.COLUMNS)
+    return tables
 
 
 def _reads_recorded(profile, file, model=None):
-    """Whether a recording is read: of profile ``public``, unless RETRAIN asks for it or its model."""
+    """Return whether a recording is read.
+
+    That is so for profile ``public``, unless RETRAIN names the recording or its model.
+    """
     if profile.name != RECORDED_PROFILE:
         return False
     names = os.environ.get("RETRAIN", "").split(",")
@@ -292,18 +308,21 @@ def _reads_recorded(profile, file, model=None):
 
 
 def _is_packaged(profile, name):
-    """Whether the model of the package stands in: for one of ours, if there is nothing extra to learn from."""
+    """Return whether the model of the package stands in for one of ours.
+
+    That is so where the profile has nothing extra to learn from.
+    """
     recipe = recipes.get(_model(profile, name).recipe)
     return recipe.mixture is not None and not profile.extra.dialogues
 
 
-def _checked(scores, asked):
-    """Return recorded scores if their model was made of what is asked for.
+def _checked(scores, expected):
+    """Return recorded scores if their model was made of what is expected.
 
-    The hash of the encoder's weights is not asked for: reading them would need the encoder, which
+    The hash of the encoder's weights is not compared: reading them would need the encoder, which
     recorded scores do without.
     """
-    different = [key for key in DECISIVE if scores.provenance.get(key) != asked.get(key)]
+    different = [key for key in DECISIVE if scores.provenance.get(key) != expected.get(key)]
     if not different:
         return scores
     problem = "are missing"
@@ -358,9 +377,10 @@ def _hashes(profile, key, has_extra, version):
     Making them takes seconds, so they are kept in the build folder, by what they depend on: the
     profile, the code that chooses the contexts, and the data files.
     """
-    asked = profile.model_dump_json(include={"sets", "rated", "extra"})
-    digest = hashlib.sha256(json.dumps([asked, key, has_extra, version]).encode())
-    code = [Path(module.__file__) for module in (dialogues, ratings, registry, provenance)]
+    data_of_profile = profile.model_dump_json(include={"sets", "rated", "extra"})
+    arguments = json.dumps([data_of_profile, key, has_extra, version])
+    digest = hashlib.sha256(arguments.encode())
+    code = [Path(str(module.__file__)) for module in (dialogues, ratings, registry, provenance)]
     data_files = sorted(registry.REPOSITORY.glob("data/*/**/*.jsonl"))
     for path in (*code, registry.REGISTRY, *data_files):
         digest.update(path.read_bytes())
@@ -368,5 +388,6 @@ def _hashes(profile, key, has_extra, version):
     if not file.exists():
         train, dev = _split(profile, key, version)
         extra = provenance.extra(profile, dev, version) if has_extra else None
-        replace(file, json.dumps(provenance.hashes(train, dev, extra)))
+        hashes = provenance.hashes(train, dev, extra)
+        replace(file, json.dumps(hashes))
     return json.loads(file.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Training a small model: its stages and epochs, checkpoints, and going on after an interruption."""
+"""Training a small model: stages and epochs, checkpoints, and going on after an interruption."""
 
 import contextlib
 import copy
@@ -189,14 +189,16 @@ def train_stages(
             vectors = _prepare(slm, stage, rows)
             optimizer, schedule = _optimizer(slm, steps_in_epoch * stage.epochs)
 
-            done = state.epochs_done - epochs_before
-            if done == 0:
+            finished_epochs = state.epochs_done - epochs_before
+            if finished_epochs == 0:
                 state.best = None
                 state.curves += curves.measure(slm, measured, stage.name, 0)
-            elif done < stage.epochs:
+            elif finished_epochs < stage.epochs:
+                assert state.optimizer is not None, "a checkpoint within a stage has it"
+                assert state.schedule is not None, "a checkpoint within a stage has it"
                 optimizer.load_state_dict(state.optimizer)
                 schedule.load_state_dict(state.schedule)
-            for epoch in range(done, stage.epochs):
+            for epoch in range(finished_epochs, stage.epochs):
                 order = _seed_epoch(seed, number, epoch, len(rows))
                 batches = [passes[epoch][i] for i in order]
                 slm.encoder.train("encoder" in stage.trains)  # else it has no dropout
@@ -238,7 +240,7 @@ def _prepare(slm, stage, rows):
 
 
 def _optimizer(slm, steps):
-    """Return the optimizer of a stage, and the schedule of its rates: they rise, then fall to zero."""
+    """Return the optimizer of a stage, and the schedule of its rates, which rise, then fall."""
     optimizer = torch.optim.AdamW(parameter_groups(slm), fused=True)
     warmup_steps = math.ceil(slm.recipe.warmup * steps)
     return optimizer, get_linear_schedule_with_warmup(optimizer, warmup_steps, steps)
@@ -290,7 +292,7 @@ def learn_epoch(
 def batch_loss(
     slm: SLM, rows: Sequence[Row], terms: Sequence[str], vectors: Callable
 ) -> torch.Tensor:
-    """Return the loss of a batch (Eq. 16), for which ``vectors`` embeds every distinct text once."""
+    """Return the loss of a batch (Eq. 16); ``vectors`` embeds every distinct text once."""
     device = slm.encoder.device
     with torch.autocast(device.type, torch.bfloat16, enabled=native_bf16()):
         if slm.recipe.mixture:
@@ -360,7 +362,7 @@ def _write_checkpoint(path, slm, state):
 
 
 def _read_checkpoint(path, slm):
-    """Return how far this training had come, with its weights in the model; nothing of another one."""
+    """Return how far this training had come, and load its weights; never another training's."""
     if not path.exists():
         return _State()
     content = torch.load(path, slm.encoder.device, weights_only=True)

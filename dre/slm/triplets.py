@@ -1,8 +1,8 @@
-"""Batches of triplets: a context, a positive and an adversarial response, as an encoder reads them."""
+"""Batches of triplets for an encoder: a context, a positive and an adversarial response."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -51,7 +51,8 @@ def training_rows(contexts: Sequence[Context], text: Callable) -> list[Row]:
 
 def distinct(texts: Iterable[str]) -> tuple[list[str], dict[str, int]]:
     """Return the distinct texts, shortest first, and the position of each among them."""
-    ordered = sorted(set(texts), key=lambda text: (len(text), text))
+    ordered = sorted(set(texts))
+    ordered.sort(key=len)
     position = {text: i for i, text in enumerate(ordered)}
     return ordered, position
 
@@ -70,21 +71,29 @@ def triplet_batch(rows: Sequence[Row]) -> tuple[list[str], torch.Tensor]:
     texts, position = distinct(text for row in rows for text in row.texts())
     triplets = []
     for row in rows:
+        context = position[row.context]
         for positive, adversarial in product(row.positives, row.adversarials):
-            triplets.append([position[row.context], position[positive], position[adversarial]])
+            triplets.append([context, position[positive], position[adversarial]])
     return texts, torch.tensor(triplets)
 
 
 def embed(encoder: "SentenceTransformer", texts: Sequence[str]) -> torch.Tensor:
     """Return embeddings (n, d) through which a gradient can flow, encoded in chunks of `CHUNK`."""
-    chunks = [encoder.preprocess(texts[i : i + CHUNK]) for i in range(0, len(texts), CHUNK)]
-    ids_of_chunks = [chunk.pop("input_ids").to(encoder.device) for chunk in chunks]
+    chunks = []
+    ids_of_chunks = []
+    for start in range(0, len(texts), CHUNK):
+        chunk = encoder.preprocess(texts[start : start + CHUNK])
+        ids_of_chunks.append(chunk.pop("input_ids").to(encoder.device))
+        chunks.append(chunk)
 
     # Word vectors of all chunks are looked up at once. The gradient of a lookup is as large as the
     # whole vocabulary, so one lookup for each chunk would be slow.
     all_ids = torch.cat([ids.flatten() for ids in ids_of_chunks])
-    all_vectors = encoder[0].model.get_input_embeddings()(all_ids)
-    vectors_of_chunks = all_vectors.split([ids.numel() for ids in ids_of_chunks])
+    transformer: Any = encoder[0].model
+    look_up = transformer.get_input_embeddings()
+    all_vectors = look_up(all_ids)
+    sizes = [ids.numel() for ids in ids_of_chunks]
+    vectors_of_chunks = all_vectors.split(sizes)
 
     embeddings = []
     for chunk, ids, vectors in zip(chunks, ids_of_chunks, vectors_of_chunks):
