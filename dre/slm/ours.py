@@ -1,9 +1,10 @@
 """Recipe ``ours``, the small model that comes with the package.
 
 It asks the three questions of recipe ``graded``: is a response like its dialogue, does it fit
-there, is it good? Three things are its own. It has learned that copies and quotes of the context
-are no answers. It leaves quotes out before it scores. And likeness counts twice, fit and quality
-once, each in standard deviations over the graded training pairs.
+there, is it good? Three things are its own. Copies and quotes of the context are among the wrong
+responses that it learns from. (The weights in the package have learned from the copies alone.) It
+leaves quotes out before it scores. And likeness counts twice, fit and quality once, each in
+standard deviations over the graded training pairs.
 """
 
 import random

@@ -17,8 +17,9 @@
     contrast over dialogues, a head on it learns fit, and one that learned grades gives quality
     (`dre.slm.graded`).
 ``ours``
-    The SLM that comes with the package. It is ``graded``, and also learned from copies and quotes
-    of the context. Likeness counts twice, and quotes are left out before scoring (`dre.slm.ours`).
+    The SLM that comes with the package. It is ``graded``, and also learns from copies and quotes
+    of the context (the weights in the package from copies alone). Likeness counts twice, and quotes
+    are left out before scoring (`dre.slm.ours`).
 """
 
 from dataclasses import asdict, dataclass, replace
