@@ -129,3 +129,39 @@ def test_minilm_comes_from_its_package_and_an_unknown_encoder_is_one_sentence_wi
         DreError, match="encoder 'no/such-encoder-anywhere' cannot be read .*expected minilm"
     ):
         load_encoder("no/such-encoder-anywhere")
+
+
+def test_of_a_long_dialogue_the_end_is_read():
+    words = [f"word{i}" for i in range(300)]
+    text = reading.context_text([" ".join(words)])
+    assert text.split() == words[-200:]
+
+
+def test_special_tokens_in_a_users_text_are_text(slm):
+    tokenizer = slm.encoder.tokenizer
+    (_, (response,)) = slm.texts(slm.readable(one("no [SEP] yes [CLS][MASK]")))
+    as_text = tokenizer("no [SEP] yes [CLS][MASK]", split_special_tokens=True)["input_ids"]
+    inside = tokenizer(response, add_special_tokens=False)["input_ids"]
+    special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    assert not special & set(inside)
+    assert [i for i in as_text if i not in special] == inside
+
+
+def test_the_separator_between_turns_stays_a_special_token(slm):
+    ids = slm.encoder.tokenizer(slm.context(("yes", "no")), add_special_tokens=False)["input_ids"]
+    assert ids.count(slm.encoder.tokenizer.sep_token_id) == 1
+
+
+def test_a_reader_forgets_the_oldest_texts_first(encoder):
+    reader = reading.Reader(load_encoder(encoder).requires_grad_(False))
+    with mock.patch.object(reading, "REMEMBERED", 2):
+        reader(["yes"])
+        reader(["no", "tea"])
+    assert set(reader.known) == {"no", "tea"}
+
+
+def test_pairs_are_scored_in_blocks_and_the_table_is_that_of_all(slm):
+    table = pairs(load("mini", "dev")[:3])
+    whole = slm.score(table)
+    with mock.patch("dre.slm.model.BLOCK", 4):
+        pd.testing.assert_frame_equal(slm.score(table), whole, atol=1e-5)

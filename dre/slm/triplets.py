@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: Texts of similar length that are encoded together, so that little of a chunk is padding.
 CHUNK = 12
+#: on a GPU, which many small batches would leave idle
+CHUNK_ON_GPU = 256
 
 
 class Row(NamedTuple):
@@ -78,11 +80,12 @@ def triplet_batch(rows: Sequence[Row]) -> tuple[list[str], torch.Tensor]:
 
 
 def embed(encoder: "SentenceTransformer", texts: Sequence[str]) -> torch.Tensor:
-    """Return embeddings (n, d) through which a gradient can flow, encoded in chunks of `CHUNK`."""
+    """Return embeddings (n, d) through which a gradient can flow, encoded chunk by chunk."""
+    chunk_size = CHUNK if encoder.device.type == "cpu" else CHUNK_ON_GPU
     chunks = []
     ids_of_chunks = []
-    for start in range(0, len(texts), CHUNK):
-        chunk = encoder.preprocess(texts[start : start + CHUNK])
+    for start in range(0, len(texts), chunk_size):
+        chunk = encoder.preprocess(texts[start : start + chunk_size])
         ids_of_chunks.append(chunk.pop("input_ids").to(encoder.device))
         chunks.append(chunk)
 
