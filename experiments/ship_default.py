@@ -1,7 +1,7 @@
 """Make a trained model the one that comes with the package, with a card that says what it is for.
 
 Run ``python experiments/ship_default.py VERSION FOLDER`` after experiments/small_model.py and
-notebook 12 (profile public). FOLDER is a training of recipe ``ours``, such as
+notebook 09 (profile public). FOLDER is a training of recipe ``ours``, such as
 build/public/models/all-ours-seed0-... It writes dre/slm/default: the weights, what they were
 learned from, and the card. ``VERSION --card`` writes the card of the model that is there anew.
 """

@@ -172,11 +172,11 @@ def test_a_formula_cell_runs_by_itself_and_fails_where_what_it_shows_changes(
 
 LESS = np.linspace(0, 1, 101)
 EXERCISES = {  # what the check of a notebook's exercise needs besides its imports and formulas
-    "08_a_fusion_that_should_not_hurt": {
+    "08_when_a_fusion_helps": {
         "COUNTS": "few",
         "curves": {"few": LESS - LESS**2, "claude-2026-11": -LESS},
     },
-    "09_how_a_judge_is_asked": {},
+    "11_how_a_judge_is_asked": {},
 }
 
 

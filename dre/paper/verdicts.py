@@ -2,7 +2,7 @@
 
 ``data/claims.csv`` has a row for each claim: its words, the effect that measures it, the value of
 no effect, the papers' side of that (``+`` or ``-``), the printed size, and the premise it needs.
-`word` makes the verdict of these; nobody writes one. A second effect, of notebook 11, says what
+`word` makes the verdict of these; nobody writes one. A second effect, of notebook 13, says what
 holds given the premise.
 
 An effect is a place in a table of ``results/public``, written as ``table: row; values: column``. A
