@@ -56,6 +56,12 @@ def test_a_missing_number_stays_missing():
     assert fusion.slide_case(slm, llm).tolist() == [None, None, "llm"]
 
 
+def test_the_coefficient_c_needs_s_inf():
+    with pytest.raises(DreError, match="coefficient 'c' needs s_inf"):
+        fusion.dre(0.2, 0.9, 4.0, coefficient="c")
+    assert fusion.dre(0.2, 0.9, 4.0, s_inf=0.5, coefficient="c") == pytest.approx(1.7 * 4 * 0.5)
+
+
 def rated_set(slm=0.5, llm=0.5, seed=0, rows=200):
     """Return a rated set; `slm` and `llm` are the shares of people's rating in the scores."""
     rng = np.random.default_rng(seed)
