@@ -60,11 +60,11 @@ def loss_and_accuracy(curves: pd.DataFrame, loss: str, accuracy: str) -> Figure:
 
             # Numbers stand at the outer edges alone.
             if column == 0:
-                ax.set_ylabel(loss_label)
+                ax.set_ylabel("loss")
             else:
                 ax.tick_params(labelleft=False)
             if column == len(sets) - 1:
-                twin.set_ylabel(f"{accuracy_label} (%)")
+                twin.set_ylabel("accuracy (%)")
             else:
                 twin.tick_params(labelright=False)
             if row == 1:
