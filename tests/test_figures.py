@@ -1,12 +1,16 @@
 """The figures of notebook 02, on numbers worked out by hand and on a model that is none."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from conftest import experiment, needs_data
 
-from dre.datasets.dialogues import Context
+from dre.datasets.dialogues import Context, data_hash
 from dre.paper import figures
+from dre.paper.profile import profile
 
 
 class DirectionModel:
@@ -93,3 +97,21 @@ def test_figures_show_what_they_are_given(points):
     assert len(projection.axes) == 4
     drawn = sum(len(dots.get_offsets()) for ax in projection.axes for dots in ax.collections)
     assert drawn == len(points)
+
+
+@needs_data
+def test_the_recorded_projection_is_of_the_contexts_that_its_script_takes():
+    settings = profile("public")
+    folder = settings.root / "results/figure5"
+    script = experiment("figure5/project")
+
+    train, _, test = script.split(settings)
+
+    record = json.loads((folder / "training.json").read_text())
+    assert record["train_hash"] == data_hash(train)
+    points = pd.read_csv(folder / "points.csv")
+    assert list(dict.fromkeys(points["context_id"])) == [
+        context.context_id for context in test[: script.PROJECTED]
+    ]
+    kinds = points.groupby(["context_id", "space"])["kind"].value_counts().unstack()
+    assert (kinds[["context", "positive", "adversarial"]] == [1, 5, 5]).all(axis=None)

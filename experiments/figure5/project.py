@@ -6,7 +6,7 @@ people. That takes about four minutes of one core. Then it projects the first fo
 test set. Two files in ``results/figure5`` hold what notebook 02 shows: ``points.csv`` and
 ``training.json``, which says what made the model.
 
-    python experiments/figure5.py
+    python experiments/figure5/project.py
 """
 
 import json
@@ -23,16 +23,22 @@ EPOCHS = 3
 PROJECTED = 4
 
 
-def main() -> None:
-    settings = profile("public")
+def split(settings) -> tuple[list, list, list]:
+    """Return the contexts train, dev and test."""
     [entry] = [entry for entry in settings.sets if entry.key == "dailydialog"]
     # Version 2 without further contexts: human-written responses, without conversations of dev,
     # test or rated sets.
     human_written = entry.model_copy(update={"further": None})
     train, dev, test = contexts(human_written, settings.rated, version=2)
     order = np.random.default_rng(settings.seed).permutation(len(train))
-    train = [train[i] for i in sorted(order[:CONTEXTS])]
+    chosen = [train[i] for i in sorted(order[:CONTEXTS])]
+    return chosen, list(dev), list(test)
 
+
+def main() -> None:
+    """Train, project, and write the two files."""
+    settings = profile("public")
+    train, dev, test = split(settings)
     out = settings.build / "models" / "figure5"
     recipe = recipes.get("paper", EPOCHS)
     slm = fit(train, dev, out, recipe, settings.seed, settings.encoder)
