@@ -14,7 +14,7 @@ from dre.paper.profile import profile
 
 
 class DirectionModel:
-    """Embeds texts by a fixed random direction each; robust parts of positives are the context's."""
+    """Embeds each text at random; the robust parts of positives are the context's vector."""
 
     def context(self, turns):
         return " ".join(turns)

@@ -133,9 +133,7 @@ def projections(points: pd.DataFrame) -> Figure:
                 of_kind = points[is_drawn & (points["kind"] == kind)]
                 marker = "*" if kind == "context" else "o"
                 size = 110 if kind == "context" else 26
-                ax.scatter(
-                    of_kind["x"], of_kind["y"], c=colour, marker=marker, s=size, label=kind
-                )
+                ax.scatter(of_kind["x"], of_kind["y"], c=colour, marker=marker, s=size, label=kind)
             ax.set(xticks=[], yticks=[])
             ax.spines[["top", "right"]].set_visible(True)
             if row == 0:

@@ -1,8 +1,8 @@
 """Train a small model of the paper's recipe, and project test contexts as Figure 5 does.
 
 Profile ``public`` has no weights of its models, and a t-SNE needs embeddings. So this script trains
-recipe ``paper`` for three epochs on `CONTEXTS` contexts of DailyDialog++ dev, all of them written by
-people. That takes about four minutes of one core. Then it projects the first four contexts of the
+recipe ``paper`` for three epochs on `CONTEXTS` contexts of DailyDialog++ dev, all written by
+people. That takes about six minutes of one core. Then it projects the first four contexts of the
 test set. Two files in ``results/figure5`` hold what notebook 02 shows: ``points.csv`` and
 ``training.json``, which says what made the model.
 
