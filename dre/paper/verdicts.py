@@ -8,8 +8,8 @@ times:
 - with our small model (``ours_effect``);
 - simulated, with a small model as good as the papers print it (``simulated_effect``).
 
-`word` makes the verdict of the first two; nobody writes one. A simulation gets no verdict: the claim
-would follow, or it would not.
+`word` makes the verdict of the first two; nobody writes one. A simulation gets no verdict: the
+claim would follow, or it would not.
 
 An effect is a place in a table of ``results/public``, written as ``table: row; values: column``. A
 number is written out or is such a place.
@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from dre import stats
 from dre.errors import DreError
 from dre.paper.profile import COMMITTED
 from dre.paper.sentences import in_words
@@ -35,8 +36,6 @@ LEGEND = {
     "not testable": "what the claim needs was not available",
 }
 FOLLOWS = {True: "would follow", False: "would not follow"}
-#: The half-width of a 95 % interval times this is the effect that four of five studies would see.
-_POWER = (1.960 + 0.842) / 1.960
 _NOT_ASKED = "—"
 
 
@@ -83,7 +82,7 @@ def judged(root: Path) -> pd.DataFrame:
 
 
 def counts(claims: pd.DataFrame) -> pd.DataFrame:
-    """Return how often each verdict was given: a row for each word, a column for each small model."""
+    """Return how often each verdict was given, with the paper's small model and with ours."""
     rows = []
     for name, meaning in LEGEND.items():
         row = {
@@ -118,9 +117,8 @@ def _counts_table(claims):
         "|:--|:--|--:|--:|",
     ]
     for row in counts(claims).to_dict(orient="records"):
-        lines.append(
-            f"| **{row['verdict']}** | {row['meaning']} | {row['paper']} | {row['ours'] or _NOT_ASKED} |"
-        )
+        cells = [f"**{row['verdict']}**", row["meaning"], str(row["paper"]), str(row["ours"])]
+        lines.append(f"| {' | '.join(cells)} |")
     n_ours = int((claims["ours"] != "").sum())
     lines.append(f"| all | | {len(claims)} | {n_ours} |")
     n_follow = int((claims["simulated"] == FOLLOWS[True]).sum())
@@ -227,9 +225,9 @@ def _decided(claim, prefix, results):
         if _premise_is_met(claim, prefix, results):
             verdict = _verdict(claim, effect, results)
         if verdict == "not shown":
-            half_width = (effect.number("_high") - effect.number("_low")) / 2
-            visible = number(_POWER * half_width, ".2g" if half_width < 1 else ".1f")
-            sensitivity = f" (four studies of five would see {visible})"
+            visible = stats.smallest_seen(effect.number("_low"), effect.number("_high"))
+            digits = 2 if visible < 1 else 1
+            sensitivity = f" (four studies of five would see {number(visible, digits)})"
     return verdict, f"{measured}: **{verdict}**{sensitivity}"
 
 
