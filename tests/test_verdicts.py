@@ -118,10 +118,18 @@ def test_no_simulation_has_a_verdict():
     assert not any(word in text for text in CLAIMS["simulated_text"] for word in verdicts.LEGEND)
 
 
+def test_a_question_of_ours_is_answered_and_gets_no_verdict():
+    questions = CLAIMS[CLAIMS["question"] != ""]
+    assert questions["claim"].str.startswith("Our question").all()
+    assert set(questions["ours"]) <= set(verdicts.ANSWERS.values()) | {"not shown"}
+
+
 def test_counts_come_first_and_are_those_of_the_claims():
     counts = verdicts.counts(CLAIMS)
-    assert counts["paper"].sum() == len(CLAIMS)
-    assert counts["ours"].sum() == (CLAIMS["ours"] != "").sum()
+    claims = CLAIMS[CLAIMS["question"] == ""]
+    assert len(claims) < len(CLAIMS)
+    assert counts["paper"].sum() == len(claims)
+    assert counts["ours"].sum() == (claims["ours"] != "").sum()
     first_lines = verdicts.markdown(HERE).splitlines()[:4]
     assert first_lines[0].startswith("| verdict |")
 

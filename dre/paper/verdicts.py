@@ -36,6 +36,13 @@ LEGEND = {
     "not testable": "what the claim needs was not available",
 }
 FOLLOWS = {True: "would follow", False: "would not follow"}
+#: What is said where the row is a question of ours and no claim of the papers.
+ANSWERS = {
+    "reproduced": "yes",
+    "smaller": "yes",
+    "contradicted": "no, the opposite",
+    "not supported": "no",
+}
 _NOT_ASKED = "—"
 
 
@@ -71,9 +78,9 @@ def word(
 def judged(root: Path) -> pd.DataFrame:
     """Return the claims of a project, with what follows for each.
 
-    Added are ``verdict`` and ``ours`` (words of `LEGEND`), ``simulated`` (of `FOLLOWS`), each ""
-    where nothing was measured, and ``verdict_text``, ``ours_text``, ``simulated_text``: the number
-    and the word, in Markdown.
+    Added are ``verdict`` and ``ours`` (words of `LEGEND`, or of `ANSWERS` for our own questions),
+    ``simulated`` (of `FOLLOWS`), each "" where nothing was measured, and ``verdict_text``,
+    ``ours_text``, ``simulated_text``: the number and the word, in Markdown.
     """
     claims = pd.read_csv(root / CLAIMS, dtype=str, keep_default_na=False)
     results = root / "results" / COMMITTED
@@ -82,7 +89,11 @@ def judged(root: Path) -> pd.DataFrame:
 
 
 def counts(claims: pd.DataFrame) -> pd.DataFrame:
-    """Return how often each verdict was given, with the paper's small model and with ours."""
+    """Return how often each verdict was given, with the paper's small model and with ours.
+
+    Our own questions do not count.
+    """
+    claims = claims.loc[claims["question"] == "", :]
     rows = []
     for name, meaning in LEGEND.items():
         row = {
@@ -119,12 +130,13 @@ def _counts_table(claims):
     for row in counts(claims).to_dict(orient="records"):
         cells = [f"**{row['verdict']}**", row["meaning"], str(row["paper"]), str(row["ours"])]
         lines.append(f"| {' | '.join(cells)} |")
+    claims = claims.loc[claims["question"] == "", :]
     n_ours = int((claims["ours"] != "").sum())
     lines.append(f"| all | | {len(claims)} | {n_ours} |")
     n_follow = int((claims["simulated"] == FOLLOWS[True]).sum())
     n_simulated = int((claims["simulated"] != "").sum())
     sentence = (
-        f"{n_simulated} claims were also simulated with a small model as good as printed: "
+        f"{n_simulated} of the claims were also simulated with a small model as good as printed: "
         f"{n_follow} would follow from one."
     )
     return "\n".join(lines) + f"\n\n{sentence}\n"
@@ -228,6 +240,8 @@ def _decided(claim, prefix, results):
             visible = stats.smallest_seen(effect.number("_low"), effect.number("_high"))
             digits = 2 if visible < 1 else 1
             sensitivity = f" (four studies of five would see {number(visible, digits)})"
+    if claim["question"]:
+        verdict = ANSWERS.get(verdict, verdict)
     return verdict, f"{measured}: **{verdict}**{sensitivity}"
 
 
