@@ -46,7 +46,8 @@ paper: $(STAMP)
 	@$(PY) -m dre.paper --profile $(PROFILE) $(ARGS)
 
 test: $(STAMP)
-	HF_HUB_OFFLINE=1 $(PY) -m pytest $(ARGS)
+	@# Two processes at a time, each with the files that it has begun: ARGS="-n 0" runs one alone.
+	HF_HUB_OFFLINE=1 $(PY) -m pytest -n 2 --dist loadfile $(ARGS)
 
 lab: $(STAMP)
 	@# Importing dre makes a relative DRE_DATA_HOME absolute: kernels start in notebooks/.
