@@ -187,3 +187,14 @@ def test_the_weight_is_the_one_whose_bad_case_is_best_not_the_usual_case():
 
     assert usual_case.weight < 0.2
     assert 0.3 < bad_case.weight < 0.7
+
+
+def test_slide_to_the_letter_leaves_both_scales_as_they_are():
+    # The judge's scores are 1.0, 0.48, 0.5 and 0.2 on 0-1.
+    slm = pd.Series([0.4, 0.4, 0.3, 1.6])
+
+    scores = fusion.slide(slm, LLM, threshold=0.5, highest=1.0)
+
+    assert scores.tolist() == pytest.approx([0.7, 0.48, 0.4, 1.6])
+    cases = fusion.slide_case(slm, LLM, threshold=0.5, highest=1.0)
+    assert cases.tolist() == ["mean", "llm", "mean", "slm"]
