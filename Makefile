@@ -46,8 +46,8 @@ paper: $(STAMP)
 	@$(PY) -m dre.paper --profile $(PROFILE) $(ARGS)
 
 test: $(STAMP)
-	@# Two processes at a time, each with the files that it has begun: ARGS="-n 0" runs one alone.
-	HF_HUB_OFFLINE=1 $(PY) -m pytest -n 2 --dist loadfile $(ARGS)
+	@# In two processes, of which one takes over tests of the other at the end; ARGS="-n 0" means one.
+	HF_HUB_OFFLINE=1 $(PY) -m pytest -n 2 --dist worksteal $(ARGS)
 
 lab: $(STAMP)
 	@# Importing dre makes a relative DRE_DATA_HOME absolute: kernels start in notebooks/.
