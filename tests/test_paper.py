@@ -20,7 +20,7 @@ from filelock import FileLock
 from nbformat import v4
 
 from dre.errors import DreError
-from dre.paper import headless, notebook, page, state
+from dre.paper import headless, notebook, state
 from dre.paper import run as paper
 from dre.paper.profile import profile
 
@@ -267,7 +267,7 @@ def test_a_change_while_notebooks_run_is_not_taken_for_seen_and_one_run_at_a_tim
         run(quick)
 
 
-def test_a_book_saves_figures_without_a_date_and_the_page_shows_them_and_what_was_not_run(quick):
+def test_a_book_saves_figures_without_a_date_and_registers_what_was_not_run(quick):
     results_book = notebook.Book("00_start", profile("public", quick))
     with watched(quick / "state", quick):
         results_book.table(pd.DataFrame({"claim": ["a|b"]}), "t", "Claims *and*")
@@ -277,26 +277,11 @@ def test_a_book_saves_figures_without_a_date_and_the_page_shows_them_and_what_wa
     assert picture._repr_png_() == png and not any(
         word in png + pdf for word in (b"Software", b"Date", b"Producer")
     )
-    book(
-        quick,
-        "00_start",
-        "# Start\n\n[![badge](x)](y)\n\nThe model *does not* <!--read-->read<!--/-->.",
-    )
-    assert page.write(results_book.profile) and not page.write(results_book.profile)
-    text = page.path(results_book.profile).read_text()
-    fragments = (
-        'href="#00_start"',
-        '<h2 id="00_start">Start',
-        "<em>does not</em> read.",
-        "a|b",
-        'href="t.csv"',
-    )
-    fragments += ('src="../../figures/public/f.png"', "f.pdf")
-    positions = [
-        text.index(fragment)
-        for fragment in (*fragments, "Not run: the end (no time)", '<h2 id="01_a')
-    ]
-    assert positions == sorted(positions) and "badge" not in text and text.count("f.png") == 1
+    book(quick, "00_start", "# Start")
+    registered = headless.manifest(headless.notebooks(quick)[0], results_book.profile)
+    names = [(item["kind"], item["name"]) for item in registered["items"]]
+    assert names == [("table", "t"), ("figure", "f")]
+    assert registered["not_run"] == [{"what": "the end", "why": "no time"}]
 
 
 def test_two_failing_cells_in_kernels_are_named_and_a_run_is_committed_without_traces_of_the_machine(
@@ -373,16 +358,14 @@ def test_a_notebook_that_runs_long_shows_where_it_is_and_what_its_kernel_says(
     assert "00_start: cell 3 of 4, 0 min" in lines
 
 
-def test_a_first_run_is_not_called_a_failure_and_a_page_that_is_the_same_is_not_announced(
-    quick, capsys
-):
+def test_a_first_run_is_not_called_a_failure_and_a_second_announces_nothing(quick, capsys):
     run(quick)
     first = capsys.readouterr().out
     run(quick)
     second = capsys.readouterr().out
 
     assert "00_start                           running: not run yet\n" in first
-    assert "brought up to date: results/public/index.html" in first
+    assert "brought up to date: notebooks/00_start.ipynb" in first
     assert "brought up to date" not in second
 
 
@@ -407,7 +390,7 @@ def test_a_record_that_cannot_be_written_names_itself(root):
         watch.note("read", root / state.LOCK)
 
 
-def test_a_note_is_shown_as_markdown_and_its_numbers_stand_in_readme_and_on_the_page(root):
+def test_a_note_is_shown_as_markdown_and_its_numbers_stand_in_readme(root):
     (root / "dre").symlink_to(HERE / "dre")
     note = 'gain = 0.0649\nbook.note(f"The gain is *{gain:+.2f}*.", gain=f"{gain:+.2f}", n=3)'
     book(root, "00_start", SETUP.replace("03_classification", "00_start"), note)
@@ -422,7 +405,6 @@ def test_a_note_is_shown_as_markdown_and_its_numbers_stand_in_readme_and_on_the_
     assert "".join(output["data"]["text/markdown"]) == "The gain is *+0.06*."
     readme = (root / "README.md").read_text()
     assert re.sub("<!--.*?-->", "", readme) == "It gains +0.06 with 3 judges.\n"
-    assert "<p>The gain is <em>+0.06</em>.</p>" in page.path(public).read_text()
     assert paper.run(public) == []
 
 
@@ -548,7 +530,7 @@ def test_beside_an_installed_package_one_sentence_says_that_notebooks_need_a_clo
 
 
 def test_the_runner_is_imported_without_what_only_the_extras_install():
-    code = "import dre.paper.run, sys; print({'mistune', 'psutil', 'papermill'} & set(sys.modules))"
+    code = "import dre.paper.run, sys; print({'sphinx', 'psutil', 'papermill'} & set(sys.modules))"
     process = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )

@@ -1,4 +1,4 @@
-"""``make paper``: run the notebooks whose inputs have changed, and make the report page.
+"""``make paper``: run the notebooks whose inputs have changed, and build the book.
 
 A notebook runs again when its code or a file that it read has changed (modules, the profile, data,
 the locked versions, what other notebooks wrote), or when a file that it wrote is not as it left it:
@@ -20,13 +20,13 @@ from filelock import FileLock, Timeout
 from dre.environment import make_paths_absolute
 from dre.errors import DreError
 from dre.files import replace
-from dre.paper import page, state, words
+from dre.paper import state, website, words
 from dre.paper.headless import Notebook, code, commit, execute, notebooks
 from dre.paper.profile import COMMITTED, Profile, check_clone, profile, root
 
 
 def run(profile: Profile, jobs: int = 2) -> list[str]:
-    """Bring results, figures and page of a profile up to date.
+    """Bring results, figures and book of a profile up to date.
 
     Deletes what notebooks wrote once and write no more. In the committed profile it brings the
     committed notebooks, and the numbers in README and docs, up to date as well.
@@ -65,6 +65,7 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
             drop_stale(books, profile)
             for path in _write_documents(books, profile):
                 print(f"brought up to date: {path.relative_to(profile.root)}")
+            _build_book(profile)
     except Timeout as error:
         raise DreError(
             "another make paper is under way in this folder: wait for it to end"
@@ -101,14 +102,24 @@ def _check_nothing_changed(profile):
 
 
 def _write_documents(books, profile):
-    """Bring notebooks, README, docs and page up to date; return the files that changed."""
+    """Bring notebooks, README and docs up to date; return the files that changed."""
     changed = []
     if profile.name == COMMITTED:
         changed += [book.path for book in books if commit(book.path, profile)]
         changed += words.fill(profile.root)
-    if page.write(profile):
-        changed.append(page.path(profile))
     return list(dict.fromkeys(changed))  # a notebook may have changed in both ways
+
+
+def _build_book(profile):
+    """Build the website, if its packages are there and the project has its settings."""
+    if not (profile.root / "docs" / "conf.py").is_file():
+        return
+    if not website.is_installed():
+        print(f"no book, since its packages are not installed: {website.HOW_TO_INSTALL}")
+        return
+    is_new = website.build(profile)
+    index = (website.folder(profile) / "index.html").relative_to(profile.root)
+    print(f"the book, {'built' if is_new else 'up to date'}: {index}")
 
 
 def _run_stale(books, profile, jobs):
