@@ -52,7 +52,7 @@ $(BOOK): requirements-book.lock $(STAMP)
 	@touch $@
 
 book: $(BOOK)
-	@$(PY) -m dre.paper.website $(ARGS)
+	@$(PY) -m dre.paper --book $(ARGS)
 
 test: $(STAMP)
 	HF_HUB_OFFLINE=1 $(PY) -m pytest $(ARGS)

@@ -65,7 +65,7 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
             drop_stale(books, profile)
             for path in _write_documents(books, profile):
                 print(f"brought up to date: {path.relative_to(profile.root)}")
-            _build_book(profile)
+            _build_book_if_possible(profile)
     except Timeout as error:
         raise DreError(
             "another make paper is under way in this folder: wait for it to end"
@@ -111,15 +111,20 @@ def _write_documents(books, profile):
 
 
 def _build_book(profile):
-    """Build the website, if its packages are there and the project has its settings."""
-    if not (profile.root / "docs" / "conf.py").is_file():
-        return
-    if not website.is_installed():
-        print(f"no book, since its packages are not installed: {website.HOW_TO_INSTALL}")
-        return
+    """Build the website and say where it is."""
     is_new = website.build(profile)
     index = (website.folder(profile) / "index.html").relative_to(profile.root)
     print(f"the book, {'built' if is_new else 'up to date'}: {index}")
+
+
+def _build_book_if_possible(profile):
+    """Build the website, if its packages are there and the project has its settings."""
+    if not (profile.root / "docs" / "conf.py").is_file():
+        return
+    if website.is_installed():
+        _build_book(profile)
+    else:
+        print(f"no book, since its packages are not installed: {website.HOW_TO_INSTALL}")
 
 
 def _run_stale(books, profile, jobs):
@@ -279,7 +284,10 @@ def main(argv: list[str] | None = None) -> int:
         prog="make paper", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument(
-        "--profile", default="mini", help="a file in profiles/, by its name (default: mini)"
+        "--profile", help="a file in profiles/, by its name (default: mini; with --book: public)"
+    )
+    parser.add_argument(
+        "--book", action="store_true", help="run no notebook: only build the book of those that ran"
     )
     parser.add_argument(
         "--jobs",
@@ -292,7 +300,12 @@ def main(argv: list[str] | None = None) -> int:
     try:
         folder = root().resolve()
         check_clone(folder)
-        run(profile(args.profile, folder), max(1, args.jobs))
+        name = args.profile or (COMMITTED if args.book else "mini")
+        settings = profile(name, folder)
+        if args.book:
+            _build_book(settings)
+        else:
+            run(settings, max(1, args.jobs))
     except (DreError, OSError, RuntimeError) as error:  # RuntimeError: a kernel died
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -5,12 +5,9 @@ folded cells, numbers of equations, coloured verdicts and the list of pages. Sph
 pages; no notebook is executed. ``docs/conf.py`` has the settings of Sphinx.
 """
 
-import argparse
-import contextlib
 import hashlib
 import importlib.util
 import json
-import os
 import posixpath
 import re
 import shutil
@@ -23,7 +20,7 @@ from pathlib import Path
 from dre.errors import DreError
 from dre.files import replace
 from dre.paper.headless import INJECTED, Notebook, notebooks, source
-from dre.paper.profile import ADDRESS, COMMITTED, Profile, check_clone, profile, root
+from dre.paper.profile import ADDRESS, COMMITTED, Profile
 from dre.paper.verdicts import LEGEND
 
 HOW_TO_INSTALL = "make book, or pip install -r requirements-book.lock"
@@ -282,33 +279,3 @@ def _website_output(output, markdown):
         return output
     text = markdown("".join(formats["text/markdown"]))
     return {**output, "data": {"text/markdown": text}}
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Run the command and return its exit status: 0, or 1 after an error."""
-    parser = argparse.ArgumentParser(
-        prog="make book", description=(__doc__ or "").partition("\n")[0]
-    )
-    parser.add_argument(
-        "--profile", default=COMMITTED, help="whose notebooks are shown (default: public)"
-    )
-    parser.add_argument("--clean", action="store_true", help="build every page anew")
-    args = parser.parse_args(argv)
-    try:
-        project = root().resolve()
-        check_clone(project)
-        settings = profile(args.profile, project)
-        if args.clean:
-            with contextlib.suppress(FileNotFoundError):
-                shutil.rmtree(folder(settings))
-        is_new = build(settings)
-    except (DreError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    state = "built" if is_new else "up to date"
-    print(f"the book, {state}: {os.path.relpath(folder(settings) / 'index.html')}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
