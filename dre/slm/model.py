@@ -226,9 +226,10 @@ class SLM:
     def context(self, turns: Iterable[str]) -> str:
         """Return the turns of a dialogue as the one text that is encoded; the end of it where it is too long."""
         separator = getattr(self.encoder.tokenizer, "sep_token", None) or "\n"
-        return keep_end(
-            context_text(turns, separator), self.encoder.tokenizer, self.encoder.max_seq_length
-        )
+        limit = self.encoder.max_seq_length
+        most_words = max(200, limit)  # each has a token at least
+        text = context_text(turns, separator, most_words)
+        return keep_end(text, self.encoder.tokenizer, limit)
 
     def cut(self, responses: Collection[str]) -> np.ndarray:
         """Return for each response whether it has more tokens than the encoder reads, a bool array."""
