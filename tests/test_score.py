@@ -415,6 +415,7 @@ def test_the_scale_of_a_prompt_becomes_0_to_5():
             {"judge": "recorded:claude-2026-11", "method": "slm"},
             "has no use for judge: leave it out",
         ),
+        ({"judge": "recorded:claude-2026-11", "slm": "my-slm"}, "method judge has no use for slm"),
         ({"fusion": "f.json"}, "no use for fusion"),
         ({"prompt": "llm_only"}, "no use for prompt"),
     ],

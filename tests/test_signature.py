@@ -55,6 +55,14 @@ def test_another_scale_of_a_prompt_is_another_output(server, capsys):
     assert "run.csv is of another run (prompt scale 0,5, now 0,10)" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("parameter", ["think=false", 'stop=""', "seed=0"])
+def test_a_parameter_that_is_false_or_empty_is_another_output(server, capsys, parameter):
+    assert score(server, "out.csv") == 0
+    capsys.readouterr()
+    assert score(server, "out.csv", "--param", parameter) == 2
+    assert "out.csv is of another run (judge openai:m" in capsys.readouterr().err
+
+
 def test_scores_on_two_scales_are_not_compared(server, capsys):
     assert score(server, "old.csv") == 0
     Path("polite.txt").write_text(TEMPLATE.format(scale=[0, 10]))

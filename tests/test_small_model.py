@@ -1,4 +1,4 @@
-"""What speaks for one training of the package's model: the measures by hand, and what they may read."""
+"""How trainings of the package's model are measured: values by hand, and what may be read."""
 
 import functools
 
@@ -10,7 +10,7 @@ from conftest import experiment, needs_data
 from dre.datasets import overlap, ratings
 from dre.paper.profile import Sources, profile
 
-small_model = experiment("small_model")
+measure = experiment("small_model/measure")
 
 
 def test_right_first_is_the_share_of_pairs_in_the_right_order_by_context():
@@ -22,13 +22,13 @@ def test_right_first_is_the_share_of_pairs_in_the_right_order_by_context():
     )
     scores = np.array([2.0, 1.0, 3.0, 5.0, 5.0, 0.0])
     # One of two in context a, a tie in b; c has nothing to compare.
-    assert small_model.right_first(table, scores, "a") == pytest.approx(50)
+    assert measure.right_first(table, scores, "a") == pytest.approx(50)
 
 
 def test_rows_of_a_model_replace_those_it_had_and_no_others(tmp_path):
     file = tmp_path / "measures.csv"
-    small_model.add_rows(file, pd.DataFrame({"model": ["a", "b"], "value": [1.0, 2.0]}))
-    small_model.add_rows(file, pd.DataFrame({"model": ["a"], "value": [3.0]}))
+    measure.add_rows(file, pd.DataFrame({"model": ["a", "b"], "value": [1.0, 2.0]}))
+    measure.add_rows(file, pd.DataFrame({"model": ["a"], "value": [3.0]}))
     table = pd.read_csv(file).sort_values("model")
     assert table.to_dict("list") == {"model": ["a", "b"], "value": [3.0, 2.0]}
 
@@ -47,7 +47,7 @@ class FakeSLM:
 def test_readings_count_likeness_as_often_as_they_say_and_leave_quotes_out():
     learned = pd.DataFrame({"response": ["0 0 0", "2 4 6"]})  # means 1, 2, 3
     sd = np.array([2**0.5, 8**0.5, 18**0.5])
-    scorer = small_model.Scorer(FakeSLM(), learned)
+    scorer = measure.Scorer(FakeSLM(), learned)
     pairs = pd.DataFrame({"context": [("9 9 9 9",)], "response": ["9 9 9 9 3 4 7"]})
 
     scores = scorer.scores(pairs)
@@ -83,8 +83,8 @@ def test_the_measures_and_the_training_data_read_no_human_rating(monkeypatch):
         "extra": sources,
     }
 
-    given = small_model.data(public.model_copy(update=changes))
-    tables = small_model.Measures(given).tables
+    data = measure.load_data(public.model_copy(update=changes))
+    tables = measure.Measures(data).tables
     assert read
-    assert min(map(len, (given.labelled, given.held_out, *tables.values()))) > 20
+    assert min(map(len, (data.labelled, data.held_out, *tables.values()))) > 20
     assert not any("human" in table for table in tables.values())

@@ -222,6 +222,9 @@ def _table(path):
     for line, record in records(path):
         if isinstance(record, NoRecord):
             raise DreError(f"{path}:{line}: {record.reason}")
+        if not isinstance(record, dict):
+            shown = f"{record!r:.{LONGEST_QUOTE}}"
+            raise DreError(f"{path}:{line}: found {shown}: expected an object with named fields")
         rows.append(record)
     return pd.DataFrame(rows)
 

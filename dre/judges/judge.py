@@ -264,18 +264,16 @@ class Judge:
     @property
     def signature(self) -> str:
         """All that can change a reply besides the prompt and the pair, as one line of text."""
-        settings = {
-            "base_url": self.base_url,
-            "repeats": self.repeats,
-            "plain": self.plain,
-            **self.params,
-        }
+        settings = {**self.params, "repeats": self.repeats}
+        if self.base_url:
+            settings["base_url"] = self.base_url
+        if self.plain:
+            settings["plain"] = True
         if self.likeliest:
             settings["logprobs"] = self.likeliest
         words = [self.spec]
         for name, value in sorted(settings.items()):
-            if value is not False and value != "":
-                words.append(f"{name}={value}")
+            words.append(f"{name}={value}")
         return " ".join(words)
 
     # Scoring

@@ -249,9 +249,10 @@ class Store:
         default = platformdirs.user_data_path("dre", appauthor=False) / "replies.sqlite"
         path = path or os.environ.get("DRE_STORE") or default
         self.is_in_memory = path == _IN_MEMORY
-        self.path = path if self.is_in_memory else Path(path).expanduser()
-        # A relative path means the same file after the working directory has changed.
-        self._file = Path(self.path).absolute()
+        self.path = Path(path)
+        if not self.is_in_memory:
+            # A relative path means the same file after the working directory has changed.
+            self.path = self.path.expanduser().absolute()
         self._connection: sqlite3.Connection | None = None
         self._is_prepared = False  # whether the connection may write
         self._process = os.getpid()
@@ -261,7 +262,7 @@ class Store:
         self._thread_lock = threading.RLock()
         self._writer_lock = threading.RLock()
         if not self.is_in_memory:
-            self._writer_lock = _writer_locks.setdefault(self._file.resolve(), self._writer_lock)
+            self._writer_lock = _writer_locks.setdefault(self.path.resolve(), self._writer_lock)
 
     def close(self) -> None:
         """Close the file; the next use of the store opens it again."""
@@ -301,7 +302,7 @@ class Store:
                 self._checkpoint()
 
     def _lock_file(self, file_lock):
-        name = str(self._file.resolve())
+        name = str(self.path.resolve())
         holder = Path(f"{name}.holder")
         lock = FileLock(
             f"{name}.lock", timeout=0, mode=0o600, is_singleton=True, thread_local=False
@@ -422,7 +423,7 @@ class Store:
     def _select(self, sql, *values):
         """Return the rows of a question: none where there is no store, or an empty file."""
         self._leave_parent()
-        has_file = self._file.exists() and self._file.stat().st_size > 0
+        has_file = self.path.exists() and self.path.stat().st_size > 0
         if self._connection is None and not self.is_in_memory and not has_file:
             return []
         with self._opened(write=self.is_in_memory) as connection:
@@ -436,8 +437,8 @@ class Store:
         try:
             with self._thread_lock:
                 if write and not self.is_in_memory:
-                    self._file.parent.mkdir(parents=True, exist_ok=True)
-                    _create_private(self._file)
+                    self.path.parent.mkdir(parents=True, exist_ok=True)
+                    _create_private(self.path)
                 if self._connection is None:
                     self._connection = self._connect()
                     self._is_prepared = False
@@ -461,7 +462,7 @@ class Store:
         if self.is_in_memory:
             connection = _connection_to(_IN_MEMORY)
         else:
-            connection = _connection_to(self._file)
+            connection = _connection_to(self.path)
         try:
             connection.execute("SELECT name FROM sqlite_master").fetchall()
         except sqlite3.OperationalError:
@@ -469,12 +470,12 @@ class Store:
             # still be read without that file.
             connection.close()
             self._refuse_unread_replies()
-            connection = _connection_to(f"{self._file.resolve().as_uri()}?immutable=1")
+            connection = _connection_to(f"{self.path.resolve().as_uri()}?immutable=1")
         connection.create_function("status", 3, _status)
         return connection
 
     def _refuse_unread_replies(self):
-        wal = Path(f"{self._file.resolve()}-wal")
+        wal = Path(f"{self.path.resolve()}-wal")
         if wal.exists() and wal.stat().st_size > 0:
             raise DreError(
                 f"{self.path}: the folder cannot be written, and some replies are still in "

@@ -150,7 +150,7 @@ class DRE:
             If something is not given, not there, damaged, or of no use to the method.
         """
         _check_names(options, judge)
-        method = check_options(method, judge, prompt, accuracies, fusion, bf16)
+        method = check_options(method, judge, prompt, accuracies, fusion, bf16, slm)
         needs = METHODS[method].needs
         learned_fusion = Calibrated.load(fusion) if fusion else None
         opened_judge = None
@@ -447,6 +447,7 @@ def check_options(
     accuracies: Sequence[float] | None = None,
     fusion: object = None,
     bf16: bool = False,
+    slm: str | Path | None = None,
 ) -> str:
     """Return the method that is meant; the parameters are those of `DRE.load`.
 
@@ -472,8 +473,9 @@ def check_options(
         "fusion": "fusion" in needs,
         "prompt": "judge" in needs,
         "bf16": "slm" in needs and "accuracies" not in needs,
+        "slm": "slm" in needs,
     }
-    options = {"judge": judge, "prompt": prompt, "fusion": fusion, "bf16": bf16}
+    options = {"judge": judge, "prompt": prompt, "fusion": fusion, "bf16": bf16, "slm": slm}
     for name, value in options.items():
         if value and not has_use[name]:
             raise DreError(
