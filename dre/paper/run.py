@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 from dre.environment import make_paths_absolute
 from dre.errors import DreError
 from dre.files import replace
-from dre.paper import augmentation, page, state, words
+from dre.paper import augmentation, estimate, page, state, words
 from dre.paper.headless import Notebook, code, commit, execute, notebooks
 from dre.paper.profile import COMMITTED, Profile, check_clone, profile, root
 
@@ -292,11 +292,19 @@ def main(argv: list[str] | None = None) -> int:
         default=min(2, os.cpu_count() or 1),
         help="how many notebooks run at a time",
     )
+    parser.add_argument(
+        "--estimate",
+        action="store_true",
+        help="say what a run would take: calls, tokens, dollars, hours, disk; nothing is asked",
+    )
     args = parser.parse_args(argv)
     make_paths_absolute()  # kernels run in notebooks/
     try:
         folder = root().resolve()
         check_clone(folder)
+        if args.estimate:
+            print(estimate.report(profile(args.profile, folder)))
+            return 0
         run(profile(args.profile, folder), max(1, args.jobs))
     except (DreError, OSError, RuntimeError) as error:  # RuntimeError: a kernel died
         print(f"error: {error}", file=sys.stderr)
