@@ -346,7 +346,7 @@ class PanelJudge:
         return _accuracy(pairs, classification.correct(pairs, is_accepted, 0.5))
 
     def strength(self) -> str:
-        """Return its class: ``open`` (models of 6 to 14 billion parameters), ``middle``, ``current``.
+        """Return its class: ``open`` (6 to 14 billion parameters), ``middle`` or ``current``.
 
         Of a live judge it is measured: the class whose recorded judges agree with people about as
         well, on the sets that judges of all classes have scored. "" if the profile has none of
