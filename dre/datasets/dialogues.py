@@ -330,8 +330,9 @@ def read_contexts(path: str | Path) -> list[Context]:
     """Read contexts from a JSON Lines file.
 
     A line holds ``id`` and ``context`` (a list of turns, oldest first, or one text with a turn on
-    each line; or in its place ``context_sha256`` of a context of `PUBLIC`). It may hold the lists of `FIELDS`, ``split`` (default: ``train``), ``domain``
-    (``daily``) and ``set`` (the name of the file).
+    each line; or in its place ``context_sha256`` of a context of `PUBLIC`). It may hold the lists
+    of `FIELDS`, ``split`` (default: ``train``), ``domain`` (``daily``) and ``set`` (the name of the
+    file).
 
     Raises
     ------

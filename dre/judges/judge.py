@@ -533,8 +533,7 @@ class Judge:
         money = "price unknown (give --price IN,OUT)"
         if self.price:
             money = (
-                f"about ${expected.usd:.2f}, at most ${expected.most_usd:.2f} "
-                f"({self.price.source})"
+                f"about ${expected.usd:.2f}, at most ${expected.most_usd:.2f} ({self.price.source})"
             )
         return (
             f"{expected.calls:,} calls to make\n"

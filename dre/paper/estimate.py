@@ -256,8 +256,10 @@ def report(settings: Profile) -> str:
     lines += [
         "",
         f"Small models: {n_models} trainings, about {hours:.1f} hours of a GPU, {size}.",
-        f"  The hours are steps times {SECONDS_PER_STEP} s, which is assumed: no GPU has measured it.",
-        f"Replies take about {replies:.2f} GB of disk. Packages and public data take about 7 GB more.",
+        f"  The hours are steps times {SECONDS_PER_STEP} s, which is assumed: "
+        "no GPU has measured it.",
+        f"Replies take about {replies:.2f} GB of disk. "
+        "Packages and public data take about 7 GB more.",
     ]
     return "\n".join(lines)
 
@@ -267,7 +269,9 @@ def _in_words(row):
     if not math.isnan(row["usd"]):
         money = f"about ${row['usd']:,.2f}, at most ${row['usd_at_most']:,.2f}"
     tokens_in, tokens_out = row["tokens_in"] / 1e6, row["tokens_out"] / 1e6
-    return f"{row['calls']:,.0f} calls, {tokens_in:.2f} M tokens in, {tokens_out:.2f} M out, {money}"
+    return (
+        f"{row['calls']:,.0f} calls, {tokens_in:.2f} M tokens in, {tokens_out:.2f} M out, {money}"
+    )
 
 
 def _hours_of_ollama(judge, n_calls):
