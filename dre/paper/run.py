@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 from dre.environment import make_paths_absolute
 from dre.errors import DreError
 from dre.files import replace
-from dre.paper import state, website, words
+from dre.paper import augmentation, estimate, state, website, words
 from dre.paper.headless import Notebook, code, commit, execute, notebooks
 from dre.paper.profile import COMMITTED, Profile, check_clone, profile, root
 
@@ -48,18 +48,19 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
     DreError
         If a notebook fails, changes while it runs, or another run is under way.
     """
-    books = notebooks(profile.root)
+    books = _books_of(profile)
     print(
         f"profile {profile.name}: {profile.title}; needs {profile.needs}; {len(books)} notebooks",
         flush=True,
     )
     if profile.name == COMMITTED:
         words.check(profile.root, books)
-    _name_other_notebooks(books, profile)
+    _name_other_notebooks(profile)
     (profile.build / "state").mkdir(parents=True, exist_ok=True)
     _set_environment_of_kernels(profile)
     try:
         with FileLock(profile.root / "build" / "paper.lock", timeout=0):
+            augmentation.write_sets(profile)
             ran = _run_stale(books, profile, jobs)
             _check_nothing_changed(profile)
             drop_stale(books, profile)
@@ -73,9 +74,24 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
     return ran
 
 
-def _name_other_notebooks(books, profile):
+def _books_of(profile):
+    """Return the notebooks that a profile runs: all of them, unless it names some."""
+    books = notebooks(profile.root)
+    if not profile.notebooks:
+        return books
+    names = {book.name for book in books}
+    for name in profile.notebooks:
+        if name not in names:
+            raise DreError(
+                f"profiles/{profile.name}.yaml: there is no notebook {name}; "
+                f"expected some of {', '.join(sorted(names))}"
+            )
+    return [book for book in books if book.name in profile.notebooks]
+
+
+def _name_other_notebooks(profile):
     """Print which files in notebooks/ are none of the project's."""
-    project_names = {book.path.name for book in books}
+    project_names = {book.path.name for book in notebooks(profile.root)}
     file_names = {path.name for path in profile.root.glob("notebooks/*.ipynb")}
     foreign_names = sorted(file_names - project_names)
     if foreign_names:
@@ -93,7 +109,7 @@ def _set_environment_of_kernels(profile):
 
 def _check_nothing_changed(profile):
     """Raise a DreError if a notebook, or what it depends on, was edited while notebooks ran."""
-    for book in notebooks(profile.root):
+    for book in _books_of(profile):
         reason = stale(book, profile)
         if reason:
             raise DreError(
@@ -295,6 +311,11 @@ def main(argv: list[str] | None = None) -> int:
         default=min(2, os.cpu_count() or 1),
         help="how many notebooks run at a time",
     )
+    parser.add_argument(
+        "--estimate",
+        action="store_true",
+        help="say what a run would take: calls, tokens, dollars, hours, disk; nothing is asked",
+    )
     args = parser.parse_args(argv)
     make_paths_absolute()  # kernels run in notebooks/
     try:
@@ -302,7 +323,9 @@ def main(argv: list[str] | None = None) -> int:
         check_clone(folder)
         name = args.profile or (COMMITTED if args.book else "mini")
         settings = profile(name, folder)
-        if args.book:
+        if args.estimate:
+            print(estimate.report(settings))
+        elif args.book:
             _build_book(settings)
         else:
             run(settings, max(1, args.jobs))
