@@ -1,7 +1,7 @@
 """What became of every item of the four papers: the tables of docs/coverage.md.
 
-``data/paper/items.csv`` has a row for each equation, algorithm, prompt, table, figure and claim. Its
-``cell_with`` is a text that stands in the cell where the item is: the page names that cell.
+``data/paper/items.csv`` has a row for each equation, algorithm, prompt, table, figure and claim.
+Its ``cell_with`` is a text that stands in the cell where the item is: the page names that cell.
 """
 
 import json
