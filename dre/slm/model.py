@@ -332,7 +332,7 @@ class SLM:
         except Exception as error:
             reason = str(error).strip().partition("\n")[0]
             raise DreError(
-                f"{path} is no SLM, here or on the Hub, or a damaged one ({reason})"
+                f"{path} is not an SLM, here or on the Hub, or it is damaged ({reason})"
             ) from error
 
     @classmethod
