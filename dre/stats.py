@@ -394,7 +394,7 @@ def soft_pairwise_accuracy(
     table["human"] = np.asarray(human, float)
     table["scores"] = np.asarray(scores, float)
     by_system = table.pivot_table(index="context", columns="system")
-    names = list(pd.unique(table["system"]))
+    names = list(dict.fromkeys(table["system"]))
     rng = np.random.default_rng(seed)
     differences = []
     for first, second in combinations(names, 2):
