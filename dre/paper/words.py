@@ -1,4 +1,4 @@
-"""Numbers in words: what cells of notebooks name stands in README, docs and the prose of notebooks.
+"""Numbers in words: numbers that cells name, in README, docs and the prose of notebooks.
 
 `dre.paper.notebook.Book.note` and `dre.paper.notebook.Book.say` name numbers. A place for one is
 enclosed by two comments that no reader sees. A notebook's own names stand alone; those of others
