@@ -1,10 +1,11 @@
 """A language model as a judge: scores pairs, and asks only for what is not stored yet."""
 
 import json
+import math
 import statistics
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -76,6 +77,19 @@ COLUMNS = [
 ]
 
 
+class Expected(NamedTuple):
+    """What asking takes: calls, tokens about, and US dollars about and at most.
+
+    The dollars are NaN if the price is not known.
+    """
+
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    usd: float
+    most_usd: float
+
+
 class Judge:
     """A language model as a judge of dialogue responses.
 
@@ -97,11 +111,11 @@ class Judge:
     max_usd_total : float or None
         The most that all stored calls of this judge at this address may have cost after it.
     concurrency : int or None
-        How many calls may be in flight. Default: 16; 4 at servers of one's own, which often answer
+        How many calls may be in flight. Default: 16; 4 at your own servers, which often answer
         one call at a time.
     timeout : float or None
         Seconds that a call may take, without those in which it waits behind others. Default: 120;
-        600 at servers of one's own.
+        600 at your own servers.
     attempts : int
         How many calls are made for one reply at most, where a failure may pass.
     repeats : int
@@ -151,8 +165,9 @@ class Judge:
         self.spec = spec
         self.provider, _, self.model = spec.partition(":")
         if not self.model or self.provider not in providers.PROVIDERS:
-            known = ", ".join(f"{name}:<model>" for name in (*providers.PROVIDERS, "recorded"))
-            raise DreError(f"judge {spec!r}: expected one of {known}")
+            names = (*providers.PROVIDERS, "recorded")
+            expected = ", ".join(f"{name}:<model>" for name in names)
+            raise DreError(f"judge {spec!r}: expected one of {expected}")
 
         # Where it is asked. In keys and in the signature the provider's own address is empty.
         self.address = providers.address_of(self.provider, base_url)
@@ -473,7 +488,7 @@ class Judge:
         return Verdict("missing", reason="not asked yet")
 
     def verdict(self, reply: Reply, prompt: Prompt, row: dict) -> Verdict:
-        """Return the verdict of a stored reply; what the provider says of it comes first.
+        """Return the verdict of a stored reply. A status that the provider gave it comes first.
 
         Parameters
         ----------
@@ -515,28 +530,49 @@ class Judge:
         """
         if not missing:
             return "0 calls to make: all is stored"
+        expected = self.expect(missing, prompt)
+        money = "price unknown (give --price IN,OUT)"
+        if self.price:
+            money = (
+                f"about ${expected.usd:.2f}, at most ${expected.most_usd:.2f} ({self.price.source})"
+            )
+        return (
+            f"{expected.calls:,} calls to make\n"
+            f"about {expected.input_tokens:,} tokens in, {expected.output_tokens:,} out "
+            f"(at most {self.max_tokens(prompt):,} per reply)\n"
+            f"{money}"
+        )
+
+    def expect(
+        self, missing: list[Request], prompt: Prompt, typical_reply: int | None = None
+    ) -> Expected:
+        """Return what asking for replies would take, about and at most.
+
+        Parameters
+        ----------
+        missing : list of Request
+            What the method of this name returns, or several such lists, one after the other.
+        prompt : Prompt
+            What they ask.
+        typical_reply : int or None
+            Tokens of a typical reply, by default as for all prompts of this kind.
+        """
         n_calls = len(missing)
         max_tokens = self.max_tokens(prompt)
         schema = self.schema(prompt)
         most_input = sum(prices.most_tokens(request.messages, schema) for request in missing)
-        typical_input = most_input // 4  # a token of English is about four bytes
+        input_tokens = most_input // 4  # a token of English is about four bytes
 
-        typical_reply = prices.REPLY[prompt.kind]
+        typical_reply = typical_reply or prices.REPLY[prompt.kind]
         if prices.thinks(self.model, self.params):
             typical_reply += 1000
-        typical_output = n_calls * min(max_tokens, typical_reply)
+        output_tokens = n_calls * min(max_tokens, typical_reply)
 
-        money = "price unknown (give --price IN,OUT)"
+        usd, most_usd = math.nan, math.nan
         if self.price:
-            typical_usd = self.price.cost(typical_input, typical_output)
-            most_usd = self.price.cost(most_input, n_calls * max_tokens)
-            money = f"about ${typical_usd:.2f}, at most ${most_usd:.2f} ({self.price.source})"
-        return (
-            f"{n_calls:,} calls to make\n"
-            f"about {typical_input:,} tokens in, {typical_output:,} out "
-            f"(at most {max_tokens:,} per reply)\n"
-            f"{money}"
-        )
+            usd = self.price.cost(input_tokens, output_tokens) or 0.0
+            most_usd = self.price.cost(most_input, n_calls * max_tokens) or 0.0
+        return Expected(n_calls, input_tokens, output_tokens, usd, most_usd)
 
     def schema(self, prompt: Prompt) -> dict | None:
         """Return the JSON schema that goes with a request, or None."""
@@ -644,14 +680,14 @@ def _number(value):
 
 
 def rows_of(pairs: pd.DataFrame | list[dict]) -> list[dict]:
-    """Return pairs as a list of dicts, each with a ``pair_id`` of its own.
+    """Return pairs as a list of dicts with different ``pair_id``s.
 
     A ``context`` that is one text becomes a tuple of turns, one for each line that is not empty.
 
     Raises
     ------
     DreError
-        If a ``pair_id`` is no text that can be stored, or stands in two rows.
+        If a ``pair_id`` is not a text that can be stored, or is in two rows.
     """
     if isinstance(pairs, pd.DataFrame):
         rows = pairs.to_dict("records")
