@@ -54,7 +54,7 @@ def without_group_means(x, groups):
 def test_within_contexts_only_differences_between_replies_to_one_context_count():
     by_way = stats.agreements(SCORES, HUMAN, CONTEXTS, n=0)
 
-    # Ranks of people 1 2 4 | 4 4 6 and of scores 1 3 2 | 4.5 4.5 6, each without its context's mean.
+    # Ranks of people 1 2 4 | 4 4 6, of scores 1 3 2 | 4.5 4.5 6, minus the mean of their context.
     assert by_way["within_contexts"][0, 0] == pytest.approx(3 / (22 / 3 * 3.5) ** 0.5)
     assert by_way["overall"][0, 0] == pytest.approx(spearmanr(SCORES, HUMAN).statistic)
 

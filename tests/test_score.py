@@ -359,7 +359,7 @@ def test_every_method_is_its_equation(slm, responses, tmp_path, method):
 
 
 class ListeningJudge:
-    """A judge of one's own that keeps the pairs, and gives scores from the lowest to the highest."""
+    """A judge as a function: it stores the pairs, and gives scores from the lowest up."""
 
     spec = signature = "own:ear"
     last = Run()
@@ -373,7 +373,7 @@ class ListeningJudge:
 
 
 def test_a_prompt_is_shown_the_slms_numbers_within_their_range(slm):
-    """Some recipes leave the range of 0 to 1; here it is the range of the training that is small."""
+    """Some recipes leave the range from 0 to 1. Here the range of the training is small."""
     own_judge = ListeningJudge()
     metric = DRE.load(slm, judge=own_judge, method="dre", accuracies=[0.9, 0.8])
     pairs = pd.DataFrame(records(3)).assign(pair_id=range(6))

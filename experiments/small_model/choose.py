@@ -47,7 +47,7 @@ from dre.paper.profile import profile, root
 from dre.slm import SLM, contexts, load_or_train
 from dre.slm.graded import Graded
 from dre.slm.heads import GAP
-from dre.slm.provenance import pairs_without_overlap
+from dre.slm.provenance import table_without_overlap
 
 OUTPUT = root() / "results" / "choices" / "slm.csv"
 MODEL = "graded-2026-11"
@@ -78,10 +78,10 @@ def load_tables() -> dict[str, pd.DataFrame]:
     public = profile("public")
     train, dev, _ = contexts(public.sets[0], public.rated, version=public.models[MODEL].data)
     rated_tables = ratings.rated_tables()
-    graded = pairs_without_overlap(ratings.graded(), rated_tables)
+    graded = table_without_overlap(ratings.graded(), rated_tables)
     is_for_choice = graded["for_choice"]
-    for_choice = pairs_without_overlap(graded[is_for_choice], train)
-    further = pairs_without_overlap(ratings.training_scores(), [*rated_tables, for_choice])
+    for_choice = table_without_overlap(graded[is_for_choice], train)
+    further = table_without_overlap(ratings.training_scores(), [*rated_tables, for_choice])
     tables = {
         "graded": pd.concat([graded[~is_for_choice], further]),
         "for_choice": for_choice,
