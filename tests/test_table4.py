@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from dre.datasets import ratings, registry
-from dre.paper import table4
+from dre.paper import table4, table4_plots
 
 NAMES = ["dailydialog-zhao", "personachat-usr", "topicalchat-usr"]
 
@@ -199,3 +199,65 @@ def test_machines_are_ranked_without_people(scores):
     table = table4.rank_systems(scores, {"the judge": "LLM-only (a judge)"}, 200)
     assert table.loc[0, "PersonaChat, machines"] <= 1
     assert table.loc[0, "PersonaChat"] <= 1
+
+
+def test_gains_by_way_have_a_row_for_each_class_and_part(scores):
+    gains = table4.fusion_gains(scores, {"a judge": "current"}, ["Ex-DRE"], ["paper"])
+    by_way = {way: table4.class_means(gains, way) for way in ("overall", "ordered_pairs")}
+    means = pd.concat([table.assign(way=way) for way, table in by_way.items()])
+
+    table = table4.gains_by_way(means, "Ex-DRE", "paper")
+
+    assert table[["judges", "less"]].to_numpy().tolist() == [
+        ["current", "judge"],
+        ["current", "better part"],
+    ]
+    assert table.loc[0, "overall"] == by_way["overall"]["gain"].iloc[0]
+    assert table.loc[0, "seen"] == by_way["overall"]["seen"].iloc[0]
+
+
+def test_the_figure_of_gains_has_a_row_for_each_class_that_was_measured(scores):
+    gains = table4.fusion_gains(scores, {"a judge": "current"}, ["Ex-DRE"], ["paper"])
+
+    figure = table4_plots.class_gains({"Ex-DRE": table4.class_means(gains)})
+
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert labels == ["a strong judge"]
+    assert len(figure.axes[0].collections) == 6  # a mark and an interval for each part
+
+
+def test_slides_table_has_gpt_4s_numbers_in_brackets_and_the_largest_p_value(scores):
+    printed = pd.read_csv(registry.PROJECT / "data/paper/slide_table2.csv")
+
+    rows = {"judge": ("LLM-only (a judge)", "SLIDE (GPT-4)")}
+    table = table4.slide_table2(scores, rows, printed)
+
+    items = scores.items[NAMES[0]]
+    judge = scores.scores[NAMES[0]]["LLM-only (a judge)"][0]
+    pearson = judge.corr(items["human"])
+    assert table.loc[0, "DailyDialog"].endswith("(0.70)")
+    assert table.loc[0, "DailyDialog pearson"] == pytest.approx(pearson)
+    assert table.loc[0, "largest_p"] == "< 0.0001"
+
+
+def test_ablations_are_differences_as_printed_and_as_measured(scores):
+    in_paper = pd.read_csv(registry.PROJECT / "data/paper/dre_table4.csv")
+    titles = [ratings.RATED[name] for name in NAMES]
+    printed = table4.printed_table(in_paper, titles, "spearman", {})
+    for name, items in scores.items.items():
+        for part in ("Dis", "Prob"):
+            worse = items["human"] * 0 + np.arange(len(items))
+            scores.add(name, worse, "SLM", slm="paper", method=f"SLM ({part}), paper")
+        scores.add(name, items["human"], "reference", method="BLEU-1")
+    row_of = {"LLM-Chiang": "not run", "G-EVAL": "not run"}
+
+    table = table4.ablations(scores, printed, row_of, "paper").set_index("claim")
+
+    dis = table.loc["Prob & Dis agrees better than Dis alone"]
+    assert dis["printed"] == pytest.approx((0.066 + 0.015 + 0.054) / 3)
+    measured = scores.mean_agreement("SLM (Prob & Dis), paper")[0].mean()
+    measured -= scores.mean_agreement("SLM (Dis), paper")[0, 0]
+    assert dis["here"] == pytest.approx(measured)
+    words = table.loc["Every word-overlap metric stays below 0.4 (the highest)"]
+    assert words["here"] == pytest.approx(1)
+    assert words["printed"] == pytest.approx(0.33)
