@@ -38,8 +38,10 @@ def rating_scatter(
         (True, plots.ORANGE, "^", "written by a person"),
     )
     size = len(method_of)
+    width = len(scores.items)
+    height = 2.1 * size + 0.6
     fig, axes = plt.subplots(
-        size, len(scores.items), figsize=(7.6, 2.1 * size + 0.6), sharex=True, sharey="row"
+        size, width, figsize=(7.6, height), sharex=True, sharey="row", squeeze=False
     )
     for row_of_axes, (label, method) in zip(axes, method_of.items()):
         for ax, (name, table) in zip(row_of_axes, scores.items.items()):
@@ -77,8 +79,12 @@ def class_gains(panels: Mapping[str, pd.DataFrame], parts: Sequence[str] = PARTS
     parts : list of str
         What it is compared with, some of `dre.paper.table4.PARTS`.
     """
-    fig, axes = plt.subplots(1, len(panels), figsize=(8.6, 3.0), sharex=True, sharey=True)
-    classes = [name for name in STRENGTHS if any(name in set(p["judges"]) for p in panels.values())]
+    fig, grid = plt.subplots(
+        1, len(panels), figsize=(8.6, 3.0), sharex=True, sharey=True, squeeze=False
+    )
+    axes = grid[0]
+    measured = set(pd.concat(list(panels.values()))["judges"])
+    classes = [name for name in STRENGTHS if name in measured]
     for ax, (title, means) in zip(axes, panels.items()):
         for i, part in enumerate(parts):
             colour, marker, legend = _LOOKS[part]
