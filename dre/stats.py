@@ -260,7 +260,7 @@ def agreements(
     ----------
     scores : (rows, columns). A row that lacks a score or a rating does not count.
     human : (rows,), people's ratings.
-    contexts : (rows,), the context of each row; all are drawn, also those of rows that do not count.
+    contexts : (rows,), the context of each row; those of rows that do not count are drawn, too.
     systems : (rows,), the system that gave each reply; None or all the same if that is not known.
     n, seed : as of `context_weights`.
     ways : which of `WAYS`.
