@@ -1,11 +1,13 @@
-"""A fusion whose one weight is learned on rated sets, and used where nobody has rated.
+"""A fusion whose single weight is learned on rated sets, for sets that nobody has rated.
 
-Both scores become normal scores z, by fixed maps, so that a pair's score depends on no other pair:
-score = (1 - w) z_LLM + w z_SLM. In a resample (over contexts) of a rated set this score correlates
-with people by r(w). What w costs there is how far r(w) is from the better of the two parts. The
-weight is the one whose bad case is best: with Q the 5 % quantile over all resamples of all sets,
-w* = argmax_w Q[r(w) - max(r(0), r(1))]. A judge that is clearly better keeps w near 0, one that is
-clearly worse gets w near 1.
+Fixed maps turn both scores into normal scores z, so that a pair's score depends on no other pair:
+score = (1 - w) z_LLM + w z_SLM.
+
+How is the weight w chosen? In a resample (over contexts) of a rated set, the fused score correlates
+with people by r(w). The gain of w there is r(w) minus the correlation of the better of judge and
+SLM. A bad case of w is the 5 % quantile Q of its gains over all resamples of all sets. The weight
+whose bad case is best is chosen: w* = argmax_w Q[r(w) - max(r(0), r(1))]. So w stays near 0 if the
+judge is clearly better than the SLM, and gets near 1 if it is clearly worse.
 """
 
 import hashlib
@@ -25,23 +27,26 @@ from dre.files import replace
 from dre.signature import Signature
 from dre.stats import LEVEL, draws, normal_scores
 
-GRID = np.linspace(0, 1, 101)  # among which the weight is chosen
-MOST_KNOTS = 101  # of a scale
-FEWEST_PAIRS = 3  # of a rated table
-#: What made the scores a fusion was learned from: the scores it is used on must be made alike.
+#: The weights from which one is chosen.
+GRID = np.linspace(0, 1, 101)
+#: A scale has at most so many knots.
+MAX_KNOTS = 101
+#: A rated table needs at least so many complete pairs.
+MIN_PAIRS = 3
+#: What made the scores that a fusion was learned from. It must have made those that are fused, too.
 MADE_WITH = ("model", "judge", "prompt")
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A fixed, rising map from scores to normal scores: linear between knots, and beyond them.
+    """A fixed, rising map from scores to normal scores, which is linear between its knots.
 
     Attributes
     ----------
     at
-        The scores of the knots, rising.
+        The scores at the knots, rising.
     z
-        Their normal scores, rising. Beyond the knots the map goes on with its mean slope.
+        The normal scores at the knots, rising. Outside of the knots the map has its mean slope.
     """
 
     at: tuple[float, ...]
@@ -67,17 +72,18 @@ class Scale:
 
         known_scores = np.asarray(scores, float)
         known_scores = known_scores[~np.isnan(known_scores)]
-        at, counts = np.unique(known_scores, return_counts=True)
+        distinct_scores, counts = np.unique(known_scores, return_counts=True)
         share_below = (counts.cumsum() - counts / 2) / counts.sum()
         z = ndtri(share_below)
 
-        # Of many scores keep knots at even distances in z, so that the tails are kept as well.
-        if len(z) > MOST_KNOTS:
-            even_z = np.linspace(z[0], z[-1], MOST_KNOTS)
+        # Where there are many scores, knots are at even distances in z, so that the tails have
+        # some, too.
+        if len(z) > MAX_KNOTS:
+            even_z = np.linspace(z[0], z[-1], MAX_KNOTS)
             knots = np.unique(np.searchsorted(z, even_z))
-            at = at[knots]
+            distinct_scores = distinct_scores[knots]
             z = z[knots]
-        return cls(tuple(at.tolist()), tuple(z.tolist()))
+        return cls(tuple(distinct_scores.tolist()), tuple(z.tolist()))
 
     def __call__(self, scores: ArrayLike) -> np.ndarray:
         """Return the normal scores, in the shape of the scores; NaN stays NaN."""
@@ -92,7 +98,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A fusion that was learned.
+    """A fusion with a learned weight.
 
     Attributes
     ----------
@@ -101,7 +107,7 @@ class Calibrated:
     slm, llm
         The scales of their scores.
     made_with
-        What made the scores it was learned from, by the names in `MADE_WITH`.
+        What made the scores that it was learned from, by the names in `MADE_WITH`.
     """
 
     weight: Annotated[float, Field(ge=0, le=1)]
@@ -123,34 +129,35 @@ class Calibrated:
         Parameters
         ----------
         tables
-            One per rated set and judge, with ``context_id``, ``score_slm``, ``score_llm`` (0 to 5)
-            and ``human`` (in any unit). Pairs that lack a number are left out. Give the tables of
-            the judge to be fused or, if it was never rated, those of other judges.
+            A table for each rated set and judge, with ``context_id``, ``score_slm``, ``score_llm``
+            (0 to 5) and ``human`` (in any unit). Pairs that lack a number are left out. Give the
+            tables of the judge to be fused, or those of other judges if it has scored no rated set.
         llm_scores
-            Scores of the judge to be fused, for its scale, where the tables are other judges'.
+            Scores of the judge to be fused, where the tables are those of other judges. Its scale
+            is learned from them.
         resamples, seed
-            Of the contexts of each table.
+            How many resamples of the contexts of each table are drawn, and their seed.
         made_with
-            What made the scores; `check` compares with it.
+            What made the scores, for `check`.
 
         Raises
         ------
         DreError
-            Where there is too little to learn from.
+            If a table has too few pairs, or only one score or rating.
         """
         columns = ["context_id", "score_slm", "score_llm", "human"]
         tables = [table.loc[:, columns].dropna() for table in tables]
         for table in tables:
             is_constant = (table.drop(columns="context_id").nunique() < 2).any()
-            if len(table) < FEWEST_PAIRS or is_constant:
+            if len(table) < MIN_PAIRS or is_constant:
                 raise DreError(
-                    f"a rated table has {len(table)} complete pairs: expected {FEWEST_PAIRS} or "
+                    f"a rated table has {len(table)} complete pairs: expected {MIN_PAIRS} or "
                     "more, not all with one score or rating"
                 )
         gains = np.concatenate([_gains(table, resamples, seed) for table in tables])
         bad_case = np.quantile(gains, LEVEL, axis=0)
-        # Rounded, since noise of the last digit must not decide between equals: of these the first
-        # is taken, which is nearest to the judge alone.
+        # Rounding makes equal what differs in the last digit alone. Of equal weights the first one
+        # is chosen, which is the nearest to the judge alone.
         weight = float(GRID[bad_case.round(9).argmax()])
 
         pooled = pd.concat(tables)
@@ -161,13 +168,13 @@ class Calibrated:
     def fuse(self, score_slm: ArrayLike, score_llm: ArrayLike) -> np.ndarray:
         """Return (1 - w) z_LLM + w z_SLM, in the shape of the scores; NaN stays NaN.
 
-        0 is an ordinary pair of the rated sets, the unit one standard deviation.
+        An ordinary pair of the rated sets has 0, and the unit is one standard deviation.
         """
         return (1 - self.weight) * self.llm(score_llm) + self.weight * self.slm(score_slm)
 
     def check(self, signature: Signature) -> None:
-        """Raise DreError if model, judge or prompt are not those the fusion was learned with."""
-        # Fusions of version 0.2 have a prompt's hash alone.
+        """Raise DreError unless the fusion was learned with this model, judge and prompt."""
+        # Fusions of version 0.2 store the hash of the prompt, and nothing else of it.
         if isinstance(self.made_with.get("prompt"), str):
             learned = Signature.from_texts(self.made_with)
         else:
@@ -181,7 +188,7 @@ class Calibrated:
 
     @property
     def sha256(self) -> str:
-        """Hash of all that it holds."""
+        """Hash of the weight, the scales and what made the scores."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
     def as_json(self) -> str:
@@ -205,16 +212,16 @@ class Calibrated:
 
 
 def _gains(table, resamples, seed):
-    """Return what each weight gains against the better part in resamples: (resamples, weights).
+    """Return the gain of each weight in each resample, (resamples, weights).
 
-    That is the correlation with people of the mixed normal scores, minus that of the judge or the
-    SLM alone, whichever is higher in the resample.
+    It is the correlation of the fused score with people, minus that of the judge or the SLM alone,
+    whichever is higher in the resample.
     """
     columns = ["score_slm", "score_llm", "human"]
     slm, llm, human = normal_scores(table[columns].to_numpy(float)).T
-    mixed = slm[:, None] * GRID + llm[:, None] * (1 - GRID)
-    r = draws(mixed, human, table["context_id"], "pearson", resamples, seed)[1:]
-    # Where the parts cancel out, or a resample holds one rating only, nothing correlates.
+    fused = slm[:, None] * GRID + llm[:, None] * (1 - GRID)
+    r = draws(fused, human, table["context_id"], "pearson", resamples, seed)[1:]
+    # Where the two scores cancel out, or a resample has a single rating, there is no correlation.
     r = np.nan_to_num(r)
     judge_alone = r[:, :1]
     slm_alone = r[:, -1:]

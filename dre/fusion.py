@@ -70,7 +70,11 @@ def dre(
 
 
 def slide(
-    score_slm: Numbers, score_llm: Numbers, threshold: float = SLM_MAX / 2, overlap: str = "slm"
+    score_slm: Numbers,
+    score_llm: Numbers,
+    threshold: float = SLM_MAX / 2,
+    overlap: str = "slm",
+    highest: float = SLM_MAX,
 ) -> Numbers:
     """SLIDE, Eq. 23, in [0, 2], from a judge whose scores are brought to [0, 2].
 
@@ -85,9 +89,11 @@ def slide(
     score_llm : in [0, 5].
     threshold : t, half of the range; the printed 0.5 is another reading.
     overlap : what holds where both cases do: "slm" as printed, "llm" or "mean".
+    highest : the score that the judge's highest one is brought to. 1 with ``threshold=0.5`` is
+        SLIDE to the letter: its judge is asked for 0 to 1, and nothing is brought to another scale.
     """
-    case = slide_case(score_slm, score_llm, threshold, overlap)
-    llm = to_slm_scale(score_llm)
+    case = slide_case(score_slm, score_llm, threshold, overlap, highest)
+    llm = _within(score_llm) * (highest / LLM_MAX)
     mean = (score_slm + llm) / 2
     score = np.select([case == "slm", case == "llm"], [score_slm, llm], mean)
     score = np.where(pd.isna(mean), np.nan, score)
@@ -95,7 +101,11 @@ def slide(
 
 
 def slide_case(
-    score_slm: Numbers, score_llm: Numbers, threshold: float = SLM_MAX / 2, overlap: str = "slm"
+    score_slm: Numbers,
+    score_llm: Numbers,
+    threshold: float = SLM_MAX / 2,
+    overlap: str = "slm",
+    highest: float = SLM_MAX,
 ) -> np.ndarray:
     """Return the case of Eq. 23 of each pair: "slm", "llm", "mean", or None if a score is missing.
 
@@ -104,7 +114,7 @@ def slide_case(
     if overlap not in ("slm", "llm", "mean"):
         raise DreError(f"overlap is {overlap!r}; choose 'slm', 'llm' or 'mean'")
     slm = np.asarray(score_slm, float)
-    llm = np.asarray(to_slm_scale(score_llm), float)
+    llm = np.asarray(_within(score_llm), float) * (highest / LLM_MAX)
     slm_says_positive = slm >= threshold
     llm_says_negative = llm < threshold
     conditions = [slm_says_positive & llm_says_negative, slm_says_positive, llm_says_negative]

@@ -8,11 +8,15 @@ resamples the seeds, too: it speaks of other dialogues and of another training. 
 resampled mean varies by (k - 1) / k of the variance that new trainings would have, so with few
 seeds the interval is rather too narrow.
 
+There are three ways to agree with people, and a ceiling for each from what raters agree upon:
+`agreements` and `ceilings`.
+
 NaN is a missing score.
 """
 
 import functools
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -33,6 +37,8 @@ BLOCK = 256
 PERMUTATION_BLOCK = 10_000
 #: Numbers in a set of resamples that is kept for the next caller: 20 MB each, eight sets at most.
 LARGEST_CACHED = 2_500_000
+#: Ways to agree with people that `agreements` measures.
+WAYS = ("overall", "within_contexts", "ordered_pairs", "within_systems")
 #: Cells of the comparison of all rows with all rows that are made at once by `_rank_votes`.
 VOTES_BLOCK = 4_000_000
 
@@ -227,6 +233,213 @@ def pooled(of_pairs: Sequence[np.ndarray], seed: int = 0) -> dict[str, float]:
     }
 
 
+def agreements(
+    scores: ArrayLike,
+    human: ArrayLike,
+    contexts: ArrayLike,
+    systems: ArrayLike | None = None,
+    n: int = 1000,
+    seed: int = 0,
+) -> dict[str, np.ndarray]:
+    """Measure in several ways how each column of scores agrees with people, in one pass.
+
+    A correlation over all pairs mixes three questions: which system is better, which conversation
+    goes better, and which reply to a conversation is better. These are the ways, by name:
+
+    - ``overall``: Spearman's correlation over all pairs, as papers report it.
+    - ``within_contexts``: the same after the mean rank of each context is taken off. Only
+      differences between replies to one context count.
+    - ``ordered_pairs``: of all pairs of replies to one context the share, 0 to 1, that the scores
+      order as people do, mean over contexts. Scores that differ by no more than a threshold are
+      tied, and a tie is right where people have one, too. The threshold is the best for these
+      pairs (Deutsch et al. 2023, "Ties matter": accuracy with tie calibration, grouped by item).
+    - ``within_systems``: Spearman's correlation after the mean rank of each system is taken off.
+
+    Parameters
+    ----------
+    scores : (rows, columns), without NaN.
+    human : (rows,), people's ratings.
+    contexts : (rows,), the context of each row.
+    systems : (rows,), the system that gave each reply; None or all the same if that is not known.
+    n, seed : as of `context_weights`.
+
+    Returns
+    -------
+    By way a (1 + n, columns) array; the first line is of the data. Without systems
+    ``within_systems`` is NaN.
+    """
+    context_numbers, counts = _resamples(contexts, n, seed)
+    return _ways(scores, human, context_numbers, counts, systems)
+
+
+def agreement_gains(
+    a: pd.Series | pd.DataFrame,
+    b: pd.Series | pd.DataFrame,
+    human: ArrayLike,
+    contexts: ArrayLike,
+    systems: ArrayLike | None = None,
+    n: int = 1000,
+    seed: int = 0,
+) -> dict[str, np.ndarray]:
+    """Return the agreement of a with people minus that of b, by way and for each training seed.
+
+    Only rows count that both have scored.
+
+    Parameters
+    ----------
+    a, b, human, contexts, n, seed : as of `gains`, whose numbers are those of way ``overall``.
+    systems : as of `agreements`.
+
+    Returns
+    -------
+    By way a (1 + n, seeds) array; the first line is of the data.
+    """
+    table, human, contexts = _aligned({"a": a, "b": b}, human, contexts)
+    is_used = table.notna().all(axis=1).to_numpy() & ~np.isnan(human)
+    context_numbers, counts = _resamples(contexts, n, seed)
+    systems_used = None if systems is None else np.asarray(systems)[is_used]
+    by_way = _ways(table[is_used], human[is_used], context_numbers[is_used], counts, systems_used)
+    seeds_of_a = table["a"].shape[1]
+    return {way: r[:, :seeds_of_a] - r[:, seeds_of_a:] for way, r in by_way.items()}
+
+
+def ceilings(
+    ratings: ArrayLike,
+    contexts: ArrayLike,
+    systems: ArrayLike | None = None,
+    n: int = 1000,
+    seed: int = 0,
+) -> dict[str, np.ndarray]:
+    """Return the highest correlation with people's mean rating that a perfect score could reach.
+
+    The mean of k raters has the reliability k r / (1 + (k - 1) r), where r is the mean correlation
+    of two raters (Spearman-Brown). A score without error correlates with that mean at the root of
+    its reliability.
+
+    Parameters
+    ----------
+    ratings : (rows, raters). Rows that lack a rating are left out.
+    contexts, systems, n, seed : as of `agreements`.
+
+    Returns
+    -------
+    By way, except ``ordered_pairs``, a (1 + n,) array; the first number is of the data. NaN where
+    raters do not agree at all.
+    """
+    ratings, context_numbers, counts, systems = _rated_by_all(ratings, contexts, systems, n, seed)
+    raters = ratings.shape[1]
+    of_two = {way: [] for way in WAYS if way != "ordered_pairs"}
+    for i, j in combinations(range(raters), 2):
+        by_way = _ways(ratings[:, i], ratings[:, j], context_numbers, counts, systems)
+        for way, correlations in of_two.items():
+            correlations.append(by_way[way][:, 0])
+
+    ceiling_by_way = {}
+    for way, correlations in of_two.items():
+        r = np.mean(correlations, axis=0)
+        r = np.where(r > 0, r, np.nan)
+        reliability = raters * r / (1 + (raters - 1) * r)
+        ceiling_by_way[way] = np.sqrt(reliability)
+    return ceiling_by_way
+
+
+def one_against_rest(
+    ratings: ArrayLike,
+    contexts: ArrayLike,
+    systems: ArrayLike | None = None,
+    n: int = 1000,
+    seed: int = 0,
+) -> dict[str, np.ndarray]:
+    """Measure how one rater agrees with the mean of the others, mean over raters.
+
+    Takes what `ceilings` takes. Returns a (1 + n,) array for each of `WAYS`.
+    """
+    ratings, context_numbers, counts, systems = _rated_by_all(ratings, contexts, systems, n, seed)
+    by_rater = {way: [] for way in WAYS}
+    for rater in range(ratings.shape[1]):
+        others = np.delete(ratings, rater, axis=1).mean(axis=1)
+        by_way = _ways(ratings[:, rater], others, context_numbers, counts, systems)
+        for way, agreement in by_way.items():
+            by_rater[way].append(agreement[:, 0])
+    return {way: np.mean(agreement, axis=0) for way, agreement in by_rater.items()}
+
+
+def soft_pairwise_accuracy(
+    scores: ArrayLike,
+    human: ArrayLike,
+    contexts: ArrayLike,
+    systems: ArrayLike,
+    permutations: int = 2000,
+    seed: int = 0,
+) -> float:
+    """Return how well scores rank systems: soft pairwise accuracy (Thompson et al. 2024).
+
+    For each two systems a test asks whether the first is better, once by people's ratings and once
+    by the scores: it swaps the two systems' replies in some contexts. The accuracy is one minus
+    the mean difference of the two p-values. Scores that rank at random have about 0.5 where people
+    are certain, and more where they are not.
+
+    Parameters
+    ----------
+    scores, human : (rows,), without NaN.
+    contexts, systems : (rows,). A context counts for two systems if both replied to it.
+    permutations : number of random swaps.
+    seed : of the generator that draws them.
+
+    Returns
+    -------
+    0 to 1; NaN for a single system.
+    """
+    table = pd.DataFrame({"context": np.asarray(contexts), "system": np.asarray(systems)})
+    table["human"] = np.asarray(human, float)
+    table["scores"] = np.asarray(scores, float)
+    by_system = table.pivot_table(index="context", columns="system")
+    names = list(pd.unique(table["system"]))
+    rng = np.random.default_rng(seed)
+    differences = []
+    for first, second in combinations(names, 2):
+        gaps = pd.DataFrame(
+            {kind: by_system[kind][first] - by_system[kind][second] for kind in ("human", "scores")}
+        )
+        gaps = gaps.dropna().to_numpy()
+        signs = rng.choice([-1.0, 1.0], size=(permutations, len(gaps)))
+        # The one-sided p-value: how often swapped gaps are as large as those that were seen.
+        is_as_large = signs @ gaps >= gaps.sum(axis=0) - 1e-9
+        p_human, p_scores = is_as_large.mean(axis=0)
+        differences.append(abs(p_human - p_scores))
+    return 1 - float(np.mean(differences)) if differences else np.nan
+
+
+def drawn_seeds(draws: ArrayLike, seed: int | Sequence[int] = 0) -> np.ndarray:
+    """Resample the seeds (trainings, or askings of a judge) of a number, and take their mean.
+
+    Two numbers whose seeds have nothing to do with each other are drawn apart, each with a seed of
+    its own. Their difference is then handed to `interval`.
+
+    Parameters
+    ----------
+    draws : (1 + n, seeds), as `draws` returns.
+    seed : of the generator.
+
+    Returns
+    -------
+    (1 + n,) array; the first number is the mean over seeds in the data.
+    """
+    by_seed = _columns(draws)
+    n_seeds = by_seed.shape[1]
+    rng = np.random.default_rng(seed)
+    probabilities = np.full(n_seeds, 1 / n_seeds)
+    shares = rng.multinomial(n_seeds, probabilities, size=len(by_seed) - 1) / n_seeds
+    resampled = (shares * by_seed[1:]).sum(axis=1)
+    return np.concatenate([[by_seed[0].mean()], resampled])
+
+
+def smallest_seen(low: float, high: float) -> float:
+    """Return the effect that a test at 5 % sees with a power of 80 %, from a 95 % interval."""
+    standard_error = (high - low) / (2 * 1.96)
+    return POWER * standard_error
+
+
 def mean(values: ArrayLike, contexts: ArrayLike, n: int = 1000, seed: int = 0) -> dict[str, float]:
     """Return a mean with its interval over contexts and training seeds.
 
@@ -282,12 +495,8 @@ def interval(draws: ArrayLike, name: str | None = None, seed: int | Sequence[int
     n_draws = len(by_seed) - 1
     n_seeds = by_seed.shape[1]
 
-    # Each resample of contexts gets a resample of seeds, as the share that each seed has in it.
-    rng = np.random.default_rng(seed)
-    probabilities = np.full(n_seeds, 1 / n_seeds)
-    counts = rng.multinomial(n_seeds, probabilities, size=n_draws)
-    shares = counts / n_seeds
-    resampled = (shares * by_seed[1:]).sum(axis=1)
+    # Each resample of contexts gets a resample of seeds.
+    resampled = drawn_seeds(by_seed, seed)[1:]
     is_number = ~np.isnan(resampled)
     resampled = resampled[is_number]
     low = high = np.nan
@@ -498,20 +707,111 @@ def _correlations(scores, human, context_numbers, counts, method="spearman"):
     y = np.asarray(human, float)
     if len(y) < 3:  # two points always correlate by 1 or -1
         return np.full((len(counts), x.shape[1]), np.nan)
-    contexts_here, context_numbers = np.unique(context_numbers, return_inverse=True)
-    counts = counts[:, contexts_here]
-
-    # Rows of one context stand together, so that sums by context are sums of neighbours.
-    order = np.argsort(context_numbers, kind="stable")
-    context_numbers = context_numbers[order]
-    first_rows = np.searchsorted(context_numbers, np.arange(counts.shape[1]))
+    order, context_numbers, first_rows, counts = _by_context(context_numbers, counts)
     if method == "spearman":
-        return _spearman(x[order], y[order], context_numbers, first_rows, counts)
+        return _spearman(x[order], y[order], context_numbers, first_rows, counts)[0]
     return _pearson(x[order], y[order], first_rows, counts)
 
 
-def _spearman(x, y, context_numbers, first_rows, counts):
-    """Spearman's correlation of each column of x with y in each resample: (1 + n, columns).
+def _by_context(context_numbers, counts):
+    """Put rows of one context together, so that sums by context are sums of neighbours.
+
+    Returns
+    -------
+    order : (rows,), of the rows.
+    context_numbers : (rows,), of the rows in this order, among the contexts that have a row.
+    first_rows : (contexts,), where each context begins.
+    counts : (1 + n, contexts), of these contexts.
+    """
+    contexts_here, context_numbers = np.unique(context_numbers, return_inverse=True)
+    order = np.argsort(context_numbers, kind="stable")
+    context_numbers = context_numbers[order]
+    first_rows = np.searchsorted(context_numbers, np.arange(len(contexts_here)))
+    return order, context_numbers, first_rows, counts[:, contexts_here]
+
+
+def _rated_by_all(ratings, contexts, systems, n, seed):
+    """Return the rows that nobody left out: ratings, context numbers, counts and systems."""
+    x = _columns(ratings)
+    is_used = ~np.isnan(x).any(axis=1)
+    context_numbers, counts = _resamples(contexts, n, seed)
+    systems_used = None if systems is None else np.asarray(systems)[is_used]
+    return x[is_used], context_numbers[is_used], counts, systems_used
+
+
+def _ways(scores, human, context_numbers, counts, systems):
+    """Return what `agreements` does, for ``counts`` that may be of more contexts than the rows."""
+    x = _columns(scores)
+    y = np.asarray(human, float)
+    order, context_numbers, first_rows, counts = _by_context(context_numbers, counts)
+    x = x[order]
+    y = y[order]
+    groupings = {"overall": None, "within_contexts": _indicators(context_numbers)}
+    if systems is not None and len(set(systems)) > 1:
+        system_numbers, _ = pd.factorize(np.asarray(systems)[order])
+        groupings["within_systems"] = _indicators(system_numbers)
+    correlations = _spearman(x, y, context_numbers, first_rows, counts, list(groupings.values()))
+    by_way = dict(zip(groupings, correlations))
+    by_way["ordered_pairs"] = _ordered_pairs(x, y, context_numbers, counts)
+    unknown = np.full_like(by_way["overall"], np.nan)
+    return {way: by_way.get(way, unknown) for way in WAYS}
+
+
+def _indicators(numbers):
+    """Return a (rows, groups) array with a 1 where a row is in a group."""
+    return (numbers[:, None] == np.arange(numbers.max() + 1)).astype(float)
+
+
+def _ordered_pairs(x, y, context_numbers, counts):
+    """Share of the pairs within contexts that each column of x orders as y does: (1 + n, columns).
+
+    Pairs stand in the order of their difference in x. With each further one that is called a tie,
+    the number of right answers changes by what it adds (people tie) or takes away (x was right).
+    So the best threshold is where the sum of these changes is highest.
+    """
+    # All pairs of rows of one context; each context counts alike, however many it has.
+    sizes = np.bincount(context_numbers)
+    starts = np.cumsum(sizes) - sizes
+    firsts = []
+    seconds = []
+    for start, size in zip(starts, sizes):
+        i, j = np.triu_indices(size, 1)
+        firsts.append(start + i)
+        seconds.append(start + j)
+    first = np.concatenate(firsts)
+    second = np.concatenate(seconds)
+    if not len(first):
+        return np.full((len(counts), x.shape[1]), np.nan)
+    context_of_pair = context_numbers[first]
+    pairs_of_context = np.bincount(context_of_pair, minlength=len(sizes))
+    weight_of_pair = 1 / pairs_of_context[context_of_pair]
+    total = counts @ (pairs_of_context > 0)
+
+    people = np.sign(y[first] - y[second])
+    shares = np.empty((len(counts), x.shape[1]))
+    for column, values in enumerate(x.T):
+        gap = values[first] - values[second]
+        by_size = np.argsort(np.abs(gap), kind="stable")
+        size_of_gap = np.abs(gap)[by_size]
+        is_last_of_equals = np.append(np.diff(size_of_gap) > 0, True)
+        is_right = (np.sign(gap) == people) & (people != 0)
+        is_tie_of_people = people == 0
+        change = (1.0 * is_tie_of_people - is_right)[by_size]
+        for start in range(0, len(counts), BLOCK):
+            block = slice(start, start + BLOCK)
+            weights = counts[block][:, context_of_pair] * weight_of_pair
+            right = weights @ is_right
+            sums = np.cumsum(weights[:, by_size] * change, axis=1)
+            best = np.maximum(sums[:, is_last_of_equals].max(axis=1), 0)
+            shares[block, column] = (right + best) / total[block]
+    return shares
+
+
+def _spearman(x, y, context_numbers, first_rows, counts, groupings=(None,)):
+    """Spearman's correlation of each column of x with y: (groupings, 1 + n, columns).
+
+    A grouping is None, or a (rows, groups) array from `_indicators`: then the mean rank of each
+    group in a resample is taken off before ranks are correlated.
 
     It is the Pearson correlation of midranks, which are other ones in each resample. To rank each
     resample anew would take a sort for each of them (5 to 14 times as long). Instead:
@@ -527,20 +827,35 @@ def _spearman(x, y, context_numbers, first_rows, counts):
     """
     votes_of_y = _rank_votes(y, first_rows)
     votes_of_x = [_rank_votes(column, first_rows) for column in x.T]
-    r = np.empty((len(counts), x.shape[1]))
+    r = np.empty((len(groupings), len(counts), x.shape[1]))
     for start in range(0, len(counts), BLOCK):
         block = slice(start, start + BLOCK)
         weights = counts[block].astype(np.float32)
         row_weights = weights[:, context_numbers].astype(float)
         rank_y = (weights @ votes_of_y).astype(float)
-        variance_y = np.vecdot(row_weights * rank_y, rank_y)
+        centred_y = [_without_means(rank_y, row_weights, grouping) for grouping in groupings]
         for column, votes in enumerate(votes_of_x):
             rank_x = (weights @ votes).astype(float)
-            weighted = row_weights * rank_x
-            covariance = np.vecdot(weighted, rank_y)
-            variance_x = np.vecdot(weighted, rank_x)
-            r[block, column] = _ratio(covariance, variance_x * variance_y, 0.0)
+            for g, grouping in enumerate(groupings):
+                u = _without_means(rank_x, row_weights, grouping)
+                v = centred_y[g]
+                weighted = row_weights * u
+                covariance = np.vecdot(weighted, v)
+                variances = np.vecdot(weighted, u) * np.vecdot(row_weights * v, v)
+                # Taking off means leaves rounding where nothing varies.
+                least = 0.0 if grouping is None else 1e-9
+                r[g, block, column] = _ratio(covariance, variances, least)
     return r
+
+
+def _without_means(ranks, row_weights, grouping):
+    """Take the mean of each group off ranks (resamples, rows); without a grouping nothing."""
+    if grouping is None:
+        return ranks
+    sums = (row_weights * ranks) @ grouping
+    rows = row_weights @ grouping
+    means = sums / np.maximum(rows, 1)
+    return ranks - means @ grouping.T
 
 
 def _rank_votes(values, first_rows):

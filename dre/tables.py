@@ -14,9 +14,10 @@ from dre.errors import DreError
 from dre.files import replace
 
 EMPTY = "—"
-PARTS = ("_low", "_high", "_sd")  # columns that belong to the column without that ending
+#: Columns with these endings belong to the column without the ending.
+PARTS = ("_low", "_high", "_sd")
 
-# What is printed where nothing else is said.
+#: By default, so many rows and columns are printed.
 ROWS = 15
 COLUMNS = 7
 
@@ -24,15 +25,16 @@ _MARKUP = str.maketrans({"\\": r"\\", "|": r"\|", "<": r"\<", "*": r"\*", "$": r
 
 
 def number(value: Any, form: int | str = 2) -> str:
-    """Return a number as text, with a true minus sign and none for zero.
+    """Return a number as text, with a true minus sign, and without a sign for zero.
 
-    Halves are rounded up as they read: 85.65 to 85.7, and 85.649999999999991, too.
+    Halves are rounded up in decimal: 85.65 becomes 85.7, although its nearest binary number,
+    85.649999999999991, is smaller.
 
     Parameters
     ----------
     value : number, or text of one
     form : int or str
-        A number of decimals, which whole numbers have none of, or a format such as ``+.1f``.
+        A number of decimals, or a format such as ``+.1f``. Whole numbers have no decimals.
     """
     is_whole = isinstance(value, Integral)
     if isinstance(form, int):
@@ -45,20 +47,20 @@ def number(value: Any, form: int | str = 2) -> str:
 
 
 class Table:
-    """A table as CSV and as Markdown, as `dre.paper.notebook.Book.table` explains.
+    """A table as CSV and as Markdown; see `dre.paper.notebook.Book.table`.
 
     Parameters
     ----------
     df : DataFrame
-        All rows and columns; columns ``x_low``, ``x_high`` and ``x_sd`` belong to column ``x``.
+        All rows and columns. Columns ``x_low``, ``x_high`` and ``x_sd`` belong to column ``x``.
     name, caption, note : str
         The name of its files, the line above the Markdown table and the sentence below it.
     digits : int or dict
-        Decimals of all columns, or of each column by its name (2 for those that are not named).
+        Decimals of all columns, or of each column by its name (by default 2).
     headers : dict, optional
         Printed names by column.
     rows : int, list, mask or dict, optional
-        What the Markdown table shows: the first n rows, row positions, a mask, or
+        The rows of the Markdown table: the first n, a list of positions, a mask, or
         ``{column: names}`` with exactly one column. By default the first 15.
     columns : list of str, optional
         The columns of the Markdown table, by default the first 7.
@@ -86,7 +88,7 @@ class Table:
         self.caption = caption
         headers = headers or {}
 
-        # Columns such as r_low are printed beside r, not by themselves.
+        # Columns such as r_low are printed in the column r.
         spread_columns = {f"{column}{ending}" for column in df.columns for ending in PARTS}
         value_columns = [column for column in df.columns if column not in spread_columns]
         printed_columns = value_columns[:COLUMNS] if columns is None else list(columns)
@@ -96,15 +98,15 @@ class Table:
 
         printed_rows = self._select(rows)
         self.headers = []
-        self.right = []  # whether a column is aligned to the right, as numbers are
+        # Whether a column is aligned to the right, as numbers are.
+        self.right = []
         for column in printed_columns:
             self.headers.append(_markdown(headers.get(column, _title(column))))
             self.right.append(any(_is_number(value) for value in printed_rows[column]))
         self.cells = []
         for row in printed_rows.to_dict("records"):
-            self.cells.append(
-                [_cell(row, column, digits.get(column, 2)) for column in printed_columns]
-            )
+            cells = [_cell(row, column, digits.get(column, 2)) for column in printed_columns]
+            self.cells.append(cells)
 
         left_out = ""
         if len(printed_rows) < len(df):
@@ -208,7 +210,7 @@ def show(
 
 
 def _title(column):
-    """Return a column's name with spaces and a capital; a symbol such as n stays as it is."""
+    """Return a column's name with spaces and a capital. A symbol such as n is not changed."""
     text = str(column).replace("_", " ")
     if len(text) == 1:
         return text
@@ -216,12 +218,12 @@ def _title(column):
 
 
 def _is_number(value):
-    """Tell whether a value is a number that can be printed: finite, and no truth value."""
+    """Return whether a value is a finite number, and not True or False."""
     return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _cell(row, column, digits):
-    """Return what is printed for one column of a row: its value and its spread."""
+    """Return the text of a cell: the value of a column, and its interval or deviation."""
     value = row[column]
     low, high, sd = (row.get(f"{column}{ending}") for ending in PARTS)
     if not _is_number(value):
@@ -236,5 +238,5 @@ def _cell(row, column, digits):
 
 
 def _markdown(text):
-    """Return a text on one line, without anything that is markup in a cell."""
+    """Return a text on one line, with everything escaped that would be markup in a cell."""
     return " ".join(str(text).translate(_MARKUP).split())

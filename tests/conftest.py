@@ -1,4 +1,4 @@
-"""What tests share: no model is looked up on the Hub, and tests of public data skip where it is absent."""
+"""What tests share: they never look on the Hub, and skip where public data are absent."""
 
 import importlib.util
 import os
@@ -21,7 +21,8 @@ _absent = [
 
 needs_data = pytest.mark.skipif(
     bool(_absent),
-    reason=f"{len(_absent)} public files are not in {fetch.home()}: set DRE_DATA_HOME or run `dre data fetch`",
+    reason=f"{len(_absent)} public files are not in {fetch.home()}: "
+    "set DRE_DATA_HOME or run `dre data fetch`",
 )
 
 

@@ -6,7 +6,7 @@ import tracemalloc
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import permutation_test
 
@@ -41,7 +41,7 @@ def test_the_difference_is_taken_on_the_contexts_of_both():
     assert comparison["p_permutation"] == 1.0
 
 
-def test_without_a_shared_context_nothing_is_known_of_the_difference():
+def test_without_a_shared_context_there_is_no_difference():
     summary = summarise(frame([1], [1]), frame([1], [2], "b"))
     (comparison,) = summary["comparisons"]
     assert comparison["n_contexts"] == 0
@@ -50,7 +50,7 @@ def test_without_a_shared_context_nothing_is_known_of_the_difference():
 
 
 def ranks(comparisons, **means):
-    """System, rank and last rank, given (a, b, difference, p_holm) of each comparison."""
+    """System, rank and last rank, from (a, b, difference, p_holm) of each comparison."""
     names = ("a", "b", "difference", "p_holm")
     rows = [dict(zip(names, comparison)) for comparison in comparisons]
     scores = [{"system": name, "score": mean} for name, mean in means.items()]
@@ -71,7 +71,7 @@ def test_a_system_between_two_shares_a_rank_with_either():
 
 
 @pytest.mark.parametrize("groups", [4000, 100])
-def test_a_clear_difference_is_shown_and_one_that_is_none_is_not(groups, monkeypatch):
+def test_a_clear_difference_is_significant_and_a_shuffled_copy_is_not(groups, monkeypatch):
     """a is better than b by 0.3; c is b in another order."""
     monkeypatch.setattr(systems, "GROUPS", groups)
     n = 300
@@ -102,7 +102,7 @@ def test_a_clear_difference_is_shown_and_one_that_is_none_is_not(groups, monkeyp
     assert p["b", "c"] > 0.05
 
 
-def test_p_values_are_those_of_scipy_exact_for_few_contexts():
+def test_p_values_agree_with_scipy_and_are_exact_for_few_contexts():
     rng = np.random.default_rng(3)
     means = pd.DataFrame(rng.normal(size=(40, 3)).round(1), columns=["a", "b", "c"])
     means["b"] += 0.4
@@ -133,7 +133,8 @@ def test_twenty_systems_are_compared_in_seconds():
     frames = [frame(rng.normal(i / 10, 1, 400), contexts, f"s{i:02}") for i in range(20)]
     start = time.monotonic()
     summary = summarise(*frames)
-    assert time.monotonic() - start < 5
+    seconds = time.monotonic() - start
+    assert seconds < 5
     assert len(summary["comparisons"]) == 190
     assert summary["systems"][0]["system"] == "s19"
 
@@ -159,7 +160,7 @@ def test_one_context_has_a_mean_and_no_interval():
 
 
 def two_systems(difficulty, difference, has_a, has_b):
-    """Scores of a and b: b's are the difficulty of each context, a's are higher by the difference."""
+    """Scores of a and b: b's are the difficulty of a context, a's are higher by the difference."""
     contexts = np.arange(len(difficulty))
     scores_a = np.where(has_a, difficulty + difference, np.nan)
     scores_b = np.where(has_b, difficulty, np.nan)
@@ -169,6 +170,7 @@ def two_systems(difficulty, difference, has_a, has_b):
 CONTEXT = st.tuples(st.sampled_from([-9, -1, 0, 1, 9]), st.booleans(), st.booleans())
 
 
+@settings(deadline=None)  # the time of an example depends on the machine
 @given(st.lists(CONTEXT, min_size=2, max_size=40), st.sampled_from([-0.05, 0.05]))
 def test_the_sign_of_a_difference_follows_the_shared_contexts_whatever_is_missing(
     contexts, difference
@@ -187,7 +189,7 @@ def test_the_sign_of_a_difference_follows_the_shared_contexts_whatever_is_missin
 
 
 @pytest.mark.parametrize("n", [3900, 8000])
-def test_a_better_system_is_better_however_many_contexts_the_worse_one_lacks(n):
+def test_a_better_system_is_better_even_if_the_worse_one_lacks_the_harder_contexts(n):
     """a is better by 0.05 in every context; b has no score on the harder half."""
     rng = np.random.default_rng(0)
     difficulty = rng.normal(size=n)

@@ -1,4 +1,4 @@
-"""Folders that a user names in the environment keep their meaning when the working directory changes."""
+"""Folders in environment variables stay the same when the working directory changes."""
 
 import os
 import subprocess

@@ -56,6 +56,12 @@ def test_a_missing_number_stays_missing():
     assert fusion.slide_case(slm, llm).tolist() == [None, None, "llm"]
 
 
+def test_the_coefficient_c_needs_s_inf():
+    with pytest.raises(DreError, match="coefficient 'c' needs s_inf"):
+        fusion.dre(0.2, 0.9, 4.0, coefficient="c")
+    assert fusion.dre(0.2, 0.9, 4.0, s_inf=0.5, coefficient="c") == pytest.approx(1.7 * 4 * 0.5)
+
+
 def rated_set(slm=0.5, llm=0.5, seed=0, rows=200):
     """Return a rated set; `slm` and `llm` are the shares of people's rating in the scores."""
     rng = np.random.default_rng(seed)
@@ -181,3 +187,14 @@ def test_the_weight_is_the_one_whose_bad_case_is_best_not_the_usual_case():
 
     assert usual_case.weight < 0.2
     assert 0.3 < bad_case.weight < 0.7
+
+
+def test_slide_to_the_letter_leaves_both_scales_as_they_are():
+    # The judge's scores are 1.0, 0.48, 0.5 and 0.2 on 0-1.
+    slm = pd.Series([0.4, 0.4, 0.3, 1.6])
+
+    scores = fusion.slide(slm, LLM, threshold=0.5, highest=1.0)
+
+    assert scores.tolist() == pytest.approx([0.7, 0.48, 0.4, 1.6])
+    cases = fusion.slide_case(slm, LLM, threshold=0.5, highest=1.0)
+    assert cases.tolist() == ["mean", "llm", "mean", "slm"]

@@ -37,6 +37,14 @@ def files(tmp_path, monkeypatch):
     table(np.where(np.arange(40) == 3, np.inf, OLD)).to_csv("infinite.csv", index=False)
 
 
+def test_a_line_that_is_no_object_is_named(files, capsys):
+    lines = [json.dumps({"context_id": "c0", "score": 3}), "5"]
+    Path("number.jsonl").write_text("\n".join(lines))
+    assert cli.main(["compare", "number.jsonl", "old.csv"]) == 2
+    expected = "number.jsonl:2: found 5: expected an object with named fields"
+    assert expected in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("line", "status", "message"),
     [

@@ -1,4 +1,4 @@
-"""Recipe `graded` on a tiny encoder: contrast and grades by hand, what is adapted, saved, and refused."""
+"""Recipe `graded` on a tiny encoder: losses by hand, adapting, saving, and what is refused."""
 
 import copy
 import math

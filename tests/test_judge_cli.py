@@ -24,6 +24,7 @@ from dre.commands.main import main
 from dre.datasets.registry import read_jsonl, repository_file
 from dre.errors import DreError
 from dre.judges import prompts
+from dre.judges.asking import Run
 from dre.judges.store import Store
 
 CLAUDE = "recorded:claude-2026-11"
@@ -408,7 +409,7 @@ def test_a_page_shows_the_judged_pairs_worst_first_and_escapes_what_they_say(wor
     assert "4 pairs: 3 ok, 1 malformed" in content
     assert '<option value="malformed">malformed (1)</option>' in content
     # Prompt as sent, reply word by word.
-    assert "You are given the context of a conversation" in content
+    assert "the context of a conversation" in content
     assert "&lt;b&gt;I would rather not&lt;/b&gt;" in content
     for markup in ("<script>alert", "<img", "<b>", "\"'>&"):
         assert markup not in content
@@ -555,6 +556,31 @@ def test_a_batch_of_another_model_is_refused(work):
     answer_batch(work / "prompts.jsonl", model="another-model")
     assert dre_judge("import", "replies.jsonl", "pairs.jsonl") == 2
     assert Store("s.sqlite").summary() == []
+
+
+class FailingJudge:
+    """A judge that spends 0.4 dollars on the first replies, and cannot be asked for the second."""
+
+    spec = "own:failing"
+
+    def __init__(self):
+        self.max_usd = 1.0
+        self.last = Run(spent=0.4)
+
+    def score(self, pairs, prompt="llm_only", first=0, ask=True):
+        if first:
+            assert self.max_usd == pytest.approx(0.6)
+            raise DreError("no reply")
+        return pd.DataFrame({"score_llm": range(len(pairs))})
+
+
+def test_a_judge_keeps_its_ceiling_when_a_comparison_fails():
+    rated = pd.DataFrame(pairs(12)).assign(human=range(12))
+    samples = judge_agreement.draw_samples(own_rated=rated)
+    judge = FailingJudge()
+    with pytest.raises(DreError, match="no reply"):
+        judge_agreement.measure(judge, samples)
+    assert judge.max_usd == 1.0
 
 
 @pytest.fixture

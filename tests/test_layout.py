@@ -6,7 +6,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
-#: Each row may import from itself and from the rows below it. Modules that no row names are in the last.
+#: Each row may import from itself and from the rows below it. Modules that are in no row belong to
+#: the last.
 LAYERS = [
     ("dre.commands",),
     ("dre.score", "dre.audit", "dre.augment", "dre.paper"),
@@ -21,7 +22,7 @@ for path in (ROOT / "dre").rglob("*.py"):
 
 
 def imports_of(tree):
-    """Yield the modules that a module imports, in its functions as well, but not for type checks."""
+    """Yield the modules that a module imports, also in functions, but not for type checks."""
     if isinstance(tree, ast.If) and ast.unparse(tree.test) == "TYPE_CHECKING":
         return
     if isinstance(tree, ast.Import):

@@ -25,126 +25,188 @@ def slm(encoder):
     return untrained(encoder)
 
 
-def one(response, context=("Do you like tea?",)):
+def one_pair(response, context=("Do you like tea?",)):
     return pd.DataFrame({"pair_id": ["mine/1"], "context": [context], "response": [response]})
 
 
-def test_scores_follow_eq_18_and_19_and_depend_on_no_other_pair_nor_order_nor_batch(slm):
-    dev = pairs(load("mini", "dev"))
-    table = slm.score(dev)
-    low, high = slm.provenance["d_min"], slm.provenance["d_max"]
-    np.testing.assert_allclose(table["s_d"], (table["distance"] - low) / (high - low))
+def test_scores_follow_equations_18_and_19(slm):
+    d_min = slm.provenance["d_min"]
+    d_max = slm.provenance["d_max"]
+
+    table = slm.score(pairs(load("mini", "dev")))
+
+    np.testing.assert_allclose(table["s_d"], (table["distance"] - d_min) / (d_max - d_min))
     np.testing.assert_allclose(table["score_slm"], 1 - table["s_d"] + table["s_p"])
-    assert table["s_p"].between(0, 1).all() and table["distance"].between(0, 2).all()
+    assert table["s_p"].between(0, 1).all()
+    assert table["distance"].between(0, 2).all()
     assert table["s_d"].agg(["min", "max"]).tolist() == pytest.approx([0, 1], abs=1e-5)
-    together = table.set_index("pair_id")
-    for part, size in ((dev.sample(40, random_state=0), 3), (dev[17:18], 64)):
-        slm.forget()
-        with mock.patch.dict(reading.ROOM, cpu=size):
-            found = slm.score(part).set_index("pair_id")
-        np.testing.assert_allclose(found, together.loc[found.index], atol=1e-5)
 
 
-def test_a_response_is_cut_by_tokens_and_not_by_words_and_texts_of_any_script_get_a_score(slm):
+@pytest.mark.parametrize("tokens_in_batch", [3, 64])
+@pytest.mark.parametrize("n_pairs", [1, 40])
+def test_a_score_does_not_depend_on_other_pairs_their_order_or_the_batch(
+    slm, tokens_in_batch, n_pairs
+):
+    dev = pairs(load("mini", "dev"))
+    scores_of_all = slm.score(dev).set_index("pair_id")
+    slm.forget()
+
+    with mock.patch.dict(reading.ROOM, cpu=tokens_in_batch):
+        scores = slm.score(dev.sample(n_pairs, random_state=0)).set_index("pair_id")
+
+    np.testing.assert_allclose(scores, scores_of_all.loc[scores.index], atol=1e-5)
+
+
+def test_a_response_is_cut_by_tokens_and_not_by_words(slm):
+    longest_word = "!" * 126  # one word; every character is a token, and the encoder adds two
+    assert slm.cut([longest_word, longest_word + "!"]).tolist() == [False, True]
+    assert slm.cut(["yes " * 126, "yes " * 127]).tolist() == [False, True]
     with pytest.warns(UserWarning, match=r"1 response\(s\) have more than 128 tokens"):
-        slm.score(one("!" * 127))  # one word, 127 tokens, and two more that the encoder adds
-    assert slm.cut(["yes " * 126, "yes " * 127, "!" * 126, "!" * 127]).tolist() == [
-        False,
-        True,
-        False,
-        True,
-    ]
+        slm.score(one_pair(longest_word + "!"))
+
+
+def test_texts_of_any_script_get_a_score(slm):
     texts = ["😀🎉", "你好，今天怎么样？", "Привет!", "مرحبا", "\u200bhi", "a" * 90]
-    assert np.isfinite(slm.score(pd.concat(map(one, texts)))["score_slm"]).all()
+    table = slm.score(pd.concat(map(one_pair, texts)))
+    assert np.isfinite(table["score_slm"]).all()
 
 
-def test_bad_pairs_are_named(slm):
-    bad = {"response of pair mine/1": one(" "), "context of pair mine/1": one("yes", ())}
-    for said, table in (bad | {"lack context": one("yes").drop(columns="context")}).items():
-        with pytest.raises(DreError, match=said):
-            slm.score(table)
+BAD_PAIRS = {
+    "response of pair mine/1": one_pair(" "),
+    "context of pair mine/1": one_pair("yes", ()),
+    "lack context": one_pair("yes").drop(columns="context"),
+}
+
+
+@pytest.mark.parametrize("message", BAD_PAIRS)
+def test_a_pair_without_a_text_is_named(slm, message):
+    with pytest.raises(DreError, match=message):
+        slm.score(BAD_PAIRS[message])
+
+
+def test_without_d_min_and_d_max_nothing_is_scored(slm):
+    without_range = SLM(slm.encoder, slm.head, slm.recipe)
     with pytest.raises(DreError, match="no d_min and d_max"):
-        SLM(slm.encoder, slm.head, slm.recipe).score(one("yes"))
+        without_range.score(one_pair("yes"))
 
 
-def test_the_end_that_is_kept_is_read_whole(slm):
-    tokenizer, limit = slm.encoder.tokenizer, slm.encoder.max_seq_length
-    korean = " ".join(["\uac01\uc740"] * 40)  # 119 characters, but every syllable is three tokens
-    for text in (
-        "a b " * 200,
-        "x" * 1000,
-        "tea " * 126 + "no",
-        "tea " * 200 + "z" * 90,
-        "!" * 127,
-        korean,
-    ):
-        kept = keep_end(text, tokenizer, limit)
-        assert kept and text.strip().endswith(kept) and len(tokenizer(kept)["input_ids"]) <= limit
-    assert (
-        len(keep_end(korean, tokenizer, limit).split()) == 21
-    )  # of six tokens each: no room is given away
+# 119 characters, but every syllable is three tokens.
+KOREAN = " ".join(["\uac01\uc740"] * 40)
+LONG_TEXTS = {
+    "short words": "a b " * 200,
+    "a single word": "x" * 1000,
+    "one word too many": "tea " * 126 + "no",
+    "a long word at the end": "tea " * 200 + "z" * 90,
+    "one token too many": "!" * 127,
+    "syllables of several tokens": KOREAN,
+}
 
 
-def test_what_was_embedded_is_remembered_until_the_encoder_learns(encoder):
-    slm, table = untrained(encoder), pairs(load("mini", "dev")[:2])
-    before = slm.score(table)
-    slm.encoder.encode = None  # nothing is left to embed
-    pd.testing.assert_frame_equal(slm.score(table), before)
-    del slm.encoder.encode
+@pytest.mark.parametrize("text", LONG_TEXTS.values(), ids=LONG_TEXTS)
+def test_the_end_of_a_long_text_is_short_enough_for_the_encoder(slm, text):
+    tokenizer = slm.encoder.tokenizer
+    limit = slm.encoder.max_seq_length
+
+    end = keep_end(text, tokenizer, limit)
+
+    assert end
+    assert text.strip().endswith(end)
+    assert len(tokenizer(end)["input_ids"]) <= limit
+
+
+def test_as_many_words_are_read_as_fit(slm):
+    end = keep_end(KOREAN, slm.encoder.tokenizer, limit=128)
+    assert len(end.split()) == 21  # of six tokens each
+
+
+def test_a_text_is_embedded_once_until_the_encoder_learns(encoder):
+    slm = untrained(encoder)
+    table = pairs(load("mini", "dev")[:2])
+    first_scores = slm.score(table)
+
+    with mock.patch.object(slm.encoder, "forward", side_effect=AssertionError("it reads again")):
+        pd.testing.assert_frame_equal(slm.score(table), first_scores)
+
     slm.learns(("encoder",))
     for weight in slm.encoder.parameters():
         weight.data.mul_(1.5)
-    assert (slm.score(table)["distance"] - before["distance"]).abs().min() > 1e-6
+    change = slm.score(table)["distance"] - first_scores["distance"]
+    assert change.abs().min() > 1e-6
 
 
 @pytest.mark.parametrize("recipe", ["released", "paper"])
-def test_saved_and_loaded_models_score_alike_and_damaged_ones_are_named(encoder, tmp_path, recipe):
-    slm, folder = untrained(encoder, recipe), tmp_path / "slm"
+def test_a_model_is_saved_and_loaded_and_scores_the_same(encoder, tmp_path, recipe):
+    slm = untrained(encoder, recipe)
     slm.set_threshold(0.9)
-    slm.save(folder)
     table = pairs(load("mini", "test")[:3])
-    again = SLM.load(folder)
-    pd.testing.assert_frame_equal(again.score(table), slm.score(table), atol=1e-6)
-    assert again.recipe == slm.recipe and again.provenance == slm.provenance
-    assert SentenceTransformer(str(folder)).encode(["hi"]).shape == (1, 32)  # an ordinary one
+
+    slm.save(tmp_path / "slm")
+    loaded = SLM.load(tmp_path / "slm")
+
+    pd.testing.assert_frame_equal(loaded.score(table), slm.score(table), atol=1e-6)
+    assert loaded.recipe == slm.recipe
+    assert loaded.provenance == slm.provenance
+
+
+def test_a_saved_model_is_also_an_ordinary_sentence_transformer(slm, tmp_path):
+    slm.save(tmp_path / "slm")
+    embeddings = SentenceTransformer(str(tmp_path / "slm")).encode(["hi"])
+    assert embeddings.shape == (1, 32)
+
+
+def test_a_model_is_not_saved_over_another_one(slm, tmp_path):
+    slm.save(tmp_path / "slm")
     with pytest.raises(DreError, match="exists already"):
-        slm.save(folder)
-    (folder / "head.safetensors").write_bytes((folder / "head.safetensors").read_bytes()[:50])
+        slm.save(tmp_path / "slm")
+
+
+def test_a_damaged_or_missing_model_is_named(slm, tmp_path):
+    folder = tmp_path / "slm"
+    slm.save(folder)
+    weights = folder / "head.safetensors"
+    weights.write_bytes(weights.read_bytes()[:50])
+
     for name in (folder, tmp_path, tmp_path / "none", "nobody-there/no-such-model"):
-        with pytest.raises(
-            DreError, match=f"{name} is no SLM, here or on the Hub, or a damaged one"
-        ):
+        message = f"{name} is no SLM, here or on the Hub, or a damaged one"
+        with pytest.raises(DreError, match=message):
             SLM.load(name)
 
 
-def test_minilm_comes_from_its_package_and_an_unknown_encoder_is_one_sentence_without_a_network():
+def test_minilm_comes_from_its_package():
     table = pd.DataFrame(
-        {"pair_id": ["near", "far"], "response": ["A puppy is barking.", "Tax law."]}
+        {
+            "pair_id": ["related", "unrelated"],
+            "context": [("A dog barks.",)] * 2,
+            "response": ["A puppy is barking.", "Tax law."],
+        }
     )
-    near, far = SLM.untrained("minilm").distances(table.assign(context=[("A dog barks.",)] * 2))[
-        "distance"
-    ]
-    assert near < 0.4 < 0.7 < far
-    with pytest.raises(
-        DreError, match="encoder 'no/such-encoder-anywhere' cannot be read .*expected minilm"
-    ):
+    related, unrelated = SLM.untrained("minilm").distances(table)["distance"]
+    assert related < 0.4 < 0.7 < unrelated
+
+
+def test_an_unknown_encoder_is_one_sentence_without_a_network():
+    message = "encoder 'no/such-encoder-anywhere' cannot be read .*expected minilm"
+    with pytest.raises(DreError, match=message):
         load_encoder("no/such-encoder-anywhere")
 
 
-def test_of_a_long_dialogue_the_end_is_read():
+def test_the_end_of_a_long_dialogue_is_read():
     words = [f"word{i}" for i in range(300)]
     text = reading.context_text([" ".join(words)])
     assert text.split() == words[-200:]
 
 
-def test_special_tokens_in_a_users_text_are_text(slm):
+def test_special_tokens_in_a_users_text_are_read_as_text(slm):
     tokenizer = slm.encoder.tokenizer
-    (_, (response,)) = slm.texts(slm.readable(one("no [SEP] yes [CLS][MASK]")))
-    as_text = tokenizer("no [SEP] yes [CLS][MASK]", split_special_tokens=True)["input_ids"]
-    inside = tokenizer(response, add_special_tokens=False)["input_ids"]
-    special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
-    assert not special & set(inside)
-    assert [i for i in as_text if i not in special] == inside
+    special_ids = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    text = "no [SEP] yes [CLS][MASK]"
+
+    _, (response,) = slm.texts(slm.readable(one_pair(text)))
+
+    ids = tokenizer(response, add_special_tokens=False)["input_ids"]
+    ids_as_text = tokenizer(text, split_special_tokens=True)["input_ids"]
+    assert not special_ids & set(ids)
+    assert [token_id for token_id in ids_as_text if token_id not in special_ids] == ids
 
 
 def test_the_separator_between_turns_stays_a_special_token(slm):
@@ -160,7 +222,7 @@ def test_a_reader_forgets_the_oldest_texts_first(encoder):
     assert set(reader.known) == {"no", "tea"}
 
 
-def test_pairs_are_scored_in_blocks_and_the_table_is_that_of_all(slm):
+def test_scores_in_blocks_are_the_same_as_in_one_table(slm):
     table = pairs(load("mini", "dev")[:3])
     whole = slm.score(table)
     with mock.patch("dre.slm.model.BLOCK", 4):

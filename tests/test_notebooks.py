@@ -125,7 +125,7 @@ def formula_cells(book):
     ]
 
 
-# The name of each function that a formula cell shows, and the cell with the imports of its notebook.
+# The functions that formula cells show, and the cells with the imports of their notebooks.
 FORMULAS = []
 for _book in BOOKS:
     for _cell in formula_cells(_book):

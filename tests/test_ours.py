@@ -1,6 +1,10 @@
-"""Recipe `ours`, the model of the package, on a tiny encoder: what it learns, counts and leaves out."""
+"""Recipe `ours`, that of the package's model, on a tiny encoder.
+
+What it learns from, how its answers count, and what it leaves out.
+"""
 
 import json
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -24,19 +28,21 @@ def one_pair(context, response):
 
 
 def test_likeness_counts_twice_in_standard_deviations_over_the_graded_pairs(slm):
-    learned = slm.parts(graded.graded_table(extra().graded))
+    graded_answers = slm.parts(graded.graded_table(extra().graded))
     table = pairs(load("mini", "test")[:3])
-    z = (slm.parts(table) - learned.mean()) / learned.std()
+    z = (slm.parts(table) - graded_answers.mean()) / graded_answers.std()
 
     expected = 1 + (2 * z["likeness"] + z["fit"] + z["quality"]) / 12
     assert slm.score(table)["score_slm"].to_numpy() == pytest.approx(expected, abs=1e-6)
 
 
-def test_an_ordinary_pair_has_one_half_of_both_numbers(slm):
-    table = graded.graded_table(extra().graded)
-    parts = slm.parts(table)
-    slm_range = slm.provenance["d_max"] - slm.provenance["d_min"]
-    s_d = (1 - parts["likeness"] - slm.provenance["d_min"]) / slm_range
+def test_the_distance_of_an_ordinary_pair_is_one_half(slm):
+    d_min = slm.provenance["d_min"]
+    d_max = slm.provenance["d_max"]
+
+    answers = slm.parts(graded.graded_table(extra().graded))
+
+    s_d = (1 - answers["likeness"] - d_min) / (d_max - d_min)
     assert s_d.mean() == pytest.approx(0.5, abs=1e-6)
     assert s_d.std() == pytest.approx(2 / 12, rel=1e-4)
 
@@ -68,12 +74,15 @@ def test_it_learns_that_copies_and_quotes_of_the_context_are_wrong(slm):
         if kind == FOOLS
     }
     for context in TRAIN[:4]:
+        context_words = set(" ".join(context.turns).split())
         for copied in ours.copies(context):
-            assert set(copied.split()) <= set(" ".join(context.turns).split())
+            assert set(copied.split()) <= context_words
             assert (context.turns, copied) in adversarials
-        before, after = ours.quoted(context, TRAIN[:4])
-        assert before.startswith(context.turns) and after.endswith(context.turns)
-        assert {(context.turns, before), (context.turns, after)} <= adversarials
+        quote_first, quote_last = ours.quoted(context, TRAIN[:4])
+        assert quote_first.startswith(context.turns)
+        assert quote_last.endswith(context.turns)
+        assert (context.turns, quote_first) in adversarials
+        assert (context.turns, quote_last) in adversarials
 
     labelled = slm.fitting(examples, [], 0)
     wrong = labelled[labelled["fits"] == 0]
@@ -81,13 +90,12 @@ def test_it_learns_that_copies_and_quotes_of_the_context_are_wrong(slm):
 
 
 def test_a_right_response_is_never_learned_as_a_copy():
-    context = TRAIN[0]
-    echo = context.__class__(**{**vars(context), "positives": context.turns})
+    echo = replace(TRAIN[0], positives=TRAIN[0].turns)
     (example,) = ours.with_copies([echo])
     assert not set(example.adversarials) & set(echo.positives)
 
 
-def test_quotes_come_with_replies_that_are_wrong_here():
+def test_a_quote_never_comes_with_a_right_response():
     for context in TRAIN[:6]:
         for quote in ours.quoted(context, TRAIN[:6]):
             assert not any(quote.endswith(right) for right in context.positives)
@@ -98,18 +106,20 @@ def test_every_training_has_the_same_copies():
     assert ours.with_copies(TRAIN[:6]) == ours.with_copies(TRAIN[:6])
 
 
-def test_a_saved_model_is_read_as_what_it_was(slm, tmp_path):
-    slm.save(tmp_path / "slm")
+def test_a_model_is_saved_and_loaded_with_its_class_and_scores_the_same(slm, tmp_path):
     table = pairs(load("mini", "test")[:3])
 
-    again = SLM.load(tmp_path / "slm")
-    assert type(again) is ours.Ours
-    pd.testing.assert_frame_equal(again.score(table), slm.score(table), atol=1e-6)
+    slm.save(tmp_path / "slm")
+    loaded = SLM.load(tmp_path / "slm")
+
+    assert type(loaded) is ours.Ours
+    pd.testing.assert_frame_equal(loaded.score(table), slm.score(table), atol=1e-6)
 
 
 def test_each_recipe_has_its_class():
     classes = {name: class_for(recipe).__name__ for name, recipe in recipes.RECIPES.items()}
-    assert classes.pop("graded") == "Graded" and classes.pop("ours") == "Ours"
+    assert classes.pop("graded") == "Graded"
+    assert classes.pop("ours") == "Ours"
     assert set(classes.values()) == {"SLM"}
 
 
@@ -117,5 +127,5 @@ def test_the_model_of_the_package_is_small():
     files = [path for path in DEFAULT.rglob("*") if path.is_file()]
     assert {path.name for path in files} == {"README.md", "adapter.safetensors", "slm.json"}
     assert sum(path.stat().st_size for path in files) <= 4_500_000
-    about = json.loads((DEFAULT / "slm.json").read_text(encoding="utf-8"))
-    assert about["recipe"]["name"] == "ours"
+    description = json.loads((DEFAULT / "slm.json").read_text(encoding="utf-8"))
+    assert description["recipe"]["name"] == "ours"

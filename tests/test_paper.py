@@ -1,4 +1,4 @@
-"""What `make paper` does: what reruns, failures, committed outputs, and the `Book` of a notebook."""
+"""`make paper`: which notebooks run again, failures, committed outputs, and the `Book`."""
 
 import contextlib
 import json
@@ -33,7 +33,7 @@ SETUP = headless.source(
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
-    """A project of its own: profiles, a lock, no notebooks yet."""
+    """The root of a new project: profiles, a lock, no notebooks yet."""
     shutil.copytree(HERE / "profiles", tmp_path / "profiles")
     write(tmp_path, {"requirements.lock": "a==1\n", "data/some.txt": "data\n"})
     values = {
@@ -43,7 +43,7 @@ def root(tmp_path, monkeypatch):
         "OMP_NUM_THREADS": "1",
     }
     for name, value in values.items():
-        monkeypatch.setenv(name, value)  # restored after what a run sets
+        monkeypatch.setenv(name, value)  # restored after a run that sets them
     return tmp_path
 
 
@@ -59,13 +59,17 @@ def edit(path, old, new):
 
 
 def book(root, name, *texts, **metadata):
-    """Write a notebook: parameters, then `texts`, of which one that begins with "# " and a capital is prose."""
+    """Write a notebook: parameters, then a cell for each text.
+
+    A text that begins with "# " and a capital letter is prose, any other is code.
+    """
     cells = [v4.new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]})]
     for text in texts:
-        prose = text.startswith("# ") and text[2].isupper()
-        cells.append(v4.new_markdown_cell(text) if prose else v4.new_code_cell(text))
+        is_prose = text.startswith("# ") and text[2].isupper()
+        cells.append(v4.new_markdown_cell(text) if is_prose else v4.new_code_cell(text))
     content = v4.new_notebook(cells=cells, metadata={"dre": metadata})
-    write(root, {f"notebooks/{name}.ipynb": json.dumps(content, indent=1, sort_keys=True) + "\n"})
+    content_text = json.dumps(content, indent=1, sort_keys=True) + "\n"
+    write(root, {f"notebooks/{name}.ipynb": content_text})
 
 
 @contextlib.contextmanager
@@ -77,7 +81,10 @@ def watched(file, root):
 
 @pytest.fixture
 def quick(root, monkeypatch):
-    """Four notebooks, executed without a kernel; what `text` reads is noted as a kernel's hook does."""
+    """Four notebooks, executed without a kernel.
+
+    Files that `text` reads are noted, as the hook in a kernel does.
+    """
 
     def execute(notebook_file, profile, file):
         target = profile.build / "notebooks" / notebook_file.path.name
@@ -89,11 +96,13 @@ def quick(root, monkeypatch):
 
     monkeypatch.setattr(paper, "execute", execute)
     book(root, "00_start", "text('data/some.txt')")
-    tables = (
+    book(
+        root,
+        "01_a",
         "# fast\nbook.table(pd.DataFrame({'a': [1]}), 'a', 'A')",
         "book.data(pd.DataFrame({'d': [0]}), 'd', 'D')",
+        "text('profiles/public.yaml')",
     )
-    book(root, "01_a", *tables, "text('profiles/public.yaml')")
     book(root, "02_b", "text('results/public/a.csv')", needs=["01_a"])
     book(root, "03_c", "import os\ntext('results/public/scores/x.json', os.environ['RETRAIN'])")
     write(root, {"results/public/scores/x.json": "[0]"})
@@ -101,7 +110,7 @@ def quick(root, monkeypatch):
 
 
 def run_by_hand(root, name, cells=slice(None)):
-    """Run cells of a notebook as a reader does: nobody watches."""
+    """Run cells of a notebook as a reader does, without a runner that notes what they read."""
 
     def text(name, add=""):
         state.note("read", root / name)
@@ -111,46 +120,76 @@ def run_by_hand(root, name, cells=slice(None)):
             (root / name).write_text((root / name).read_text() + add)
 
     names = {"book": notebook.Book(name, profile("public", root)), "pd": pd, "text": text}
-    for code in headless.code_cells(json.loads((root / f"notebooks/{name}.ipynb").read_text()))[1:][
-        cells
-    ]:
-        exec(headless.source(code), names)
+    content = json.loads((root / f"notebooks/{name}.ipynb").read_text())
+    _, *code_cells = headless.code_cells(content)
+    for cell in code_cells[cells]:
+        exec(headless.source(cell), names)
 
 
 def run(root, jobs=1):
     return [name[:2] for name in sorted(paper.run(profile("public", root), jobs))]
 
 
-def test_only_what_changed_runs_again(quick, monkeypatch, capsys):
-    assert run(quick) == ["00", "01", "02", "03"] and run(quick) == []
-    assert re.findall("(..)_.* running", capsys.readouterr().out) == ["01", "00", "02", "03"], (
-        "others wait for 01"
-    )
-    edit(quick / "notebooks/01_a.ipynb", "# fast", "\\n# very fast\\n\\n# indeed")
-    assert run(quick) == [] and "very fast" in (quick / "notebooks/01_a.ipynb").read_text(), (
-        "a comment, blank lines"
-    )
-    edit(quick / "notebooks/00_start.ipynb", "')", "') and '''\\n# no comment\\n'''")
-    assert run(quick) == ["00"] and "00_start" in capsys.readouterr().out
-    write(quick, {"data/some.txt": "more"})
-    assert run(quick) == ["00"] and "running: data/some.txt has changed" in capsys.readouterr().out
+def test_all_notebooks_run_once_those_that_others_need_first(quick, capsys):
+    assert run(quick) == ["00", "01", "02", "03"]
+    started = re.findall("(..)_.* running", capsys.readouterr().out)
+    assert started == ["01", "00", "02", "03"]
+    assert run(quick) == []
+
+
+def test_a_comment_or_a_blank_line_makes_no_notebook_stale(quick):
+    run(quick)
+    path = quick / "notebooks/01_a.ipynb"
+    edit(path, "# fast", "\\n# very fast\\n\\n# indeed")
     edit(quick / "profiles/public.yaml", "name: public\n", "# a comment\nname: public\n")
     assert run(quick) == []
+    assert "very fast" in path.read_text()
+
+
+def test_a_notebook_runs_again_when_its_code_changes(quick, capsys):
+    run(quick)
+    edit(quick / "notebooks/00_start.ipynb", "')", "') and '''\\n# no comment\\n'''")
+    assert run(quick) == ["00"]
+    assert "00_start" in capsys.readouterr().out
+
+
+def test_a_notebook_runs_again_when_a_file_that_it_read_changes(quick, capsys):
+    run(quick)
+    write(quick, {"data/some.txt": "more"})
+    assert run(quick) == ["00"]
+    assert "running: data/some.txt has changed" in capsys.readouterr().out
+
+    write(quick, {"results/public/scores/y.json": "recorded"})
+    assert run(quick) == ["03"]
+
+
+def test_a_notebook_runs_again_when_a_table_that_it_needs_changes(quick):
+    run(quick)
     edit(quick / "profiles/public.yaml", "resamples: ", "resamples: 9")
-    assert run(quick) == ["01"], "what it wrote is what it was: who needs it has nothing to do"
+    assert run(quick) == ["01"], "its table is the same, so 02 has nothing to do"
     edit(quick / "notebooks/01_a.ipynb", "[1]", "[2]")
-    assert run(quick) == ["01", "02"], "and who needs it"
+    assert run(quick) == ["01", "02"]
+
+
+def test_a_notebook_runs_again_when_its_record_is_damaged(quick):
+    run(quick)
     write(quick, {"build/public/state/00_start": "torn"})
     assert run(quick) == ["00"]
+
+
+def test_all_notebooks_run_again_when_a_locked_version_changes(quick):
+    run(quick)
     edit(quick / "requirements.lock", "1", "2")
     assert run(quick) == ["00", "01", "02", "03"]
-    write(quick, {"results/public/scores/y.json": "recorded"})
-    assert run(quick) == ["03"], "recorded scores, for who reads them"
+
+
+def test_retrain_runs_all_notebooks_one_after_another(quick, monkeypatch):
+    run(quick)
     monkeypatch.setenv("RETRAIN", "1")
     with mock.patch.object(paper, "ThreadPoolExecutor", wraps=paper.ThreadPoolExecutor) as pool:
-        assert run(quick, jobs=2) == ["00", "01", "02", "03"], "scores that a run itself records"
+        assert run(quick, jobs=2) == ["00", "01", "02", "03"]
     pool.assert_called_once_with(1)
-    assert run(quick) == []
+    assert run(quick) == [], "scores that a run itself has recorded are no change"
 
 
 MODULE = '''"""What the module is for."""
@@ -163,9 +202,9 @@ def double(x):
 
 
 def test_what_is_written_for_people_makes_no_notebook_stale(quick):
-    module, profile_file, lock = (
-        quick / name for name in ("data/module.py", "profiles/public.yaml", state.LOCK)
-    )
+    module = quick / "data/module.py"
+    profile_file = quick / "profiles/public.yaml"
+    lock = quick / state.LOCK
     write(quick, {module: MODULE})
     edit(quick / "notebooks/00_start.ipynb", "data/some.txt", "data/module.py")
     run(quick)
@@ -185,104 +224,135 @@ def test_what_is_written_for_people_makes_no_notebook_stale(quick):
     assert run(quick) == ["00"]
 
 
-@pytest.mark.parametrize("now", [None, "edited"])
+@pytest.mark.parametrize("content", [None, "edited"], ids=["deleted", "edited"])
 @pytest.mark.parametrize(
-    "name", ["results/public/a.csv", "results/public/manifest/01_a.json", "{build}/01_a.ipynb"]
+    "name",
+    [
+        "results/public/a.csv",
+        "results/public/manifest/01_a.json",
+        "build/public/notebooks/01_a.ipynb",
+    ],
 )
-def test_what_a_notebook_wrote_is_restored(quick, name, now):
+def test_a_file_that_a_notebook_wrote_is_restored(quick, name, content):
     def results():
         return {path: path.read_bytes() for path in (quick / "results").rglob("*.*")}
 
     run(quick)
-    before, path = results(), quick / name.format(build="build/public/notebooks")
-    path.unlink() if now is None else path.write_text(now)
-    assert run(quick) == ["01"] and results() == before and run(quick) == []
+    results_of_first_run = results()
+    path = quick / name
+    if content is None:
+        path.unlink()
+    else:
+        path.write_text(content)
+
+    assert run(quick) == ["01"]
+    assert results() == results_of_first_run
+    assert run(quick) == []
 
 
 def test_cells_run_by_hand_lose_nothing(quick):
+    table = quick / "results/public/a.csv"
     run(quick)
     run_by_hand(quick, "01_a", slice(1, 2))
-    assert run(quick) == [] and (quick / "results/public/a.csv").exists()
+    assert run(quick) == []
+    assert table.exists()
+
     edit(quick / "notebooks/01_a.ipynb", "[1]", "[2]")
     run_by_hand(quick, "01_a")
     edit(quick / "notebooks/01_a.ipynb", "[2]", "[1]")
-    assert run(quick) == ["01"] and (quick / "results/public/a.csv").read_text() == "a\n1\n"
+    assert run(quick) == ["01"]
+    assert table.read_text() == "a\n1\n"
 
 
-def test_what_no_notebook_writes_any_more_is_deleted_and_a_readers_own_file_is_not(quick):
+def test_a_table_of_a_failed_run_and_the_one_before_it_are_deleted_when_a_run_succeeds(quick):
+    tables = quick / "results/public"
     run(quick)
-    readers_files = [
-        "results/public/my_scores.csv",
-        "figures/public/mine.png",
-        "results/public/a.csv",
-    ]
-    write(quick, dict.fromkeys(readers_files[:2], "x"))
     edit(quick / "notebooks/01_a.ipynb", "'a', 'A')", "'b', 'B')\\n1 / 0")
     edit(quick / "notebooks/02_b.ipynb", "a.csv", "b.csv")
     with pytest.raises(ZeroDivisionError):
         run(quick)
-    assert (quick / "results/public/a.csv").exists() and (quick / "results/public/b.csv").exists()
+    assert (tables / "a.csv").exists()
+    assert (tables / "b.csv").exists()
+
     edit(quick / "notebooks/01_a.ipynb", "'b', 'B')\\n1 / 0", "'c', 'C')")
     edit(quick / "notebooks/02_b.ipynb", "b.csv", "c.csv")
     assert run(quick) == ["01", "02"]
-    assert sorted(path.stem for path in (quick / "results/public").glob("*.csv")) == [
-        "c",
-        "d",
-        "my_scores",
-    ], "half run"
-    (quick / "results/public/c.csv").write_text("a reader's")
+    assert sorted(path.stem for path in tables.glob("*.csv")) == ["c", "d"]
+
+
+def test_files_of_a_deleted_notebook_are_deleted_and_those_of_a_reader_are_not(quick):
+    tables = quick / "results/public"
+    figure = quick / "figures/public/mine.png"
+    run(quick)
+    write(quick, {tables / "my_scores.csv": "x", figure: "x"})
+    write(quick, {tables / "a.csv": "a reader's"})
     for name in ("01_a", "02_b"):
         (quick / f"notebooks/{name}.ipynb").unlink()
-    assert (
-        run(quick) == []
-        and run(quick) == []
-        and all((quick / name).exists() for name in readers_files[:2])
-    )
-    assert (quick / "results/public/c.csv").exists() and not (
-        quick / "results/public/c.md"
-    ).exists()
+
+    assert run(quick) == []
+    assert run(quick) == []
+    assert (tables / "my_scores.csv").exists()
+    assert figure.exists()
+    assert (tables / "a.csv").exists(), "a reader has written over it"
+    assert not (tables / "a.md").exists()
 
 
-def test_a_change_while_notebooks_run_is_not_taken_for_seen_and_one_run_at_a_time(quick, capsys):
-    edit(
-        quick / "notebooks/03_c.ipynb",
-        "['RETRAIN'])",
-        "['RETRAIN'])\\ntext('data/some.txt', 'added')",
-    )
-    with pytest.raises(
-        DreError, match="00_start.ipynb: data/some.txt has changed after it was executed"
-    ):
+def test_a_file_that_changes_while_notebooks_run_is_named_and_the_notebook_runs_again(quick):
+    added = "['RETRAIN'])\\ntext('data/some.txt', 'added')"
+    edit(quick / "notebooks/03_c.ipynb", "['RETRAIN'])", added)
+    message = "00_start.ipynb: data/some.txt has changed after it was executed"
+    with pytest.raises(DreError, match=message):
         run(quick)
-    write(quick, {"notebooks/01_a-Copy1.ipynb": "{}"})
-    edit(quick / "notebooks/02_b.ipynb", "text(", "text((")
-    with pytest.raises(DreError, match=r"02_b.ipynb .*: cell \[2\], line 1: '\(' was never closed"):
-        run(quick)
-    edit(quick / "notebooks/02_b.ipynb", "text((", "text(")
+
     edit(quick / "notebooks/03_c.ipynb", "'added'", "''")
-    assert run(quick) == ["00", "03"] and "not run, since its name" in capsys.readouterr().out
-    with (
-        FileLock(quick / "build/paper.lock"),
-        pytest.raises(DreError, match="another make paper is under way"),
-    ):
+    assert run(quick) == ["00", "03"]
+
+
+def test_a_cell_that_is_not_python_is_named_before_anything_runs(quick):
+    edit(quick / "notebooks/02_b.ipynb", "text(", "text((")
+    message = r"02_b.ipynb .*: cell \[2\], line 1: '\(' was never closed"
+    with pytest.raises(DreError, match=message):
         run(quick)
 
 
-def test_a_book_saves_figures_without_a_date_and_the_page_shows_them_and_what_was_not_run(quick):
+def test_a_copy_of_a_notebook_is_not_run(quick, capsys):
+    write(quick, {"notebooks/01_a-Copy1.ipynb": "{}"})
+    assert run(quick) == ["00", "01", "02", "03"]
+    assert "not run, since its name" in capsys.readouterr().out
+
+
+def test_two_runs_at_once_are_refused(quick):
+    run(quick)
+    lock = FileLock(quick / "build/paper.lock")
+    with lock, pytest.raises(DreError, match="another make paper is under way"):
+        run(quick)
+
+
+def test_a_figure_is_saved_without_the_date_and_the_program(quick):
+    results_book = notebook.Book("00_start", profile("public", quick))
+    with watched(quick / "state", quick):
+        picture = results_book.figure(plt.figure(), "f", "A figure")
+
+    png = (quick / "figures/public/f.png").read_bytes()
+    pdf = (quick / "figures/public/f.pdf").read_bytes()
+    assert picture._repr_png_() == png
+    for word in (b"Software", b"Date", b"Producer"):
+        assert word not in png
+        assert word not in pdf
+
+
+def test_the_page_shows_texts_tables_figures_and_what_was_not_run_in_order(quick):
     results_book = notebook.Book("00_start", profile("public", quick))
     with watched(quick / "state", quick):
         results_book.table(pd.DataFrame({"claim": ["a|b"]}), "t", "Claims *and*")
-        picture = results_book.figure(plt.figure(), "f", "A figure")
+        results_book.figure(plt.figure(), "f", "A figure")
         results_book.not_run("the end", "no time")
-    png, pdf = ((quick / f"figures/public/f.{ending}").read_bytes() for ending in ("png", "pdf"))
-    assert picture._repr_png_() == png and not any(
-        word in png + pdf for word in (b"Software", b"Date", b"Producer")
-    )
-    book(
-        quick,
-        "00_start",
-        "# Start\n\n[![badge](x)](y)\n\nThe model *does not* <!--read-->read<!--/-->.",
-    )
-    assert page.write(results_book.profile) and not page.write(results_book.profile)
+    prose = "# Start\n\n[![badge](x)](y)\n\nThe model *does not* <!--read-->read<!--/-->."
+    book(quick, "00_start", prose)
+
+    assert page.write(results_book.profile)
+    assert not page.write(results_book.profile), "nothing has changed"
+
     text = page.path(results_book.profile).read_text()
     fragments = (
         'href="#00_start"',
@@ -290,53 +360,56 @@ def test_a_book_saves_figures_without_a_date_and_the_page_shows_them_and_what_wa
         "<em>does not</em> read.",
         "a|b",
         'href="t.csv"',
+        'src="../../figures/public/f.png"',
+        "f.pdf",
+        "Not run: the end (no time)",
+        '<h2 id="01_a',
     )
-    fragments += ('src="../../figures/public/f.png"', "f.pdf")
-    positions = [
-        text.index(fragment)
-        for fragment in (*fragments, "Not run: the end (no time)", '<h2 id="01_a')
-    ]
-    assert positions == sorted(positions) and "badge" not in text and text.count("f.png") == 1
+    positions = [text.index(fragment) for fragment in fragments]
+    assert positions == sorted(positions)
+    assert "badge" not in text
+    assert text.count("f.png") == 1
 
 
-def test_two_failing_cells_in_kernels_are_named_and_a_run_is_committed_without_traces_of_the_machine(
+PRINTING = """import os, sys
+print("in", os.path.dirname(os.getcwd()))
+print("noise", file=sys.stderr)
+print(os.environ["DRE_DATA_HOME"])
+n"""
+
+
+def test_failing_cells_are_named_and_a_run_is_committed_without_traces_of_the_machine(
     root, monkeypatch, capfd
 ):
     monkeypatch.setenv("DRE_DATA_HOME", os.path.relpath(root / "mine"))
-    code = 'import os, sys\nprint("in", os.path.dirname(os.getcwd()))\nprint("noise", file=sys.stderr)\n'
-    book(
-        root,
-        "00_start",
-        "# Title",
-        "# a comment\nassert n > 1",
-        code + 'print(os.environ["DRE_DATA_HOME"])\nn',
-    )
+    book(root, "00_start", "# Title", "# a comment\nassert n > 1", PRINTING)
     book(root, "01_other", "n\n1 / (n - 1)")
     book(root, "02_end", needs=["00_start"])
     path = root / "notebooks/00_start.ipynb"
-    assert (
-        paper.main(["--profile", "public"]) == 1
-        and (root / "build/public/notebooks/00_start.ipynb").exists()
-    )
+
+    assert paper.main(["--profile", "public"]) == 1
+
+    assert (root / "build/public/notebooks/00_start.ipynb").exists()
     printed = capfd.readouterr()
-    assert (
-        "00_start.ipynb failed in cell [2] at 'assert n > 1': AssertionError: assert n > 1"
-        in printed.err
-    )
+    failure = "00_start.ipynb failed in cell [2] at 'assert n > 1': AssertionError: assert n > 1"
+    assert failure in printed.err
     assert "01_other.ipynb failed in cell [2] at '1 / (n - 1)': ZeroDivisionError" in printed.err
     assert "02_end" not in printed.out
+
     edit(path, "n > 1", "n")
     edit(root / "notebooks/01_other.ipynb", "n - 1", "n")
     assert paper.main(["--profile", "public"]) == 0
+
     printed = capfd.readouterr()
-    assert "00_start | noise" in printed.err and "MB of memory" in printed.out
-    written = path.read_bytes()
-    assert paper.run(profile("public", root)) == [] and path.read_bytes() == written
-    parameters, _, _, cell = json.loads(written)["cells"]
+    assert "00_start | noise" in printed.err
+    assert "MB of memory" in printed.out
+    committed = path.read_bytes()
+    assert paper.run(profile("public", root)) == []
+    assert path.read_bytes() == committed
+    parameters, _, _, cell = json.loads(committed)["cells"]
     stream, _ = cell["outputs"]
-    assert (
-        parameters["source"] == PARAMETERS and "".join(stream["text"]) == "in .\n$DRE_DATA_HOME\n"
-    )
+    assert parameters["source"] == PARAMETERS
+    assert "".join(stream["text"]) == "in .\n$DRE_DATA_HOME\n"
 
 
 @pytest.mark.parametrize("home", ["/home/me", r"C:\Users\me", "data"])
@@ -348,18 +421,19 @@ def test_names_of_folders_are_left_out_of_texts_and_of_nothing_else(root, monkey
         f"{home}2 {home}-too https://x{home}/y 0.1 / 0.2",
     )
     book(root, "00_start", "x")
-    path, copy = root / "notebooks/00_start.ipynb", "build/public/notebooks/00_start.ipynb"
-    ran = json.loads(path.read_text())
-    ran["cells"][1]["outputs"] = [
-        {"output_type": "display_data", "data": {"text/plain": list(lines), "data": home}}
-    ]
-    write(root, {copy: json.dumps(ran)})
+    path = root / "notebooks/00_start.ipynb"
+    executed = json.loads(path.read_text())
+    data = {"text/plain": list(lines), "data": home}
+    executed["cells"][1]["outputs"] = [{"output_type": "display_data", "data": data}]
+    write(root, {"build/public/notebooks/00_start.ipynb": json.dumps(executed)})
+
     headless.commit(path, profile("public", root))
+
     data = json.loads(path.read_text())["cells"][1]["outputs"][0]["data"]
     assert data == {"text/plain": ["~ ~/a,b 'file://~/b''~'" + lines[2]], "data": home}
 
 
-def test_a_notebook_that_runs_long_shows_where_it_is_and_what_its_kernel_says(
+def test_a_notebook_that_runs_long_shows_its_cell_and_what_its_kernel_prints(
     root, monkeypatch, capfd
 ):
     monkeypatch.setattr(headless, "SIGN_OF_LIFE", 0.5)
@@ -387,7 +461,7 @@ def test_a_first_run_is_not_called_a_failure_and_a_page_that_is_the_same_is_not_
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_a_full_disk_is_said_with_the_path_and_advice(root, capfd):
+def test_a_full_disk_gives_an_error_with_the_path_and_advice(root, capfd):
     executed = root / "build/public/notebooks/00_start.ipynb"
     executed.parent.mkdir(parents=True)
     executed.symlink_to("/dev/full")
@@ -444,7 +518,7 @@ def test_another_python_runs_every_notebook_again(quick, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("folder", ["results/public/scores", "results/curve"])
-def test_who_reads_one_file_of_a_folder_of_recordings_depends_on_the_names_of_all(root, folder):
+def test_a_notebook_that_reads_a_recording_depends_on_the_names_of_all_in_its_folder(root, folder):
     write(root, {f"{folder}/a.json": "{}"})
     state.Watch(root / "record", root).note_read(str(root / folder / "a.json"))
     files_read = state.load(root / "record")["read"]
@@ -465,77 +539,97 @@ def test_notebooks_that_run_together_share_the_cores(root, monkeypatch):
     assert "4 threads" in (root / "notebooks/00_start.ipynb").read_text()
 
 
+WAITING = """import os, pathlib, time
+pathlib.Path(f"../data/{os.getpid()}.pid").touch()
+time.sleep(60)"""
+
+
+def process_ids(root, n, timeout):
+    """Wait until n kernels have written their process ids, and return these."""
+    end = time.monotonic() + timeout
+    ids = []
+    while len(ids) < n and time.monotonic() < end:
+        time.sleep(0.05)
+        ids = [int(path.stem) for path in root.glob("data/*.pid")]
+    return ids
+
+
 def test_an_interrupt_ends_both_kernels_and_starts_no_other(root):
-    wait = "import os, pathlib, time\npathlib.Path(f'../data/{os.getpid()}.pid').touch()\ntime.sleep(60)"
     for name in ("00_a", "01_b", "02_c"):
-        book(root, name, wait)
+        book(root, name, WAITING)
     command = [sys.executable, "-m", "dre.paper", "--profile", "public", "--jobs", "2"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    until = time.monotonic() + 60
-    while (
-        len(pids := [int(path.stem) for path in root.glob("data/*.pid")]) < 2
-        and time.monotonic() < until
-    ):
-        time.sleep(0.05)
+    kernels = process_ids(root, n=2, timeout=60)
+
     process.terminate()  # as by Ctrl-C
     output, _ = process.communicate(timeout=30)
-    assert (
-        process.returncode == 130
-        and "interrupted: finished notebooks are kept" in output
-        and "02_c" not in output
-    )
-    assert not any(map(psutil.pid_exists, pids)) and len(pids) == 2
+
+    assert process.returncode == 130
+    assert "interrupted: finished notebooks are kept" in output
+    assert "02_c" not in output
+    assert len(kernels) == 2
+    assert not any(psutil.pid_exists(kernel) for kernel in kernels)
 
 
-def test_in_a_kernel_setup_gives_a_book_and_a_notebook_may_end_itself_before_it_wrote_all(root):
+READING_AND_WRITING = """import pandas as pd
+pd.read_csv(book.profile.results / "scores/a.csv.gz")
+open("../data/some.txt").read()
+open("../data/own.txt", "w")
+table = book.table(pd.DataFrame({"a": [1]}), "t", "A table")
+open("../results/mini/t.csv").read()
+table"""
+
+
+def test_in_a_kernel_the_setup_gives_a_book_and_a_notebook_may_end_itself(root):
     (root / "dre").symlink_to(HERE / "dre")
     scores = root / "results/mini/scores"
     write(root, {scores / "b.npz": ""})
     pd.DataFrame({"a": [1]}).to_csv(scores / "a.csv.gz")
-    table = f"import IPython\nassert IPython.__version__ == {version('ipython')!r}\n"  # .ci/run tries an older one, too
-    table += """import pandas as pd
-pd.read_csv(book.profile.results / "scores/a.csv.gz"), open("../data/some.txt").read(), open("../data/own.txt", "w")
-table = book.table(pd.DataFrame({"a": [1]}), "t", "A table")
-open("../results/mini/t.csv").read()
-table"""
-    figure = (
+    # .ci/run tries an older IPython as well.
+    check = f"import IPython\nassert IPython.__version__ == {version('ipython')!r}\n"
+    book(
+        root,
+        "00_start",
+        SETUP.replace("03_classification", "00_start"),
+        check + READING_AND_WRITING,
         "import matplotlib.pyplot as plt\nfig = plt.figure()",
         'book.figure(fig, "f", "A figure")',
+        'book.needs_public("no ratings")',
+        "1 / 0",
     )
-    setup = SETUP.replace("03_classification", "00_start")
-    book(root, "00_start", setup, table, *figure, 'book.needs_public("no ratings")', "1 / 0")
-    assert (
-        paper.run(profile("mini", root)) == ["00_start"] and paper.run(profile("mini", root)) == []
-    )
-    cells = headless.code_cells(
-        json.loads((root / "build/mini/notebooks/00_start.ipynb").read_text())
-    )
-    setup_output, table, opened, figure, end, after = (cell["outputs"] for cell in cells[1:])
-    assert "profile mini · Python" in "".join(setup_output[0]["text"])
-    assert "".join(table[0]["data"]["text/markdown"]) == (root / "results/mini/t.md").read_text()
-    assert not opened and "image/png" in figure[0]["data"], "an open figure is shown once"
-    assert "make paper PROFILE=public" in "".join(end[0]["text"]) and not after
+
+    assert paper.run(profile("mini", root)) == ["00_start"]
+    assert paper.run(profile("mini", root)) == []
+
+    content = json.loads((root / "build/mini/notebooks/00_start.ipynb").read_text())
+    outputs = [cell["outputs"] for cell in headless.code_cells(content)]
+    _, setup, table, open_figure, figure, end, after_end = outputs
+    assert "profile mini · Python" in "".join(setup[0]["text"])
+    table_file = root / "results/mini/t.md"
+    assert "".join(table[0]["data"]["text/markdown"]) == table_file.read_text()
+    assert not open_figure, "a figure is only shown by the book"
+    assert "image/png" in figure[0]["data"]
+    assert "make paper PROFILE=public" in "".join(end[0]["text"])
+    assert not after_end
+
     record = state.load(root / "build/mini/state/00_start")
     modules = {name for name in record["read"] if name.startswith("dre/")}
-    assert {
-        f"dre/{name}.py" for name in ("__init__", "paper/state", "tables", "paper/plots")
-    } <= modules
+    for name in ("__init__", "paper/state", "tables", "paper/plots"):
+        assert f"dre/{name}.py" in modules
     assert "dre/commands/main.py" not in modules
-    files = {
+    assert record["read"].keys() - modules == {
         "data/some.txt",
         "profiles/mini.yaml",
         "results/mini/scores",
         "results/mini/scores/a.csv.gz",
         state.LOCK,
     }
-    assert record["read"].keys() - modules == files
-    wrote = {"00_start.ipynb", "00_start.json", "f.pdf", "f.png", "t.csv", "t.md"}
-    assert set(map(os.path.basename, record["wrote"])) == wrote
+    names_written = {os.path.basename(path) for path in record["wrote"]}
+    files = {"00_start.ipynb", "00_start.json", "f.pdf", "f.png", "t.csv", "t.md"}
+    assert names_written == files
 
 
-def test_beside_an_installed_package_one_sentence_says_that_notebooks_need_a_clone(
-    tmp_path, monkeypatch, capsys
-):
+def test_without_a_clone_one_sentence_says_that_notebooks_need_one(tmp_path, monkeypatch, capsys):
     shutil.copytree(HERE / "profiles", tmp_path / "profiles")  # all that a wheel has
     monkeypatch.setenv("DRE_ROOT", str(tmp_path))
     advice = "notebooks need a clone of the project, .*: git clone https://github.com/dre-companion"
@@ -547,7 +641,7 @@ def test_beside_an_installed_package_one_sentence_says_that_notebooks_need_a_clo
     assert re.match(f"error: {advice}", capsys.readouterr().err)
 
 
-def test_the_runner_is_imported_without_what_only_the_extras_install():
+def test_the_runner_is_imported_without_packages_of_the_extras():
     code = "import dre.paper.run, sys; print({'mistune', 'psutil', 'papermill'} & set(sys.modules))"
     process = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -556,8 +650,8 @@ def test_the_runner_is_imported_without_what_only_the_extras_install():
 
 
 def test_the_setup_cell_takes_no_other_folder_for_the_clone_and_stops_where_pip_fails(tmp_path):
-    # Beside the reader's folder lies one called dre that is no project. A git of ours stands in
-    # for the network: it makes the folder of a clone, in which there is nothing to install.
+    # Next to the reader's folder is one called dre, which is not this project. A git of our own
+    # replaces the network: it makes the folder of a clone, with nothing in it to install.
     (tmp_path / "dre").mkdir()
     (tmp_path / "work").mkdir()
     git = tmp_path / "bin/git"

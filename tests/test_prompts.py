@@ -44,7 +44,9 @@ def test_built_in_prompts_say_what_they_follow_and_fill_every_slot(name):
     assert "follows:" not in text
     assert "Not sent" not in text
     assert "FS: Did you water the ferns?\nSS: Yes, both of them." in text
-    assert ("Ferns like shade." in text) == name.endswith("groundedness")
+    # SLIDE's groundedness is that in the conversation, without a fact beside it.
+    shows_a_fact = name in ("geval_groundedness", "analyse_rate_groundedness")
+    assert ("Ferns like shade." in text) == shows_a_fact
 
 
 def test_no_two_built_in_prompts_have_the_same_hash():

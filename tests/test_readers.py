@@ -27,8 +27,8 @@ TABLE = pd.DataFrame(ROWS).assign(context=[json.dumps(row["context"]) for row in
 def messages(turns, *responses):
     """A chat as OpenAI has it, whose last turn is the user's.
 
-    It has instructions and, where the first turn has a comma, two messages of one role in a row, the
-    second of them in parts.
+    It has instructions. Where the first turn has a comma, two messages of one role follow each
+    other, and the content of the second one is a list.
     """
     roles = ("user", "assistant") if len(turns) % 2 else ("assistant", "user")
     texts = [*turns, *responses]

@@ -1,4 +1,4 @@
-"""Recordings of a judge: which are refused, and that they answer for what they recorded alone."""
+"""Recordings of a judge: faulty ones are refused, and no other texts are answered for."""
 
 import gzip
 import json
@@ -18,7 +18,7 @@ PAIRS = [
 
 
 def record(folder, lines, manifest="default", hashed=("llm_only", "a/1", "a/2")):
-    """Write a recording, and return what the user types for it."""
+    """Write a recording, and return its name as a user gives it."""
     folder.mkdir()
     if manifest == "default":
         manifest = json.dumps({"prompts": {"llm_only": {}}})
@@ -27,26 +27,29 @@ def record(folder, lines, manifest="default", hashed=("llm_only", "a/1", "a/2"))
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (folder / "judgements.jsonl").write_text(text, encoding="utf-8")
 
-    shown = {"llm_only": prompts.load("llm_only")} | {pair["pair_id"]: pair for pair in PAIRS}
-    hashes = {name: recordings.hash_of(shown[name]) for name in hashed}
+    content_by_name = {"llm_only": prompts.load("llm_only")}
+    for pair in PAIRS:
+        content_by_name[pair["pair_id"]] = pair
+    hashes = {name: recordings.hash_of(content_by_name[name]) for name in hashed}
     content = gzip.compress(json.dumps(hashes).encode())
     (folder / recordings.FILE).write_bytes(content)
     return f"recorded:{folder}"
 
 
-def line(pair_id="a/1", **given):
-    return {"pair_id": pair_id, "prompt": "llm_only", **given}
+def line(pair_id="a/1", **fields):
+    return {"pair_id": pair_id, "prompt": "llm_only", **fields}
 
 
 def test_a_recording_repeats_what_it_has(tmp_path):
     lines = [line("a/1", score=4), line("a/2", status="refused")]
     table = dre.judges.open(record(tmp_path / "mine", lines)).score(PAIRS)
     assert table["status"].tolist() == ["ok", "refused"]
-    assert table["score_llm"][0] == 4 and table["score_llm"].isna()[1]
+    assert table["score_llm"][0] == 4
+    assert table["score_llm"].isna()[1]
 
 
 FAULTY_LINES = {
-    "nothing given": (line(), "expected a score, a label, or a status"),
+    "neither a score nor a label": (line(), "expected a score, a label, or a status"),
     "an influence alone": (line(influence=0.5), "expected a score, a label, or a status"),
     "ok without a score": (line(status="ok"), "expected either a score or a label"),
     "refused, and a score": (line(status="refused", score=3), "expected either a score or a"),
@@ -71,9 +74,9 @@ FAULTY_LINES = {
 
 @pytest.mark.parametrize("fault", FAULTY_LINES)
 def test_a_faulty_line_is_one_sentence_with_file_and_line(tmp_path, fault):
-    faulty_line, said = FAULTY_LINES[fault]
+    faulty_line, message = FAULTY_LINES[fault]
     spec = record(tmp_path / "mine", [line("a/2", score=1), faulty_line])
-    with pytest.raises(DreError, match=rf"judgements\.jsonl:2: {said}"):
+    with pytest.raises(DreError, match=rf"judgements\.jsonl:2: {message}"):
         dre.judges.open(spec)
 
 
@@ -88,21 +91,21 @@ FAULTY_MANIFESTS = {
 
 @pytest.mark.parametrize("fault", FAULTY_MANIFESTS)
 def test_a_faulty_manifest_is_one_sentence(tmp_path, fault):
-    manifest, said = FAULTY_MANIFESTS[fault]
+    manifest, message = FAULTY_MANIFESTS[fault]
     spec = record(tmp_path / "mine", [line(score=1)], manifest)
-    with pytest.raises(DreError, match=f"manifest.json: {said}"):
+    with pytest.raises(DreError, match=f"manifest.json: {message}"):
         dre.judges.open(spec)
 
 
-@pytest.mark.parametrize("n_judgements, said", [(3, "says 3: "), ('"two"', "says 'two': ")])
-def test_a_file_with_lines_missing_is_refused(tmp_path, n_judgements, said):
+@pytest.mark.parametrize("n_judgements, claim", [(3, "says 3: "), ('"two"', "says 'two': ")])
+def test_a_file_with_lines_missing_is_refused(tmp_path, n_judgements, claim):
     manifest = f'{{"prompts": {{"llm_only": {{}}}}, "judgements": {n_judgements}}}'
     spec = record(tmp_path / "mine", [line(score=1)], manifest)
-    with pytest.raises(DreError, match=f"found 1 judgements, but its manifest {said}get"):
+    with pytest.raises(DreError, match=f"found 1 judgements, but its manifest {claim}get"):
         dre.judges.open(spec)
 
 
-def test_the_command_says_it_in_one_sentence(tmp_path, capsys):
+def test_the_command_names_a_faulty_line_in_one_sentence(tmp_path, capsys):
     spec = record(tmp_path / "mine", [line()], hashed=())
     pairs = tmp_path / "pairs.jsonl"
     pairs.write_text("".join(json.dumps(pair) + "\n" for pair in PAIRS), encoding="utf-8")
@@ -111,7 +114,7 @@ def test_the_command_says_it_in_one_sentence(tmp_path, capsys):
     assert "judgements.jsonl:1: expected a score, a label, or a status" in capsys.readouterr().err
 
 
-def test_a_recording_answers_for_no_text_of_which_it_has_no_hash(tmp_path):
+def test_a_text_without_a_hash_in_the_recording_is_refused(tmp_path):
     lines = [line("a/1", score=4), line("a/2", score=2)]
     spec = record(tmp_path / "mine", lines, hashed=("llm_only", "a/1"))
     judge = dre.judges.open(spec)
@@ -120,20 +123,20 @@ def test_a_recording_answers_for_no_text_of_which_it_has_no_hash(tmp_path):
         judge.score(PAIRS)
 
 
-def test_a_recording_answers_for_no_prompt_of_which_it_has_no_hash(tmp_path):
+def test_a_prompt_without_a_hash_in_the_recording_is_refused(tmp_path):
     spec = record(tmp_path / "mine", [line("a/1", score=4)], hashed=("a/1",))
     with pytest.raises(DreError, match="prompt llm_only has other words"):
         dre.judges.open(spec).score(PAIRS[:1])
 
 
-def test_hashes_that_are_no_object_are_refused(tmp_path):
+def test_hashes_that_are_not_an_object_are_refused(tmp_path):
     spec = record(tmp_path / "mine", [line("a/1", score=4)])
     (tmp_path / "mine" / recordings.FILE).write_bytes(gzip.compress(b"[]"))
     with pytest.raises(DreError, match="expected hashes of what the judge was shown"):
         dre.judges.open(spec).score(PAIRS[:1])
 
 
-def test_a_function_s_score_is_held_to_the_scale_and_its_error_is_told():
+def test_a_score_of_a_function_must_be_on_the_scale_and_an_error_in_it_has_a_status():
     def judge_by_length(context, response):
         return {"Until noon.": 6, "I like noon.": 5}[response]
 

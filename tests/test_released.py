@@ -41,7 +41,7 @@ def test_hashes_say_of_every_recorded_pair_and_prompt_what_was_shown():
 
 
 def test_files_beside_the_judgements_have_a_row_for_each_pair():
-    assert len(ratings.criteria()) == 3120
+    assert len(ratings.criteria()) == 4680
     assert len(ratings.fed_judged()) > 17_000
 
 

@@ -1,4 +1,4 @@
-"""What is committed: results, documents and packaging agree; no text of others and no path of a machine."""
+"""Committed results, documents and packaging agree, without texts of others or local paths."""
 
 import ast
 import json
@@ -43,7 +43,7 @@ def tracked(*folders):
 
 
 def committed():
-    """Yield path and text of what is committed, without pictures and with the lines of notebooks joined."""
+    """Yield path and text of committed files, except pictures. Lines of notebooks are joined."""
     folders = "results notebooks docs README.md CONTRIBUTING.md dre tests experiments benchmarks"
     for path in tracked(*folders.split()):
         if path.suffix in (".csv", ".md", ".json", ".html", ".ipynb", ".py", ".txt", ".yaml"):

@@ -380,7 +380,7 @@ def test_every_method_is_its_equation(slm, responses, tmp_path, method):
 
 
 class ListeningJudge:
-    """A judge of one's own that keeps the pairs, and gives scores from the lowest to the highest."""
+    """A judge as a function: it stores the pairs, and gives scores from the lowest up."""
 
     spec = signature = "own:ear"
     last = Run()
@@ -394,7 +394,7 @@ class ListeningJudge:
 
 
 def test_a_prompt_is_shown_the_slms_numbers_within_their_range(slm):
-    """Some recipes leave the range of 0 to 1; here it is the range of the training that is small."""
+    """Some recipes leave the range from 0 to 1. Here the range of the training is small."""
     own_judge = ListeningJudge()
     metric = DRE.load(slm, judge=own_judge, method="dre", accuracies=[0.9, 0.8])
     pairs = pd.DataFrame(records(3)).assign(pair_id=range(6))
@@ -436,6 +436,7 @@ def test_the_scale_of_a_prompt_becomes_0_to_5():
             {"judge": "recorded:claude-2026-11", "method": "slm"},
             "has no use for judge: leave it out",
         ),
+        ({"judge": "recorded:claude-2026-11", "slm": "my-slm"}, "method judge has no use for slm"),
         ({"fusion": "f.json"}, "no use for fusion"),
         ({"prompt": "llm_only"}, "no use for prompt"),
     ],

@@ -37,14 +37,14 @@ def judge(server, *options):
 
 
 def score(server, output, *options):
-    return main(
-        ["score", "in.jsonl", "-o", output, *judge(server, "--prompt", "polite.txt", *options)]
-    )
+    judge_options = judge(server, "--prompt", "polite.txt", *options)
+    return main(["score", "in.jsonl", "-o", output, *judge_options])
 
 
 def test_another_scale_of_a_prompt_is_another_output(server, capsys):
+    judge_options = judge(server, "--prompt", "polite.txt")
+    run = ["judge", "run", "in.jsonl", "-o", "run.csv", *judge_options]
     assert score(server, "out.csv") == 0
-    run = ["judge", "run", "in.jsonl", "-o", "run.csv", *judge(server, "--prompt", "polite.txt")]
     assert main(run) == 0
     Path("polite.txt").write_text(TEMPLATE.format(scale=[0, 10]))
     capsys.readouterr()
@@ -53,6 +53,14 @@ def test_another_scale_of_a_prompt_is_another_output(server, capsys):
     assert "out.csv is of another run (prompt scale 0,5, now 0,10)" in capsys.readouterr().err
     assert main(run) == 2
     assert "run.csv is of another run (prompt scale 0,5, now 0,10)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("parameter", ["think=false", 'stop=""', "seed=0"])
+def test_a_parameter_that_is_false_or_empty_is_another_output(server, capsys, parameter):
+    assert score(server, "out.csv") == 0
+    capsys.readouterr()
+    assert score(server, "out.csv", "--param", parameter) == 2
+    assert "out.csv is of another run (judge openai:m" in capsys.readouterr().err
 
 
 def test_scores_on_two_scales_are_not_compared(server, capsys):
@@ -68,8 +76,10 @@ def test_scores_on_two_scales_are_not_compared(server, capsys):
 @pytest.mark.parametrize("command", ["score", "judge run"])
 @pytest.mark.parametrize("value", ['"|"', '["a:b", "|"]'])
 def test_a_parameter_with_a_bar_or_a_colon_runs_twice(server, command, value, capsys):
-    run = [*command.split(), "in.jsonl", "-o", "o.csv", *judge(server, "--param", f"stop={value}")]
-    assert main(run) in (0, 1)  # the prompt wants JSON: what comes out does not matter here
+    judge_options = judge(server, "--param", f"stop={value}")
+    run = [*command.split(), "in.jsonl", "-o", "o.csv", *judge_options]
+    # The prompt wants JSON, so the judge's replies may be malformed, which does not matter here.
+    assert main(run) in (0, 1)
     Path("polite.txt").write_text(TEMPLATE.format(scale=[0, 5]))
     run += ["--prompt", "polite.txt"]
     Path("o.csv").unlink(missing_ok=True)
@@ -85,10 +95,14 @@ def test_an_output_of_version_0_2_is_recognised_by_the_line_it_stored(server, ca
     path = Path("o.csv.summary.json")
     summary = json.loads(path.read_text())
     fields = summary["signature"]
-    prompt, data = fields["prompt"]["sha256"][:12], fields["data"][:12]
-    line = (
-        f"dre:judge|judge:{fields['judge']}|prompt:{prompt}|data:{data}|version:{fields['version']}"
-    )
+    fields_of_line = [
+        "dre:judge",
+        f"judge:{fields['judge']}",
+        f"prompt:{fields['prompt']['sha256'][:12]}",
+        f"data:{fields['data'][:12]}",
+        f"version:{fields['version']}",
+    ]
+    line = "|".join(fields_of_line)
     path.write_text(json.dumps(summary | {"signature": line}))
     capsys.readouterr()
 
@@ -98,7 +112,7 @@ def test_an_output_of_version_0_2_is_recognised_by_the_line_it_stored(server, ca
     assert "o.csv is of another run (judge " in capsys.readouterr().err
 
 
-def test_a_prompt_is_known_by_its_hash_and_how_it_is_read_not_by_its_name():
+def test_the_hash_and_the_scale_of_a_prompt_count_and_its_name_does_not():
     prompt = {"name": "a", "sha256": "0" * 64, "scale": [0, 5]}
     signature = Signature.of(prompt=prompt, judge="j", seed=None)
     renamed = Signature.of(prompt=prompt | {"name": "b"}, judge="j")
@@ -114,7 +128,7 @@ def test_a_field_that_one_signature_lacks_is_a_difference():
     assert Signature.of(a=1, b="x").differences(Signature.of(a=1), ignored=["b"]) == []
 
 
-def test_a_line_of_version_0_2_is_compared_as_far_as_it_goes():
+def test_a_line_of_version_0_2_is_compared_in_the_fields_that_it_has():
     old = Signature.from_line("dre:slide|model:8376d383b611|seed:3|judge:j a/b|prompt:0123456789ab")
     new = Signature.of(
         method="slide",
@@ -132,13 +146,12 @@ def test_a_line_of_version_0_2_is_compared_as_far_as_it_goes():
 @pytest.mark.parametrize("text", ["{}", "not json", '{"signature": "nocolon"}', "[1]", "[" * 99999])
 def test_a_summary_that_dre_did_not_write_is_one_plain_sentence(tmp_path, text):
     Path(tmp_path / "o.csv.summary.json").write_text(text)
-    with pytest.raises(
-        DreError, match=r"o\.csv\.summary\.json: this is not a summary that dre wrote"
-    ):
+    message = r"o\.csv\.summary\.json: this is not a summary that dre wrote"
+    with pytest.raises(DreError, match=message):
         load_summary(tmp_path / "o.csv")
 
 
-def test_without_a_summary_there_is_none(tmp_path):
+def test_an_output_without_a_summary_has_no_summary_to_load(tmp_path):
     assert load_summary(tmp_path / "o.csv") is None
 
 

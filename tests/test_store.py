@@ -133,6 +133,7 @@ def test_a_relative_path_means_the_same_store_after_the_folder_has_changed(tmp_p
     elsewhere.mkdir()
     monkeypatch.chdir(tmp_path)
     store = Store("s.sqlite")
+    assert store.path == tmp_path / "s.sqlite"
     monkeypatch.chdir(elsewhere)
     stored_key = put(store)
     assert (tmp_path / "s.sqlite").exists()

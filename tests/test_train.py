@@ -1,4 +1,4 @@
-"""Training on a tiny encoder: batches, curves, the weights that come out, and what an interruption may not change."""
+"""Training on a tiny encoder: batches, curves, the weights, and what happens on interruptions."""
 
 import contextlib
 import json
@@ -30,7 +30,7 @@ GRADED_REPLIES = [("it was", 4.5), ("it", 3.0), ("no", 0.5)]
 
 
 def extra(n=7):
-    """What our own recipes learn from besides labelled contexts: n dialogues, six graded replies."""
+    """Further data that our own recipes learn from: n dialogues and six graded replies."""
     dialogues = []
     for i in range(n):
         turns = ("do you", f"is it {i}")
@@ -252,7 +252,7 @@ def stop_after(monkeypatch, n_steps):
 def test_an_interrupted_training_ends_with_the_same_provenance_and_scores(
     encoder, tmp_path, monkeypatch, recipe, stops
 ):
-    """Two or more steps per epoch: it stops within the first epoch, a later one, or a later stage."""
+    """It stops within the first epoch, a later one, or a later stage, of two or more steps each."""
 
     def learn(out):
         more = extra_for(recipe)

@@ -1,7 +1,4 @@
-"""Verdicts follow from the tables by one rule.
-
-Prose has the direction of the numbers that it shows.
-"""
+"""Verdicts follow from the tables by one rule, and prose has the direction of its numbers."""
 
 import re
 import shutil
@@ -54,13 +51,13 @@ def test_the_word_by_hand(ends, none, size, side, expected):
 def test_the_word_does_not_depend_on_which_way_a_difference_is_taken(low, width, none, size):
     high = low + width
     word = verdicts.word(low, high, none, size, 1)
-    word_the_other_way = verdicts.word(-low - width, -low, -none, -size, -1)
-    assert word == word_the_other_way
+    word_of_reverse = verdicts.word(-high, -low, -none, -size, -1)
+    assert word == word_of_reverse
 
 
 @pytest.fixture
 def project(tmp_path):
-    """A project of its own with the claims and the tables that they rest on."""
+    """A new project with the claims, and with the tables that they are judged by."""
     paths = [HERE / "data/claims.csv", *HERE.glob("results/public/*.csv")]
     for path in paths:
         copy = tmp_path / path.relative_to(HERE)
@@ -70,7 +67,7 @@ def project(tmp_path):
 
 
 def reflect_interval(path, column, none):
-    """Turn the effects of a table round, on the other side of the number that means no effect."""
+    """Reverse the effects of a table: mirror them at the number that means no effect."""
     rows = pd.read_csv(path)
     low = 2 * none - rows[f"{column}_high"]
     high = 2 * none - rows[f"{column}_low"]
@@ -79,7 +76,7 @@ def reflect_interval(path, column, none):
     rows.to_csv(path, index=False)
 
 
-def test_every_decided_verdict_changes_where_its_effect_is_turned_round(project):
+def test_every_decided_verdict_changes_if_its_effect_is_reversed(project):
     decided = CLAIMS[CLAIMS["verdict"].isin(["reproduced", "smaller", "contradicted"])]
     assert len(decided) >= 6
     for i, claim in decided.iterrows():
@@ -122,7 +119,8 @@ def test_an_effect_that_no_table_has_is_an_error(project, effect, fault):
         verdicts.judged(project)
 
 
-# What is less than what: a number, or a name as prose shows it, and which of its numbers, from 0.
+# Pairs of a smaller and a larger number. Each is a number itself, or the name of words in prose;
+# after the name, the position of the number in these words, from 0.
 BELOW = [
     ("02.gap_untrained", "02.gap_robust"),
     ("02.gap_robust", "02.gap_whole"),

@@ -1,4 +1,7 @@
-"""A tiny, randomly initialised BERT as a Sentence-Transformers folder: the real architecture, trained in seconds."""
+"""A tiny BERT with random weights, as a Sentence-Transformers folder.
+
+It has the architecture of a real encoder, and is trained in seconds.
+"""
 
 import contextlib
 import re

@@ -3,6 +3,7 @@
 The pairs are public ones, on which other judges are recorded, or the user's own.
 """
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -215,12 +216,10 @@ def measure(
 def _ask(judge, pairs, prompt, repeats, replies):
     """Return the scores of the first replies to pairs, an array; note in `replies` what it took."""
     scores_by_repeat = []
-    limit = getattr(judge, "max_usd", None)  # a judge of one's own may have none
     for repeat in range(repeats):
         start = time.monotonic()
-        if limit is not None:
-            judge.max_usd = max(0.0, limit - replies.spent_usd)
-        table = judge.score(pairs, prompt, first=repeat, ask=not replies.stopped)
+        with _limit_left(judge, replies.spent_usd):
+            table = judge.score(pairs, prompt, first=repeat, ask=not replies.stopped)
         if judge.last.calls:
             replies.seconds += time.monotonic() - start
         replies.calls += judge.last.calls
@@ -229,14 +228,26 @@ def _ask(judge, pairs, prompt, repeats, replies):
         replies.tables.append(table)
         replies.token_counts += _token_counts(judge, pairs, prompt, repeat)
         scores_by_repeat.append(pd.Series(table["score_llm"].to_numpy(float)))
-    if limit is not None:
-        judge.max_usd = limit
     first, *later = scores_by_repeat
     for scores in later:
         varies = first.nunique() > 1 and scores.nunique() > 1
         correlation = first.corr(scores, method="spearman") if varies else np.nan
         replies.retest_correlations.append(correlation)
     return first.to_numpy()
+
+
+@contextlib.contextmanager
+def _limit_left(judge, spent_usd):
+    """Lower a judge's ``max_usd`` by what is spent, and restore it afterwards."""
+    limit = getattr(judge, "max_usd", None)  # a judge of one's own may have none
+    if limit is None:
+        yield
+        return
+    judge.max_usd = max(0.0, limit - spent_usd)
+    try:
+        yield
+    finally:
+        judge.max_usd = limit
 
 
 def _token_counts(judge, pairs, prompt, repeat):

@@ -7,7 +7,6 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from dre import __version__
@@ -91,7 +90,6 @@ def main(argv: Sequence[str] | None = None) -> int:
                 stream.reconfigure(encoding="utf-8", errors="replace")
         parser = _parser(words[0] if words else None)
         args = parser.parse_args(words or ["--help"])
-        _make_store_absolute(args)
         status = args.run(args) or 0
         sys.stdout.flush()  # here, where a reader that has gone is known
         return status
@@ -118,13 +116,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return INTERRUPTED
-
-
-def _make_store_absolute(args):
-    """Let ``--store`` name the same file wherever the work goes on."""
-    store = getattr(args, "store", None)
-    if store and store != ":memory:":
-        args.store = str(Path(store).expanduser().absolute())
 
 
 def _parser(word):

@@ -127,9 +127,9 @@ def score(args: argparse.Namespace) -> int:
         "accuracies": args.accuracies,
         "fusion": args.fusion,
         "bf16": args.bf16,
+        "slm": args.slm,
     }
     options["method"] = metrics.check_options(judge=args.judge, **options)
-    options["slm"] = args.slm
     pairs, bad_records, data_sha256 = inputs.read(args)
     options["judge"] = open_from(args)
     metric = metrics.DRE.load(**options)

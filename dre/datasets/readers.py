@@ -1,7 +1,7 @@
-"""Files of responses, read alike by every command: JSON Lines, a JSON array, CSV or TSV, Parquet.
+"""How every command reads files of responses: JSON Lines, a JSON array, CSV or TSV, Parquet.
 
-The form is told by how a file's name ends, also before ``.gz``; the form of standard input, ``-``,
-by how it begins.
+The end of a file's name tells its format (that before ``.gz``, if it ends so). For standard input,
+``-``, the first character tells it.
 """
 
 import ast
@@ -28,17 +28,21 @@ from dre.errors import DreError
 
 FIELDS = ("context", "response", "reference", "id", "system")
 ENDINGS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
-HALF = re.compile("[\ud800-\udfff]")  # half of a character, which no tokeniser takes
-UNSPOKEN = ("system", "developer", "tool", "function")  # roles of chat messages that are no turn
+#: Half of a character (a surrogate), which no tokeniser accepts.
+HALF = re.compile("[\ud800-\udfff]")
+#: Chat messages with these roles are not turns of the dialogue.
+UNSPOKEN = ("system", "developer", "tool", "function")
 
 GZIP_START = b"\x1f\x8b"
 PARQUET_START = b"PAR1"
-LONGEST_QUOTE = 60  # so many characters of a wrong value are shown in an error
-LONGEST_LIST = 200  # and so many of the names of columns
+#: An error shows at most so many characters of a wrong value.
+LONGEST_QUOTE = 60
+#: An error shows at most so many characters of the names of columns.
+LONGEST_LIST = 200
 
 
 class NoRecord(NamedTuple):
-    """What stands in a file where a record is expected."""
+    """What is in a file where a record was expected, and why it is not a record."""
 
     content: Any
     reason: str
@@ -55,26 +59,28 @@ def content(path: str | Path) -> bytes:
 
 
 def records(path: str | Path, data: bytes | None = None) -> Iterator[tuple[int, Any]]:
-    """Yield the line and the record of everything in a file.
+    """Yield all records of a file with their lines.
 
     Parameters
     ----------
     path
-        The file; ``-`` for standard input.
+        The file, or ``-`` for standard input.
     data
-        Its bytes, if they are known.
+        The bytes of the file, if they have been read already.
 
     Yields
     ------
     line : int
-        Counted from 1. Where there are no lines, as in Parquet, records are counted.
+        The number of the line, from 1. In files without lines, such as Parquet, it is the number
+        of the record.
     record
-        A dict; a `NoRecord` where a line holds none; or another value, in a JSON array.
+        A dict. It is a `NoRecord` where a line has no record, and in a JSON array it may be any
+        other value.
 
     Raises
     ------
     DreError
-        If the file cannot be read, or not to the end.
+        If the file cannot be read to its end.
     """
     if data is None:
         data = content(path)
@@ -108,21 +114,22 @@ def records(path: str | Path, data: bytes | None = None) -> Iterator[tuple[int, 
 
 
 def _text_records(text, ending):
-    """Yield the records of a text; its form is told by the ending or, without one, by its start."""
+    """Yield the records of a text. Without an ending, its first character tells the format."""
     start = text.lstrip()[:1]
     if not ending:
         ending = {"[": ".json", "{": ".jsonl"}.get(start, ".csv")
     if ending == ".json" and start != "{":
         yield from enumerate(json.loads(text), 1)
-    elif ending in (".jsonl", ".json"):  # a file of lines may be called .json, too
+    elif ending in (".jsonl", ".json"):
+        # JSON Lines may be in a file called .json, too.
         yield from _json_lines(text)
     else:
         yield from _csv_rows(text)
 
 
 def _json_lines(text):
-    """Yield line and record of JSON Lines, with a `NoRecord` for a line that holds no JSON."""
-    # Lines end at \n alone: texts may hold other ends of lines, which str.splitlines would take.
+    """Yield line and record of JSON Lines, with a `NoRecord` for a line that is not JSON."""
+    # Only \n ends a line. Texts may contain other line ends, at which str.splitlines would split.
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
@@ -138,7 +145,7 @@ def _json_lines(text):
 def _csv_rows(text):
     """Yield line and record of CSV with commas, semicolons or tabs, as spreadsheets write it.
 
-    A record may be several lines long: its line is the first. Blank lines are left out.
+    The line of a record with several lines is its first. Blank lines are left out.
     """
     first_line = text.lstrip().partition("\n")[0]
     separator = max(",;\t", key=first_line.count)
@@ -170,9 +177,9 @@ def scores(
     source
         A table, or a file with one record for each score. ``score`` may be called ``score_llm``.
     ids
-        The columns that may hold the id: the first that there is does.
+        Names of the column with the id. The first one that exists is used.
     measures
-        Columns of further numbers, which are returned if they are there.
+        Columns with further numbers. Those that exist are returned.
 
     Returns
     -------
@@ -182,12 +189,14 @@ def scores(
     Raises
     ------
     DreError
-        If columns are absent, or hold something else than finite numbers or nothing.
+        If a column is absent, or has something else than finite numbers and empty cells.
     """
     if isinstance(source, pd.DataFrame):
-        name, table = "the table", source
+        name = "the table"
+        table = source
     else:
-        name, table = str(source), _table(source)
+        name = str(source)
+        table = _read_table(source)
     id_column = next((column for column in ids if column in table), None)
     score_column = next((column for column in ("score", "score_llm") if column in table), None)
     try:
@@ -216,30 +225,35 @@ def scores(
     return result
 
 
-def _table(path):
-    """Return the records of a file as a table; DreError at a line that holds none."""
+def _read_table(path):
+    """Return the records of a file as a table; DreError at a line without a record."""
     rows = []
     for line, record in records(path):
         if isinstance(record, NoRecord):
             raise DreError(f"{path}:{line}: {record.reason}")
+        if not isinstance(record, dict):
+            raise DreError(
+                f"{path}:{line}: found {record!r:.{LONGEST_QUOTE}}: "
+                "expected an object with named fields"
+            )
         rows.append(record)
     return pd.DataFrame(rows)
 
 
 def _id_text(value):
-    """Return an id as text: of a whole number, however it is written, without a point."""
+    """Return an id as text, without a decimal point if it is a whole number such as 1.0."""
     return str(int(value)) if _is_whole_number(value) else str(value)
 
 
 def _is_whole_number(value):
-    """Return whether a value is a whole number, also as pandas writes it beside a NaN: 1.0."""
+    """Return whether a value is a whole number. In a column with a NaN, pandas makes it 1.0."""
     if not isinstance(value, numbers.Real) or isinstance(value, bool):
         return False
     return float(value).is_integer()
 
 
 def _as_numbers(column):
-    """Return a column of numbers, or of texts that are numbers, as floats; nothing is NaN."""
+    """Return a column of numbers, or of texts that are numbers, as floats. Empty cells are NaN."""
     return pd.Series(pd.to_numeric(column.replace("", None))).astype(float)
 
 
@@ -249,24 +263,24 @@ def pairs(
     needs: Sequence[str] = ("context", "response"),
     whole: bool = False,
 ) -> tuple[pd.DataFrame, list[dict]]:
-    """Return the pairs of context and response that records hold, and the records that hold none.
+    """Return the pairs of context and response in records, and the records that have none.
 
     Parameters
     ----------
     records
         Line and record, as `records` yields them.
     fields
-        Which of `FIELDS` has which other name there.
+        The names of columns in the records, by the names in `FIELDS`, where they differ.
     needs
-        The fields without which a record cannot be used.
+        The fields that every record must have.
     whole
-        Whether to keep every other column as well.
+        Whether to keep all other columns as well.
 
     Returns
     -------
     pairs : DataFrame
-        ``line``, `FIELDS`, ``context_id`` (the same for the same turns) and ``pair_id``: the id,
-        with the system's name before it where systems share ids.
+        ``line``, `FIELDS`, ``context_id`` (the same for the same turns) and ``pair_id``. That is
+        the id, after the system's name where several systems have the same id.
     bad : list of dict
         ``line, reason, content`` of each record that cannot be used.
 
@@ -279,8 +293,9 @@ def pairs(
     fields = fields or {}
     rows = []
     bad = []
-    line_of_id = {}  # (system, id) -> the first line that has them
-    columns = {}  # the names of all columns, in their order
+    # The first line of each (system, id), and the names of all columns in order.
+    line_of_id = {}
+    columns = {}
     for line, record in records:
         if isinstance(record, dict):
             columns.update(dict.fromkeys(record))
@@ -313,12 +328,12 @@ def pairs(
 
 
 def _context_id(turns):
-    """Return the hash that is the same for the same turns."""
+    """Return a hash of the turns, so that equal contexts have the same id."""
     return hashlib.sha256(json.dumps(turns).encode()).hexdigest()[:16]
 
 
 def _refuse_equal_pair_ids(table):
-    """Raise DreError where system and id of two pairs, joined by a slash, are the same text."""
+    """Raise DreError if "system/id" is the same text for two pairs."""
     equal = table[table["pair_id"].duplicated(keep=False)]
     if not len(equal):
         return
@@ -332,13 +347,13 @@ def _refuse_equal_pair_ids(table):
 
 
 def _pair(record, line, fields, needs):
-    """Return the pair of a record; ValueError says what was found and expected."""
+    """Return the pair of a record, or raise a ValueError that says what is wrong with it."""
     if isinstance(record, NoRecord):
         raise ValueError(record.reason)
     if not isinstance(record, dict):
         raise ValueError(f"found {_quote(record)}, expected an object with {' and '.join(needs)}")
 
-    # A chat stands in for the context and, if there is none, for the response.
+    # Chat messages replace the context, and also the response if there is none.
     values = {field: record.get(fields.get(field, field)) for field in FIELDS}
     if isinstance(record.get("messages"), list):
         if not absent(values["context"]):
@@ -346,7 +361,7 @@ def _pair(record, line, fields, needs):
                 "the record has both messages and a context: leave one of them out, or name "
                 "another column as context"
             )
-        values.update(_of_chat(record["messages"], values["response"]))
+        values.update(_split_chat(record["messages"], values["response"]))
     if absent(values["id"]):
         values["id"] = record.get("pair_id")
 
@@ -365,25 +380,25 @@ def _pair(record, line, fields, needs):
         "line": line,
         "context": turns,
         "response": response,
-        "reference": _name("reference", values["reference"], None),
-        "id": _name("id", values["id"], str(line)),
-        "system": _name("system", values["system"], ""),
+        "reference": _optional_text("reference", values["reference"], None),
+        "id": _optional_text("id", values["id"], str(line)),
+        "system": _optional_text("system", values["system"], ""),
     }
 
 
 def _quote(value):
-    """Return a wrong value as an error shows it."""
+    """Return the beginning of a wrong value, for an error."""
     return repr(value)[:LONGEST_QUOTE]
 
 
 def _names(columns):
-    """Return the names of columns as an error shows them."""
+    """Return the names of columns, for an error."""
     names = ", ".join(map(str, columns)) or "nothing"
     return names[:LONGEST_LIST]
 
 
-def _name(field, value, default):
-    """Return a text that may be absent; a whole number is one, too."""
+def _optional_text(field, value, default):
+    """Return a text or a whole number as text, or the default where it is absent."""
     if absent(value):
         return default
     if _is_whole_number(value):
@@ -394,33 +409,33 @@ def _name(field, value, default):
 
 
 def _are_turns(value):
-    """Return whether a value is turns, of which one at least says something."""
+    """Return whether a value is a tuple of texts that are not all blank."""
     if not isinstance(value, tuple) or not all(isinstance(turn, str) for turn in value):
         return False
     return _is_text("".join(value))
 
 
 def _is_text(value):
-    """Return whether a value is a text that says something, of whole characters."""
+    """Return whether a value is a text that is not blank, without half characters."""
     return isinstance(value, str) and bool(value.strip()) and not HALF.search(value)
 
 
 def absent(value: object) -> bool:
-    """Return whether a value is nothing: None, an empty cell, or the NaN that pandas has there."""
+    """Return whether a value is absent: None, an empty text, or the NaN of an empty cell."""
     return value is None or value == "" or (isinstance(value, float) and value != value)
 
 
 def turns_of(value: Any) -> Any:
-    """Return the turns that a context is, as a tuple of texts; anything else as it was given.
+    """Return the turns of a context as a tuple of texts.
 
-    ``value`` is a list of texts, a list of chat messages, either of them written out, or a text
-    with one turn per line. Several messages of one role in a row are one turn; instructions and
-    tools are left out.
+    A context is a list of texts, a list of chat messages, the JSON or Python text of such a list,
+    or a text with one turn a line. Consecutive messages of one role are one turn, and messages of
+    the system or a tool are left out. Any other value is returned unchanged.
     """
     if isinstance(value, str):
-        written_list = _written_list(value)
-        if written_list is not None:
-            value = written_list
+        parsed_list = _parse_list(value)
+        if parsed_list is not None:
+            value = parsed_list
         else:
             lines = [line.strip() for line in value.split("\n")]
             value = [line for line in lines if line]
@@ -432,7 +447,7 @@ def turns_of(value: Any) -> Any:
 
 
 def _turns_of_messages(messages):
-    """Return the turns of chat messages, where those of one role in a row are one turn."""
+    """Return the turns of chat messages. Consecutive messages of one role are one turn."""
     spoken = [message for message in messages if message.get("role") not in UNSPOKEN]
     turns = []
     for _, same_role in groupby(spoken, key=lambda message: message.get("role")):
@@ -440,8 +455,8 @@ def _turns_of_messages(messages):
     return turns
 
 
-def _written_list(text):
-    """Return the list of texts or messages that JSON or Python wrote as this text; else None."""
+def _parse_list(text):
+    """Return a list of texts or messages that was written as JSON or Python text, else None."""
     if not text.startswith("["):
         return None
     for load in (json.loads, ast.literal_eval):
@@ -454,11 +469,10 @@ def _written_list(text):
     return None
 
 
-def _of_chat(messages, response):
-    """Return context and response of a chat.
+def _split_chat(messages, response):
+    """Return the context of a chat, and its response if there is none yet.
 
-    Without a response the last message of the assistant is it, and what stands before that is the
-    context.
+    Then the response is the last message of the assistant, and the context is all before it.
     """
     if absent(response):
         for i in reversed(range(len(messages))):
@@ -469,14 +483,14 @@ def _of_chat(messages, response):
 
 
 def _text_of_message(message):
-    """Return the text of a chat message, whose content is a text or a list of parts."""
+    """Return the text of a chat message, whose content is a text or a list of texts."""
     message_content = message.get("content") or ""
     items = message_content if isinstance(message_content, list) else [message_content]
     texts = [str(item.get("text", "")) if isinstance(item, dict) else str(item) for item in items]
     return " ".join(texts)
 
 
-def rating(record: object, human: str, where: str) -> float | None:
+def rating(record: object, human: str, record_name: str) -> float | None:
     """Return the mean rating of a record.
 
     Parameters
@@ -484,9 +498,9 @@ def rating(record: object, human: str, where: str) -> float | None:
     record
         A record of a file.
     human
-        The column with the ratings: a number, a list of numbers, or either written out.
-    where
-        What an error calls the record, such as ``ratings.jsonl:3``.
+        The column with the ratings: a number, a list of numbers, or the text of one of them.
+    record_name
+        The name of the record in errors, such as ``ratings.jsonl:3``.
 
     Returns
     -------
@@ -496,7 +510,7 @@ def rating(record: object, human: str, where: str) -> float | None:
     Raises
     ------
     DreError
-        If the column holds something else.
+        If the column has something else.
     """
     value: Any = record.get(human) if isinstance(record, dict) else None
     try:
@@ -506,7 +520,8 @@ def rating(record: object, human: str, where: str) -> float | None:
         known_ratings = [float(rating) for rating in ratings if not absent(rating)]
     except (ValueError, TypeError):
         raise DreError(
-            f"{where}: {human} is {_quote(value)}: expected a number, a list of numbers, or nothing"
+            f"{record_name}: {human} is {_quote(value)}: "
+            "expected a number, a list of numbers, or nothing"
         ) from None
     if not known_ratings:
         return None

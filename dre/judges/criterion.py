@@ -1,4 +1,4 @@
-"""A criterion in one line: the prompt that a question such as *How polite is the reply?* stands for.
+"""A criterion in one line: the prompt that *How polite is the reply?* stands for.
 
 The reply of the judge is a JSON object with a schema, so no text of a dialogue is read as a score.
 """
@@ -18,7 +18,8 @@ criterion: {criterion}
 ---
 """
 _BODY = """[user]
-You are given the context of a conversation between two speakers, the first marked FS, the second SS, and a response to it.
+You are given the context of a conversation and a response to it. The first speaker is marked FS,
+the second SS.
 {{notice}}
 
 Context:

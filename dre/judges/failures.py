@@ -61,7 +61,7 @@ _UNSENT = re.compile(
 )
 
 
-class Request(NamedTuple):
+class SentRequest(NamedTuple):
     """What was sent: messages, parameters, and the JSON schema of the reply (None without one)."""
 
     messages: list[dict[str, str]]
@@ -115,7 +115,7 @@ def redact(text: str, key: str = "") -> str:
 
 
 def of_error(
-    error: Exception, key: str, key_variables: tuple[str, ...], request: Request | None = None
+    error: Exception, key: str, key_variables: tuple[str, ...], request: SentRequest | None = None
 ) -> CallFailed:
     """Return the failure that an SDK's error stands for.
 
@@ -127,7 +127,7 @@ def of_error(
         The key that was sent, which must not be shown.
     key_variables : tuple of str
         The variables in which the key was looked for; empty if none was sent.
-    request : Request or None
+    request : SentRequest or None
         What was sent, so that a server's echo of it is not mistaken for the server's own words.
     """
     response = _response_of(error)
@@ -162,7 +162,7 @@ def of_status(
     message: str,
     headers: Mapping[str, str] | None = None,
     body: str = "",
-    request: Request | None = None,
+    request: SentRequest | None = None,
 ) -> CallFailed:
     """Return the failure that an HTTP status stands for.
 
@@ -178,7 +178,7 @@ def of_status(
         What the SDK says, which is shown where the body says nothing.
     headers, body : mapping and str
         Of the response.
-    request : Request or None
+    request : SentRequest or None
         What was sent.
     """
     headers = headers or {}

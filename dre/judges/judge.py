@@ -260,18 +260,16 @@ class Judge:
     @property
     def signature(self) -> str:
         """All that can change a reply besides the prompt and the pair, as one line of text."""
-        settings = {
-            "base_url": self.base_url,
-            "repeats": self.repeats,
-            "plain": self.plain,
-            **self.params,
-        }
+        settings = {**self.params, "repeats": self.repeats}
+        if self.base_url:
+            settings["base_url"] = self.base_url
+        if self.plain:
+            settings["plain"] = True
         if self.likeliest:
             settings["logprobs"] = self.likeliest
         words = [self.spec]
         for name, value in sorted(settings.items()):
-            if value is not False and value != "":
-                words.append(f"{name}={value}")
+            words.append(f"{name}={value}")
         return " ".join(words)
 
     # Scoring
@@ -311,8 +309,8 @@ class Judge:
         Raises
         ------
         DreError
-            If the judge cannot be asked, a pair lacks its examples, or another process asks the same
-            judge in the same way.
+            If the judge cannot be asked, a pair lacks its examples, or another process asks the
+            same judge in the same way.
         """
         prompt = prompts.load(prompt)
         rows = rows_of(pairs)
@@ -407,8 +405,8 @@ class Judge:
         """Return the settings under which a reply may be stored, with the limit on tokens of each.
 
         The judge's own setting comes first. The others are those of stored replies that differ in
-        the limit alone, or in the spelling of the address, such as localhost for 127.0.0.1. If the judge reads text, replies that
-        came with log-probabilities are as good as others.
+        the limit alone, or in the spelling of the address, such as localhost for 127.0.0.1. If the
+        judge reads text, replies that came with log-probabilities are as good as others.
         """
         max_tokens = params["max_tokens"]
         own_setting = setting_sha256(self.spec, self.base_url, prompt.sha256, params)

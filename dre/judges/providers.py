@@ -213,7 +213,7 @@ class Connection:
         CallFailed
             If no reply came, or none that can be understood.
         """
-        request = failures.Request(messages, params, schema)
+        request = failures.SentRequest(messages, params, schema)
         try:
             payload = self._client.build(messages, params, schema)
             if isinstance(payload, dict):  # what cannot be written as JSON cannot be sent

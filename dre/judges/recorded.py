@@ -66,6 +66,11 @@ class Recorded:
         sha256 = recording.sha256[:12]
         self.signature = f"{self.spec} repeat={repeat} repeats={repeats} sha256={sha256}"
 
+    @property
+    def prompt_names(self) -> set[str]:
+        """The prompts, of any repeat, that were recorded."""
+        return {name for name, _ in self._verdicts}
+
     def prompt(self, name_or_path: str | Path | Prompt) -> str | Prompt:
         """Return the prompt that is meant by a name or a path, or a prompt as it is.
 
@@ -77,7 +82,7 @@ class Recorded:
             If there is no such prompt, or the recording was made with other words or another scale
             under this name.
         """
-        recorded_names = {name for name, _ in self._verdicts}
+        recorded_names = self.prompt_names
         if isinstance(name_or_path, str) and name_or_path in recorded_names - set(prompts.names()):
             return name_or_path
         prompt = prompts.load(name_or_path)
@@ -147,9 +152,10 @@ class Recorded:
             sets = sorted({pair_id.partition("/")[0] for pair_id in recorded_ids})
             known = f"those of {', '.join(sets)}" if sets else f"none with prompt {name}"
             raise DreError(
-                f"{self.spec} is a recording and knows only its own pairs, {known}: it lacks prompt "
-                f"{name}, repeats {repeats}, for {len(missing)} of {len(rows)} pairs, first "
-                f"{missing[0]}. Score recorded pairs only (--sets, --repeats 1), or ask a live judge"
+                f"{self.spec} is a recording and knows only its own pairs, {known}: it lacks "
+                f"prompt {name}, repeats {repeats}, for {len(missing)} of {len(rows)} pairs, first "
+                f"{missing[0]}. Score recorded pairs only (--sets, --repeats 1), or ask a live "
+                "judge"
             )
         for row in rows:
             if verdicts_by_pair[row["pair_id"]]:

@@ -21,6 +21,7 @@ from dre.errors import DreError
 ADDRESS = "https://github.com/dre-companion/dre"
 #: The profile whose outputs the committed notebooks have, and whose numbers README and docs show.
 COMMITTED = "public"
+RECORDED = "recorded:"  # how the name of a recording begins
 Split = tuple[StrictStr, StrictStr]  # name and split, as `dre.datasets.dialogues.load` takes them
 
 
@@ -64,6 +65,38 @@ class Sources(BaseModel, extra="forbid", frozen=True):
     graded: tuple[StrictStr, ...]
 
 
+class JudgeSettings(BaseModel, extra="forbid", frozen=True):
+    """One judge of a profile: its model, and where, how and for how much money it is asked."""
+
+    model: StrictStr
+    name: StrictStr = ""
+    base_url: StrictStr = ""
+    key_env: StrictStr | None = None
+    temperature: float | None = Field(None, ge=0, le=2)
+    repeats: PositiveInt = 1
+    concurrency: PositiveInt | None = None
+    max_usd: float | None = Field(None, ge=0)
+    price: StrictStr | None = None
+    plain: bool = False
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a model is asked, and not a recording read."""
+        return not self.model.startswith(RECORDED)
+
+    @property
+    def label(self) -> str:
+        """What tables call the judge: its name, or else its model without ``recorded:``."""
+        return self.name or self.model.removeprefix(RECORDED)
+
+    @model_validator(mode="after")
+    def _a_recording_is_not_asked(self):
+        settings = self.model_fields_set - {"model", "name"}
+        if settings and not self.is_live:
+            raise ValueError(f"a recording is not asked, so it takes no {min(settings)}")
+        return self
+
+
 class Profile(BaseModel, extra="forbid", frozen=True):
     """One profile: the keys of its file, and the project's folder as ``root``."""
 
@@ -78,8 +111,13 @@ class Profile(BaseModel, extra="forbid", frozen=True):
     extra: Sources
     sets: tuple[TrainingSet, ...] = Field(min_length=1)
     rated: tuple[StrictStr, ...]
-    judges: tuple[StrictStr, ...]
+    judges: tuple[StrictStr | JudgeSettings, ...]
     resamples: PositiveInt
+    optional_prompts: tuple[Literal["geval", "analyse_rate", "slide_a1", "huynh"], ...] = ()
+    samples: PositiveInt = 20
+    labels_per_kind: PositiveInt | None = 300
+    pairs_per_set: PositiveInt | None = None
+    prompts: dict[str, StrictStr] = {}
     root: Path
 
     @model_validator(mode="after")
@@ -89,6 +127,29 @@ class Profile(BaseModel, extra="forbid", frozen=True):
             names = ", ".join(sorted(missing))
             raise ValueError(f"'models' lacks {names}, which 'recipes' or 'controls' names")
         return self
+
+    @model_validator(mode="after")
+    def _names_of_judges_differ(self):
+        labels = [judge.label for judge in self.judge_settings]
+        twice = sorted({label for label in labels if labels.count(label) > 1})
+        if twice:
+            raise ValueError(f"two judges are called {twice[0]}: give them a 'name' each")
+        return self
+
+    @property
+    def judge_settings(self) -> tuple[JudgeSettings, ...]:
+        """The judges in their order, those that the file names by a text alone among them."""
+        settings = []
+        for judge in self.judges:
+            if isinstance(judge, str):
+                judge = JudgeSettings(model=judge)
+            settings.append(judge)
+        return tuple(settings)
+
+    @property
+    def has_live_judge(self) -> bool:
+        """Whether a run asks a model."""
+        return any(judge.is_live for judge in self.judge_settings)
 
     @property
     def results(self) -> Path:

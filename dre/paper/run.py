@@ -113,8 +113,7 @@ def _write_documents(books, profile):
 
 def _run_stale(books, profile, jobs):
     """Run the notebooks that are stale; return the names of those that ran, as they ended."""
-    has_live_judge = any(not judge.startswith("recorded:") for judge in profile.judges)
-    if has_live_judge or os.environ.get("RETRAIN", "0") not in ("", "0"):
+    if profile.has_live_judge or os.environ.get("RETRAIN", "0") not in ("", "0"):
         jobs = 1
     if jobs == 1:
         return _run_together(books, profile, 1)

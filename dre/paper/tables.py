@@ -1,4 +1,4 @@
-"""Tables of the notebooks: values with intervals, and the printed numbers beside ours."""
+"""Helpers for tables in notebooks: intervals, the papers' numbers, and wide tables."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,20 +10,20 @@ from dre.tables import PARTS
 
 
 def named(name: str, statistics: Mapping[str, Any] | pd.Series) -> dict[str, Any]:
-    """Return a number and its spread as columns that `dre.tables.Table` prints as one.
+    """Return a number and its interval as columns, which `dre.tables.Table` prints as one.
 
     Parameters
     ----------
     name : str
         The name of the number.
     statistics : mapping
-        What a function of `dre.stats` returned: ``r, mean`` or ``difference`` and, of
-        ``low, high, sd``, what there is.
+        The result of a function of `dre.stats`: ``r``, ``mean`` or ``difference``, and perhaps
+        ``low``, ``high`` and ``sd``.
 
     Returns
     -------
     dict
-        ``<name>, <name>_low, <name>_high, <name>_sd``, without what is missing or NaN.
+        ``<name>, <name>_low, <name>_high, <name>_sd``, except those that are missing or NaN.
     """
     numbers: dict[str, Any] = dict(statistics)
     value_key = next(key for key in ("r", "mean", "difference") if key in numbers)
@@ -36,19 +36,19 @@ def named(name: str, statistics: Mapping[str, Any] | pd.Series) -> dict[str, Any
 
 
 def beside_print(table: pd.DataFrame, printed: pd.DataFrame, on: str) -> pd.DataFrame:
-    """Return our table with the printed numbers beside ours, the rows of the paper first.
+    """Return our table with columns for the paper's numbers. Rows of the paper come first.
 
     Parameters
     ----------
     table, printed : DataFrame
-        Ours, and what a paper prints, with some columns of the same names.
+        Ours and the paper's, with some columns of the same names.
     on : str
-        The column that names a row in both.
+        The column with the names of rows, in both tables.
 
     Returns
     -------
     DataFrame
-        With ``x_printed`` beside each column ``x`` that both have.
+        With the paper's column ``x_printed`` for each column ``x`` that both have.
     """
     shared = [column for column in printed if column in table and column != on]
     printed_names = {column: f"{column}_printed" for column in shared}
@@ -60,25 +60,25 @@ def beside_print(table: pd.DataFrame, printed: pd.DataFrame, on: str) -> pd.Data
 
 
 def spread(table: pd.DataFrame, names: Sequence[str], across: str, value: str) -> pd.DataFrame:
-    """Return a long table as a wide one.
+    """Make a long table wide: the entries of one column become columns.
 
     Parameters
     ----------
     table : DataFrame
     names : list of str
-        The columns that name a row.
+        The columns that identify a row of the wide table.
     across : str
         The column whose entries become columns.
     value : str
-        The column that stands in them. What belongs to it keeps its ending: ``r_low`` of set X
-        becomes ``X_low``.
+        The column whose values fill them. Columns that belong to it keep their ending: ``r_low``
+        of set X becomes ``X_low``.
     """
     is_value = [column == value or str(column).startswith(f"{value}_") for column in table]
     value_columns = list(table.columns[is_value])
     by_row = table.set_index([*names, across])
     wide = by_row[value_columns].unstack(across, sort=False)
 
-    # Each column is named by its entry, and keeps the ending of what it holds.
+    # The name of a column is its entry, with the ending of the column that its values come from.
     headers = []
     for column, entry in wide.columns:
         ending = column.removeprefix(value)
@@ -88,7 +88,7 @@ def spread(table: pd.DataFrame, names: Sequence[str], across: str, value: str) -
 
 
 def printed(root: Path, table: str, rows: str, method: str = "spearman") -> pd.Series:
-    """Return the correlations that a paper prints, by set, such as ``personachat``.
+    """Return the correlations in a table of the papers, by set, such as ``personachat``.
 
     Parameters
     ----------
@@ -97,8 +97,8 @@ def printed(root: Path, table: str, rows: str, method: str = "spearman") -> pd.S
     table : str
         A file of ``data/paper`` with columns ``metric, <set>_<method>``.
     rows : str
-        A pattern that names of metrics begin with. The result is the mean of these rows; it is NaN
-        for a set where none does.
+        A pattern for the beginning of a metric's name. The result is the mean of these rows, and
+        NaN for a set without such rows.
     method : str
         ``spearman`` or ``pearson``.
     """

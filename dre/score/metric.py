@@ -156,7 +156,7 @@ class DRE:
             If something is not given, not there, damaged, or of no use to the method.
         """
         _check_names(options, judge)
-        method = check_options(method, judge, prompt, accuracies, fusion, bf16)
+        method = check_options(method, judge, prompt, accuracies, fusion, bf16, slm)
         needs = METHODS[method].needs
         learned_fusion = Calibrated.load(fusion) if fusion else None
         opened_judge = None
@@ -255,8 +255,8 @@ class DRE:
         DataFrame
             One row per pair, in their order, with `COLUMNS`. ``status`` is ``ok``; or
             ``other_language`` for a text that the small model cannot read; or what became of the
-            judge's reply (``malformed``, ``refused``, ``truncated``, ``empty``, ``error``). Where it
-            is not ``ok``, ``score`` is missing. ``reason`` says why, or that a text was cut.
+            judge's reply (``malformed``, ``refused``, ``truncated``, ``empty``, ``error``). Where
+            it is not ``ok``, ``score`` is missing. ``reason`` says why, or that a text was cut.
 
         Raises
         ------
@@ -524,6 +524,7 @@ def check_options(
     accuracies: Sequence[float] | None = None,
     fusion: object = None,
     bf16: bool = False,
+    slm: str | Path | None = None,
 ) -> str:
     """Return the method that is meant; the parameters are those of `DRE.load`.
 
@@ -549,8 +550,9 @@ def check_options(
         "fusion": "fusion" in needs,
         "prompt": "judge" in needs,
         "bf16": "slm" in needs and "accuracies" not in needs,
+        "slm": "slm" in needs,
     }
-    options = {"judge": judge, "prompt": prompt, "fusion": fusion, "bf16": bf16}
+    options = {"judge": judge, "prompt": prompt, "fusion": fusion, "bf16": bf16, "slm": slm}
     for name, value in options.items():
         if value and not has_use[name]:
             raise DreError(

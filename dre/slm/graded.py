@@ -1,10 +1,13 @@
 """Recipe ``graded``: is a response like its dialogue, does it fit there, is it good?
 
-Three answers that count alike. Likeness is the cosine of a response with the whole context and with
-its last turn. It is the mean of two encoders: the encoder as it was, and the one adapted by
-low-rank matrices, which learned by contrast. Fit is a head on the adapted encoder, which learned to
-tell right responses from adversarial ones and from those of other contexts. Quality is a head on the
-encoder as it was, which learned the grades of a judge.
+The model gives three answers, which count alike.
+
+- Likeness is the cosine of a response with the whole context and with its last turn. It is the mean
+  over two encoders: the original one, and one that low-rank matrices adapt, which learned by
+  contrast.
+- Fit comes from a head on the adapted encoder. It learned to tell right responses from adversarial
+  ones, and from those of other contexts.
+- Quality comes from a head on the original encoder. It learned the grades of a judge.
 """
 
 import copy
@@ -13,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 import pandas as pd
@@ -31,52 +34,57 @@ from dre.slm.provenance import Extra, weights_hash
 from dre.slm.recipes import Mixture, Recipe
 from dre.slm.triplets import distinct
 
-EPOCHS = 15  # passes of a head over its pairs
-BATCH = 128  # pairs of a step of a head
-FILE = "adapter.safetensors"  # everything that was learned, in half precision
+#: How often a head goes over its pairs.
+EPOCHS = 15
+#: Pairs in a step of a head.
+BATCH = 128
+#: The file of everything that was learned, in half precision.
+FILE = "adapter.safetensors"
 
-#: kind (`FITS` or `FOOLS`), whole context, last turn, response
+#: Kind (`FITS` or `FOOLS`), whole context, last turn, response.
 ContrastPair = tuple[int, str, str, str]
 
 
 class Graded(SLM):
     """An SLM of recipe ``graded``, whose ``s_p`` is the sum of fit and quality.
 
-    Each of these is scaled to vary as much as ``s_d`` does. ``encoder`` is the adapted encoder, and
-    ``reader`` reads with it. ``base`` reads with the encoder as it was; both share their weights.
-    With matrices of rank 0, and no stage of training, the two are one.
+    Fit and quality are scaled to vary as much as ``s_d`` does. ``encoder`` is the adapted encoder,
+    and ``reader`` reads with it. ``base`` reads with the original encoder. The two share their
+    weights, and are the same where the rank of the matrices is 0.
     """
 
     def __init__(self, base, recipe: Recipe):
+        assert recipe.mixture is not None, f"recipe {recipe.name} has no mixture to learn from"
+        self.mixture: Mixture = recipe.mixture
         adapted = base
-        if recipe.mixture.rank:
+        if self.mixture.rank:
             shared = {id(parameter): parameter for parameter in base.parameters()}
             shared[id(base.tokenizer)] = base.tokenizer
             adapted = copy.deepcopy(base, shared)
-            adapt(adapted[0].model, recipe.mixture.rank)
+            adapt(adapted[0].model, self.mixture.rank)
         super().__init__(adapted, GradedHead(base.get_embedding_dimension()), recipe)
-        # If nothing is adapted, every text is read once.
+        # If nothing is adapted, one reader serves both, so that every text is read once.
         self.base = self.reader if adapted is base else Reader(base)
 
     @classmethod
     def untrained(cls, encoder: str = "minilm", recipe: Recipe | None = None) -> Self:
-        """Return an encoder with adapters that change nothing yet, and a fresh head beside it."""
+        """Return an encoder with adapters that change nothing yet, and a fresh head."""
         assert recipe is not None, "give the recipe, which says what is adapted"
         return cls(load_encoder(encoder, recipe.max_seq_length), recipe)
 
     def forget(self) -> None:
-        """Forget what was read."""
+        """Forget the texts that both encoders have read."""
         super().forget()
         self.base.known.clear()
 
     def learns(self, parts) -> None:
-        """Let the adapters and the weights of the two views learn: there is one stage."""
+        """Let the adapters and the weights of the two likenesses learn, in the only stage."""
         self.forget()
         self.encoder.requires_grad_(False)
         self.head.requires_grad_(False)
         self.head.views.requires_grad_(True)
         for adapter in self._adapters():
-            adapter.merged = None
+            adapter.unmerge()
             adapter.down.requires_grad_(True)
             adapter.up.requires_grad_(True)
 
@@ -86,13 +94,13 @@ class Graded(SLM):
     def views(self, pairs: pd.DataFrame, reader: Reader | None = None) -> torch.Tensor:
         """Return embeddings of contexts, last turns and responses, (3, n, d).
 
-        They are those of a reader, by default the one with the adapted encoder.
+        The ``reader`` embeds them, by default that of the adapted encoder.
         """
         reader = reader or self.reader
         return reader(self._texts_of_views(pairs)).view(3, len(pairs), -1)
 
     def _texts_of_views(self, pairs):
-        """Return contexts, last turns and responses of pairs as they are encoded, 3 n texts."""
+        """Return the 3 n texts that are encoded for n pairs: contexts, last turns, responses."""
         pairs = self.readable(pairs)
         contexts, responses = self.texts(pairs)
         last_turn_of = cache(lambda turns: self.context(turns[-1:]))
@@ -106,7 +114,8 @@ class Graded(SLM):
         ``likeness`` is in [-1, 1], ``fit`` is a probability, and ``quality`` is not bounded.
         """
         self.head.eval()
-        texts = self._texts_of_views(pairs)  # checked and cut once, for both encoders
+        # The texts are checked and cut once, for both encoders.
+        texts = self._texts_of_views(pairs)
         h = self.reader(texts, progress).view(3, len(pairs), -1)
         h_before = self.base(texts, progress).view(3, len(pairs), -1)
         likeness = (self.head.likeness(h) + cosines(h_before).mean(0)) / 2
@@ -122,16 +131,15 @@ class Graded(SLM):
         ``distance`` is 1 - likeness, ``s_p`` the sum of fit and quality as `scale_parts` scales
         them, 1/2 for an ordinary pair.
         """
-        parts = self.parts(pairs, progress)
+        answers = self.parts(pairs, progress)
         s_p = 0.5
         for name, (mean, unit) in self.provenance.get("scales", {}).items():
-            s_p = s_p + unit * (parts[name] - mean)
-        return pd.DataFrame(
-            {"pair_id": list(pairs["pair_id"]), "distance": 1 - parts["likeness"], "s_p": s_p}
-        )
+            s_p = s_p + unit * (answers[name] - mean)
+        distance = 1 - answers["likeness"]
+        return pd.DataFrame({"pair_id": list(pairs["pair_id"]), "distance": distance, "s_p": s_p})
 
     def ordered(self, table: pd.DataFrame) -> dict[str, torch.Tensor]:
-        """Return what the curves show: whether the adapted likeness orders each triplet right."""
+        """Return for the curves whether the adapted likeness orders each triplet right."""
         likeness = doubles(self.head.likeness(self.views(table)))
         scored = table[["context_id", "kind"]].assign(likeness=likeness)
         positives = scored[scored["kind"] == "p"]
@@ -143,8 +151,8 @@ class Graded(SLM):
     def passes(
         self, contexts: Sequence[Context], extra: Extra, number: int, seed: int
     ) -> list[list[list[ContrastPair]]]:
-        """Return what is contrasted in each pass over the contexts; see `passes`."""
-        return passes(contexts, extra.dialogues, self.context, self.recipe.mixture, number, seed)
+        """Return the pairs that are contrasted in each pass over the contexts; see `passes`."""
+        return passes(contexts, extra.dialogues, self.context, self.mixture, number, seed)
 
     def loss(self, rows: list[list[ContrastPair]], vectors: Callable) -> torch.Tensor:
         """Return the contrast of rows of `passes`, a scalar; ``vectors`` embeds texts."""
@@ -153,7 +161,8 @@ class Graded(SLM):
 
     def finish(self, contexts: Sequence[Context], extra: Extra, seed: int) -> None:
         """Train the heads on the adapted encoder, and set the scales of the three answers."""
-        # Rounded to what is saved: so the heads learn on it, and the model here is that one.
+        # Everything is rounded as in the saved file, so that the heads learn on the saved encoder,
+        # and this model is the same as the saved one.
         self.load_state(self.state())
         self.learn_heads(contexts, extra.dialogues, extra.graded, seed)
         self.load_state(self.state())
@@ -162,7 +171,11 @@ class Graded(SLM):
         self.scale_parts(extra.graded)
 
     def learn_heads(
-        self, contexts: Sequence[Context], dialogues: Sequence[Context], graded: list, seed: int
+        self,
+        contexts: Sequence[Context],
+        dialogues: Sequence[Context],
+        graded: Sequence[tuple],
+        seed: int,
     ) -> None:
         """Train both heads: fit on labelled contexts and some dialogues, quality on grades."""
         pairs = self.fitting(contexts, dialogues, seed)
@@ -174,11 +187,10 @@ class Graded(SLM):
     def fitting(
         self, contexts: Sequence[Context], dialogues: Sequence[Context], seed: int
     ) -> pd.DataFrame:
-        """Return what fit is learned from, a table of pairs with ``fits``.
+        """Return the pairs that fit is learned from, a table with ``fits``.
 
         It is 1 for right responses, also those of some dialogues, and 0 for adversarial ones.
         """
-        mixture = self.recipe.mixture
         pairs = []
         for context in contexts:
             for response in context.positives:
@@ -187,21 +199,26 @@ class Graded(SLM):
             for response in context.adversarials:
                 pairs.append((context.turns, response, 0.0))
         rng = random.Random(seed)
-        for dialogue in rng.sample(dialogues, min(mixture.fits, len(dialogues))):
-            turns, response = draw_pair(dialogue, mixture, rng)
+        n_dialogues = min(self.mixture.fits, len(dialogues))
+        for dialogue in rng.sample(dialogues, n_dialogues):
+            turns, response = draw_pair(dialogue, self.mixture, rng)
             pairs.append((turns, response, 1.0))
         table = pd.DataFrame(pairs, columns=["context", "response", "fits"])
         return table.assign(pair_id=range(len(table)))
 
-    def scale_parts(self, graded: list) -> None:
-        """Scale fit and quality to vary over the graded pairs as ``s_d`` does: all count alike."""
-        parts = self.parts(graded_table(graded))
+    def scale_parts(self, graded: Sequence[tuple]) -> None:
+        """Scale fit and quality so that all answers count alike.
+
+        Over the graded pairs they then vary as much as ``s_d`` does.
+        """
+        answers = self.parts(graded_table(graded))
         d_range = self.provenance["d_max"] - self.provenance["d_min"]
-        sd_of_s_d = parts["likeness"].std() / d_range
+        _, sd_of_likeness = mean_and_sd(answers["likeness"])
+        sd_of_s_d = sd_of_likeness / d_range
         self.provenance["scales"] = {}
         for name in ("fit", "quality"):
-            unit = sd_of_s_d / parts[name].std()
-            self.provenance["scales"][name] = [float(parts[name].mean()), float(unit)]
+            mean, sd = mean_and_sd(answers[name])
+            self.provenance["scales"][name] = [mean, sd_of_s_d / sd]
 
     def learn_fit(self, h: torch.Tensor, fits: ArrayLike, contexts: ArrayLike, seed: int) -> None:
         """Train the fit head.
@@ -222,12 +239,14 @@ class Graded(SLM):
         context_numbers = torch.from_numpy(pd.factorize(contexts)[0]).to(h.device)
 
         def loss(batch, rng):
-            # Right responses of the batch in the contexts of other pairs of the batch.
-            right = batch[labels[batch].bool().cpu().numpy()]
+            # Right responses of the batch are moved to the contexts of other pairs of the batch.
+            is_right = labels[batch].bool().cpu().numpy()
+            right = batch[is_right]
             elsewhere = rng.permutation(batch)[: len(right)]
-            differ = (context_numbers[right] != context_numbers[elsewhere]).cpu().numpy()
-            right = right[differ]
-            elsewhere = elsewhere[differ]
+            is_other_context = context_numbers[right] != context_numbers[elsewhere]
+            is_other_context = is_other_context.cpu().numpy()
+            right = right[is_other_context]
+            elsewhere = elsewhere[is_other_context]
             misplaced = torch.stack([h[0, elsewhere], h[1, elsewhere], h[2, right]])
 
             logits = self.head.fit(torch.cat([h[:, batch], misplaced], dim=1))
@@ -250,9 +269,9 @@ class Graded(SLM):
         self._learn(self.head.layers, loss, len(grades), seed, context_numbers)
 
     def _learn(self, layers, loss, n, seed, context_numbers=None):
-        """Take a part of the head through `EPOCHS` over n pairs.
+        """Train layers of the head for `EPOCHS` over n pairs.
 
-        With ``context_numbers`` (n,) the pairs of a context come one after another.
+        Where ``context_numbers`` (n,) are there, all pairs of a context come one after another.
         """
         torch.manual_seed(seed)
         rng = np.random.default_rng(seed)
@@ -280,11 +299,11 @@ class Graded(SLM):
 
     def load_state(self, state: dict[str, torch.Tensor]) -> None:
         """Set what was learned, as `state` returns it, and merge the adapters into their layers."""
-        head = {}
+        head_state = {}
         for name, value in state.items():
             if name.startswith("head."):
-                head[name.removeprefix("head.")] = value.float()
-        self.head.load_state_dict(head)
+                head_state[name.removeprefix("head.")] = value.float()
+        self.head.load_state_dict(head_state)
         for i, adapter in enumerate(self._adapters()):
             adapter.down.data.copy_(state[f"{i}.down"])
             adapter.up.data.copy_(state[f"{i}.up"])
@@ -292,26 +311,32 @@ class Graded(SLM):
         self.forget()
 
     def write(self, path: Path) -> None:
-        """Write what was learned into a folder; the encoder stays where it is, known by its hash."""
+        """Write what was learned into a folder.
+
+        The encoder is not copied. The hash of its weights identifies it.
+        """
         save_file(self.state(), str(path / FILE))
 
     @classmethod
     def read(cls, path: Path, recipe: Recipe, provenance: dict) -> Self:
-        """Read what `write` wrote; DreError if the encoder here is another one."""
+        """Read what `write` wrote.
+
+        DreError if the encoder on this machine is not the one that was adapted.
+        """
         slm = cls.untrained(provenance["encoder"], recipe)
         if slm.base_hash() != provenance["base"]:
             raise DreError(
                 f"encoder {provenance['encoder']!r} is another one here "
                 "than the one that was adapted"
             )
-        # Opened by Python: `dre.paper.state` hears it, which safetensors' own opening it would not.
+        # Python reads the file, not safetensors, so that `dre.paper.state` notices it.
         slm.load_state(load((path / FILE).read_bytes()))
         slm.head.requires_grad_(False).eval()
         slm.provenance = provenance
         return slm
 
     def base_hash(self) -> str:
-        """Return the beginning of a sha256 over the weights of the encoder as it was."""
+        """Return the beginning of a sha256 over the weights of the original encoder."""
         return weights_hash(self.base.encoder)
 
 
@@ -323,10 +348,11 @@ def passes(
     number: int,
     seed: int,
 ) -> list[list[list[ContrastPair]]]:
-    """Return what is contrasted in each pass: one list of pairs for each labelled context.
+    """Return the pairs that are contrasted in each pass, a list for each labelled context.
 
-    ``text`` makes one text of turns. With each labelled context come some dialogues, of drawn
-    length, with one response each. Every dialogue comes once before any comes twice.
+    Some dialogues come with each labelled context, each with one response and a random number of
+    its last turns. Every dialogue comes once before any of them comes twice. ``text`` makes one
+    text of turns.
     """
     rng = random.Random(seed)
     stream = endless(dialogues, rng)
@@ -347,35 +373,40 @@ def passes(
 
 
 def pair_batch(rows: list[list[ContrastPair]]) -> tuple[list[str], torch.Tensor]:
-    """Return the distinct texts of rows of `passes`, shortest first, and their pairs.
+    """Return the distinct texts of rows of `passes`, shortest first, and the pairs as numbers.
 
-    The pairs (m, 4) have their kind, and the places of their three texts among the distinct ones.
+    A pair has four numbers, (m, 4) in all: its kind, and the positions of its three texts in the
+    list of distinct texts.
     """
     pairs = [pair for row in rows for pair in row]
-    texts, place_of_text = distinct(text for pair in pairs for text in pair[1:])
+    texts, position = distinct(text for pair in pairs for text in pair[1:])
     index = []
     for kind, whole, last_turn, response in pairs:
-        index.append(
-            (kind, place_of_text[whole], place_of_text[last_turn], place_of_text[response])
-        )
+        index.append((kind, position[whole], position[last_turn], position[response]))
     return texts, torch.tensor(index)
 
 
 def draw_pair(
     dialogue: Context, mixture: Mixture, rng: random.Random
 ) -> tuple[tuple[str, ...], str]:
-    """Draw how many last turns of a dialogue are shown, and which of its right responses."""
+    """Draw a number of last turns of a dialogue and one of its right responses, and return both."""
     n_turns = rng.choice(mixture.last_turns)
     return dialogue.turns[-n_turns:], rng.choice(dialogue.positives)
 
 
 def endless(items: Sequence, rng: random.Random) -> Iterator:
-    """Yield items for ever, in a new order each time all have come."""
+    """Yield items for ever, in a new random order whenever all of them have come."""
     while items:
         yield from rng.sample(items, len(items))
 
 
-def graded_table(graded: list) -> pd.DataFrame:
+def mean_and_sd(values: pd.Series) -> tuple[float, float]:
+    """Return the mean and the standard deviation of values."""
+    numbers = values.astype(float)
+    return float(numbers.mean()), float(cast(float, numbers.std()))
+
+
+def graded_table(graded: Sequence[tuple]) -> pd.DataFrame:
     """Return ``Extra.graded`` as a table of pairs with their ``score``."""
-    table = pd.DataFrame(graded, columns=["context_id", "context", "response", "score"])
+    table = pd.DataFrame(list(graded), columns=["context_id", "context", "response", "score"])
     return table.assign(pair_id=range(len(table)))

@@ -1,4 +1,7 @@
-"""What our own recipes learn: matrices that adapt the encoder, and a head for likeness, fit and quality."""
+"""What our recipes learn: matrices that adapt the encoder, and a head with three answers.
+
+The answers are likeness, fit and quality.
+"""
 
 import torch
 import torch.nn.functional as F
@@ -6,19 +9,22 @@ from torch import nn
 
 from dre.slm.losses import in_batch
 
-#: two grades of one context that differ by at least so much have an order to be learned
+#: Two replies to one context are ordered if their grades differ by at least so much.
 GAP = 0.5
-#: what a pair of a batch is: a right response, or an adversarial one
+#: What a pair of a batch has: a right response, or an adversarial one.
 FITS, FOOLS = 0, 1
 
 
 class LowRank(nn.Module):
     """A linear layer that stays as it is, plus the product of two thin matrices, which learn."""
 
+    #: The sum of both, once the thin matrices have learned.
+    merged: torch.Tensor | None
+
     def __init__(self, layer: nn.Linear, rank: int):
         super().__init__()
         self.layer = layer
-        self.register_buffer("merged", None, persistent=False)  # the sum, once it has learned
+        self.register_buffer("merged", None, persistent=False)
         self.down = nn.Parameter(torch.randn(rank, layer.in_features) / layer.in_features**0.5)
         self.up = nn.Parameter(torch.zeros(layer.out_features, rank))
 
@@ -29,12 +35,16 @@ class LowRank(nn.Module):
         return self.layer(x) + F.linear(F.linear(x, self.down), self.up)
 
     def merge(self) -> None:
-        """Read with one matrix until this learns again."""
+        """Compute with the sum of both matrices, which is faster, until `unmerge`."""
         self.merged = (self.layer.weight + self.up @ self.down).detach()
+
+    def unmerge(self) -> None:
+        """Compute with the thin matrices again, so that they can learn."""
+        self.merged = None
 
 
 def adapt(model: nn.Module, rank: int) -> None:
-    """Put a `LowRank` in the place of every linear layer of a transformer; it changes nothing yet."""
+    """Replace every linear layer of a transformer by a `LowRank`, which changes nothing yet."""
     transformer = getattr(model, "encoder", model)
     layers = [
         (name, module)
@@ -116,7 +126,7 @@ class GradedHead(nn.Module):
         candidates = torch.unique(pairs[:, 3])
         n_contexts = len(contexts)
 
-        # The weighted mean of two cosines is one product of vectors that stand one behind the other.
+        # The weighted mean of two cosines is the product of two concatenated vectors.
         unit = F.normalize(h.float(), dim=-1)
         root_weights = torch.softmax(self.views, 0).sqrt()[:, None]
         context_vectors = (unit[contexts] * root_weights).flatten(1)

@@ -1,4 +1,4 @@
-"""An SLM: a head on an encoder, scoring (Eq. 17-19), saving, loading."""
+"""The small model (SLM): an encoder with a head. Scoring (Eq. 17-19), saving and loading."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -36,138 +36,189 @@ from dre.slm.encoder import (
 from dre.slm.provenance import DEFAULT as DEFAULT
 from dre.slm.provenance import Extra
 
-#: pairs that are scored at once, which bounds memory
+#: So many pairs are scored at once, which bounds memory.
 BLOCK = 4096
-#: the classes of recipes that have one of their own; their modules import this one
+#: Recipes whose models have a class of their own. The modules of these classes import this one.
 CLASSES = {"graded": "dre.slm.graded:Graded", "ours": "dre.slm.ours:Ours"}
 
 
-class Head(nn.Module):
-    """Separates embeddings (Eq. 17) and classifies pairs (Eq. 15); ``sep`` is a recipe's."""
+class Separated(NamedTuple):
+    """What `Head.separate` makes of embeddings, (n, d) each.
 
-    def __init__(self, dimension, sep="maps"):
+    Attributes
+    ----------
+    anchor : the embedding as that of a context.
+    robust, non_robust : the two parts of it as a response. The latter is None where a recipe does
+        not separate.
+    """
+
+    anchor: torch.Tensor
+    robust: torch.Tensor
+    non_robust: torch.Tensor | None
+
+
+class Head(nn.Module):
+    """Separates embeddings into two parts (Eq. 17), and classifies pairs (Eq. 15).
+
+    ``sep`` says how, as in `dre.slm.recipes.Recipe`: by two linear ``maps``, by ``halves``, or
+    ``none``.
+    """
+
+    def __init__(self, dimension: int, sep: str = "maps"):
         super().__init__()
         self.sep = sep
         if sep == "maps":
-            self.robust, self.non_robust = (
-                nn.Linear(dimension, dimension),
-                nn.Linear(dimension, dimension),
-            )
-            # Starting from the identity keeps delta(h_c, h_robust) the encoder's own distance at step 0.
+            self.robust = nn.Linear(dimension, dimension)
+            self.non_robust = nn.Linear(dimension, dimension)
+            # As it starts from the identity, delta(h_c, h_robust) is the encoder's own distance at
+            # step 0.
             nn.init.eye_(self.robust.weight)
             nn.init.zeros_(self.robust.bias)
         elif sep == "halves":
             self.project = nn.Linear(dimension, dimension)
         self.classifier = nn.Linear(2 * dimension, 2 if sep == "none" else 3)
 
-    def forward(self, h):
-        """Return h (n, d) and its parts by name: those of `separate` are ``anchor``, ``robust``, ``non_robust``."""
-        return dict(
-            zip(("sentence_embedding", "anchor", "robust", "non_robust"), (h, *self.separate(h)))
-        )
+    def forward(self, h: torch.Tensor) -> dict[str, torch.Tensor | None]:
+        """Return h (n, d) as ``sentence_embedding``, and what `separate` makes of it by name."""
+        return {"sentence_embedding": h, **self.separate(h)._asdict()}
 
-    def separate(self, h):
-        """Return (h as a context, robust part, non-robust part or None), each (n, d); sep() of Eq. 17."""
+    def separate(self, h: torch.Tensor) -> Separated:
+        """Separate embeddings (n, d): sep() of Eq. 17."""
         if self.sep == "maps":
-            return h, self.robust(h), self.non_robust(h)
+            return Separated(h, self.robust(h), self.non_robust(h))
         if self.sep == "halves":
-            projected, half = self.project(h), h.shape[-1] // 2
-            non_robust, robust = projected[:, :half], projected[:, half:]
-            return projected, F.pad(robust, (0, half)), F.pad(non_robust, (0, h.shape[-1] - half))
-        return h, h, None
+            projected = self.project(h)
+            half = h.shape[-1] // 2
+            # The missing half is filled with zeros, so that cosines are those of halves.
+            robust = F.pad(projected[:, half:], (0, half))
+            non_robust = F.pad(projected[:, :half], (0, h.shape[-1] - half))
+            return Separated(projected, robust, non_robust)
+        return Separated(h, h, None)
 
-    def logits(self, h_c, h_res):
-        """Linear(concat(h_c, h_res)) of Eq. 15: (n, d), (n, d) -> (n, classes)."""
+    def logits(self, h_c: torch.Tensor, h_res: torch.Tensor) -> torch.Tensor:
+        """Return Linear(concat(h_c, h_res)) of Eq. 15: (n, d), (n, d) -> (n, classes)."""
         return self.classifier(torch.cat([h_c, h_res], dim=-1))
 
 
 class SLM:
-    """An encoder (SentenceTransformer) with a head beside it; ``provenance`` says what made it.
+    """An encoder (SentenceTransformer) with a head. Its ``provenance`` says what made it.
 
-    Nothing in it learns until `learns` says what; while its encoder does not, it remembers what it has read.
+    Nothing in it learns until `learns` is called. While its encoder does not learn, it remembers
+    the texts that it has read.
     """
 
     def __init__(self, encoder, head, recipe, provenance=None):
-        self.encoder, self.head = encoder.requires_grad_(False), head.to(encoder.device)
-        self.recipe, self.provenance, self.reader = recipe, dict(provenance or {}), Reader(encoder)
+        self.encoder = encoder.requires_grad_(False)
+        self.head = head.to(encoder.device)
+        self.recipe = recipe
+        self.provenance = dict(provenance or {})
+        self.reader = Reader(encoder)
 
     @classmethod
     def untrained(cls, encoder: str = "minilm", recipe: recipes.Recipe | None = None) -> Self:
-        """Return an encoder before any training, a fresh head on it; without a ``recipe`` distances are its own."""
+        """Return an encoder before any training, with a fresh head.
+
+        Without a ``recipe`` its distances are those of the encoder.
+        """
         recipe = recipe or recipes.get("paper", disentangled=False)
         base = load_encoder(encoder, recipe.max_seq_length)
         return cls(base, Head(base.get_embedding_dimension(), recipe.sep), recipe)
 
     def learns(self, parts: Collection[str]) -> None:
-        """Let those ``parts`` learn that a stage of training names, and nothing else."""
+        """Let the named ``parts`` learn (encoder, head, classifier), and nothing else."""
         self.forget()
         self.encoder.requires_grad_("encoder" in parts)
         self.head.requires_grad_("head" in parts)
         self.head.classifier.requires_grad_(not {"head", "classifier"}.isdisjoint(parts))
 
     def bfloat16(self) -> None:
-        """Embed in bfloat16 from now on; the head beside the encoder stays exact."""
+        """Embed in bfloat16 from now on. The head keeps its precision."""
         self.encoder.bfloat16()
         self.forget()
 
     def forget(self) -> None:
-        """Forget what was read."""
+        """Forget the texts that were read, since the encoder changes or memory is short."""
         self.reader.known.clear()
 
     @torch.no_grad()
     def encode(self, texts: Sequence[str], progress: bool = False) -> dict[str, torch.Tensor]:
-        """Embed texts, each distinct one once; return what the head makes of them: (n, d) float32 tensors by name."""
+        """Embed texts, and return what the head makes of them: (n, d) float32 tensors by name."""
         self.head.eval()
         return self.head(self.reader(texts, progress))
 
     @torch.no_grad()
     def distances(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
-        """Return columns ``pair_id, distance, s_p`` for a table of pairs: what Eq. 18 needs before normalisation."""
+        """Return ``pair_id, distance, s_p`` for a table of pairs.
+
+        ``distance`` is the cosine distance that Eq. 18 normalises, ``s_p`` the probability that the
+        response is a positive one.
+        """
         contexts, responses = self.texts(self.readable(pairs))
         h = self.encode(contexts + responses, progress)
-        h_c, h_r = h["anchor"][: len(pairs)], h["robust"][len(pairs) :]
+        h_c = h["anchor"][: len(pairs)]
+        h_r = h["robust"][len(pairs) :]
         d = losses.distance(h_c, h_r)
-        p = torch.softmax(self.head.logits(h_c, h_r), dim=-1)[:, losses.POSITIVE]
+        probabilities = torch.softmax(self.head.logits(h_c, h_r), dim=-1)
+        p = probabilities[:, losses.POSITIVE]
         return pd.DataFrame(
             {"pair_id": list(pairs["pair_id"]), "distance": doubles(d), "s_p": doubles(p)}
         )
 
     def score(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
-        """Score a table of ``pair_id, context`` (turns, oldest first), ``response``, Eq. 17-19.
+        """Score pairs of context and response (Eq. 17-19).
 
-        d_min and d_max are those of the training data, stored with the model, so a score does not depend on the other
-        pairs (beyond rounding). One farther or nearer than any training pair gets an s_d outside [0, 1].
+        A score does not depend on the other pairs of the table, except for rounding, because d_min
+        and d_max are those of the training data.
 
-        Returns one row per pair, in order: ``pair_id, distance`` (cosine, [0, 2]), ``s_d`` (normalised distance),
-        ``s_p`` (probability of a positive), ``score_slm`` = 1 - s_d + s_p, about [0, 2]. DreError for an empty text.
+        Parameters
+        ----------
+        pairs
+            A table with ``pair_id``, ``context`` (turns, oldest first) and ``response``.
+        progress
+            Whether to show a bar.
+
+        Returns
+        -------
+        A row for each pair, in order: ``pair_id``; ``distance``, a cosine distance in [0, 2];
+        ``s_d``, the distance normalised to [0, 1] over the training pairs; ``s_p``, the probability
+        that the response is a positive one; and ``score_slm`` = 1 - s_d + s_p, about [0, 2].
+        ``s_d`` is outside [0, 1] where a pair is farther apart, or nearer, than all training pairs.
+
+        Raises
+        ------
+        DreError
+            If a text is empty or missing.
         """
         if "d_min" not in self.provenance:
             raise DreError(
                 "this SLM has no d_min and d_max: call set_range(training contexts) before scoring"
             )
-        low, high = self.provenance["d_min"], self.provenance["d_max"]
+        d_min = self.provenance["d_min"]
+        d_max = self.provenance["d_max"]
         starts = range(0, max(len(pairs), 1), BLOCK)
         blocks = [pairs.iloc[start : start + BLOCK] for start in starts]
         tables = [self.distances(block, progress) for block in blocks]
         table = pd.concat(tables, ignore_index=True)
-        table.insert(2, "s_d", (table["distance"] - low) / (high - low))
+        table.insert(2, "s_d", (table["distance"] - d_min) / (d_max - d_min))
         return table.assign(score_slm=1 - table["s_d"] + table["s_p"])
 
     def set_range(self, contexts: Sequence[Context]) -> None:
-        """Store d_min and d_max of Eq. 18 from the positive and adversarial pairs of training contexts (reading 6)."""
-        d = np.asarray(self.distances(pairs_of(contexts, kinds="pa"))["distance"])
+        """Store d_min and d_max of Eq. 18.
+
+        They are taken over the positive and adversarial pairs of training contexts (reading 6).
+        """
+        table = pairs_of(contexts, kinds="pa")
+        d = np.asarray(self.distances(table)["distance"])
         if np.isnan(d).any() or d.min() == d.max():
             raise DreError(
                 "the training distances are constant or not finite: the training has diverged"
             )
-        self.provenance |= {
-            "d_min": float(d.min()),
-            "d_max": float(d.max()),
-            "sets": sets_of(contexts),
-        }
+        self.provenance["d_min"] = float(d.min())
+        self.provenance["d_max"] = float(d.max())
+        self.provenance["sets"] = sets_of(contexts)
 
     def examples(self, contexts: Sequence[Context]) -> Sequence[Context]:
-        """Return what is learned from labelled contexts: here, they themselves."""
+        """Return the contexts that are learned from: here the labelled contexts as they are."""
         return contexts
 
     def passes(self, contexts: Sequence[Context], extra: Extra, number: int, seed: int) -> list:
@@ -179,17 +230,20 @@ class SLM:
         raise NotImplementedError(f"recipe {self.recipe.name} learns from triplets")
 
     def finish(self, contexts: Sequence[Context], extra: Extra, seed: int) -> None:
-        """Do what a recipe does after its stages of training: here, `set_range`."""
+        """Do what is left to do after the last stage of training: here `set_range`."""
         self.set_range(contexts)
 
     def set_threshold(self, threshold: float) -> None:
-        """Store the score_slm from which on a response counts as accepted, chosen on held-out contexts."""
+        """Store the threshold: a response is accepted if its score_slm is not below it.
+
+        It is chosen on held-out contexts.
+        """
         self.provenance["threshold"] = float(threshold)
 
     def readable(self, pairs: pd.DataFrame) -> pd.DataFrame:
-        """Check a table of pairs and return it as texts that an encoder reads.
+        """Check a table of pairs, and return it with texts that an encoder reads safely.
 
-        A context becomes a tuple of turns, and what looks like a special token of the encoder, such
+        A context becomes a tuple of turns. Whatever looks like a special token of the encoder, such
         as ``[SEP]``, becomes ordinary text. DreError if a column or a text is missing.
         """
         missing = {"pair_id", "context", "response"} - set(pairs.columns)
@@ -224,22 +278,24 @@ class SLM:
         return contexts, responses
 
     def context(self, turns: Iterable[str]) -> str:
-        """Return the turns of a dialogue as the one text that is encoded; the end of it where it is too long."""
-        separator = getattr(self.encoder.tokenizer, "sep_token", None) or "\n"
-        return keep_end(
-            context_text(turns, separator), self.encoder.tokenizer, self.encoder.max_seq_length
-        )
+        """Return the turns of a dialogue as one text, cut to the end that the encoder can read."""
+        tokenizer = self.encoder.tokenizer
+        separator = getattr(tokenizer, "sep_token", None) or "\n"
+        text = context_text(turns, separator)
+        return keep_end(text, tokenizer, self.encoder.max_seq_length)
 
     def cut(self, responses: Collection[str]) -> np.ndarray:
-        """Return for each response whether it has more tokens than the encoder reads, a bool array."""
+        """Return whether each response has more tokens than the encoder reads, a bool array."""
         distinct = list(dict.fromkeys(responses))
-        long = dict(
-            zip(distinct, token_counts(self.encoder, distinct) > self.encoder.max_seq_length)
-        )
-        return np.array([long[text] for text in responses], dtype=bool)
+        is_long = token_counts(self.encoder, distinct) > self.encoder.max_seq_length
+        is_long_by_text = dict(zip(distinct, is_long))
+        return np.array([is_long_by_text[text] for text in responses], dtype=bool)
 
     def save(self, path: str | Path) -> None:
-        """Write, whole or not at all, a folder with what `write` writes and ``slm.json``."""
+        """Write a folder with what `write` writes and ``slm.json``.
+
+        It is written whole or not at all. DreError if the folder exists already.
+        """
         path = Path(path)
         if path.exists():
             raise DreError(f"{path} exists already: name another folder or delete it")
@@ -247,28 +303,33 @@ class SLM:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         self.write(partial)
-        about = {"format": 1, "recipe": self.recipe.as_dict(), "provenance": self.provenance}
-        (partial / "slm.json").write_text(
-            json.dumps(about, indent=1, sort_keys=True) + "\n", encoding="utf-8"
-        )
+        description = {
+            "format": 1,
+            "recipe": self.recipe.as_dict(),
+            "provenance": self.provenance,
+        }
+        text = json.dumps(description, indent=1, sort_keys=True) + "\n"
+        (partial / "slm.json").write_text(text, encoding="utf-8")
         os.replace(partial, path)
 
     @classmethod
     def load(cls, path: str | Path) -> "SLM":
-        """Read a saved SLM, a folder or a Hub id (``owner/name``); DreError if it is missing, incomplete or damaged."""
+        """Read a saved SLM from a folder or the Hub (``owner/name``).
+
+        DreError if it is missing, incomplete or damaged.
+        """
+        # The Hub's client, the file system, JSON, safetensors and torch raise errors of many
+        # classes. All of them mean that the model cannot be used.
         try:
             if not Path(path).is_dir():
-                path = snapshot_download(
-                    str(path), allow_patterns=["*.json", "*.txt", "*.safetensors"]
-                )
-            about = json.loads((Path(path) / "slm.json").read_text(encoding="utf-8"))
-            recipe = TypeAdapter(recipes.Recipe).validate_python(about["recipe"])
-            return class_for(recipe).read(Path(path), recipe, about["provenance"])
+                patterns = ["*.json", "*.txt", "*.safetensors"]
+                path = snapshot_download(str(path), allow_patterns=patterns)
+            description = json.loads((Path(path) / "slm.json").read_text(encoding="utf-8"))
+            recipe = TypeAdapter(recipes.Recipe).validate_python(description["recipe"])
+            return class_for(recipe).read(Path(path), recipe, description["provenance"])
         except DreError:  # of the encoder, which a model may name
             raise
-        except (
-            Exception
-        ) as error:  # of the Hub's client, the file system, JSON, safetensors or torch
+        except Exception as error:
             reason = str(error).strip().partition("\n")[0]
             raise DreError(
                 f"{path} is no SLM, here or on the Hub, or a damaged one ({reason})"
@@ -279,7 +340,7 @@ class SLM:
         """Read the parts that `write` wrote into a folder."""
         encoder = load_encoder(str(path), recipe.max_seq_length)
         head = Head(encoder.get_embedding_dimension(), recipe.sep)
-        # Opened by Python: `dre.paper.state` hears it, which safetensors' own opening it would not.
+        # Python reads the file, not safetensors, so that `dre.paper.state` notices it.
         head.load_state_dict(load((path / "head.safetensors").read_bytes()))
         return cls(encoder.eval(), head.eval(), recipe, provenance)
 
@@ -290,15 +351,15 @@ class SLM:
 
 
 def _check_text(name, pair_id, text):
-    """Raise DreError if a context or a response is no text, or an empty one."""
+    """Raise DreError if a context or a response is not a text, or empty."""
     if not isinstance(text, str) or not text.strip():
         raise DreError(
             f"the {name} of pair {pair_id} is {text!r}: expected text; leave the pair out"
         )
 
 
-def sets_of(contexts):
-    """Return how many contexts are of each set and split, a dict."""
+def sets_of(contexts: Iterable[Context]) -> dict[str, int]:
+    """Return how many contexts there are of each set and split."""
     return dict(Counter(f"{context.set} {context.split}" for context in contexts))
 
 

@@ -1,39 +1,46 @@
 """Recipe ``ours``, the small model that comes with the package.
 
 It asks the three questions of recipe ``graded``: is a response like its dialogue, does it fit
-there, is it good? Three things are its own. Copies and quotes of the context are among the wrong
-responses that it learns from. (The weights in the package have learned from the copies alone.) It
-leaves quotes out before it scores. And likeness counts twice, fit and quality once, each in
-standard deviations over the graded training pairs.
+there, is it good? Three things are different.
+
+- Copies and quotes of the context are among the wrong responses that it learns from. (The weights
+  in the package have learned from copies alone.)
+- It leaves quotes out before it scores.
+- Likeness counts twice, fit and quality once, each in standard deviations over the graded training
+  pairs.
 """
 
 import random
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
 
 import pandas as pd
 
 from dre.datasets.dialogues import Context
-from dre.slm.graded import Graded, graded_table
+from dre.slm.graded import Graded, graded_table, mean_and_sd
 from dre.slm.model import sets_of
+from dre.slm.provenance import Extra
 from dre.slm.quotes import own_words
 
-#: how often likeness counts, where fit and quality count once
+#: How often likeness counts, where fit and quality count once.
 LIKENESS = 2
-#: a standard deviation of an answer that counts once, in units of the score: nearly all scores lie in [0, 2]
+#: How far a standard deviation of an answer that counts once moves the score. With this value, most
+#: scores are in [0, 2].
 UNIT = 1 / 12
 
 
 class Ours(Graded):
-    """An SLM of recipe ``ours``: its distance is 1 - likeness, its ``s_p`` is the sum of fit and quality."""
+    """An SLM of recipe ``ours``.
+
+    Its distance is 1 - likeness, and its ``s_p`` is the sum of fit and quality.
+    """
 
     def examples(self, contexts: Sequence[Context]) -> list[Context]:
         """Return labelled contexts with copies and quotes of themselves among the adversarials."""
         return with_copies(contexts)
 
-    def finish(self, contexts, extra, seed):
+    def finish(self, contexts: Sequence[Context], extra: Extra, seed: int) -> None:
         """Train the heads on the encoder as it is saved, and set the units of the three answers."""
         self.load_state(self.state())
         self.learn_heads(contexts, extra.dialogues, extra.graded, seed)
@@ -42,34 +49,35 @@ class Ours(Graded):
         self.set_units(self.parts(graded_table(extra.graded)))
 
     def set_units(self, parts: pd.DataFrame, likeness: float = LIKENESS) -> None:
-        """Store the mean and standard deviation that each of three answers has over some pairs.
+        """Store the mean and standard deviation that each answer has over some pairs.
 
-        An ordinary pair has then ``s_d`` = ``s_p`` = 1/2. The range of ``s_d`` (Eq. 18) is so wide
+        An ordinary pair then has ``s_d`` = ``s_p`` = 1/2. The range of ``s_d`` (Eq. 18) is so wide
         that a standard deviation of the likeness moves the score by ``likeness`` times `UNIT`.
+        ``parts`` are the answers of the pairs, as `parts` returns them.
         """
-        mean, sd = _mean_and_sd(pd.Series(parts["likeness"]))
-        half = sd / (2 * likeness * UNIT)
-        self.provenance["d_min"] = 1 - mean - half
-        self.provenance["d_max"] = 1 - mean + half
-        self.provenance["scales"] = {
-            name: list(_mean_and_sd(pd.Series(parts[name]))) for name in ("fit", "quality")
-        }
+        mean, sd = mean_and_sd(parts["likeness"])
+        half_range = sd / (2 * likeness * UNIT)
+        self.provenance["d_min"] = 1 - mean - half_range
+        self.provenance["d_max"] = 1 - mean + half_range
+        self.provenance["scales"] = {}
+        for name in ("fit", "quality"):
+            self.provenance["scales"][name] = list(mean_and_sd(parts[name]))
 
     def distances(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
         """Return ``pair_id, distance, s_p, left_out`` for a table of pairs.
 
-        ``distance`` is 1 - likeness, ``s_p`` the sum of fit and quality, 1/2 for an ordinary pair;
-        ``left_out`` says what of a response repeats its context and was not read.
+        ``distance`` is 1 - likeness. ``s_p`` is the sum of fit and quality, 1/2 for an ordinary
+        pair. ``left_out`` has the words of a response that repeat its context and were not read.
         """
-        read, left_out = without_quotes(self.readable(pairs))
-        parts = self.parts(read, progress)
+        pairs_without_quotes, left_out = without_quotes(self.readable(pairs))
+        answers = self.parts(pairs_without_quotes, progress)
         s_p = 0.5
-        for name, (mean, deviation) in self.provenance["scales"].items():
-            s_p = s_p + UNIT * (parts[name] - mean) / deviation
+        for name, (mean, sd) in self.provenance["scales"].items():
+            s_p = s_p + UNIT * (answers[name] - mean) / sd
         return pd.DataFrame(
             {
                 "pair_id": list(pairs["pair_id"]),
-                "distance": 1 - parts["likeness"],
+                "distance": 1 - answers["likeness"],
                 "s_p": s_p,
                 "left_out": left_out,
             }
@@ -77,58 +85,64 @@ class Ours(Graded):
 
 
 def without_quotes(pairs: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Return a table of pairs with only the own words of responses, and what was left out of each."""
-    read = []
+    """Return pairs whose responses do not repeat their context, and what each of them repeated."""
+    responses = []
+    left_out = []
     for turns, response in zip(pairs["context"], pairs["response"]):
-        read.append(own_words(turns, response))
-    responses = [own.text for own in read]
-    return pairs.assign(response=responses), [own.left_out for own in read]
+        words = own_words(turns, response)
+        responses.append(words.text)
+        left_out.append(words.left_out)
+    return pairs.assign(response=responses), left_out
 
 
 def with_copies(contexts: Sequence[Context]) -> list[Context]:
     """Return contexts with copies and quotes of themselves among the adversarial responses.
 
-    They are drawn by the id of a context, so that they are the same in every training.
+    The id of a context seeds what is drawn, so that it is the same in every training.
     """
     contexts_of_set = defaultdict(list)
     for context in contexts:
         contexts_of_set[context.set].append(context)
     examples = []
     for context in contexts:
-        wrong = quoted(context, contexts_of_set[context.set])
-        added = dict.fromkeys((*copies(context), *wrong))
-        added = [text for text in added if text not in context.positives]
+        with_quotes = quoted(context, contexts_of_set[context.set])
+        distinct = dict.fromkeys((*copies(context), *with_quotes))
+        added = [text for text in distinct if text not in context.positives]
         examples.append(replace(context, adversarials=(*context.adversarials, *added)))
     return examples
 
 
-def _mean_and_sd(values: pd.Series) -> tuple[float, float]:
-    """Return the mean and the standard deviation of values, in their unit."""
-    sd = cast(float, values.std())
-    return float(values.mean()), float(sd)
-
-
 def copies(context: Context) -> tuple[str, ...]:
-    """Return three responses that copy: a turn, a turn with words left out, shuffled words."""
-    draw = random.Random(context.context_id)
-    turn = draw.choice(context.turns)
-    with_gaps = " ".join(word for word in turn.split() if draw.random() > 0.2) or turn
-    context_words = " ".join(context.turns).split()
-    n_words = min(len(context_words), draw.randint(4, 14))
-    return turn, with_gaps, " ".join(draw.sample(context_words, n_words))
+    """Return three responses that copy the context.
 
-
-def quoted(context: Context, others: Sequence[Context]) -> tuple[str, str]:
-    """Return two wrong replies, one behind a quoted turn and one before it.
-
-    One of them is an adversarial response, the other a reply to one of the ``others``; if ten of
-    them are all the same context, both are adversarial responses.
+    The first is a turn, the second the same turn with words left out, and the third has words of
+    all turns in random order.
     """
-    draw = random.Random(f"quoted {context.context_id}")
-    turn = draw.choice((context.turns[-1], draw.choice(context.turns)))
-    adversarial = draw.choice(context.adversarials)
-    drawn = draw.sample(others, min(10, len(others)))
-    strangers = [draw.choice(other.positives) for other in drawn if other.turns != context.turns]
-    wrong = [adversarial, strangers[0] if strangers else draw.choice(context.adversarials)]
-    draw.shuffle(wrong)
-    return f"{turn} {wrong[0]}", f"{wrong[1]} {turn}"
+    rng = random.Random(context.context_id)
+    turn = rng.choice(context.turns)
+    remaining_words = [word for word in turn.split() if rng.random() > 0.2]
+    with_gaps = " ".join(remaining_words) or turn
+    context_words = " ".join(context.turns).split()
+    n_words = min(len(context_words), rng.randint(4, 14))
+    shuffled = " ".join(rng.sample(context_words, n_words))
+    return turn, with_gaps, shuffled
+
+
+def quoted(context: Context, candidates: Sequence[Context]) -> tuple[str, str]:
+    """Return two wrong replies that quote a turn of the context, at their beginning or their end.
+
+    One reply is an adversarial response, the other a right response of one of the ``candidates``.
+    Where ten candidates that are drawn all have the same turns as the context, the second reply is
+    an adversarial response as well.
+    """
+    rng = random.Random(f"quoted {context.context_id}")
+    turn = rng.choice((context.turns[-1], rng.choice(context.turns)))
+    adversarial = rng.choice(context.adversarials)
+    drawn = rng.sample(candidates, min(10, len(candidates)))
+    foreign = [
+        rng.choice(candidate.positives) for candidate in drawn if candidate.turns != context.turns
+    ]
+    second_reply = foreign[0] if foreign else rng.choice(context.adversarials)
+    replies = [adversarial, second_reply]
+    rng.shuffle(replies)
+    return f"{turn} {replies[0]}", f"{replies[1]} {turn}"

@@ -1,6 +1,7 @@
-"""The SLM that comes with the package, whose scores are kept while a paper is built.
+"""The small model that comes with the package, with a file of the scores that it has given.
 
-Six notebooks of profile ``mini`` ask it about the same pairs, each in a process of its own.
+Six notebooks of profile ``mini`` score the same pairs, each notebook in another process. So every
+pair is scored once.
 """
 
 import hashlib
@@ -16,17 +17,18 @@ from dre.slm.provenance import DEFAULT
 
 
 class PackageModel:
-    """Scores pairs as `dre.slm.SLM` does, and no pair twice: what it has scored is in a file.
+    """Scores pairs as `dre.slm.SLM` does, but looks up pairs that it has scored before.
 
-    The file is named by the model's weights, its rows by the texts of a pair, so that neither
-    another model nor other texts find them. The model is loaded for the first new pair.
+    Scores are stored in a file. A hash of the model's weights is in its name, and hashes of the
+    texts are the ids of its rows, so that another model or other texts never get these scores. The
+    model is loaded when the first new pair comes.
     """
 
     def __init__(self, folder: Path, model: Path = DEFAULT):
-        about = (model / "slm.json").read_bytes()
+        description = (model / "slm.json").read_bytes()
         weights = (model / "adapter.safetensors").read_bytes()
-        digest = hashlib.sha256(about + weights).hexdigest()
-        self.provenance = json.loads(about)["provenance"]
+        digest = hashlib.sha256(description + weights).hexdigest()
+        self.provenance = json.loads(description)["provenance"]
         self._model = model
         self._file = folder / f"package-model-{digest[:16]}.csv"
         self._slm = None
@@ -35,11 +37,12 @@ class PackageModel:
         """Return what `dre.slm.SLM.score` does."""
         texts = pairs.loc[:, ["context", "response"]]
         hashes = [hash_of(row) for row in texts.to_dict("records")]
-        known = self._read()
-        is_new = ~pd.Series(hashes, index=pairs.index).isin(known.index)
+        scores_by_hash = self._read_scores()
+        is_new = ~pd.Series(hashes, index=pairs.index).isin(scores_by_hash.index)
         if is_new.any():
-            known = self._add(pairs.assign(pair_id=hashes)[is_new])
-        scored = known.loc[hashes].reset_index(drop=True)
+            new_pairs = pairs.assign(pair_id=hashes)[is_new]
+            scores_by_hash = self._score_and_store(new_pairs)
+        scored = scores_by_hash.loc[hashes].reset_index(drop=True)
         scored.insert(0, "pair_id", list(pairs["pair_id"]))
         return scored
 
@@ -47,23 +50,25 @@ class PackageModel:
         """Return what `dre.slm.SLM.distances` does."""
         return self.score(pairs).loc[:, ["pair_id", "distance", "s_p", "left_out"]]
 
-    def _read(self):
-        """Return what is kept, by the hash of a pair."""
+    def _read_scores(self):
+        """Return the stored scores by the hash of a pair."""
         if not self._file.exists():
             return pd.DataFrame(index=pd.Index([], name="pair_id"))
         return pd.read_csv(self._file, index_col="pair_id", keep_default_na=False)
 
-    def _add(self, pairs):
-        """Score new pairs and keep what came of it; return all that is kept."""
+    def _score_and_store(self, pairs):
+        """Score new pairs, store their scores, and return all that are stored."""
         if self._slm is None:
-            from dre.slm.model import SLM  # torch
+            from dre.slm.model import SLM  # imports torch, which takes seconds
 
             self._slm = SLM.load(self._model)
-        new = self._slm.score(pairs.drop_duplicates("pair_id")).set_index("pair_id")
-        # Another process may have added pairs in the meantime.
-        kept = self._read()
-        kept = pd.concat([kept, new[~new.index.isin(kept.index)]])
+        new_scores = self._slm.score(pairs.drop_duplicates("pair_id")).set_index("pair_id")
+
+        # Another process may have stored pairs in the meantime.
+        stored = self._read_scores()
+        is_stored = new_scores.index.isin(stored.index)
+        stored = pd.concat([stored, new_scores[~is_stored]])
         text = io.StringIO()
-        kept.to_csv(text, lineterminator="\n")
+        stored.to_csv(text, lineterminator="\n")
         replace(self._file, text.getvalue())
-        return kept
+        return stored

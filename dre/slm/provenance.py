@@ -1,4 +1,4 @@
-"""What an SLM is trained on, and what identifies a training."""
+"""What a small model is trained on, and what identifies its training."""
 
 import functools
 import hashlib
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 #: The folder of the small model that comes with the package.
 DEFAULT = Path(__file__).with_name("default")
-#: Version of the code that trains. It is raised by hand where the same data and recipe would end
-#: with other weights, which tests/test_train.py notices; scores that were recorded before are then
-#: refused. Twice it was not raised, and recordings are kept as other draws of the same training:
-#: since attention is computed plainly on a CPU, dropout draws other numbers there; and since two
-#: contexts with the same right response are no longer each other's negatives, recipe graded ends
-#: with other weights (a judge was shown the numbers of graded-2026-11).
+#: Version of the code that trains. We raise it by hand when the same data and recipe give other
+#: weights, which tests/test_train.py notices. Older recorded scores are then refused. Twice it was
+#: not raised, and recordings stayed as other draws of the same training. First, dropout draws other
+#: numbers on a CPU since attention is computed plainly there. Second, recipe graded ends with other
+#: weights since two contexts with the same right response are no longer negatives of each other (a
+#: judge was shown the numbers of graded-2026-11).
 TRAINING = 1
-#: What decides the weights of a training, apart from the machine: recorded scores are held to it.
+#: What decides the weights of a training, apart from the machine. Recorded scores must agree in it.
 DECISIVE = ("train_hash", "dev_hash", "recipe", "seed", "encoder", "extra", "training")
 
 
@@ -39,25 +39,25 @@ DECISIVE = ("train_hash", "dev_hash", "recipe", "seed", "encoder", "extra", "tra
 class Extra:
     """What our own recipes learn from besides labelled contexts."""
 
-    #: contexts with right responses alone, those of all others being wrong ones
+    #: Contexts with right responses alone. The responses of all others are wrong ones.
     dialogues: Sequence[Context] = ()
-    #: (context id, turns, response, score 0-5 of a judge)
+    #: Context id, turns, response, and a judge's score from 0 to 5.
     graded: Sequence[tuple] = ()
 
 
 @functools.lru_cache  # every training of a set asks for the same contexts
 def contexts(entry, rated_names=(), seed=0, version=1):
-    """Return (train, dev, test) contexts of ``entry``, one of ``profile.sets``, as tuples.
+    """Return the contexts of ``entry``, one of ``profile.sets``: (train, dev, test), as tuples.
 
-    Where the contexts of dev are among those of train, dev is a share of them (``entry.dev_share``,
-    drawn with ``seed``), and train is the rest. Training conversations that share an utterance with
-    a rated set are left out (`dre.datasets.overlap.without_overlap`), so that no correlation is
-    measured on what was learned.
+    Where the contexts of dev are among those of train, a share of them is drawn as dev
+    (``entry.dev_share``, with ``seed``), and the rest is train. Conversations that share an
+    utterance with a rated set are left out of train (`dre.datasets.overlap.without_overlap`), so
+    that no correlation is measured on what was learned.
 
     ``version`` 2 adds ``entry.further`` to train. It also leaves out conversations that repeat a
-    rated context in edited words, and those that hold a context of dev or test, or a graded context
-    that SLMs are chosen by. Version 3 is the same with ``entry.most``. No version leaves out a
-    stock phrase because test has it, too.
+    rated context in edited words, those that have a context of dev or test, and those with a graded
+    context that small models are chosen by. Version 3 is the same with ``entry.most``. In no
+    version is a conversation left out because a stock phrase is in a test set, too.
     """
     name, splits = entry.train
     added_splits = {2: entry.further, 3: entry.most}.get(version)
@@ -77,7 +77,7 @@ def contexts(entry, rated_names=(), seed=0, version=1):
         train = without_overlap(train, rated, near=None)
         return tuple(train), tuple(dev), tuple(test)
 
-    # Leave out whole conversations of dev and test, and those that SLMs are chosen by.
+    # Leave out whole conversations of dev and test, and those that small models are chosen by.
     ids = [context.context_id for context in (*train, *dev, *test)]
     conversation_of = overlap.conversations(ids)
     reserved = ratings.conversations_for_choice()
@@ -90,8 +90,8 @@ def contexts(entry, rated_names=(), seed=0, version=1):
 def extra(profile, dev, version=1):
     """Return the `Extra` that ``profile.extra`` names.
 
-    Some conversations are left out: those that share an utterance with a rated set, with the
-    contexts ``dev``, with a test set of the profile, or with a graded context that SLMs are chosen
+    Conversations are left out if they share an utterance with a rated set, with the contexts
+    ``dev``, with a test set of the profile, or with a graded context that small models are chosen
     by.
     """
     trigram_share = None if version == 1 else overlap.NEAR
@@ -101,13 +101,13 @@ def extra(profile, dev, version=1):
 
 @functools.lru_cache  # every seed asks for the same
 def _extra(names, dev, tests, rated_names, trigram_share=None):
-    # What must not be learned: the contexts held out, and what people rated.
+    # Held-out contexts and rated sets must not be learned.
     reserved = [*dev]
     for test in tests:
         reserved += dialogues.load(*test)
     reserved += ratings.rated_tables(rated_names)
-    # Nor the turns of the graded pairs that SLMs are chosen by. Their replies may come from other
-    # conversations.
+    # Nor must the turns of the graded pairs that small models are chosen by. (Their replies may
+    # come from other conversations.)
     graded_tables = [ratings.graded(name) for name in names.graded]
     for table in graded_tables:
         for_choice = table[table["for_choice"]]
@@ -125,21 +125,22 @@ def _extra(names, dev, tests, rated_names, trigram_share=None):
     columns = ["context_id", "context", "response", "score"]
     for name, table in zip(names.graded, graded_tables):
         for rows in (table[~table["for_choice"]], ratings.training_scores(name)):
-            clean = pairs_without_overlap(rows, reserved, trigram_share)
+            clean = table_without_overlap(rows, reserved, trigram_share)
             graded += zip(*(clean[column] for column in columns))
     return Extra(without_overlap(pool, reserved, trigram_share), graded)
 
 
-def pairs_without_overlap(table, reserved, near: float | None = overlap.NEAR):
-    """Return the graded pairs whose conversations repeat nothing of what is reserved.
+def table_without_overlap(table, reserved, trigram_share: float | None = overlap.NEAR):
+    """Return the rows of a table of graded pairs whose conversations repeat nothing reserved.
 
-    ``reserved`` and ``near`` are as of `dre.datasets.overlap.without_overlap`.
+    ``reserved`` is as for `dre.datasets.overlap.without_overlap`, and ``trigram_share`` is its
+    ``near``.
     """
     contexts_of_pairs = []
     columns = ["set", "context_id", "context", "response"]
     for name, id, turns, response in zip(*(table[column] for column in columns)):
         contexts_of_pairs.append(Context(name, id, "train", turns, (response,)))
-    clean = without_overlap(contexts_of_pairs, reserved, near)
+    clean = without_overlap(contexts_of_pairs, reserved, trigram_share)
     clean_ids = {context.id for context in clean}
     return table[table["context_id"].isin(clean_ids)]
 

@@ -10,17 +10,17 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-#: what an empty response is read as
+#: An empty response is read as this text.
 EMPTY = "."
-#: a turn with fewer words is no quote, wherever it is repeated
+#: A turn with fewer words does not count as a quote where it is repeated.
 LEAST_WORDS = 3
-#: a quote has at least this share of the words of a turn, in its order
+#: A quote has at least this share of the words of a turn, in the same order.
 LEAST_SHARE = 0.8
-#: and at most this many times as many words as the turn
+#: A quote is at most so many times as long as the turn.
 MOST_LENGTH = 1.5
-#: a response of at least so many words ...
+#: A response with at least so many words ...
 LEAST_RESPONSE = 4
-#: ... of which at most this share are not in the context has no words of its own
+#: ... has no words of its own if at most this share of them are not in the context.
 MOST_OWN_SHARE = 0.1
 
 _WORD = re.compile(r"\w+(?:['\u2019]\w+)*")
@@ -35,7 +35,11 @@ class OwnWords(NamedTuple):
 
 
 class _Quote(NamedTuple):
-    """Where a response repeats a turn: words ``first`` to ``last``, ``matched`` of them the turn's."""
+    """A stretch of a response that repeats a turn.
+
+    It goes from word ``first`` to word ``last``, and ``matched`` of its words are those of the
+    turn.
+    """
 
     matched: int
     first: int
@@ -83,8 +87,8 @@ def _only_context_words(turns: Sequence[str], response: str) -> bool:
     if len(response_words) < LEAST_RESPONSE:
         return False
     context_words = {word for turn in turns for word in words(turn)}
-    own = [word for word in response_words if word not in context_words]
-    return len(own) <= MOST_OWN_SHARE * len(response_words)
+    new_words = [word for word in response_words if word not in context_words]
+    return len(new_words) <= MOST_OWN_SHARE * len(response_words)
 
 
 def _longest_quote(turns: Sequence[str], response: str) -> _Quote | None:
@@ -117,19 +121,19 @@ def _quote_of(turn: list[str], response: list[str]) -> _Quote | None:
 
 
 def _words_in_order(turn: list[str], window: list[str]) -> list[int]:
-    """Return how many words of a turn stand, in its order, in each beginning of a window.
+    """Return how many words of a turn are, in the same order, in each beginning of a window.
 
-    These are the lengths of longest common subsequences, with the rows of the usual table kept as
-    the bits of one number (Hyyrö 2004): a bit that is 0 stands for one more word in common.
+    These are the lengths of longest common subsequences. A row of the usual table is one number
+    here (Hyyrö 2004): a bit that is 0 means one more word in common.
     """
-    places = {}
+    positions = {}
     for i, word in enumerate(turn):
-        places[word] = places.get(word, 0) | 1 << i
+        positions[word] = positions.get(word, 0) | 1 << i
     full = (1 << len(turn)) - 1
     row = full
     lengths = []
     for word in window:
-        matches = row & places.get(word, 0)
+        matches = row & positions.get(word, 0)
         row = ((row + matches) | (row - matches)) & full
         lengths.append(len(turn) - row.bit_count())
     return lengths

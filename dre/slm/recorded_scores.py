@@ -1,9 +1,9 @@
-"""Recorded scores: what a trained small model says of every pair that the notebooks show.
+"""Recorded scores of trained small models, so that profile ``public`` needs no training.
 
-``results/<profile>/scores/<key>-<model>[-plain]-seed<k>.csv.gz`` holds ``pair_id, s_d, s_p``, and
-the ``.json`` beside it what made the model. So the notebooks of profile ``public`` need no
-training. `Scores` answers from such a file and `Recorder` writes one. `trained` returns one of
-them, or a model, as the profile and the environment variable ``RETRAIN`` ask.
+A file ``results/<profile>/scores/<key>-<model>[-plain]-seed<k>.csv.gz`` has ``pair_id, s_d, s_p``
+of every pair that the notebooks use. The ``.json`` file of the same name says what made the model.
+`Scores` reads such files, and `Recorder` writes them. `trained` returns one of these or a real
+model, as the profile and the environment variable ``RETRAIN`` demand.
 """
 
 import gzip
@@ -37,7 +37,7 @@ ALL_SETS = 3
 
 
 class Scores:
-    """The recorded scores of one small model, which answer as the model for the pairs they know."""
+    """The recorded scores of a small model, in the place of the model itself."""
 
     def __init__(self, file: str | Path):
         self.file = Path(file)
@@ -51,7 +51,7 @@ class Scores:
             self._table = table.set_index("pair_id")
 
     def score(self, pairs: pd.DataFrame) -> pd.DataFrame:
-        """Return what `dre.slm.SLM.score` does; DreError if a pair is not known."""
+        """Return what `dre.slm.SLM.score` does; DreError if a pair was not recorded."""
         table = self._look_up(pairs)
         low = self.provenance["d_min"]
         high = self.provenance["d_max"]
@@ -60,7 +60,7 @@ class Scores:
         return table
 
     def distances(self, pairs: pd.DataFrame) -> pd.DataFrame:
-        """Return what `dre.slm.SLM.distances` does; of an untrained encoder without ``s_p``."""
+        """Return what `dre.slm.SLM.distances` does, without ``s_p`` for an untrained encoder."""
         if "d_min" in self.provenance:
             return self.score(pairs).loc[:, ["pair_id", "distance", "s_p"]]
         return self._look_up(pairs)
@@ -78,24 +78,25 @@ class Scores:
 
 
 class Recorder(Scores):
-    """A small model whose scores are recorded as it gives them.
+    """A small model whose scores are written to the files of `Scores` as soon as it gives them.
 
-    `Scores` then gives the same digits. Recorded scores of another model are dropped.
+    It rounds them as the files do. Scores that were recorded of another model are deleted.
     """
 
     def __init__(self, file: str | Path, slm: "SLM"):
         super().__init__(file)
-        recorded = self.provenance
+        recorded_provenance = self.provenance
         self.slm = slm
         self.provenance = slm.provenance
-        # Two trainings of one recipe end with ranges of their own, which tell which model scored.
+        # Every training ends with another range of distances, so the range tells models apart.
         for key in (*DECISIVE, "d_min", "d_max"):
-            if recorded.get(key) != self.provenance.get(key):
+            if recorded_provenance.get(key) != self.provenance.get(key):
                 self._table = self._table.iloc[:0]
-        self._write()  # also for a model that is asked for no score: its curves are shown
+        # Write even if no score follows: notebooks show the curves that are in the provenance.
+        self._write()
 
     def _look_up(self, pairs):
-        # What is recorded stays: in another batch the model would round it otherwise.
+        # Recorded pairs are not scored again, since rounding depends on the batch.
         is_new = self._table.index.get_indexer(pairs["pair_id"]) < 0
         new_pairs = pairs[is_new].drop_duplicates("pair_id")
         if len(new_pairs):
@@ -114,9 +115,10 @@ class Recorder(Scores):
         return self.slm.distances(pairs).iloc[:, :2]
 
     def _write(self):
-        """Write scores and provenance so that those of two models never lie side by side."""
+        """Write scores and provenance, so that they are never of two different models."""
         text = self._table.to_csv(float_format="%.5g", lineterminator="\n")
-        compressed = gzip.compress(text.encode(), mtime=0)  # no time: equal scores, equal bytes
+        # Without the time, equal scores give equal bytes.
+        compressed = gzip.compress(text.encode(), mtime=0)
         provenance_text = json.dumps(self.provenance, indent=1, sort_keys=True) + "\n"
         self._json.unlink(missing_ok=True)
         replace(self.file, compressed)
@@ -130,10 +132,10 @@ def _five_digits(value):
 def trained(
     profile: "Profile", key: str, name: str, seed: int, disentangled: bool = True
 ) -> "SLM | Scores | PackageModel":
-    """Return the small model of one training of a profile, or what was recorded of it.
+    """Return the small model of one training of a profile, or its recorded scores.
 
-    ``RETRAIN`` names what profile ``public`` trains and records anew: one of ``profile.models``, or
-    a recording such as ``dailydialog-paper-seed0``; several with commas; 1 for all of them.
+    Profile ``public`` trains and records anew what ``RETRAIN`` names: one of ``profile.models``, a
+    recording such as ``dailydialog-paper-seed0``, several of these with commas, or 1 for all.
 
     Parameters
     ----------
@@ -142,20 +144,19 @@ def trained(
     Raises
     ------
     DreError
-        If the recorded scores are missing, or those of another model than the one asked for.
+        If the recorded scores are missing, or are those of another model.
     """
-    # Does the profile have nothing that ours could learn from? Then the package's model stands in.
+    # Where the profile has nothing that our recipes could learn from, the package's model is used.
     if _is_packaged(profile, name):
         return PackageModel(profile.build / "scores")
 
-    # Are scores recorded, and does RETRAIN not ask for new ones?
+    # Where RETRAIN does not ask for new scores, the recorded ones are used.
     file = _file(profile, key, name, seed, disentangled)
     if _reads_recorded(profile, file, name):
-        # Are they of the model that is asked for?
         expected = made_of(profile, key, name, seed, disentangled)
         return _checked(Scores(file), expected)
 
-    # Does the profile record what it trains?
+    # Otherwise the model is trained, and its scores are recorded if the profile is ``public``.
     slm = load_or_train(profile, key, name, seed, disentangled)
     if profile.name == RECORDED_PROFILE:
         return Recorder(file, slm)
@@ -188,9 +189,9 @@ def load_or_train(
 
 
 def made_of(profile: "Profile", key: str, name: str, seed: int, disentangled: bool = True) -> dict:
-    """Return what decides the small model that `trained` answers with; nothing is trained.
+    """Return what decides the small model that `trained` returns, without training it.
 
-    Its keys are of `dre.slm.provenance.DECISIVE`.
+    The keys are those of `dre.slm.provenance.DECISIVE`.
     """
     if _is_packaged(profile, name):
         return provenance.default()
@@ -200,7 +201,7 @@ def made_of(profile: "Profile", key: str, name: str, seed: int, disentangled: bo
 
 
 def seeds(profile: "Profile", key: str, name: str, disentangled: bool = True) -> list[int]:
-    """Return the seeds of which `trained` has a model: of profile ``public`` the recorded ones."""
+    """Return the seeds that `trained` has a model for: in profile ``public`` the recorded ones."""
     available = []
     for seed in profile.seeds:
         file = _file(profile, key, name, seed, disentangled)
@@ -212,7 +213,7 @@ def seeds(profile: "Profile", key: str, name: str, disentangled: bool = True) ->
 def untrained(profile: "Profile") -> "SLM | Scores | PackageModel":
     """Return the encoder before any training, or its recorded distances.
 
-    Call its ``distances(pairs)``.
+    Use its ``distances(pairs)``.
     """
     file = profile.results / "scores" / "encoder-untrained.csv.gz"
     expected = {"encoder": profile.encoder}
@@ -236,13 +237,13 @@ def arrays(
     ----------
     profile : a profile of the notebooks.
     name : of the recording, ``<name>.npz``.
-    made_from : what the arrays are made of, of JSON types, such as `made_of` returns.
-    make : a function that makes them; without it they are always the recorded ones.
+    made_from : JSON types that say what the arrays are made of, as `made_of` does.
+    make : a function that makes them; without it, they are always the recorded ones.
 
     Raises
     ------
     DreError
-        If the recorded arrays are missing, or made of something else than what is asked for.
+        If the recorded arrays are missing, or made of something else.
     """
     file = profile.results / "scores" / f"{name}.npz"
     if make is not None and not _reads_recorded(profile, file):
@@ -272,9 +273,9 @@ def record_arrays(file: Path, made_from: Mapping, by_name: Mapping[str, np.ndarr
 def reference_based(
     profile: "Profile", items: Mapping[str, pd.DataFrame]
 ) -> dict[str, pd.DataFrame]:
-    """Return the reference-based metrics of rated sets by name; references are rated, too.
+    """Return the reference-based metrics of rated sets by name, those of references included.
 
-    For profile ``public`` they are recorded; see `arrays`.
+    In profile ``public`` they are recorded; see `arrays`.
     """
 
     def make():
@@ -296,10 +297,7 @@ def reference_based(
 
 
 def _reads_recorded(profile, file, model=None):
-    """Return whether a recording is read.
-
-    That is so for profile ``public``, unless RETRAIN names the recording or its model.
-    """
+    """Return whether a recording is used: in profile ``public``, unless RETRAIN names it."""
     if profile.name != RECORDED_PROFILE:
         return False
     names = os.environ.get("RETRAIN", "").split(",")
@@ -308,7 +306,7 @@ def _reads_recorded(profile, file, model=None):
 
 
 def _is_packaged(profile, name):
-    """Return whether the model of the package stands in for one of ours.
+    """Return whether the package's model replaces a model of our recipes.
 
     That is so where the profile has nothing extra to learn from.
     """
@@ -317,10 +315,10 @@ def _is_packaged(profile, name):
 
 
 def _checked(scores, expected):
-    """Return recorded scores if their model was made of what is expected.
+    """Return recorded scores if their model was made as expected, else raise DreError.
 
-    The hash of the encoder's weights is not compared: reading them would need the encoder, which
-    recorded scores do without.
+    The hash of the encoder's weights is not compared, since recorded scores must work without the
+    encoder.
     """
     different = [key for key in DECISIVE if scores.provenance.get(key) != expected.get(key)]
     if not different:
@@ -374,8 +372,8 @@ def _file(profile, key, name, seed, disentangled):
 def _hashes(profile, key, has_extra, version):
     """Return `dre.slm.provenance.hashes` of a training.
 
-    Making them takes seconds, so they are kept in the build folder, by what they depend on: the
-    profile, the code that chooses the contexts, and the data files.
+    They take seconds to compute, so they are stored in the build folder. The name of the file
+    depends on the profile, the code that chooses the contexts, and the data files.
     """
     data_of_profile = profile.model_dump_json(include={"sets", "rated", "extra"})
     arguments = json.dumps([data_of_profile, key, has_extra, version])

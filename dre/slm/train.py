@@ -199,7 +199,7 @@ def train_stages(
                 optimizer.load_state_dict(state.optimizer)
                 schedule.load_state_dict(state.schedule)
             for epoch in range(finished_epochs, stage.epochs):
-                order = _seed_epoch(seed, number, epoch, len(rows))
+                order = _seed_and_draw_order(seed, number, epoch, len(rows))
                 batches = [passes[epoch][i] for i in order]
                 slm.encoder.train("encoder" in stage.trains)  # else it has no dropout
                 slm.head.train()
@@ -246,7 +246,7 @@ def _optimizer(slm, steps):
     return optimizer, get_linear_schedule_with_warmup(optimizer, warmup_steps, steps)
 
 
-def _seed_epoch(seed, stage_number, epoch, rows):
+def _seed_and_draw_order(seed, stage_number, epoch, rows):
     """Seed torch for one epoch, and draw the order of its rows.
 
     Every epoch has random numbers of its own, so that a training that goes on after an

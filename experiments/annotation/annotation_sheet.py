@@ -1,14 +1,14 @@
-"""A sheet on which people check a set of positives and adversarials, and a comparison of their
-answers.
+"""Let people check a set of positive and adversarial responses, and compare their answers.
 
-Algorithm 1 of the paper ends with a human check of a sample. It writes no committed file: it is a
-tool for sets of your own.
+Algorithm 1 of the paper ends with such a check of a sample. This tool for sets of your own makes no
+committed file:
 
-1. ``python experiments/annotation/annotation_sheet.py write mini:test -o sheet.csv -n 100`` 2. Give
-each annotator a copy of the sheet, and nobody the key. They answer with any spreadsheet program. 3.
-``python experiments/annotation/annotation_sheet.py read ANNA.csv BEN.csv --key sheet.key.csv``
+1. ``python experiments/annotation/annotation_sheet.py write mini:test -o sheet.csv -n 100``
+2. Give each annotator a copy of the sheet, and nobody the key. They answer with any spreadsheet
+   program.
+3. ``python experiments/annotation/annotation_sheet.py read ANNA.csv BEN.csv --key sheet.key.csv``
 
-Both steps take seconds.
+Both commands take seconds.
 """
 
 import argparse
@@ -158,14 +158,15 @@ def read_sheets(
             rows.append(row)
         rows.append(_kappa_row(annotator, "kappa with the design", answers[annotator], design))
     for first, second in combinations(annotators, 2):
-        rows.append(_kappa_row(f"{first}, {second}", "kappa", answers[first], answers[second]))
+        names = f"{first}, {second}"
+        rows.append(_kappa_row(names, "kappa", answers[first], answers[second]))
     return Comparison(answers, pd.DataFrame(rows))
 
 
-def _kappa_row(annotator, measure, answers, others):
+def _kappa_row(annotator, measure, answers, reference):
     """Return a row of the summary with Cohen's kappa of two columns of answers."""
-    all_are_the_same = len({*answers, *others}) == 1
-    kappa = float("nan") if all_are_the_same else cohen_kappa_score(answers, others)
+    all_are_the_same = len({*answers, *reference}) == 1
+    kappa = float("nan") if all_are_the_same else cohen_kappa_score(answers, reference)
     return {
         "annotator": annotator,
         "measure": measure,

@@ -32,8 +32,9 @@ MPNET = "sentence-transformers/all-mpnet-base-v2"
 
 
 class Variant(NamedTuple):
-    """How a training differs from recipe ``paper`` on MiniLM; epochs None are those of the
-    recipe.
+    """How a training differs from recipe ``paper`` on MiniLM.
+
+    Where ``epochs`` is None, the recipe says how many there are.
     """
 
     recipe: str
@@ -69,7 +70,7 @@ class Training(NamedTuple):
         return f"{self.domain}-{self.size}{ending}-seed{self.seed}"
 
 
-#: Bins of cosine distances. The share that is missing to 1 lies above the last bin.
+#: Bins of cosine distances. Where shares add up to less than 1, the rest is above the last bin.
 BINS = np.linspace(0, 1.6, 33)
 
 
@@ -95,5 +96,5 @@ def plan() -> list[Training]:
     for seed in (3, 4):
         trainings += [Training("dailydialog", "all", seed, variant) for variant in ("", "plain")]
     trainings += [Training("dailydialog", "all", seed, "robust") for seed in (1, 2)]
-    # Some stand there twice.
+    # Some are in the list twice.
     return list(dict.fromkeys(trainings))

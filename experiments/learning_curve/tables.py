@@ -1,11 +1,11 @@
-"""Make the tables of the learning curve from the trainings that there are.
+"""Make the tables of the learning curve from the trainings that are finished.
 
 Run ``python experiments/learning_curve/tables.py`` with the public data after ``train.py``: a
 minute of one core. It makes in ``results/curve``:
 
 - ``trainings.csv``: a row for each training;
-- ``slopes.csv``: what twice the contexts add to agreement with people;
-- ``changes.csv``: what other changes add.
+- ``slopes.csv``: how much twice as many contexts raise the agreement with people;
+- ``changes.csv``: how much other changes raise it.
 """
 
 import json
@@ -42,10 +42,11 @@ CHANGES = {
 class Agreement(NamedTuple):
     """Spearman correlations with people: the data and n resamples (rows), trainings (columns).
 
-    ``own`` is that on the rated set of the same domain, ``everywhere`` the mean over seven sets.
+    ``in_domain`` is the agreement on the rated set of the same domain, ``everywhere`` the mean over
+    seven sets.
     """
 
-    own: np.ndarray
+    in_domain: np.ndarray
     everywhere: np.ndarray
 
 
@@ -73,11 +74,12 @@ def agreement_with_people(trainings, settings) -> Agreement:
             rated["context_id"],
             n=settings.resamples,
         )
-    own = []
+    in_domain = []
     for i, training in enumerate(trainings.values()):
-        own.append(draws_by_set[OWN_RATED_SET[training["domain"]]][:, i])
+        rated_set = OWN_RATED_SET[training["domain"]]
+        in_domain.append(draws_by_set[rated_set][:, i])
     everywhere = np.mean(list(draws_by_set.values()), axis=0)
-    return Agreement(np.stack(own, axis=1), everywhere)
+    return Agreement(np.stack(in_domain, axis=1), everywhere)
 
 
 def training_row(training: dict) -> dict:
@@ -86,7 +88,7 @@ def training_row(training: dict) -> dict:
     triplets = [100 * point["triplet_accuracy"] for point in on_dev]
     classes = [100 * point["classification_accuracy"] for point in on_dev]
     kept_epoch = (training["kept"] or {}).get("joint")
-    # The curves begin with the untrained model.
+    # The curves have one point more than epochs, since they begin with the untrained model.
     has_all_epochs = len(on_dev) == EPOCHS + 1
     return {
         "domain": training["domain"],
@@ -136,11 +138,11 @@ def slope_rows(table, agreement, settings) -> tuple[list[dict], dict[str, list]]
         columns = table.index.get_indexer(trainings.index)
         sizes = trainings["contexts"].to_numpy()
         is_largest = sizes == sizes.max()
-        own_slope = slope_per_doubling(agreement.own[:, columns], sizes)
+        own_slope = slope_per_doubling(agreement.in_domain[:, columns], sizes)
         everywhere_slope = slope_per_doubling(agreement.everywhere[:, columns], sizes)
         slopes["own"].append(own_slope)
         slopes["everywhere"].append(everywhere_slope)
-        at_largest = agreement.own[:, columns[is_largest]]
+        at_largest = agreement.in_domain[:, columns[is_largest]]
         row = {
             "set": labels[domain],
             "contexts": sizes.max(),
@@ -151,7 +153,7 @@ def slope_rows(table, agreement, settings) -> tuple[list[dict], dict[str, list]]
             **stats.interval(own_slope, "slope"),
             "printed": printed_slm[f"{domain}_spearman"],
         }
-        # At the upper end of the slope, so that this is the least.
+        # How often the contexts must double at least, to agree with people as the paper says.
         steepest = max(row["slope_high"], 1e-9)
         row["doublings"] = (row["printed"] - row["agreement"]) / steepest
         row.update(stats.interval(everywhere_slope, "slope_everywhere"))
@@ -180,8 +182,9 @@ def twins(table, change: Change) -> dict[tuple, tuple[int, int]]:
 
 
 def mean_difference(draws, columns, name) -> dict:
-    """Return the mean difference of twins; contexts are resampled, and seeds for all domains at
-    once.
+    """Return the mean difference of twins, with its interval.
+
+    Contexts are resampled, and seeds, for all domains at once.
     """
     gains = {
         key: draws[:, changed] - draws[:, unchanged]
@@ -202,7 +205,7 @@ def main() -> None:
     agreement = agreement_with_people(trainings, settings)
     rows = [training_row(training) for training in trainings.values()]
     table = pd.DataFrame(rows, index=list(trainings)).rename_axis("name")
-    table["own"] = agreement.own[0]
+    table["own"] = agreement.in_domain[0]
     table["everywhere"] = agreement.everywhere[0]
     table.to_csv(RESULTS / "trainings.csv", float_format="%.4f")
 
@@ -222,7 +225,7 @@ def main() -> None:
         if columns:
             row = {
                 "change": name,
-                **mean_difference(agreement.own, columns, "own"),
+                **mean_difference(agreement.in_domain, columns, "own"),
                 **mean_difference(agreement.everywhere, columns, "everywhere"),
                 "pairs": len(columns),
             }

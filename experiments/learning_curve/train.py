@@ -1,32 +1,36 @@
 """How good would the papers' small model be with more contexts? Train it on sets of growing size.
 
-For each of three domains there are the contexts of its training set (profile ``public``, version 2
-of the training data: nothing of dev, test, rated sets or held-out grades) and further ones, whose
-responses were written on the papers' request. Beside them stand sets written so that borrowed words
-give nothing away (``balanced``), and as many contexts of the papers' request (``same``). Recipe
-``paper`` is trained for five epochs, and the epoch with the best triplet accuracy on held-out
-contexts is kept. A smaller set is the beginning of a random order of the largest one, another order
-for each seed. ``plain`` is the control of Figures 3 and 4, without disentangling. The adversarial
-responses of DailyDialog are partly human-written (its dev) and partly written for this project (the
-others).
+For each of three domains there is a largest training set. It has the contexts of profile ``public``
+(version 2 of the training data: nothing of dev, test, rated sets or held-out grades) and further
+contexts, whose responses were written on the papers' request. A smaller set is the beginning of a
+random order of the largest one, with another order for each seed. The adversarial responses of
+DailyDialog++ dev are human-written, all others were written for this project.
 
-Three variants of recipe ``paper`` on MiniLM stand beside it: ``paper-robust`` and ``released`` to
-its end on DailyDialog's largest set, and ``paper`` on all-mpnet-base-v2 on DailyDialog++ dev alone.
-That encoder has 110 M parameters, as many as the encoder of the authors' notebook, and is trained
-for two epochs. It comes from the Hub; ``--mpnet FOLDER`` reads it from a folder whose
-model.safetensors has the sha256 `MPNET_SHA256`.
+Two more sets are of the same size. In ``balanced``, responses were written so that words borrowed
+from the context give nothing away. ``same`` has as many contexts of the papers' request.
 
-Run ``python experiments/learning_curve/train.py [--only TEXT ...] [--list]``. It goes through the
-plan and does what has no result yet, so it can be cut off at any time. It takes about 30 seconds of
-one core for each context of all trainings together. Each training leaves two files, and models stay
-in ``build/curve``:
+Recipe ``paper`` is trained for five epochs on MiniLM, and the epoch with the best triplet accuracy
+on held-out contexts is kept. These trainings differ from that:
+
+- ``plain`` is the control of Figures 3 and 4, without disentangling;
+- ``robust`` is recipe ``paper-robust`` on DailyDialog's largest set;
+- ``released`` is recipe ``released``, trained to its end on the same set;
+- ``mpnet`` is recipe ``paper`` on all-mpnet-base-v2, trained for two epochs on DailyDialog++ dev.
+  This encoder has 110 M parameters, as many as that of the authors' notebook. It comes from the
+  Hub; ``--mpnet FOLDER`` reads it from a folder whose model.safetensors has the sha256
+  `MPNET_SHA256`.
+
+Run ``python experiments/learning_curve/train.py [--only TEXT ...] [--list]`` with the public data.
+It goes through the plan and trains what has no result yet, so it can be stopped at any time. It
+takes about 30 seconds of one core for each context of all trainings together. Each training makes
+two files, and its model stays in ``build/curve``:
 
 - ``results/curve/<name>.json``: curves; accuracies on DailyDialog++ test at a threshold chosen on
-  held-out contexts; how often the score falls when the context is another one; distances from
-  context to response before and after ``sep``; Spearman correlations with people on seven sets.
+  held-out contexts; how often the score falls when the context is exchanged; distances from context
+  to response before and after ``sep``; Spearman correlations with people on seven sets;
 - ``results/curve/<name>.csv.gz``: scores of the rated sets.
 
-``tables.py`` beside it makes of them what notebook 02 shows.
+``tables.py`` in this folder makes the tables that notebook 02 shows from them.
 """
 
 import argparse
@@ -54,8 +58,9 @@ MODELS = ROOT / "build" / "curve"
 
 
 def split(training: Training, settings) -> tuple[list, list, list]:
-    """Return the contexts train, dev and test of a training; dev and test are those of the
-    profile.
+    """Return the train, dev and test contexts of a training.
+
+    Those of dev and test are the profile's.
     """
     entry = next(entry for entry in settings.sets if entry.key == training.domain)
     name, splits = LARGEST[training.domain]
@@ -76,8 +81,9 @@ def split(training: Training, settings) -> tuple[list, list, list]:
 
 
 def measure(slm, dev, settings) -> tuple[dict, pd.DataFrame]:
-    """Return what a model reaches on DailyDialog++ test and with people, and its scores of the
-    rated sets.
+    """Return how good a model is, and its scores of the rated sets.
+
+    It is measured on DailyDialog++ test and by its agreement with people.
     """
     held_out = pairs(dev, "pa")
     threshold = classification.choose_threshold(slm.score(held_out)["score_slm"], held_out["kind"])
@@ -104,9 +110,7 @@ def measure(slm, dev, settings) -> tuple[dict, pd.DataFrame]:
 
 
 def share_of_falls(slm, test, test_scores, resamples) -> dict[str, float]:
-    """Return how often the score of a positive falls when its context is another one, in
-    percent.
-    """
+    """Return how often the score of a positive falls when its context is exchanged, in percent."""
     is_positive = test["kind"] == "p"
     swapped = measures.exchange(test[is_positive], 3)
     before = test_scores[is_positive].to_numpy()[swapped["row"]]
@@ -141,8 +145,9 @@ def summary(distances) -> dict:
 
 
 def checked_mpnet(encoder: str) -> str:
-    """Return the folder or Hub id of all-mpnet-base-v2; a folder must hold the weights that the Hub
-    has.
+    """Return the folder or Hub id of all-mpnet-base-v2.
+
+    SystemExit if a folder has other weights than the Hub.
     """
     weights = Path(encoder) / "model.safetensors"
     if weights.exists() and hashlib.sha256(weights.read_bytes()).hexdigest() != MPNET_SHA256:
@@ -201,7 +206,7 @@ def train(training: Training, settings, mpnet: str) -> None:
 
 @contextlib.contextmanager
 def lock(training: Training):
-    """Yield whether this process has the training; another process may be at it."""
+    """Yield whether this process may train; another process may be training the same already."""
     file = MODELS / f"{training.name}.lock"
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -222,7 +227,9 @@ def main() -> None:
         "--only", nargs="+", default=[""], help="trainings whose name has one of these in it"
     )
     parser.add_argument(
-        "--list", action="store_true", help="say what there is and what is missing, and do nothing"
+        "--list",
+        action="store_true",
+        help="only list which trainings are done and which are missing",
     )
     parser.add_argument("--mpnet", default=MPNET, help="folder or Hub id of all-mpnet-base-v2")
     args = parser.parse_args()
@@ -240,7 +247,7 @@ def main() -> None:
             if is_free:
                 train(training, settings, args.mpnet)
     if not args.list:
-        print("python experiments/learning_curve/tables.py makes the tables of what there is")
+        print("next: python experiments/learning_curve/tables.py makes the tables")
 
 
 if __name__ == "__main__":

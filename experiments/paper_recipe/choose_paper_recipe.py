@@ -2,8 +2,8 @@
 
 Every candidate is trained twice: on one half of the contexts of DailyDialog++ that profile
 ``public`` trained on first, and on the other half. It is measured on the half that it has not seen.
-There each half of the pairs is judged with the threshold that is best for the other half. The
-contexts that later choose thresholds take no part, and the test set is never loaded.
+Each half of these pairs is judged with the threshold that is best for the other half. The contexts
+that later choose thresholds are not used, and the test set is never loaded.
 
 The rule was fixed before the run: take the candidate with the highest accuracy of SLM (Prob & Dis);
 where it leads by less than 0.1 point, take the one that is named first.
@@ -72,17 +72,17 @@ def main() -> None:
     for name, candidate in CANDIDATES.items():
         recipe = recipes.get(candidate, epochs=model.epochs)
         tables = []
-        for seen, unseen in (halves, halves[::-1]):
-            about = describe(seen, [], recipe, SEED, settings.encoder)
-            folder = ROOT / "build" / "choices" / f"{recipe.name}-{about['fingerprint'][:12]}"
-            slm = fit(seen, [], folder, recipe, SEED, settings.encoder)
-            tables.append(decisions(slm, unseen))
+        for learned, held_out in (halves, halves[::-1]):
+            description = describe(learned, [], recipe, SEED, settings.encoder)
+            fingerprint = description["fingerprint"][:12]
+            folder = ROOT / "build" / "choices" / f"{recipe.name}-{fingerprint}"
+            slm = fit(learned, [], folder, recipe, SEED, settings.encoder)
+            tables.append(decisions(slm, held_out))
         is_right = pd.concat(tables)
         row = {"candidate": name, "contexts": len(train), "folds": 2, "seed": SEED}
         for score in SCORES:
-            accuracy = stats.mean(
-                100 * is_right[score].to_numpy(), is_right["context_id"].to_numpy()
-            )
+            percent_right = 100 * is_right[score].to_numpy()
+            accuracy = stats.mean(percent_right, is_right["context_id"].to_numpy())
             row[score] = accuracy["mean"]
             row[f"{score}_low"] = accuracy["low"]
             row[f"{score}_high"] = accuracy["high"]

@@ -50,13 +50,13 @@ def is_misled(wording: dict, structured: bool) -> bool:
 def count_misled() -> list[dict]:
     """Return a row for each file of wordings and each way to ask."""
     rows = []
-    for what, name in WORDINGS.items():
+    for title, name in WORDINGS.items():
         wordings = load_wordings(name)
         for structured in (False, True):
             n_misled = sum(is_misled(wording, structured) for wording in wordings)
             rows.append(
                 {
-                    "replies": what,
+                    "replies": title,
                     "asked": "with a schema" if structured else "as text",
                     "n": len(wordings),
                     "outcome": "misread",

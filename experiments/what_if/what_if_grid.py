@@ -1,20 +1,23 @@
-"""How good must a small model be? Numbers as good as one likes, fused with every recorded judge.
+"""How good must a small model be, so that fusing it with a judge helps?
 
-Two kinds of rows (s_d, s_p) are dealt out anew (`dre.what_if.as_good_as`): those that the judge was
-shown, of an earlier small model of the papers' kind, and those of the profile's second recipe,
-first seed. They are dealt at ten levels of agreement with people, in ten draws of their errors. The
-errors are independent of the judge's, share a quarter with them, or share what was measured of that
-judge with the second recipe. That measure is the partial correlation of normal scores given
-people's, a mean over sets and seeds.
+We pretend to have small models of any quality, and fuse them with every recorded judge. To this end
+the rows (s_d, s_p) of a real small model are dealt out anew to the pairs
+(`dre.what_if.as_good_as`). There are two kinds of rows: those of an earlier model of the papers'
+kind, which the judge was shown, and those of the profile's second recipe, first seed. They are
+dealt at ten levels of agreement with people, in ten draws of errors.
+
+The errors are independent of the judge's errors, share a quarter with them, or share as much as the
+second recipe was measured to share with that judge. That measure is the partial correlation of
+normal scores given people's ratings, a mean over sets and seeds.
 
 Run ``python experiments/what_if/what_if_grid.py`` with the public data: twenty minutes of one core.
 It makes in ``results/what_if``, for the notebook that asks when a fusion helps:
 
 - ``grid.csv.gz``: the gain of each fusion over its judge alone, by draw;
 - ``break_even.csv``: the level from which on a class of judges gains, with 95 % intervals over
-contexts;
-- ``predicted.csv``: a test of all this. The gain that rows, agreement and shared errors of a real
-  small model let expect stands beside the gain that it has.
+  contexts;
+- ``predicted.csv``: a test of all this. It compares the gain that follows from the rows, agreement
+  and shared errors of a real small model with the gain that this model really has.
 """
 
 import gzip
@@ -96,19 +99,20 @@ def load_slm_scores(public) -> dict[str, dict[str, list[pd.DataFrame]]]:
 def load_pairs(slm_scores, public) -> dict[Pair, pd.DataFrame]:
     """Return a table of complete rows for each set and judge.
 
-    Columns ``pair_id, context_id, human``; ``llm``, the judge's score; ``shown_d, shown_p`` and
-    ``own_d, own_p``, the two kinds of rows; ``other``, the score that the judge gave beside the
-    numbers of another pair, where it was asked so.
+    Its columns are ``pair_id, context_id, human``; ``llm``, the judge's score; ``shown_d, shown_p``
+    and ``own_d, own_p``, the two kinds of rows; and ``other``, the score that the judge gave when
+    it was shown the numbers of another pair, where it was asked so.
     """
-    shown = pd.read_csv(recordings.folder(ratings.NAME) / "dre_inputs.csv", index_col="pair_id")
-    shown = shown[["s_d", "s_p"]].set_axis(["shown_d", "shown_p"], axis=1)
+    file = recordings.folder(ratings.NAME) / "dre_inputs.csv"
+    shown_rows = pd.read_csv(file, index_col="pair_id")
+    shown_rows = shown_rows[["s_d", "s_p"]].set_axis(["shown_d", "shown_p"], axis=1)
     recording = Recorded(ratings.NAME)
     tables = {}
     for name in TRAINING_SETS:
         rated = ratings.rated(name)
-        own = slm_scores[public.recipes[1]][name][0]
-        table = rated[["pair_id", "context_id", "human"]].join(shown, on="pair_id")
-        table = table.assign(own_d=own["s_d"], own_p=own["s_p"])
+        our_rows = slm_scores[public.recipes[1]][name][0]
+        table = rated[["pair_id", "context_id", "human"]].join(shown_rows, on="pair_id")
+        table = table.assign(own_d=our_rows["s_d"], own_p=our_rows["s_p"])
         judge_scores = released.scores(name).drop(columns="pair_id")
         for judge, scores in judge_scores.items():
             of_judge = table.assign(llm=scores, other=np.nan)
@@ -180,14 +184,14 @@ def _learned_fusion(pair, evidence):
     """
     of_judge = [
         table
-        for other, table in evidence.items()
-        if other.set != pair.set and other.judge == pair.judge
+        for candidate, table in evidence.items()
+        if candidate.set != pair.set and candidate.judge == pair.judge
     ]
-    of_other_sets = [table for other, table in evidence.items() if other.set != pair.set]
-    own = evidence[pair]
-    scale = None if of_judge else own["score_llm"]
+    of_other_sets = [table for candidate, table in evidence.items() if candidate.set != pair.set]
+    scores = evidence[pair]
+    scale = None if of_judge else scores["score_llm"]
     learned = Calibrated.fit(of_judge or of_other_sets, scale, resamples=100)
-    return learned.fuse(own["score_slm"], own["score_llm"])
+    return learned.fuse(scores["score_slm"], scores["score_llm"])
 
 
 def gains_over_grid(tables, rows, share_by_judge) -> dict[tuple[Pair, str], np.ndarray]:
@@ -217,9 +221,9 @@ def strength(judge: str) -> str:
 
 
 def crossing(gain: np.ndarray) -> float:
-    """Return the least level from which on a gain (levels,) is not below zero.
+    """Return the lowest level from which on a gain (levels,) is not below zero.
 
-    Linear in between; infinite if there is none.
+    Gains are interpolated linearly between levels. Infinite if there is no such level.
     """
     below_zero = np.flatnonzero(gain < 0)
     if not len(below_zero):
@@ -233,7 +237,7 @@ def crossing(gain: np.ndarray) -> float:
 
 def break_even_rows(gains, rows, errors) -> list[dict]:
     """Return the levels at which classes of judges break even; every pair counts alike."""
-    found = []
+    table_rows = []
     for fusion_name in FUSIONS:
         for judge_class in STRENGTHS:
             of_class = [
@@ -244,7 +248,7 @@ def break_even_rows(gains, rows, errors) -> list[dict]:
             if not of_class:
                 continue
             mean_gain = np.mean(of_class, axis=(0, 3))  # over pairs and draws
-            levels = np.array([crossing(line) for line in mean_gain])
+            levels = np.array([crossing(gain_by_level) for gain_by_level in mean_gain])
             low, high = np.quantile(levels[1:], [0.025, 0.975], method="inverted_cdf")
             row = {
                 "rows": rows,
@@ -256,32 +260,30 @@ def break_even_rows(gains, rows, errors) -> list[dict]:
                 "level_low": low,
                 "level_high": high,
             }
-            found.append(row)
-    return found
+            table_rows.append(row)
+    return table_rows
 
 
 def predicted_rows(tables, scores_by_set, recipe, shares) -> list[dict]:
-    """Return for each pair and fusion the gain that can be expected, and the one that is measured.
+    """Return for each pair and fusion the gain that can be expected, and the measured gain.
 
-    What is expected follows from a real small model's rows, agreement and shared errors.
+    The expected gain follows from a real small model's rows, agreement and shared errors.
     """
-    found = []
+    table_rows = []
     for pair, table in tables.items():
         llm = table["llm"].reset_index(drop=True)
         human = table["human"].reset_index(drop=True)
         contexts = table["context_id"].reset_index(drop=True)
         slm_tables = [scores.loc[table.index] for scores in scores_by_set[pair.set]]
         for fusion_name, fuse in (("Ex-DRE", fusion.ex_dre), ("SLIDE", slide)):
-            own_scores = np.column_stack(
-                [fuse(slm["s_d"], slm["s_p"], llm.to_numpy()) for slm in slm_tables]
-            )
-            measured = stats.compare(pd.DataFrame(own_scores), llm, human, contexts, permutations=1)
-            expected = np.array(
-                [
-                    expected_gains(slm, llm, human, contexts, fuse, shares[pair])
-                    for slm in slm_tables
-                ]
-            )
+            fused = [fuse(slm["s_d"], slm["s_p"], llm.to_numpy()) for slm in slm_tables]
+            fused = pd.DataFrame(np.column_stack(fused))
+            measured = stats.compare(fused, llm, human, contexts, permutations=1)
+            expected = []
+            for slm in slm_tables:
+                gains = expected_gains(slm, llm, human, contexts, fuse, shares[pair])
+                expected.append(gains)
+            expected = np.array(expected)
             row = {
                 "slm": recipe,
                 "fusion": fusion_name,
@@ -295,8 +297,8 @@ def predicted_rows(tables, scores_by_set, recipe, shares) -> list[dict]:
                 "measured_low": measured["low"],
                 "measured_high": measured["high"],
             }
-            found.append(row)
-    return found
+            table_rows.append(row)
+    return table_rows
 
 
 def expected_gains(slm, llm, human, contexts, fuse, share) -> np.ndarray:

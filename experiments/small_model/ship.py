@@ -1,9 +1,9 @@
-"""Make a trained model the one that comes with the package, with a card that says what it is for.
+"""Make a training the model that comes with the package, with a card that says what it is for.
 
-Run ``python experiments/ship_default.py VERSION FOLDER`` after experiments/small_model.py and
-notebook 09 (profile public). FOLDER is a training of recipe ``ours``, such as
-build/public/models/all-ours-seed0-... It writes dre/slm/default: the weights, what they were
-learned from, and the card. ``VERSION --card`` writes the card of the model that is there anew.
+Run ``python experiments/small_model/ship.py VERSION FOLDER`` after measure.py and notebook 09 of
+profile ``public``. FOLDER is a training of recipe ``ours``, such as
+build/public/models/all-ours-seed0-... It makes dre/slm/default in seconds: the weights, what they
+were learned from, and the card. ``VERSION --card`` only writes the card of the present model anew.
 """
 
 import shutil
@@ -15,7 +15,8 @@ from dre.paper.profile import root
 from dre.slm import SLM
 from dre.slm.provenance import DEFAULT
 
-MOST_BYTES = 4_500_000
+#: More bytes than these do not come with the package.
+MAX_BYTES = 4_500_000
 RESULTS = root() / "results"
 CARD = """# The SLM that comes with dre
 
@@ -76,8 +77,12 @@ def agreement_table() -> str:
     ]
     for row in table.to_dict("records"):
         interval = f"[{row['ours_low']:.2f}, {row['ours_high']:.2f}]"
-        cells = [row["set"], f"{row['ours']:.2f} {interval}"]
-        cells += [f"{row['likeness']:.2f}", f"{row['untrained']:.2f}"]
+        cells = [
+            row["set"],
+            f"{row['ours']:.2f} {interval}",
+            f"{row['likeness']:.2f}",
+            f"{row['untrained']:.2f}",
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -88,25 +93,29 @@ def fooled_table() -> str:
     lines = ["| against | this model | with quotes read |", "|---|---|---|"]
     for row in table.to_dict("records"):
         interval = f"[{row['ours_low']:.0f}, {row['ours_high']:.0f}]"
-        cells = [row["against"], f"{row['ours']:.0f} {interval}", f"{row['quotes read']:.0f}"]
+        cells = [
+            row["against"],
+            f"{row['ours']:.0f} {interval}",
+            f"{row['quotes read']:.0f}",
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def write_card(slm: SLM) -> None:
     """Write the card of the model in the package."""
-    about = slm.provenance
+    provenance = slm.provenance
     choice = pd.read_csv(RESULTS / "public" / "small_model_choice.csv")
     is_shipped = (choice["model"] == "ours") & (choice["reading"] == "likeness twice")
     card = CARD.format(
-        name=about["name"],
-        fingerprint=about["fingerprint"][:12],
-        seed=about["seed"],
-        encoder=about["encoder"],
-        threshold=about["threshold"],
-        sets=", ".join(f"{n:,} of {name}" for name, n in about["sets"].items()),
-        dialogues=about["extra"]["dialogues"],
-        graded=about["extra"]["graded"],
+        name=provenance["name"],
+        fingerprint=provenance["fingerprint"][:12],
+        seed=provenance["seed"],
+        encoder=provenance["encoder"],
+        threshold=provenance["threshold"],
+        sets=", ".join(f"{n:,} of {name}" for name, n in provenance["sets"].items()),
+        dialogues=provenance["extra"]["dialogues"],
+        graded=provenance["extra"]["graded"],
         agreement=agreement_table(),
         fooled=fooled_table(),
         contradicts=choice.loc[is_shipped, "contradicts"].item(),
@@ -118,23 +127,28 @@ def ship(version: str, folder: str) -> None:
     """Put a training into the package, and a card beside it."""
     slm = SLM.load(folder)
     slm.provenance["name"] = f"default-{version}"
-    new = DEFAULT.with_name("default.new")
-    shutil.rmtree(new, ignore_errors=True)
-    slm.save(new)
-    size = sum(file.stat().st_size for file in new.iterdir())
-    if size > MOST_BYTES:
-        shutil.rmtree(new)
+    new_folder = DEFAULT.with_name("default.new")
+    shutil.rmtree(new_folder, ignore_errors=True)
+    slm.save(new_folder)
+    size = sum(file.stat().st_size for file in new_folder.iterdir())
+    if size > MAX_BYTES:
+        shutil.rmtree(new_folder)
         raise SystemExit(
-            f"the model has {size:,} bytes: at most {MOST_BYTES:,} come with the package"
+            f"the model has {size:,} bytes: at most {MAX_BYTES:,} come with the package"
         )
     card = DEFAULT / "README.md"
     if card.exists():
-        shutil.copy(card, new)
+        shutil.copy(card, new_folder)
     shutil.rmtree(DEFAULT, ignore_errors=True)
-    new.rename(DEFAULT)
+    new_folder.rename(DEFAULT)
+
+
+def main(version: str, folder: str) -> None:
+    """Ship a training unless only its card is wanted, and write the card."""
+    if folder != "--card":
+        ship(version, folder)
+    write_card(SLM.load(DEFAULT))
 
 
 if __name__ == "__main__":
-    if sys.argv[2] != "--card":
-        ship(sys.argv[1], sys.argv[2])
-    write_card(SLM.load(DEFAULT))
+    main(*sys.argv[1:])

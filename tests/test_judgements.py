@@ -1,0 +1,204 @@
+"""The judges of a profile: what recorded and live ones say, and what is asked of a live one."""
+
+import json
+import re
+
+import pandas as pd
+import pytest
+from conftest import needs_data
+from judge_servers import KEYS, Server, openai
+
+from dre import classification
+from dre.datasets import dialogues, ratings
+from dre.errors import DreError
+from dre.judges import prompts
+from dre.judges.released import by_form
+from dre.paper import judgements
+from dre.paper.profile import JudgeSettings, Profile, profile
+
+GPT35 = "openai:gpt-3.5-turbo-1106"
+MINI = dialogues.pairs(dialogues.load("mini", "test"), "pa")
+
+
+def replies(request):
+    """Answer every prompt by a rule: by what the request asks for, and by the texts in it."""
+    message = request.body["messages"][-1]["content"]
+    wanted = request.body.get("response_format", {}).get("json_schema", {}).get("schema", {})
+    fields = wanted.get("properties", {})
+    number = sum(message.encode()) % 11
+    if "label" in fields:
+        return openai(json.dumps({"label": "Positive" if number % 2 else "Negative"}))
+    if "influence" in fields:
+        return openai(json.dumps({"influence": number / 10, "score": number / 2}))
+    if fields:
+        return openai(json.dumps({"score": number / 2}))
+    return openai("1")
+
+
+class Halves:
+    """A small model that gives every pair the same numbers, by the length of its response."""
+
+    def score(self, pairs):
+        lengths = pairs["response"].str.len().to_numpy() / 200
+        table = pd.DataFrame({"pair_id": pairs["pair_id"].to_numpy(), "s_d": 1 - lengths})
+        return table.assign(s_p=lengths, score_slm=2 * lengths)
+
+
+@pytest.fixture
+def server(monkeypatch, tmp_path, quick):
+    monkeypatch.setenv("DRE_STORE", str(tmp_path / "replies.db"))
+    monkeypatch.setenv(KEYS["openai"], "a-key")
+    with Server(replies) as server:
+        yield server
+
+
+def panel_of(server, values=(), **judge):
+    """The judge of profile mini with one live judge."""
+    live = JudgeSettings(model=GPT35, base_url=server.url, price="1,2", **judge)
+    settings = profile("mini").model_copy(update={"judges": (live,), **dict(values)})
+    (judge,) = judgements.panel(settings)
+    return judge
+
+
+def test_a_live_judge_is_asked_for_every_prompt_and_nothing_twice(server):
+    judge = panel_of(server, {"optional_prompts": ("geval", "slide_a1", "huynh"), "samples": 2})
+    pairs = MINI.head(6)
+    assert judge.is_live and judge.name == GPT35 and judge.printed_name == "GPT-3.5"
+    assert judge.scores(pairs)["score"].between(0, 5).all()
+    assert set(judge.scores(pairs, "classify")["label"]) <= {"Positive", "Negative"}
+    assert judge.scores(pairs, "good_response")["label"].isna().all()  # "1" is neither yes nor no
+    assert judge.scores(pairs, "analyse_rate") is None  # the profile does not name it
+    before = len(server.requests)
+    table = judge.scores(pairs, "geval")
+    assert len(server.requests) == before + 6 * 4 * 2
+    # 1 of 1 to 3 is the lowest, 1 of 0 to 1 the highest.
+    assert (table["groundedness"] == 1).all() and (table["score"] == 5 / 4).all()
+    assert (judge.scores(pairs, "slide_a1")["score"] == 5).all()
+    asked = len(server.requests)
+    judge.scores(pairs), judge.scores(pairs, "geval"), judge.scores(pairs, "classify")
+    assert len(server.requests) == asked
+    judge.scores(pairs, repeat=1)
+    assert len(server.requests) == asked + 6
+
+
+def test_interior_refinement_shows_the_small_models_own_numbers_and_measured_accuracies(server):
+    judge = panel_of(server, {"labels_per_kind": 9})
+    pairs = MINI.head(4)
+    with pytest.raises(DreError, match="give numbers="):
+        judge.scores(pairs, "dre")
+    numbers = judge.numbers(pairs, Halves(), "mini")
+    table = judge.scores(pairs, "dre", numbers=numbers)
+    assert table["influence"].between(0, 1).all() and table["score"].between(0, 5).all()
+    # What it says of s_p, and of the two accuracies, is what was measured.
+    labelled = judgements.pairs_to_label(judge.settings)
+    assert labelled["kind"].value_counts().to_dict() == {"p": 9, "a": 9, "r": 3}
+    labels = judge.scores(labelled, "classify")["label"] == "Positive"
+    right = labels.eq(labelled["kind"] == "p").groupby(labelled["kind"]).mean()
+    assert judge.accuracy() == pytest.approx((right["p"] + right["a"]) / 2)
+    sent = {request.body["messages"][-1]["content"] for request in server.requests}
+    shown = [text for text in sent if "SLM" in text]
+    assert len(shown) == 4
+    for text in shown:
+        s_p = float(re.search(r"response is positive \(0 to 1\): (\S+)", text)[1])
+        assert round(s_p, 3) in numbers["s_p"].round(3).to_list()
+        assert f"SLM: {numbers['slm_accuracy'].iloc[0]:.1%}" in text
+        assert f"{judge.accuracy():.1%}" in text
+
+
+def test_the_accuracy_that_is_told_is_the_mean_of_both_kinds_at_a_threshold_from_dev():
+    settings, slm = profile("mini"), Halves()
+    dev = dialogues.pairs(dialogues.load("mini", "dev"), "pa")
+    test = dialogues.pairs(dialogues.load("mini", "test"), "pa")
+    threshold = classification.choose_threshold(slm.score(dev)["score_slm"], dev["kind"])
+    is_right = (slm.score(test)["score_slm"] >= threshold) == (test["kind"] == "p")
+    expected = is_right.groupby(test["kind"]).mean().mean()
+    assert judgements.slm_accuracy(settings, slm, "mini") == pytest.approx(expected)
+
+
+def test_the_run_stops_at_the_budget_and_goes_on_with_a_larger_one(server):
+    # A call may cost about $0.003 at most, so a few fit, and all do with a larger budget.
+    judge = panel_of(server, max_usd=0.006, concurrency=1)
+    with pytest.raises(DreError, match="stopped at its budget.*max_usd in profiles/mini.yaml"):
+        judge.scores(MINI.head(200))
+    asked = len(server.requests)
+    assert 0 < asked < 200
+    assert judge.open("llm_only").store.spent() <= 0.006
+    panel_of(server, max_usd=9.0).scores(MINI.head(200))
+    assert len(server.requests) == len({request.raw for request in server.requests})
+
+
+def test_the_profiles_own_file_takes_the_place_of_a_prompt(server, tmp_path):
+    text = (prompts.FOLDER / "llm_only.txt").read_text().replace("No explanation", "No words")
+    (tmp_path / "printed.txt").write_text(text)
+    judge = panel_of(server, {"prompts": {"llm_only": str(tmp_path / "printed.txt")}})
+    judge.scores(MINI.head(1))
+    assert "No words" in server.requests[-1].body["messages"][-1]["content"]
+
+
+def test_temperature_and_repeats_are_the_profiles_and_samples_come_warm(server):
+    judge = panel_of(
+        server, {"optional_prompts": ("geval",), "samples": 1}, temperature=0.2, repeats=3
+    )
+    judge.scores(MINI.head(1))
+    assert [request.body["temperature"] for request in server.requests] == [0.2] * 3
+    judge.scores(MINI.head(1), "geval")
+    assert [request.body["temperature"] for request in server.requests[3:]] == [1.0] * 4
+
+
+@pytest.mark.parametrize(
+    "judges, message",
+    [
+        ([{"model": "recorded:claude-2026-11", "temperature": 0}], "takes no temperature"),
+        ([GPT35, GPT35], "two judges are called openai:gpt-3.5-turbo-1106"),
+        ([{"model": GPT35, "temprature": 0}], "temprature"),
+    ],
+)
+def test_a_judge_that_the_profile_describes_wrongly_is_refused(judges, message):
+    values = profile("mini").model_dump()
+    with pytest.raises(ValueError, match=message):
+        Profile.model_validate({**values, "judges": judges})
+
+
+def test_printed_names_are_those_of_the_papers_tables():
+    names = set(pd.read_csv(judgements.ALIASES)["printed"])
+    printed = pd.read_csv(profile("mini").root / "data/paper/dre_table4.csv")
+    in_table_3 = pd.read_csv(profile("mini").root / "data/paper/dre_table3.csv")["model"]
+    assert set(printed["judge"].dropna()) | {"GPT-4"} == names
+    assert {"GPT-3.5", "GPT-4", "Gemini", "Claude3"} <= set(in_table_3)
+    settings = profile("mini").model_copy(update={"judges": (GPT35, "recorded:claude-2026-11")})
+    rows = judgements.printed_rows(printed, judgements.panel(settings))
+    assert set(rows["judge"]) == {GPT35} and "DRE" in set(rows["method"])
+
+
+@needs_data
+def test_a_recorded_judge_says_what_was_recorded_and_none_where_nothing_was():
+    (judge,) = judgements.panel(profile("public"))
+    items = ratings.rated("personachat-usr")
+    assert not judge.is_live and judge.strength() == "current"
+    agreement = judge.scores(items)["score"].corr(items["human"], method="spearman")
+    assert agreement == pytest.approx(0.816, abs=0.001)
+    assert judge.scores(items, "geval")["score"].equals(by_form("personachat-usr", "geval"))
+    assert judge.scores(items, "classify") is None  # it labelled other pairs
+    assert judge.scores(items, "no_such_prompt") is None
+    # The numbers are those that it was shown, and not those of the model that is at hand.
+    numbers = judge.numbers(items, Halves(), "personachat")
+    assert list(numbers["pair_id"]) == list(items["pair_id"])
+    assert numbers.loc[0, "s_p"] == pytest.approx(0.982235)
+
+
+@needs_data
+def test_the_strength_of_a_live_judge_is_measured(server):
+    settings = {"rated": ("personachat-usr",), "pairs_per_set": 60}
+    judge = panel_of(server, settings)
+    assert judge.strength() == "open"  # a hash agrees with nobody
+    human = ratings.rated("personachat-usr").head(60)
+    scores = {row["response"]: row["human"] for row in human.to_dict("records")}
+
+    def agrees(request):
+        message = request.body["messages"][-1]["content"]
+        response = message.split("<response-")[1].split(">\n")[1].split("\n</")[0]
+        by_words = {" ".join(text.split()): score for text, score in scores.items()}
+        return openai(json.dumps({"score": by_words[response]}))
+
+    with Server(agrees) as better:
+        assert panel_of(better, settings).strength() == "current"
