@@ -124,7 +124,7 @@ def test_a_file_of_each_form_gets_the_scores_of_the_model(slm, tmp_path, capsys,
     assert dre("score", source, "-o", output, "--slm", slm, "--field", "response=answer") == 0
 
     printed = capsys.readouterr().out
-    assert printed.startswith("dre:slm|model:ffffffffffff|recipe:paper|seed:3|encoder:tiny|data:")
+    assert printed.startswith("dre:small|model:ffffffffffff|recipe:paper|seed:3|encoder:tiny|data:")
     assert "Difference a - b" in printed
     assert "24 scores written" in printed
     table = read(output)
@@ -132,7 +132,8 @@ def test_a_file_of_each_form_gets_the_scores_of_the_model(slm, tmp_path, capsys,
     names = [[row["id"], row["system"]] for row in rows]
     assert table[["id", "system"]].to_numpy().tolist() == names
     numbers = ["cosine_distance", "distance", "fits", "score_slm"]
-    np.testing.assert_allclose(table[numbers], expected[numbers], atol=1e-5)
+    papers_names = ["distance", "s_d", "s_p", "score_slm"]
+    np.testing.assert_allclose(table[numbers], expected[papers_names], atol=1e-5)
     assert table["score"].equals(table["score_slm"])
     assert set(table["status"]) == {"ok"}
     summary = json.loads(Path(f"{output}.summary.json").read_text())
@@ -226,7 +227,7 @@ def test_a_bad_line_stops_the_run_or_is_set_aside_and_counted(slm, tmp_path, cap
         ("in.jsonl --method slide", "method slide needs a judge: give judge"),
         (
             "in.jsonl --method slm --judge recorded:claude-2026-11",
-            "method slm has no use for judge: leave it out, or choose",
+            "method small has no use for judge: leave it out, or choose",
         ),
         ("in.jsonl --accuracies 88,98", "expected those of SLM and LLM in [0, 1]"),
         ("in.jsonl --max-usd 1", "--max-usd: there is no judge to use it"),
@@ -376,7 +377,7 @@ def test_every_method_is_its_equation(slm, responses, tmp_path, method):
     assert judge_scores.nunique() > 5
     if method in ("in_dre", "dre"):
         assert all("- SLM: 90.0%" in body and "- LLM: 80.0%" in body for body in bodies)
-        assert any(f"{table['s_p'][0]:.3f}" in body for body in bodies)
+        assert any(f"{table['fits'][0]:.3f}" in body for body in bodies)
 
 
 class ListeningJudge:
@@ -427,7 +428,7 @@ def test_the_scale_of_a_prompt_becomes_0_to_5():
             "no option 'accuracy': did you mean accuracies?",
         ),
         ({"temperature": 0}, "no option 'temperature': only a judge that is named"),
-        ({"method": "ex_dre"}, "method ex_dre needs a judge: give judge"),
+        ({"method": "ex_dre"}, "method product needs a judge: give judge"),
         (
             {"method": "dre", "judge": ListeningJudge()},
             "needs a judge and the accuracies of SLM and LLM: give accuracies",
@@ -591,7 +592,7 @@ def test_a_fusion_is_measured_on_each_set_by_what_the_other_set_says(sets, tmp_p
     printed = capsys.readouterr().out
     weight = Calibrated.load(path).weight
     expected = (
-        f"weight {weight:.2f} (0: the judge alone, 1: the SLM alone), learned from 79 rated pairs"
+        f"weight {weight:.2f} (0: the judge alone, 1: the SLM alone), learned from 76 rated pairs"
     )
     assert expected in printed
     weights = re.findall(r"\.jsonl \|.* ([\d.]+) \|$", printed, re.MULTILINE)
@@ -639,7 +640,7 @@ def test_a_damaged_fusion_is_refused(fault, slm, sets, learned, tmp_path, capsys
 def test_scores_of_other_data_teach_nothing(sets, tmp_path, capsys):
     (_, scores), (other_source, _) = sets
     assert dre("calibrate", "--set", other_source, scores, "-o", tmp_path / "f.json") == 2
-    assert "one-scores.csv was made by method ex_dre from data" in capsys.readouterr().err
+    assert "one-scores.csv was made by method product from data" in capsys.readouterr().err
 
 
 def test_scores_by_different_models_teach_nothing(sets, tmp_path, capsys):
@@ -714,7 +715,7 @@ def test_a_page_shows_the_worst_and_where_systems_and_judge_and_slm_disagree(pag
     assert first_card.index("b says 0") < first_card.index("a says 0")
     assert between_models.count("<article>") == 10
     assert "score slm <b>" in between_models
-    assert "ex_dre" in between_models
+    assert "dre:product" in between_models
 
 
 def test_a_page_is_small_and_escapes_what_it_shows(page):

@@ -30,7 +30,7 @@ from dre.tables import show
 KINDS_IN_WORDS = {
     "other_context": "good replies to another context",
     "generic": "replies that fit anywhere",
-    "contradicts": "replies that contradict their context",
+    "adversarial": "wrong replies that borrow words of the context",
 }
 
 

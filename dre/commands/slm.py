@@ -106,8 +106,8 @@ def _show_worth(slm, dev, dev_name):
     tables.show(
         pd.DataFrame(rows),
         f"Accuracy on {dev_name} (%)",
-        "A response is accepted from the threshold on, which is the best one on these contexts for "
-        "either model, so both look a little too good. Chance is 50; brackets: 95 % over contexts.",
+        "A response is accepted from the threshold on. It is chosen on these contexts for either "
+        "model, so both look a little too good. Chance is 50; brackets: 95 % over contexts.",
         ["model", "contexts", "threshold", "positive", "adversarial", "random_rejected", "overall"],
     )
     if rows[0]["overall"] < rows[1]["overall"]:

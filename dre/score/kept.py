@@ -101,7 +101,8 @@ class KeptScores:
             except sqlite3.Error as error:
                 self._give_up(error)
         kept = [(pair_id_by_key[key], *scores) for key, *scores in rows]
-        return pd.DataFrame(kept, columns=["pair_id", *COLUMNS])
+        table = pd.DataFrame(kept, columns=["pair_id", *COLUMNS])
+        return table.astype(dict.fromkeys(COLUMNS, float))
 
     def put(self, pairs: pd.DataFrame, scores: pd.DataFrame) -> None:
         """Keep scores, which are row by row those of ``pairs``, all or none."""

@@ -20,6 +20,7 @@ MOST_TOKENS_A_WORD = 1.35
 MOST_TOKENS_A_WORD_OF_ONE = 1.5
 FEWEST_WORDS = 20  # fewer words of a system do not tell their language
 FEWEST_WORDS_OF_ONE = 6  # nor do fewer of a single text
+SAMPLE = 1000  # texts of a system that are looked at for its language
 #: Small words of English that are not words of other languages of Europe.
 ENGLISH = frozenset(
     [
@@ -91,7 +92,8 @@ def what_is_not_read(pairs: pd.DataFrame, tokenizer: Any) -> list[str]:
     for name, texts in (("context", contexts), ("response", pairs["response"])):
         for _, of_system in texts.groupby(pairs["system"]):
             distinct = of_system.unique().tolist()
-            is_foreign_system = _tokens_a_word(distinct, tokenizer) > MOST_TOKENS_A_WORD
+            sample = distinct[:SAMPLE]
+            is_foreign_system = _tokens_a_word(sample, tokenizer) > MOST_TOKENS_A_WORD
             reason_of = {
                 text: _reason(text, name, tokenizer, is_foreign_system) for text in distinct
             }
@@ -152,6 +154,8 @@ def is_in_unknown_script(text: str, tokenizer: Any) -> bool:
 
 def script_of(text: str) -> str:
     """Return the script of most letters of a text, such as Latin or Arabic; "" without letters."""
+    if text.isascii():  # nearly every English text, and much faster
+        return "Latin" if re.search("[A-Za-z]", text) else ""
     letters = [sign for sign in unicodedata.normalize("NFKC", text) if sign.isalpha()]
     scripts = [unicodedata.name(letter, "unknown").split()[0].capitalize() for letter in letters]
     if not scripts:
