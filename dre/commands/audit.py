@@ -32,8 +32,6 @@ def add(subparsers: Any) -> None:
     inputs.add_options(parser, optional=True)
     option("--method", help="length, cosine, bleu, or small (the small model; slm is the same)")
     option("--slm", metavar="NAME", help="of method small: another than that of the package")
-        "--slm", metavar="NAME", help="of method small: another than the one that comes with dre"
-    )
     option(
         "--metric",
         metavar="MODULE:FUNCTION",
