@@ -94,7 +94,7 @@ def test_what_is_stored_is_counted_and_replayed_without_asking(work, capsys, mon
 
     capsys.readouterr()
     assert main(["judge", "status", "--store", "s.sqlite"]) == 0
-    assert "ok: 4 (live; $0.0002; 200 tokens in, 40 out)" in capsys.readouterr().out
+    assert "ok: 4 (live; $0.0002 spent; 200 tokens in, 40 out)" in capsys.readouterr().out
     assert dre_judge("replay", "pairs.jsonl", "--temperature", "0", url=server.url) == 2
     assert "replies to 4 pairs are not stored, first own/0" in capsys.readouterr().err
 
@@ -117,7 +117,7 @@ def test_what_a_call_without_a_reply_may_have_cost_is_printed_apart(work, capsys
     assert main(["judge", "status", "--store", "s.sqlite"]) == 0
     out = capsys.readouterr().out
     assert f"unanswered: 1 (live; at most ${usd}; " in out
-    assert "ok: 4 (live; $0.0002; " in out
+    assert "ok: 4 (live; $0.0002 spent; " in out
 
     # What an earlier run may have cost is not counted again.
     assert dre_judge("run", "pairs.jsonl", "--price", "1,1", url=server.url) == 0
@@ -211,8 +211,13 @@ def test_a_judge_that_fails_does_not_lose_the_replies_of_the_others(work, capsys
         return scored_by_model(request)
 
     with Server(script) as server:
-        assert run_judges("pairs.jsonl", url=server.url) == 2
-        assert "openai:b" in capsys.readouterr().err
+        assert run_judges("pairs.jsonl", "-o", "out.csv", url=server.url) == 2
+        printed, error = capsys.readouterr()
+        assert "error: openai:b: no key was sent" in error
+        assert "| openai:b | 4 | 0 |" in printed
+        assert "openai:c: 4 pairs: 4 ok" in printed
+        statuses = pd.read_csv("out.csv").groupby("judge")["status"].unique().map(list)
+        assert statuses["openai:b"] == ["missing"]
         judges = ("openai:a", "openai:c")
         assert run_judges("pairs.jsonl", url=server.url, judges=judges) == 0
     models = [request.body["model"] for request in server.requests]

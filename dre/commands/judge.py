@@ -23,13 +23,14 @@ from dre.commands.judge_options import (
 )
 from dre.commands.outputs import (
     TRY_LATER,
+    WRONG,
     check_output,
     own_output,
     refuse_to_replace,
     write_summary,
 )
 from dre.datasets import readers
-from dre.errors import DreError
+from dre.errors import DreError, TryLater
 from dre.files import replace, write
 from dre.judges import asking, files, page, prompts, providers
 from dre.judges.recorded import Recorded
@@ -213,14 +214,32 @@ def _run(args):
     if has_several:
         _share_budget(requests, args.max_usd)
 
-    def task_for(request):
-        return lambda: request.judge.score(request.pairs, request.prompt, args.retry)
+    if not has_several:
+        table = requests[0].judge.score(requests[0].pairs, requests[0].prompt, args.retry)
+        return _finish_run(args, requests, [table])
 
-    if has_several:
-        tables = asking.side_by_side([task_for(request) for request in requests])
-    else:
-        tables = [task_for(requests[0])()]
-    return _finish_run(args, requests, tables)
+    def task_for(request):
+        return lambda: _score_or_error(request, args.retry)
+
+    outcomes = asking.side_by_side([task_for(request) for request in requests])
+    status = 0
+    tables = []
+    for request, outcome in zip(requests, outcomes):
+        if isinstance(outcome, DreError):
+            # What the other judges said counts all the same.
+            print(f"error: {outcome}", file=sys.stderr)
+            status = max(status, TRY_LATER if isinstance(outcome, TryLater) else WRONG)
+            outcome = request.judge.score(request.pairs, request.prompt, ask=False)
+        tables.append(outcome)
+    return max(status, _finish_run(args, requests, tables))
+
+
+def _score_or_error(request, retry):
+    """Return the table of a judge, or the error that ended its run."""
+    try:
+        return request.judge.score(request.pairs, request.prompt, retry)
+    except DreError as error:
+        return error
 
 
 def _share_budget(requests, max_usd):
@@ -250,10 +269,15 @@ def _finish_run(args, requests, tables):
         print(_as_json(requests, tables, None if args.output else table))
     else:
         _print_run(args, requests, tables)
-    for request in requests:
-        if request.judge.last.stopped == "budget":
-            print(request.judge.last.why, file=sys.stderr if args.json else None)
+    for why in _reasons_of_budget(requests):
+        print(why, file=sys.stderr if args.json else None)
     return max(_exit_status(own_table) for own_table in tables)
+
+
+def _reasons_of_budget(requests):
+    """Return why judges stopped at a ceiling, once for each."""
+    runs = [request.judge.last for request in requests]
+    return [run.why for run in runs if run.stopped == "budget"]
 
 
 def _print_run(args, requests, tables):
@@ -293,8 +317,8 @@ def _judge_rows(requests, tables):
             "agrees_with_first": np.nan,
             "statuses": table["status"].value_counts().to_dict(),
             "calls": run.calls,
-            "usd_spent": run.spent - run.uncertain,
-            "usd_at_most_more": run.uncertain,
+            "usd_spent": run.spent - run.uncertain if request.judge.price else None,
+            "usd_at_most_more": run.uncertain if request.judge.price else None,
         }
         has_varied = scores.nunique() > 1 and first_scores.nunique() > 1
         if request is not requests[0] and has_varied:
@@ -560,7 +584,7 @@ def _status(args):
         for *_, status, source, count, cost, tokens_in, tokens_out in group:
             money = "cost unknown"
             if cost is not None:
-                money = f"at most ${cost:.4f}" if status in WITHOUT_REPLY else f"${cost:.4f}"
+                money = f"at most ${cost:.4f}" if status in WITHOUT_REPLY else f"${cost:.4f} spent"
             tokens = f"{tokens_in or 0:,} tokens in, {tokens_out or 0:,} out"
             print(f"  {status}: {count:,} ({source}; {money}; {tokens})")
 
