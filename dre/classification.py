@@ -5,6 +5,8 @@ reported on test contexts. A metric that accepts replies to other conversations 
 context, so random negatives are counted, too.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
@@ -112,6 +114,55 @@ def accuracy(pairs: pd.DataFrame, decisions: ArrayLike, n: int = 1000, seed: int
     row["n"] = int((~lacks_decision).sum())
     row["seeds"] = by_seed.shape[1]
     return row
+
+
+def balanced(accuracies: dict | pd.Series) -> float:
+    """Return the mean of positive and negative accuracy; random negatives are half of the latter.
+
+    Takes what `accuracy` returns.
+    """
+    negative = (accuracies["adversarial"] + accuracies["random_rejected"]) / 2
+    return (accuracies["positive"] + negative) / 2
+
+
+def by_two_thresholds(pairs: pd.DataFrame, distances: ArrayLike) -> np.ndarray:
+    """Return which pairs the authors' notebook counts as right by the distance alone (1.0 or 0.0).
+
+    It uses two thresholds: a positive is right at a distance of at most 1.0, a negative above 0.9.
+    A response between them is right whichever class it has, so the mean is no accuracy of one rule.
+
+    Parameters
+    ----------
+    pairs : table with ``kind``.
+    distances : (rows,), cosine distances from context to response.
+    """
+    distances = np.asarray(distances, float)
+    is_positive = pairs["kind"].to_numpy() == "p"
+    is_right = np.where(is_positive, distances <= 1.0, distances > 0.9)
+    return is_right.astype(float)
+
+
+def by_threshold(
+    pairs: pd.DataFrame, scores_by_seed: Sequence[ArrayLike], thresholds: ArrayLike
+) -> pd.DataFrame:
+    """Return the accuracies of Table 3 in percent at each threshold, mean over seeds.
+
+    Parameters
+    ----------
+    pairs : table with ``context_id`` and ``kind``.
+    scores_by_seed : for each seed the scores (rows,).
+    thresholds : (n,)
+
+    Returns
+    -------
+    DataFrame: `COLUMNS`, indexed by threshold.
+    """
+    thresholds = np.asarray(thresholds, float)
+    rows = []
+    for threshold in thresholds:
+        decisions = [correct(pairs, scores, threshold) for scores in scores_by_seed]
+        rows.append(accuracy(pairs, np.column_stack(decisions), n=0))
+    return pd.DataFrame(rows, index=thresholds)[list(COLUMNS)]
 
 
 def length_only(

@@ -109,3 +109,26 @@ def test_a_word_that_training_says_once_tells_nothing():
 
     seen_once, never_seen = test_scores
     assert seen_once == never_seen
+
+
+def test_balanced_accuracy_gives_both_kinds_of_negatives_the_weight_of_positives():
+    accuracies = {"positive": 80.0, "adversarial": 60.0, "random_rejected": 20.0}
+    assert classification.balanced(accuracies) == 60.0
+
+
+def test_by_two_thresholds_a_response_between_them_is_right_whichever_class_it_has():
+    pairs = pd.DataFrame({"kind": list("papapa")})
+    distances = [0.5, 0.5, 0.95, 0.95, 1.5, 1.5]
+    right = classification.by_two_thresholds(pairs, distances)
+    assert right.tolist() == [1, 0, 1, 1, 0, 1]
+
+
+def test_accuracies_by_threshold_are_means_over_seeds():
+    pairs = PAIRS[PAIRS["kind"] != "r"]
+    first = np.array([3, 3, 3, 3, 1, 1, 1, 1])
+    second = np.array([3, 3, 3, 3, 1, 1, 2.5, 2.5])
+    table = classification.by_threshold(pairs, [first, second], [0, 2, 4])
+    assert table.index.tolist() == [0, 2, 4]
+    assert table["positive"].tolist() == [100, 100, 0]
+    assert table["adversarial"].tolist() == [0, 75, 100]
+    assert table["overall"].tolist() == [50, 87.5, 50]

@@ -12,14 +12,14 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from conftest import needs_data
 from scipy.stats import spearmanr
 from test_paper import HERE, SETUP
 
 from dre.datasets import ratings
 from dre.paper import words
-from dre.paper.headless import code_cells, code_hash, is_note, notebooks, source
-from dre.paper.page import manifest
+from dre.paper.headless import code_cells, code_hash, is_note, manifest, notebooks, source
 from dre.paper.profile import ADDRESS, COMMITTED, profile
 from dre.paper.sentences import in_words
 
@@ -171,7 +171,12 @@ def test_a_formula_cell_runs_by_itself_and_fails_where_what_it_shows_changes(
 # Exercises
 
 LESS = np.linspace(0, 1, 101)
+_KINDS = pd.DataFrame({"kind": ["p"] * 50 + ["r"] * 50})
+_SCORES = np.concatenate([np.linspace(1, 2, 50), np.linspace(0.6, 1.6, 50)])
+_ROBUST, _NON_ROBUST = torch.randn(2, 384, generator=torch.Generator().manual_seed(0))
 EXERCISES = {  # what the check of a notebook's exercise needs besides its imports and formulas
+    "02_slm_training": {"np": np, "h_pr": _ROBUST, "h_pn": _NON_ROBUST},
+    "03_classification": {"dev": _KINDS, "test": _KINDS, "runs": [(_SCORES, _SCORES)]},
     "08_when_a_fusion_helps": {
         "COUNTS": "few",
         "curves": {"few": LESS - LESS**2, "claude-2026-11": -LESS},

@@ -151,7 +151,8 @@ def load(name: str, split: str) -> list[Context]:
 
     Parameters
     ----------
-    name : the data set, a key of `SPLITS`.
+    name : the data set, a key of `SPLITS`, or the path of a file that ``dre augment generate`` or a
+        profile's ``augment`` wrote, which ends in ``.jsonl``.
 
         - ``mini``: the embedded corpus (74, 14, 32 contexts in train, dev, test);
         - ``dailydialog++``: five responses of each kind (dev 1,028, test 1,142 contexts);
@@ -175,6 +176,8 @@ def load(name: str, split: str) -> list[Context]:
         for single_split in split.split("+"):
             contexts += load(name, single_split)
         return contexts
+    if name.endswith(".jsonl"):
+        return _written_file(name, split)
     if split not in SPLITS.get(name, ()):
         raise DreError(f"no split {split!r} of a data set {name!r}: use one of {SPLITS}")
     if split in REQUESTS or name in POOLS:
@@ -327,8 +330,9 @@ def read_contexts(path: str | Path) -> list[Context]:
     """Read contexts from a JSON Lines file.
 
     A line holds ``id`` and ``context`` (a list of turns, oldest first, or one text with a turn on
-    each line). It may hold the lists of `FIELDS`, ``split`` (default: ``train``), ``domain``
-    (``daily``) and ``set`` (the name of the file).
+    each line; or in its place ``context_sha256`` of a context of `PUBLIC`). It may hold the lists
+    of `FIELDS`, ``split`` (default: ``train``), ``domain`` (``daily``) and ``set`` (the name of the
+    file).
 
     Raises
     ------
@@ -340,7 +344,7 @@ def read_contexts(path: str | Path) -> list[Context]:
     contexts: dict[str, Context] = {}
     for line, record in readers.records(path):
         try:
-            context = _user_context(record, defaults)
+            context = _context_of_record(record, defaults)
             if context.id in contexts:
                 raise ValueError(f"the id {context.id!r} occurs twice")
         except (ValueError, TypeError, KeyError) as error:
@@ -348,6 +352,47 @@ def read_contexts(path: str | Path) -> list[Context]:
             raise DreError(f"{path}:{line}: {error!r}: expected {expected}") from None
         contexts[context.id] = context
     return list(contexts.values())
+
+
+def _written_file(path, split):
+    """Return the contexts of a split of a file that Algorithm 1 wrote.
+
+    Raises DreError if there is no such file, or no context of the split in it.
+    """
+    if not Path(path).is_file():
+        raise DreError(
+            f"{path}: there is no such file yet: `augment` of the profile or "
+            "`dre augment generate` writes it"
+        )
+    contexts = [context for context in read_contexts(path) if context.split == split]
+    if not contexts:
+        raise DreError(f"{path}: none of its contexts has the split {split!r}")
+    return contexts
+
+
+def _context_of_record(record, defaults):
+    """Return the `Context` of a record, whose turns may be those of a public conversation.
+
+    Such a record has no turns, so that the text of other people is not passed on. It names them by
+    its id and their hash.
+    """
+    is_named = isinstance(record, dict) and "context" not in record and "context_sha256" in record
+    if not is_named:
+        return _user_context(record, defaults)
+    context_id = str(record["id"])
+    named = _public_contexts_by_id(context_id.partition("/")[0]).get(context_id)
+    if named is None or context_sha256(named.turns) != record["context_sha256"]:
+        raise ValueError(f"no public context is called {context_id!r} and has its text")
+    turns = {"context": list(named.turns), "set": named.set, "domain": named.domain}
+    return _user_context({**turns, **record}, defaults)
+
+
+@cache
+def _public_contexts_by_id(source):
+    """Return the contexts of one of `PUBLIC` by id; none of another source."""
+    if source not in PUBLIC:
+        return {}
+    return {context.context_id: context for context in public_contexts(source)}
 
 
 def _user_context(record, defaults):

@@ -1,10 +1,11 @@
 """A language model as a judge: scores pairs, and asks only for what is not stored yet."""
 
 import json
+import math
 import statistics
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -74,6 +75,19 @@ COLUMNS = [
     "n_samples",
     "n_ok",
 ]
+
+
+class Expected(NamedTuple):
+    """What asking takes: calls, tokens about, and US dollars about and at most.
+
+    The dollars are NaN if the price is not known.
+    """
+
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    usd: float
+    most_usd: float
 
 
 class Judge:
@@ -518,28 +532,49 @@ class Judge:
         """
         if not missing:
             return "0 calls to make: all is stored"
+        expected = self.expect(missing, prompt)
+        money = "price unknown (give --price IN,OUT)"
+        if self.price:
+            money = (
+                f"about ${expected.usd:.2f}, at most ${expected.most_usd:.2f} ({self.price.source})"
+            )
+        return (
+            f"{expected.calls:,} calls to make\n"
+            f"about {expected.input_tokens:,} tokens in, {expected.output_tokens:,} out "
+            f"(at most {self.max_tokens(prompt):,} per reply)\n"
+            f"{money}"
+        )
+
+    def expect(
+        self, missing: list[Request], prompt: Prompt, typical_reply: int | None = None
+    ) -> Expected:
+        """Return what asking for replies would take, about and at most.
+
+        Parameters
+        ----------
+        missing : list of Request
+            What the method of this name returns, or several such lists, one after the other.
+        prompt : Prompt
+            What they ask.
+        typical_reply : int or None
+            Tokens of a typical reply, by default as for all prompts of this kind.
+        """
         n_calls = len(missing)
         max_tokens = self.max_tokens(prompt)
         schema = self.schema(prompt)
         most_input = sum(prices.most_tokens(request.messages, schema) for request in missing)
-        typical_input = most_input // 4  # a token of English is about four bytes
+        input_tokens = most_input // 4  # a token of English is about four bytes
 
-        typical_reply = prices.REPLY[prompt.kind]
+        typical_reply = typical_reply or prices.REPLY[prompt.kind]
         if prices.thinks(self.model, self.params):
             typical_reply += 1000
-        typical_output = n_calls * min(max_tokens, typical_reply)
+        output_tokens = n_calls * min(max_tokens, typical_reply)
 
-        money = "price unknown (give --price IN,OUT)"
+        usd, most_usd = math.nan, math.nan
         if self.price:
-            typical_usd = self.price.cost(typical_input, typical_output)
-            most_usd = self.price.cost(most_input, n_calls * max_tokens)
-            money = f"about ${typical_usd:.2f}, at most ${most_usd:.2f} ({self.price.source})"
-        return (
-            f"{n_calls:,} calls to make\n"
-            f"about {typical_input:,} tokens in, {typical_output:,} out "
-            f"(at most {max_tokens:,} per reply)\n"
-            f"{money}"
-        )
+            usd = self.price.cost(input_tokens, output_tokens) or 0.0
+            most_usd = self.price.cost(most_input, n_calls * max_tokens) or 0.0
+        return Expected(n_calls, input_tokens, output_tokens, usd, most_usd)
 
     def schema(self, prompt: Prompt) -> dict | None:
         """Return the JSON schema that goes with a request, or None."""

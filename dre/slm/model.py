@@ -281,8 +281,10 @@ class SLM:
         """Return the turns of a dialogue as one text, cut to the end that the encoder can read."""
         tokenizer = self.encoder.tokenizer
         separator = getattr(tokenizer, "sep_token", None) or "\n"
-        text = context_text(turns, separator)
-        return keep_end(text, tokenizer, self.encoder.max_seq_length)
+        limit = self.encoder.max_seq_length
+        most_words = max(200, limit)  # each has a token at least
+        text = context_text(turns, separator, most_words)
+        return keep_end(text, tokenizer, limit)
 
     def cut(self, responses: Collection[str]) -> np.ndarray:
         """Return whether each response has more tokens than the encoder reads, a bool array."""
