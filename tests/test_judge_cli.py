@@ -249,8 +249,11 @@ def wait_for_requests(server, n, seconds=120):
         time.sleep(0.01)
 
 
-def test_three_commands_at_once_are_killed_and_go_on_and_pay_for_each_answer_once(work):
-    """Three judges, three processes, one store. What was in flight at the kill may come again."""
+@pytest.mark.parametrize("has_one_command", [False, True])
+def test_three_judges_at_once_are_killed_and_go_on_and_pay_for_each_answer_once(
+    work, has_one_command
+):
+    """In three processes or in one, on one store. What was in flight at a kill may come again."""
     n_pairs, n_in_flight = 40, 2
     write_jsonl(work / "many.jsonl", pairs(n_pairs))
     specs = ("openai:a", "openai:b", "openai:c")
@@ -258,6 +261,9 @@ def test_three_commands_at_once_are_killed_and_go_on_and_pay_for_each_answer_onc
         options = ["--store", "s.sqlite", "--base-url", server.url, "--price", "1,10"]
         options += ["--max-usd-total", "5", "--concurrency", str(n_in_flight)]
         commands = [["judge", "run", "many.jsonl", "--judge", spec, *options] for spec in specs]
+        if has_one_command:
+            judges = [word for spec in specs for word in ("--judge", spec)]
+            commands = [["judge", "run", "many.jsonl", *judges, *options]]
         n_kills = 2
         for kill in range(1, n_kills + 1):
             runs = [start_command(*command) for command in commands]
@@ -283,7 +289,8 @@ def test_three_commands_at_once_are_killed_and_go_on_and_pay_for_each_answer_onc
             model = spec.removeprefix("openai:")
             assert n_asked[model] - n_asked_before[model] == n_pairs - answered[spec]
             assert n_asked[model] <= n_pairs + n_kills * n_in_flight
-    assert len(pd.read_csv("1.csv")) == n_pairs
+    n_rows = sum(len(pd.read_csv(f"{i}.csv")) for i in range(len(commands)))
+    assert n_rows == len(specs) * n_pairs
 
 
 def stored_groups(spec):

@@ -38,7 +38,9 @@ class _Once(argparse.Action):
     def __call__(self, parser, namespace, values, option_string=None):
         """Store the value, or refuse a second one."""
         if getattr(namespace, self.dest) is not None:
-            parser.error(f"{option_string} is given twice: this command takes one judge")
+            parser.error(
+                f"{option_string} is given twice: this command takes one judge, dre judge run several"
+            )
         setattr(namespace, self.dest, values)
 
 

@@ -119,6 +119,8 @@ def score(args: argparse.Namespace) -> int:
         check_output(args.output, (".csv", ".jsonl", ".parquet"), args.input)
     if args.report:
         check_output(args.report, (".html",), args.input)
+    if args.criterion and not args.judge:
+        raise DreError("--criterion is a question for a judge: give --judge as well")
     if args.workers and args.engine != "ray":
         raise DreError("--workers is of --engine ray: leave it out")
     options = {
