@@ -39,7 +39,8 @@ class _Once(argparse.Action):
         """Store the value, or refuse a second one."""
         if getattr(namespace, self.dest) is not None:
             parser.error(
-                f"{option_string} is given twice: this command takes one judge, dre judge run several"
+                f"{option_string} is given twice: this command takes one judge, "
+                "dre judge run takes several"
             )
         setattr(namespace, self.dest, values)
 
