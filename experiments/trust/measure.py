@@ -1,6 +1,7 @@
-"""Measure two limits of the results: dialogues that the judge knows by heart, and texts that are cut.
+"""Measure two limits of the results: dialogues that the judge knows, and texts that are cut.
 
-Writes ``results/trust_memory.csv`` and ``results/trust_lengths.csv``, which docs/trust.md shows. Run
+Writes ``results/trust_memory.csv`` and ``results/trust_lengths.csv``, which docs/trust.md shows.
+Run
 
     python experiments/trust/measure.py
 
