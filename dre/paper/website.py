@@ -19,6 +19,7 @@ from pathlib import Path
 
 from dre.errors import DreError
 from dre.files import replace
+from dre.paper import coverage
 from dre.paper.headless import INJECTED, Notebook, notebooks, source
 from dre.paper.profile import ADDRESS, COMMITTED, Profile
 from dre.paper.verdicts import LEGEND
@@ -26,7 +27,7 @@ from dre.paper.verdicts import LEGEND
 HOW_TO_INSTALL = "make book, or pip install -r requirements-book.lock"
 PACKAGES = ("sphinx", "myst-nb", "sphinx-book-theme")
 #: Words in tables that are shown in colour: the verdicts, and the statuses of docs/coverage.md.
-STATUSES = (*LEGEND, "done", "partly", "printed only")
+STATUSES = (*LEGEND, *coverage.STATUSES)
 
 #: Pages in the order of the list beside each page. Docs that are not named come last.
 _USE = ("score", "compare", "judges", "calibrate", "audit", "train", "setup")
