@@ -1,4 +1,6 @@
-"""A rehearsal of profile full, from nothing to Tables 3, 4 and 5: ``python tests/rehearsal.py FOLDER``.
+"""A rehearsal of profile full, from nothing to Tables 3, 4 and 5.
+
+``python tests/rehearsal.py FOLDER`` runs it.
 
 The code is that of a real run: the providers' own packages talk to a local server that speaks
 OpenAI's and Ollama's protocols and answers by a fixed rule. The run is killed in the middle and

@@ -20,7 +20,6 @@ from dre.paper.profile import root as project_root
 from dre.paper.sentences import in_words
 from dre.tables import Table, number
 
-
 _KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
 
 

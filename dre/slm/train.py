@@ -279,7 +279,7 @@ def learn_epoch(
     """Take one step for each batch of rows; yield the loss (Eq. 16) that each step started from."""
     parameters = [*slm.encoder.parameters(), *slm.head.parameters()]
     batch_size = slm.recipe.batch_contexts
-    # Gradients in float16 would vanish, so there the loss is scaled up. Elsewhere this does nothing.
+    # Gradients in float16 would vanish, so there the loss is scaled up; elsewhere it is not.
     device = slm.encoder.device
     scaler = torch.amp.GradScaler(device.type, enabled=_precision(device) is torch.float16)
     for start in range(0, len(rows), batch_size):
