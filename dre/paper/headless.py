@@ -58,6 +58,18 @@ class Notebook:
         self.code = code(self.content)
 
 
+def manifest(book: Notebook, profile: Profile) -> dict:
+    """Return what a notebook registered when it last ran, as `dre.paper.notebook.Book` says.
+
+    Its keys are ``items``, a list of dicts with ``kind, name, caption, files``, and ``not_run``,
+    a list of dicts with ``what, why``.
+    """
+    file = profile.results / "manifest" / f"{book.name}.json"
+    if not file.is_file():
+        return {"items": [], "not_run": []}
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
 def source(cell: dict) -> str:
     """Return the text of a cell."""
     return "".join(cell["source"])

@@ -180,7 +180,7 @@ class Profile(BaseModel, extra="forbid", frozen=True):
 
     @property
     def results(self) -> Path:
-        """The folder of tables, of the report page and of recorded SLM scores."""
+        """The folder of tables and of recorded SLM scores."""
         return self.root / "results" / self.name
 
     @property

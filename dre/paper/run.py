@@ -1,4 +1,4 @@
-"""``make paper``: run the notebooks whose inputs have changed, and make the report page.
+"""``make paper``: run the notebooks whose inputs have changed, and build the book.
 
 A notebook runs again when its code or a file that it read has changed (modules, the profile, data,
 the locked versions, what other notebooks wrote), or when a file that it wrote is not as it left it:
@@ -20,13 +20,13 @@ from filelock import FileLock, Timeout
 from dre.environment import make_paths_absolute
 from dre.errors import DreError
 from dre.files import replace
-from dre.paper import augmentation, estimate, page, state, words
+from dre.paper import augmentation, estimate, state, website, words
 from dre.paper.headless import Notebook, code, commit, execute, notebooks
 from dre.paper.profile import COMMITTED, Profile, check_clone, profile, root
 
 
 def run(profile: Profile, jobs: int = 2) -> list[str]:
-    """Bring results, figures and page of a profile up to date.
+    """Bring results, figures and book of a profile up to date.
 
     Deletes what notebooks wrote once and write no more. In the committed profile it brings the
     committed notebooks, and the numbers in README and docs, up to date as well.
@@ -66,6 +66,7 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
             drop_stale(books, profile)
             for path in _write_documents(books, profile):
                 print(f"brought up to date: {path.relative_to(profile.root)}")
+            _build_book_if_possible(profile)
     except Timeout as error:
         raise DreError(
             "another make paper is under way in this folder: wait for it to end"
@@ -117,14 +118,29 @@ def _check_nothing_changed(profile):
 
 
 def _write_documents(books, profile):
-    """Bring notebooks, README, docs and page up to date; return the files that changed."""
+    """Bring notebooks, README and docs up to date; return the files that changed."""
     changed = []
     if profile.name == COMMITTED:
         changed += [book.path for book in books if commit(book.path, profile)]
         changed += words.fill(profile.root)
-    if page.write(profile):
-        changed.append(page.path(profile))
     return list(dict.fromkeys(changed))  # a notebook may have changed in both ways
+
+
+def _build_book(profile):
+    """Build the website and say where it is."""
+    is_new = website.build(profile)
+    index = (website.folder(profile) / "index.html").relative_to(profile.root)
+    print(f"the book, {'built' if is_new else 'up to date'}: {index}")
+
+
+def _build_book_if_possible(profile):
+    """Build the website, if its packages are there and the project has its settings."""
+    if not (profile.root / "docs" / "conf.py").is_file():
+        return
+    if website.is_installed():
+        _build_book(profile)
+    else:
+        print(f"no book, since its packages are not installed: {website.HOW_TO_INSTALL}")
 
 
 def _run_stale(books, profile, jobs):
@@ -284,7 +300,10 @@ def main(argv: list[str] | None = None) -> int:
         prog="make paper", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument(
-        "--profile", default="mini", help="a file in profiles/, by its name (default: mini)"
+        "--profile", help="a file in profiles/, by its name (default: mini; with --book: public)"
+    )
+    parser.add_argument(
+        "--book", action="store_true", help="run no notebook: only build the book of those that ran"
     )
     parser.add_argument(
         "--jobs",
@@ -302,10 +321,14 @@ def main(argv: list[str] | None = None) -> int:
     try:
         folder = root().resolve()
         check_clone(folder)
+        name = args.profile or (COMMITTED if args.book else "mini")
+        settings = profile(name, folder)
         if args.estimate:
-            print(estimate.report(profile(args.profile, folder)))
-            return 0
-        run(profile(args.profile, folder), max(1, args.jobs))
+            print(estimate.report(settings))
+        elif args.book:
+            _build_book(settings)
+        else:
+            run(settings, max(1, args.jobs))
     except (DreError, OSError, RuntimeError) as error:  # RuntimeError: a kernel died
         print(f"error: {error}", file=sys.stderr)
         return 1

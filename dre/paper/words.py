@@ -23,7 +23,7 @@ import pandas as pd
 
 from dre.errors import DreError
 from dre.files import replace
-from dre.paper import verdicts
+from dre.paper import coverage, verdicts
 from dre.paper.headless import Notebook, code_cells, source
 from dre.paper.profile import COMMITTED
 from dre.tables import PARTS, Table
@@ -162,6 +162,8 @@ class _Document:
         """Return the text of a file, the rows of a CSV, or the verdicts (README: the main ones)."""
         if name == verdicts.CLAIMS:
             return verdicts.markdown(self.root, main=self.path.name == "README.md")
+        if name == coverage.ITEMS:
+            return coverage.markdown(self.root)
         if name.endswith(".csv"):
             return _rows(self.root / name)
         text = (self.root / name).read_text(encoding="utf-8")
