@@ -221,3 +221,22 @@ def test_a_live_judge_in_colab_takes_its_key_from_the_secrets(monkeypatch):
     assert os.environ.pop("OPENAI_API_KEY") == "from the secrets"
     assert os.environ["GEMINI_API_KEY"] == "of the environment"
     assert "ANTHROPIC_API_KEY" not in os.environ
+
+
+@needs_data
+def test_feds_qualities_are_asked_one_at_a_time_with_the_examples_that_are_named(server):
+    settings = {"rated": ("fed-turn",), "pairs_per_set": 5}
+    judge = panel_of(server, settings)
+    assert judge.qualities("zero") is None and server.requests == []
+    judge = panel_of(server, {**settings, "optional_prompts": ("huynh",)})
+    told = judge.qualities("zero")
+    # Nine qualities of five turns and eleven of five dialogues; equal prompts share a reply.
+    assert len(told) == 5 * 9 + 5 * 11 and set(told["quality"]) >= {"Fluent", "Error recovery"}
+    assert 0 < len(server.requests) <= len(told)
+    assert told["score"].eq(1).all()  # the server's only word, on each quality's own scale
+    judge.qualities("bm25")
+    sent = server.requests[-1].body["messages"][-1]["content"]
+    assert sent.count("Rating: ") >= 3
+    (recorded,) = judgements.panel(profile("public"))
+    assert set(recorded.qualities("bm25").columns) == {"item", "quality", "score"}
+    assert recorded.qualities("no such examples") is None
