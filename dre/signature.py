@@ -1,6 +1,6 @@
 """What made an output: the signature of scores, and the summary file that holds it.
 
-A command writes a summary as JSON beside every output, ``scores.csv.summary.json`` beside
+A command writes a summary as JSON next to every output, ``scores.csv.summary.json`` next to
 ``scores.csv``. Its entry ``signature`` is an object with one field for each thing that decides the
 output. Signatures are compared field by field. The line that a command prints is made from the
 fields and never read back, except by `Signature.from_line`, for files of version 0.2, which stored
@@ -53,11 +53,11 @@ class Signature:
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        """Make a signature from what a summary holds; ValueError if that is no signature."""
+        """Make a signature from the value in a summary; ValueError if it is not a signature."""
         if isinstance(value, str):
             return cls.from_line(value)
         if not isinstance(value, dict) or not value:
-            raise ValueError("the signature is no object with fields")
+            raise ValueError("the signature is not an object with fields")
         return cls(value)
 
     @classmethod
@@ -84,7 +84,7 @@ class Signature:
         return cls(fields, is_printed=True)
 
     def __str__(self) -> str:
-        """Return the line to print beside scores."""
+        """Return the line to print with scores."""
         printed_fields = []
         for name, value in self.fields.items():
             printed_name = PRINTED_NAMES.get(name, name)
@@ -92,13 +92,13 @@ class Signature:
         return "|".join(printed_fields)
 
     def text(self, name: str) -> str:
-        """Return a field as it is printed, or ``None`` in words where there is no such field."""
+        """Return the printed text of a field, or "None" if there is no such field."""
         return _as_text(self.fields.get(name))
 
     def differences(self, signature: Self, ignored: Container[str] = ()) -> list[Difference]:
         """Return the fields in which another signature differs, except those that are ignored.
 
-        The parts of a prompt count as fields of their own (``prompt scale``). Its name does not
+        Each part of a prompt counts as a field (``prompt scale``). Its name does not
         count where its hash is known. What version 0.2 did not store is taken to be the same.
         """
         this_fields = _flat(self.fields)
@@ -124,7 +124,7 @@ class Signature:
 
 
 class Summary(NamedTuple):
-    """The summary beside an output: what made it, and everything else the file says."""
+    """The summary of an output: what made it, and everything else in the file."""
 
     signature: Signature
     content: dict[str, Any]
@@ -136,7 +136,7 @@ def summary_path(output: str | Path) -> Path:
 
 
 def load_summary(output: str | Path) -> Summary | None:
-    """Read the summary beside an output, of this version or of version 0.2.
+    """Read the summary of an output, of this version or of version 0.2.
 
     Returns None if there is no such file. Raises DreError if the file is no summary that ``dre``
     wrote.
@@ -159,7 +159,7 @@ def load_summary(output: str | Path) -> Summary | None:
 
 
 def _flat(fields):
-    """Return fields with the parts of an object as fields of their own, ``prompt scale``."""
+    """Return fields where each part of an object has become a field, such as ``prompt scale``."""
     flat = {}
     for name, value in fields.items():
         if not isinstance(value, dict):
@@ -192,5 +192,5 @@ def _as_text(value) -> str:
 
 
 def _as_line(value):
-    """Return a value as it stands in a line."""
+    """Return the text of a value in a line."""
     return " ".join(_as_text(value).replace("|", "/").split())

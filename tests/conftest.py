@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+# Tests run in several processes at a time: each computes with one thread, and so do its children.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
 import tiny

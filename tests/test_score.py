@@ -612,7 +612,7 @@ def test_a_fusion_is_held_to_its_model(slm, sets, learned, tmp_path, capsys):
 def test_a_damaged_fusion_is_refused(fault, slm, sets, learned, tmp_path, capsys):
     learned.write_text(json.dumps(json.loads(learned.read_text()) | fault))
     assert dre(*fused_run(sets[0][0], slm, learned), tmp_path / "fused.csv") == 2
-    assert "is no saved fusion" in capsys.readouterr().err
+    assert "is not a saved fusion" in capsys.readouterr().err
 
 
 def test_scores_of_other_data_teach_nothing(sets, tmp_path, capsys):

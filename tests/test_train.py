@@ -241,11 +241,11 @@ def stop_after(monkeypatch, n_steps):
 @pytest.mark.parametrize(
     ("recipe", "stops"),
     [
-        (recipes.get("paper", epochs=3), [1, 3]),
+        (recipes.get("paper", epochs=2), [1, 3]),
         (recipes.get("released", epochs=1), [3, 1]),
         (replace(recipes.get("released", epochs=2), keep="best"), [6, 3]),
-        (recipes.get("graded", epochs=3), [4]),
-        (recipes.get("ours", epochs=3), [4]),
+        (recipes.get("graded", epochs=2), [4]),
+        (recipes.get("ours", epochs=2), [4]),
     ],
     ids=lambda value: getattr(value, "name", None),
 )

@@ -248,7 +248,7 @@ def public_contexts(name: str) -> list[Context]:
 
 
 class History(NamedTuple):
-    """A reply of a public conversation and all that was said before it.
+    """A reply of a public conversation and all turns before it.
 
     Attributes
     ----------
@@ -348,7 +348,7 @@ def read_contexts(path: str | Path) -> list[Context]:
             if context.id in contexts:
                 raise ValueError(f"the id {context.id!r} occurs twice")
         except (ValueError, TypeError, KeyError) as error:
-            expected = "an object with an id of its own, context (turns) and lists of responses"
+            expected = "an object with a unique id, context (turns) and lists of responses"
             raise DreError(f"{path}:{line}: {error!r}: expected {expected}") from None
         contexts[context.id] = context
     return list(contexts.values())
@@ -404,8 +404,8 @@ def _user_context(record, defaults):
     if not isinstance(record, dict):
         raise ValueError(f"found {record!r:.40}, not an object")
     for field in FIELDS.values():
-        given = record.get(field) or []
-        if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
+        texts = record.get(field) or []
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             raise ValueError(f"{field} is not a list of texts")
     names = {field: str(record.get(field, default)) for field, default in defaults.items()}
     responses = {kind: tuple(record.get(field) or ()) for kind, field in FIELDS.items()}

@@ -1,4 +1,4 @@
-"""The registry of public files: each is fetched once, at a fixed commit, and held to its hash."""
+"""The registry of public files: each is fetched once, at a fixed commit, and its hash checked."""
 
 import fnmatch
 import functools

@@ -91,7 +91,7 @@ def import_replies(
     Raises
     ------
     DreError
-        If a line is no reply to a prompt of these pairs, or another model answered.
+        If a line is not a reply to a prompt of these pairs, or another model answered.
     """
     prompt = prompts.load(prompt)
     requests = {request.key: request for request, _ in judge.replies(pairs, prompt)}

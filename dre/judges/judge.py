@@ -111,11 +111,11 @@ class Judge:
     max_usd_total : float or None
         The most that all stored calls of this judge at this address may have cost after it.
     concurrency : int or None
-        How many calls may be in flight. Default: 16; 4 at servers of one's own, which often answer
+        How many calls may be in flight. Default: 16; 4 at your own servers, which often answer
         one call at a time.
     timeout : float or None
         Seconds that a call may take, without those in which it waits behind others. Default: 120;
-        600 at servers of one's own.
+        600 at your own servers.
     attempts : int
         How many calls are made for one reply at most, where a failure may pass.
     repeats : int
@@ -165,8 +165,9 @@ class Judge:
         self.spec = spec
         self.provider, _, self.model = spec.partition(":")
         if not self.model or self.provider not in providers.PROVIDERS:
-            known = ", ".join(f"{name}:<model>" for name in (*providers.PROVIDERS, "recorded"))
-            raise DreError(f"judge {spec!r}: expected one of {known}")
+            names = (*providers.PROVIDERS, "recorded")
+            expected = ", ".join(f"{name}:<model>" for name in names)
+            raise DreError(f"judge {spec!r}: expected one of {expected}")
 
         # Where it is asked. In keys and in the signature the provider's own address is empty.
         self.address = providers.address_of(self.provider, base_url)
@@ -487,7 +488,7 @@ class Judge:
         return Verdict("missing", reason="not asked yet")
 
     def verdict(self, reply: Reply, prompt: Prompt, row: dict) -> Verdict:
-        """Return the verdict of a stored reply; what the provider says of it comes first.
+        """Return the verdict of a stored reply. A status that the provider gave it comes first.
 
         Parameters
         ----------
@@ -679,14 +680,14 @@ def _number(value):
 
 
 def rows_of(pairs: pd.DataFrame | list[dict]) -> list[dict]:
-    """Return pairs as a list of dicts, each with a ``pair_id`` of its own.
+    """Return pairs as a list of dicts with different ``pair_id``s.
 
     A ``context`` that is one text becomes a tuple of turns, one for each line that is not empty.
 
     Raises
     ------
     DreError
-        If a ``pair_id`` is no text that can be stored, or stands in two rows.
+        If a ``pair_id`` is not a text that can be stored, or is in two rows.
     """
     if isinstance(pairs, pd.DataFrame):
         rows = pairs.to_dict("records")

@@ -87,7 +87,7 @@ class Recorded:
             return name_or_path
         prompt = prompts.load(name_or_path)
         if prompt.name in recorded_names:
-            recordings.check(self._folder, prompt.name, prompt)
+            recordings.check_hash(self._folder, prompt.name, prompt)
         return prompt
 
     def estimate(
@@ -158,7 +158,7 @@ class Recorded:
             )
         for row in rows:
             if verdicts_by_pair[row["pair_id"]]:
-                recordings.check(self._folder, row["pair_id"], row)
+                recordings.check_hash(self._folder, row["pair_id"], row)
         outcomes: dict[str, list[tuple[Verdict, float | None]]] = {
             pair_id: [(verdict, 0.0) for verdict in verdicts]
             for pair_id, verdicts in verdicts_by_pair.items()

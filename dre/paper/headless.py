@@ -93,11 +93,11 @@ def _is_injected(cell):
 def code(content: dict) -> list[list[str]]:
     """Return the lines of each code cell that are more than comments and white space.
 
-    A cell that is no Python is a DreError.
+    DreError if a cell is not Python.
     """
     cells = []
     for number, cell in enumerate(code_cells(content), 1):
-        # A line for the shell or for IPython is no Python: it becomes a text.
+        # A line for the shell or for IPython is not Python. It becomes a text.
         python = re.sub(
             r"^(\s*)([%!].*)",
             lambda line: line[1] + repr(line[2]),
@@ -173,7 +173,7 @@ class _SignsOfLife:
 
     def write(self, text):
         """Show what the kernel writes to standard error: papermill takes this object for a file."""
-        # The name stands before each line, and before each state of a progress bar.
+        # The name comes before each line, and before each state of a progress bar.
         labelled = re.sub(r"(^|[\r\n])(?=[^\r\n])", rf"\g<1>{self.name} | ", text)
         self.last_sign = time.monotonic()
         sys.stderr.write(labelled)

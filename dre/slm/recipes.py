@@ -84,7 +84,7 @@ class Recipe:
     contrast: str = "whole"
     #: which epoch of each stage: the "last", or the "best" by triplet accuracy on held-out contexts
     keep: str = "last"
-    #: of our own recipes: what is learned from besides labelled contexts, and how
+    #: Of our own recipes: the data besides labelled contexts, and how they are used.
     mixture: Mixture | None = None
 
     def as_dict(self) -> dict:
