@@ -227,8 +227,8 @@ def main(folder: Path) -> None:
         os.environ["PYTHONPATH"] = str(ROOT)
         os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-        print(estimate.report(settings), flush=True)
         expected = estimate.calls(settings)
+        print(estimate.report(settings, expected), flush=True)
         assert server.requests == [], "the estimate asked something"
 
         n_at_kill = kill_in_the_middle(

@@ -243,9 +243,14 @@ def _contexts(settings, entry):
         return 0
 
 
-def report(settings: Profile) -> str:
-    """Return the estimate in words, as ``--estimate`` prints it."""
-    table = calls(settings)
+def report(settings: Profile, table: pd.DataFrame) -> str:
+    """Return the estimate in words, as ``--estimate`` prints it.
+
+    Parameters
+    ----------
+    settings : the profile.
+    table : what `calls` returned of it.
+    """
     lines = [f"profile {settings.name}: what a run would take. Nothing was asked.", ""]
     if table.empty:
         lines.append("Judges: no calls; all that is needed is recorded or stored.")
