@@ -18,6 +18,8 @@ from dre.errors import DreError
 
 #: Fields that the printed line calls by another name.
 PRINTED_NAMES = {"method": "dre"}
+#: Methods that the papers, or files of earlier versions, call by another name.
+METHOD_NAMES = {"slm": "small", "non_dre": "judge", "ex_dre": "product"}
 HASH_LENGTH = 12  # so many characters of a sha256 are printed
 
 
@@ -58,7 +60,7 @@ class Signature:
             return cls.from_line(value)
         if not isinstance(value, dict) or not value:
             raise ValueError("the signature is not an object with fields")
-        return cls(value)
+        return cls(_with_method_name(value))
 
     @classmethod
     def from_line(cls, line: str) -> Self:
@@ -81,7 +83,7 @@ class Signature:
         prompt = re.fullmatch(r"(?:.* )?(\w+)", fields.get("prompt", ""))
         if prompt:
             fields["prompt"] = {"sha256": prompt[1]}
-        return cls(fields, is_printed=True)
+        return cls(_with_method_name(fields), is_printed=True)
 
     def __str__(self) -> str:
         """Return the line to print with scores."""
@@ -156,6 +158,14 @@ def load_summary(output: str | Path) -> Summary | None:
             f"make {output} again, or take the summary away"
         ) from None
     return Summary(signature, content)
+
+
+def _with_method_name(fields):
+    """Return fields with the method by its present name."""
+    method = fields.get("method")
+    if isinstance(method, str) and method in METHOD_NAMES:
+        return {**fields, "method": METHOD_NAMES[method]}
+    return fields
 
 
 def _flat(fields):

@@ -61,3 +61,11 @@ def quick(monkeypatch):
     for provider in ("OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE", "OLLAMA"):
         monkeypatch.delenv(f"{provider}_API_KEY", raising=False)
     monkeypatch.delenv("DRE_STORE", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    """Scores of small models are kept in a folder of this test."""
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("DRE_CACHE", str(folder))
+    return folder

@@ -109,7 +109,8 @@ class Judge:
     max_usd : float or None
         The most that one call of `score` may spend, in US dollars.
     max_usd_total : float or None
-        The most that all stored calls of this judge at this address may have cost after it.
+        The most that all calls in the store may have cost after it, those of other judges and of
+        runs at the same time among them.
     concurrency : int or None
         How many calls may be in flight. Default: 16; 4 at your own servers, which often answer
         one call at a time.
@@ -174,6 +175,10 @@ class Judge:
         self.key_env = key_env
         is_default_address = self.address == providers.PROVIDERS[self.provider].address
         self.base_url = "" if is_default_address else self.address
+        # All spellings under which replies of this server may be stored.
+        self.addresses = {self.base_url, self.address}
+        for name, other_name in (("localhost", "127.0.0.1"), ("127.0.0.1", "localhost")):
+            self.addresses.add(self.address.replace(f"//{name}:", f"//{other_name}:"))
 
         # How fast.
         answers_one_at_a_time = self.provider == "ollama" or not providers.is_public_service(
@@ -203,6 +208,8 @@ class Judge:
         self._check_money()
 
         self.store = store if isinstance(store, Store) else Store(store)
+        self.budget: asking.Budget | None = None  # shared with other judges of the same run
+        self.uncertain_usd = 0.0  # of all its calls here, what may not have been billed
         self.last = asking.Run()
         self.served_models = {"", self.model}  # models that answered; others are noted once
 
@@ -265,17 +272,6 @@ class Judge:
         """Close the store; the next use opens it again."""
         self.store.close()
 
-    def ceilings(self) -> list[asking.Ceiling]:
-        """Return the ceilings on a run: its own, and that of all calls of this judge."""
-        ceilings = []
-        if self.max_usd is not None:
-            ceilings.append(asking.Ceiling(self.max_usd, "--max-usd", self.max_usd))
-        if self.max_usd_total is not None:
-            spent_usd = self.store.spent(self.price, self.spec, (self.base_url, self.address))
-            usd_left = self.max_usd_total - spent_usd
-            ceilings.append(asking.Ceiling(usd_left, "--max-usd-total", self.max_usd_total))
-        return ceilings
-
     @property
     def signature(self) -> str:
         """All that can change a reply besides the prompt and the pair, as one line of text."""
@@ -328,8 +324,8 @@ class Judge:
         Raises
         ------
         DreError
-            If the judge cannot be asked, a pair lacks its examples, or another process writes the
-            store.
+            If the judge cannot be asked, a pair lacks its examples, or another process asks the
+            same judge in the same way.
         """
         prompt = prompts.load(prompt)
         rows = rows_of(pairs)
@@ -340,7 +336,7 @@ class Judge:
         requests = self._requests(rows, prompt, first)
         replies = self._stored(requests)
         if ask and self._unanswered(requests, replies, prompt, retry):
-            with self.store.held():
+            with self.store.held(self.lock_name(prompt)):
                 # Another process may have asked for some in the meantime.
                 replies = self._stored(requests)
                 missing = self._unanswered(requests, replies, prompt, retry)
@@ -424,8 +420,8 @@ class Judge:
         """Return the settings under which a reply may be stored, with the limit on tokens of each.
 
         The judge's own setting comes first. The others are those of stored replies that differ in
-        the limit alone, or in the spelling of the address. If the judge reads text, replies that
-        came with log-probabilities are as good as others.
+        the limit alone, or in the spelling of the address, such as localhost for 127.0.0.1. If the
+        judge reads text, replies that came with log-probabilities are as good as others.
         """
         max_tokens = params["max_tokens"]
         own_setting = setting_sha256(self.spec, self.base_url, prompt.sha256, params)
@@ -438,10 +434,17 @@ class Judge:
                 if name in params or name not in of_no_concern:
                     comparable[name] = value
             comparable["max_tokens"] = max_tokens
-            if base_url in (self.base_url, self.address) and comparable == params:
+            if base_url in self.addresses and comparable == params:
                 setting = setting_sha256(self.spec, base_url, prompt.sha256, stored_params)
                 limits_by_setting[setting] = stored_params["max_tokens"]
         return limits_by_setting
+
+    def lock_name(self, prompt: Prompt) -> str:
+        """Return what runs have in common that could pay for the same reply, as a hash."""
+        is_structured = self.schema(prompt) is not None
+        params = {**self.params, "structured": is_structured}
+        params.pop("max_tokens", None)  # a reply may serve another limit, too
+        return setting_sha256(self.spec, max(self.addresses), prompt.sha256, params)
 
     def _stored(self, requests):
         """Return the stored reply of each request, or None; a whole one before a truncated one."""

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -117,6 +118,7 @@ class Book:
         """
         from IPython.display import Markdown, display
 
+        text = re.sub(r"(?<![\w-])-(?=\d)", "−", text)  # a true minus sign, as in tables
         # The mark tells sentences from tables, which are Markdown as well.
         display(Markdown(text), metadata={"dre": "note"})
         words = {}

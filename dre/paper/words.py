@@ -159,9 +159,9 @@ class _Document:
         return f"<!--{name}-->{self.words[self._full_name(name)]}<!--/-->"
 
     def _text_of_file(self, name):
-        """Return the text of a file, the rows of a CSV, or the verdicts (README: the main ones)."""
+        """Return the text of a file, the rows of a CSV, or the verdicts (all of them in docs)."""
         if name == verdicts.CLAIMS:
-            return verdicts.markdown(self.root, main=self.path.name == "README.md")
+            return verdicts.markdown(self.root, main=self.path.parent.name != "docs")
         if name == coverage.ITEMS:
             return coverage.markdown(self.root)
         if name.endswith(".csv"):
