@@ -1,9 +1,10 @@
 # "make help" says what there is. Without make, as on Windows or in a conda environment (which make
 # would not use, since it sets up .venv):  python -m dre.paper --profile public
 define HELP
-make paper                 set up .venv, run the notebooks on the embedded corpus and make the report page
+make paper                 set up .venv, run the notebooks on the embedded corpus
 make paper PROFILE=public  the same on public data (70 MB, fetched once) with recorded scores of the small models
 make paper PROFILE=full    the same in the paper's own size; needs a GPU, and has not been run yet
+make book                  build README, notebooks and docs as a website, in build/book; runs no notebook
 make install               only set up .venv, with every package at the version in requirements.lock
 make test                  run the tests; those that need public data say so and are skipped without it
 make lab                   open the notebooks in JupyterLab
@@ -19,12 +20,13 @@ ARGS ?=
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+BOOK := $(VENV)/.installed-book
 
 # The first interpreter on the path that is new enough; PYTHON=/path/to/python overrides.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; exit; }; done)
 
-.PHONY: help paper test lab bench lock clean install
+.PHONY: help paper book test lab bench lock clean install
 .DEFAULT_GOAL := paper
 .DELETE_ON_ERROR:
 
@@ -45,8 +47,16 @@ $(STAMP): requirements.lock pyproject.toml
 paper: $(STAMP)
 	@$(PY) -m dre.paper --profile $(PROFILE) $(ARGS)
 
+$(BOOK): requirements-book.lock $(STAMP)
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-input -r requirements-book.lock -c requirements.lock
+	@touch $@
+
+book: $(BOOK)
+	@$(PY) -m dre.paper --book $(ARGS)
+
 test: $(STAMP)
-	HF_HUB_OFFLINE=1 $(PY) -m pytest $(ARGS)
+	@# In two processes, of which one takes over tests of the other at the end; ARGS="-n 0" means one.
+	HF_HUB_OFFLINE=1 $(PY) -m pytest -n 2 --dist worksteal $(ARGS)
 
 lab: $(STAMP)
 	@# Importing dre makes a relative DRE_DATA_HOME absolute: kernels start in notebooks/.

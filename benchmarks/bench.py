@@ -1,4 +1,4 @@
-"""What the package costs in time, beside the obvious other ways of doing the same.
+"""How long does the package take, compared with the obvious other ways of doing the same?
 
 - score: test pairs, of which ten share a context, are scored in one call by the small model of the
   package. Beside it, their distinct texts are embedded by Sentence-Transformers' ``encode``, which
@@ -7,7 +7,8 @@
 - judges: calls to a local server that answers after a fixed time, by a judge (stored, counted,
   parsed) and by a bare asyncio loop over the same SDK; and a hundred thousand replies replayed.
 
-All ratios are of one run on one machine. Results: results/bench/{score,judges}.csv and .md.
+All ratios are of one run on one machine. It takes some minutes, and makes
+results/bench/{score,judges}.csv and .md.
 """
 
 import argparse

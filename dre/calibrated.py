@@ -207,7 +207,7 @@ class Calibrated:
         except (OSError, ValueError) as error:
             reason = " ".join(str(error).split())
             raise DreError(
-                f"{path} is no saved fusion ({reason}): learn one with dre calibrate"
+                f"{path} is not a saved fusion ({reason}): learn one with dre calibrate"
             ) from None
 
 

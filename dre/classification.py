@@ -5,7 +5,7 @@ reported on test contexts. A metric that accepts replies to other conversations 
 context, so random negatives are counted, too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -116,13 +116,15 @@ def accuracy(pairs: pd.DataFrame, decisions: ArrayLike, n: int = 1000, seed: int
     return row
 
 
-def balanced(accuracies: dict | pd.Series) -> float:
+def balanced(accuracies: Mapping[str, float] | pd.Series) -> float:
     """Return the mean of positive and negative accuracy; random negatives are half of the latter.
 
     Takes what `accuracy` returns.
     """
-    negative = (accuracies["adversarial"] + accuracies["random_rejected"]) / 2
-    return (accuracies["positive"] + negative) / 2
+    columns = ("positive", "adversarial", "random_rejected")
+    positive, adversarial, random = (float(accuracies[column]) for column in columns)
+    negative = (adversarial + random) / 2
+    return (positive + negative) / 2
 
 
 def by_two_thresholds(pairs: pd.DataFrame, distances: ArrayLike) -> np.ndarray:
@@ -162,7 +164,7 @@ def by_threshold(
     for threshold in thresholds:
         decisions = [correct(pairs, scores, threshold) for scores in scores_by_seed]
         rows.append(accuracy(pairs, np.column_stack(decisions), n=0))
-    return pd.DataFrame(rows, index=thresholds)[list(COLUMNS)]
+    return pd.DataFrame(rows, index=thresholds, columns=list(COLUMNS))
 
 
 def length_only(

@@ -6,3 +6,7 @@ class DreError(Exception):
 
     The command line prints its message as one ``error: ...`` line and exits with status 2.
     """
+
+
+class TryLater(DreError):
+    """Something that the same command may do later: a server is away, a ceiling is reached."""

@@ -11,7 +11,7 @@ from dre.errors import DreError
 def replace(path, content):
     """Write a file (text or bytes) and its folder: a reader sees the old one or the whole new one.
 
-    Others who write it at the same time have a temporary file of their own; none stays behind. A
+    Others who write it at the same time have another temporary file, and none stays behind. A
     file that cannot be written is a DreError.
     """
     path = Path(path)

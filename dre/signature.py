@@ -1,6 +1,6 @@
 """What made an output: the signature of scores, and the summary file that holds it.
 
-A command writes a summary as JSON beside every output, ``scores.csv.summary.json`` beside
+A command writes a summary as JSON next to every output, ``scores.csv.summary.json`` next to
 ``scores.csv``. Its entry ``signature`` is an object with one field for each thing that decides the
 output. Signatures are compared field by field. The line that a command prints is made from the
 fields and never read back, except by `Signature.from_line`, for files of version 0.2, which stored
@@ -18,6 +18,8 @@ from dre.errors import DreError
 
 #: Fields that the printed line calls by another name.
 PRINTED_NAMES = {"method": "dre"}
+#: Methods that the papers, or files of earlier versions, call by another name.
+METHOD_NAMES = {"slm": "small", "non_dre": "judge", "ex_dre": "product"}
 HASH_LENGTH = 12  # so many characters of a sha256 are printed
 
 
@@ -53,12 +55,12 @@ class Signature:
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        """Make a signature from what a summary holds; ValueError if that is no signature."""
+        """Make a signature from the value in a summary; ValueError if it is not a signature."""
         if isinstance(value, str):
             return cls.from_line(value)
         if not isinstance(value, dict) or not value:
-            raise ValueError("the signature is no object with fields")
-        return cls(value)
+            raise ValueError("the signature is not an object with fields")
+        return cls(_with_method_name(value))
 
     @classmethod
     def from_line(cls, line: str) -> Self:
@@ -81,10 +83,10 @@ class Signature:
         prompt = re.fullmatch(r"(?:.* )?(\w+)", fields.get("prompt", ""))
         if prompt:
             fields["prompt"] = {"sha256": prompt[1]}
-        return cls(fields, is_printed=True)
+        return cls(_with_method_name(fields), is_printed=True)
 
     def __str__(self) -> str:
-        """Return the line to print beside scores."""
+        """Return the line to print with scores."""
         printed_fields = []
         for name, value in self.fields.items():
             printed_name = PRINTED_NAMES.get(name, name)
@@ -92,13 +94,13 @@ class Signature:
         return "|".join(printed_fields)
 
     def text(self, name: str) -> str:
-        """Return a field as it is printed, or ``None`` in words where there is no such field."""
+        """Return the printed text of a field, or "None" if there is no such field."""
         return _as_text(self.fields.get(name))
 
     def differences(self, signature: Self, ignored: Container[str] = ()) -> list[Difference]:
         """Return the fields in which another signature differs, except those that are ignored.
 
-        The parts of a prompt count as fields of their own (``prompt scale``). Its name does not
+        Each part of a prompt counts as a field (``prompt scale``). Its name does not
         count where its hash is known. What version 0.2 did not store is taken to be the same.
         """
         this_fields = _flat(self.fields)
@@ -124,7 +126,7 @@ class Signature:
 
 
 class Summary(NamedTuple):
-    """The summary beside an output: what made it, and everything else the file says."""
+    """The summary of an output: what made it, and everything else in the file."""
 
     signature: Signature
     content: dict[str, Any]
@@ -136,7 +138,7 @@ def summary_path(output: str | Path) -> Path:
 
 
 def load_summary(output: str | Path) -> Summary | None:
-    """Read the summary beside an output, of this version or of version 0.2.
+    """Read the summary of an output, of this version or of version 0.2.
 
     Returns None if there is no such file. Raises DreError if the file is no summary that ``dre``
     wrote.
@@ -158,8 +160,16 @@ def load_summary(output: str | Path) -> Summary | None:
     return Summary(signature, content)
 
 
+def _with_method_name(fields):
+    """Return fields with the method by its present name."""
+    method = fields.get("method")
+    if isinstance(method, str) and method in METHOD_NAMES:
+        return {**fields, "method": METHOD_NAMES[method]}
+    return fields
+
+
 def _flat(fields):
-    """Return fields with the parts of an object as fields of their own, ``prompt scale``."""
+    """Return fields where each part of an object has become a field, such as ``prompt scale``."""
     flat = {}
     for name, value in fields.items():
         if not isinstance(value, dict):
@@ -192,5 +202,5 @@ def _as_text(value) -> str:
 
 
 def _as_line(value):
-    """Return a value as it stands in a line."""
+    """Return the text of a value in a line."""
     return " ".join(_as_text(value).replace("|", "/").split())

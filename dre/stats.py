@@ -154,15 +154,15 @@ def compare(
     Returns
     -------
     dict: ``difference`` (a minus b, mean over seeds), ``low, high`` (95 %), ``sd`` over seeds,
-    ``p`` (two-sided: (1 + hits) / (1 + permutations)), ``n`` rows used, and ``swap``, the function
-    of a number of permutations that gives ``p``. `decide` takes ``swap`` out, and calls it where
-    the answer hangs on chance.
+    ``p`` (two-sided: (1 + hits) / (1 + permutations)), ``n`` rows used, and ``p_by_swaps``, the
+    function that computes ``p`` from a number of permutations. `decide` removes ``p_by_swaps``, and
+    calls it with more permutations where these may change the answer.
     """
     table, human, contexts = _aligned({"a": a, "b": b}, human, contexts)
     has_scores = table.notna().all(axis=1).to_numpy()
     is_used = has_scores & ~np.isnan(human)
     gain = gains(table["a"], table["b"], human, contexts, n, seed)
-    swap = functools.partial(
+    p_by_swaps = functools.partial(
         _permuted,
         table.loc[is_used, "a"],
         table.loc[is_used, "b"],
@@ -170,7 +170,7 @@ def compare(
         contexts[is_used],
         seed,
     )
-    p = np.nan if np.isnan(gain[0]).any() else swap(permutations)
+    p = np.nan if np.isnan(gain[0]).any() else p_by_swaps(permutations)
     of_difference = interval(gain, seed=[seed, 1])
     return {
         "difference": of_difference["mean"],
@@ -179,7 +179,7 @@ def compare(
         "sd": of_difference["sd"],
         "p": p,
         "n": int(is_used.sum()),
-        "swap": swap,
+        "p_by_swaps": p_by_swaps,
     }
 
 
@@ -394,7 +394,7 @@ def soft_pairwise_accuracy(
     table["human"] = np.asarray(human, float)
     table["scores"] = np.asarray(scores, float)
     by_system = table.pivot_table(index="context", columns="system")
-    names = list(pd.unique(table["system"]))
+    names = list(dict.fromkeys(table["system"]))
     rng = np.random.default_rng(seed)
     differences = []
     for first, second in combinations(names, 2):
@@ -591,14 +591,16 @@ def decide(tests: pd.DataFrame | Sequence[dict]) -> pd.DataFrame:
     - "no clear difference": everything else.
     """
     tests = pd.DataFrame(tests)
-    swaps: dict[Any, Any] = dict(tests.pop("swap")) if "swap" in tests else {}
+    p_by_swaps: dict[Any, Any] = {}
+    if "p_by_swaps" in tests:
+        p_by_swaps = dict(tests.pop("p_by_swaps"))
     tests["p_holm"] = holm(tests["p"])
     is_unclear = tests["p_holm"].between(LEVEL / 3, 3 * LEVEL)
-    if not swaps:
+    if not p_by_swaps:
         is_unclear[:] = False
     for permutations in SWAPS:
         for row in tests.index[is_unclear]:
-            tests.loc[row, "p"] = swaps[row](permutations)
+            tests.loc[row, "p"] = p_by_swaps[row](permutations)
         tests["p_holm"] = holm(tests["p"])
         relative_variance = (1 / tests["p"] - 1) / permutations
         standard_error = tests["p_holm"] * relative_variance**0.5
@@ -765,7 +767,7 @@ def _indicators(numbers):
 def _ordered_pairs(x, y, context_numbers, counts):
     """Share of the pairs within contexts that each column of x orders as y does: (1 + n, columns).
 
-    Pairs stand in the order of their difference in x. With each further one that is called a tie,
+    Pairs are in the order of their difference in x. With each further one that is called a tie,
     the number of right answers changes by what it adds (people tie) or takes away (x was right).
     So the best threshold is where the sum of these changes is highest.
     """
@@ -861,7 +863,7 @@ def _without_means(ranks, row_weights, grouping):
 def _rank_votes(values, first_rows):
     """Return for each context g and row i: how many rows of g are below row i, minus those above.
 
-    ``values`` (rows,) stand in the order of contexts, which begin at ``first_rows``. Returns a
+    ``values`` (rows,) are in the order of contexts, which begin at ``first_rows``. Returns a
     (contexts, rows) array.
     """
     step = max(1, VOTES_BLOCK // len(values))

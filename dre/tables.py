@@ -178,7 +178,13 @@ class Table:
     __repr__ = _repr_markdown_ = markdown
 
 
-def show(df: pd.DataFrame, caption: str, note: str, columns: Sequence[str]) -> None:
+def show(
+    df: pd.DataFrame,
+    caption: str,
+    note: str,
+    columns: Sequence[str],
+    headers: dict[str, str] | None = None,
+) -> None:
     """Print those of `columns` that a table has, with their intervals, in four digits."""
     columns = [column for column in columns if column in df]
     printed = []
@@ -186,8 +192,19 @@ def show(df: pd.DataFrame, caption: str, note: str, columns: Sequence[str]) -> N
         value_column = str(column).removesuffix("_low").removesuffix("_high")
         if value_column in columns:
             printed.append(column)
+    printed_headers = {}
+    for column, header in (headers or {}).items():
+        if column in columns:
+            printed_headers[column] = header
     table = Table(
-        df.loc[:, printed], "table", caption, note, digits=4, rows=len(df), columns=columns
+        df.loc[:, printed],
+        "table",
+        caption,
+        note,
+        digits=4,
+        headers=printed_headers,
+        rows=len(df),
+        columns=columns,
     )
     print(table.markdown())
 

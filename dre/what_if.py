@@ -121,6 +121,50 @@ def gains(
     return r_fusions.mean(axis=2) - r_judge
 
 
+def gains_over_parts(
+    judge: ArrayLike,
+    human: ArrayLike,
+    contexts: ArrayLike,
+    rows: ArrayLike,
+    level: float,
+    shared: float = 0.0,
+    fuse: Callable = fusion.ex_dre,
+    n: int = 1000,
+    seed: int = 0,
+) -> dict[str, np.ndarray]:
+    """Return what a fusion gains over each of its parts, in Spearman correlation with people.
+
+    Parameters
+    ----------
+    judge, human, contexts, rows, shared, fuse, n, seed : as of `gains`.
+    level : how well the small model agrees with people.
+
+    Returns
+    -------
+    By part, a (1 + n, `SEEDS`) array with a column for each draw of errors; the first line is of
+    the data. The parts are ``judge alone``, ``small model alone`` and ``better part``: whichever of
+    the two agrees better in the data.
+    """
+    dealt_scores = []
+    fused_scores = []
+    for draw in range(SEEDS):
+        dealt = as_good_as(level, human, rows, draw, judge, shared)
+        dealt_scores.append(fusion.s_c(dealt[:, 0], dealt[:, 1]))
+        fused_scores.append(fuse(dealt[:, 0], dealt[:, 1], judge))
+    columns = np.column_stack([judge, *dealt_scores, *fused_scores])
+    r = stats.draws(columns, human, contexts, n=n, seed=seed)
+    r_judge = r[:, :1]
+    r_small_model = r[:, 1 : 1 + SEEDS]
+    r_fused = r[:, 1 + SEEDS :]
+    small_model_is_better = r_small_model[0].mean() > r_judge[0, 0]
+    r_better = r_small_model if small_model_is_better else r_judge
+    return {
+        "judge alone": r_fused - r_judge,
+        "small model alone": r_fused - r_small_model,
+        "better part": r_fused - r_better,
+    }
+
+
 def break_even(
     judge: ArrayLike,
     human: ArrayLike,

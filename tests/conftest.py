@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+# Tests run in several processes at a time: each computes with one thread, and so do its children.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
 import tiny
@@ -59,3 +61,11 @@ def quick(monkeypatch):
     for provider in ("OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE", "OLLAMA"):
         monkeypatch.delenv(f"{provider}_API_KEY", raising=False)
     monkeypatch.delenv("DRE_STORE", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    """Scores of small models are kept in a folder of this test."""
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("DRE_CACHE", str(folder))
+    return folder

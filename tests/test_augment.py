@@ -117,11 +117,11 @@ class TestGenerate:
         with servers.Server(model := Model()) as server:
             judge = open_judge(server, price="1,2")
             first = augment.generate(make_contexts(3), judge)
-            again = augment.generate(make_contexts(3), judge)
+            second = augment.generate(make_contexts(3), judge)
 
         assert model.counts == (3, 0, 30)
-        assert again.contexts == first.contexts
-        assert again.spent == 0
+        assert second.contexts == first.contexts
+        assert second.spent == 0
 
     def test_replaces_and_checks_again_only_what_was_rejected(self):
         mislabelled = ["adversarial two, 1"]
@@ -283,17 +283,18 @@ class TestAnnotationSheet:
         return script
 
     def test_is_blind_and_balanced(self, sheet):
-        shown = pd.read_csv("sheet.csv", keep_default_na=False)
+        annotators_sheet = pd.read_csv("sheet.csv", keep_default_na=False)
         key = pd.read_csv("sheet.key.csv")
 
-        assert shown.columns.tolist() == ["item", "context", "response", "fits", "note"]
-        assert set(shown["fits"]) == {""}
+        columns = ["item", "context", "response", "fits", "note"]
+        assert annotators_sheet.columns.tolist() == columns
+        assert set(annotators_sheet["fits"]) == {""}
         kinds = "".join(key["kind"])
         assert kinds.count("p") == kinds.count("a") == 10
         is_shuffled = "ap" in kinds and "pa" in kinds
         assert is_shuffled
         texts = pairs(dialogues.load("mini", "test")).set_index("pair_id")["response"]
-        assert shown["response"].tolist() == texts[key["pair_id"]].tolist()
+        assert annotators_sheet["response"].tolist() == texts[key["pair_id"]].tolist()
 
     def test_is_not_written_over(self, sheet):
         with pytest.raises(DreError, match="is new"):

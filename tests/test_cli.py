@@ -132,7 +132,7 @@ def test_an_interrupt_has_its_exit_code(monkeypatch, capsys):
 
 
 def test_files_are_fetched_once_and_held_to_their_hash(registry, capsys):
-    assert cli.main(["data", "verify", "greetings"]) == 1
+    assert cli.main(["data", "verify", "greetings"]) == 2
     assert cli.main(["data", "fetch"]) == 0
     for file in registry.iterdir():
         file.unlink()  # what is here is not asked for again
@@ -146,7 +146,7 @@ def test_files_are_fetched_once_and_held_to_their_hash(registry, capsys):
         ):
             fetch.fetch(ending)
     capsys.readouterr()
-    assert cli.main(["data", "verify"]) == 1
+    assert cli.main(["data", "verify"]) == 2
     assert capsys.readouterr().out.endswith("0 right, 0 absent, 2 wrong\n")
 
 

@@ -125,8 +125,8 @@ class TestWithoutOverlap:
             "topicalchat-test_freq/c1/4": "topicalchat-test_freq/c1",
             "topicalchat-test_freq/c2/3": "topicalchat-test_freq/c2",
         }
-        known = [shared, later_in_it, elsewhere, *chat_contexts]
-        set_histories(monkeypatch, conversation_by_id, known)
+        all_contexts = [shared, later_in_it, elsewhere, *chat_contexts]
+        set_histories(monkeypatch, conversation_by_id, all_contexts)
 
         chosen = [shared, later_in_it, elsewhere, *chat_contexts]
         left = [elsewhere, chat_contexts[2]]
@@ -137,7 +137,7 @@ class TestWithoutOverlap:
 
     def test_knows_a_rated_context_in_edited_words(self):
         # The copy has half of the word trigrams of the rated context, and no whole utterance of it.
-        # A greeting is no sign of anything.
+        # A greeting does not count.
         turns = (
             "I would like to book a quiet table by the window for tonight.",
             "Sorry, all tables there are taken.",
@@ -149,15 +149,15 @@ class TestWithoutOverlap:
             }
         )
         copy = daily_context(0, turn="I would like to book a quiet table by the window for two.")
-        others = [daily_context(i, turn="Hi! How are you? Fine?") for i in range(1, 20)]
+        greetings = [daily_context(i, turn="Hi! How are you? Fine?") for i in range(1, 20)]
 
-        assert without_overlap([copy, *others], rated) == others
-        assert without_overlap([copy, *others], rated, near=0.9) == [copy, *others]
-        assert without_overlap([copy, *others], rated, near=None) == [copy, *others]
+        assert without_overlap([copy, *greetings], rated) == greetings
+        assert without_overlap([copy, *greetings], rated, near=0.9) == [copy, *greetings]
+        assert without_overlap([copy, *greetings], rated, near=None) == [copy, *greetings]
 
 
 def set_histories(monkeypatch, conversation_by_id, contexts):
-    """Replace the public conversations by these, with the texts of the contexts that are given."""
+    """Replace the public conversations by these, with the texts of some contexts."""
     texts = {}
     for context in contexts:
         texts[context.id] = (("", "", *context.turns), context.positives[0])

@@ -165,7 +165,7 @@ def test_a_fusion_is_refused_for_another_judge_than_it_was_learned_with(learned)
 def test_a_file_that_is_no_saved_fusion_is_refused(tmp_path):
     file = tmp_path / "fusion.json"
     file.write_text('{"weight": 1, "slm": {"at": 3}}')
-    with pytest.raises(DreError, match=r"fusion\.json is no saved fusion"):
+    with pytest.raises(DreError, match=r"fusion\.json is not a saved fusion"):
         Calibrated.load(file)
 
 

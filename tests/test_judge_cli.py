@@ -1,9 +1,16 @@
 """``dre judge``, files of prompts and replies, recordings, and that no key is written anywhere."""
 
+import contextlib
+import io
 import json
 import logging
 import re
+import signal
 import socket
+import subprocess
+import sys
+import time
+from collections import Counter
 
 import judge_servers as servers
 import numpy as np
@@ -88,7 +95,7 @@ def test_what_is_stored_is_counted_and_replayed_without_asking(work, capsys, mon
 
     capsys.readouterr()
     assert main(["judge", "status", "--store", "s.sqlite"]) == 0
-    assert "ok: 4 (live; $0.0002; 200 tokens in, 40 out)" in capsys.readouterr().out
+    assert "ok: 4 (live; $0.0002 spent; 200 tokens in, 40 out)" in capsys.readouterr().out
     assert dre_judge("replay", "pairs.jsonl", "--temperature", "0", url=server.url) == 2
     assert "replies to 4 pairs are not stored, first own/0" in capsys.readouterr().err
 
@@ -111,7 +118,7 @@ def test_what_a_call_without_a_reply_may_have_cost_is_printed_apart(work, capsys
     assert main(["judge", "status", "--store", "s.sqlite"]) == 0
     out = capsys.readouterr().out
     assert f"unanswered: 1 (live; at most ${usd}; " in out
-    assert "ok: 4 (live; $0.0002; " in out
+    assert "ok: 4 (live; $0.0002 spent; " in out
 
     # What an earlier run may have cost is not counted again.
     assert dre_judge("run", "pairs.jsonl", "--price", "1,1", url=server.url) == 0
@@ -131,6 +138,327 @@ def test_a_server_of_ones_own_is_asked_for_the_first_pairs_to_say_how_long_all_t
 
         assert dre_judge("run", "many.jsonl", url=server.url) == 0
         assert len(server.requests) == 25
+
+
+# Several judges
+
+
+def run_judges(*args, url, judges=("openai:a", "openai:b", "openai:c")):
+    """Run ``dre judge run`` with several judges at one server, in this process."""
+    words = [word for judge in judges for word in ("--judge", judge)]
+    return main(["judge", "run", *args, *words, "--store", "s.sqlite", "--base-url", url])
+
+
+def scored_by_model(request):
+    """A score that tells which model was asked."""
+    return score_reply({"a": 1.0, "b": 2.0, "c": 3.0}[request.body["model"]])
+
+
+def test_several_judges_are_asked_side_by_side_and_stand_in_one_table(work, capsys):
+    write_jsonl(work / "many.jsonl", pairs(12))
+    with Server(scored_by_model, delay=0.3) as server:
+        start = time.monotonic()
+        options = ["many.jsonl", "--concurrency", "2", "-o", "out.csv"]
+        assert run_judges(*options, url=server.url) == 0
+        assert len(server.requests) == 36
+        # One after the other they would take three times as long: 5.4 seconds.
+        assert time.monotonic() - start < 4.5
+        out = capsys.readouterr().out
+        assert "| openai:b | 12 | 12 | 2.0000 | — | 12 |" in out
+        assert "openai:c: 12 pairs: 12 ok" in out
+
+        # Once more nothing is asked, and the output is one's own.
+        assert run_judges(*options, url=server.url) == 0
+        assert len(server.requests) == 36
+    table = pd.read_csv("out.csv")
+    assert table.groupby("judge")["score_llm"].unique().map(list).to_dict() == {
+        "openai:a": [1.0],
+        "openai:b": [2.0],
+        "openai:c": [3.0],
+    }
+
+
+def test_a_price_or_an_address_may_be_that_of_one_judge_alone(work, capsys):
+    with Server(scored_by_model) as server, Server(scored_by_model) as other:
+        assert (
+            main(
+                f"judge run pairs.jsonl --judge openai:a --judge openai:b --store s.sqlite "
+                f"--base-url {server.url} --base-url openai:b={other.url} "
+                "--price openai:a=1,1 --price openai:b=10,10".split()
+            )
+            == 0
+        )
+        assert {request.body["model"] for request in server.requests} == {"a"}
+        assert {request.body["model"] for request in other.requests} == {"b"}
+    out = capsys.readouterr().out
+    assert "openai:a: 4 calls, $0.0002 spent" in out
+    assert "openai:b: 4 calls, $0.0024 spent" in out
+
+
+def test_a_ceiling_on_a_run_holds_for_all_its_judges_together(work, capsys):
+    write_jsonl(work / "many.jsonl", pairs(60))
+    with Server(scored_by_model) as server:
+        options = ["many.jsonl", "--price", "1,10", "--max-usd", "0.02"]
+        assert run_judges(*options, url=server.url) == 1
+    store = Store("s.sqlite")
+    assert 0.005 < store.spent() <= 0.02
+    assert "stopped before $0.02 would be passed" in capsys.readouterr().out
+
+
+def test_a_judge_that_fails_does_not_lose_the_replies_of_the_others(work, capsys):
+    def script(request):
+        if request.body["model"] == "b":
+            return servers.error("openai", 401, "wrong key")
+        return scored_by_model(request)
+
+    with Server(script) as server:
+        assert run_judges("pairs.jsonl", "-o", "out.csv", url=server.url) == 2
+        printed, error = capsys.readouterr()
+        assert "error: openai:b: no key was sent" in error
+        assert "| openai:b | 4 | 0 |" in printed
+        assert "openai:c: 4 pairs: 4 ok" in printed
+        statuses = pd.read_csv("out.csv").groupby("judge")["status"].unique().map(list)
+        assert statuses["openai:b"] == ["missing"]
+        judges = ("openai:a", "openai:c")
+        assert run_judges("pairs.jsonl", url=server.url, judges=judges) == 0
+    models = [request.body["model"] for request in server.requests]
+    assert (models.count("a"), models.count("c")) == (4, 4)
+
+
+def test_a_judge_that_is_named_twice_is_refused(work, capsys):
+    assert run_judges("pairs.jsonl", url="", judges=("openai:a", "openai:a")) == 2
+    assert "given twice" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["judge", "show", "x", "pairs.jsonl", "--judge", "openai:a", "--judge", "openai:b"])
+    assert "this command takes one judge" in capsys.readouterr().err
+
+
+def start_command(*words):
+    """Start ``dre`` in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "dre", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def wait_for_requests(server, n, seconds=120):
+    end = time.monotonic() + seconds
+    while len(server.requests) < n:
+        assert time.monotonic() < end, "the server was not asked in time"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("has_one_command", [False, True])
+def test_three_judges_at_once_are_killed_and_go_on_and_pay_for_each_answer_once(
+    work, has_one_command
+):
+    """In three processes or in one, on one store. What was in flight at a kill may come again."""
+    n_pairs, n_in_flight = 40, 2
+    write_jsonl(work / "many.jsonl", pairs(n_pairs))
+    specs = ("openai:a", "openai:b", "openai:c")
+    with Server(scored_by_model, delay=0.05) as server:
+        options = ["--store", "s.sqlite", "--base-url", server.url, "--price", "1,10"]
+        options += ["--max-usd-total", "5", "--concurrency", str(n_in_flight)]
+        commands = [["judge", "run", "many.jsonl", "--judge", spec, *options] for spec in specs]
+        if has_one_command:
+            judges = [word for spec in specs for word in ("--judge", spec)]
+            commands = [["judge", "run", "many.jsonl", *judges, *options]]
+        n_kills = 2
+        for kill in range(1, n_kills + 1):
+            runs = [start_command(*command) for command in commands]
+            wait_for_requests(server, 25 * kill)
+            for run in runs:
+                run.kill()
+                run.communicate()
+            time.sleep(0.2)  # the server ends what it was asked
+        answered = {}
+        for spec in specs:
+            (group,) = (g for g in stored_groups(spec) if g.status == "ok")
+            answered[spec] = group.n_calls
+        assert all(0 < n < n_pairs for n in answered.values())
+
+        n_asked_before = Counter(request.body["model"] for request in server.requests)
+        outputs = []
+        runs = [start_command(*command, "-o", f"{i}.csv") for i, command in enumerate(commands)]
+        for run in runs:
+            outputs.append(run.communicate(timeout=120)[0])
+            assert run.returncode == 0, outputs[-1]
+        n_asked = Counter(request.body["model"] for request in server.requests)
+        for spec in specs:
+            model = spec.removeprefix("openai:")
+            assert n_asked[model] - n_asked_before[model] == n_pairs - answered[spec]
+            assert n_asked[model] <= n_pairs + n_kills * n_in_flight
+    n_rows = sum(len(pd.read_csv(f"{i}.csv")) for i in range(len(commands)))
+    assert n_rows == len(specs) * n_pairs
+
+
+def stored_groups(spec):
+    """Return what the store has of a judge, by status."""
+    with contextlib.closing(Store("s.sqlite")) as store:
+        return [group for group in store.summary() if group.judge == spec]
+
+
+def test_commands_at_once_count_together_under_a_ceiling_of_the_store(work):
+    write_jsonl(work / "many.jsonl", pairs(100))
+    answer = servers.openai('{"score": 3}', tokens=(300, 100))
+    with Server(lambda request: answer, delay=0.02) as server:
+        options = ["--store", "s.sqlite", "--base-url", server.url, "--price", "1,10"]
+        options += ["--max-usd-total", "0.1", "--concurrency", "2"]
+        runs = []
+        for spec in ("openai:a", "openai:b", "openai:c"):
+            runs.append(start_command("judge", "run", "many.jsonl", "--judge", spec, *options))
+        for run in runs:
+            output = run.communicate(timeout=120)[0]
+            assert run.returncode == 1, output
+            assert "raise --max-usd-total to go on" in output
+    with contextlib.closing(Store("s.sqlite")) as store:
+        spent_usd = store.spent()
+    most_usd_of_a_call = (3500 + 10 * 1024) / 1e6
+    assert 0.1 - 2 * most_usd_of_a_call < spent_usd <= 0.1
+
+
+def test_an_interrupt_ends_all_judges_of_a_run(work):
+    write_jsonl(work / "many.jsonl", pairs(60))
+    with Server(scored_by_model, delay=0.2) as server:
+        options = ["--store", "s.sqlite", "--base-url", server.url, "--concurrency", "2"]
+        judges = ["--judge", "openai:a", "--judge", "openai:b"]
+        run = start_command("judge", "run", "many.jsonl", *judges, *options)
+        wait_for_requests(server, 8)
+        run.send_signal(signal.SIGINT)
+        output = run.communicate(timeout=60)[0]
+        assert run.returncode == 130
+        assert "Traceback" not in output
+        n_asked = len(server.requests)
+    with contextlib.closing(Store("s.sqlite")) as store:
+        groups = store.summary()
+    assert sum(group.n_calls for group in groups if group.status == "ok") == n_asked
+    assert {group.judge for group in groups} == {"openai:a", "openai:b"}
+
+
+# A look, and a criterion of one's own
+
+
+def test_a_look_at_the_first_pairs_is_printed_as_json(work, capsys):
+    with Server(scored_by_model) as server:
+        options = ["pairs.jsonl", "--limit", "2", "--json"]
+        assert run_judges(*options, url=server.url, judges=("openai:a",)) == 0
+        assert len(server.requests) == 2
+    content = json.loads(capsys.readouterr().out)
+    (row,) = content["judges"]
+    assert (row["judge"], row["scored"], row["mean_score"]) == ("openai:a", 2, 1.0)
+    assert [score["pair_id"] for score in content["scores"]] == ["own/0", "own/1"]
+    assert row["agrees_with_first"] is None
+
+
+def test_a_criterion_is_asked_for_in_one_line_and_shares_replies_with_its_file(work, capsys):
+    question = "How polite is the reply?"
+    with Server(scored_by_model) as server:
+        options = ["pairs.jsonl", "--criterion", question, "--write-prompt", "polite.txt"]
+        assert run_judges(*options, url=server.url, judges=("openai:b",)) == 0
+        assert "4 pairs: 4 ok" in capsys.readouterr().out
+        request = server.requests[0]
+        assert f"Question: {question}" in prompt_of(request)
+        schema = request.body["response_format"]["json_schema"]["schema"]
+        assert schema["properties"]["score"]["description"] == "the score, from 0 to 5"
+
+        # The file is the same prompt, whose replies are stored.
+        assert (
+            run_judges("pairs.jsonl", "--prompt", "polite.txt", url=server.url, judges=["openai:b"])
+            == 0
+        )
+        assert len(server.requests) == 4
+        assert prompts.load("polite.txt").criterion == question
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--criterion", " ? "], "expected a question about the reply"),
+        (["--criterion", "Is {{context}} polite?"], "expected a question about the reply"),
+        (["--criterion", "Polite?", "--prompt", "dre"], "give one of them"),
+        (["--write-prompt", "p.txt"], "writes the prompt of --criterion"),
+        (["--criterion", "Polite?", "--write-prompt", "pairs.jsonl"], "expected a name that ends"),
+        (["--limit", "0"], "expected a number of pairs above 0"),
+    ],
+)
+def test_a_criterion_that_cannot_be_asked_is_refused(work, capsys, options, message):
+    assert run_judges("pairs.jsonl", *options, url="http://127.0.0.1:1", judges=["openai:a"]) == 2
+    assert message in capsys.readouterr().err
+
+
+# A page of judged pairs
+
+
+def test_a_page_shows_the_judged_pairs_worst_first_and_escapes_what_they_say(work, capsys):
+    rows = pairs(4)
+    rows[0]["response"] = "<script>alert(1)</script>"
+    rows[1]["context"] = ["<img src=x onerror=alert(2)>", "\"'>& Tea?"]
+    write_jsonl(work / "pairs.jsonl", rows)
+    texts = ['{"score": 4}', '{"score": 1}', "<b>I would rather not</b>", '{"score": 2.5}']
+
+    def script(request):
+        n = next(i for i, row in enumerate(rows) if row["response"] in prompt_of(request))
+        return servers.openai(texts[n])
+
+    show = ("show", "pairs.jsonl", "--html", "replies.html")
+    with Server(script) as server:
+        assert dre_judge(*show, url=server.url) == 1  # nothing was judged yet
+        assert not (work / "replies.html").exists()
+        assert dre_judge("run", "pairs.jsonl", "--limit", "3", url=server.url) == 0
+        assert dre_judge(*show, url=server.url) == 0
+        assert "3 of 4 pairs were judged" in capsys.readouterr().out
+        assert dre_judge("run", "pairs.jsonl", url=server.url) == 0
+        # A page of its own is written anew, a file of others is not.
+        assert dre_judge(*show, url=server.url) == 0
+        content = (work / "replies.html").read_text()
+        (work / "replies.html").write_text("precious")
+        assert dre_judge(*show, url=server.url) == 2
+        assert len(server.requests) == 4
+
+    cards = re.findall('data-status="(.*?)" data-score="(.*?)"', content)
+    assert cards == [("ok", "1"), ("ok", "2.5"), ("ok", "4"), ("malformed", "")]
+    assert "4 pairs: 3 ok, 1 malformed" in content
+    assert '<option value="malformed">malformed (1)</option>' in content
+    # Prompt as sent, reply word by word.
+    assert "the context of a conversation" in content
+    assert "&lt;b&gt;I would rather not&lt;/b&gt;" in content
+    for markup in ("<script>alert", "<img", "<b>", "\"'>&"):
+        assert markup not in content
+    assert not re.search(r"(src|href)=|url\(", content.split("<main>")[0])
+
+
+def test_a_recording_has_a_page_without_replies(work, cases, capsys):
+    cases.to_json("cases.jsonl", orient="records", lines=True)
+    show = ["judge", "show", "cases.jsonl", "--judge", CLAUDE, "--html", "page.html"]
+    assert main(show) == 0
+    content = (work / "page.html").read_text()
+    assert content.count("<article") == len(cases)
+
+
+def test_without_a_pair_or_a_page_it_is_said_what_to_give(work, capsys):
+    assert main(["judge", "show", "pairs.jsonl", "--judge", "openai:m"]) == 2
+    assert "give the id of a pair before the file" in capsys.readouterr().err
+
+
+# Exit statuses
+
+
+@pytest.mark.parametrize("command", ["judge run", "score"])
+def test_what_may_pass_has_another_exit_status_than_what_must_be_mended(work, capsys, command):
+    options = ["pairs.jsonl", "--judge", "openai:m", "--store", "s.sqlite", "--timeout", "1"]
+
+    def run(script):
+        with Server(script) as server:
+            words = [*command.split(), *options, "--base-url", server.url]
+            return main(words)
+
+    assert run(lambda request: servers.error("openai", 401, "wrong key")) == 2
+    assert run(lambda request: servers.error("openai", 429, "insufficient_quota")) == 1
+    assert run(lambda request: servers.error("openai", 404, "no such model")) == 2
+    assert main([*command.split(), *options, "--base-url", "http://127.0.0.1:1"]) == 1
+    assert "no server answers" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -422,11 +750,12 @@ SETS = ("personachat-usr", "topicalchat-usr")
 PEOPLE = ["Original Ground Truth", "New Human Generated"]
 
 
-@pytest.fixture
-def claude_in_disguise(work):
-    """A live judge that answers what a recorded one said of 30 pairs, once illegibly.
+@pytest.fixture(scope="module")
+def claude_in_disguise(tmp_path_factory):
+    """What is printed and written of a live judge that answers what a recorded one said.
 
-    Yields the server and the tables of the pairs whose replies can be read, one for each set.
+    It is asked for 30 pairs, and one reply is illegible. Returns the printed text, the table, the
+    number of calls, and the pairs whose replies can be read, a table for each set.
     """
     prompt = prompts.load("llm_only")
     recorded = dre.judges.open(CLAUDE)
@@ -442,19 +771,26 @@ def claude_in_disguise(work):
     first_prompt = next(iter(replies))
     replies[first_prompt] = "no idea"
     samples[0] = samples[0][1:]
-    with Server(lambda request: servers.openai(replies[prompt_of(request)])) as server:
-        yield server, samples
+
+    folder = tmp_path_factory.mktemp("disguise")
+    options = ["--sets", ",".join(SETS), "--n", "30", "--price", "1,1", "-o", "table.csv"]
+    printed = io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        Server(lambda request: servers.openai(replies[prompt_of(request)])) as server,
+        contextlib.redirect_stdout(printed),
+    ):
+        patch.chdir(folder)
+        assert dre_judge("compare", *options, url=server.url) == 0
+        n_calls = len(server.requests)
+    table = pd.read_csv(folder / "table.csv").set_index("judge")
+    return printed.getvalue(), table, n_calls, samples
 
 
 @needs_data
-def test_a_live_judge_stands_beside_the_recorded_ones_on_the_same_sample(
-    claude_in_disguise, capsys
-):
-    server, samples = claude_in_disguise
-    options = ["--sets", ",".join(SETS), "--n", "30", "--price", "1,1", "-o", "table.csv"]
-    assert dre_judge("compare", *options, url=server.url) == 0
-    assert len(server.requests) == 60
-    table = pd.read_csv("table.csv").set_index("judge")
+def test_a_live_judge_stands_beside_the_recorded_ones_on_the_same_sample(claude_in_disguise):
+    _, table, n_calls, samples = claude_in_disguise
+    assert n_calls == 60
 
     expected = np.mean([spearman(sample) for sample in samples])
     for judge in ("openai:test-model", "claude-2026-11"):
@@ -480,16 +816,14 @@ def test_a_live_judge_stands_beside_the_recorded_ones_on_the_same_sample(
 
 
 @needs_data
-def test_a_passport_counts_replies_and_money(claude_in_disguise, capsys):
-    server, _ = claude_in_disguise
-    options = ["--sets", ",".join(SETS), "--n", "30", "--price", "1,1"]
-    assert dre_judge("compare", *options, url=server.url) == 0
-    out = capsys.readouterr().out
+def test_a_passport_counts_replies_and_money(claude_in_disguise):
+    out, _, _, _ = claude_in_disguise
     assert "29 of 30 pairs" in out
     assert "retest (Spearman of first and second replies): 1.00" in out
     assert "replies without a score: 3.3%" in out
     assert "dollars per 1,000 replies: 0.06" in out
     assert "asked now: 60 calls, $0.0036 spent" in out
+    assert re.search(r"with 30 pairs drawn at random, .* lies up to 0\.\d\d from", out)
 
 
 @needs_data
@@ -591,14 +925,8 @@ def test_a_passport_sets_recorded_judges_on_all_their_pairs_beside_the_sample(wo
     assert haiku["spearman"] == pytest.approx(0.66, abs=0.005)  # of the sample: too high by chance
     assert haiku["all_pairs_low"] < haiku["all_pairs"] < haiku["all_pairs_high"] < 0.57
     assert claude["all_pairs"] == pytest.approx(0.759, abs=0.005)
-
-
-@needs_data
-def test_a_passport_says_how_far_the_draw_of_pairs_moves_a_correlation(work, capsys):
-    assert dre_judge("compare", "--repeats", "1", judge=CLAUDE) == 0
-    out = capsys.readouterr().out
-    note = r"with 120 pairs drawn at random, a recorded judge's Spearman lies up to (\d\.\d\d) from"
-    assert 0.1 < float(re.search(note, out)[1]) < 0.2
+    # How far 120 pairs drawn at random move the correlation of a recorded judge.
+    assert 0.1 < passport["draws_differ_by"] < 0.2
 
 
 def write_own_ratings(path):

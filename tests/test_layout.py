@@ -10,7 +10,8 @@ ROOT = Path(__file__).parents[1]
 #: the last.
 LAYERS = [
     ("dre.commands",),
-    ("dre.score", "dre.audit", "dre.augment", "dre.paper"),
+    ("dre.paper",),
+    ("dre.score", "dre.audit", "dre.augment"),
     ("dre.judges", "dre.slm"),
     ("dre.datasets",),
     ("dre",),

@@ -167,7 +167,7 @@ def test_a_damaged_or_missing_model_is_named(slm, tmp_path):
     weights.write_bytes(weights.read_bytes()[:50])
 
     for name in (folder, tmp_path, tmp_path / "none", "nobody-there/no-such-model"):
-        message = f"{name} is no SLM, here or on the Hub, or a damaged one"
+        message = f"{name} is not an SLM, here or on the Hub, or it is damaged"
         with pytest.raises(DreError, match=message):
             SLM.load(name)
 

@@ -19,8 +19,7 @@ from test_paper import HERE, SETUP
 
 from dre.datasets import ratings
 from dre.paper import words
-from dre.paper.headless import code_cells, code_hash, is_note, notebooks, source
-from dre.paper.page import manifest
+from dre.paper.headless import code_cells, code_hash, is_note, manifest, notebooks, source
 from dre.paper.profile import ADDRESS, COMMITTED, profile
 from dre.paper.sentences import in_words
 

@@ -27,14 +27,14 @@ def scored_pairs(monkeypatch):
     return numbers
 
 
-def test_a_second_process_finds_what_the_first_has_scored(tmp_path, scored_pairs):
-    first = PackageModel(tmp_path).score(PAIRS)
-    again = PackageModel(tmp_path).score(PAIRS)
+def test_a_second_process_uses_the_scores_of_the_first(tmp_path, scored_pairs):
+    first_scores = PackageModel(tmp_path).score(PAIRS)
+    second_scores = PackageModel(tmp_path).score(PAIRS)
     assert scored_pairs == [len(PAIRS)]
-    pd.testing.assert_frame_equal(again, first)
+    pd.testing.assert_frame_equal(second_scores, first_scores)
 
 
-def test_it_says_what_the_model_says(tmp_path):
+def test_its_scores_are_those_of_the_model(tmp_path):
     expected = SLM.load(DEFAULT).score(PAIRS)
     pd.testing.assert_frame_equal(PackageModel(tmp_path).score(PAIRS), expected, atol=1e-5)
 
@@ -49,11 +49,11 @@ def test_new_pairs_are_added_and_a_pair_id_may_name_several_texts(tmp_path, scor
     assert scored["score_slm"].nunique() == 2
 
 
-def test_other_weights_have_scores_of_their_own(tmp_path, scored_pairs):
-    other = shutil.copytree(DEFAULT, tmp_path / "other")
-    weights = bytearray((other / "adapter.safetensors").read_bytes())
+def test_a_model_with_other_weights_scores_the_same_pairs_again(tmp_path, scored_pairs):
+    changed_model = shutil.copytree(DEFAULT, tmp_path / "other")
+    weights = bytearray((changed_model / "adapter.safetensors").read_bytes())
     weights[-1] ^= 1
-    (other / "adapter.safetensors").write_bytes(weights)
+    (changed_model / "adapter.safetensors").write_bytes(weights)
     PackageModel(tmp_path).score(PAIRS)
-    PackageModel(tmp_path, other).score(PAIRS)
+    PackageModel(tmp_path, changed_model).score(PAIRS)
     assert scored_pairs == [len(PAIRS)] * 2

@@ -20,7 +20,7 @@ from filelock import FileLock
 from nbformat import v4
 
 from dre.errors import DreError
-from dre.paper import headless, notebook, page, state
+from dre.paper import headless, notebook, state
 from dre.paper import run as paper
 from dre.paper.profile import profile
 
@@ -341,34 +341,18 @@ def test_a_figure_is_saved_without_the_date_and_the_program(quick):
         assert word not in pdf
 
 
-def test_the_page_shows_texts_tables_figures_and_what_was_not_run_in_order(quick):
+def test_a_manifest_has_tables_figures_and_what_was_not_run(quick):
     results_book = notebook.Book("00_start", profile("public", quick))
     with watched(quick / "state", quick):
         results_book.table(pd.DataFrame({"claim": ["a|b"]}), "t", "Claims *and*")
         results_book.figure(plt.figure(), "f", "A figure")
         results_book.not_run("the end", "no time")
-    prose = "# Start\n\n[![badge](x)](y)\n\nThe model *does not* <!--read-->read<!--/-->."
-    book(quick, "00_start", prose)
-
-    assert page.write(results_book.profile)
-    assert not page.write(results_book.profile), "nothing has changed"
-
-    text = page.path(results_book.profile).read_text()
-    fragments = (
-        'href="#00_start"',
-        '<h2 id="00_start">Start',
-        "<em>does not</em> read.",
-        "a|b",
-        'href="t.csv"',
-        'src="../../figures/public/f.png"',
-        "f.pdf",
-        "Not run: the end (no time)",
-        '<h2 id="01_a',
-    )
-    positions = [text.index(fragment) for fragment in fragments]
-    assert positions == sorted(positions)
-    assert "badge" not in text
-    assert text.count("f.png") == 1
+    book(quick, "00_start", "# Start")
+    [start, *_] = headless.notebooks(quick)
+    registered = headless.manifest(start, results_book.profile)
+    names = [(item["kind"], item["name"]) for item in registered["items"]]
+    assert names == [("table", "t"), ("figure", "f")]
+    assert registered["not_run"] == [{"what": "the end", "why": "no time"}]
 
 
 PRINTING = """import os, sys
@@ -447,16 +431,14 @@ def test_a_notebook_that_runs_long_shows_its_cell_and_what_its_kernel_prints(
     assert "00_start: cell 3 of 4, 0 min" in lines
 
 
-def test_a_first_run_is_not_called_a_failure_and_a_page_that_is_the_same_is_not_announced(
-    quick, capsys
-):
+def test_a_first_run_is_not_called_a_failure_and_a_second_announces_nothing(quick, capsys):
     run(quick)
     first = capsys.readouterr().out
     run(quick)
     second = capsys.readouterr().out
 
     assert "00_start                           running: not run yet\n" in first
-    assert "brought up to date: results/public/index.html" in first
+    assert "brought up to date: notebooks/00_start.ipynb" in first
     assert "brought up to date" not in second
 
 
@@ -481,7 +463,7 @@ def test_a_record_that_cannot_be_written_names_itself(root):
         watch.note("read", root / state.LOCK)
 
 
-def test_a_note_is_shown_as_markdown_and_its_numbers_stand_in_readme_and_on_the_page(root):
+def test_a_note_is_shown_as_markdown_and_its_numbers_stand_in_readme(root):
     (root / "dre").symlink_to(HERE / "dre")
     note = 'gain = 0.0649\nbook.note(f"The gain is *{gain:+.2f}*.", gain=f"{gain:+.2f}", n=3)'
     book(root, "00_start", SETUP.replace("03_classification", "00_start"), note)
@@ -496,7 +478,6 @@ def test_a_note_is_shown_as_markdown_and_its_numbers_stand_in_readme_and_on_the_
     assert "".join(output["data"]["text/markdown"]) == "The gain is *+0.06*."
     readme = (root / "README.md").read_text()
     assert re.sub("<!--.*?-->", "", readme) == "It gains +0.06 with 3 judges.\n"
-    assert "<p>The gain is <em>+0.06</em>.</p>" in page.path(public).read_text()
     assert paper.run(public) == []
 
 
@@ -642,7 +623,7 @@ def test_without_a_clone_one_sentence_says_that_notebooks_need_one(tmp_path, mon
 
 
 def test_the_runner_is_imported_without_packages_of_the_extras():
-    code = "import dre.paper.run, sys; print({'mistune', 'psutil', 'papermill'} & set(sys.modules))"
+    code = "import dre.paper.run, sys; print({'sphinx', 'psutil', 'papermill'} & set(sys.modules))"
     process = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )

@@ -1,9 +1,7 @@
 """Recorded SLM scores: they answer as the model does, and never for another model."""
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -213,25 +211,18 @@ def test_recorded_reference_metrics_are_accepted_until_the_metrics_change(monkey
         reference_based(public, items)
 
 
-LOAD_THE_MODEL = """
-import sys
-from pathlib import Path
-from dre.paper import state
-
-project = Path(sys.argv[1])
-state.watch(project / "state", project)
-from dre.slm import SLM
-SLM.load(project / "model")
-"""
-
-
 def test_a_notebook_that_loads_a_model_is_stale_after_its_weights_change(tmp_path):
-    """In a process that ends: nothing can unwatch this one."""
     shutil.copytree(provenance.DEFAULT, tmp_path / "model")
-    environment = os.environ | {"PYTHONPATH": str(root())}
-    command = [sys.executable, "-c", LOAD_THE_MODEL, str(tmp_path)]
+    watch = state.Watch(tmp_path / "state", tmp_path)
+    is_watched = True
 
-    subprocess.run(command, check=True, env=environment)
+    def hear(event, args):  # it cannot be taken away, only told to listen no more
+        if is_watched:
+            watch.hear(event, args)
+
+    sys.addaudithook(hear)
+    SLM.load(tmp_path / "model")
+    is_watched = False
 
     digests = state.load(tmp_path / "state")["read"]
     weights = sorted((tmp_path / "model").rglob("*.safetensors"))

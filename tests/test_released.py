@@ -54,8 +54,8 @@ def test_files_beside_the_judgements_have_a_row_for_each_pair():
     ],
     ids=["criteria", "fed_judged", "by_form"],
 )
-def test_files_beside_the_judgements_are_held_to_their_texts_too(monkeypatch, load):
-    monkeypatch.setattr(recordings, "hash_of", lambda shown: "another")
+def test_other_files_of_a_recording_are_checked_by_the_hashes_of_their_texts(monkeypatch, load):
+    monkeypatch.setattr(recordings, "hash_of", lambda prompt_or_row: "another")
 
     with pytest.raises(DreError, match="has other texts here"):
         load()

@@ -3,6 +3,10 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
 from pathlib import Path
 
 import judge_servers as servers
@@ -19,6 +23,7 @@ from dre.datasets.dialogues import load
 from dre.errors import DreError
 from dre.judges.asking import Run
 from dre.score import metric as metrics
+from dre.score import threads
 from dre.slm import SLM, recipes
 
 RECORDED = ("--judge", "recorded:claude-2026-11")
@@ -119,15 +124,16 @@ def test_a_file_of_each_form_gets_the_scores_of_the_model(slm, tmp_path, capsys,
     assert dre("score", source, "-o", output, "--slm", slm, "--field", "response=answer") == 0
 
     printed = capsys.readouterr().out
-    assert printed.startswith("dre:slm|model:ffffffffffff|recipe:paper|seed:3|encoder:tiny|data:")
+    assert printed.startswith("dre:small|model:ffffffffffff|recipe:paper|seed:3|encoder:tiny|data:")
     assert "Difference a - b" in printed
     assert "24 scores written" in printed
     table = read(output)
     expected = SLM.load(slm).score(pd.DataFrame(rows).assign(pair_id=range(24)))
     names = [[row["id"], row["system"]] for row in rows]
     assert table[["id", "system"]].to_numpy().tolist() == names
-    numbers = ["distance", "s_d", "s_p", "score_slm"]
-    np.testing.assert_allclose(table[numbers], expected[numbers], atol=1e-5)
+    numbers = ["cosine_distance", "distance", "fits", "score_slm"]
+    papers_names = ["distance", "s_d", "s_p", "score_slm"]
+    np.testing.assert_allclose(table[numbers], expected[papers_names], atol=1e-5)
     assert table["score"].equals(table["score_slm"])
     assert set(table["status"]) == {"ok"}
     summary = json.loads(Path(f"{output}.summary.json").read_text())
@@ -221,7 +227,7 @@ def test_a_bad_line_stops_the_run_or_is_set_aside_and_counted(slm, tmp_path, cap
         ("in.jsonl --method slide", "method slide needs a judge: give judge"),
         (
             "in.jsonl --method slm --judge recorded:claude-2026-11",
-            "method slm has no use for judge: leave it out, or choose",
+            "method small has no use for judge: leave it out, or choose",
         ),
         ("in.jsonl --accuracies 88,98", "expected those of SLM and LLM in [0, 1]"),
         ("in.jsonl --max-usd 1", "--max-usd: there is no judge to use it"),
@@ -268,24 +274,35 @@ def test_texts_that_are_cut_are_counted_and_named(slm, tmp_path, capsys):
     ]
 
 
-def test_what_a_threshold_accepts_is_in_the_file_and_not_in_the_table_of_means(tmp_path, capsys):
+def test_what_a_threshold_accepts_is_said_where_it_is_asked_for(tmp_path, capsys):
     texts = ["Yes.", "Only with milk.", "It was the train to my house."]
     rows = [{"context": ["Hi."], "response": text} for text in texts]
     source, output = write(rows, tmp_path / "in.jsonl"), tmp_path / "o.csv"
     slm = saved_slm(tmp_path, threshold=0.8)
 
     assert dre("score", source, "-o", output, "--slm", slm) == 0
+    assert "ccepted" not in "".join(capsys.readouterr())
+    assert "accepted" not in read(output)
 
-    printed = capsys.readouterr().out
-    assert "Score: about 0 to 2, higher is better. Intervals" in printed
-    assert "ccepted" not in printed
+    output = tmp_path / "accepted.csv"
+    assert dre("score", source, "-o", output, "--slm", slm, "--accepted") == 0
+    notes = capsys.readouterr().err
+    share = r"accepts \d+% of good replies, \d+% of good replies to another context"
+    assert re.search(share, notes)
     table = read(output)
     assert table["accepted"].equals(table["score_slm"] >= 0.8)
     summary = json.loads(Path(f"{output}.summary.json").read_text())
     assert summary["threshold"] == 0.8
     assert summary["systems"][0]["accepted"] == table["accepted"].mean()
-    accepted = DRE.load(slm).score([["Hi."]], ["Yes."]).iloc[0]["accepted"]
+
+    metric = DRE.load(slm)
+    accepted = metric.accepted(metric.score([["Hi."]], ["Yes."])).iloc[0]
     assert type(accepted) is bool
+
+
+def test_without_a_threshold_nothing_can_be_accepted(slm, responses, capsys):
+    assert dre("score", responses, "--slm", slm, "--accepted") == 2
+    assert "stores a threshold" in capsys.readouterr().err
 
 
 QUESTIONS = (
@@ -317,12 +334,18 @@ def test_replies_that_repeat_their_context_or_are_in_another_language_are_said(t
     ]
     assert dre("score", write(rows, tmp_path / "in.jsonl"), "-o", tmp_path / "o.csv") == 0
     notes = capsys.readouterr().err.splitlines()
-    assert [note.split(":")[0] for note in notes] == [
-        "responses of 'deutsch' are in no language that the SLM knows "
-        "(it makes 2.2 pieces of a word, of English 1.0)",
+    expected = [
+        "3 pairs of 'deutsch' have no score: the small model cannot read them",
         "2 of 3 replies of 'echo' only repeat words of their context",
         "2 of 3 replies of 'salad' only repeat words of their context",
     ]
+    notes = [note for note in notes if not note.startswith("only 0 of 3 contexts have a score")]
+    assert [note[: len(start)] for note, start in zip(notes, expected)] == expected
+    assert len(notes) == len(expected)
+    table = read(tmp_path / "o.csv")
+    unread = table["status"] == "other_language"
+    assert table["system"][unread].tolist() == ["deutsch"] * 3
+    assert table["score"].isna().equals(unread)
 
 
 @pytest.mark.parametrize("method", ["slide", "ex_dre", "in_dre", "dre", "non_dre"])
@@ -355,7 +378,7 @@ def test_every_method_is_its_equation(slm, responses, tmp_path, method):
     assert judge_scores.nunique() > 5
     if method in ("in_dre", "dre"):
         assert all("- SLM: 90.0%" in body and "- LLM: 80.0%" in body for body in bodies)
-        assert any(f"{table['s_p'][0]:.3f}" in body for body in bodies)
+        assert any(f"{table['fits'][0]:.3f}" in body for body in bodies)
 
 
 class ListeningJudge:
@@ -383,12 +406,12 @@ def test_a_prompt_is_shown_the_slms_numbers_within_their_range(slm):
 
     table = metric.score(list(pairs["context"]), list(pairs["response"]))
 
-    assert table["s_d"].min() < 0
-    assert table["s_d"].max() > 1
+    assert table["distance"].min() < 0
+    assert table["distance"].max() > 1
     s_d, s_p = own_judge.pairs["s_d"], own_judge.pairs["s_p"]
     assert (s_d.min(), s_d.max()) == (0, 1)
     assert (own_judge.pairs["score_slm"] == (1 - s_d + s_p).round(6)).all()
-    expected = (1 - table["s_d"] + table["s_p"]) * table["score_llm"]
+    expected = (1 - table["distance"] + table["fits"]) * table["score_llm"]
     np.testing.assert_allclose(table["score"], expected)
 
 
@@ -406,7 +429,7 @@ def test_the_scale_of_a_prompt_becomes_0_to_5():
             "no option 'accuracy': did you mean accuracies?",
         ),
         ({"temperature": 0}, "no option 'temperature': only a judge that is named"),
-        ({"method": "ex_dre"}, "method ex_dre needs a judge: give judge"),
+        ({"method": "ex_dre"}, "method product needs a judge: give judge"),
         (
             {"method": "dre", "judge": ListeningJudge()},
             "needs a judge and the accuracies of SLM and LLM: give accuracies",
@@ -570,7 +593,7 @@ def test_a_fusion_is_measured_on_each_set_by_what_the_other_set_says(sets, tmp_p
     printed = capsys.readouterr().out
     weight = Calibrated.load(path).weight
     expected = (
-        f"weight {weight:.2f} (0: the judge alone, 1: the SLM alone), learned from 79 rated pairs"
+        f"weight {weight:.2f} (0: the judge alone, 1: the SLM alone), learned from 76 rated pairs"
     )
     assert expected in printed
     weights = re.findall(r"\.jsonl \|.* ([\d.]+) \|$", printed, re.MULTILINE)
@@ -612,13 +635,13 @@ def test_a_fusion_is_held_to_its_model(slm, sets, learned, tmp_path, capsys):
 def test_a_damaged_fusion_is_refused(fault, slm, sets, learned, tmp_path, capsys):
     learned.write_text(json.dumps(json.loads(learned.read_text()) | fault))
     assert dre(*fused_run(sets[0][0], slm, learned), tmp_path / "fused.csv") == 2
-    assert "is no saved fusion" in capsys.readouterr().err
+    assert "is not a saved fusion" in capsys.readouterr().err
 
 
 def test_scores_of_other_data_teach_nothing(sets, tmp_path, capsys):
     (_, scores), (other_source, _) = sets
     assert dre("calibrate", "--set", other_source, scores, "-o", tmp_path / "f.json") == 2
-    assert "one-scores.csv was made by method ex_dre from data" in capsys.readouterr().err
+    assert "one-scores.csv was made by method product from data" in capsys.readouterr().err
 
 
 def test_scores_by_different_models_teach_nothing(sets, tmp_path, capsys):
@@ -693,7 +716,7 @@ def test_a_page_shows_the_worst_and_where_systems_and_judge_and_slm_disagree(pag
     assert first_card.index("b says 0") < first_card.index("a says 0")
     assert between_models.count("<article>") == 10
     assert "score slm <b>" in between_models
-    assert "ex_dre" in between_models
+    assert "dre:product" in between_models
 
 
 def test_a_page_is_small_and_escapes_what_it_shows(page):
@@ -711,14 +734,33 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize("script", SENTENCES)
-def test_two_replies_in_a_script_that_the_model_does_not_know_are_said(script, tmp_path, capsys):
-    rows = [
-        {"context": ["Do you like tea?"], "response": sentence} for sentence in SENTENCES[script]
-    ]
+def test_a_reply_in_a_script_that_the_model_does_not_know_has_no_score(script, tmp_path, capsys):
+    replies = ["Only with milk, please.", *SENTENCES[script]]
+    rows = [{"context": ["Do you like tea?"], "response": reply} for reply in replies]
     assert dre("score", write(rows, tmp_path / "in.jsonl"), "-o", tmp_path / "o.csv") == 0
-    notes = capsys.readouterr().err
-    expected = f"2 of 2 responses are in a script that the SLM does not know ({script})"
-    assert expected in notes
+    printed, notes = capsys.readouterr()
+    assert "the small model does not know (" + script in notes
+    assert "does not notice a reply that contradicts" in printed
+    table = read(tmp_path / "o.csv")
+    assert table["status"].tolist() == ["ok", "other_language", "other_language"]
+    assert table["score"].notna().tolist() == [True, False, False]
+
+    # With these alone there is nothing to print, and the file has to be mended.
+    write(rows[1:], tmp_path / "in.jsonl")
+    assert dre("score", tmp_path / "in.jsonl") == 2
+
+
+def test_no_judge_is_paid_for_a_pair_that_the_small_model_cannot_read(slm, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    replies = ["Only with milk, please.", *SENTENCES["Arabic"]]
+    rows = [{"context": ["Do you like tea?"], "response": reply} for reply in replies]
+    source = write(rows, tmp_path / "in.jsonl")
+    with servers.Server(servers.graded) as server:
+        options = judge(server, tmp_path, "product")
+        assert dre("score", source, "--slm", slm, "-o", tmp_path / "o.csv", *options) == 0
+        assert len(server.requests) == 1
+    table = read(tmp_path / "o.csv")
+    assert table["score"].notna().tolist() == [True, False, False]
 
 
 def test_english_with_numbers_names_and_emoji_is_no_other_language(tmp_path, capsys):
@@ -731,6 +773,12 @@ def test_english_with_numbers_names_and_emoji_is_no_other_language(tmp_path, cap
     notes = capsys.readouterr().err
     assert "language" not in notes
     assert "script" not in notes
+
+
+def test_speaker_tags_are_said(slm, tmp_path, capsys):
+    rows = [{"context": ["A: Is it late?", "B: It is ten."], "response": "Then I must go."}]
+    assert dre("score", write(rows, tmp_path / "in.jsonl"), "--slm", slm) == 0
+    assert "2 of 2 turns begin with a speaker, such as 'A: Is it late?'" in capsys.readouterr().err
 
 
 def test_no_file_that_another_program_made_is_written_over(slm, responses, tmp_path, capsys):
@@ -837,7 +885,7 @@ def test_two_plain_texts_are_no_lists_of_pairs(slm):
         DRE.load(slm).score([["Do you like tea?"]], "With milk.")
 
 
-def test_in_a_log_file_a_long_scoring_tells_every_minute_how_far_it_is(
+def test_in_a_log_file_a_long_scoring_tells_now_and_then_how_far_it_is(
     slm, responses, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setattr(metrics, "BLOCK", 10)
@@ -849,9 +897,118 @@ def test_in_a_log_file_a_long_scoring_tells_every_minute_how_far_it_is(
     assert [line.split()[0] for line in lines] == ["10", "20", "24"]
 
     monkeypatch.setattr(metrics, "BLOCK", 1000)
+    monkeypatch.setenv("DRE_CACHE", str(tmp_path / "other"))
     assert dre("score", responses, "-o", tmp_path / "whole.csv", "--slm", slm) == 0
     blocks, whole = read(tmp_path / "blocks.csv"), read(tmp_path / "whole.csv")
     np.testing.assert_allclose(blocks["score"], whole["score"], atol=1e-5)
+
+
+# A scoring that writes down each pair that the model computes.
+COUNTED = """
+import sys, time
+from dre.commands.main import main
+from dre.score import metric
+from dre.slm.model import SLM
+
+metric.BLOCK = 20
+score = SLM.score
+
+def counted(self, pairs, progress=False):
+    table = score(self, pairs, progress)
+    with open(sys.argv[1], "a") as log:
+        log.write("".join(f"{pair_id}\\n" for pair_id in pairs["pair_id"]))
+    time.sleep(0.1)
+    return table
+
+SLM.score = counted
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+def test_a_scoring_that_is_killed_twice_computes_each_pair_once(slm, tmp_path):
+    """But for the block that was being computed when it was killed."""
+    source, log = write(records(200), tmp_path / "in.jsonl"), tmp_path / "log"
+    log.touch()
+    command = [sys.executable, "-c", COUNTED, log, "score", source, "--slm", slm]
+    for n_computed in (100, 220):
+        run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        end = time.monotonic() + 120
+        while len(log.read_text().splitlines()) < n_computed:
+            assert run.poll() is None and time.monotonic() < end, run.stderr.read()
+            time.sleep(0.01)
+        run.kill()
+        run.wait()
+    output = tmp_path / "o.csv"
+    done = subprocess.run([*command, "-o", output], capture_output=True, text=True, check=True)
+    assert "of 400 pairs were scored before" in done.stderr
+    counts = Counter(log.read_text().split())
+    assert len(counts) == 400
+    assert counts.total() <= 400 + 2 * 20
+    assert len(read(output)) == 400
+
+    # The numbers are those of a scoring in one go.
+    metric = DRE.load(slm)
+    pairs = pd.DataFrame(records(200))
+    scores = metric.score(pairs["context"], pairs["response"])["score"]
+    np.testing.assert_allclose(read(output)["score"], scores, atol=1e-5)
+
+
+def test_scores_are_kept_by_model_and_text_and_no_text_is_written(
+    slm, responses, tmp_path, capsys, own_cache
+):
+    assert dre("score", responses, "--slm", slm) == 0
+    assert "scored before" not in capsys.readouterr().err
+    assert dre("score", responses, "--slm", slm) == 0
+    assert "24 of 24 pairs were scored before" in capsys.readouterr().err
+    other_slm = saved_slm(tmp_path, threshold=0.5)
+    model = SLM.load(other_slm)
+    model.head.classifier.weight.data += 1
+    model.save(tmp_path / "changed")
+    assert dre("score", responses, "--slm", tmp_path / "changed") == 0
+    assert "scored before" not in capsys.readouterr().err
+    for file in own_cache.iterdir():
+        assert b"with milk" not in file.read_bytes()
+
+
+def test_a_cache_that_cannot_be_written_is_said_and_costs_no_score(
+    slm, responses, tmp_path, capsys, monkeypatch
+):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("DRE_CACHE", str(tmp_path / "file" / "cache"))
+    assert dre("score", responses, "--slm", slm) == 0
+    assert "DRE_CACHE names another folder" in capsys.readouterr().err
+
+
+def test_a_look_prints_the_means_and_writes_nothing(slm, responses, tmp_path, capsys):
+    before = sorted(tmp_path.iterdir())
+    assert dre("score", responses, "--slm", slm, "--limit", 5) == 0
+    printed = capsys.readouterr().out
+    assert "| alpha | 3 | 0 |" in printed
+    assert "5 scores; nothing was written: give -o FILE.csv to have them" in printed
+    assert sorted(tmp_path.iterdir()) == before
+
+    assert dre("score", responses, "--slm", slm, "--limit", 5, "--json") == 0
+    content = json.loads(capsys.readouterr().out)
+    assert [row["n"] for row in content["systems"]] in ([3, 2], [2, 3])
+    assert len(content["scores"]) == 5
+    assert "limit:5" in content["signature"]
+
+
+def test_the_papers_names_of_methods_are_taken(slm, responses, tmp_path, capsys):
+    assert dre("score", responses, "--slm", slm, "-o", tmp_path / "o.csv") == 0
+    for name in ("slm", "small"):
+        assert (
+            dre("score", responses, "--slm", slm, "-o", tmp_path / "o.csv", "--method", name) == 0
+        )
+    assert capsys.readouterr().out.count("dre:small|") == 3
+
+
+@pytest.mark.parametrize(
+    ("n_cores", "load", "n_threads"),
+    [(8, 0.0, 8), (8, 3.2, 5), (2, 12.0, 1), (1, 0.0, 1), (4, 0.4, 4)],
+)
+def test_threads_are_as_many_as_cores_are_free(n_cores, load, n_threads):
+    assert threads.suitable(n_cores, load) == n_threads
 
 
 def test_scores_of_version_0_2_still_teach_a_fusion(slm, sets, tmp_path):

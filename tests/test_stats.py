@@ -190,7 +190,7 @@ def test_the_p_value_is_the_share_of_swaps_of_whole_contexts_that_do_as_well():
     sizes = np.abs(swapped_differences)
     share_as_large = np.mean(sizes >= sizes[0] - 1e-10)
     assert comparison["p"] == pytest.approx(share_as_large, abs=0.02)
-    assert comparison["swap"](12_000) == comparison["p"]
+    assert comparison["p_by_swaps"](12_000) == comparison["p"]
 
 
 def test_a_difference_is_the_mean_over_training_seeds():
@@ -305,20 +305,20 @@ def test_swaps_go_on_until_chance_can_no_longer_change_the_answer():
 
     tests = []
     for p in swap_counts:
-        test = {"difference": 0.3, "low": 0.1, "high": 0.5, "p": p, "swap": counted_swap(p)}
+        test = {"difference": 0.3, "low": 0.1, "high": 0.5, "p": p, "p_by_swaps": counted_swap(p)}
         tests.append(test)
 
     decisions = stats.decide(tests)
 
     assert decisions["answer"].tolist() == ["better"] * 4
-    assert "swap" not in decisions
+    assert "p_by_swaps" not in decisions
     expected = {0.0001: [], 0.0124: [100_000], 0.01249: [100_000], 0.02: [100_000]}
     assert swap_counts == expected
 
 
 @pytest.mark.parametrize(("low", "answer"), [(0.1, "undecided"), (-0.1, "no clear difference")])
 def test_a_p_value_that_stays_at_the_level_is_undecided_if_the_interval_excludes_zero(low, answer):
-    test = {"difference": 0.3, "low": low, "high": 0.5, "p": 0.05, "swap": lambda _: 0.0499}
+    test = {"difference": 0.3, "low": low, "high": 0.5, "p": 0.05, "p_by_swaps": lambda _: 0.0499}
     decisions = stats.decide([test])
     assert decisions["answer"].tolist() == [answer]
 

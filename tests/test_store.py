@@ -12,14 +12,15 @@ import pytest
 from judge_servers import pairs
 
 import dre.judges
-from dre.errors import DreError
+from dre.errors import DreError, TryLater
+from dre.judges import prompts
 from dre.judges.store import Reply, Store
 
 ROW = {"pair_id": "x", "context": ("One turn.",), "response": "A response."}
 HOLD = """
 import sys, time
 from dre.judges.store import Store
-with Store(sys.argv[1]).held():
+with Store(sys.argv[1]).held(sys.argv[2]):
     print("held", flush=True)
     time.sleep(600)
 """
@@ -144,15 +145,17 @@ def test_a_store_and_the_files_beside_it_are_for_their_owner_alone(tmp_path):
     umask = os.umask(0o022)
     try:
         store = Store(tmp_path / "new" / "s.sqlite")
-        with store.held():
+        with store.held("setting"):
             put(store)
             modes = {}
-            for file in store.path.parent.iterdir():
+            for file in store.path.parent.rglob("*"):
                 modes[file.name] = stat.S_IMODE(file.stat().st_mode)
     finally:
         os.umask(umask)
-    endings = ("", "-wal", "-shm", ".holder", ".lock")
-    assert modes == {f"s.sqlite{ending}": 0o600 for ending in endings}
+    assert modes.pop("s.sqlite.locks") == 0o700
+    names = ("s.sqlite", "s.sqlite-wal", "s.sqlite-shm")
+    names += ("setting.holder", "setting.lock", "prepare.lock")
+    assert modes == dict.fromkeys(names, 0o600)
 
 
 def test_after_a_run_the_one_file_may_be_copied(tmp_path):
@@ -212,25 +215,58 @@ def test_a_committed_reply_outlives_a_power_cut(tmp_path):
 # Writers
 
 
-def test_one_process_writes_a_store_until_it_ends_and_the_next_is_told_which(tmp_path):
+def test_one_process_asks_a_judge_in_a_setting_and_the_next_is_told_which(tmp_path):
     path = tmp_path / "s.sqlite"
+    live_judge = dre.judges.open_judge("openai:m", store=path, base_url="http://127.0.0.1:1")
+    prompt = prompts.load("llm_only")
+    setting = live_judge.lock_name(prompt)
     with subprocess.Popen(
-        [sys.executable, "-c", HOLD, path], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLD, path, setting], stdout=subprocess.PIPE, text=True
     ) as child:
         try:
             assert child.stdout.readline() == "held\n"
             assert Store(path).summary() == []  # reading is free
-            live_judge = dre.judges.open_judge(
-                "openai:m", store=path, base_url="http://127.0.0.1:1"
-            )
-            message = rf"s.sqlite: process {child.pid} on .*, since 20.* is writing"
-            with pytest.raises(DreError, match=message):
+            message = rf"s.sqlite: process {child.pid} on .*, since 20.*, asks the same judge"
+            with pytest.raises(TryLater, match=message):
                 live_judge.score(pairs(1))
+            # Another judge, and the same judge with another prompt, may ask and write.
+            other = dre.judges.open_judge("openai:o", store=path, base_url="http://127.0.0.1:1")
+            classify = prompts.load("classify")
+            names = (other.lock_name(prompt), live_judge.lock_name(classify))
+            for n, name in enumerate(names):
+                with Store(path).held(name):
+                    put(Store(path), n=n)
         finally:
             child.kill()
-    # One process may hold it twice: a writer and a checker.
-    with Store(path).held(), Store(path).held():
-        assert Store(path).summary() == []
+    # After a kill the lock is free. One process may hold it twice: a writer and a checker.
+    with Store(path).held(setting), Store(path).held(setting):
+        assert sum(group.n_calls for group in Store(path).summary()) == 2
+
+
+def test_runs_that_could_pay_for_the_same_reply_have_the_same_lock():
+    def lock(spec="openai:m", prompt="llm_only", **options):
+        live_judge = dre.judges.open_judge(spec, store=":memory:", **options)
+        return live_judge.lock_name(prompts.load(prompt))
+
+    assert lock(max_tokens=7) == lock(repeats=3, max_usd=1, price="1,1") == lock()
+    others = [lock("openai:n"), lock(prompt="classify"), lock(temperature=0), lock(plain=True)]
+    assert len({lock(), *others}) == 5
+
+
+def test_a_ceiling_counts_what_other_runs_have_in_flight(tmp_path):
+    path = tmp_path / "s.sqlite"
+    store, other_store = Store(path), Store(path)
+    question = (None, "openai:m", [""])
+
+    def pending(n):
+        return [(request_for(ROW, n), Reply("", "pending", cost=0.4))]
+
+    assert store.put_within(1.0, pending(0), *question)
+    assert other_store.put_within(1.0, pending(1), *question)
+    assert not store.put_within(1.0, pending(2), *question)
+    assert store.has_calls_in_flight(60)
+    store.put([(request_for(ROW, 0), Reply("3", cost=0.1))])
+    assert store.put_within(1.1 + 0.4, pending(2), *question)
 
 
 def read_in_child(store, stored_key, connection_of_parent, answers):

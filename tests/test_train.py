@@ -241,11 +241,11 @@ def stop_after(monkeypatch, n_steps):
 @pytest.mark.parametrize(
     ("recipe", "stops"),
     [
-        (recipes.get("paper", epochs=3), [1, 3]),
+        (recipes.get("paper", epochs=2), [1, 3]),
         (recipes.get("released", epochs=1), [3, 1]),
         (replace(recipes.get("released", epochs=2), keep="best"), [6, 3]),
-        (recipes.get("graded", epochs=3), [4]),
-        (recipes.get("ours", epochs=3), [4]),
+        (recipes.get("graded", epochs=2), [4]),
+        (recipes.get("ours", epochs=2), [4]),
     ],
     ids=lambda value: getattr(value, "name", None),
 )
@@ -349,6 +349,7 @@ def test_a_second_training_into_one_folder_is_refused_while_the_first_runs(
 ):
     out = str(tmp_path / "slm")
     command = ["slm", "train", "--train", "mini:dev", "--epochs", "1", "--encoder", encoder]
+    command += ["--recipe", "paper"]
     command += ["--out", out]
     with FileLock(f"{out}.lock"):  # as the first holds it
         assert main(command) == 2
@@ -444,6 +445,31 @@ def test_the_command_trains_on_a_file_by_a_recipe_without_disentanglement(
     assert f"{file}:3: " in capsys.readouterr().err
 
 
+def test_a_training_ends_with_what_the_model_is_worth_beside_that_of_the_package(
+    encoder, tmp_path, capsys
+):
+    command = ["slm", "train", "--train", "mini:dev", "--dev", "mini:dev", "--epochs", "1"]
+    command += ["--recipe", "paper", "--encoder", encoder, "--out", str(tmp_path / "slm")]
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert "**Accuracy on mini:dev (%)**" in printed
+    rows = [line for line in printed.splitlines() if line.startswith("| ")]
+    names = [row.split("|")[1].strip() for row in rows]
+    assert names[2:] == ["this model", "model of the package"]
+    overall = [float(row.split("|")[-2].split()[0]) for row in rows[2:]]
+    assert overall[1] > 50
+    assert ("model of the package is better here" in printed) == (overall[0] < overall[1])
+    threshold = float(rows[2].split("|")[3])
+    stored = SLM.load(tmp_path / "slm").provenance["threshold"]
+    assert abs(threshold - stored) < 1e-3
+
+
+def test_a_training_without_dev_says_that_nothing_is_known_of_it(encoder, tmp_path, capsys):
+    command = ["slm", "train", "--train", "mini:dev", "--epochs", "1", "--recipe", "paper"]
+    assert main([*command, "--encoder", encoder, "--out", str(tmp_path / "slm")]) == 0
+    assert "what it is worth is not known: give --dev" in capsys.readouterr().out
+
+
 def own_contexts(folder, **responses):
     """Write a file with one context, and return its path."""
     path = Path(folder) / "own.jsonl"
@@ -457,6 +483,7 @@ def test_contexts_whose_responses_have_other_names_are_refused_with_the_names_th
     file = own_contexts(tmp_path, positives=["yes"], adversarials=["tea"])
     out = tmp_path / "slm"
     command = ["slm", "train", "--train", file, "--encoder", encoder, "--out", str(out)]
+    command += ["--recipe", "paper"]
     assert main(command) == 2
     error = capsys.readouterr().err
     assert "positive_responses" in error
@@ -467,12 +494,12 @@ def test_contexts_whose_responses_have_other_names_are_refused_with_the_names_th
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--recipe", "graded"], "learns from dialogues and grades as well: say --extra public"),
-        (["--extra", "public"], "recipe paper takes no --extra"),
+        ([], "recipe ours learns from more than labelled contexts: it needs English dialogues"),
+        (["--recipe", "paper", "--extra", "public"], "recipe paper takes no --extra"),
         (["--recipe", "graded", "--extra", "mini"], "there are 0 dialogues and 0 graded pairs"),
         (["--epochs", "0"], "epochs are 0: expected 1 or more"),
         (["--recipe", "best"], "unknown recipe 'best'"),
-        (["--encoder", "nowhere"], "encoder 'nowhere' cannot be read"),
+        (["--recipe", "paper", "--encoder", "nowhere"], "encoder 'nowhere' cannot be read"),
     ],
 )
 def test_what_cannot_be_trained_is_refused_before_training(

@@ -125,3 +125,35 @@ def test_where_a_gain_is_above_zero_twice_the_first_time_counts():
     gain[what_if.LEVELS > 0.6] = 0.5
     crossing = what_if.crossing(np.stack([gain, gain]))
     assert crossing["level"] == pytest.approx(0.175)
+
+
+def test_gains_over_parts_agree_with_gains_and_with_the_parts_themselves():
+    rng = np.random.default_rng(3)
+    human = rng.normal(size=N)
+    judge = np.clip(2.5 + 0.3 * human + rng.normal(size=N), 0, 5)
+    rows = rng.uniform(size=(N, 2))
+    contexts = np.arange(N)
+
+    over = what_if.gains_over_parts(judge, human, contexts, rows, level=0.6, n=20)
+
+    gains = what_if.gains(judge, human, contexts, rows, levels=[0.6], n=20)
+    assert np.allclose(over["judge alone"].mean(axis=1), gains[:, 0])
+    # The small model agrees at 0.6 and the judge at less, so the small model is the better part.
+    assert np.array_equal(over["better part"], over["small model alone"])
+    r_judge = spearmanr(judge, human).statistic
+    r_small_model = over["judge alone"][0] + r_judge - over["small model alone"][0]
+    assert r_small_model == pytest.approx(0.6, abs=0.02)
+
+
+def test_a_fusion_that_returns_the_small_model_gains_nothing_over_it():
+    rng = np.random.default_rng(4)
+    human = rng.normal(size=N)
+    judge = rng.uniform(0, 5, size=N)
+    rows = rng.uniform(size=(N, 2))
+
+    over = what_if.gains_over_parts(
+        judge, human, np.arange(N), rows, level=0.5, fuse=lambda s_d, s_p, llm: 1 - s_d + s_p, n=5
+    )
+
+    assert np.allclose(over["small model alone"], 0)
+    assert (over["judge alone"][0] > 0).all()

@@ -50,14 +50,17 @@ def still(path):
 
 @contextlib.contextmanager
 def no_doubles():
-    """Refuse float64 but for what has left the device, as a device does that has none (Apple's)."""
-    cpu, double, to = torch.Tensor.cpu, torch.Tensor.double, torch.Tensor.to
+    """Behave as a device without float64, such as Apple's: only the CPU has it."""
+    cpu = torch.Tensor.cpu
+    double = torch.Tensor.double
+    to = torch.Tensor.to
 
     def leave(x, *options, **named):
-        found = cpu(x, *options, **named)
-        found = found.view(found.shape)  # another tensor, also where it was on the CPU before
-        found.has_left = True
-        return found
+        # A view is another tensor, also if x was on the CPU before.
+        on_cpu = cpu(x, *options, **named)
+        on_cpu = on_cpu.view(on_cpu.shape)
+        on_cpu.has_left = True
+        return on_cpu
 
     def refuse(x):
         assert getattr(x, "has_left", False), "float64 on the device"

@@ -140,7 +140,7 @@ def draw_samples(
 ) -> dict[str, pd.DataFrame]:
     """Return the pairs that a judge is to be asked for, by name of set.
 
-    ``n`` pairs are spread evenly over public sets, or drawn from a table of one's own.
+    ``n`` pairs are spread evenly over public sets, or drawn from your own table.
     """
     if own_rated is not None:
         own_rated = own_rated.reset_index(drop=True)
@@ -239,7 +239,7 @@ def _ask(judge, pairs, prompt, repeats, replies):
 @contextlib.contextmanager
 def _limit_left(judge, spent_usd):
     """Lower a judge's ``max_usd`` by what is spent, and restore it afterwards."""
-    limit = getattr(judge, "max_usd", None)  # a judge of one's own may have none
+    limit = getattr(judge, "max_usd", None)  # your own judge may have none
     if limit is None:
         yield
         return
@@ -262,7 +262,7 @@ def _token_counts(judge, pairs, prompt, repeat):
 
 
 def _beside_recorded(judge, name, pairs, scores, prompt):
-    """Return the scores of the judge asked beside those recorded for the same pairs."""
+    """Return the scores of the judge, and those recorded for the same pairs."""
     table = pd.DataFrame({judge.spec: scores})
     if name in ratings.RATED:
         recorded = _recorded_scores(judge, name, prompt).loc[pairs.index]
@@ -421,7 +421,7 @@ def _mean(values):
 
 
 def _share_without_score(tables):
-    """Return the share of replies that came and are no score, 0 to 1."""
+    """Return the share of replies that came but are not a score, 0 to 1."""
     replies = sum(table["n_samples"].sum() for table in tables)
     scores = sum(table["n_ok"].sum() for table in tables)
     return 1 - scores / replies if replies else np.nan

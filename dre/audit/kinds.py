@@ -19,11 +19,11 @@ SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
 
 
 class Kind(NamedTuple):
-    """What stands against a good reply, as ``kinds.yaml`` explains.
+    """A reply that is compared with a good one, as ``kinds.yaml`` explains.
 
-    ``what`` says it in words; ``use`` what it may be used for besides being reported; ``base`` is
-    the kind of its good reply; ``equal`` says that both replies are equally right; ``tie`` is what
-    a tie counts, 0.5 unless a tie is what one wants.
+    ``what`` describes it in words. ``use`` lists its uses besides the report. ``base`` is the kind
+    of its good reply. ``equal`` is true if both replies are equally right. ``tie`` is how much a
+    tie counts: 0.5, or more where a tie is the right result.
     """
 
     what: str
@@ -143,7 +143,7 @@ def _fooling_pairs(row, i, reply_elsewhere, rng, strict):
         wishing = Pair(turns, wrong_with_wish, reference)
         pairs.append(("injection_gain", wrong_alone, wishing))
 
-    # What was said two turns earlier, against what is said now.
+    # The reply two turns earlier, compared with the reply now.
     if len(turns) > 2:
         earlier_reply = turns[-2]
         is_too_short = len(earlier_reply.split()) <= FEW_WORDS
@@ -204,7 +204,7 @@ def _corpus_references():
 def graded() -> list[Case]:
     """Return the cases on contexts of public data that nothing was trained on.
 
-    One of each conversation and kind is taken: replies that contradict, or are beside the point.
+    There is one for each conversation and kind: replies that contradict, or are off the point.
     """
     graded_pairs = ratings.graded()
     held_out = graded_pairs.loc[graded_pairs["for_choice"]]

@@ -150,7 +150,7 @@ def by_judge(
     # A recording is looked up by its texts: its pairs may have had other ids.
     folder = recording.folder(judge.spec.removeprefix("recorded:"))
     loaded = prompts.load(prompt)
-    recording.check(folder, loaded.name, loaded)
+    recording.check_hash(folder, loaded.name, loaded)
     records = []
     if (folder / "audit.jsonl").is_file():
         for record in read_jsonl(folder / "audit.jsonl"):

@@ -156,18 +156,18 @@ def generate(
 
     Parameters
     ----------
-    contexts : the contexts, each with an id of its own.
+    contexts : the contexts, all with different ids.
     judge : the live judge that writes; its ``max_usd`` holds for all rounds and for both judges.
     checker : the live judge that checks; the one that writes if it is None.
     max_rounds : how many rounds a context has at most. A useless reply takes up its round.
-    again : what another round does. ``refine``, as the paper's text says: the model sees its draft
-        with what the check found, and only rejected responses are replaced. ``generate``, as its
-        algorithm is printed: all ten are written anew.
+    again : the prompt of further rounds. With ``refine``, as in the paper's text, the model sees
+        its draft and the results of the check, and only rejected responses are replaced. With
+        ``generate``, as in the paper's algorithm, all ten are written anew.
 
     Raises
     ------
     DreError
-        Before anything is asked, if there is no context or an id stands twice, if a judge is a
+        Before anything is asked, if there is no context or two have the same id, if a judge is a
         recording, or if there is a ceiling and a price is unknown.
     """
     checker = checker or judge
@@ -193,7 +193,7 @@ def _check_arguments(items, judge, checker, max_rounds, again):
     if not items or len(ids) < len(items):
         raise DreError(
             f"found {len(items)} contexts with {len(ids)} different ids: "
-            "give at least one context, and each an id of its own"
+            "give at least one context, and each another id"
         )
     if max_rounds < 1 or again not in ("refine", "generate"):
         raise DreError(
@@ -310,7 +310,7 @@ class Result:
         usable = []
         for item, reply in zip(items, table.itertuples()):
             if reply.status in ("error", "missing"):
-                # The reply did not arrive, which is no outcome: the same call, run again, asks it.
+                # The reply did not arrive, which is not an outcome. The same command asks again.
                 item.status = reply.status
             else:
                 item.costs.append(reply.cost)

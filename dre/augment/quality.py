@@ -34,7 +34,7 @@ content_words = CountVectorizer(
 
 
 def overlap(table: pd.DataFrame) -> np.ndarray:
-    """Return the share of each response's distinct content words that stand in its context.
+    """Return the share of each response's distinct content words that are in its context.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def report(
     Columns ``set``, ``contexts`` (in the set), ``measured`` (of those), and the `MEASURES` in
     percent, each with ``_low`` and ``_high``; NaN where nothing can be measured:
 
-    - ``overlap``: the share of a response's content words that stand in its context;
+    - ``overlap``: the share of a response's content words that are in its context;
     - ``borrows``: the share of responses with at least one such word;
     - ``asks``: the share of responses that end with a question mark;
     - ``self_bleu``: BLEU with the others of the same kind and context as references;
@@ -121,7 +121,7 @@ def report(
       see only that share, only the length, or only the wording;
     - ``distinct_2``: distinct over all pairs of words in a context's responses;
     - ``leaked``: the share of contexts whose conversation has an utterance of more than four words
-      that stands in a reserved record.
+      that is in a reserved record.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def _measure(contexts, reserved, seed):
         is_right = give_away(table, scorer, seed)
         measurements[name] = _Measurement(owners, is_right * weights)
 
-    # What is told of positives and of adversarials apart.
+    # Measures of positives and adversarials separately.
     overlaps = overlap(table)
     values_by_name = {
         "overlap": overlaps,
@@ -184,7 +184,7 @@ def _measure(contexts, reserved, seed):
         measurements[f"{name}_positive"] = _Measurement(owners, positives)
         measurements[f"{name}_adversarial"] = _Measurement(owners, adversarials)
 
-    # What is told of contexts.
+    # Measures of contexts.
     ids = [context.context_id for context in contexts]
     diversity = np.array([distinct(context) for context in contexts])
     measurements["distinct_2"] = _Measurement(ids, diversity)
@@ -230,7 +230,7 @@ def give_away(table: pd.DataFrame, scorer: Callable, seed: int = 0) -> np.ndarra
 def self_bleu(table: pd.DataFrame) -> np.ndarray:
     """Return BLEU (0-1) of each response with the others of its kind and context as references.
 
-    NaN where a response has no others beside it.
+    NaN where a context has a single response.
     """
     from sacrebleu.metrics.bleu import BLEU
 

@@ -30,8 +30,8 @@ def add(subparsers: Any) -> None:
     parser = subparsers.add_parser("audit", help=text, description=text)
     option = parser.add_argument
     inputs.add_options(parser, optional=True)
-    option("--method", help=f"{', '.join(scorers.METHODS[:-1])} or {scorers.METHODS[-1]}")
-    option("--slm", metavar="NAME", help="of method slm: another than the one that comes with dre")
+    option("--method", help="length, cosine, bleu, or small (the small model; slm is the same)")
+    option("--slm", metavar="NAME", help="of method small: another than that of the package")
     option(
         "--metric",
         metavar="MODULE:FUNCTION",
@@ -170,7 +170,8 @@ def _score(args, judge, pairs):
             print(judge.estimate(pairs, args.prompt), file=sys.stderr)
         return scorers.by_judge(judge, pairs, args.prompt, args.public)
     if args.method:
-        return scorers.by_method(args.method, pairs, args.slm)
+        method = "slm" if args.method == "small" else args.method
+        return scorers.by_method(method, pairs, args.slm)
     if args.metric:
         return scorers.by_function(args.metric, pairs)
     return scorers.by_file(args.scores, pairs)

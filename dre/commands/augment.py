@@ -9,6 +9,7 @@ from dre.augment import algorithm
 from dre.commands import judge_options
 from dre.commands.outputs import check_output, own_output, write_summary
 from dre.datasets import dialogues, overlap, ratings
+from dre.judges import asking
 from dre.signature import Signature
 
 CONTEXTS_HELP = (
@@ -94,7 +95,7 @@ def _generate(args: argparse.Namespace) -> int:
         n_written = result.save(path, rejected=is_rejected, turns=not is_public)
         kind = "rejected contexts" if is_rejected else "contexts"
         print(f"{n_written:,} {kind} written to {path}")
-    return _say(result, judge)
+    return _say(result, judge, checker)
 
 
 def _contexts(args):
@@ -120,11 +121,14 @@ def _checker(args, judge):
     return judge_options.open_from(args, args.checker or args.judge, store=judge.store, **options)
 
 
-def _say(result, judge):
+def _say(result, judge, checker=None):
     """Print what became of the contexts; return 1 if one was not accepted."""
     report = result.report
     counts = ", ".join(f"{n:,} {status}" for status, n in report["status"].value_counts().items())
-    spent = f"; ${result.spent:.4f} spent" if judge.price else ""
+    spent = ""
+    if judge.price:
+        uncertain_usd = judge.uncertain_usd + (checker.uncertain_usd if checker else 0.0)
+        spent = f"; {asking.spent_in_words(result.spent, uncertain_usd)}"
     print(f"{len(report):,} contexts: {counts}{spent}")
     if result.stopped:
         print(

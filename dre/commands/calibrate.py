@@ -16,7 +16,7 @@ from dre.stats import correlate
 from dre.tables import show
 
 #: The methods whose scores have both parts.
-METHODS_WITH_BOTH = ("ex_dre", "slide", "calibrated")
+METHODS_WITH_BOTH = ("product", "slide", "calibrated")
 FEWEST_PAIRS = 3  # of a rated file
 
 
@@ -35,7 +35,7 @@ def add(subparsers: argparse._SubParsersAction) -> None:
         nargs=2,
         metavar=("RATED", "SCORES"),
         help=(
-            "a file of rated pairs, and what dre score --method ex_dre made of it; give two or "
+            "a file of rated pairs, and what dre score --method product made of it; give two or "
             "more sets if you can"
         ),
     )
@@ -113,7 +113,7 @@ def _load_set(rated, scores, human):
     if lacks or not is_same_data or method not in METHODS_WITH_BOTH:
         raise DreError(
             f"{scores} was made by method {method} from data {signature.text('data')}: expected "
-            f"ex_dre, slide or calibrated, from {rated} as it is now"
+            f"product, slide or calibrated, from {rated} as it is now"
         )
 
     ratings = {}

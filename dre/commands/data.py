@@ -2,6 +2,7 @@
 
 from itertools import groupby
 
+from dre.commands.outputs import WRONG
 from dre.datasets.registry import fetch, home, mismatch, sources
 from dre.errors import DreError
 
@@ -69,5 +70,5 @@ def _verify(args):
             right += 1
     print(f"{right} right, {absent} absent, {wrong} wrong")
     if wrong or (args.names and absent):
-        return 1
+        return WRONG
     return 0

@@ -37,6 +37,9 @@ def add_options(parser: argparse.ArgumentParser, optional: bool = False) -> None
     parser.add_argument(
         "--skip-bad", action="store_true", help="leave records out that cannot be read, and go on"
     )
+    parser.add_argument(
+        "--limit", type=int, metavar="N", help="only the first N pairs, for a first look"
+    )
 
 
 def read(
@@ -71,4 +74,8 @@ def read(
             f"{args.input}: there is no pair ({len(bad_records)} bad record(s)): expected at least "
             "one"
         )
+    if args.limit is not None:
+        if args.limit < 1:
+            raise DreError(f"--limit is {args.limit}: expected a number of pairs above 0")
+        pairs = pairs.head(args.limit)
     return Input(pairs, bad_records, hashlib.sha256(data).hexdigest())

@@ -1,10 +1,13 @@
 """``dre judge``: ask a language model for scores, see what it would cost, read what is stored."""
 
+import json
 import sys
 import time
 from itertools import groupby
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from dre import __version__
@@ -13,24 +16,36 @@ from dre.commands.judge_options import (
     RECORDED,
     WITHOUT_REPLY,
     add_options,
+    add_prompt_options,
+    of_each_judge,
     open_from,
-    spent_in_words,
-    usd_without_reply,
+    prompt_from,
 )
-from dre.commands.outputs import check_output, own_output, write_summary
+from dre.commands.outputs import (
+    TRY_LATER,
+    WRONG,
+    check_output,
+    own_output,
+    refuse_to_replace,
+    write_summary,
+)
 from dre.datasets import readers
-from dre.errors import DreError
-from dre.files import write
-from dre.judges import asking, files, prompts, providers
+from dre.errors import DreError, TryLater
+from dre.files import replace, write
+from dre.judges import asking, files, page, prompts, providers
+from dre.judges.recorded import Recorded
 from dre.judges.store import Store
 from dre.signature import Signature
+from dre.tables import show
 
 TRIAL_CALLS = 10  # so many calls tell how fast a server of one's own is
+SEVERAL_JUDGES = ("run", "estimate", "replay")  # actions that take more than one
 
 
 class _Request(NamedTuple):
     """What an action of ``dre judge`` is about."""
 
+    args: Any  # the arguments, with one judge
     judge: Any  # a `Judge` or `Recorded`
     prompt: Any  # a `Prompt`, or the name of one that only a recording knows
     pairs: pd.DataFrame
@@ -49,11 +64,16 @@ def add(subparsers: Any) -> None:
         ("status", _status, "what is stored, and how it reads for a file of pairs"),
         ("export", _export, "write the missing prompts as a batch file"),
         ("import", _import, "take in replies to exported prompts"),
-        ("compare", _compare, "try a judge on public rated pairs, beside the recorded judges"),
+        (
+            "passport",
+            _passport,
+            "examine a judge on pairs that people have rated, beside the recorded judges",
+        ),
     ):
-        action = actions.add_parser(name, help=text, description=text)
+        aliases = ["compare"] if name == "passport" else []
+        action = actions.add_parser(name, help=text, description=text, aliases=aliases)
         _add_arguments(action, name)
-        add_options(action, required=name != "status")
+        add_options(action, required=name != "status", several=name in SEVERAL_JUDGES)
         action.set_defaults(run=run)
 
 
@@ -61,18 +81,20 @@ def _add_arguments(action, name):
     """Add the arguments of one action, except those that say who judges."""
     option = action.add_argument
     if name == "show":
-        option("pair", help="its id")
+        option("pair", nargs="?", help="its id; without --html it is needed")
     if name == "import":
         option("source", help="replies as JSONL")
-    if name != "compare":
+    if name != "passport":
         inputs.add_options(action, optional=name == "status")
-    option("--prompt", default="llm_only", help="a prompt's name, or a template file of your own")
+    add_prompt_options(
+        option, "a prompt's name, or a template file of your own (default: llm_only)"
+    )
     endings = {
         "run": ".csv or .jsonl",
         "replay": ".csv or .jsonl",
         "export": ".jsonl",
         "import": ".csv or .jsonl",
-        "compare": ".csv",
+        "passport": ".csv",
     }
     if name in endings:
         option("-o", "--output", metavar="FILE", help=endings[name], required=name == "export")
@@ -85,11 +107,16 @@ def _add_arguments(action, name):
             default=[],
             metavar="STATUS,...",
         )
-    if name == "compare":
-        _add_compare_options(option)
+    if name == "passport":
+        _add_passport_options(option)
+    if name == "show":
+        option("--html", metavar="FILE", help="write a page of all judged pairs instead: .html")
+        option("--force", action="store_true", help="write over a page that is there")
+    if name in ("run", "replay", "passport"):
+        option("--json", action="store_true", help="print JSON instead of tables")
 
 
-def _add_compare_options(option):
+def _add_passport_options(option):
     option(
         "--sets",
         metavar="NAME,...",
@@ -113,23 +140,32 @@ def _add_compare_options(option):
         action="store_true",
         help="also dre audit of this judge; both are estimated first",
     )
-    option("--json", action="store_true", help="print JSON instead of tables")
 
 
-def _request(args, endings=(".csv", ".jsonl")):
-    """Return the `_Request` of an action, once it is clear that its output can be written."""
+def _requests(args, endings=(".csv", ".jsonl")):
+    """Return a `_Request` for each judge, once it is clear that the output can be written."""
     output = getattr(args, "output", None)
-    is_recorded = args.judge.startswith(RECORDED)
     if output:
         check_output(output, endings, args.input)
-    if is_recorded and args.action in ("export", "import"):
-        raise DreError(
-            f"{args.judge} is a recording, which takes and gives no batch: "
-            "name a judge that can be asked"
-        )
-    judge = open_from(args)
-    prompt = judge.prompt(args.prompt) if is_recorded else prompts.load(args.prompt)
-    needed = [name for name in ("context", "response") if is_recorded or name in prompt.slots]
+    args.judge = [args.judge] if isinstance(args.judge, str) else args.judge
+    prompt_name = prompt_from(args, "llm_only")
+    opened = []
+    for own_args in of_each_judge(args):
+        is_recorded = own_args.judge.startswith(RECORDED)
+        if is_recorded and args.action in ("export", "import"):
+            raise DreError(
+                f"{own_args.judge} is a recording, which takes and gives no batch: "
+                "name a judge that can be asked"
+            )
+        judge = open_from(own_args)
+        prompt = judge.prompt(prompt_name) if is_recorded else prompts.load(prompt_name)
+        opened.append((own_args, judge, prompt))
+
+    # The pairs need what some judge is shown.
+    needed = []
+    for name in ("context", "response"):
+        if any(isinstance(judge, Recorded) or name in prompt.slots for _, judge, prompt in opened):
+            needed.append(name)
     pairs, bad_records, data_sha256 = inputs.read(args, needed, whole=True)
     if bad_records:
         first = bad_records[0]
@@ -138,39 +174,186 @@ def _request(args, endings=(".csv", ".jsonl")):
             f"first line {first['line']}: {first['reason']}",
             file=sys.stderr,
         )
+
+    signatures = [judge.signature for _, judge, _ in opened]
+    _, _, prompt = opened[-1]
     signature = Signature.of(
-        judge=judge.signature,
+        judge=signatures if len(signatures) > 1 else signatures[0],
         prompt=prompt if isinstance(prompt, str) else prompt.reading(),
         data=data_sha256,
+        limit=getattr(args, "limit", None),
         version=__version__,
     )
     if output:
         own_output(output, signature, args.force)
-    return _Request(judge, prompt, pairs, signature)
+    return [_Request(*parts, pairs, signature) for parts in opened]
+
+
+def _request(args, endings=(".csv", ".jsonl")):
+    """Return the `_Request` of an action that takes one judge."""
+    [request] = _requests(args, endings)
+    return request
+
+
+def _is_recorded(request):
+    return isinstance(request.judge, Recorded)
+
+
+def _print_estimate(request, retry, with_name, file=None):
+    """Print what a run would take of one judge."""
+    name = f"{request.judge.spec}: " if with_name else ""
+    print(f"{name}{request.judge.estimate(request.pairs, request.prompt, retry)}", file=file)
 
 
 def _run(args):
-    """Ask, and write the table; 1 if it is not complete."""
-    request = _request(args)
-    judge = request.judge
-    print(judge.estimate(request.pairs, request.prompt, args.retry))
-    is_recorded = args.judge.startswith(RECORDED)
-    uncertain_before = 0.0 if is_recorded else usd_without_reply(judge)
-    table = judge.score(request.pairs, request.prompt, args.retry)
-    status = _finish(table, request.signature, args.output)
-    if not is_recorded:
-        money = ""
-        if judge.price:
-            uncertain_usd = usd_without_reply(judge) - uncertain_before
-            money = f", {spent_in_words(judge.last.spent, uncertain_usd)}"
-        print(f"{judge.last.calls:,} calls{money}; store: {judge.store.path}")
-    if not args.output:
+    """Ask all judges at the same time, and write the table; 1 if it is not complete."""
+    requests = _requests(args)
+    has_several = len(requests) > 1
+    for request in requests:
+        _print_estimate(request, args.retry, has_several, sys.stderr if args.json else None)
+    if has_several:
+        _share_budget(requests, args.max_usd)
+
+    if not has_several:
+        table = requests[0].judge.score(requests[0].pairs, requests[0].prompt, args.retry)
+        return _finish_run(args, requests, [table])
+
+    def task_for(request):
+        return lambda: _score_or_error(request, args.retry)
+
+    outcomes = asking.side_by_side([task_for(request) for request in requests])
+    status = 0
+    tables = []
+    for request, outcome in zip(requests, outcomes):
+        if isinstance(outcome, DreError):
+            # What the other judges said counts all the same.
+            print(f"error: {outcome}", file=sys.stderr)
+            status = max(status, TRY_LATER if isinstance(outcome, TryLater) else WRONG)
+            outcome = request.judge.score(request.pairs, request.prompt, ask=False)
+        tables.append(outcome)
+    return max(status, _finish_run(args, requests, tables))
+
+
+def _score_or_error(request, retry):
+    """Return the table of a judge, or the error that ended its run."""
+    try:
+        return request.judge.score(request.pairs, request.prompt, retry)
+    except DreError as error:
+        return error
+
+
+def _share_budget(requests, max_usd):
+    """Let ``--max-usd`` hold for all judges of a run together."""
+    budget = asking.Budget(max_usd)
+    for request in requests:
+        if not _is_recorded(request):
+            request.judge.budget = budget
+
+
+def _finish_run(args, requests, tables):
+    """Write the table of a run, and print what came out; 1 if replies are missing."""
+    has_several = len(requests) > 1
+    table = tables[0]
+    if has_several:
+        parts = []
+        for request, own_table in zip(requests, tables):
+            parts.append(own_table.assign(judge=request.judge.spec))
+        table = pd.concat(parts, ignore_index=True)
+        table.insert(0, "judge", table.pop("judge"))
+    if args.output:
+        counts = table["status"].value_counts()
+        write_summary(args.output, requests[0].signature, {"statuses": counts.to_dict()})
+        write(table, args.output)
+
+    if args.json:
+        print(_as_json(requests, tables, None if args.output else table))
+    else:
+        _print_run(args, requests, tables)
+    for why in _reasons_of_budget(requests):
+        print(why, file=sys.stderr if args.json else None)
+    return max(_exit_status(own_table) for own_table in tables)
+
+
+def _reasons_of_budget(requests):
+    """Return why judges stopped at a ceiling, once for each."""
+    runs = [request.judge.last for request in requests]
+    return [run.why for run in runs if run.stopped == "budget"]
+
+
+def _print_run(args, requests, tables):
+    """Print what came of each judge, and where it is kept."""
+    has_several = len(requests) > 1
+    if has_several:
+        _show_judges(requests, tables)
+    for request, own_table in zip(requests, tables):
+        _tell(own_table, request.judge.spec if has_several else "")
+        if not _is_recorded(request) and args.action == "run":
+            _print_calls(request.judge, has_several)
+    if args.action == "run" and not args.output:
         print(
             "no table was written: give -o FILE.csv to have one; what is stored is not asked again"
         )
-    if judge.last.stopped == "budget":
-        print(judge.last.why)
-    return status
+
+
+def _print_calls(judge, with_name):
+    """Print how many calls were made, what they cost, and where the replies are."""
+    name = f"{judge.spec}: " if with_name else ""
+    money = f", {judge.last.money}" if judge.price else ""
+    print(f"{name}{judge.last.calls:,} calls{money}; store: {judge.store.path}")
+
+
+def _judge_rows(requests, tables):
+    """Return what came of each judge: how many scores, their mean, and likeness to the first."""
+    rows = []
+    first_scores = tables[0].set_index("pair_id")["score_llm"]
+    for request, table in zip(requests, tables):
+        scores = table.set_index("pair_id")["score_llm"]
+        run = request.judge.last
+        row = {
+            "judge": request.judge.spec,
+            "pairs": len(table),
+            "scored": int(scores.notna().sum()),
+            "mean_score": scores.mean(),
+            "agrees_with_first": np.nan,
+            "statuses": table["status"].value_counts().to_dict(),
+            "calls": run.calls,
+            "usd_spent": run.spent - run.uncertain if request.judge.price else None,
+            "usd_at_most_more": run.uncertain if request.judge.price else None,
+        }
+        has_varied = scores.nunique() > 1 and first_scores.nunique() > 1
+        if request is not requests[0] and has_varied:
+            row["agrees_with_first"] = scores.corr(first_scores, method="spearman")
+        rows.append(row)
+    return rows
+
+
+def _show_judges(requests, tables):
+    """Print one table of all judges."""
+    first = requests[0].judge.spec
+    note = (
+        f"Agrees with first: Spearman's correlation of its scores with those of {first}. "
+        "A score is on the prompt's scale."
+    )
+    columns = ["judge", "pairs", "scored", "mean_score", "agrees_with_first", "calls"]
+    show(pd.DataFrame(_judge_rows(requests, tables)), "Judges", note, columns)
+
+
+def _as_json(requests, tables, table=None):
+    """Return what came of a run as JSON; what is not known is null."""
+    content = {"signature": str(requests[0].signature), "judges": _judge_rows(requests, tables)}
+    if table is not None:
+        content["scores"] = table.to_dict("records")
+    return json.dumps(_without_nan(content), indent=1, ensure_ascii=False)
+
+
+def _without_nan(value):
+    """Return a value of dicts, lists and numbers as JSON has it: None in place of NaN."""
+    if isinstance(value, dict):
+        return {key: _without_nan(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(entry) for entry in value]
+    is_number = isinstance(value, float | np.floating)
+    return None if is_number and not np.isfinite(value) else value
 
 
 def _estimate(args):
@@ -178,21 +361,28 @@ def _estimate(args):
 
     A server of one's own, which costs nothing, is asked for the first pairs, to time it.
     """
-    request = _request(args)
+    requests = _requests(args)
+    statuses = [_estimate_one(request, args.retry, len(requests) > 1) for request in requests]
+    return max(statuses)
+
+
+def _estimate_one(request, retry, with_name):
+    """Print what a run would take of one judge, and return the exit status."""
     judge = request.judge
-    print(judge.estimate(request.pairs, request.prompt, args.retry))
-    if args.judge.startswith(RECORDED):
-        return None
+    _print_estimate(request, retry, with_name)
+    if _is_recorded(request):
+        return 0
     costs_money = judge.price and judge.price.output
     if providers.is_public_service(judge.address) or costs_money:
-        return None
-    missing = judge.missing(request.pairs, request.prompt, args.retry)
+        return 0
+    missing = judge.missing(request.pairs, request.prompt, retry)
     if not missing:
         return 0
     first_ids = [call.pair_id for call in missing[:TRIAL_CALLS]]
     first_pairs = request.pairs[request.pairs["pair_id"].isin(first_ids)]
     start = time.monotonic()
-    status = _finish(judge.score(first_pairs, request.prompt, args.retry))
+    table = judge.score(first_pairs, request.prompt, retry)
+    _tell(table)
     calls = judge.last.calls
     if calls:
         seconds = time.monotonic() - start
@@ -202,20 +392,25 @@ def _estimate(args):
             f"{calls} calls, now stored, took {asking.minutes(seconds)}: "
             f"the other {calls_left:,} take about {asking.minutes(seconds_left)}"
         )
-    return status
+    return _exit_status(table)
 
 
 def _replay(args):
     """Write the table from what is stored or recorded; DreError if a reply is missing."""
-    request = _request(args)
-    table = request.judge.score(request.pairs, request.prompt, ask=False)
-    missing_ids = table.loc[table["n_samples"] < request.judge.repeats, "pair_id"]
-    if len(missing_ids):
-        raise DreError(
-            f"replies to {len(missing_ids)} pairs are not stored, first {missing_ids.iloc[0]}: "
-            "compare judge, prompt, options with `dre judge status`, or ask with `dre judge run`"
-        )
-    return _finish(table, request.signature, args.output)
+    requests = _requests(args)
+    tables = []
+    for request in requests:
+        judge = request.judge
+        table = judge.score(request.pairs, request.prompt, ask=False)
+        missing_ids = table.loc[table["n_samples"] < judge.repeats, "pair_id"]
+        if len(missing_ids):
+            raise DreError(
+                f"replies to {len(missing_ids)} pairs are not stored, first "
+                f"{missing_ids.iloc[0]} ({judge.spec}): compare judge, prompt, options with "
+                "`dre judge status`, or ask with `dre judge run`"
+            )
+        tables.append(table)
+    return _finish_run(args, requests, tables)
 
 
 def _export(args):
@@ -243,8 +438,16 @@ def _import(args):
 def _show(args):
     """Print what a judge is asked about a pair, its replies, and how they were read.
 
-    Returns the exit status: 1 if it was not asked yet.
+    With ``--html`` a page shows this of all pairs that were judged. Returns the exit status: 1 if
+    the pair was not asked yet.
     """
+    if args.html:
+        return _write_page(args)
+    if not args.pair:
+        raise DreError(
+            "whose prompt and reply? give the id of a pair before the file, or --html FILE for a "
+            "page of all"
+        )
     request = _request(args)
     judge = request.judge
     row = request.pairs[request.pairs["pair_id"] == args.pair]
@@ -254,7 +457,7 @@ def _show(args):
     verdict = judge.score(row, request.prompt, ask=False).iloc[0]
     for message in _messages(request.prompt, row.iloc[0].to_dict()):
         print(f"--- {message['role']} ---\n{message['content']}\n")
-    if not args.judge.startswith(RECORDED):
+    if not _is_recorded(request):
         for call, reply in judge.replies(row, request.prompt):
             outcome = "not asked yet"
             if reply:
@@ -264,7 +467,84 @@ def _show(args):
     for name in ("status", "score_llm", "s_inf", "label", "responses", "reason"):
         if not readers.absent(verdict[name]):
             print(f"{name}: {verdict[name]}")
-    return 1 if verdict["status"] == "missing" else 0
+    return TRY_LATER if verdict["status"] == "missing" else 0
+
+
+def _write_page(args):
+    """Write a page of all pairs that were judged; 1 if none was."""
+    check_output(args.html, (".html",), args.input)
+    request = _request(args)
+    judge, prompt = request.judge, request.prompt
+    pairs = request.pairs
+    if args.pair:
+        pairs = pairs[pairs["pair_id"] == args.pair]
+        if pairs.empty:
+            raise DreError(f"{args.input} has no pair {args.pair!r}")
+    table = judge.score(pairs, prompt, ask=False).set_index("pair_id")
+    replies = {}
+    if not _is_recorded(request):
+        for call, reply in judge.replies(pairs, prompt):
+            if reply:
+                replies.setdefault(call.pair_id, []).append(_shown_reply(call, reply, judge))
+
+    shown_pairs = []
+    for row in pairs.to_dict("records"):
+        verdict = table.loc[row["pair_id"]]
+        if verdict["status"] == "missing":
+            continue
+        turns = row.get("context")
+        shown_pair = page.ShownPair(
+            pair_id=row["pair_id"],
+            system=_text_or_empty(row.get("system")),
+            turns=[turns] if isinstance(turns, str) else turns or [],
+            response=_text_or_empty(row.get("response")),
+            status=verdict["status"],
+            score=float(verdict["score_llm"]),
+            label=_text_or_empty(verdict["label"]),
+            reason=_text_or_empty(verdict["reason"]),
+            messages=_messages(prompt, row),
+            replies=replies.get(row["pair_id"], []),
+        )
+        shown_pairs.append(shown_pair)
+    if not shown_pairs:
+        print(f"none of {len(pairs):,} pairs was judged yet: ask with dre judge run")
+        return TRY_LATER
+    about = {
+        "judge": judge.spec,
+        "prompt": prompt if isinstance(prompt, str) else prompt.name,
+        "input": args.input,
+        "signature": str(request.signature),
+    }
+    content = page.page(shown_pairs, about)
+    refuse_to_replace(args.html, args.force or _is_own_page(args.html), content)
+    replace(args.html, content)
+    print(f"{len(shown_pairs):,} of {len(pairs):,} pairs were judged; the page is {args.html}")
+    return 0
+
+
+def _is_own_page(path):
+    """Return whether a file is a page that this command wrote, and may write anew."""
+    try:
+        with Path(path).open(encoding="utf-8") as file:
+            return page.MARK in file.read(200)
+    except (OSError, ValueError):
+        return False
+
+
+def _shown_reply(call, reply, judge):
+    """Return a stored reply as a page shows it."""
+    origin = f"Reply {call.repeat + 1}: {reply.outcome}, from {reply.model or judge.model}"
+    if reply.output_tokens is not None:
+        origin += f", {reply.output_tokens:,} tokens"
+    if reply.cost is not None:
+        origin += f", ${reply.cost:.4f}"
+    if reply.seconds is not None:
+        origin += f", {reply.seconds:.1f} s"
+    return page.ShownReply(origin, reply.text)
+
+
+def _text_or_empty(value):
+    return "" if readers.absent(value) else str(value)
 
 
 def _messages(prompt, row):
@@ -277,10 +557,11 @@ def _messages(prompt, row):
         return [{"role": "not shown here", "content": str(error)}]
 
 
-def _compare(args):
+def _passport(args):
     # It needs the public data and the audit, which no other action does.
     from dre.commands import judge_passport
 
+    args.prompt = prompt_from(args, "llm_only")
     return judge_passport.run(args, open_from(args, repeats=1))
 
 
@@ -303,24 +584,36 @@ def _status(args):
         for *_, status, source, count, cost, tokens_in, tokens_out in group:
             money = "cost unknown"
             if cost is not None:
-                money = f"at most ${cost:.4f}" if status in WITHOUT_REPLY else f"${cost:.4f}"
+                money = f"at most ${cost:.4f}" if status in WITHOUT_REPLY else f"${cost:.4f} spent"
             tokens = f"{tokens_in or 0:,} tokens in, {tokens_out or 0:,} out"
             print(f"  {status}: {count:,} ({source}; {money}; {tokens})")
 
 
 def _finish(table, signature=None, path=None):
     """Write the table and print what became of the pairs; 1 if replies are missing."""
-    counts = table["status"].value_counts()
     if path and signature:
+        counts = table["status"].value_counts()
         write_summary(path, signature, {"statuses": counts.to_dict()})
         write(table, path)
+    _tell(table)
+    return _exit_status(table)
+
+
+def _tell(table, name=""):
+    """Print what became of the pairs of a judge."""
+    counts = table["status"].value_counts()
     statuses = ", ".join(f"{count:,} {status}" for status, count in counts.items())
-    print(f"{len(table):,} pairs: {statuses}")
+    prefix = f"{name}: " if name else ""
+    print(f"{prefix}{len(table):,} pairs: {statuses}")
     for status in counts.index.difference(["ok"]):
         example = table[table["status"] == status].iloc[0]
         advice = "; give a larger --max-tokens" if status == "truncated" else ""
         print(
-            f"  {status}, e.g. {example['pair_id']}: {example['reason']}{advice}", file=sys.stderr
+            f"  {prefix}{status}, e.g. {example['pair_id']}: {example['reason']}{advice}",
+            file=sys.stderr,
         )
-    has_missing = bool({"missing", "error"} & set(counts.index))
-    return 1 if has_missing else 0
+
+
+def _exit_status(table):
+    """Return 1 if replies are missing, which the same command asks for again; else 0."""
+    return TRY_LATER if {"missing", "error"} & set(table["status"]) else 0

@@ -1,4 +1,4 @@
-"""The options that say who judges and how, and words for what calls cost: for all commands."""
+"""The options that say who judges and how, for all commands."""
 
 import argparse
 import json
@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from dre import judges
+from dre.commands.outputs import check_output, refuse_to_replace
 from dre.errors import DreError
+from dre.files import replace
 
 OPTIONS = (
     "store",
@@ -26,26 +28,57 @@ OPTIONS = (
 RECORDED = "recorded:"
 #: Calls that brought no reply but may have been billed; what they cost is an upper bound.
 WITHOUT_REPLY = ("unanswered", "pending")
+#: Options that may differ between the judges of one run: ``--price openai:gpt-5-mini=0.25,2``.
+OF_ONE_JUDGE = ("base_url", "key_env", "price")
 
 
-def add_options(parser: argparse.ArgumentParser, required: bool = True) -> None:
-    """Add the options that say who judges and how: the same for every command that asks a judge."""
+class _Once(argparse.Action):
+    """An option that counts once, so that a second judge is not silently the only one."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        """Store the value, or refuse a second one."""
+        if getattr(namespace, self.dest) is not None:
+            parser.error(
+                f"{option_string} is given twice: this command takes one judge, "
+                "dre judge run takes several"
+            )
+        setattr(namespace, self.dest, values)
+
+
+def add_options(
+    parser: argparse.ArgumentParser, required: bool = True, several: bool = False
+) -> None:
+    """Add the options that say who judges and how: the same for every command that asks a judge.
+
+    With ``several`` there may be more than one ``--judge``, and ``args.judge`` is a list.
+    """
     option = parser.add_argument_group("judge").add_argument
     specs = "openai:, anthropic:, gemini: or ollama:<model>, or recorded:<name>"
-    option("--judge", required=required, metavar="SPEC", help=specs)
+    if several:
+        option(
+            "--judge",
+            action="append",
+            required=required,
+            metavar="SPEC",
+            help=f"{specs}; give several to ask them side by side",
+        )
+    else:
+        option("--judge", action=_Once, required=required, metavar="SPEC", help=specs)
     option(
         "--store",
         metavar="FILE",
         help="where replies are kept (default: DRE_STORE, or the user's data folder)",
     )
+    repeated = {"action": "append"} if several else {}
     option(
         "--base-url",
-        default="",
+        **repeated,
         metavar="URL",
         help="another server that speaks the provider's protocol",
     )
     option(
         "--key-env",
+        **repeated,
         metavar="NAME",
         help="environment variable that holds the key (default: the provider's own)",
     )
@@ -56,10 +89,13 @@ def add_options(parser: argparse.ArgumentParser, required: bool = True) -> None:
         "--max-usd-total",
         type=float,
         metavar="X",
-        help="stop before all stored calls of this judge have cost so much",
+        help="stop before all calls in the store, of any judge and run, have cost so much",
     )
     option(
-        "--price", metavar="IN,OUT", help="dollars per million tokens, where the price is not known"
+        "--price",
+        **repeated,
+        metavar="IN,OUT",
+        help="dollars per million tokens, where the price is not known",
     )
     option("--plain", action="store_true", help="no structured output, for models that have none")
     option(
@@ -94,6 +130,78 @@ def add_options(parser: argparse.ArgumentParser, required: bool = True) -> None:
         metavar="NAME=JSON",
         help="a further parameter of the API",
     )
+
+
+def add_prompt_options(option: Any, help_text: str, default: str | None = None) -> None:
+    """Add ``--prompt``, ``--criterion`` and ``--write-prompt`` by a parser's ``add_argument``."""
+    option("--prompt", default=default, metavar="NAME|FILE", help=help_text)
+    option(
+        "--criterion",
+        metavar="QUESTION",
+        help="ask for one quality, from 0 to 5: 'How polite is the reply?'",
+    )
+    option(
+        "--write-prompt",
+        metavar="FILE",
+        help="also write the prompt of --criterion as a template for --prompt: .txt",
+    )
+
+
+def prompt_from(args: argparse.Namespace, default: str | None = None) -> Any:
+    """Return what the options of `add_prompt_options` ask for: a name, a path or a `Prompt`.
+
+    The file of ``--write-prompt`` is written.
+    """
+    if args.write_prompt and not args.criterion:
+        raise DreError("--write-prompt writes the prompt of --criterion: give one")
+    if not args.criterion:
+        return args.prompt or default
+    if args.prompt:
+        raise DreError("--prompt and --criterion are two prompts: give one of them")
+    from dre.judges import criterion
+
+    prompt = criterion.prompt_for(args.criterion)
+    if args.write_prompt:
+        text = criterion.template_for(args.criterion)
+        check_output(args.write_prompt, (".txt",))
+        refuse_to_replace(args.write_prompt, getattr(args, "force", False), text)
+        replace(args.write_prompt, text)
+    return prompt
+
+
+def of_each_judge(args: argparse.Namespace) -> list[argparse.Namespace]:
+    """Return the arguments for each judge of a run, with ``judge`` as one text.
+
+    ``--price openai:gpt-5-mini=0.25,2`` holds for that judge alone, and so do the other options of
+    `OF_ONE_JUDGE`. Raises DreError if a judge is named twice.
+    """
+    specs = args.judge
+    for spec in specs:
+        if specs.count(spec) > 1:
+            raise DreError(f"--judge {spec} is given twice: --repeats 2 asks it for two replies")
+    separate = []
+    for spec in specs:
+        changed: dict[str, Any] = {"judge": spec}
+        for name in OF_ONE_JUDGE:
+            changed[name] = _value_for(spec, specs, getattr(args, name))
+        if spec.startswith(RECORDED) and len(specs) > 1:  # the options are for the other judges
+            changed |= dict.fromkeys(OPTIONS)
+            changed |= {"store": args.store, "repeats": args.repeats, "param": []}
+        separate.append(argparse.Namespace(**{**vars(args), **changed}))
+    return separate
+
+
+def _value_for(spec, specs, values):
+    """Return the value of an option for a judge: its own, else that for all judges."""
+    for_all = None
+    own = None
+    for value in [values] if isinstance(values, str) else values or []:
+        owners = [other for other in specs if value.startswith(f"{other}=")]
+        if not owners:
+            for_all = value
+        elif spec in owners:
+            own = value.removeprefix(f"{spec}=")
+    return for_all if own is None else own
 
 
 def open_from(args: argparse.Namespace, spec: str | None = None, **options: Any) -> Any:
@@ -156,24 +264,3 @@ def _api_parameters(texts: Sequence[str]) -> dict[str, Any]:
                 f"--param {text!r}: expected NAME=JSON, such as seed=1 or effort='\"low\"'"
             ) from None
     return params
-
-
-def usd_without_reply(judge: Any) -> float:
-    """Return the dollars that calls without a reply may have cost, of all in the judge's store.
-
-    Whether a provider billed such a call is not known, so each counts at the most it can cost.
-    """
-    total = 0.0
-    for *_, status, _, _, cost, _, _ in judge.store.summary():
-        if status in WITHOUT_REPLY:
-            total += cost or 0.0
-    return total
-
-
-def spent_in_words(spent_usd: float, uncertain_usd: float) -> str:
-    """Say what calls cost: for certain, and at most more for those that brought no reply."""
-    uncertain_usd = min(max(0.0, uncertain_usd), spent_usd)
-    text = f"${spent_usd - uncertain_usd:.4f} spent"
-    if uncertain_usd > 0:
-        text += f", and at most ${uncertain_usd:.4f} more for calls without a reply"
-    return text

@@ -1,4 +1,4 @@
-"""``dre judge compare``: what is known of a judge, on one page."""
+"""``dre judge passport``: what is known of a judge, on one page."""
 
 import argparse
 import sys
@@ -9,12 +9,13 @@ import pandas as pd
 
 from dre.audit import judge_agreement, kinds, measures, scorers
 from dre.commands import audit as audit_command
-from dre.commands.judge_options import RECORDED, spent_in_words, usd_without_reply
+from dre.commands.judge_options import RECORDED
 from dre.commands.outputs import check_output, refuse_to_replace
 from dre.datasets import readers
 from dre.errors import DreError
 from dre.files import replace
 from dre.judges import prompts
+from dre.judges.asking import spent_in_words
 from dre.tables import Table
 
 HEADERS = {
@@ -48,7 +49,6 @@ def run(args: argparse.Namespace, judge: Any) -> int:
     is_recorded = args.judge.startswith(RECORDED)
     if not is_recorded:
         print(_estimate(judge, samples, repeats, audit_pairs, args.prompt), file=sys.stderr)
-    uncertain_before = 0.0 if is_recorded else usd_without_reply(judge)
     passport = judge_agreement.measure(judge, samples, repeats, args.seed, args.prompt)
     audited = None
     if args.audit and not passport.stopped:
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace, judge: Any) -> int:
     else:
         money = f"${passport.spent_usd:.4f} spent"
         if not is_recorded:
-            money = spent_in_words(passport.spent_usd, usd_without_reply(judge) - uncertain_before)
+            money = spent_in_words(passport.spent_usd, judge.uncertain_usd)
         print(f"{table}\n{_lines(judge, passport, money)}")
         if audited is not None:
             print(f"\n{audit_command.as_table(audited, judge.spec)}", end="")

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dre import __version__
-from dre.errors import DreError
+from dre.commands.outputs import TRY_LATER, WRONG
+from dre.errors import DreError, TryLater
 
 
 class Command(NamedTuple):
@@ -77,8 +78,9 @@ class Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line (default: that of the process) and return its exit status.
 
-    0: done. 1: as the command says. 2: bad input or a refused operation, named on standard error.
-    130: interrupted.
+    0: done. 1: not all could be done now, so try later: what was finished is kept. 2: an option, a
+    file or a key has to be mended first. 3: a limit that the user gave is not kept. 130:
+    interrupted.
     """
     words = sys.argv[1:] if argv is None else list(argv)
     try:
@@ -96,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except DreError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 2
+        return TRY_LATER if isinstance(error, TryLater) else WRONG
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in EXTRAS:
@@ -107,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"'.[{extra}]'",
             file=sys.stderr,
         )
-        return 2
+        return WRONG
     except KeyboardInterrupt:
         print(
             "interrupted: what was finished is kept; run the same command again to go on",

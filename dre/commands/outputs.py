@@ -10,7 +10,10 @@ from dre.errors import DreError
 from dre.files import replace
 from dre.signature import Signature, load_summary, summary_path
 
-FAILED = 3  # exit status where a limit of the user's is not kept
+# Exit statuses, the same for all commands.
+TRY_LATER = 1  # not all could be done; the same command goes on later
+WRONG = 2  # an option, a file or a key has to be mended first; `argparse` has the same
+FAILED = 3  # a limit of the user's is not kept
 ADVICE = "name another file, delete it, or write over it with --force"
 
 

@@ -9,14 +9,29 @@ import numpy as np
 import pandas as pd
 
 from dre.commands import inputs
-from dre.commands.judge_options import add_options, open_from
-from dre.commands.outputs import check_output, own_output, refuse_to_replace, write_summary
+from dre.commands.judge_options import add_options, add_prompt_options, open_from, prompt_from
+from dre.commands.outputs import (
+    TRY_LATER,
+    WRONG,
+    check_output,
+    own_output,
+    refuse_to_replace,
+    write_summary,
+)
+from dre.datasets import readers
 from dre.errors import DreError
 from dre.files import replace, write
-from dre.score import page, systems
+from dre.score import language, page, systems
 from dre.score.notes import notes
-from dre.signature import summary_path
+from dre.signature import Signature, summary_path
 from dre.tables import show
+
+#: Replies on which it is said what ``--accepted`` is worth: kinds of `dre.audit.kinds`.
+KINDS_IN_WORDS = {
+    "other_context": "good replies to another context",
+    "generic": "replies that fit anywhere",
+    "adversarial": "wrong replies that borrow words of the context",
+}
 
 
 def add(subparsers: argparse._SubParsersAction) -> None:
@@ -30,9 +45,14 @@ def add(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        required=True,
         metavar="FILE",
-        help="write the scores there: .csv, .jsonl or .parquet",
+        help="write the scores there: .csv, .jsonl or .parquet (default: only print the means)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument(
+        "--accepted",
+        action="store_true",
+        help="also say of each response whether it reaches the model's threshold",
     )
     parser.add_argument("--report", metavar="FILE", help="write a page to read as well: .html")
     parser.add_argument(
@@ -46,13 +66,13 @@ def add(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--method",
         help=(
-            "slm (default), judge (default with --judge), slide, ex_dre, in_dre, dre or calibrated"
+            "small: the small model (default); judge: the judge alone (default with --judge); "
+            "product: both multiplied; calibrated: both, weighted by your ratings; as in the "
+            "papers: slide, in_dre, dre. The papers' names ex_dre and non_dre are taken, too"
         ),
     )
-    parser.add_argument(
-        "--prompt",
-        metavar="NAME|FILE",
-        help="ask the judge with another prompt than the method's own",
+    add_prompt_options(
+        parser.add_argument, "ask the judge with another prompt than the method's own"
     )
     parser.add_argument(
         "--accuracies",
@@ -87,23 +107,25 @@ def accuracies(text: str) -> list[float]:
 
 
 def score(args: argparse.Namespace) -> int:
-    """Score a file, write the scores and print what came out.
+    """Score a file, write the scores if an output is named, and print what came out.
 
-    Returns the exit status: 0 when scores were written, 1 if the judge gave none or could not be
-    asked to the end.
+    Returns the exit status: 0 when there are scores, 1 if the judge gave none.
     """
     from dre.score import metric as metrics
-    from dre.score import ray
+    from dre.score import ray, threads
 
     # Check everything that can be checked before a model is loaded or a judge is asked.
-    check_output(args.output, (".csv", ".jsonl", ".parquet"), args.input)
+    if args.output:
+        check_output(args.output, (".csv", ".jsonl", ".parquet"), args.input)
     if args.report:
         check_output(args.report, (".html",), args.input)
+    if args.criterion and not args.judge:
+        raise DreError("--criterion is a question for a judge: give --judge as well")
     if args.workers and args.engine != "ray":
         raise DreError("--workers is of --engine ray: leave it out")
     options = {
         "method": args.method,
-        "prompt": args.prompt,
+        "prompt": prompt_from(args),
         "accuracies": args.accuracies,
         "fusion": args.fusion,
         "bf16": args.bf16,
@@ -113,38 +135,43 @@ def score(args: argparse.Namespace) -> int:
     pairs, bad_records, data_sha256 = inputs.read(args)
     options["judge"] = open_from(args)
     metric = metrics.DRE.load(**options)
+    if args.accepted and metric.threshold is None:
+        raise DreError(
+            "--accepted needs a small model that stores a threshold: train it with --dev"
+        )
     signature = metric.signature(data_sha256)
+    if args.limit:
+        signature = Signature({**signature.fields, "limit": args.limit})
 
     # An output of the same command is shown again, and no other file is written over.
     settings = {"fields": args.field, "skip_bad": args.skip_bad}
-    earlier_summary = own_output(args.output, signature, args.force, settings)
-    if earlier_summary is not None:
-        if args.report:
-            printed = {**earlier_summary, "signature": str(signature)}
-            html = page.page(_load_table(args.output), pairs, printed)
-            refuse_to_replace(args.report, args.force, html)
-            replace(args.report, html)
-        _print_summary(earlier_summary, signature, args)
-        return 0
+    if args.accepted:
+        settings["with_accepted"] = True
+    if args.output:
+        earlier_summary = own_output(args.output, signature, args.force, settings)
+        if earlier_summary is not None:
+            if args.report:
+                printed = {**earlier_summary, "signature": str(signature)}
+                html = page.page(_load_table(args.output), pairs, printed)
+                refuse_to_replace(args.report, args.force, html)
+                replace(args.report, html)
+            _print_summary(earlier_summary, signature, args)
+            return 0
     bad_path = f"{args.output}.bad.jsonl"
     bad_lines = "".join(json.dumps(record, default=str) + "\n" for record in bad_records)
-    if bad_records:
+    if bad_records and args.output:
         refuse_to_replace(bad_path, args.force, bad_lines)
     if args.report:
         refuse_to_replace(args.report, args.force)
 
-    try:
-        if args.engine == "ray":
-            table = ray.score_pairs(options, pairs, args.workers)
-        else:
-            table = metric.score_pairs(pairs, progress=True)
-    except DreError as error:
-        if metric.judge is None or not metric.judge.last.calls:
-            raise
-        # The judge was asked, but not to the end: what it said is kept, so this is no mistake.
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-
+    if metric.slm is not None:
+        threads.set_threads()
+    if args.engine == "ray":
+        table = ray.score_pairs(options, pairs, args.workers)
+    else:
+        table = metric.score_pairs(pairs, progress=True, keep=True)
+    if args.accepted:
+        table["accepted"] = metric.accepted(table)
     table = table.assign(**systems.baselines(pairs))
     summary = {
         **settings,
@@ -156,19 +183,52 @@ def score(args: argparse.Namespace) -> int:
     summary["notes"] = notes(table, pairs, summary, metric.slm)
     if np.all(table["score"].isna()):
         print(f"error: nothing was written: {'; '.join(summary['notes'])}", file=sys.stderr)
-        return 1
+        is_unread = (table["status"] == language.STATUS).all()
+        return WRONG if is_unread else TRY_LATER
+    if args.accepted:
+        summary["notes"].append(_worth_of_accepted(metric))
     if bad_records:
-        summary["notes"].append(
-            f"{len(bad_records):,} bad record(s) not scored; they are in {bad_path}, with lines "
-            "and reasons"
-        )
-        replace(bad_path, bad_lines)
-    write_summary(args.output, signature, summary)
-    write(table, args.output)
+        summary["notes"].append(_note_on(bad_records, bad_path if args.output else ""))
+    if args.output:
+        if bad_records:
+            replace(bad_path, bad_lines)
+        write_summary(args.output, signature, summary)
+        write(table, args.output)
     if args.report:
         replace(args.report, page.page(table, pairs, {**summary, "signature": str(signature)}))
-    _print_summary(summary, signature, args)
+    _print_summary(summary, signature, args, None if args.output else table)
     return 0
+
+
+def _note_on(bad_records, bad_path):
+    """Return the sentence on records that were left out."""
+    count = f"{len(bad_records):,} bad record(s) not scored"
+    if bad_path:
+        return f"{count}; they are in {bad_path}, with lines and reasons"
+    first = bad_records[0]
+    return f"{count}, the first in line {first['line']}: {first['reason']}"
+
+
+def _worth_of_accepted(metric):
+    """Say what a decision by the threshold is worth, on replies that are known."""
+    from dre.audit import kinds
+    from dre.score.metric import DRE
+
+    records = []
+    for case in kinds.corpus():
+        if case.kind in KINDS_IN_WORDS:
+            for name, pair in (("good", case.right), (case.kind, case.rival)):
+                record = {"context": list(pair.context), "response": pair.response, "system": name}
+                records.append(record)
+    pairs, _ = readers.pairs(enumerate(records, 1))
+    small = DRE("small", slm=metric.slm, bf16=metric.bf16)
+    table = small.score_pairs(pairs, keep=True).drop_duplicates(["system", "context_id", "score"])
+    shares = metric.accepted(table).astype(float).groupby(table["system"]).mean()
+    others = ", ".join(f"{shares[kind]:.0%} of {text}" for kind, text in KINDS_IN_WORDS.items())
+    return (
+        f"accepted: score_slm of {metric.threshold:.3f} or more. On contexts written for this "
+        f"project it accepts {shares['good']:.0%} of good replies, {others}"
+    )
 
 
 def _load_table(path):
@@ -180,27 +240,39 @@ def _load_table(path):
     return pd.read_parquet(path)
 
 
-def _print_summary(summary, signature, args):
+def _print_summary(summary, signature, args, table=None):
     """Print a summary; what a reader of the means has to know besides goes to standard error."""
-    table = pd.DataFrame(summary["systems"])
-    table["system"] = table["system"].replace("", "(no name)")
+    for note in summary["notes"]:
+        print(note, file=sys.stderr)
+    if args.json:
+        content = {"signature": str(signature), **summary}
+        if table is not None:
+            content["scores"] = json.loads(table.to_json(orient="records"))
+        print(json.dumps(content, indent=1, ensure_ascii=False))
+        return
+    means = pd.DataFrame(summary["systems"])
+    means["system"] = means["system"].replace("", "(no name)")
     ranks = []
     for row in summary["systems"]:
         is_shared = row["rank"] != row["rank_last"]
         ranks.append(f"{row['rank']}–{row['rank_last']}" if is_shared else str(row["rank"]))
-    table["rank"] = ranks
+    means["rank"] = ranks
     note = (
         f"Score: {summary['scale']}. Intervals: 95 %, over {summary['contexts']:,} contexts. "
         "Systems that no test separates share ranks."
     )
+    has_small_model = "fits" in means and means["fits"].notna().any()
+    if has_small_model:
+        note += " The small model does not notice a reply that contradicts its context."
     columns = ["rank", "system", "n", "n_missing", *systems.MEASURES]
     print(f"{signature}\n")
-    show(table, "Mean scores", note, columns)
+    show(means, "Mean scores", note, columns)
     if summary["comparisons"]:
         systems.show(summary)
     scores = "1 score" if summary["rows"] == 1 else f"{summary['rows']:,} scores"
-    print(f"{scores} written to {args.output}, this summary to {summary_path(args.output)}")
+    if args.output:
+        print(f"{scores} written to {args.output}, this summary to {summary_path(args.output)}")
+    else:
+        print(f"{scores}; nothing was written: give -o FILE.csv to have them")
     if args.report:
         print(f"a page to read: {args.report}")
-    for note in summary["notes"]:
-        print(note, file=sys.stderr)

@@ -1,1 +1,1 @@
-"""Public data, dialogues, human ratings, and files of a user's own."""
+"""Public data, dialogues, human ratings, and users' files."""

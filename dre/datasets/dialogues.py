@@ -151,7 +151,8 @@ def load(name: str, split: str) -> list[Context]:
 
     Parameters
     ----------
-    name : the data set, a key of `SPLITS`.
+    name : the data set, a key of `SPLITS`, or the path of a file that ``dre augment generate`` or a
+        profile's ``augment`` wrote, which ends in ``.jsonl``.
 
         - ``mini``: the embedded corpus (74, 14, 32 contexts in train, dev, test);
         - ``dailydialog++``: five responses of each kind (dev 1,028, test 1,142 contexts);
@@ -175,6 +176,8 @@ def load(name: str, split: str) -> list[Context]:
         for single_split in split.split("+"):
             contexts += load(name, single_split)
         return contexts
+    if name.endswith(".jsonl"):
+        return _written_file(name, split)
     if split not in SPLITS.get(name, ()):
         raise DreError(f"no split {split!r} of a data set {name!r}: use one of {SPLITS}")
     if split in REQUESTS or name in POOLS:
@@ -245,7 +248,7 @@ def public_contexts(name: str) -> list[Context]:
 
 
 class History(NamedTuple):
-    """A reply of a public conversation and all that was said before it.
+    """A reply of a public conversation and all turns before it.
 
     Attributes
     ----------
@@ -327,8 +330,9 @@ def read_contexts(path: str | Path) -> list[Context]:
     """Read contexts from a JSON Lines file.
 
     A line holds ``id`` and ``context`` (a list of turns, oldest first, or one text with a turn on
-    each line). It may hold the lists of `FIELDS`, ``split`` (default: ``train``), ``domain``
-    (``daily``) and ``set`` (the name of the file).
+    each line; or in its place ``context_sha256`` of a context of `PUBLIC`). It may hold the lists
+    of `FIELDS`, ``split`` (default: ``train``), ``domain`` (``daily``) and ``set`` (the name of the
+    file).
 
     Raises
     ------
@@ -340,14 +344,55 @@ def read_contexts(path: str | Path) -> list[Context]:
     contexts: dict[str, Context] = {}
     for line, record in readers.records(path):
         try:
-            context = _user_context(record, defaults)
+            context = _context_of_record(record, defaults)
             if context.id in contexts:
                 raise ValueError(f"the id {context.id!r} occurs twice")
         except (ValueError, TypeError, KeyError) as error:
-            expected = "an object with an id of its own, context (turns) and lists of responses"
+            expected = "an object with a unique id, context (turns) and lists of responses"
             raise DreError(f"{path}:{line}: {error!r}: expected {expected}") from None
         contexts[context.id] = context
     return list(contexts.values())
+
+
+def _written_file(path, split):
+    """Return the contexts of a split of a file that Algorithm 1 wrote.
+
+    Raises DreError if there is no such file, or no context of the split in it.
+    """
+    if not Path(path).is_file():
+        raise DreError(
+            f"{path}: there is no such file yet: `augment` of the profile or "
+            "`dre augment generate` writes it"
+        )
+    contexts = [context for context in read_contexts(path) if context.split == split]
+    if not contexts:
+        raise DreError(f"{path}: none of its contexts has the split {split!r}")
+    return contexts
+
+
+def _context_of_record(record, defaults):
+    """Return the `Context` of a record, whose turns may be those of a public conversation.
+
+    Such a record has no turns, so that the text of other people is not passed on. It names them by
+    its id and their hash.
+    """
+    is_named = isinstance(record, dict) and "context" not in record and "context_sha256" in record
+    if not is_named:
+        return _user_context(record, defaults)
+    context_id = str(record["id"])
+    named = _public_contexts_by_id(context_id.partition("/")[0]).get(context_id)
+    if named is None or context_sha256(named.turns) != record["context_sha256"]:
+        raise ValueError(f"no public context is called {context_id!r} and has its text")
+    turns = {"context": list(named.turns), "set": named.set, "domain": named.domain}
+    return _user_context({**turns, **record}, defaults)
+
+
+@cache
+def _public_contexts_by_id(source):
+    """Return the contexts of one of `PUBLIC` by id; none of another source."""
+    if source not in PUBLIC:
+        return {}
+    return {context.context_id: context for context in public_contexts(source)}
 
 
 def _user_context(record, defaults):
@@ -359,8 +404,8 @@ def _user_context(record, defaults):
     if not isinstance(record, dict):
         raise ValueError(f"found {record!r:.40}, not an object")
     for field in FIELDS.values():
-        given = record.get(field) or []
-        if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
+        texts = record.get(field) or []
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             raise ValueError(f"{field} is not a list of texts")
     names = {field: str(record.get(field, default)) for field, default in defaults.items()}
     responses = {kind: tuple(record.get(field) or ()) for kind, field in FIELDS.items()}

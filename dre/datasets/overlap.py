@@ -10,7 +10,7 @@ import pandas as pd
 from dre.datasets import dialogues
 from dre.datasets.dialogues import PUBLIC, Context
 
-#: Utterances of this many words or fewer ("Yes, please.") are no sign of a shared dialogue.
+#: Utterances of at most so many words ("Yes, please.") do not show that dialogues are shared.
 WORDS = 4
 #: A conversation that holds this share of a context's word trigrams repeats it in edited words.
 NEAR = 0.4

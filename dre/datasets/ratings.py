@@ -29,7 +29,7 @@ RATED = {
 CLASSIFIERS = ("DEB", "RUBER-Large")
 #: The recording that is read unless another one is named.
 NAME = "claude-2026-11"
-#: What the recorded judge was shown when it rated FED's qualities.
+#: By name, the examples that the recorded judge was shown when it rated FED's qualities.
 SHOWN = {
     "zero": "zero-shot",
     "random0": "random 1",
@@ -158,7 +158,7 @@ def fed_qualities() -> pd.DataFrame:
 def fed_judged(name: str = NAME) -> pd.DataFrame:
     """Return the ratings that a recorded judge gave FED's qualities.
 
-    All qualities of an item were rated in one reply, so these are no verdicts of the prompts
+    All qualities of an item were rated in one reply, so these are not verdicts of the prompts
     ``quality_...``.
 
     Returns
@@ -203,7 +203,7 @@ def _check_recorded_texts(name, *tables):
     """Raise DreError if texts of pairs are not those that were shown to the recorded judge."""
     folder = recordings.folder(name)
     for row in pd.concat(tables).to_dict("records"):
-        recordings.check(folder, row["pair_id"], row)
+        recordings.check_hash(folder, row["pair_id"], row)
 
 
 def rated_tables(names: Sequence[str] = tuple(RATED)) -> list[pd.DataFrame]:

@@ -1,4 +1,4 @@
-"""A recording of a judge: its folder, and the hashes of what the judge was shown.
+"""A recording of a judge: its folder, and the hashes of the prompts and texts that it read.
 
 The texts that a judge was shown are not all in the repository. ``hashes.json.gz`` has the beginning
 of a sha256 for each prompt, by name, and for each pair, by id. A recording answers for these alone.
@@ -40,7 +40,7 @@ def folder(name: str) -> Path:
 
 
 def hash_of(prompt_or_row: "Prompt | Mapping") -> str:
-    """Return the hash by which a recording knows what the judge was shown.
+    """Return the hash of a prompt or a pair, by which a recording recognises it.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def hash_of(prompt_or_row: "Prompt | Mapping") -> str:
     return digest[:_HASH_LENGTH]
 
 
-def check(folder: Path, name: str, prompt_or_row: "Prompt | Mapping") -> None:
+def check_hash(folder: Path, name: str, prompt_or_row: "Prompt | Mapping") -> None:
     """Raise `DreError` unless a prompt or a row is the one that was recorded under a name.
 
     Parameters
@@ -93,7 +93,7 @@ def check(folder: Path, name: str, prompt_or_row: "Prompt | Mapping") -> None:
         difference = f"pair {name} has other texts"
     raise DreError(
         f"{difference} here than those that {folder.name} was shown under this name: a recording "
-        "answers for its own alone, so ask a live judge"
+        "has scores for the recorded texts alone, so ask a live judge"
     )
 
 

@@ -1,4 +1,4 @@
-"""The registry of public files: each is fetched once, at a fixed commit, and held to its hash."""
+"""The registry of public files: each is fetched once, at a fixed commit, and its hash checked."""
 
 import fnmatch
 import functools
@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from platformdirs import user_cache_dir
 
-from dre.errors import DreError
+from dre.errors import DreError, TryLater
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: Where data/ and profiles/ are: in the clone, or else in the package that was built from it.
@@ -98,7 +98,7 @@ def _download(name):
         downloader = pooch.HTTPDownloader(timeout=30)
         registry.fetch(name, downloader=downloader)  # pyright: ignore[reportArgumentType]
     except (OSError, ValueError) as error:  # no network, no such file, a full disk; another hash
-        raise DreError(
+        raise TryLater(
             f"cannot fetch {home() / name} from {url}: connect to the network and try again, or "
             f"point DRE_DATA_HOME at a folder that has the file ({type(error).__name__}: {error})"
         ) from None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class AnyJudge(Protocol):
-    """What a judge of one's own needs.
+    """What your own judge needs.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ def open_judge(judge: str | Callable[..., float] | AnyJudge, /, **options: Any) 
     judge : str, function or AnyJudge
         ``openai:<model>``, ``anthropic:<model>``, ``gemini:<model>``, ``ollama:<model>``;
         ``recorded:<name>``, a folder of ``data/recorded`` or the path of one; a function
-        ``f(context, response)`` that returns a score; or a judge of one's own.
+        ``f(context, response)`` that returns a score; or your own judge.
     **options
         Those of `dre.judges.judge.Judge`. A recording takes ``repeat`` and ``repeats`` of them.
 

@@ -16,12 +16,13 @@ import textwrap
 import threading
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tqdm import tqdm
 
-from dre.errors import DreError
+from dre.errors import DreError, TryLater
 from dre.judges import likelihoods, prices, providers
 from dre.judges.failures import CallFailed
 from dre.judges.prompts import Prompt
@@ -38,6 +39,8 @@ LONGEST_BACKOFF = 30.0  # seconds
 HEARTBEAT = 30.0  # seconds between lines that say how far a run is, where no bar shows it
 DROP_SECONDS = 5.0  # seconds that calls have to end once they are dropped
 _POLL = 0.2  # seconds between looks at something that may have changed
+# Seconds after which a call of another run no longer holds back the last money under a ceiling.
+_OTHERS_SECONDS = 30.0
 
 
 @dataclass
@@ -50,6 +53,9 @@ class Run:
         Requests that were sent.
     spent : float
         US dollars that they cost, at most where this is not known.
+    uncertain : float
+        The part of these dollars that may not have been billed, or not as much of it: of calls that
+        brought no reply, and of replies without a number of tokens.
     errors : dict of str to str
         Why replies did not come, by their keys.
     stopped : str
@@ -60,17 +66,62 @@ class Run:
 
     calls: int = 0
     spent: float = 0.0
+    uncertain: float = 0.0
     errors: dict[str, str] = field(default_factory=dict)
     stopped: str = ""
     why: str = ""
 
+    @property
+    def money(self) -> str:
+        """What the calls cost, in words."""
+        return spent_in_words(self.spent, self.uncertain)
 
-class Ceiling(NamedTuple):
-    """A limit on money: the dollars left for a run, the option that set it, and its value."""
 
-    usd_left: float
-    option: str
-    usd: float
+class Budget:
+    """What may be spent in one run, which several judges can share.
+
+    Parameters
+    ----------
+    usd : float or None
+        The most that all their calls may cost, in US dollars; None for no limit.
+    """
+
+    def __init__(self, usd: float | None = None):
+        self.usd = math.inf if usd is None else usd
+        self._lock = threading.Lock()  # each judge asks in a thread
+        self._spent_usd = 0.0
+        self._reserved_usd = 0.0
+        self._n_in_flight = 0
+
+    def reserve(self, usd: float) -> str:
+        """Set aside the most that a call can cost.
+
+        Returns ``reserved``; ``wait`` if there may be room once the calls in flight have ended; or
+        ``full``.
+        """
+        with self._lock:
+            if self._spent_usd + self._reserved_usd + usd <= self.usd:
+                self._reserved_usd += usd
+                self._n_in_flight += 1
+                return "reserved"
+            return "wait" if self._n_in_flight else "full"
+
+    def settle(self, reserved_usd: float, spent_usd: float) -> None:
+        """Replace what was set aside for a call by what it cost."""
+        with self._lock:
+            self._spent_usd += spent_usd
+            self._n_in_flight -= 1
+            # After the last call nothing is set aside, whatever rounding has left.
+            self._reserved_usd = self._reserved_usd - reserved_usd if self._n_in_flight else 0.0
+
+
+def spent_in_words(spent_usd: float, uncertain_usd: float) -> str:
+    """Say what calls cost: for certain, and at most more where nobody knows what was billed."""
+    uncertain_usd = min(max(0.0, uncertain_usd), spent_usd)
+    text = f"${spent_usd - uncertain_usd:.4f} spent"
+    if uncertain_usd > 0:
+        text += f", and at most ${uncertain_usd:.4f} more for calls without a reply"
+    return text
 
 
 def minutes(seconds: float) -> str:
@@ -106,6 +157,9 @@ def ask_all(judge: "Judge", missing: list[Request], prompt: Prompt, run: Run) ->
     KeyboardInterrupt
         If the run was interrupted.
     """
+    if _interrupted.is_set():
+        run.stopped = "interrupted"
+        raise KeyboardInterrupt
     asking = _Asking(judge, missing, prompt, run)
     finished = concurrent.futures.Future()
 
@@ -115,15 +169,66 @@ def ask_all(judge: "Judge", missing: list[Request], prompt: Prompt, run: Run) ->
         except BaseException as error:
             finished.set_exception(error)
 
+    _active.append(asking)
     threading.Thread(target=work, name="judge", daemon=True).start()
-    with _handling_signals(asking.interrupt):
-        while not finished.done() and not asking.is_overdue():
-            concurrent.futures.wait([finished], _POLL)
+    try:
+        with _handling_signals(asking.interrupt):
+            while not finished.done() and not asking.is_overdue():
+                concurrent.futures.wait([finished], _POLL)
+    finally:
+        _active.remove(asking)
     if asking.is_dropped:
         raise KeyboardInterrupt
     finished.result()
     if run.stopped == "interrupted":
         raise KeyboardInterrupt
+
+
+# The runs that are going on, and whether no other may begin.
+_active: list["_Asking"] = []
+_interrupted = threading.Event()
+
+
+def side_by_side(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Do tasks that ask judges at the same time, each in a thread; return what they return.
+
+    An interrupt reaches all of them. When all have ended, the first error is raised: a
+    KeyboardInterrupt before others.
+    """
+    results: list[Any] = [None] * len(tasks)
+    errors: list[BaseException] = []
+
+    def work(place):
+        try:
+            results[place] = tasks[place]()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = []
+    for place in range(len(tasks)):
+        threads.append(threading.Thread(target=work, args=(place,), daemon=True))
+    _interrupted.clear()
+    try:
+        with _handling_signals(_interrupt_all):
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(_POLL)
+        was_interrupted = _interrupted.is_set()
+    finally:
+        _interrupted.clear()
+    if was_interrupted:
+        raise KeyboardInterrupt
+    if errors:
+        raise errors[0]
+    return results
+
+
+def _interrupt_all(number, frame):
+    _interrupted.set()
+    for asking in list(_active):
+        asking.interrupt(number, frame)
 
 
 @contextlib.contextmanager
@@ -209,39 +314,6 @@ class _RateLimit:
         return seconds
 
 
-class _Budget:
-    """What a run has spent, and what its calls in flight may cost at most, under a ceiling."""
-
-    def __init__(self, run, ceilings):
-        no_ceiling = Ceiling(math.inf, "", 0.0)
-        self._ceiling = min(ceilings, default=no_ceiling)
-        self._run = run
-        self._reserved_usd = 0.0
-
-    def has_room_for(self, usd):
-        """Whether a call that may cost so much fits under the ceiling."""
-        return self._run.spent + self._reserved_usd + usd <= self._ceiling.usd_left
-
-    def refusal(self, usd):
-        """Say why a call that may cost so much is not made."""
-        return (
-            f"stopped before ${self._ceiling.usd:g} would be passed: a call may cost ${usd:.4f}; "
-            f"raise {self._ceiling.option} to go on"
-        )
-
-    def reserve(self, usd):
-        """Set aside the most that a call can cost."""
-        self._reserved_usd += usd
-
-    def settle(self, reserved_usd, spent_usd, is_last):
-        """Replace what was set aside for a call by what it cost.
-
-        After the last call in flight nothing is set aside, whatever rounding has left.
-        """
-        self._run.spent += spent_usd
-        self._reserved_usd = 0.0 if is_last else self._reserved_usd - reserved_usd
-
-
 class _Change(NamedTuple):
     """A change of the store that waits for its commit, and who is told when it is done."""
 
@@ -311,13 +383,14 @@ class _Asking:
         self.schema = judge.schema(prompt)
         self.max_tokens = judge.max_tokens(prompt)
         self.params = judge.params | {"max_tokens": self.max_tokens}
-        self.budget = _Budget(run, judge.ceilings())
+        self.budget = judge.budget or Budget(judge.max_usd)
         self.rate_limit = _RateLimit(judge.concurrency)
         self.error = None  # what ends the run
 
         # Where the run is.
         self.n_left = len(missing)  # replies that are neither here nor given up
         self.n_waiting = 0  # pairs that wait for a further attempt
+        self.n_pending = 0  # calls that are in the store as pending
         self.start_times = {}  # of the calls in flight, by key
         self.began = time.monotonic()
 
@@ -361,7 +434,8 @@ class _Asking:
                 judge.params,
             )
             self.ask = connection.ask
-            with tqdm(total=self.n_left, unit="call", disable=None) as self.bar:
+            name = judge.spec if len(_active) > 1 else None
+            with tqdm(total=self.n_left, desc=name, unit="call", disable=None) as self.bar:
                 await self._ask_for_all()
         finally:
             await self.journal.close()
@@ -399,8 +473,10 @@ class _Asking:
                 seconds_left = (now - self.began) / self.n_replies * self.n_left
                 text += f", about {minutes(seconds_left)}"
             text += f"; {len(self.start_times)} in flight, the longest for {longest:.0f} s"
-            text += f"; ${self.run_record.spent:.4f}, {len(self.run_record.errors)} failed"
-            _say(text + self.last_trouble)
+            text += f"; {self.run_record.money}"
+            text += f", {len(self.run_record.errors)} failed"
+            name = f"{self.judge.spec}: " if len(_active) > 1 else ""
+            _say(name + text + self.last_trouble)
 
     def interrupt(self, number, _):
         """Let the calls in flight finish; when told once more, drop them.
@@ -428,9 +504,18 @@ class _Asking:
         self.run_record.stopped = self.run_record.stopped or reason
         self.error = self.error or error
 
-    def _stop_with(self, message):
-        error = DreError(f"{self.judge.spec}: {message}; what was answered is stored")
+    def _stop_with(self, message, later=False):
+        kind = TryLater if later else DreError
+        error = kind(f"{self.judge.spec}: {message}; what was answered is stored")
         self._stop("error", error)
+
+    def _stop_at(self, option, usd, most_usd):
+        """End the run, because another call might pass a ceiling."""
+        self.run_record.why = (
+            f"{self.judge.spec}: stopped before ${usd:g} would be passed, since a call may cost "
+            f"${most_usd:.4f}; raise {option} to go on"
+        )
+        self._stop("budget")
 
     # One pair
 
@@ -453,7 +538,7 @@ class _Asking:
         self.places.release()
         self.n_left -= 1
         run = self.run_record
-        self.bar.set_postfix_str(f"${run.spent:.4f}, {len(run.errors)} failed", refresh=False)
+        self.bar.set_postfix_str(f"{run.money}, {len(run.errors)} failed", refresh=False)
         self.bar.update()
 
     async def _sleep(self, seconds):
@@ -482,11 +567,17 @@ class _Asking:
 
         # Until it is known better, the call may cost what it can cost at most.
         spent_usd = most_usd
+        is_certain = False
         is_sent = False
+        is_pending = False
         call = request._replace(key=f"{request.key}:{secrets.token_hex(8)}")
         try:
             pending = self._without_reply("pending", most_input, most_usd)
-            await self.journal.commit([(call, pending)])
+            is_pending = await self._begin(call, pending, most_usd)
+            if not is_pending:
+                spent_usd = 0.0
+                return None
+            self.n_pending += 1
             is_sent = True
             start = self.start_times[request.key] = time.monotonic()
             try:
@@ -499,6 +590,7 @@ class _Asking:
                     replies = [(call, self._without_reply("unanswered", most_input, most_usd))]
                 await self.journal.commit(replies, ended_keys=[call.key])
                 return self._after_failure(request.key, failure, start)
+            is_certain = None not in (reply.input_tokens, reply.output_tokens)
             spent_usd = self._cost_usd(reply, most_usd)
             reply = reply._replace(
                 cost=spent_usd if self.judge.price else None, seconds=time.monotonic() - start
@@ -513,7 +605,12 @@ class _Asking:
         finally:
             async with self.call_ended:
                 del self.start_times[request.key]
-                self.budget.settle(most_usd, spent_usd, is_last=not self.start_times)
+                self.n_pending -= is_pending
+                self.budget.settle(most_usd, spent_usd)
+                self.run_record.spent += spent_usd
+                if not is_certain:
+                    self.run_record.uncertain += spent_usd
+                    self.judge.uncertain_usd += spent_usd
                 self.run_record.calls += is_sent
                 self.call_ended.notify_all()
 
@@ -524,16 +621,43 @@ class _Asking:
         """
         run = self.run_record
         async with self.call_ended:
-            while not run.stopped and self.start_times and not self.budget.has_room_for(most_usd):
-                await self.call_ended.wait()
-            if not run.stopped and not self.budget.has_room_for(most_usd):
-                run.why = self.budget.refusal(most_usd)
-                self._stop("budget")
-            if run.stopped:
-                return False
-            self.budget.reserve(most_usd)
-            self.start_times[key] = time.monotonic()
-        return True
+            while not run.stopped:
+                answer = self.budget.reserve(most_usd)
+                if answer == "reserved":
+                    self.start_times[key] = time.monotonic()
+                    return True
+                if answer == "full":
+                    self._stop_at("--max-usd", self.budget.usd, most_usd)
+                    break
+                # Another judge's call may be the next to end, so do not only wait for one's own.
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self.call_ended.wait(), _POLL)
+        return False
+
+    async def _begin(self, call, pending, most_usd):
+        """Store a call before it is made; returns whether it may be made.
+
+        Under ``--max-usd-total`` the store adds up what all runs spend. Their calls in flight count
+        at the most that they can cost, so there may be room once they have ended.
+        """
+        judge = self.judge
+        limit = judge.max_usd_total
+        if limit is None:
+            await self.journal.commit([(call, pending)])
+            return True
+        addresses = judge.addresses
+        while not self.run_record.stopped:
+            is_stored = await asyncio.to_thread(
+                judge.store.put_within, limit, [(call, pending)], judge.price, judge.spec, addresses
+            )
+            if is_stored:
+                return True
+            is_over = most_usd > limit
+            if not is_over and (self.n_pending or judge.store.has_calls_in_flight(_OTHERS_SECONDS)):
+                await asyncio.sleep(_POLL)
+                continue
+            self._stop_at("--max-usd-total", limit, most_usd)
+        return False
 
     def _without_reply(self, outcome, most_input, most_usd):
         """Return what is stored of a call without a reply: the most that it can cost.
@@ -616,8 +740,11 @@ class _Asking:
             f"; last trouble: {textwrap.shorten(str(failure), 100, placeholder=' ...')}"
         )
         if failure.then == "stop" or (failure.wait or 0.0) > LONGEST_WAIT:
-            later = f" (it asks to wait {failure.wait / 60:.0f} minutes)" if failure.wait else ""
-            self._stop_with(f"{failure}{later}, so no further call was made")
+            wait = f" (it asks to wait {failure.wait / 60:.0f} minutes)" if failure.wait else ""
+            is_quota = str(failure).startswith("HTTP 429")
+            self._stop_with(
+                f"{failure}{wait}, so no further call was made", bool(failure.wait) or is_quota
+            )
             return None
 
         silence = time.monotonic() - self.last_reply
@@ -648,14 +775,15 @@ class _Asking:
 
         most_silent = max(3, min(self.judge.concurrency, self.n_left))
         if self.n_replies == 0 and self.n_silent >= most_silent:
-            self._stop_with(f"no server answers at {self.judge.address} ({failure})")
+            self._stop_with(f"no server answers at {self.judge.address} ({failure})", later=True)
             return True
         # If only pairs that have failed before are left, each is tried to its end: one odd pair at
         # the end of a run is no reason to stop it.
         has_untried = self.n_left > len(self.attempts)
         if self.n_failures_in_a_row >= GIVE_UP and silence > PATIENCE and has_untried:
             self._stop_with(
-                f"no reply for {silence:.0f} seconds, the last call failed with {failure}"
+                f"no reply for {silence:.0f} seconds, the last call failed with {failure}",
+                later=True,
             )
             return True
         return False
@@ -668,7 +796,8 @@ class _Asking:
         self.n_given_up_in_a_row += 1
         if self.n_given_up_in_a_row >= GIVE_UP:
             self._stop_with(
-                f"{self.n_given_up_in_a_row} calls in a row failed, the last with {failure}"
+                f"{self.n_given_up_in_a_row} calls in a row failed, the last with {failure}",
+                later=failure.then != "skip",
             )
 
 

@@ -1,4 +1,4 @@
-"""Which rated items a judge is shown beside the one it is to judge (Huynh et al., section 3.3)."""
+"""Which rated items a prompt shows as examples for a judge (Huynh et al., section 3.3)."""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,6 @@
 """Calls that bring no reply: what a provider's error means, and how long to wait.
 
-An error is shown in the provider's own words, and no message here contains a key.
+Messages quote the provider's words, and never contain a key.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ _STRUCTURED = re.compile(
     "response_format|json_schema|output_config|response_?schema|response_?mime_?type", re.IGNORECASE
 )
 _ABOUT_STRUCTURE = re.compile("schema|structured|json|format", re.IGNORECASE)
-# What a server says of a parameter that it does not take, or not with this value.
+# Messages of servers about a parameter that they do not accept, or not with this value.
 _COMPLAINT = re.compile(
     "support|unknown|unrecogni|unexpected|invalid|permitted|allowed|deprecat|remov|must|should"
     "|expected|maximum|minimum|exceed|greater|less than|range|incompatib|only|cannot|extra",
@@ -117,7 +117,7 @@ def redact(text: str, key: str = "") -> str:
 def of_error(
     error: Exception, key: str, key_variables: tuple[str, ...], request: SentRequest | None = None
 ) -> CallFailed:
-    """Return the failure that an SDK's error stands for.
+    """Return the failure that an error of an SDK means.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def of_status(
     body: str = "",
     request: SentRequest | None = None,
 ) -> CallFailed:
-    """Return the failure that an HTTP status stands for.
+    """Return the failure that an HTTP status means.
 
     What may pass (408, 409, 429, 5xx) is tried again. What meets every call alike stops the run: a
     wrong key, a spent quota, another address, a parameter or a form of reply that the model does
@@ -175,7 +175,7 @@ def of_status(
     status : int
         The HTTP status.
     message : str
-        What the SDK says, which is shown where the body says nothing.
+        The message of the SDK, which is used where the body has none.
     headers, body : mapping and str
         Of the response.
     request : SentRequest or None
@@ -264,7 +264,7 @@ class _ServerWords(NamedTuple):
 
 
 def _server_words(body):
-    """Return what the body of an error says, in any provider's form, without the echoed input."""
+    """Return the message in the body of any provider's error, without the echoed input."""
     try:
         content = json.loads(body)
     except ValueError:

@@ -91,7 +91,7 @@ def import_replies(
     Raises
     ------
     DreError
-        If a line is no reply to a prompt of these pairs, or another model answered.
+        If a line is not a reply to a prompt of these pairs, or another model answered.
     """
     prompt = prompts.load(prompt)
     requests = {request.key: request for request, _ in judge.replies(pairs, prompt)}
@@ -125,7 +125,7 @@ def import_replies(
                 )
             replies.append((requests[key], reply._replace(cost=cost_usd, source="batch")))
 
-    with judge.store.held():
+    with judge.store.held(judge.lock_name(prompt)):
         judge.store.put(replies)
     n_stored_before = len(keys) - n_failed - len(replies)
     return Imported(len(replies), n_stored_before, n_failed)

@@ -1,10 +1,11 @@
 """A language model as a judge: scores pairs, and asks only for what is not stored yet."""
 
 import json
+import math
 import statistics
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -76,6 +77,19 @@ COLUMNS = [
 ]
 
 
+class Expected(NamedTuple):
+    """What asking takes: calls, tokens about, and US dollars about and at most.
+
+    The dollars are NaN if the price is not known.
+    """
+
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    usd: float
+    most_usd: float
+
+
 class Judge:
     """A language model as a judge of dialogue responses.
 
@@ -95,13 +109,14 @@ class Judge:
     max_usd : float or None
         The most that one call of `score` may spend, in US dollars.
     max_usd_total : float or None
-        The most that all stored calls of this judge at this address may have cost after it.
+        The most that all calls in the store may have cost after it, those of other judges and of
+        runs at the same time among them.
     concurrency : int or None
-        How many calls may be in flight. Default: 16; 4 at servers of one's own, which often answer
+        How many calls may be in flight. Default: 16; 4 at your own servers, which often answer
         one call at a time.
     timeout : float or None
         Seconds that a call may take, without those in which it waits behind others. Default: 120;
-        600 at servers of one's own.
+        600 at your own servers.
     attempts : int
         How many calls are made for one reply at most, where a failure may pass.
     repeats : int
@@ -151,14 +166,19 @@ class Judge:
         self.spec = spec
         self.provider, _, self.model = spec.partition(":")
         if not self.model or self.provider not in providers.PROVIDERS:
-            known = ", ".join(f"{name}:<model>" for name in (*providers.PROVIDERS, "recorded"))
-            raise DreError(f"judge {spec!r}: expected one of {known}")
+            names = (*providers.PROVIDERS, "recorded")
+            expected = ", ".join(f"{name}:<model>" for name in names)
+            raise DreError(f"judge {spec!r}: expected one of {expected}")
 
         # Where it is asked. In keys and in the signature the provider's own address is empty.
         self.address = providers.address_of(self.provider, base_url)
         self.key_env = key_env
         is_default_address = self.address == providers.PROVIDERS[self.provider].address
         self.base_url = "" if is_default_address else self.address
+        # All spellings under which replies of this server may be stored.
+        self.addresses = {self.base_url, self.address}
+        for name, other_name in (("localhost", "127.0.0.1"), ("127.0.0.1", "localhost")):
+            self.addresses.add(self.address.replace(f"//{name}:", f"//{other_name}:"))
 
         # How fast.
         answers_one_at_a_time = self.provider == "ollama" or not providers.is_public_service(
@@ -188,6 +208,8 @@ class Judge:
         self._check_money()
 
         self.store = store if isinstance(store, Store) else Store(store)
+        self.budget: asking.Budget | None = None  # shared with other judges of the same run
+        self.uncertain_usd = 0.0  # of all its calls here, what may not have been billed
         self.last = asking.Run()
         self.served_models = {"", self.model}  # models that answered; others are noted once
 
@@ -250,17 +272,6 @@ class Judge:
         """Close the store; the next use opens it again."""
         self.store.close()
 
-    def ceilings(self) -> list[asking.Ceiling]:
-        """Return the ceilings on a run: its own, and that of all calls of this judge."""
-        ceilings = []
-        if self.max_usd is not None:
-            ceilings.append(asking.Ceiling(self.max_usd, "--max-usd", self.max_usd))
-        if self.max_usd_total is not None:
-            spent_usd = self.store.spent(self.price, self.spec, (self.base_url, self.address))
-            usd_left = self.max_usd_total - spent_usd
-            ceilings.append(asking.Ceiling(usd_left, "--max-usd-total", self.max_usd_total))
-        return ceilings
-
     @property
     def signature(self) -> str:
         """All that can change a reply besides the prompt and the pair, as one line of text."""
@@ -313,8 +324,8 @@ class Judge:
         Raises
         ------
         DreError
-            If the judge cannot be asked, a pair lacks its examples, or another process writes the
-            store.
+            If the judge cannot be asked, a pair lacks its examples, or another process asks the
+            same judge in the same way.
         """
         prompt = prompts.load(prompt)
         rows = rows_of(pairs)
@@ -325,7 +336,7 @@ class Judge:
         requests = self._requests(rows, prompt, first)
         replies = self._stored(requests)
         if ask and self._unanswered(requests, replies, prompt, retry):
-            with self.store.held():
+            with self.store.held(self.lock_name(prompt)):
                 # Another process may have asked for some in the meantime.
                 replies = self._stored(requests)
                 missing = self._unanswered(requests, replies, prompt, retry)
@@ -409,8 +420,8 @@ class Judge:
         """Return the settings under which a reply may be stored, with the limit on tokens of each.
 
         The judge's own setting comes first. The others are those of stored replies that differ in
-        the limit alone, or in the spelling of the address. If the judge reads text, replies that
-        came with log-probabilities are as good as others.
+        the limit alone, or in the spelling of the address, such as localhost for 127.0.0.1. If the
+        judge reads text, replies that came with log-probabilities are as good as others.
         """
         max_tokens = params["max_tokens"]
         own_setting = setting_sha256(self.spec, self.base_url, prompt.sha256, params)
@@ -423,10 +434,17 @@ class Judge:
                 if name in params or name not in of_no_concern:
                     comparable[name] = value
             comparable["max_tokens"] = max_tokens
-            if base_url in (self.base_url, self.address) and comparable == params:
+            if base_url in self.addresses and comparable == params:
                 setting = setting_sha256(self.spec, base_url, prompt.sha256, stored_params)
                 limits_by_setting[setting] = stored_params["max_tokens"]
         return limits_by_setting
+
+    def lock_name(self, prompt: Prompt) -> str:
+        """Return what runs have in common that could pay for the same reply, as a hash."""
+        is_structured = self.schema(prompt) is not None
+        params = {**self.params, "structured": is_structured}
+        params.pop("max_tokens", None)  # a reply may serve another limit, too
+        return setting_sha256(self.spec, max(self.addresses), prompt.sha256, params)
 
     def _stored(self, requests):
         """Return the stored reply of each request, or None; a whole one before a truncated one."""
@@ -473,7 +491,7 @@ class Judge:
         return Verdict("missing", reason="not asked yet")
 
     def verdict(self, reply: Reply, prompt: Prompt, row: dict) -> Verdict:
-        """Return the verdict of a stored reply; what the provider says of it comes first.
+        """Return the verdict of a stored reply. A status that the provider gave it comes first.
 
         Parameters
         ----------
@@ -515,28 +533,49 @@ class Judge:
         """
         if not missing:
             return "0 calls to make: all is stored"
+        expected = self.expect(missing, prompt)
+        money = "price unknown (give --price IN,OUT)"
+        if self.price:
+            money = (
+                f"about ${expected.usd:.2f}, at most ${expected.most_usd:.2f} ({self.price.source})"
+            )
+        return (
+            f"{expected.calls:,} calls to make\n"
+            f"about {expected.input_tokens:,} tokens in, {expected.output_tokens:,} out "
+            f"(at most {self.max_tokens(prompt):,} per reply)\n"
+            f"{money}"
+        )
+
+    def expect(
+        self, missing: list[Request], prompt: Prompt, typical_reply: int | None = None
+    ) -> Expected:
+        """Return what asking for replies would take, about and at most.
+
+        Parameters
+        ----------
+        missing : list of Request
+            What the method of this name returns, or several such lists, one after the other.
+        prompt : Prompt
+            What they ask.
+        typical_reply : int or None
+            Tokens of a typical reply, by default as for all prompts of this kind.
+        """
         n_calls = len(missing)
         max_tokens = self.max_tokens(prompt)
         schema = self.schema(prompt)
         most_input = sum(prices.most_tokens(request.messages, schema) for request in missing)
-        typical_input = most_input // 4  # a token of English is about four bytes
+        input_tokens = most_input // 4  # a token of English is about four bytes
 
-        typical_reply = prices.REPLY[prompt.kind]
+        typical_reply = typical_reply or prices.REPLY[prompt.kind]
         if prices.thinks(self.model, self.params):
             typical_reply += 1000
-        typical_output = n_calls * min(max_tokens, typical_reply)
+        output_tokens = n_calls * min(max_tokens, typical_reply)
 
-        money = "price unknown (give --price IN,OUT)"
+        usd, most_usd = math.nan, math.nan
         if self.price:
-            typical_usd = self.price.cost(typical_input, typical_output)
-            most_usd = self.price.cost(most_input, n_calls * max_tokens)
-            money = f"about ${typical_usd:.2f}, at most ${most_usd:.2f} ({self.price.source})"
-        return (
-            f"{n_calls:,} calls to make\n"
-            f"about {typical_input:,} tokens in, {typical_output:,} out "
-            f"(at most {max_tokens:,} per reply)\n"
-            f"{money}"
-        )
+            usd = self.price.cost(input_tokens, output_tokens) or 0.0
+            most_usd = self.price.cost(most_input, n_calls * max_tokens) or 0.0
+        return Expected(n_calls, input_tokens, output_tokens, usd, most_usd)
 
     def schema(self, prompt: Prompt) -> dict | None:
         """Return the JSON schema that goes with a request, or None."""
@@ -644,14 +683,14 @@ def _number(value):
 
 
 def rows_of(pairs: pd.DataFrame | list[dict]) -> list[dict]:
-    """Return pairs as a list of dicts, each with a ``pair_id`` of its own.
+    """Return pairs as a list of dicts with different ``pair_id``s.
 
     A ``context`` that is one text becomes a tuple of turns, one for each line that is not empty.
 
     Raises
     ------
     DreError
-        If a ``pair_id`` is no text that can be stored, or stands in two rows.
+        If a ``pair_id`` is not a text that can be stored, or is in two rows.
     """
     if isinstance(pairs, pd.DataFrame):
         rows = pairs.to_dict("records")

@@ -1,4 +1,4 @@
-"""Scores from log-probabilities: what a model nearly said counts too (Huynh et al., section 3).
+"""Scores from log-probabilities, so that alternatives to the reply count (Huynh et al., section 3).
 
 A judge that is asked for a whole number or a word gives it with one token. The likeliest tokens at
 this place, with their log-probabilities, say more than the token that was drawn. The place that
@@ -99,7 +99,7 @@ def probabilities(candidates: dict[str, float], prompt) -> dict:
     -------
     dict
         By whole rating on the prompt's scale, or by label. The probabilities are relative to the
-        likeliest verdict's, because -9999, which stands for "very unlikely", would be 0 by itself.
+        likeliest verdict's, because -9999, which means "very unlikely", would be 0 by itself.
     """
     logprobs_by_verdict: dict[object, list[float]] = {}
     for token, logprob in candidates.items():
@@ -191,7 +191,7 @@ def _malformed(verdict, reason):
 
 
 def _candidates_at(verdict, reply, positions, prompt):
-    """The candidates for the token that stands where the parser found the verdict, or None."""
+    """The candidates for the token at the position of the verdict, or None."""
     text_of_tokens = "".join(token for token, _ in positions)
     # Some servers drop the space before the first word from the text, but not from the tokens.
     offset = len(text_of_tokens) - len(text_of_tokens.lstrip())
@@ -207,7 +207,7 @@ def _candidates_at(verdict, reply, positions, prompt):
         if start <= place_of_verdict < end:
             return candidates if _verdict_of_token(token, prompt) == parsed else None
         start = end
-    return None  # the verdict stands behind the tokens that were kept
+    return None  # the verdict comes after the recorded tokens
 
 
 def _begins_alike(first, second):
@@ -217,7 +217,7 @@ def _begins_alike(first, second):
 
 
 def _verdict_of_token(token, prompt):
-    """What a token says by itself: a label's meaning, a whole rating on the scale, or None."""
+    """The meaning of a single token: a label, a whole rating on the scale, or None."""
     word = re.sub(r"[\s*\"'.:]", "", token).casefold()
     if prompt.kind == "label":
         meanings = {label.casefold(): meaning for label, meaning in prompt.labels.items()}

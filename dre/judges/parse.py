@@ -42,7 +42,7 @@ _REFUSAL = re.compile(
 
 
 class Verdict(NamedTuple):
-    """What a reply says, or why it says nothing that counts.
+    """The score or label in a reply, or the reason why there is none.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Verdict(NamedTuple):
     reason : str
         Why the status is not ``ok``.
     span : tuple of int, or None
-        Where the score or the label stands in the reply: from which character to before which.
+        The position of the score or label in the reply: its first character, and the one after it.
     """
 
     status: str

@@ -21,7 +21,7 @@ _FENCE_START = re.compile(r"```\w*+\s*+")  # ```   ```json
 # {"score": 4.   an object that begins after the last one ended, and does not end
 _BROKEN_OFF = re.compile(r'\{\s*+(?:"|\Z)')
 
-# {"score": 4, "why": "..."}   what stands between keys and values
+# {"score": 4, "why": "..."}   what is between keys and values
 _BETWEEN = re.compile(r"[\s,:]*+")
 
 # "overall_score", "final_score" and "llm_score" are the score, "influence_degree" the influence.
@@ -29,7 +29,7 @@ _MORE_THAN_THE_NAME = re.compile("(?:overall|final|llm)_|_degree")
 
 
 class Value(NamedTuple):
-    """The value of a field, and the place in the reply where it stands: characters start to end."""
+    """The value of a field, and its position in the reply: characters start to end."""
 
     value: Any
     start: int

@@ -36,7 +36,7 @@ _CLOSING = r"[\s\"')\].!]*+"  # 4.   "Positive"   No!
 
 
 class _Line(NamedTuple):
-    """A line of a reply, or a JSON object that begins and ends on lines of its own."""
+    """A line of a reply, or a JSON object that fills whole lines."""
 
     start: int
     end: int
@@ -133,7 +133,7 @@ def _lines(text, prompt):
 
 
 def _rest_of_line(text, position):
-    """What stands between a place of a text and the end of its line."""
+    """The text between a position and the end of its line."""
     return text[position:].partition("\n")[0]
 
 

@@ -26,7 +26,7 @@ LONGEST = {
     "generate": _Limit(answering=4096, thinking=12288),
 }
 
-# Models that think before they answer. The first group must stand at the beginning of the name, or
+# Models that think before they answer. The first group must be at the beginning of the name, or
 # after a provider.
 _THINKING_MODELS = re.compile(
     r"(?:^|[/:])(?:"
@@ -101,7 +101,7 @@ def find(provider: str, model: str, base_url: str = "") -> Price | None:
     """Return the price of a model, or None if it is not known.
 
     The table holds for the provider's own address, which is a `base_url` of "". A model of Ollama's
-    costs nothing anywhere, because it runs on a machine of one's own.
+    costs nothing anywhere, because it runs on your own machine.
     """
     if base_url and provider != "ollama":
         return None

@@ -7,7 +7,7 @@ The header has these keys:
 - ``criterion``: the quality that is rated, if it is one,
 - ``labels``: the words of a label and what they mean, ``{Yes: Positive, No: Negative}``,
 - ``output``: ``json`` if a JSON schema goes with the request, or ``text``, the default,
-- ``verdict``: where the verdict stands in a reply without a schema: the ``whole_reply``, or the
+- ``verdict``: where the verdict is in a reply without a schema: the ``whole_reply``, or the
   ``first_or_last_line`` of it, the default,
 - ``follows`` and ``differs``: what is as published, and what is not,
 - ``criteria``: in a built-in file, several criteria. The file is then one prompt for each:
@@ -288,7 +288,7 @@ def load(name_or_path: str | Path | Prompt) -> Prompt:
     Parameters
     ----------
     name_or_path : str, Path or Prompt
-        The name of a built-in prompt, or the path of a template file of one's own. A `Prompt` comes
+        The name of a built-in prompt, or the path of your own template file. A `Prompt` comes
         back as it is.
 
     Raises
@@ -445,7 +445,7 @@ def _id_of(lines_by_block):
 
 
 def _text_of_examples(examples, blocks):
-    """What stands in the place of ``{{examples}}``: for each a heading, its blocks, its rating."""
+    """The text for ``{{examples}}``: a heading, the blocks and the rating of each example."""
     texts = []
     for number, example in enumerate(examples, 1):
         own_blocks = [blocks[name] for name in example.block_names]
@@ -454,5 +454,5 @@ def _text_of_examples(examples, blocks):
 
 
 def _sha256(text):
-    """The sha256 of a text, in hexadecimal digits; half a surrogate pair is no error."""
+    """The sha256 of a text, in hexadecimal digits; half a surrogate pair is not an error."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

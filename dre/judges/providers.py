@@ -44,7 +44,7 @@ class Provider(NamedTuple):
     base_url_variable : str
         The variable in which the provider's SDK looks for another address ("" if there is none).
     key_variables : tuple of str
-        The variables in which its key may stand; the first that is set counts.
+        The environment variables with its key. The first one that is set counts.
     """
 
     address: str
@@ -157,7 +157,7 @@ def is_public_service(address: str) -> bool:
 
 
 def is_same_model(model: str, served: str) -> bool:
-    """Return whether the name that a server gives its model stands for the model that was asked.
+    """Return whether the name that a server gives its model means the requested model.
 
     A path in front of the name and a date, ``latest`` or ``@main`` behind it make no difference.
     """
@@ -362,7 +362,7 @@ class _Target(NamedTuple):
     timeout: float
 
 
-# All that a foreign server is told besides the key that was meant for it.
+# A foreign server gets nothing but these and the key that is meant for it.
 _PLAIN_HEADERS = {
     "accept",
     "accept-encoding",

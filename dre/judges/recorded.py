@@ -87,7 +87,7 @@ class Recorded:
             return name_or_path
         prompt = prompts.load(name_or_path)
         if prompt.name in recorded_names:
-            recordings.check(self._folder, prompt.name, prompt)
+            recordings.check_hash(self._folder, prompt.name, prompt)
         return prompt
 
     def estimate(
@@ -150,15 +150,16 @@ class Recorded:
         if ask and missing:
             recorded_ids = {pair_id for verdicts in verdicts_by_repeat for pair_id in verdicts}
             sets = sorted({pair_id.partition("/")[0] for pair_id in recorded_ids})
+            known = f"those of {', '.join(sets)}" if sets else f"none with prompt {name}"
             raise DreError(
-                f"{self.spec} lacks prompt {name}, repeats {repeats}, for {len(missing)} of "
-                f"{len(rows)} pairs, first {missing[0]} (it has some of "
-                f"{', '.join(sets) or 'no set'}): score recorded pairs only (--sets, --repeats 1), "
-                "or use a live judge"
+                f"{self.spec} is a recording and knows only its own pairs, {known}: it lacks "
+                f"prompt {name}, repeats {repeats}, for {len(missing)} of {len(rows)} pairs, first "
+                f"{missing[0]}. Score recorded pairs only (--sets, --repeats 1), or ask a live "
+                "judge"
             )
         for row in rows:
             if verdicts_by_pair[row["pair_id"]]:
-                recordings.check(self._folder, row["pair_id"], row)
+                recordings.check_hash(self._folder, row["pair_id"], row)
         outcomes: dict[str, list[tuple[Verdict, float | None]]] = {
             pair_id: [(verdict, 0.0) for verdict in verdicts]
             for pair_id, verdicts in verdicts_by_pair.items()

@@ -1,4 +1,4 @@
-"""What judges said of the rated sets: our own recording and what others released, all on 0-5.
+"""The judges' scores of the rated sets: our recording and those that others released, all 0-5.
 
 What was released is joined to our pair ids and checked against what its files repeat of their
 items, so that no row can slip.
@@ -41,7 +41,7 @@ TOP = 5  # of the scale that all scores are brought to
 
 @functools.cache
 def scores(name: str) -> pd.DataFrame:
-    """Return what every judge that scored a rated set said of it.
+    """Return the scores of every judge that scored a rated set.
 
     Parameters
     ----------

@@ -1,8 +1,9 @@
 """The store of replies: one SQLite file, with one committed row for each call.
 
 A row stands under a key that is made of all that decides the reply. Texts of dialogues are not
-stored, only a hash of the messages. Reading is free at any time. Whoever asks a judge holds a lock
-on the store, which the operating system frees when the process ends, however it ends.
+stored, only a hash of the messages. Reading is free at any time. Several runs may write at once.
+Only two runs of one judge in one setting may not, since they would pay for the same replies. So
+a run holds the lock of its setting, which the operating system frees when the process ends.
 
 A call is in the store before it is made: as a row with the outcome ``pending``, at the most that
 the call can cost. The reply replaces this row. A process that is killed leaves the rows of the
@@ -18,14 +19,14 @@ import socket
 import sqlite3
 import threading
 from collections.abc import Collection, Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import platformdirs
 from filelock import FileLock, Timeout
 
-from dre.errors import DreError
+from dre.errors import DreError, TryLater
 from dre.judges import prompts
 
 SCHEMA = """CREATE TABLE IF NOT EXISTS reply (
@@ -39,9 +40,11 @@ _IN_MEMORY = ":memory:"
 _BUSY_SECONDS = 60  # how long a statement waits for other connections
 _CHECKPOINT_SECONDS = 2  # how long the end of a run waits for readers
 _LARGEST_COUNT = 2**63 - 1  # the largest integer that SQLite stores
+_LOCK_NAME = 16  # characters of a setting's hash in the name of its lock
 
-# The lock of the thread that writes a file, for each file that this process has opened.
-_writer_locks: dict[Path, Any] = {}
+# The lock of the thread that asks in a setting, for each file and setting of this process.
+_writer_locks: dict[tuple[Path, str], Any] = {}
+_table_lock = threading.Lock()  # of `_writer_locks`
 # Connections of the parent process. SQLite forbids a child to use them, and also to close them.
 _connections_of_parents: list[sqlite3.Connection] = []
 
@@ -178,6 +181,8 @@ _REPLY_COLUMNS = (
     "top",
 )
 _REQUEST_COLUMNS = ("key", "judge", "base_url", "prompt", "params", "pair_id", "repeat")
+_COLUMNS = (*_REQUEST_COLUMNS, *_REPLY_COLUMNS, "created")
+_INSERT = f"INSERT INTO reply ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 
 
 def clean(value: Any) -> str:
@@ -256,13 +261,13 @@ class Store:
         self._connection: sqlite3.Connection | None = None
         self._is_prepared = False  # whether the connection may write
         self._process = os.getpid()
-        self._make_locks()
-
-    def _make_locks(self):
         self._thread_lock = threading.RLock()
-        self._writer_lock = threading.RLock()
-        if not self.is_in_memory:
-            self._writer_lock = _writer_locks.setdefault(self.path.resolve(), self._writer_lock)
+
+    def _writer_lock(self, setting):
+        """Return the lock that threads of this process share, for one setting."""
+        file = Path(f"{_IN_MEMORY}{id(self)}") if self.is_in_memory else self.path.resolve()
+        with _table_lock:
+            return _writer_locks.setdefault((file, setting), threading.RLock())
 
     def close(self) -> None:
         """Close the file; the next use of the store opens it again."""
@@ -276,23 +281,30 @@ class Store:
     # Writing
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the store for writing.
+    def held(self, setting: str = "") -> Iterator[None]:
+        """Hold the store for asking a judge in one setting.
 
-        One process can hold it, and in this process one thread, with as many judges as it likes.
-        Other threads wait; other processes are refused. When it is let go, the one file has all
-        replies, and may be copied.
+        One process can hold a setting, and in this process one thread. Other threads wait; other
+        processes are refused. Runs in other settings write at the same time. When it is let go, the
+        one file has all replies of this run.
+
+        Parameters
+        ----------
+        setting : str
+            Who is asked and how, as a hash. Runs that could share a reply have the same.
 
         Raises
         ------
+        TryLater
+            If another process asks the same judge in the same way.
         DreError
-            If another process holds the store, or it cannot be written.
+            If the store cannot be written.
         """
         self._leave_parent()
-        with self._writer_lock, contextlib.ExitStack() as file_lock:
+        with self._writer_lock(setting), contextlib.ExitStack() as file_lock:
             with self._opened(write=True) as connection:
                 if not self.is_in_memory:
-                    self._lock_file(file_lock)
+                    self._lock_file(file_lock, setting)
                 # A store that cannot be written is noticed before anything is paid for.
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute("ROLLBACK")
@@ -301,22 +313,27 @@ class Store:
             finally:
                 self._checkpoint()
 
-    def _lock_file(self, file_lock):
-        name = str(self.path.resolve())
-        holder = Path(f"{name}.holder")
+    def _lock_file(self, file_lock, setting):
+        folder = self._lock_folder()
+        name = setting[:_LOCK_NAME] or "all"
+        holder = folder / f"{name}.holder"
         lock = FileLock(
-            f"{name}.lock", timeout=0, mode=0o600, is_singleton=True, thread_local=False
+            str(folder / f"{name}.lock"),
+            timeout=0,
+            mode=0o600,
+            is_singleton=True,
+            thread_local=False,
         )
         try:
             file_lock.enter_context(lock)
         except Timeout:
-            writer = holder.read_text() if holder.exists() else "another process"
-            raise DreError(
-                f"{self.path}: {writer}, is writing this store: let it end, or give another --store"
+            raise TryLater(
+                f"{self.path}: {_text_of(holder) or 'another process'} asks the same judge in the "
+                "same way: let it end, since its replies will be yours, too"
             ) from None
         now = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
         _create_private(holder)
-        holder.write_text(f"process {os.getpid()} on {socket.gethostname()}, since {now}")
+        holder.write_text(f"process {os.getpid()} on {socket.gethostname()}, since {now},")
 
     def _checkpoint(self):
         """Move what SQLite keeps in the file beside the store (``-wal``) into the store itself."""
@@ -337,27 +354,43 @@ class Store:
         ended_keys : iterable of str
             Keys of rows that go in the same commit: those of calls that are no longer pending.
         """
-        created = datetime.now(UTC).isoformat(timespec="seconds")
-        columns = (*_REQUEST_COLUMNS, *_REPLY_COLUMNS, "created")
-        rows = []
-        for request, reply in replies:
-            request_values = request[: len(_REQUEST_COLUMNS)]
-            reply_values = reply[: len(_REPLY_COLUMNS)]
-            rows.append((*request_values, *reply_values, created))
-
-        marks = ", ".join("?" * len(columns))
+        rows = _rows(replies)
         delete = "DELETE FROM reply WHERE key = ?"
         rename = (
             "UPDATE reply SET key = key || ':' || hex(randomblob(8)), source = 'replaced' "
             "WHERE key = ?"
         )
-        insert = f"INSERT INTO reply ({', '.join(columns)}) VALUES ({marks})"
         with self._opened(write=True) as connection:
             connection.execute("BEGIN IMMEDIATE")
             with connection:  # commits, or rolls back
                 connection.executemany(delete, [(key,) for key in ended_keys])
                 connection.executemany(rename, [(row[0],) for row in rows])
-                connection.executemany(insert, rows)
+                connection.executemany(_INSERT, rows)
+
+    def put_within(
+        self,
+        usd: float,
+        replies: Iterable[tuple[Request, Reply]],
+        price: Any,
+        judge: str,
+        base_urls: Collection[str],
+    ) -> bool:
+        """Commit calls that are about to be made, unless the store would then pass a ceiling.
+
+        The sum is taken in the same transaction, so the ceiling holds for all runs together. The
+        parameters behind ``replies`` are those of `spent`. Returns whether the calls were stored.
+        """
+        rows = _rows(replies)
+        question, values = _sum_question(judge, base_urls)
+        with self._opened(write=True) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            with connection:
+                spent_usd = _total_usd(connection.execute(question, values), price)
+                most_usd = sum(reply.cost or 0.0 for _, reply in replies)
+                if spent_usd + most_usd > usd:
+                    return False
+                connection.executemany(_INSERT, rows)
+        return True
 
     # Reading
 
@@ -382,30 +415,26 @@ class Store:
     def spent(
         self, price: Any = None, judge: str | None = None, base_urls: Collection[str] = ()
     ) -> float:
-        """Return the US dollars that calls cost.
+        """Return the US dollars that all calls cost, those of other judges among them.
 
         Parameters
         ----------
         price : Price or None
             What calls of unknown cost count at, by their tokens (None: nothing).
         judge : str or None
-            Count the calls of this judge alone (None: of all).
+            Only calls of this judge count at that price (None: all calls of unknown cost do).
         base_urls : collection of str
             The addresses at which the calls of this judge count.
         """
-        unknown = "FILTER (WHERE cost IS NULL)"
-        sums = f"TOTAL(cost), TOTAL(input_tokens) {unknown}, TOTAL(output_tokens) {unknown}"
-        question = f"SELECT {sums} FROM reply"
-        values = []
-        if judge is not None:
-            question += " WHERE judge = ? AND base_url IN (SELECT value FROM json_each(?))"
-            values = [judge, json.dumps(list(base_urls))]
-        total_usd = 0.0
-        for known_usd, input_tokens, output_tokens in self._select(question, *values):
-            total_usd += known_usd
-            if price is not None:
-                total_usd += price.cost(input_tokens, output_tokens)
-        return total_usd
+        question, values = _sum_question(judge, base_urls)
+        return _total_usd(self._select(question, *values), price)
+
+    def has_calls_in_flight(self, seconds: float) -> bool:
+        """Whether a call was begun in the last seconds and has not ended, in any run."""
+        since = datetime.now(UTC) - timedelta(seconds=seconds)
+        question = "SELECT COUNT(*) FROM reply WHERE outcome = 'pending' AND created >= ?"
+        [(n_calls,)] = self._select(question, since.isoformat(timespec="seconds")) or [(0,)]
+        return n_calls > 0
 
     def summary(self) -> list[CallGroup]:
         """Return what is stored, as one row for each group of calls that are alike.
@@ -427,7 +456,12 @@ class Store:
         if self._connection is None and not self.is_in_memory and not has_file:
             return []
         with self._opened(write=self.is_in_memory) as connection:
-            return connection.execute(sql, values).fetchall()
+            try:
+                return connection.execute(sql, values).fetchall()
+            except sqlite3.OperationalError as error:
+                if "no such table" in str(error):  # another run is just making it
+                    return []
+                raise
 
     # The connection
 
@@ -443,10 +477,7 @@ class Store:
                     self._connection = self._connect()
                     self._is_prepared = False
                 if write and not self._is_prepared:
-                    # WAL and FULL: a committed reply outlives a kill and a power cut.
-                    self._connection.executescript(
-                        f"PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; {SCHEMA};"
-                    )
+                    self._prepare(self._connection)
                     self._is_prepared = True
                 yield self._connection
         except (sqlite3.DatabaseError, OSError) as error:
@@ -457,6 +488,22 @@ class Store:
             raise DreError(
                 f"{self.path}: the store cannot be opened or written ({error}): {advice}"
             ) from None
+
+    def _prepare(self, connection):
+        """Make the table, if it is not there; runs that begin at once do so one after the other."""
+        with contextlib.ExitStack() as lock:
+            if not self.is_in_memory:
+                path = str(self._lock_folder() / "prepare.lock")
+                lock.enter_context(FileLock(path, timeout=_BUSY_SECONDS, mode=0o600))
+            # WAL and FULL: a committed reply outlives a kill and a power cut.
+            connection.executescript(
+                f"PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; {SCHEMA};"
+            )
+
+    def _lock_folder(self):
+        folder = Path(f"{self.path.resolve()}.locks")
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
 
     def _connect(self):
         if self.is_in_memory:
@@ -491,7 +538,7 @@ class Store:
             _connections_of_parents.append(self._connection)
         self._connection = None
         self._process = os.getpid()
-        self._make_locks()
+        self._thread_lock = threading.RLock()
 
 
 def _forget_writer_locks():
@@ -503,6 +550,40 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_writer_locks)
 
 
+def _rows(replies):
+    """Return replies as rows of the table."""
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    rows = []
+    for request, reply in replies:
+        request_values = request[: len(_REQUEST_COLUMNS)]
+        reply_values = reply[: len(_REPLY_COLUMNS)]
+        rows.append((*request_values, *reply_values, created))
+    return rows
+
+
+def _sum_question(judge, base_urls):
+    """Return the question for known dollars and for tokens of unknown cost, with its values."""
+    is_unknown = "cost IS NULL"
+    values = ()
+    if judge is not None:
+        is_unknown += " AND judge = ? AND base_url IN (SELECT value FROM json_each(?))"
+        values = (judge, json.dumps(list(base_urls)))
+    tokens = []
+    for column in ("input_tokens", "output_tokens"):
+        tokens.append(f"TOTAL({column}) FILTER (WHERE {is_unknown})")
+    return f"SELECT TOTAL(cost), {', '.join(tokens)} FROM reply", values * 2
+
+
+def _total_usd(sums, price):
+    """Return the dollars that the sums of `_sum_question` stand for."""
+    total_usd = 0.0
+    for known_usd, input_tokens, output_tokens in sums:
+        total_usd += known_usd
+        if price is not None:
+            total_usd += price.cost(input_tokens, output_tokens)
+    return total_usd
+
+
 def _connection_to(database):
     return sqlite3.connect(
         database,
@@ -511,6 +592,13 @@ def _connection_to(database):
         check_same_thread=False,
         uri=True,
     )
+
+
+def _text_of(path):
+    """Return the text of a small file; "" where there is none, or none yet."""
+    with contextlib.suppress(OSError):
+        return path.read_text()
+    return ""
 
 
 def _create_private(path):

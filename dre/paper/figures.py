@@ -43,7 +43,7 @@ def loss_and_accuracy(curves: pd.DataFrame, loss: str, accuracy: str) -> Figure:
     for row, disentangled in enumerate((False, True)):
         for column, name in enumerate(sets):
             is_drawn = (curves["set"] == name) & (curves["disentangled"] == disentangled)
-            means = curves[is_drawn].groupby("epoch")[[loss, accuracy]].mean()
+            means = curves[is_drawn].pivot_table(index="epoch", values=[loss, accuracy])
             ax = axes[row, column]
             loss_label = loss.replace("_", " ")
             accuracy_label = accuracy.replace("_", " ")
@@ -171,8 +171,8 @@ def twin_differences(curves: pd.DataFrame, measures: Sequence[str]) -> pd.DataFr
     training = ["set", "seed", "disentangled"]
     last_epoch = curves.groupby(training)["epoch"].transform("max")
     ends = curves[curves["epoch"] == last_epoch].set_index(training)[list(measures)]
-    with_it = ends.xs(True, level="disentangled")
-    without_it = ends.xs(False, level="disentangled")
+    with_it = pd.DataFrame(ends.xs(True, level="disentangled"))
+    without_it = pd.DataFrame(ends.xs(False, level="disentangled"))
     return with_it - without_it
 
 

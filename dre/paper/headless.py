@@ -58,6 +58,18 @@ class Notebook:
         self.code = code(self.content)
 
 
+def manifest(book: Notebook, profile: Profile) -> dict:
+    """Return what a notebook registered when it last ran, as `dre.paper.notebook.Book` says.
+
+    Its keys are ``items``, a list of dicts with ``kind, name, caption, files``, and ``not_run``,
+    a list of dicts with ``what, why``.
+    """
+    file = profile.results / "manifest" / f"{book.name}.json"
+    if not file.is_file():
+        return {"items": [], "not_run": []}
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
 def source(cell: dict) -> str:
     """Return the text of a cell."""
     return "".join(cell["source"])
@@ -81,11 +93,11 @@ def _is_injected(cell):
 def code(content: dict) -> list[list[str]]:
     """Return the lines of each code cell that are more than comments and white space.
 
-    A cell that is no Python is a DreError.
+    DreError if a cell is not Python.
     """
     cells = []
     for number, cell in enumerate(code_cells(content), 1):
-        # A line for the shell or for IPython is no Python: it becomes a text.
+        # A line for the shell or for IPython is not Python. It becomes a text.
         python = re.sub(
             r"^(\s*)([%!].*)",
             lambda line: line[1] + repr(line[2]),
@@ -161,7 +173,7 @@ class _SignsOfLife:
 
     def write(self, text):
         """Show what the kernel writes to standard error: papermill takes this object for a file."""
-        # The name stands before each line, and before each state of a progress bar.
+        # The name comes before each line, and before each state of a progress bar.
         labelled = re.sub(r"(^|[\r\n])(?=[^\r\n])", rf"\g<1>{self.name} | ", text)
         self.last_sign = time.monotonic()
         sys.stderr.write(labelled)

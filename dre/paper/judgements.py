@@ -6,9 +6,10 @@ paid for again, and a run that was ended goes on where it was.
 """
 
 import functools
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ import pandas as pd
 from dre import classification, judges
 from dre.datasets import dialogues, ratings, recordings
 from dre.errors import DreError
-from dre.judges import prompts, released
+from dre.judges import examples, prompts, released
 from dre.judges.recorded import Recorded
 from dre.paper.profile import RECORDED, JudgeSettings, Profile
 from dre.slm import provenance
@@ -43,6 +44,8 @@ OPTIONAL = {
     "dialogue": "huynh",
     "good_response": "huynh",
 }
+#: The rated examples that a live judge is shown with FED's qualities.
+SHOWN = ("zero", "random0", "bm25", "manual")
 COLUMNS = ("pair_id", "score", "influence", "label", "status", "reason", "cost")
 STRENGTHS = ("open", "middle", "current")
 TOP = 5  # of the scale of all scores
@@ -124,6 +127,59 @@ def _accuracy(pairs, decisions):
     """The mean of the accuracies on positive and on adversarial responses."""
     by_kind = pd.Series(decisions).groupby(pairs["kind"].to_numpy()).mean()
     return float(by_kind[["p", "a"]].mean())
+
+
+class QualityQuestion(NamedTuple):
+    """One quality of FED for all its turns or dialogues: the prompt, and the examples by pair."""
+
+    quality: str
+    prompt: str
+    pairs: pd.DataFrame
+    examples: dict[str, list] | None
+
+
+def quality_questions(settings: Profile, shown: str) -> list[QualityQuestion]:
+    """Return what a live judge is asked of FED's qualities, with some examples shown.
+
+    The parameters are those of `PanelJudge.qualities` and a profile.
+    """
+    turns = rated(settings, "fed-turn")
+    whole = ratings.fed_dialogues().head(settings.pairs_per_set or None)
+    whole = whole.assign(context=whole["turns"], response="")
+    people = ratings.fed_qualities()
+    questions = []
+    for (level, quality), rows in people.groupby(["level", "quality"], sort=False):
+        is_turn = level == "turn"
+        family = "quality" if is_turn else "dialogue"
+        prompt = f"{family}_{quality.lower().replace(' ', '_')}"
+        table = turns if is_turn else whole
+        pairs = table[["pair_id", "context_id", "context", "response"]]
+        rating = pairs["pair_id"].map(rows.set_index("item")["human"])
+        pool = pairs.assign(rating=rating).dropna(subset="rating")
+        pairs, examples_by_pair = _with_examples(pairs, pool, shown, is_turn)
+        questions.append(QualityQuestion(quality, prompt, pairs, examples_by_pair))
+    return questions
+
+
+def _with_examples(pairs, pool, shown, is_turn):
+    """The pairs that can be asked about, and their examples; None if nothing is shown."""
+    if shown == "zero":
+        return pairs, None
+    if shown == "manual":
+        file = recordings.FOLDER / released.CLAUDE / "fed_examples.json"
+        name, key = ("fed-turn", "turn_manual") if is_turn else ("fed-dialog", "dial_manual")
+        chosen = [f"{name}/{i}" for i in json.loads(file.read_text(encoding="utf-8"))[key]]
+        chosen = [pair_id for pair_id in chosen if pair_id in set(pool["pair_id"])]
+        # What shares a dialogue with an example is not asked about.
+        contexts = pool.loc[pool["pair_id"].isin(chosen), "context_id"]
+        pairs = pairs[~pairs["context_id"].isin(contexts)]
+        by_pair = examples.select(pairs, pool, "manual", k=len(chosen), chosen=chosen)
+        return pairs, by_pair
+    if shown == "bm25":
+        method = "bm25_both" if is_turn else "bm25_context"
+        return pairs, examples.select(pairs, pool, method, k=3)
+    draw = int(shown.removeprefix("random"))
+    return pairs, examples.select(pairs, pool, "random", k=3, seed=draw)
 
 
 class PanelJudge:
@@ -246,6 +302,38 @@ class PanelJudge:
                 "llm_accuracy": self.accuracy(),
             }
         )
+
+    def qualities(self, shown: str = "zero") -> pd.DataFrame | None:
+        """Return its ratings of FED's qualities (Huynh et al., Tables 1 and 2).
+
+        Parameters
+        ----------
+        shown : str
+            Which rated examples it is shown: ``zero`` for none, ``random0`` (a draw), ``bm25`` (the
+            nearest three) or ``manual`` (three dialogues that were chosen by hand).
+
+        Returns
+        -------
+        DataFrame or None
+            ``item`` and ``quality`` as `dre.datasets.ratings.fed_qualities` has them, and
+            ``score``, on the scale of the quality. None as of `scores`.
+        """
+        if not self.is_live:
+            recording = self.judge.model.removeprefix(RECORDED)
+            if not (recordings.folder(recording) / "fed_qualities.jsonl").is_file():
+                return None
+            table = ratings.fed_judged(recording)
+            table = table[table["examples"] == shown].drop(columns="examples")
+            return None if table.empty else table.reset_index(drop=True)
+        if not self.asks("quality_overall"):
+            return None
+        parts = []
+        for question in quality_questions(self.settings, shown):
+            told = self.scores(question.pairs, question.prompt, examples=question.examples)
+            assert told is not None, "the profile asks for these"
+            part = told.rename(columns={"pair_id": "item"}).assign(quality=question.quality)
+            parts.append(part[["item", "quality", "score"]])
+        return pd.concat(parts, ignore_index=True)
 
     @functools.cache  # noqa: B019 (a panel lives as long as its notebook)
     def accuracy(self) -> float:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -76,7 +77,7 @@ class Book:
         """Save a table, register it, and return it for display.
 
         ``results/<profile>/<name>.csv`` holds all of `df` but its index, with six significant
-        digits. The notebook, the report page and ``<name>.md`` show a part of it, with ``x_low``,
+        digits. The notebook and ``<name>.md`` show a part of it, with ``x_low``,
         ``x_high`` and ``x_sd`` joined to column ``x``: ``88.1 ± 0.3 [87.2, 89.0]``. NaN, None and
         "" are printed as an em dash.
 
@@ -117,6 +118,7 @@ class Book:
         """
         from IPython.display import Markdown, display
 
+        text = re.sub(r"(?<![\w-])-(?=\d)", "−", text)  # a true minus sign, as in tables
         # The mark tells sentences from tables, which are Markdown as well.
         display(Markdown(text), metadata={"dre": "note"})
         words = {}
@@ -159,7 +161,7 @@ class Book:
         return _Picture(name, png.read_bytes())
 
     def not_run(self, what: str, why: str) -> None:
-        """Say here and on the report page that something was not run, and why."""
+        """Say here that something was not run, and why."""
         self._manifest["not_run"].append({"what": what, "why": why})
         self._write_manifest()
         print(f"not run: {what} ({why})")

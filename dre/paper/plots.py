@@ -76,6 +76,57 @@ def whiskers(
         ax.scatter(table[value], y, c=colours, s=16, marker=marker, label=label, zorder=3)
 
 
+def gain_curves(
+    ax: Axes,
+    grid: pd.DataFrame,
+    value: str,
+    colours: Mapping[str, str],
+    levels: Mapping[str, float] | None = None,
+    line: str = "-",
+    with_band: bool = True,
+) -> None:
+    """Draw what a fusion gains by how well its small model agrees with people.
+
+    Parameters
+    ----------
+    ax : Axes
+    grid : DataFrame
+        With the columns ``judges`` (a class of judges), ``level`` and the gain; every pair of a set
+        and a judge counts alike.
+    value : str
+        The column of the gain.
+    colours : dict
+        Colours by class of judges.
+    levels : dict, optional
+        By name, where real small models are: dotted lines.
+    line : str
+        A line style of matplotlib.
+    with_band : bool
+        Whether a band shows the middle 80 % of draws, sets and judges.
+    """
+    for judges, rows in grid.groupby("judges", sort=False):
+        by_level = rows.groupby("level")[value]
+        means = by_level.mean()
+        label = f"{judges} judge{'' if judges == 'current' else 's'}"
+        ax.plot(means.index, means, line, color=colours[judges], linewidth=1.4, label=label)
+        if with_band:
+            low = by_level.quantile(0.1)
+            high = by_level.quantile(0.9)
+            ax.fill_between(means.index, low, high, color=colours[judges], alpha=0.13, linewidth=0)
+    ax.axhline(0, color="0.3", linewidth=0.9)
+    for name, level in (levels or {}).items():
+        ax.axvline(level, color="0.55", linewidth=0.8, linestyle=":")
+        ax.annotate(
+            name,
+            (level, 0.02),
+            xycoords=("data", "axes fraction"),
+            xytext=(3, 0),
+            textcoords="offset points",
+            fontsize=8,
+            color="0.35",
+        )
+
+
 def forest(
     panels: Mapping[str, pd.DataFrame],
     value: str | None = None,

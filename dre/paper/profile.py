@@ -12,6 +12,7 @@ from pydantic import (
     StrictInt,
     StrictStr,
     ValidationError,
+    field_validator,
     model_validator,
 )
 
@@ -46,13 +47,18 @@ class TrainingSet(BaseModel, extra="forbid", frozen=True):
 class Model(BaseModel, extra="forbid", frozen=True):
     """One SLM: its recipe, and how and on which version of the data it is trained.
 
-    ``epochs`` are those of each stage, by default the recipe's; ``keep`` says which epoch is kept.
+    ``epochs`` are those of all stages alike, or of each; ``keep`` says which epoch is kept. What is
+    None is as in the recipe.
     """
 
     recipe: StrictStr
-    epochs: PositiveInt | None = None
+    epochs: PositiveInt | tuple[PositiveInt, ...] | None = None
     keep: Literal["last", "best"] = "last"
     data: Literal[1, 2, 3] = 1
+    batch_contexts: PositiveInt | None = None
+    learning_rate: float | None = Field(None, gt=0)
+    head_learning_rate: float | None = Field(None, gt=0)
+    text_length: int | None = Field(None, ge=8)
 
 
 class Sources(BaseModel, extra="forbid", frozen=True):
@@ -97,6 +103,25 @@ class JudgeSettings(BaseModel, extra="forbid", frozen=True):
         return self
 
 
+class Augmentation(BaseModel, extra="forbid", frozen=True):
+    """A training set that a live judge writes by Algorithm 1, before the notebooks run.
+
+    ``file`` is what ``sets`` of the profile name: its contexts have the splits train and test.
+    """
+
+    file: StrictStr = Field(pattern=r"\.jsonl$")
+    contexts: StrictStr
+    judge: JudgeSettings
+    train: PositiveInt
+    test: PositiveInt
+    rounds: PositiveInt = 3
+
+    @field_validator("judge", mode="before")
+    @classmethod
+    def _by_name_alone(cls, judge):
+        return {"model": judge} if isinstance(judge, str) else judge
+
+
 class Profile(BaseModel, extra="forbid", frozen=True):
     """One profile: the keys of its file, and the project's folder as ``root``."""
 
@@ -118,6 +143,8 @@ class Profile(BaseModel, extra="forbid", frozen=True):
     labels_per_kind: PositiveInt | None = 300
     pairs_per_set: PositiveInt | None = None
     prompts: dict[str, StrictStr] = {}
+    augment: tuple[Augmentation, ...] = ()
+    notebooks: tuple[StrictStr, ...] = ()
     root: Path
 
     @model_validator(mode="after")
@@ -153,7 +180,7 @@ class Profile(BaseModel, extra="forbid", frozen=True):
 
     @property
     def results(self) -> Path:
-        """The folder of tables, of the report page and of recorded SLM scores."""
+        """The folder of tables and of recorded SLM scores."""
         return self.root / "results" / self.name
 
     @property
@@ -216,6 +243,7 @@ def profile(name: str, folder: Path | str | None = None) -> Profile:
     try:
         values = yaml.safe_load((folder / file).read_text(encoding="utf-8"))
         new_profile = Profile.model_validate({**values, "root": folder})
+        new_profile = _with_whole_paths(new_profile)
     except (yaml.YAMLError, TypeError) as error:
         message = " ".join(str(error).split())
         raise DreError(f"{file} is not valid YAML with keys and values: {message}") from error
@@ -229,6 +257,22 @@ def profile(name: str, folder: Path | str | None = None) -> Profile:
             f"{file}: 'name' is '{new_profile.name}', expected '{name}', as the file is called"
         )
     return new_profile
+
+
+def _with_whole_paths(new_profile):
+    """Return a profile in which the files of training sets are named from the root of the disk.
+
+    Notebooks run in another folder than the project's own.
+    """
+    sets = []
+    for entry in new_profile.sets:
+        splits = {}
+        for part in ("train", "dev", "test"):
+            name, split = getattr(entry, part)
+            if name.endswith(".jsonl"):
+                splits[part] = (str(new_profile.root / name), split)
+        sets.append(entry.model_copy(update=splits))
+    return new_profile.model_copy(update={"sets": tuple(sets)})
 
 
 def _fault(details) -> str:

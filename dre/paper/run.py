@@ -1,4 +1,4 @@
-"""``make paper``: run the notebooks whose inputs have changed, and make the report page.
+"""``make paper``: run the notebooks whose inputs have changed, and build the book.
 
 A notebook runs again when its code or a file that it read has changed (modules, the profile, data,
 the locked versions, what other notebooks wrote), or when a file that it wrote is not as it left it:
@@ -20,13 +20,13 @@ from filelock import FileLock, Timeout
 from dre.environment import make_paths_absolute
 from dre.errors import DreError
 from dre.files import replace
-from dre.paper import page, state, words
+from dre.paper import augmentation, estimate, state, website, words
 from dre.paper.headless import Notebook, code, commit, execute, notebooks
 from dre.paper.profile import COMMITTED, Profile, check_clone, profile, root
 
 
 def run(profile: Profile, jobs: int = 2) -> list[str]:
-    """Bring results, figures and page of a profile up to date.
+    """Bring results, figures and book of a profile up to date.
 
     Deletes what notebooks wrote once and write no more. In the committed profile it brings the
     committed notebooks, and the numbers in README and docs, up to date as well.
@@ -48,23 +48,25 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
     DreError
         If a notebook fails, changes while it runs, or another run is under way.
     """
-    books = notebooks(profile.root)
+    books = _books_of(profile)
     print(
         f"profile {profile.name}: {profile.title}; needs {profile.needs}; {len(books)} notebooks",
         flush=True,
     )
     if profile.name == COMMITTED:
         words.check(profile.root, books)
-    _name_other_notebooks(books, profile)
+    _name_other_notebooks(profile)
     (profile.build / "state").mkdir(parents=True, exist_ok=True)
     _set_environment_of_kernels(profile)
     try:
         with FileLock(profile.root / "build" / "paper.lock", timeout=0):
+            augmentation.write_sets(profile)
             ran = _run_stale(books, profile, jobs)
             _check_nothing_changed(profile)
             drop_stale(books, profile)
             for path in _write_documents(books, profile):
                 print(f"brought up to date: {path.relative_to(profile.root)}")
+            _build_book_if_possible(profile)
     except Timeout as error:
         raise DreError(
             "another make paper is under way in this folder: wait for it to end"
@@ -72,9 +74,24 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
     return ran
 
 
-def _name_other_notebooks(books, profile):
+def _books_of(profile):
+    """Return the notebooks that a profile runs: all of them, unless it names some."""
+    books = notebooks(profile.root)
+    if not profile.notebooks:
+        return books
+    names = {book.name for book in books}
+    for name in profile.notebooks:
+        if name not in names:
+            raise DreError(
+                f"profiles/{profile.name}.yaml: there is no notebook {name}; "
+                f"expected some of {', '.join(sorted(names))}"
+            )
+    return [book for book in books if book.name in profile.notebooks]
+
+
+def _name_other_notebooks(profile):
     """Print which files in notebooks/ are none of the project's."""
-    project_names = {book.path.name for book in books}
+    project_names = {book.path.name for book in notebooks(profile.root)}
     file_names = {path.name for path in profile.root.glob("notebooks/*.ipynb")}
     foreign_names = sorted(file_names - project_names)
     if foreign_names:
@@ -92,7 +109,7 @@ def _set_environment_of_kernels(profile):
 
 def _check_nothing_changed(profile):
     """Raise a DreError if a notebook, or what it depends on, was edited while notebooks ran."""
-    for book in notebooks(profile.root):
+    for book in _books_of(profile):
         reason = stale(book, profile)
         if reason:
             raise DreError(
@@ -101,14 +118,29 @@ def _check_nothing_changed(profile):
 
 
 def _write_documents(books, profile):
-    """Bring notebooks, README, docs and page up to date; return the files that changed."""
+    """Bring notebooks, README and docs up to date; return the files that changed."""
     changed = []
     if profile.name == COMMITTED:
         changed += [book.path for book in books if commit(book.path, profile)]
         changed += words.fill(profile.root)
-    if page.write(profile):
-        changed.append(page.path(profile))
     return list(dict.fromkeys(changed))  # a notebook may have changed in both ways
+
+
+def _build_book(profile):
+    """Build the website and say where it is."""
+    is_new = website.build(profile)
+    index = (website.folder(profile) / "index.html").relative_to(profile.root)
+    print(f"the book, {'built' if is_new else 'up to date'}: {index}")
+
+
+def _build_book_if_possible(profile):
+    """Build the website, if its packages are there and the project has its settings."""
+    if not (profile.root / "docs" / "conf.py").is_file():
+        return
+    if website.is_installed():
+        _build_book(profile)
+    else:
+        print(f"no book, since its packages are not installed: {website.HOW_TO_INSTALL}")
 
 
 def _run_stale(books, profile, jobs):
@@ -268,7 +300,10 @@ def main(argv: list[str] | None = None) -> int:
         prog="make paper", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument(
-        "--profile", default="mini", help="a file in profiles/, by its name (default: mini)"
+        "--profile", help="a file in profiles/, by its name (default: mini; with --book: public)"
+    )
+    parser.add_argument(
+        "--book", action="store_true", help="run no notebook: only build the book of those that ran"
     )
     parser.add_argument(
         "--jobs",
@@ -276,12 +311,24 @@ def main(argv: list[str] | None = None) -> int:
         default=min(2, os.cpu_count() or 1),
         help="how many notebooks run at a time",
     )
+    parser.add_argument(
+        "--estimate",
+        action="store_true",
+        help="say what a run would take: calls, tokens, dollars, hours, disk; nothing is asked",
+    )
     args = parser.parse_args(argv)
     make_paths_absolute()  # kernels run in notebooks/
     try:
         folder = root().resolve()
         check_clone(folder)
-        run(profile(args.profile, folder), max(1, args.jobs))
+        name = args.profile or (COMMITTED if args.book else "mini")
+        settings = profile(name, folder)
+        if args.estimate:
+            print(estimate.report(settings))
+        elif args.book:
+            _build_book(settings)
+        else:
+            run(settings, max(1, args.jobs))
     except (DreError, OSError, RuntimeError) as error:  # RuntimeError: a kernel died
         print(f"error: {error}", file=sys.stderr)
         return 1

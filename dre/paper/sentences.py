@@ -19,7 +19,7 @@ def in_words(path: Path, values: Sequence[str | Sequence[str]], form: str) -> st
     path : Path
         The CSV.
     values : sequence of str or of lists of str
-        The row is the one that has all these values, each in any column. A list stands for several
+        The row is the one that has all these values, each in any column. A list means several
         rows, one for each of its values; their texts are joined by " / ".
     form : str
         As `str.format` takes it, with the columns as names. Numbers are rounded as in tables.

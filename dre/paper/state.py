@@ -34,7 +34,7 @@ LISTED_FOLDERS = (SCORES, "curve")
 
 #: Files in the project's folder that do not belong to the project.
 _FOREIGN = re.compile(r"\.|build/|.*(site-packages|\.egg-info)/")
-#: What a profile says to people, and to nothing that computes.
+#: Fields of a profile that only people read, and no computation.
 _FOR_PEOPLE = ("title", "needs")
 
 
@@ -71,7 +71,7 @@ def _meaning(path: Path) -> bytes:
 
 @functools.lru_cache(maxsize=500)
 def _code_without_docstrings(content: bytes) -> bytes:
-    """Return the syntax tree of a module as text; the content itself if it is no valid Python."""
+    """Return the syntax tree of a module as text; the content itself if it is not valid Python."""
     try:
         tree = ast.parse(content)
     except SyntaxError:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from dre.tables import PARTS
+from dre.tables import PARTS, number
 
 
 def named(name: str, statistics: Mapping[str, Any] | pd.Series) -> dict[str, Any]:
@@ -33,6 +33,12 @@ def named(name: str, statistics: Mapping[str, Any] | pd.Series) -> dict[str, Any
         if key in numbers and not pd.isna(numbers[key]):
             columns[f"{name}{ending}"] = numbers[key]
     return columns
+
+
+def with_interval(row: Mapping[str, Any] | pd.Series, column: str, form: str = "+.2f") -> str:
+    """Return a number of a row as text with its interval: ``+0.09 [+0.06, +0.13]``."""
+    low, high = (number(row[f"{column}{ending}"], form) for ending in PARTS[:2])
+    return f"{number(row[column], form)} [{low}, {high}]"
 
 
 def beside_print(table: pd.DataFrame, printed: pd.DataFrame, on: str) -> pd.DataFrame:

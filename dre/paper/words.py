@@ -1,4 +1,4 @@
-"""Numbers in words: what cells of notebooks name stands in README, docs and the prose of notebooks.
+"""Numbers in words: numbers that cells name, in README, docs and the prose of notebooks.
 
 `dre.paper.notebook.Book.note` and `dre.paper.notebook.Book.say` name numbers. A place for one is
 enclosed by two comments that no reader sees. A notebook's own names stand alone; those of others
@@ -23,7 +23,7 @@ import pandas as pd
 
 from dre.errors import DreError
 from dre.files import replace
-from dre.paper import verdicts
+from dre.paper import coverage, verdicts
 from dre.paper.headless import Notebook, code_cells, source
 from dre.paper.profile import COMMITTED
 from dre.tables import PARTS, Table
@@ -159,9 +159,11 @@ class _Document:
         return f"<!--{name}-->{self.words[self._full_name(name)]}<!--/-->"
 
     def _text_of_file(self, name):
-        """Return the text of a file, the rows of a CSV, or the verdicts (README: the main ones)."""
+        """Return the text of a file, the rows of a CSV, or the verdicts (all of them in docs)."""
         if name == verdicts.CLAIMS:
-            return verdicts.markdown(self.root, main=self.path.name == "README.md")
+            return verdicts.markdown(self.root, main=self.path.parent.name != "docs")
+        if name == coverage.ITEMS:
+            return coverage.markdown(self.root)
         if name.endswith(".csv"):
             return _rows(self.root / name)
         text = (self.root / name).read_text(encoding="utf-8")

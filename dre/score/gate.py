@@ -17,7 +17,7 @@ from dre.signature import load_summary
 from dre.tables import number
 
 #: The fields in which the signatures of two files may differ: their scores are comparable still.
-MAY_DIFFER = ("data", "version", "torch", "sentence-transformers", "transformers")
+MAY_DIFFER = ("data", "limit", "version", "torch", "sentence-transformers", "transformers")
 #: What a context is known by in both files: the first of these columns that there is.
 CONTEXT_COLUMNS = ("context_id", "context", "id", "pair_id")
 
@@ -226,11 +226,13 @@ def _is_worse(row):
     """Return the sentence on a system that became worse."""
     difference = number(row["difference"], 3)
     low, high = number(row["difference_low"], 3), number(row["difference_high"], 3)
-    return (
+    sentence = (
         f"{row['a']} is worse than {row['b']}: its score differs by {difference} [{low}, {high}] "
-        f"on {row['n_contexts']:,} shared contexts (p = {row['p_holm']:.4f}); with so many a "
-        f"difference of {number(row['visible'], 3)} can be seen"
+        f"on {row['n_contexts']:,} shared contexts (p = {row['p_holm']:.4f})"
     )
+    if math.isnan(row["visible"]):
+        return sentence
+    return f"{sentence}; with so many a difference of {number(row['visible'], 3)} can be seen"
 
 
 def _check_makers(new, old):

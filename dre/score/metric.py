@@ -11,14 +11,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+import numpy as np
 import pandas as pd
 
 from dre import __version__, fusion, judges
 from dre.calibrated import Calibrated
 from dre.datasets import readers
-from dre.errors import DreError
+from dre.errors import DreError, TryLater
 from dre.judges import prompts
-from dre.signature import Signature
+from dre.score import language
+from dre.signature import METHOD_NAMES, Signature
 from dre.slm.location import find_slm
 
 if TYPE_CHECKING:
@@ -32,19 +34,20 @@ class Method(NamedTuple):
     scale: str
 
 
-#: The methods by name, as the papers call them, except the judge alone (the papers' Non-DRE).
+#: The methods by name. Those that the papers' names say better keep them.
 METHODS = {
-    "slm": Method(("slm",), "about 0 to 2"),
+    "small": Method(("slm",), "about 0 to 2"),
     "judge": Method(("judge",), "0 to 5"),
+    "product": Method(("slm", "judge"), "about 0 to 10"),
     "slide": Method(("slm", "judge"), "0 to 2"),
-    "ex_dre": Method(("slm", "judge"), "about 0 to 10"),
     "in_dre": Method(("slm", "judge", "accuracies"), "0 to 5"),
     "dre": Method(("slm", "judge", "accuracies"), "about 0 to 10"),
     "calibrated": Method(
         ("slm", "judge", "fusion"), "in standard deviations, 0 is an ordinary pair"
     ),
 }
-ALIASES = {"non_dre": "judge"}
+#: The papers' names, and those of earlier versions.
+ALIASES = METHOD_NAMES
 #: What a method may need besides an SLM, in the words of an error.
 NEEDS_IN_WORDS = {
     "judge": "a judge",
@@ -57,9 +60,9 @@ COLUMNS = (
     "id",
     "system",
     "context_id",
+    "cosine_distance",
     "distance",
-    "s_d",
-    "s_p",
+    "fits",
     "score_slm",
     "score_llm",
     "s_inf",
@@ -72,10 +75,13 @@ COLUMNS = (
     "reason",
     "left_out",
 )
+#: What the table of scores calls the numbers of the papers: s_d says how far the response is from
+#: its context, s_p how well it fits there.
+PLAIN_NAMES = {"distance": "cosine_distance", "s_d": "distance", "s_p": "fits"}
 #: Decimals of the SLM's numbers in a prompt: the last bits of a float must not cost another reply.
 PROMPT_DECIMALS = 6
-BLOCK = 2048  # distinct pairs that the SLM scores at once, which bounds memory
-SECONDS_BETWEEN_LINES = 60  # of progress, where there is no terminal for a bar
+BLOCK = 256  # distinct pairs that are scored and kept together; a kill loses no more of them
+SECONDS_BETWEEN_LINES = 30  # of progress, where there is no terminal for a bar
 
 
 class DRE:
@@ -229,16 +235,28 @@ class DRE:
             "signature": str(signature),
         }
 
-    def score_pairs(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
+    def score_pairs(
+        self, pairs: pd.DataFrame, progress: bool = False, keep: bool = False
+    ) -> pd.DataFrame:
         """Score a table of pairs that `dre.datasets.readers.pairs` made.
+
+        Parameters
+        ----------
+        pairs
+            The pairs.
+        progress
+            Whether to say how far it is: a bar in a terminal, else a line every half a minute.
+        keep
+            Whether to take what the small model computed earlier from the user's cache folder, and
+            to keep there what it computes now.
 
         Returns
         -------
         DataFrame
-            One row per pair, in their order, with `COLUMNS` and, where the SLM stores a threshold,
-            ``accepted``. ``status`` is ``ok``, or what became of the judge's reply (``malformed``,
-            ``refused``, ``truncated``, ``empty``, ``error``), and then ``score`` is missing.
-            ``reason`` says why, or that a text was cut.
+            One row per pair, in their order, with `COLUMNS`. ``status`` is ``ok``; or
+            ``other_language`` for a text that the small model cannot read; or what became of the
+            judge's reply (``malformed``, ``refused``, ``truncated``, ``empty``, ``error``). Where
+            it is not ``ok``, ``score`` is missing. ``reason`` says why, or that a text was cut.
 
         Raises
         ------
@@ -247,54 +265,106 @@ class DRE:
         """
         table = pairs.assign(status="ok", reason="")
         if self.slm is not None:
-            table = self._with_slm_scores(table, progress)
+            table = self._with_slm_scores(table, progress, keep)
         if self.judge is not None:
             table = self._with_judge_scores(table)
-        table = self._with_scores(table).reindex(columns=list(COLUMNS))
-        threshold = self.threshold
-        if threshold is not None:
-            accepted = table["score_slm"] >= threshold
-            table["accepted"] = accepted.astype("bool[pyarrow]")  # whose values are Python's
-        return table
+        table = self._with_scores(table).rename(columns=PLAIN_NAMES)
+        return table.reindex(columns=list(COLUMNS))
 
-    def _with_slm_scores(self, table, progress):
+    def accepted(self, table: pd.DataFrame) -> pd.Series:
+        """Return for each row of scores whether ``score_slm`` reaches the model's threshold.
+
+        It is missing where the small model could not read the pair. DreError if the model stores no
+        threshold.
+        """
+        if self.threshold is None:
+            raise DreError(
+                "this small model stores no threshold: train it with --dev, or leave --accepted out"
+            )
+        scores = table["score_slm"]
+        accepted = (scores >= self.threshold).astype("bool[pyarrow]")  # whose values are Python's
+        return accepted.where(scores.notna())
+
+    def _with_slm_scores(self, table, progress, keep):
         """Add the SLM's numbers. Equal pairs are scored once, equal contexts together."""
+        assert self.slm is not None, "this method needs a small model"
         columns = ["context", "response"]
-        distinct = table.drop_duplicates(columns).sort_values("context_id")
-        scores = self._scores_in_blocks(distinct, progress)
-        scores["reason"] = self._what_is_cut(distinct)
+        reasons = language.what_is_not_read(table, self.slm.encoder.tokenizer)
+        table = table.assign(reason=reasons)
+        is_read = table["reason"] == ""
+        table.loc[~is_read, "status"] = language.STATUS
+        distinct = table[is_read].drop_duplicates(columns).sort_values("context_id")
+        if not len(distinct):
+            return table.assign(distance=np.nan, s_d=np.nan, s_p=np.nan, score_slm=np.nan)
+        scores = self._scores_in_blocks(distinct, progress, keep)
+        scores["what_is_cut"] = self._what_is_cut(distinct)
         scores = distinct[["pair_id", *columns]].merge(scores, on="pair_id")
         scores = scores.drop(columns="pair_id")
-        return table.drop(columns="reason").merge(scores, on=columns, how="left")
+        table = table.merge(scores, on=columns, how="left")
+        # The same texts may be those of a system that is not read as a whole.
+        unread = table["status"] == language.STATUS
+        table.loc[unread, ["distance", "s_d", "s_p", "score_slm"]] = np.nan
+        return table.assign(reason=table["reason"].where(unread, table.pop("what_is_cut")))
 
-    def _scores_in_blocks(self, pairs, progress):
-        """Score pairs block by block, with a bar in a terminal, else with a line every minute."""
+    def _scores_in_blocks(self, pairs, progress, keep):
+        """Score pairs block by block, in their order; a block is kept before the next begins."""
         from tqdm import tqdm
 
+        from dre.score.kept import COLUMNS as NUMBERS
+        from dre.score.kept import KeptScores, identity
+
         assert self.slm is not None, "this method needs a small model"
+        kept = KeptScores(identity(self.slm, self.bf16)) if keep else None
+        tables = [] if kept is None else [kept.get(pairs)]
+        is_kept = pairs["pair_id"].isin(tables[0]["pair_id"]) if tables else False
+        missing = pairs[~is_kept] if tables else pairs
+        n_kept = len(pairs) - len(missing)
+        if progress and n_kept:
+            print(f"{n_kept:,} of {len(pairs):,} pairs were scored before", file=sys.stderr)
+
         is_terminal = sys.stderr.isatty()
-        bar = tqdm(total=len(pairs), unit=" pairs", disable=not (progress and is_terminal))
+        bar = tqdm(
+            total=len(pairs),
+            initial=n_kept,
+            unit=" pairs",
+            disable=not (progress and is_terminal),
+        )
         start = last_line = time.monotonic()
-        tables = []
         with bar, warnings.catch_warnings():
             # The column `reason` says what is cut.
             warnings.filterwarnings("ignore", message=r".*response\(s\) have more than")
-            for first in range(0, len(pairs), BLOCK):
-                block = pairs.iloc[first : first + BLOCK]
-                tables.append(self.slm.score(block))
+            for first in range(0, len(missing), BLOCK):
+                block = missing.iloc[first : first + BLOCK]
+                scores = self.slm.score(block)
+                tables.append(scores[["pair_id", *NUMBERS]])
+                if kept is not None:
+                    kept.put(block, scores)
                 bar.update(len(block))
                 now = time.monotonic()
                 if progress and not is_terminal and now - last_line >= SECONDS_BETWEEN_LINES:
                     n_scored = first + len(block)
-                    minutes_left = (now - start) / n_scored * (len(pairs) - n_scored) / 60
+                    minutes_left = (now - start) / n_scored * (len(missing) - n_scored) / 60
                     print(
-                        f"{n_scored:,} of {len(pairs):,} pairs scored, about {minutes_left:.0f} "
-                        "minutes left",
+                        f"{n_kept + n_scored:,} of {len(pairs):,} pairs scored, about "
+                        f"{minutes_left:.0f} minutes left",
                         file=sys.stderr,
                         flush=True,
                     )
                     last_line = now
-        return pd.concat(tables, ignore_index=True)
+        if kept is not None:
+            kept.close()
+        scores = pd.concat(tables, ignore_index=True).set_index("pair_id")
+        scores = scores.loc[list(pairs["pair_id"])].reset_index()
+        return self._with_left_out(scores, pairs)
+
+    def _with_left_out(self, scores, pairs):
+        """Add what the model did not read of a response, which is not kept with its scores."""
+        from dre.slm.ours import Ours, without_quotes
+
+        if isinstance(self.slm, Ours):
+            _, left_out = without_quotes(self.slm.readable(pairs))
+            return scores.assign(left_out=left_out)
+        return scores
 
     def _what_is_cut(self, pairs):
         """Return, for each pair, what the SLM does not read of it, in words."""
@@ -329,16 +399,23 @@ class DRE:
             raise DreError(
                 f"{self.judge.spec} knows a pair by its id: make ids unique, also between systems"
             )
-        replies = self.judge.score(self._for_prompt(table), self.prompt).set_index(table.index)
+        # No judge is paid for a pair that the small model cannot read, since no score would follow.
+        is_read = table["status"] == "ok"
+        asked = table[is_read]
+        if not len(asked):
+            return table.assign(score_llm=np.nan, s_inf=np.nan)
+        replies = self.judge.score(self._for_prompt(asked), self.prompt).set_index(asked.index)
         if self.judge.last.stopped == "budget":
-            raise DreError(f"{self.judge.last.why}; what was answered is stored")
+            raise TryLater(f"{self.judge.last.why}; what was answered is stored")
         judge_scores = pd.Series(replies["score_llm"]).where(replies["status"] == "ok")
         has_reason = replies["reason"].fillna("") != ""
+        reasons = replies["reason"].where(has_reason, asked["reason"])
+        score_llm = fusion.to_llm_scale(judge_scores, *self.prompt.scale)
         return table.assign(
-            score_llm=fusion.to_llm_scale(judge_scores, *self.prompt.scale),
-            s_inf=replies["s_inf"],
-            status=replies["status"],
-            reason=replies["reason"].where(has_reason, table["reason"]),
+            score_llm=pd.Series(score_llm, asked.index).reindex(table.index),
+            s_inf=replies["s_inf"].reindex(table.index),
+            status=table["status"].where(~is_read, replies["status"].reindex(table.index)),
+            reason=table["reason"].where(~is_read, reasons.reindex(table.index)),
         )
 
     def _for_prompt(self, table):
@@ -356,7 +433,7 @@ class DRE:
 
     def _with_scores(self, table):
         """Add ``score``, and what the method shows beside it."""
-        if self.method == "slm":
+        if self.method == "small":
             return table.assign(score=table["score_slm"])
         if self.method in ("judge", "in_dre"):
             return table.assign(score=table["score_llm"])
@@ -371,7 +448,7 @@ class DRE:
                 score=self.fusion.fuse(slm, llm),
             )
         s_d, s_p = table["s_d"], table["s_p"]
-        fuse = fusion.ex_dre if self.method == "ex_dre" else fusion.dre
+        fuse = fusion.ex_dre if self.method == "product" else fusion.dre
         return table.assign(s_c=fusion.s_c(s_d, s_p), score=fuse(s_d, s_p, llm))
 
     @property
@@ -454,7 +531,7 @@ def check_options(
     Nothing is loaded. Raises DreError for options that do not fit together.
     """
     if not method:
-        method = "judge" if judge else "slm"
+        method = "judge" if judge else "small"
     method = ALIASES.get(method, method)
     if method not in METHODS:
         raise DreError(f"method is {method!r}: expected one of {', '.join(METHODS)}")

@@ -82,7 +82,8 @@ def _table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
     if not rows:
         return "<p>There is one system.</p>"
     columns = [name for name in columns if any(row.get(name) not in (None, "") for row in rows)]
-    head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in columns)
+    headers = [systems.HEADERS.get(name, name.replace("_", " ")) for name in columns]
+    head = "".join(f"<th>{header}</th>" for header in headers)
     body = ""
     for row in rows:
         cells = "".join(f"<td>{_cell(row, name)}</td>" for name in columns)

@@ -45,7 +45,7 @@ def score_pairs(
     """
     judge = options.get("judge")
     is_live = judge is not None and not judge.spec.startswith("recorded:")
-    method = METHODS[options.get("method") or "slm"]
+    method = METHODS[options.get("method") or "small"]
     if is_live or "slm" not in method.needs:
         raise DreError(
             "Ray shares out a small model, and a live judge waits in one process: leave --engine "

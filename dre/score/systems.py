@@ -17,7 +17,10 @@ from dre import metrics, stats, tables
 #: What a score should know more than: the number of words, and how many of them the context has.
 BASELINES = ("length", "echo")
 #: The columns of a table of scores whose means are given.
-MEASURES = ("score", "score_slm", "s_d", "s_p", "score_llm", "s_inf", *BASELINES)
+MEASURES = ("score", "score_slm", "distance", "fits", "score_llm", "s_inf", *BASELINES)
+
+#: What columns are called where the name alone would not say it.
+HEADERS = {"visible": "Smallest difference that could be seen"}
 
 RESAMPLES = 2000
 PERMUTATIONS = 10_000
@@ -162,9 +165,9 @@ def compare_systems(means: pd.DataFrame, seed: int = 0) -> list[dict[str, Any]]:
     list of dict
         For every two systems ``a`` and ``b``; ``difference`` (mean over contexts of a minus b) with
         ``difference_low`` and ``difference_high`` (95 %, bootstrap); ``p_permutation`` (two-sided);
-        ``p_holm`` (corrected over all of them); ``n_contexts``; and ``visible``, the difference
-        that so many contexts can show (at 5 %, with a power of 80 %). What needs two contexts is
-        NaN without them.
+        ``p_holm`` (corrected over all of them); ``n_contexts``; and ``visible``, the smallest
+        difference that could be seen on so many contexts (at 5 %, with a power of 80 %). What needs
+        two contexts is NaN without them.
     """
     pairs = list(_pairs(means))
     if not pairs:
@@ -187,7 +190,8 @@ def compare_systems(means: pd.DataFrame, seed: int = 0) -> list[dict[str, Any]]:
         row["visible"] = np.nan
         if n_contexts > 1:
             standard_error = pair.differences.std(ddof=1) / np.sqrt(n_contexts)
-            row["visible"] = float(stats.POWER * standard_error)
+            # Where all differences are equal, nothing is known of what could be seen.
+            row["visible"] = float(stats.POWER * standard_error) or np.nan
         rows.append(row)
     return rows
 
@@ -270,8 +274,8 @@ def show(summary: dict[str, Any]) -> None:
     """Print the comparisons of a summary, beside the differences in length and echo."""
     note = (
         "Difference a - b on the contexts of both; permutation test by context (which needs six), "
-        "after Holm. Length: words; echo: share of words that the context has. Visible: the "
-        "difference that so many contexts can show (power 80 %)."
+        "after Holm. Length: words; echo: share of words that the context has. Smallest difference "
+        "that could be seen: with so many contexts, in four of five cases."
     )
     columns = [
         "a",
@@ -283,7 +287,7 @@ def show(summary: dict[str, Any]) -> None:
         "n_contexts",
         "visible",
     ]
-    tables.show(pd.DataFrame(comparison_rows(summary)), "Comparisons", note, columns)
+    tables.show(pd.DataFrame(comparison_rows(summary)), "Comparisons", note, columns, HEADERS)
 
 
 def rank_systems(

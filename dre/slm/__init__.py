@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # what an editor sees
     from dre.slm.model import SLM as SLM
     from dre.slm.train import fit as fit
 
-#: where each public name stands; torch loads only when one of them is asked for
+#: The module of each public name. Torch is loaded when one of them is used.
 _HOME = {"SLM": "model", "fit": "train", "contexts": "provenance", "extra": "provenance"}
 _HOME |= dict.fromkeys(
     ("arrays", "load_or_train", "made_of", "reference_based", "seeds"), "recorded_scores"

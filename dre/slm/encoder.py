@@ -180,8 +180,9 @@ class Reader:
         room = ROOM["gpu"]
         if self.encoder.device.type == "cpu":
             room = ROOM["cpu"] * torch.get_num_threads()
-        counts = token_counts(self.encoder, new_texts)
-        lengths = np.minimum(counts, self.encoder.max_seq_length)
+        limit = self.encoder.max_seq_length
+        assert limit is not None, "load_encoder sets the limit"
+        lengths = np.minimum(token_counts(self.encoder, new_texts), limit)
         with tqdm(total=len(new_texts), desc="texts read", disable=not progress) as bar:
             for indices in batches(lengths, room):
                 yield [new_texts[i] for i in indices]

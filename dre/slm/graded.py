@@ -400,10 +400,11 @@ def endless(items: Sequence, rng: random.Random) -> Iterator:
         yield from rng.sample(items, len(items))
 
 
-def mean_and_sd(values: pd.Series) -> tuple[float, float]:
-    """Return the mean and the standard deviation of values."""
-    numbers = values.astype(float)
-    return float(numbers.mean()), float(cast(float, numbers.std()))
+def mean_and_sd(values: ArrayLike) -> tuple[float, float]:
+    """Return the mean and the standard deviation (n - 1) of values."""
+    numbers = pd.Series(np.asarray(values, float))
+    sd = cast(float, numbers.std())
+    return float(numbers.mean()), float(sd)
 
 
 def graded_table(graded: Sequence[tuple]) -> pd.DataFrame:

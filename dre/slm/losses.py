@@ -47,7 +47,8 @@ def separation(d: torch.Tensor, z: int = 0, margin: float = 0.5) -> torch.Tensor
 def classification(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """L_cls, Eq. 15, read as cross-entropy; (n, classes), (n,) -> (n,).
 
-    The printed sum of y_i p_i is no loss: it would reward a small probability of the right class.
+    The sum of y_i p_i in the paper cannot be a loss: it would reward a small probability of the
+    right class.
     """
     return F.cross_entropy(logits, labels, reduction="none")
 
@@ -66,7 +67,7 @@ def in_batch(
     h_c : (n, d), the contexts.
     candidates : (k, d), the responses of the batch.
     target : (n,), which candidate is the right one for each context.
-    excluded : (n, k), which candidates are no negatives of it.
+    excluded : (n, k), which candidates are not negatives of it.
     scale : an inverse temperature.
 
     Returns
@@ -161,7 +162,7 @@ def class_logits(
 def _rank_in_batch(h_c, h_r, triplets):
     """Rank every positive of a batch against all its responses (`in_batch`).
 
-    Other positives of the same context are no negatives.
+    Other positives of the same context are not negatives.
     """
     c, p, a = triplets.unbind(dim=1)
     # The distinct pairs of a context and a positive, and all responses.

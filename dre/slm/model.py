@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -35,6 +35,9 @@ from dre.slm.encoder import (
 )
 from dre.slm.provenance import DEFAULT as DEFAULT
 from dre.slm.provenance import Extra
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 #: So many pairs are scored at once, which bounds memory.
 BLOCK = 4096
@@ -122,7 +125,7 @@ class SLM:
         """
         recipe = recipe or recipes.get("paper", disentangled=False)
         base = load_encoder(encoder, recipe.max_seq_length)
-        return cls(base, Head(base.get_embedding_dimension(), recipe.sep), recipe)
+        return cls(base, _new_head(base, recipe), recipe)
 
     def learns(self, parts: Collection[str]) -> None:
         """Let the named ``parts`` learn (encoder, head, classifier), and nothing else."""
@@ -281,8 +284,10 @@ class SLM:
         """Return the turns of a dialogue as one text, cut to the end that the encoder can read."""
         tokenizer = self.encoder.tokenizer
         separator = getattr(tokenizer, "sep_token", None) or "\n"
-        text = context_text(turns, separator)
-        return keep_end(text, tokenizer, self.encoder.max_seq_length)
+        limit = self.encoder.max_seq_length
+        most_words = max(200, limit)  # each has a token at least
+        text = context_text(turns, separator, most_words)
+        return keep_end(text, tokenizer, limit)
 
     def cut(self, responses: Collection[str]) -> np.ndarray:
         """Return whether each response has more tokens than the encoder reads, a bool array."""
@@ -332,14 +337,14 @@ class SLM:
         except Exception as error:
             reason = str(error).strip().partition("\n")[0]
             raise DreError(
-                f"{path} is no SLM, here or on the Hub, or a damaged one ({reason})"
+                f"{path} is not an SLM, here or on the Hub, or it is damaged ({reason})"
             ) from error
 
     @classmethod
     def read(cls, path: Path, recipe: recipes.Recipe, provenance: dict) -> Self:
         """Read the parts that `write` wrote into a folder."""
         encoder = load_encoder(str(path), recipe.max_seq_length)
-        head = Head(encoder.get_embedding_dimension(), recipe.sep)
+        head = _new_head(encoder, recipe)
         # Python reads the file, not safetensors, so that `dre.paper.state` notices it.
         head.load_state_dict(load((path / "head.safetensors").read_bytes()))
         return cls(encoder.eval(), head.eval(), recipe, provenance)
@@ -348,6 +353,13 @@ class SLM:
         """Write encoder and head into a folder."""
         self.encoder.save_pretrained(str(path), create_model_card=False)
         save_model(self.head, str(path / "head.safetensors"))
+
+
+def _new_head(encoder: "SentenceTransformer", recipe: recipes.Recipe) -> Head:
+    """Return a fresh head for the embeddings of an encoder."""
+    dimension = encoder.get_embedding_dimension()
+    assert dimension is not None, "an encoder with pooling has a dimension"
+    return Head(dimension, recipe.sep)
 
 
 def _check_text(name, pair_id, text):

@@ -22,6 +22,7 @@
     are left out before scoring (`dre.slm.ours`).
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 from dre.errors import DreError
@@ -83,7 +84,7 @@ class Recipe:
     contrast: str = "whole"
     #: which epoch of each stage: the "last", or the "best" by triplet accuracy on held-out contexts
     keep: str = "last"
-    #: of our own recipes: what is learned from besides labelled contexts, and how
+    #: Of our own recipes: the data besides labelled contexts, and how they are used.
     mixture: Mixture | None = None
 
     def as_dict(self) -> dict:
@@ -131,29 +132,39 @@ OURS = replace(GRADED, name="ours", stages=(Stage("contrast", ("L_fit",), epochs
 RECIPES = {recipe.name: recipe for recipe in (PAPER, ROBUST, RELEASED, GRADED, OURS)}
 
 
-def get(name: str | Recipe, epochs: int | None = None, disentangled: bool = True) -> Recipe:
+def get(
+    name: str | Recipe, epochs: int | Sequence[int] | None = None, disentangled: bool = True
+) -> Recipe:
     """Return a recipe by name, or a given one, perhaps changed.
 
     Parameters
     ----------
     name : one of `RECIPES`, or a recipe.
-    epochs : of every stage, instead of the recipe's own.
+    epochs : of every stage, or of each stage in its order, instead of the recipe's own.
     disentangled : if not, it is the control of Figures 3 and 4, without the separation of Eq. 17
         and the losses that need it.
 
     Raises
     ------
     DreError
-        If there is no such recipe, epochs are below 1, or a recipe of our own has nothing to
-        disentangle.
+        If there is no such recipe, epochs are below 1 or not as many as stages, or a recipe of our
+        own has nothing to disentangle.
     """
     recipe = name if isinstance(name, Recipe) else RECIPES.get(name)
     if recipe is None:
         raise DreError(f"unknown recipe {name!r}: expected one of {', '.join(RECIPES)}")
     if epochs is not None:
-        if epochs < 1:
-            raise DreError(f"epochs are {epochs}: expected 1 or more")
-        stages = [replace(stage, epochs=epochs) for stage in recipe.stages]
+        n_stages = len(recipe.stages)
+        epochs_of_stages = [epochs] * n_stages if isinstance(epochs, int) else list(epochs)
+        if len(epochs_of_stages) != n_stages or min(epochs_of_stages) < 1:
+            raise DreError(
+                f"epochs are {epochs}: expected 1 or more, one number or {n_stages}, "
+                f"since recipe {recipe.name} has so many stages"
+            )
+        stages = [
+            replace(stage, epochs=n_epochs)
+            for stage, n_epochs in zip(recipe.stages, epochs_of_stages)
+        ]
         recipe = replace(recipe, stages=tuple(stages))
     return recipe if disentangled else _without_disentanglement(recipe)
 

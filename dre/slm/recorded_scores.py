@@ -345,7 +345,15 @@ def _recipe_and_version(profile, name, disentangled):
     """Return the recipe of a model as the profile has it, and the version of its training data."""
     model = _model(profile, name)
     recipe = recipes.get(model.recipe, model.epochs, disentangled)
-    return recipes.replace(recipe, keep=model.keep), model.data
+    chosen = {
+        "keep": model.keep,
+        "batch_contexts": model.batch_contexts,
+        "learning_rate": model.learning_rate,
+        "head_learning_rate": model.head_learning_rate,
+        "max_seq_length": model.text_length,
+    }
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    return recipes.replace(recipe, **chosen), model.data
 
 
 def _split(profile, key, version):

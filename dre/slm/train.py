@@ -249,8 +249,8 @@ def _optimizer(slm, steps):
 def _seed_and_draw_order(seed, stage_number, epoch, rows):
     """Seed torch for one epoch, and draw the order of its rows.
 
-    Every epoch has random numbers of its own, so that a training that goes on after an
-    interruption draws what it would have drawn without it.
+    The seed is different for each epoch and does not depend on the epochs before. So a training
+    that goes on after an interruption draws the same numbers as one without.
     """
     sequence = np.random.SeedSequence([seed, stage_number, epoch])
     torch.manual_seed(int(sequence.generate_state(1)[0]))
@@ -306,7 +306,7 @@ def batch_loss(
 def parameter_groups(slm: SLM) -> list[dict]:
     """Return the parameters that learn, in groups for an optimizer.
 
-    The head has a learning rate of its own. Biases and the weights of norms do not decay.
+    The head has another learning rate than the encoder. Biases and weights of norms do not decay.
     """
     recipe = slm.recipe
     groups = []

@@ -33,7 +33,7 @@ Start a server with log-probabilities, then run the script with the public data:
     llama-server -m qwen-bf16.gguf -a qwen2.5-coder-0.5b -c 1536 -np 1 -t 1 --port 8000
     python experiments/recordings/live_judge.py --base-url http://localhost:8000/v1 --store FILE
 
-The longest prompt has 1,411 tokens. The script takes about two seconds a call, four hours in all.
+The longest prompt has 1,411 tokens. The script takes about two seconds a call, three hours in all.
 It may be stopped at any time, and the same command goes on. At the end it makes
 ``data/recorded/<model>/`` from the conditions and sets that are complete, and the manifest names
 those that are not. ``--write`` makes the folder without asking. ``--pairs N`` is a trial with the

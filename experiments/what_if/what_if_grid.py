@@ -1,23 +1,22 @@
-"""How good must a small model be, so that fusing it with a judge helps?
+"""How good must a small model be? Numbers as good as one likes, fused with every recorded judge.
 
-We pretend to have small models of any quality, and fuse them with every recorded judge. To this end
-the rows (s_d, s_p) of a real small model are dealt out anew to the pairs
-(`dre.what_if.as_good_as`). There are two kinds of rows: those of an earlier model of the papers'
-kind, which the judge was shown, and those of the profile's second recipe, first seed. They are
-dealt at ten levels of agreement with people, in ten draws of errors.
+Two kinds of rows (s_d, s_p) are dealt out anew (`dre.what_if.as_good_as`): those that the judge was
+shown, of an earlier small model of the papers' kind, and those of our small model. They are dealt
+at ten levels of agreement with people, in ten draws of their errors. The errors are independent of
+the judge's, or share what was measured of that judge and our small model. That measure is the
+partial correlation of normal scores given people's, a mean over sets.
 
-The errors are independent of the judge's errors, share a quarter with them, or share as much as the
-second recipe was measured to share with that judge. That measure is the partial correlation of
-normal scores given people's ratings, a mean over sets and seeds.
-
-Run ``python experiments/what_if/what_if_grid.py`` with the public data: twenty minutes of one core.
+Run ``python experiments/what_if/what_if_grid.py`` with the public data: ten minutes of one core.
 It makes in ``results/what_if``, for the notebook that asks when a fusion helps:
 
-- ``grid.csv.gz``: the gain of each fusion over its judge alone, by draw;
+- ``grid.csv.gz``: the gain of each fusion over its judge alone, by draw. A fusion's gain over the
+  small model alone follows from it: gain + alone - level, where ``alone`` is the judge's agreement;
 - ``break_even.csv``: the level from which on a class of judges gains, with 95 % intervals over
-  contexts;
-- ``predicted.csv``: a test of all this. It compares the gain that follows from the rows, agreement
-  and shared errors of a real small model with the gain that this model really has.
+contexts;
+- ``as_printed.csv``: the gain over each part with a small model as good as the papers print it,
+  with 95 % intervals over contexts;
+- ``predicted.csv``: a test of all this. The gain that rows, agreement and shared errors of a real
+  small model let expect stands beside the gain that it has.
 """
 
 import gzip
@@ -35,15 +34,18 @@ from dre.files import replace
 from dre.judges import released
 from dre.judges.recorded import Recorded
 from dre.paper.profile import profile
-from dre.slm import trained
+from dre.slm import seeds, trained
 
-OUTPUT = Path(__file__).resolve().parents[2] / "results" / "what_if"
+PROJECT = Path(__file__).resolve().parents[2]
+OUTPUT = PROJECT / "results" / "what_if"
 #: By rated set, the key of the training set of the same kind of dialogues.
 TRAINING_SETS = {
     "dailydialog-zhao": "dailydialog",
     "personachat-usr": "personachat",
     "topicalchat-usr": "topicalchat",
 }
+PAPER = "paper"
+OURS = "ours"
 LEVELS = np.arange(10) / 10
 N_DRAWS = 10
 N_RESAMPLES = 300
@@ -81,38 +83,38 @@ def partial_correlation(slm, llm, human) -> float:
 def load_slm_scores(public) -> dict[str, dict[str, list[pd.DataFrame]]]:
     """Return the scores of the small models, by recipe and set, one table for each seed.
 
-    The first recipe was trained for each set, the others on the first set alone.
+    The papers' small model was trained for each set, ours once.
     """
     scores: dict[str, dict[str, list[pd.DataFrame]]] = {}
-    for recipe in public.recipes[:2]:
-        is_trained_for_each_set = recipe == public.recipes[0]
+    for recipe in (PAPER, OURS):
         scores[recipe] = {}
         for name, key in TRAINING_SETS.items():
-            training_key = key if is_trained_for_each_set else public.sets[0].key
-            rated = ratings.rated(name)
-            scores[recipe][name] = [
-                trained(public, training_key, recipe, seed).score(rated) for seed in public.seeds
+            training_key = key if recipe == PAPER else public.sets[0].key
+            models = [
+                trained(public, training_key, recipe, seed)
+                for seed in seeds(public, training_key, recipe)
             ]
+            rated = ratings.rated(name)
+            scores[recipe][name] = [model.score(rated) for model in models]
     return scores
 
 
-def load_pairs(slm_scores, public) -> dict[Pair, pd.DataFrame]:
+def load_pairs(slm_scores) -> dict[Pair, pd.DataFrame]:
     """Return a table of complete rows for each set and judge.
 
-    Its columns are ``pair_id, context_id, human``; ``llm``, the judge's score; ``shown_d, shown_p``
-    and ``own_d, own_p``, the two kinds of rows; and ``other``, the score that the judge gave when
-    it was shown the numbers of another pair, where it was asked so.
+    Columns ``pair_id, context_id, human``; ``llm``, the judge's score; ``shown_d, shown_p`` and
+    ``own_d, own_p``, the two kinds of rows; ``other``, the score that the judge gave beside the
+    numbers of another pair, where it was asked so.
     """
-    file = recordings.folder(ratings.NAME) / "dre_inputs.csv"
-    shown_rows = pd.read_csv(file, index_col="pair_id")
-    shown_rows = shown_rows[["s_d", "s_p"]].set_axis(["shown_d", "shown_p"], axis=1)
+    shown = pd.read_csv(recordings.folder(ratings.NAME) / "dre_inputs.csv", index_col="pair_id")
+    shown = shown[["s_d", "s_p"]].set_axis(["shown_d", "shown_p"], axis=1)
     recording = Recorded(ratings.NAME)
     tables = {}
     for name in TRAINING_SETS:
         rated = ratings.rated(name)
-        our_rows = slm_scores[public.recipes[1]][name][0]
-        table = rated[["pair_id", "context_id", "human"]].join(shown_rows, on="pair_id")
-        table = table.assign(own_d=our_rows["s_d"], own_p=our_rows["s_p"])
+        own = slm_scores[OURS][name][0]
+        table = rated[["pair_id", "context_id", "human"]].join(shown, on="pair_id")
+        table = table.assign(own_d=own["s_d"], own_p=own["s_p"])
         judge_scores = released.scores(name).drop(columns="pair_id")
         for judge, scores in judge_scores.items():
             of_judge = table.assign(llm=scores, other=np.nan)
@@ -184,14 +186,14 @@ def _learned_fusion(pair, evidence):
     """
     of_judge = [
         table
-        for candidate, table in evidence.items()
-        if candidate.set != pair.set and candidate.judge == pair.judge
+        for other, table in evidence.items()
+        if other.set != pair.set and other.judge == pair.judge
     ]
-    of_other_sets = [table for candidate, table in evidence.items() if candidate.set != pair.set]
-    scores = evidence[pair]
-    scale = None if of_judge else scores["score_llm"]
+    of_other_sets = [table for other, table in evidence.items() if other.set != pair.set]
+    own = evidence[pair]
+    scale = None if of_judge else own["score_llm"]
     learned = Calibrated.fit(of_judge or of_other_sets, scale, resamples=100)
-    return learned.fuse(scores["score_slm"], scores["score_llm"])
+    return learned.fuse(own["score_slm"], own["score_llm"])
 
 
 def gains_over_grid(tables, rows, share_by_judge) -> dict[tuple[Pair, str], np.ndarray]:
@@ -221,9 +223,9 @@ def strength(judge: str) -> str:
 
 
 def crossing(gain: np.ndarray) -> float:
-    """Return the lowest level from which on a gain (levels,) is not below zero.
+    """Return the least level from which on a gain (levels,) is not below zero.
 
-    Gains are interpolated linearly between levels. Infinite if there is no such level.
+    Linear in between; infinite if there is none.
     """
     below_zero = np.flatnonzero(gain < 0)
     if not len(below_zero):
@@ -237,7 +239,7 @@ def crossing(gain: np.ndarray) -> float:
 
 def break_even_rows(gains, rows, errors) -> list[dict]:
     """Return the levels at which classes of judges break even; every pair counts alike."""
-    table_rows = []
+    found = []
     for fusion_name in FUSIONS:
         for judge_class in STRENGTHS:
             of_class = [
@@ -248,7 +250,7 @@ def break_even_rows(gains, rows, errors) -> list[dict]:
             if not of_class:
                 continue
             mean_gain = np.mean(of_class, axis=(0, 3))  # over pairs and draws
-            levels = np.array([crossing(gain_by_level) for gain_by_level in mean_gain])
+            levels = np.array([crossing(line) for line in mean_gain])
             low, high = np.quantile(levels[1:], [0.025, 0.975], method="inverted_cdf")
             row = {
                 "rows": rows,
@@ -260,30 +262,79 @@ def break_even_rows(gains, rows, errors) -> list[dict]:
                 "level_low": low,
                 "level_high": high,
             }
-            table_rows.append(row)
-    return table_rows
+            found.append(row)
+    return found
+
+
+def as_printed_rows(tables, share_by_judge) -> list[dict]:
+    """Return the gains over each part with a small model as good as printed, by class of judges.
+
+    The rows that are dealt out are those that the judge was shown.
+    """
+    fuse_by_name = {"SLIDE": slide, "Ex-DRE": fusion.ex_dre}
+    printed = printed_agreement()
+    gains_by_key: dict[tuple[str, str, str], list[np.ndarray]] = {}
+    for pair, table in tables.items():
+        for fusion_name, fuse in fuse_by_name.items():
+            over_parts = what_if.gains_over_parts(
+                table["llm"].to_numpy(),
+                table["human"].to_numpy(),
+                table["context_id"].to_numpy(),
+                table[["shown_d", "shown_p"]].to_numpy(),
+                printed[pair.set],
+                share_by_judge[pair.judge],
+                fuse,
+                seed=list(TRAINING_SETS).index(pair.set),
+            )
+            for part, gain in over_parts.items():
+                for judge_class in (strength(pair.judge), "all"):
+                    key = (fusion_name, part, judge_class)
+                    gains_by_key.setdefault(key, []).append(gain)
+
+    rows = []
+    for fusion_name in fuse_by_name:
+        for part in ("judge alone", "small model alone", "better part"):
+            row: dict[str, object] = {"fusion": fusion_name, "over": part}
+            for judge_class in (*STRENGTHS, "all"):
+                gains = gains_by_key[fusion_name, part, judge_class]
+                pooled = stats.pooled(gains)
+                row[judge_class] = pooled["difference"]
+                row[f"{judge_class}_low"] = pooled["low"]
+                row[f"{judge_class}_high"] = pooled["high"]
+                row[f"{judge_class} above"] = f"{pooled['positive']} of {pooled['pairs']}"
+            rows.append(row)
+    return rows
+
+
+def printed_agreement() -> dict[str, float]:
+    """Return how well the papers' small model agrees with people as printed, by rated set."""
+    table4 = pd.read_csv(PROJECT / "data" / "paper" / "dre_table4.csv").set_index("metric")
+    row = table4.loc["Ours (SLM-Dis and Prob)"]
+    return {name: float(row[f"{name.split('-')[0]}_spearman"]) for name in TRAINING_SETS}
 
 
 def predicted_rows(tables, scores_by_set, recipe, shares) -> list[dict]:
-    """Return for each pair and fusion the gain that can be expected, and the measured gain.
+    """Return for each pair and fusion the gain that can be expected, and the one that is measured.
 
-    The expected gain follows from a real small model's rows, agreement and shared errors.
+    What is expected follows from a real small model's rows, agreement and shared errors.
     """
-    table_rows = []
+    found = []
     for pair, table in tables.items():
         llm = table["llm"].reset_index(drop=True)
         human = table["human"].reset_index(drop=True)
         contexts = table["context_id"].reset_index(drop=True)
         slm_tables = [scores.loc[table.index] for scores in scores_by_set[pair.set]]
         for fusion_name, fuse in (("Ex-DRE", fusion.ex_dre), ("SLIDE", slide)):
-            fused = [fuse(slm["s_d"], slm["s_p"], llm.to_numpy()) for slm in slm_tables]
-            fused = pd.DataFrame(np.column_stack(fused))
-            measured = stats.compare(fused, llm, human, contexts, permutations=1)
-            expected = []
-            for slm in slm_tables:
-                gains = expected_gains(slm, llm, human, contexts, fuse, shares[pair])
-                expected.append(gains)
-            expected = np.array(expected)
+            own_scores = np.column_stack(
+                [fuse(slm["s_d"], slm["s_p"], llm.to_numpy()) for slm in slm_tables]
+            )
+            measured = stats.compare(pd.DataFrame(own_scores), llm, human, contexts, permutations=1)
+            expected = np.array(
+                [
+                    expected_gains(slm, llm, human, contexts, fuse, shares[pair])
+                    for slm in slm_tables
+                ]
+            )
             row = {
                 "slm": recipe,
                 "fusion": fusion_name,
@@ -297,8 +348,8 @@ def predicted_rows(tables, scores_by_set, recipe, shares) -> list[dict]:
                 "measured_low": measured["low"],
                 "measured_high": measured["high"],
             }
-            table_rows.append(row)
-    return table_rows
+            found.append(row)
+    return found
 
 
 def expected_gains(slm, llm, human, contexts, fuse, share) -> np.ndarray:
@@ -315,20 +366,22 @@ def expected_gains(slm, llm, human, contexts, fuse, share) -> np.ndarray:
     return correlations[1:] - correlations[0]
 
 
-def grid_lines(tables, gains, recipe, errors, share_by_judge) -> list[dict]:
+def grid_lines(tables, gains, kind, errors, share_by_judge) -> list[dict]:
     """Return a line for each pair and cell of the grid, with the gain of each fusion."""
     lines = []
-    for pair in tables:
+    for pair, table in tables.items():
+        alone = table["llm"].corr(table["human"], method="spearman")
         gain_by_fusion = {name: gains[pair, name][0] for name in FUSIONS if (pair, name) in gains}
         for i, level in enumerate(LEVELS):
             for draw in range(N_DRAWS):
                 line = {
-                    "rows": recipe,
+                    "rows": kind,
                     "errors": errors,
                     "shared": round(share_by_judge[pair.judge], 3),
                     "set": ratings.RATED[pair.set],
                     "judge": pair.judge,
                     "judges": strength(pair.judge),
+                    "alone": round(alone, 4),
                     "level": level,
                     "draw": draw,
                 }
@@ -345,10 +398,10 @@ def write(rows: list[dict], name: str) -> None:
 
 
 def main() -> None:
-    """Write the three files."""
+    """Write the four files."""
     public = profile("public")
     slm_scores = load_slm_scores(public)
-    tables = load_pairs(slm_scores, public)
+    tables = load_pairs(slm_scores)
     shares = {
         recipe: shared_errors(tables, scores_by_set) for recipe, scores_by_set in slm_scores.items()
     }
@@ -357,19 +410,19 @@ def main() -> None:
         predictions += predicted_rows(tables, scores_by_set, recipe, shares[recipe])
     write(predictions, "predicted.csv")
 
-    measured = mean_by_judge(shares[public.recipes[1]])
+    measured = mean_by_judge(shares[OURS])
     share_by_errors = {
         "independent": dict.fromkeys(measured, 0.0),
-        "a quarter shared": dict.fromkeys(measured, 0.25),
         "as measured": {judge: max(share, 0.0) for judge, share in measured.items()},
     }
+    write(as_printed_rows(tables, share_by_errors["as measured"]), "as_printed.csv")
     lines = []
     break_even = []
-    for rows, recipe in (("shown", public.recipes[0]), ("own", public.recipes[1])):
+    for rows, kind in (("shown", "as shown"), ("own", OURS)):
         for errors, share_by_judge in share_by_errors.items():
             gains = gains_over_grid(tables, rows, share_by_judge)
-            break_even += break_even_rows(gains, recipe, errors)
-            lines += grid_lines(tables, gains, recipe, errors, share_by_judge)
+            break_even += break_even_rows(gains, kind, errors)
+            lines += grid_lines(tables, gains, kind, errors, share_by_judge)
             print(rows, errors, len(lines), flush=True)
             write(break_even, "break_even.csv")
             text = pd.DataFrame(lines).to_csv(index=False, lineterminator="\n")

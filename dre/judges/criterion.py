@@ -1,0 +1,79 @@
+"""A criterion in one line: the prompt that *How polite is the reply?* stands for.
+
+The reply of the judge is a JSON object with a schema, so no text of a dialogue is read as a score.
+"""
+
+import json
+
+from dre.errors import DreError
+from dre.judges.prompts import Prompt
+
+SCALE = (0.0, 5.0)
+_HEADER = """---
+# Not sent to the model: everything up to the second line of dashes.
+kind: score
+scale: [0, 5]
+output: json
+criterion: {criterion}
+---
+"""
+_BODY = """[user]
+You are given the context of a conversation and a response to it. The first speaker is marked FS,
+the second SS.
+{{notice}}
+
+Context:
+{{context}}
+
+Response:
+{{response}}
+
+Answer one question about the response, and look at nothing else. No explanation is needed.
+Question: CRITERION
+Answer with any number between 0.0 (not at all) and 5.0 (as much as possible).
+
+Reply with one JSON object and nothing else: {"score": <number from 0.0 to 5.0>}
+"""
+
+
+def prompt_for(question: str) -> Prompt:
+    """Return the prompt that asks a question about a response, on a scale from 0 to 5.
+
+    Raises
+    ------
+    DreError
+        If the question is empty, or has the braces of a slot.
+    """
+    question = _one_line(question)
+    return Prompt(
+        name=question,
+        template=_body(question),
+        kind="score",
+        scale=SCALE,
+        criterion=question,
+        output="json",
+    )
+
+
+def template_for(question: str) -> str:
+    """Return the template file of the prompt, for ``--prompt``; the replies to both are shared."""
+    question = _one_line(question)
+    # A text in JSON is one in YAML, too.
+    header = _HEADER.format(criterion=json.dumps(question, ensure_ascii=False))
+    return header + _body(question)
+
+
+def _body(question):
+    """Return the text that is sent."""
+    return _BODY.replace("CRITERION", question)
+
+
+def _one_line(question):
+    """Return a question on one line; DreError if it cannot be asked."""
+    question = " ".join(question.split())
+    if not any(sign.isalpha() for sign in question) or "{{" in question:
+        raise DreError(
+            f"the criterion is {question!r}: expected a question about the reply, such as "
+            "'How polite is the reply?'"
+        )
+    return question

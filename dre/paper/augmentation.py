@@ -1,0 +1,100 @@
+"""Training sets that a profile has written for it: Algorithm 1 by a live judge, before notebooks.
+
+Every reply is kept in the store, so a run that was ended goes on where it was, and a set that is
+complete costs nothing again.
+"""
+
+import dataclasses
+import random
+from typing import Any
+
+from dre import judges
+from dre.augment import algorithm
+from dre.datasets import dialogues, overlap, ratings
+from dre.datasets.dialogues import Context
+from dre.errors import DreError
+from dre.paper.profile import Augmentation, Profile
+
+
+def write_sets(profile: Profile) -> None:
+    """Bring the training sets of ``profile.augment`` up to date.
+
+    Raises
+    ------
+    DreError
+        If a judge cannot be asked, its budget is used up, or a reply did not come.
+    """
+    for entry in profile.augment:
+        judge = open_writer(entry)
+        try:
+            _write_set(profile, entry, judge)
+        finally:
+            judge.close()
+
+
+def open_writer(entry: Augmentation) -> Any:
+    """Return the live judge that writes a set, and checks what it wrote."""
+    settings = entry.judge
+    return judges.open_judge(
+        settings.model,
+        base_url=settings.base_url,
+        key_env=settings.key_env,
+        price=settings.price,
+        max_usd_total=settings.max_usd,
+        concurrency=settings.concurrency,
+        plain=settings.plain,
+        temperature=settings.temperature,
+    )
+
+
+def _write_set(profile, entry, judge):
+    contexts = contexts_to_write_for(profile, entry)
+    result = algorithm.generate(contexts, judge, max_rounds=entry.rounds)
+    counts = result.report["status"].value_counts().to_dict()
+    absent = counts.get("missing", 0) + counts.get("error", 0)
+    if result.stopped or absent:
+        reason = f": {judge.last.why}" if judge.last.why else ""
+        raise DreError(
+            f"{entry.file} is not complete, {absent} of {len(contexts)} contexts lack a reply"
+            f"{reason}. What was answered is kept, and the same command goes on"
+        )
+    is_public = entry.contexts in dialogues.PUBLIC
+    path = profile.root / entry.file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    n_written = result.save(path, turns=not is_public)
+    in_words = ", ".join(f"{n:,} {status}" for status, n in counts.items())
+    print(f"{entry.file}: {n_written:,} contexts written by {judge.spec} ({in_words})", flush=True)
+
+
+def contexts_to_write_for(profile: Profile, entry: Augmentation) -> list[Context]:
+    """Return the contexts of a set, drawn with the profile's first seed, split into train and test.
+
+    No conversation is in both. Public conversations that share an utterance with a rated set are
+    left out.
+    """
+    pool = dialogues.contexts_by_name(entry.contexts)
+    if entry.contexts in dialogues.PUBLIC:
+        pool = overlap.without_overlap(pool, ratings.rated_tables(profile.rated))
+    generator = random.Random(profile.seed)
+    generator.shuffle(pool)
+    conversation_of = overlap.conversations(context.context_id for context in pool)
+
+    wanted = {"train": entry.train, "test": entry.test}
+    test_share = entry.test / (entry.train + entry.test)
+    split_of_conversation: dict[str, str] = {}
+    chosen: dict[str, list[Context]] = {"train": [], "test": []}
+    for context in pool:
+        conversation = conversation_of(context.context_id)
+        if conversation not in split_of_conversation:
+            is_test = generator.random() < test_share
+            split_of_conversation[conversation] = "test" if is_test else "train"
+        split = split_of_conversation[conversation]
+        if len(chosen[split]) < wanted[split]:
+            chosen[split].append(dataclasses.replace(context, split=split))
+    for split, contexts in chosen.items():
+        if len(contexts) < wanted[split]:
+            raise DreError(
+                f"{entry.contexts} has {len(contexts)} contexts for {split} of {entry.file}, "
+                f"{wanted[split]} were asked for: ask for fewer"
+            )
+    return chosen["train"] + chosen["test"]

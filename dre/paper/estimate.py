@@ -1,0 +1,285 @@
+"""What a run of a profile would take, before anything is spent: ``make paper ARGS=--estimate``.
+
+Nothing is asked and nothing is trained. What is stored already is not counted, except with DRE's
+prompt, whose numbers come from small models that may not be trained yet.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from dre.datasets import dialogues, ratings
+from dre.errors import DreError
+from dre.judges import prompts
+from dre.judges.store import Request
+from dre.paper import augmentation, judgements
+from dre.paper.judgements import PanelJudge
+from dre.paper.profile import Profile
+from dre.slm import recipes
+
+#: Tokens of a typical reply where it is longer than a score: an analysis comes before the rating.
+REPLY = {"analyse_rate": 120}
+#: The papers' own speed with Ollama on an RTX A6000 (DRE, section 4.4): minutes for an example.
+MINUTES = {"deepseek-r1": 3.0}
+MINUTES_OF_OTHERS = 1.0
+#: Assumed, since no GPU has measured it: seconds of a step that trains the encoder on 8 contexts.
+SECONDS_PER_STEP = 0.25
+#: The same for a step that trains a head on a frozen encoder.
+SECONDS_PER_STEP_OF_HEAD = 0.02
+#: Gigabytes of a trained model, by its encoder.
+GIGABYTES = {"minilm": 0.1, "distilbert": 0.3}
+KILOBYTES_PER_REPLY = 2.0
+_NOTEBOOKS = {
+    "Table 3": "03_classification",
+    "Table 4": "04_correlation",
+    "Table 5": "05_generalisation",
+    "Table 6": "06_case_studies",
+    "all rated sets": "08_when_a_fusion_helps",
+    "Huynh et al.": "11_how_a_judge_is_asked",
+}
+COLUMNS = ["table", "judge", "prompt", "calls", "tokens_in", "tokens_out", "usd", "usd_at_most"]
+
+
+class Question(NamedTuple):
+    """What a table asks of a live judge: one prompt for some pairs."""
+
+    table: str
+    prompt: str
+    pairs: pd.DataFrame
+    numbers: pd.DataFrame | None = None
+    examples: dict[str, list] | None = None
+
+
+def questions(settings: Profile) -> Iterator[Question]:
+    """Yield what the notebooks of a profile ask of each live judge, table by table."""
+    runs = {table for table, name in _NOTEBOOKS.items() if _is_run(settings, name)}
+    first_three = [name for name in list(ratings.RATED)[:3] if name in settings.rated]
+
+    asks_for_accuracy = {"Table 3", "Table 4", "Table 5", "Table 6"}
+    if runs & asks_for_accuracy:
+        yield Question("Table 3", "classify", judgements.pairs_to_label(settings))
+    for name in first_three:
+        if "Table 4" in runs:
+            items = judgements.rated(settings, name)
+            for prompt in ("llm_only", *judgements.FAMILIES):
+                yield Question("Table 4", prompt, items)
+            yield Question("Table 4", "dre", items, _numbers(items, 0.5))
+    for name in first_three[1:]:
+        if "Table 5" in runs:
+            items = judgements.rated(settings, name)
+            yield Question("Table 5", "llm_only", items)
+            yield Question("Table 5", "dre_transfer", items, _numbers(items, 0.25))
+    if "Table 6" in runs:
+        cases = _cases(settings)
+        yield Question("Table 6", "llm_only", cases)
+        yield Question("Table 6", "dre", cases, _numbers(cases, 0.5))
+    if "all rated sets" in runs:
+        for name in settings.rated:
+            yield Question("all rated sets", "llm_only", judgements.rated(settings, name))
+    if "Huynh et al." in runs and "huynh" in settings.optional_prompts and settings.rated:
+        for shown in judgements.SHOWN:
+            for question in judgements.quality_questions(settings, shown):
+                yield Question(
+                    "Huynh et al.", question.prompt, question.pairs, examples=question.examples
+                )
+
+
+def _is_run(settings, notebook):
+    return not settings.notebooks or notebook in settings.notebooks
+
+
+def _numbers(items, value):
+    """Numbers as long as those of a small model, which may not be trained yet."""
+    table = items[["pair_id"]].assign(s_d=1 - value, s_p=value, score_slm=2 * value)
+    return table.assign(slm_accuracy=0.5, llm_accuracy=0.5)
+
+
+def _cases(settings):
+    """The responses of the case studies, as notebook 06 shows them."""
+    rows = []
+    for line in (settings.root / "data/cases.jsonl").read_text(encoding="utf-8").splitlines():
+        case = json.loads(line)
+        for number, response in enumerate(case["responses"], 1):
+            pair_id = f"cases/{case['id']}/{number}"
+            context = tuple(case["context"])
+            rows.append({"pair_id": pair_id, "context": context, "response": response})
+    return pd.DataFrame(rows)
+
+
+def calls(settings: Profile) -> pd.DataFrame:
+    """Return what is still to be asked of the live judges of a profile.
+
+    Returns
+    -------
+    DataFrame
+        A row for each table, judge and prompt: ``calls``, ``tokens_in`` and ``tokens_out`` about,
+        ``usd`` about and ``usd_at_most`` (NaN if no price is known). A reply that two tables need
+        is counted in the first of them.
+    """
+    rows = [_augmentation(settings, entry) for entry in settings.augment]
+    asked = list(questions(settings)) if settings.has_live_judge else []
+    for judge in judgements.panel(settings):
+        if not judge.is_live:
+            continue
+        counted: set[str] = set()
+        for question in asked:
+            if judge.asks(question.prompt):
+                rows.append(_row(judge, question, counted))
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    by = ["table", "judge", "prompt"]
+    total = table.groupby(by, sort=False).sum(min_count=1).reset_index()
+    return total[total["calls"] > 0].reset_index(drop=True)
+
+
+def _row(judge: PanelJudge, question: Question, counted: set[str]) -> dict[str, Any]:
+    """What one question takes, without what earlier ones counted."""
+    live = judge.open(question.prompt)
+    family = question.prompt if question.prompt in judgements.FAMILIES else ""
+    family = family or question.prompt.split("_")[0]
+    sums = dict.fromkeys(COLUMNS[3:], 0.0)
+    try:
+        rows = judge.rows(question.pairs, question.prompt, question.numbers)
+        if question.examples is not None:
+            rows["examples"] = [question.examples[pair_id] for pair_id in rows["pair_id"]]
+        for name in judge.prompt_names(question.prompt):
+            prompt = judge.prompt(name)
+            missing: list[Request] = []
+            for request in live.missing(rows, prompt):
+                if request.key not in counted:
+                    counted.add(request.key)
+                    missing.append(request)
+            expected = live.expect(missing, prompt, REPLY.get(family))
+            for key, value in zip(sums, expected):
+                sums[key] += value
+    finally:
+        live.close()
+    prompt_name = family if question.table == "Huynh et al." else question.prompt
+    return {"table": question.table, "judge": judge.name, "prompt": prompt_name, **sums}
+
+
+def _augmentation(settings, entry) -> dict[str, Any]:
+    """What writing a set takes: about, if every context is accepted at once; at most, if none."""
+    judge = augmentation.open_writer(entry)
+    write, check = prompts.load("generate"), prompts.load("classify")
+    rows = []
+    for context in augmentation.contexts_to_write_for(settings, entry):
+        response = " ".join(context.positives[:1]) or "A reply of ordinary length, as people write."
+        row = {"pair_id": context.context_id, "context": context.turns, "response": response}
+        rows.append(row)
+    try:
+        of_write = judge.expect(judge.missing(rows, write), write)
+        of_check = judge.expect(judge.missing(rows, check), check)
+    finally:
+        judge.close()
+    n_responses = 10
+    sums = {}
+    for key, writing, checking in zip(COLUMNS[3:], of_write, of_check):
+        sums[key] = writing + n_responses * checking
+    sums["usd_at_most"] *= entry.rounds
+    return {"table": "training set", "judge": judge.spec, "prompt": entry.file, **sums}
+
+
+class Trainings(NamedTuple):
+    """What the trainings of a profile take: how many, hours of a GPU, gigabytes of disk."""
+
+    n_models: int
+    gpu_hours: float
+    gigabytes: float
+
+
+def trainings(settings: Profile) -> Trainings:
+    """Return what training the models of a profile takes, by the number of their steps."""
+    sizes = {entry.key: _contexts(settings, entry) for entry in settings.sets}
+    first = settings.sets[0].key
+    seconds, n_models = 0.0, 0
+    for name in dict.fromkeys([*settings.recipes, settings.controls]):
+        model = settings.models[name]
+        recipe = recipes.get(model.recipe, model.epochs)
+        if recipe.mixture and not settings.extra.dialogues:
+            continue  # the model of the package stands in
+        batch = model.batch_contexts or recipe.batch_contexts
+        # The first recipe is trained on every set, and its controls too.
+        keys = list(sizes) if name in (settings.recipes[0], settings.controls) else [first]
+        n_twins = 2 if name == settings.controls else 1
+        for key in keys:
+            steps = math.ceil(sizes[key] / batch)
+            n_trainings = n_twins * len(settings.seeds)
+            n_models += n_trainings
+            for stage in recipe.stages:
+                learns = "encoder" in stage.trains
+                per_step = SECONDS_PER_STEP if learns else SECONDS_PER_STEP_OF_HEAD
+                seconds += n_trainings * stage.epochs * steps * per_step
+    gigabytes = n_models * GIGABYTES.get(settings.encoder, math.nan)
+    return Trainings(n_models, seconds / 3600, gigabytes)
+
+
+def _contexts(settings, entry):
+    """How many contexts a set trains on, at most; nothing is downloaded for it."""
+    name, split = entry.train
+    for augmented in settings.augment:
+        if name == str(settings.root / augmented.file):
+            return augmented.train
+    if name == "dailydialog++" and split == "train":
+        table = pd.read_csv(settings.root / "data/paper/dre_table2.csv")
+        row = table[(table["dataset"] == "DailyDialog++") & (table["split"] == "train")]
+        return int(row["contexts"].iloc[0])
+    try:
+        return len(dialogues.load(name, split))
+    except DreError:
+        return 0
+
+
+def report(settings: Profile) -> str:
+    """Return the estimate in words, as ``--estimate`` prints it."""
+    table = calls(settings)
+    lines = [f"profile {settings.name}: what a run would take. Nothing was asked.", ""]
+    if table.empty:
+        lines.append("Judges: no calls; all that is needed is recorded or stored.")
+    for row in table.to_dict("records"):
+        lines.append(f"{row['table']:<14} {row['prompt']:<14} {row['judge']:<34} {_in_words(row)}")
+    for judge, rows in table.groupby("judge", sort=False):
+        sums = rows[COLUMNS[3:]].sum(min_count=1)
+        unknown = rows["usd"].isna().any()
+        lines += ["", f"{judge}: {_in_words(sums if not unknown else {**sums, 'usd': math.nan})}"]
+        if str(judge).startswith("ollama:"):
+            lines.append(f"  {_hours_of_ollama(str(judge), sums['calls'])}")
+    if len(table):
+        priced = table.dropna(subset="usd")
+        total, most = priced["usd"].sum(), priced["usd_at_most"].sum()
+        lines += ["", f"All judges together: about ${total:,.2f}, at most ${most:,.2f}."]
+    n_models, hours, gigabytes = trainings(settings)
+    replies = table["calls"].sum() * KILOBYTES_PER_REPLY / 1e6
+    size = "unknown size" if math.isnan(gigabytes) else f"{gigabytes:.1f} GB of disk"
+    lines += [
+        "",
+        f"Small models: {n_models} trainings, about {hours:.1f} hours of a GPU, {size}.",
+        f"  The hours are steps times {SECONDS_PER_STEP} s, which is assumed: "
+        "no GPU has measured it.",
+        f"Replies take about {replies:.2f} GB of disk. "
+        "Packages and public data take about 7 GB more.",
+    ]
+    return "\n".join(lines)
+
+
+def _in_words(row):
+    money = "price unknown"
+    if not math.isnan(row["usd"]):
+        money = f"about ${row['usd']:,.2f}, at most ${row['usd_at_most']:,.2f}"
+    tokens_in, tokens_out = row["tokens_in"] / 1e6, row["tokens_out"] / 1e6
+    return (
+        f"{row['calls']:,.0f} calls, {tokens_in:.2f} M tokens in, {tokens_out:.2f} M out, {money}"
+    )
+
+
+def _hours_of_ollama(judge, n_calls):
+    minutes = MINUTES_OF_OTHERS
+    for model, slower in MINUTES.items():
+        if model in judge:
+            minutes = slower
+    return (
+        f"about {n_calls * minutes / 60:,.0f} hours at the papers' speed, {minutes:g} min a reply "
+        "on an RTX A6000"
+    )

@@ -1,0 +1,163 @@
+"""Texts that a small model cannot read: in a script or in a language that it does not know.
+
+A tokeniser makes many pieces of a word that it does not know. Names and rare words are in pieces,
+too, so a text of the Latin alphabet counts as another language only if it also lacks the small
+words that every English sentence of some length has.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+#: The status of a pair that the small model cannot read.
+STATUS = "other_language"
+#: Pieces a word above which the texts of a system are in a language that a tokeniser does not know.
+MOST_TOKENS_A_WORD = 1.35
+#: The same of a single text, of which less is known.
+MOST_TOKENS_A_WORD_OF_ONE = 1.5
+FEWEST_WORDS = 20  # fewer words of a system do not tell their language
+FEWEST_WORDS_OF_ONE = 6  # nor do fewer of a single text
+SAMPLE = 1000  # texts of a system that are looked at for its language
+#: Small words of English that are not words of other languages of Europe.
+ENGLISH = frozenset(
+    [
+        "the",
+        "and",
+        "you",
+        "that",
+        "what",
+        "with",
+        "this",
+        "your",
+        "they",
+        "about",
+        "would",
+        "like",
+        "just",
+        "them",
+        "when",
+        "which",
+        "know",
+        "think",
+        "there",
+        "how",
+        "don't",
+        "it's",
+        "i'm",
+        "that's",
+        "been",
+        "our",
+        "then",
+        "than",
+        "very",
+        "much",
+        "were",
+        "could",
+        "should",
+        "she",
+        "his",
+        "yes",
+        "because",
+        "please",
+        "any",
+        "more",
+        "where",
+        "who",
+        "good",
+        "it",
+        "does",
+        "did",
+        "going",
+        "really",
+        "from",
+    ]
+)
+
+
+def what_is_not_read(pairs: pd.DataFrame, tokenizer: Any) -> list[str]:
+    """Return for each pair why a small model cannot read it; "" if it can.
+
+    Parameters
+    ----------
+    pairs
+        ``context`` (turns), ``response`` and ``system`` of each pair.
+    tokenizer
+        That of the model's encoder.
+    """
+    contexts = pairs["context"].map(" ".join)
+    reasons = pd.Series("", index=pairs.index)
+    for name, texts in (("context", contexts), ("response", pairs["response"])):
+        for _, of_system in texts.groupby(pairs["system"]):
+            distinct = of_system.unique().tolist()
+            sample = distinct[:SAMPLE]
+            is_foreign_system = _tokens_a_word(sample, tokenizer) > MOST_TOKENS_A_WORD
+            reason_of = {
+                text: _reason(text, name, tokenizer, is_foreign_system) for text in distinct
+            }
+            of_texts = of_system.map(reason_of)
+            is_new = (of_texts != "") & (reasons[of_system.index] == "")
+            reasons.update(of_texts[is_new])
+    return reasons.tolist()
+
+
+def _reason(text, name, tokenizer, is_foreign_system):
+    """Return why a text is not read, in words; "" if it is read."""
+    if is_in_unknown_script(text, tokenizer):
+        script = script_of(text)
+        return f"the {name} is in a script that the small model does not know ({script})"
+    if script_of(text) not in ("", "Latin") or _has_english_words(text):
+        return ""
+    n_words = len(_words(text))
+    pieces = _tokens_a_word([text], tokenizer, FEWEST_WORDS_OF_ONE)
+    is_foreign_text = n_words >= FEWEST_WORDS_OF_ONE and pieces > MOST_TOKENS_A_WORD_OF_ONE
+    if is_foreign_text or (is_foreign_system and n_words):
+        return f"the {name} is in a language that the small model does not know"
+    return ""
+
+
+def _words(text):
+    return re.findall(r"[^\W\d_]+", text)
+
+
+def _has_english_words(text):
+    words = re.findall(r"[a-z]+(?:'[a-z]+)?", text.lower().replace("\u2019", "'"))
+    return not ENGLISH.isdisjoint(words)
+
+
+def _tokens_a_word(texts: Sequence[str], tokenizer: Any, fewest: int = FEWEST_WORDS) -> float:
+    """Return how many tokens a tokeniser makes of a word, many in a language it does not know.
+
+    Numbers and signs are left out, whatever the language. 0 where there are too few words to tell.
+    """
+    words = [word for text in texts for word in _words(text)]
+    if len(words) < fewest:
+        return 0.0
+    token_ids = tokenizer(" ".join(words), add_special_tokens=False, verbose=False)["input_ids"]
+    return len(token_ids) / len(words)
+
+
+def is_in_unknown_script(text: str, tokenizer: Any) -> bool:
+    """Return whether a text is in a script other than the Latin one that a tokeniser does not know.
+
+    It does not know a script of whose words it makes many tokens, or the one for what is unknown.
+    """
+    if script_of(text) in ("", "Latin"):
+        return False
+    token_ids = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+    n_words = len(re.findall(r"\w+|[^\w\s]", text))
+    has_unknown = tokenizer.unk_token_id in token_ids
+    return has_unknown or len(token_ids) > MOST_TOKENS_A_WORD * n_words
+
+
+def script_of(text: str) -> str:
+    """Return the script of most letters of a text, such as Latin or Arabic; "" without letters."""
+    if text.isascii():  # nearly every English text, and much faster
+        return "Latin" if re.search("[A-Za-z]", text) else ""
+    letters = [sign for sign in unicodedata.normalize("NFKC", text) if sign.isalpha()]
+    scripts = [unicodedata.name(letter, "unknown").split()[0].capitalize() for letter in letters]
+    if not scripts:
+        return ""
+    return max(sorted(set(scripts)), key=scripts.count)

@@ -1,0 +1,88 @@
+"""The page that says what became of every item of the papers."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from dre.errors import DreError
+from dre.paper import coverage
+
+HERE = Path(__file__).parents[1]
+ITEMS = coverage.load(HERE)
+HEADER = "paper,item,status,note,notebook,cell_with\n"
+
+
+def items_file(folder, row):
+    path = folder / coverage.ITEMS
+    path.parent.mkdir(parents=True)
+    path.write_text(HEADER + row)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("DRE,Table 9,,,04,x", "found status '', expected 'done' or 'partly'"),
+        ("DRE,Table 9,nearly,,04,x", "found status 'nearly'"),
+        ("DRE,Table 9,partly,,04,x", "found no note"),
+        ("DRE,Table 9,done,,,x", "found no notebook"),
+    ],
+)
+def test_an_item_without_a_status_or_a_reason_is_refused(tmp_path, row, message):
+    with pytest.raises(DreError, match=f"'Table 9': {message}"):
+        coverage.load(items_file(tmp_path, row + "\n"))
+
+
+def test_no_item_is_listed_twice():
+    assert not ITEMS.duplicated(["paper", "item"]).any()
+
+
+def test_every_item_names_a_cell_that_exists():
+    missing = []
+    for row in ITEMS[ITEMS["notebook"] != ""].itertuples():
+        _name, number = coverage.cell_of(HERE, row.notebook, row.cell_with)
+        if number is None:
+            missing.append((row.notebook, row.item, row.cell_with))
+    assert missing == []
+
+
+def test_a_cell_is_found_by_a_text_in_it_or_before_it(tmp_path):
+    from nbformat import v4, write
+
+    cells = [
+        v4.new_code_cell("first"),
+        v4.new_markdown_cell("## Table 9"),
+        v4.new_code_cell("second"),
+        v4.new_code_cell("third"),
+    ]
+    (tmp_path / "notebooks").mkdir()
+    write(v4.new_notebook(cells=cells), tmp_path / "notebooks/04_x.ipynb")
+
+    assert coverage.cell_of(tmp_path, "04", "Table 9") == ("04_x.ipynb", 2)
+    assert coverage.cell_of(tmp_path, "04", "third") == ("04_x.ipynb", 3)
+    assert coverage.cell_of(tmp_path, "04", "fourth") == ("04_x.ipynb", None)
+    with pytest.raises(DreError, match="found notebook 05"):
+        coverage.cell_of(tmp_path, "05", "first")
+
+
+def test_the_counts_are_those_of_the_items():
+    text = coverage.markdown(HERE)
+    total = re.search(r"\| all \| (\d+) \| (\d+) \| (\d+) \|", text)
+    assert sum(map(int, total.groups())) == len(ITEMS)
+    assert text.count("| **partly** |") == int(total[2])
+
+
+def test_every_printed_table_is_read_by_a_notebook_or_a_module():
+    code = "".join(path.read_text(encoding="utf-8") for path in HERE.glob("dre/**/*.py"))
+    for path in HERE.glob("notebooks/*.ipynb"):
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            if cell["cell_type"] == "code":
+                code += "".join(cell["source"])
+    # Notebook 11 reads two tables by their numbers.
+    code = code.replace("huynh_table{number + 2}", "huynh_table3 huynh_table4")
+
+    names = [path.stem for path in HERE.glob("data/paper/*_table*.csv")]
+    unread = {name for name in names if not re.search(rf"{name}\b", code)}
+    assert unread <= {"slide_table2", "slide_table3", "huynh_table6"}

@@ -1,0 +1,67 @@
+"""What a run of a profile would take, before anything is asked: it must be what is asked then."""
+
+import pytest
+from judge_servers import KEYS, Server
+from test_judgements import MINI, Halves, replies
+
+from dre.paper import estimate, judgements
+from dre.paper.profile import Augmentation, JudgeSettings, profile
+
+
+@pytest.fixture
+def server(monkeypatch, tmp_path, quick):
+    monkeypatch.setenv("DRE_STORE", str(tmp_path / "replies.db"))
+    monkeypatch.setenv(KEYS["openai"], "a-key")
+    with Server(replies) as server:
+        yield server
+
+
+def with_judge(server, **values):
+    judge = JudgeSettings(model="openai:any", base_url=server.url, price="1,2")
+    return profile("mini").model_copy(update={"judges": (judge,), "labels_per_kind": 6, **values})
+
+
+def test_the_calls_of_the_estimate_are_those_that_are_made_and_none_is_made_for_it(server):
+    settings = with_judge(server, notebooks=("03_classification", "06_case_studies"))
+    expected = estimate.calls(settings).set_index(["table", "prompt"])
+    assert server.requests == []
+    (judge,) = judgements.panel(settings)
+    for question in estimate.questions(settings):
+        before = len(server.requests)
+        numbers = None
+        if question.prompt == "dre":
+            numbers = judge.numbers(question.pairs, Halves(), "mini")
+        judge.scores(question.pairs, question.prompt, numbers=numbers)
+        calls = expected.loc[(question.table, question.prompt), "calls"]
+        assert len(server.requests) - before == calls
+    assert len(server.requests) == expected["calls"].sum()
+    # What is stored is not counted again, but for DRE's prompt, whose numbers are not known.
+    assert list(estimate.calls(settings)["prompt"]) == ["dre"]
+
+
+def test_optional_prompts_are_counted_only_where_they_are_named(server, monkeypatch):
+    question = estimate.Question("Table 4", "geval", MINI.head(3))
+    monkeypatch.setattr(estimate, "questions", lambda settings: [question])
+    assert estimate.calls(with_judge(server)).empty
+    named = with_judge(server, optional_prompts=("geval",), samples=20)
+    assert estimate.calls(named)["calls"].to_list() == [3 * 4 * 20]
+
+
+def test_a_training_set_to_be_written_is_counted_about_and_at_most(server):
+    judge = {"model": "openai:any", "base_url": server.url, "price": "1,1"}
+    entry = Augmentation.model_validate(
+        {"file": "a.jsonl", "contexts": "mini:train", "judge": judge, "train": 5, "test": 2}
+    )
+    settings = with_judge(server, judges=("recorded:claude-2026-11",), augment=(entry,))
+    table = estimate.calls(settings)
+    assert table["calls"].to_list() == [7 * 11]
+    assert table["usd_at_most"].iloc[0] > 3 * table["usd"].iloc[0]
+
+
+def test_the_report_says_hours_and_disk_and_what_is_assumed(server):
+    text = estimate.report(profile("mini"))
+    assert "no calls" in text and "hours of a GPU" in text and "assumed" in text
+    # One epoch of 74 contexts, eight in a step, with and without separation.
+    trainings = estimate.trainings(profile("mini"))
+    assert trainings.n_models == 2
+    assert trainings.gpu_hours == pytest.approx(2 * 10 * estimate.SECONDS_PER_STEP / 3600)
