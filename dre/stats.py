@@ -240,6 +240,7 @@ def agreements(
     systems: ArrayLike | None = None,
     n: int = 1000,
     seed: int = 0,
+    ways: Sequence[str] = WAYS,
 ) -> dict[str, np.ndarray]:
     """Measure in several ways how each column of scores agrees with people, in one pass.
 
@@ -257,19 +258,24 @@ def agreements(
 
     Parameters
     ----------
-    scores : (rows, columns), without NaN.
+    scores : (rows, columns). A row that lacks a score or a rating does not count.
     human : (rows,), people's ratings.
-    contexts : (rows,), the context of each row.
+    contexts : (rows,), the context of each row; those of rows that do not count are drawn, too.
     systems : (rows,), the system that gave each reply; None or all the same if that is not known.
     n, seed : as of `context_weights`.
+    ways : which of `WAYS`.
 
     Returns
     -------
     By way a (1 + n, columns) array; the first line is of the data. Without systems
     ``within_systems`` is NaN.
     """
+    x = _columns(scores)
+    y = np.asarray(human, float)
+    is_used = ~np.isnan(x).any(axis=1) & ~np.isnan(y)
     context_numbers, counts = _resamples(contexts, n, seed)
-    return _ways(scores, human, context_numbers, counts, systems)
+    systems_used = None if systems is None else np.asarray(systems)[is_used]
+    return _ways(x[is_used], y[is_used], context_numbers[is_used], counts, systems_used, ways)
 
 
 def agreement_gains(
@@ -330,7 +336,9 @@ def ceilings(
     raters = ratings.shape[1]
     of_two = {way: [] for way in WAYS if way != "ordered_pairs"}
     for i, j in combinations(range(raters), 2):
-        by_way = _ways(ratings[:, i], ratings[:, j], context_numbers, counts, systems)
+        x = ratings[:, i]
+        y = ratings[:, j]
+        by_way = _ways(x, y, context_numbers, counts, systems, list(of_two))
         for way, correlations in of_two.items():
             correlations.append(by_way[way][:, 0])
 
@@ -741,22 +749,30 @@ def _rated_by_all(ratings, contexts, systems, n, seed):
     return x[is_used], context_numbers[is_used], counts, systems_used
 
 
-def _ways(scores, human, context_numbers, counts, systems):
+def _ways(scores, human, context_numbers, counts, systems, ways=WAYS):
     """Return what `agreements` does, for ``counts`` that may be of more contexts than the rows."""
     x = _columns(scores)
     y = np.asarray(human, float)
     order, context_numbers, first_rows, counts = _by_context(context_numbers, counts)
     x = x[order]
     y = y[order]
-    groupings = {"overall": None, "within_contexts": _indicators(context_numbers)}
-    if systems is not None and len(set(systems)) > 1:
+    groupings = {}
+    if "overall" in ways:
+        groupings["overall"] = None
+    if "within_contexts" in ways:
+        groupings["within_contexts"] = _indicators(context_numbers)
+    if "within_systems" in ways and systems is not None and len(set(systems)) > 1:
         system_numbers, _ = pd.factorize(np.asarray(systems)[order])
         groupings["within_systems"] = _indicators(system_numbers)
-    correlations = _spearman(x, y, context_numbers, first_rows, counts, list(groupings.values()))
-    by_way = dict(zip(groupings, correlations))
-    by_way["ordered_pairs"] = _ordered_pairs(x, y, context_numbers, counts)
-    unknown = np.full_like(by_way["overall"], np.nan)
-    return {way: by_way.get(way, unknown) for way in WAYS}
+    by_way = {}
+    if groupings:
+        groups = list(groupings.values())
+        correlations = _spearman(x, y, context_numbers, first_rows, counts, groups)
+        by_way = dict(zip(groupings, correlations))
+    if "ordered_pairs" in ways:
+        by_way["ordered_pairs"] = _ordered_pairs(x, y, context_numbers, counts)
+    unknown = np.full((len(counts), x.shape[1]), np.nan)
+    return {way: by_way.get(way, unknown) for way in ways}
 
 
 def _indicators(numbers):

@@ -270,7 +270,6 @@ def test_rows_of_table_4_are_what_plain_scipy_makes_of_the_recorded_judgements(n
     dealt_from = as_shown.loc[as_printed["shown"], ["s_d", "s_p"]]
     assert np.allclose(as_printed[["s_d", "s_p"]], dealt_from, atol=1e-6)
     s_c_shown = (1 - as_shown["s_d"] + as_shown["s_p"])[rated.index]
-    s_c_printed = (1 - as_printed["s_d"] + as_printed["s_p"])[rated.index]
 
     # G-EVAL's criteria are rated from 1 to 3, groundedness from 0 to 1.
     criteria = pd.read_json(folder / "criteria.jsonl", lines=True)
@@ -284,7 +283,7 @@ def test_rows_of_table_4_are_what_plain_scipy_makes_of_the_recorded_judgements(n
         f"DRE ({judge}), as shown": s_c_shown * judge_score("dre"),
         f"Ex-DRE ({judge}), as shown": s_c_shown * judge_score("llm_only"),
         f"In-DRE ({judge}), graded-2026-11 as shown": judge_score("dre_graded"),
-        f"DRE ({judge}), as printed": s_c_printed * judge_score("dre_as_printed"),
+        f"In-DRE ({judge}), another pair's numbers": judge_score("dre_other"),
         f"G-EVAL ({judge}), one reply": geval,
     }
     for method, scores in scores_by_method.items():

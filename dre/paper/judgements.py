@@ -74,7 +74,9 @@ def printed_name(model: str) -> str:
 
 def rated(settings: Profile, name: str) -> pd.DataFrame:
     """Return `dre.datasets.ratings.rated` of a set, its first ``pairs_per_set`` pairs."""
-    return ratings.rated(name).head(settings.pairs_per_set or None)
+    table = ratings.rated(name)
+    n = settings.pairs_per_set
+    return table.head(n) if n else table
 
 
 def pairs_to_label(settings: Profile) -> pd.DataFrame:
@@ -125,8 +127,10 @@ def slm_accuracy(settings: Profile, slm: Any, key: str) -> float:
 
 def _accuracy(pairs, decisions):
     """The mean of the accuracies on positive and on adversarial responses."""
-    by_kind = pd.Series(decisions).groupby(pairs["kind"].to_numpy()).mean()
-    return float(by_kind[["p", "a"]].mean())
+    decisions = np.asarray(decisions, float)
+    kinds = pairs["kind"].to_numpy()
+    accuracies = [np.nanmean(decisions[kinds == kind]) for kind in ("p", "a")]
+    return float(np.mean(accuracies))
 
 
 class QualityQuestion(NamedTuple):
@@ -340,7 +344,7 @@ class PanelJudge:
         """Return how often its labels are right, in [0, 1]: its number in Table 3."""
         pairs = pairs_to_label(self.settings)
         table = self.scores(pairs, "classify")
-        if table is None or table["label"].isna().all():
+        if table is None or not table["label"].notna().to_numpy().any():
             raise DreError(f"{self.name} gave no label, so its accuracy (Table 3) is not known")
         is_accepted = (table["label"] == "Positive").astype(float).where(table["label"].notna())
         return _accuracy(pairs, classification.correct(pairs, is_accepted, 0.5))
@@ -354,14 +358,15 @@ class PanelJudge:
         """
         if not self.is_live and self.name in _STRENGTH_OF_RECORDED:
             return _STRENGTH_OF_RECORDED[self.name]
-        distances = dict.fromkeys(STRENGTHS, 0.0)
+        distances: dict[str, float] = dict.fromkeys(STRENGTHS, 0.0)
         names = [name for name in _SETS_OF_STRENGTH if name in self.settings.rated]
         for name in names:
             items = rated(self.settings, name)
             table = self.scores(items, "llm_only")
             if table is None:
                 return ""
-            agreement = table["score"].corr(items["human"], method="spearman")
+            human = pd.Series(items["human"])
+            agreement = pd.Series(table["score"]).corr(human, method="spearman")
             for strength, typical in _typical_agreement(name).items():
                 distances[strength] += (agreement - typical) ** 2
         return min(distances, key=lambda strength: distances[strength]) if names else ""
@@ -377,7 +382,7 @@ class PanelJudge:
         if prompt not in judge.prompt_names:
             return None
         table = judge.score(pairs, prompt, ask=False)
-        if (table["status"] == "missing").all():
+        if (table["status"] == "missing").to_numpy().all():
             return None
         return _told(table, pairs)
 
@@ -387,7 +392,7 @@ class PanelJudge:
         if not file.is_file():
             return None
         shown = pd.read_csv(file, index_col="pair_id").reindex(pairs["pair_id"])
-        if shown["s_d"].isna().all():
+        if shown["s_d"].isna().to_numpy().all():
             return None
         shown = shown.set_index(pairs.index)[["s_d", "s_p"]]
         score_slm = 1 - shown["s_d"] + shown["s_p"]
@@ -528,11 +533,11 @@ def _recorded_criteria(recording, pairs, family):
 @functools.cache
 def _typical_agreement(name: str) -> dict[str, float]:
     """By strength, the mean agreement of the recorded judges with people on a rated set."""
-    human = ratings.rated(name)["human"]
+    human = pd.Series(ratings.rated(name)["human"])
     agreements: dict[str, list[float]] = {strength: [] for strength in STRENGTHS}
     for judge, column in released.scores(name).drop(columns="pair_id").items():
         strength = _STRENGTH_OF_RECORDED.get(str(judge), "middle")
-        agreements[strength].append(column.corr(human, method="spearman"))
+        agreements[strength].append(pd.Series(column).corr(human, method="spearman"))
     return {strength: float(np.mean(values)) for strength, values in agreements.items()}
 
 

@@ -78,10 +78,10 @@ class JudgeSettings(BaseModel, extra="forbid", frozen=True):
     name: StrictStr = ""
     base_url: StrictStr = ""
     key_env: StrictStr | None = None
-    temperature: float | None = Field(None, ge=0, le=2)
+    temperature: float | None = Field(default=None, ge=0, le=2)
     repeats: PositiveInt = 1
     concurrency: PositiveInt | None = None
-    max_usd: float | None = Field(None, ge=0)
+    max_usd: float | None = Field(default=None, ge=0)
     price: StrictStr | None = None
     plain: bool = False
 

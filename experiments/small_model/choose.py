@@ -25,9 +25,9 @@ decides. This rule chose "likeness + fit + quality". The other six rated sets ha
 once, so what they say about the choice is not untouched.
 
 Run ``python experiments/small_model/choose.py`` with the public data. It appends a row for each
-reading and seed to results/choices/slm.csv, and leaves out what is there already: about two minutes
-a seed, and hours where the models of profile ``public`` are still to be trained. Rows of other
-variants in that file are of the first round, with heads on the untrained encoder.
+reading and seed to results/choices/slm.csv, and leaves out what is there already. It takes about
+four minutes a seed, and hours where the models of profile ``public`` are still to be trained. Rows
+of other variants in that file are of the first round, with heads on the untrained encoder.
 """
 
 import json

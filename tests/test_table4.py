@@ -1,0 +1,263 @@
+"""Table 4: scores of methods, gains over both parts, and what the paper prints beside them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dre.datasets import ratings, registry
+from dre.paper import table4, table4_plots
+
+NAMES = ["dailydialog-zhao", "personachat-usr", "topicalchat-usr"]
+
+
+def rated_items(seed=0, contexts=15):
+    """Return a made-up table of rated replies by three systems."""
+    rng = np.random.default_rng(seed)
+    rows = 3 * contexts
+    return pd.DataFrame(
+        {
+            "pair_id": np.arange(rows),
+            "context_id": np.repeat(np.arange(contexts), 3),
+            "system": np.tile(["Original Ground Truth", "one", "other"], contexts),
+            "human": rng.integers(1, 6, rows).astype(float),
+            "ratings": [list(values) for values in rng.integers(1, 6, (rows, 3))],
+        },
+        index=np.arange(rows) + 7,  # any labels
+    )
+
+
+@pytest.fixture
+def scores():
+    """Return scores of a judge, a small model with two seeds and their fusion on three sets."""
+    table = table4.RatedScores({name: rated_items(i) for i, name in enumerate(NAMES)}, 50)
+    rng = np.random.default_rng(1)
+    for name, items in table.items.items():
+        noise = rng.normal(size=(3, len(items)))
+        judge = items["human"] + 0.5 * noise[0]
+        slm = [items["human"] + 3 * noise[i] for i in (1, 2)]
+        table.add(name, judge, "LLM-only", "a judge")
+        table.add(name, slm, "SLM", slm="paper", method="SLM (Prob & Dis), paper")
+        table.add(name, [judge * s for s in slm], "Ex-DRE", "a judge", "paper")
+    return table
+
+
+def test_a_method_is_named_by_what_it_is_made_of(scores):
+    assert list(scores.methods) == [
+        "LLM-only (a judge)",
+        "SLM (Prob & Dis), paper",
+        "Ex-DRE (a judge), paper",
+    ]
+    assert scores.methods["Ex-DRE (a judge), paper"].slm == "paper"
+
+
+def test_a_correlation_is_the_mean_over_seeds_of_the_rows_that_have_scores(scores):
+    name = NAMES[0]
+    items = scores.items[name]
+    score = items["human"].where(items.index > 12)
+    scores.add(name, score, "partly")
+
+    table = scores.correlations().set_index("method")
+
+    slm = scores.scores[name]["SLM (Prob & Dis), paper"]
+    expected = slm.corrwith(items["human"], method="spearman").mean()
+    assert table.loc["SLM (Prob & Dis), paper", "DailyDialog"] == pytest.approx(expected)
+    assert table.loc["partly", "DailyDialog"] == pytest.approx(1)
+    assert np.isnan(table.loc["partly", "PersonaChat"])
+
+
+def test_a_fusion_is_compared_with_both_parts_and_with_the_better_of_the_two(scores):
+    gains = table4.fusion_gains(scores, {"a judge": "current"}, ["Ex-DRE"], ["paper"])
+
+    rows = gains.rows
+    assert rows["less"].tolist() == list(table4.PARTS) * 3
+    assert set(rows["better"]) == {"judge"}
+    assert set(rows["decided"]) == {"on other sets"}
+    over_judge, over_slm, over_better = [gain["overall"][0].mean() for gain in gains.draws[:3]]
+    assert over_better == over_judge
+    assert over_slm > over_judge
+
+
+def test_where_no_other_set_can_decide_the_set_itself_says_which_part_is_better(scores):
+    only = table4.RatedScores({NAMES[0]: scores.items[NAMES[0]]}, 20)
+    only.methods = scores.methods
+    only.scores = {NAMES[0]: scores.scores[NAMES[0]]}
+
+    gains = table4.fusion_gains(only, {"a judge": "open"}, ["Ex-DRE"], ["paper"])
+
+    assert set(gains.rows["decided"]) == {"here"}
+
+
+def test_which_part_is_better_is_decided_on_other_sets():
+    """The judge is better on the first set alone, so the small model counts as better there."""
+    table = table4.RatedScores({name: rated_items(i) for i, name in enumerate(NAMES)}, 10)
+    for i, (name, items) in enumerate(table.items.items()):
+        good = items["human"]
+        bad = -items["human"]
+        table.add(name, good if i == 0 else bad, "LLM-only", "a judge")
+        table.add(name, bad if i == 0 else good, "SLM", method="SLM (Prob & Dis), paper")
+        table.add(name, good, "Ex-DRE", "a judge", "paper")
+
+    rows = table4.fusion_gains(table, {"a judge": "open"}, ["Ex-DRE"], ["paper"]).rows
+
+    assert rows.groupby("set", sort=False)["better"].first().iloc[0] == "small model"
+
+
+def test_a_class_mean_says_how_many_pairs_gain_and_what_could_have_been_seen(scores):
+    gains = table4.fusion_gains(scores, {"a judge": "current"}, ["Ex-DRE"], ["paper"])
+
+    means = table4.class_means(gains)
+
+    over_judge = means[means["less"] == "judge"].iloc[0]
+    expected = np.mean([gain["overall"][0].mean() for gain in gains.draws[::3]])
+    assert over_judge["gain"] == pytest.approx(expected)
+    assert over_judge["pairs"] == 3
+    half_width = (over_judge["gain_high"] - over_judge["gain_low"]) / 2
+    assert over_judge["seen"] == pytest.approx(half_width * 2.8 / 1.96)
+    assert set(means["judges"]) == {"current"}  # there is no class with an open judge
+    wide = table4.wide_gains(means)
+    assert wide.loc[0, "current"] == pytest.approx(expected)
+
+
+def test_in_print_dre_is_hardly_above_its_own_small_model():
+    in_paper = pd.read_csv(registry.PROJECT / "data/paper/dre_table4.csv")
+
+    gains = table4.printed_gains(in_paper, ["a", "b", "c"]).set_index(["fusion", "less"])
+
+    dre = in_paper[in_paper["method"] == "DRE"].filter(like="spearman").to_numpy()
+    slm = np.array([0.666, 0.707, 0.727])
+    assert gains.loc[("DRE", "SLM"), "gain"] == pytest.approx((dre - slm).mean())
+    assert gains.loc[("DRE", "SLM"), "above"] == ((dre - slm) > 0).sum() == 11
+    assert gains.loc[("DRE", "SLM"), "cells"] == 18
+
+
+def test_two_askings_are_drawn_apart():
+    twice = np.tile([0.1, 0.3], (2001, 1))
+
+    difference = table4.apart(twice, twice)
+
+    assert difference[0] == 0
+    # Each side has a variance of 0.1 ** 2 / 2; drawn together, the difference would not vary.
+    assert difference[1:].std() == pytest.approx(0.1, abs=0.01)
+
+
+def test_the_papers_human_score_brings_each_criterion_to_0_to_1():
+    criteria = {"natural": 3, "maintains_context": 2, "engaging": 1, "uses_knowledge": 1}
+    assert table4.papers_target(pd.DataFrame([criteria]))[0] == pytest.approx(2.5 / 4)
+
+
+def test_kappa_by_hand():
+    # Raters agree on three of four rows; by chance they would on (3/4 * 2/4 + 1/4 * 2/4).
+    lowest, mean, highest = table4.mean_kappa(np.array([[1, 1], [1, 1], [1, 2], [2, 2]]))
+    assert lowest == mean == highest == pytest.approx((0.75 - 0.5) / (1 - 0.5))
+
+
+def test_what_the_paper_prints_stands_in_brackets():
+    assert table4.ours_and_printed(-0.123, 0.5) == "−0.12 (0.50)"
+    assert table4.ours_and_printed(0.123, np.nan) == "0.12"
+    assert table4.ours_and_printed(np.nan, 0.5) == ""
+
+
+def test_the_main_table_has_the_mean_over_sets_and_leaves_out_what_was_not_run(scores):
+    printed = pd.DataFrame({"method": ["LLM-only (a judge)"], "DailyDialog": 0.1})
+    printed = printed.assign(PersonaChat=0.2, TopicalChat=0.3)
+
+    table = table4.main_table(
+        scores, printed, {"the judge": "LLM-only (a judge)", "nobody": "LLM-only (nobody)"}
+    )
+
+    assert table["method"].tolist() == ["the judge"]
+    assert table.loc[0, "printed"] == pytest.approx(0.2)
+    by_set = [scores.agreement(name, "LLM-only (a judge)")["overall"][0, 0] for name in NAMES]
+    assert table.loc[0, "mean"] == pytest.approx(np.mean(by_set))
+    assert table.loc[0, "PersonaChat"].endswith("(0.20)")
+
+
+def test_differences_are_pooled_over_the_sets_that_have_both(scores):
+    comparisons = {
+        "fusion less judge": ("Ex-DRE (a judge), paper", "LLM-only (a judge)"),
+        "not run": ("Ex-DRE (nobody), paper", "LLM-only (a judge)"),
+    }
+
+    table = table4.differences(scores, comparisons)
+
+    assert table["comparison"].tolist() == ["fusion less judge"]
+    row = table.iloc[0]
+    titles = [ratings.RATED[name] for name in NAMES]
+    assert row["pooled"] == pytest.approx(row[titles].mean())
+    assert row["seen"] > 0
+
+
+def test_raters_stand_above_the_methods_and_have_no_ceiling_for_ordered_pairs(scores):
+    table = table4.ways_table(scores, {"the judge": "LLM-only (a judge)"}, NAMES[1:2])
+
+    assert table["score"].tolist() == ["highest possible", "one rater, the others", "the judge"]
+    assert np.isnan(table.loc[0, "ordered_pairs"])
+    assert table.loc[1:, "ordered_pairs"].between(0, 1).all()
+
+
+def test_machines_are_ranked_without_people(scores):
+    table = table4.rank_systems(scores, {"the judge": "LLM-only (a judge)"}, 200)
+    assert table.loc[0, "PersonaChat, machines"] <= 1
+    assert table.loc[0, "PersonaChat"] <= 1
+
+
+def test_gains_by_way_have_a_row_for_each_class_and_part(scores):
+    gains = table4.fusion_gains(scores, {"a judge": "current"}, ["Ex-DRE"], ["paper"])
+    by_way = {way: table4.class_means(gains, way) for way in ("overall", "ordered_pairs")}
+    means = pd.concat([table.assign(way=way) for way, table in by_way.items()])
+
+    table = table4.gains_by_way(means, "Ex-DRE", "paper")
+
+    assert table[["judges", "less"]].to_numpy().tolist() == [
+        ["current", "judge"],
+        ["current", "better part"],
+    ]
+    assert table.loc[0, "overall"] == by_way["overall"]["gain"].iloc[0]
+    assert table.loc[0, "seen"] == by_way["overall"]["seen"].iloc[0]
+
+
+def test_the_figure_of_gains_has_a_row_for_each_class_that_was_measured(scores):
+    gains = table4.fusion_gains(scores, {"a judge": "current"}, ["Ex-DRE"], ["paper"])
+
+    figure = table4_plots.class_gains({"Ex-DRE": table4.class_means(gains)})
+
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert labels == ["a strong judge"]
+    assert len(figure.axes[0].collections) == 6  # a mark and an interval for each part
+
+
+def test_slides_table_has_gpt_4s_numbers_in_brackets_and_the_largest_p_value(scores):
+    printed = pd.read_csv(registry.PROJECT / "data/paper/slide_table2.csv")
+
+    rows = {"judge": ("LLM-only (a judge)", "SLIDE (GPT-4)")}
+    table = table4.slide_table2(scores, rows, printed)
+
+    items = scores.items[NAMES[0]]
+    judge = scores.scores[NAMES[0]]["LLM-only (a judge)"][0]
+    pearson = judge.corr(items["human"])
+    assert table.loc[0, "DailyDialog"].endswith("(0.70)")
+    assert table.loc[0, "DailyDialog pearson"] == pytest.approx(pearson)
+    assert table.loc[0, "largest_p"] == "< 0.0001"
+
+
+def test_ablations_are_differences_as_printed_and_as_measured(scores):
+    in_paper = pd.read_csv(registry.PROJECT / "data/paper/dre_table4.csv")
+    titles = [ratings.RATED[name] for name in NAMES]
+    printed = table4.printed_table(in_paper, titles, "spearman", {})
+    for name, items in scores.items.items():
+        for part in ("Dis", "Prob"):
+            worse = items["human"] * 0 + np.arange(len(items))
+            scores.add(name, worse, "SLM", slm="paper", method=f"SLM ({part}), paper")
+        scores.add(name, items["human"], "reference", method="BLEU-1")
+    row_of = {"LLM-Chiang": "not run", "G-EVAL": "not run"}
+
+    table = table4.ablations(scores, printed, row_of, "paper").set_index("claim")
+
+    dis = table.loc["Prob & Dis agrees better than Dis alone"]
+    assert dis["printed"] == pytest.approx((0.066 + 0.015 + 0.054) / 3)
+    measured = scores.mean_agreement("SLM (Prob & Dis), paper")[0].mean()
+    measured -= scores.mean_agreement("SLM (Dis), paper")[0, 0]
+    assert dis["here"] == pytest.approx(measured)
+    words = table.loc["Every word-overlap metric stays below 0.4 (the highest)"]
+    assert words["here"] == pytest.approx(1)
+    assert words["printed"] == pytest.approx(0.33)
