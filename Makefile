@@ -3,7 +3,8 @@
 define HELP
 make paper                 set up .venv, run the notebooks on the embedded corpus
 make paper PROFILE=public  the same on public data (70 MB, fetched once) with recorded scores of the small models
-make paper PROFILE=full    the same in the paper's own size; needs a GPU, and has not been run yet
+make paper PROFILE=full    the same in the paper's own size; needs a GPU (docs/run_the_paper.md)
+make paper PROFILE=full ARGS=--estimate  say what that would take: calls, dollars, hours; nothing is asked
 make book                  build README, notebooks and docs as a website, in build/book; runs no notebook
 make install               only set up .venv, with every package at the version in requirements.lock
 make test                  run the tests; those that need public data say so and are skipped without it

@@ -59,7 +59,8 @@ def test_a_training_set_to_be_written_is_counted_about_and_at_most(server):
 
 
 def test_the_report_says_hours_and_disk_and_what_is_assumed(server):
-    text = estimate.report(profile("mini"))
+    mini = profile("mini")
+    text = estimate.report(mini, estimate.calls(mini))
     assert "no calls" in text and "hours of a GPU" in text and "assumed" in text
     # One epoch of 74 contexts, eight in a step, with and without separation.
     trainings = estimate.trainings(profile("mini"))

@@ -1,7 +1,10 @@
 """The judges of a profile: what recorded and live ones say, and what is asked of a live one."""
 
 import json
+import os
 import re
+import sys
+import types
 
 import pandas as pd
 import pytest
@@ -13,7 +16,7 @@ from dre.datasets import dialogues, ratings
 from dre.errors import DreError
 from dre.judges import prompts
 from dre.judges.released import by_form
-from dre.paper import judgements
+from dre.paper import judgements, notebook
 from dre.paper.profile import JudgeSettings, Profile, profile
 
 GPT35 = "openai:gpt-3.5-turbo-1106"
@@ -202,3 +205,38 @@ def test_the_strength_of_a_live_judge_is_measured(server):
 
     with Server(agrees) as better:
         assert panel_of(better, settings).strength() == "current"
+
+
+def test_a_live_judge_in_colab_takes_its_key_from_the_secrets(monkeypatch):
+    secrets = {"OPENAI_API_KEY": "from the secrets", "GEMINI_API_KEY": "another"}
+    userdata = types.ModuleType("userdata")
+    userdata.get = secrets.__getitem__  # raises an error for a secret that is not there
+    colab = types.ModuleType("google.colab")
+    colab.userdata = userdata
+    monkeypatch.setitem(sys.modules, "google.colab", colab)
+    monkeypatch.setenv("GEMINI_API_KEY", "of the environment")
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    notebook._take_keys_from_colab()
+    assert os.environ.pop("OPENAI_API_KEY") == "from the secrets"
+    assert os.environ["GEMINI_API_KEY"] == "of the environment"
+    assert "ANTHROPIC_API_KEY" not in os.environ
+
+
+@needs_data
+def test_feds_qualities_are_asked_one_at_a_time_with_the_examples_that_are_named(server):
+    settings = {"rated": ("fed-turn",), "pairs_per_set": 5}
+    judge = panel_of(server, settings)
+    assert judge.qualities("zero") is None and server.requests == []
+    judge = panel_of(server, {**settings, "optional_prompts": ("huynh",)})
+    told = judge.qualities("zero")
+    # Nine qualities of five turns and eleven of five dialogues; equal prompts share a reply.
+    assert len(told) == 5 * 9 + 5 * 11 and set(told["quality"]) >= {"Fluent", "Error recovery"}
+    assert 0 < len(server.requests) <= len(told)
+    assert told["score"].eq(1).all()  # the server's only word, on each quality's own scale
+    judge.qualities("bm25")
+    sent = server.requests[-1].body["messages"][-1]["content"]
+    assert sent.count("Rating: ") >= 3
+    (recorded,) = judgements.panel(profile("public"))
+    assert set(recorded.qualities("bm25").columns) == {"item", "quality", "score"}
+    assert recorded.qualities("no such examples") is None

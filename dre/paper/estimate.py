@@ -40,6 +40,7 @@ _NOTEBOOKS = {
     "all rated sets": "08_when_a_fusion_helps",
     "Huynh et al.": "11_how_a_judge_is_asked",
 }
+CASE_OF_TABLE_4 = "contradiction-4"
 COLUMNS = ["table", "judge", "prompt", "calls", "tokens_in", "tokens_out", "usd", "usd_at_most"]
 
 
@@ -51,6 +52,7 @@ class Question(NamedTuple):
     pairs: pd.DataFrame
     numbers: pd.DataFrame | None = None
     examples: dict[str, list] | None = None
+    first_judge_only: bool = False
 
 
 def questions(settings: Profile) -> Iterator[Question]:
@@ -61,6 +63,12 @@ def questions(settings: Profile) -> Iterator[Question]:
     asks_for_accuracy = {"Table 3", "Table 4", "Table 5", "Table 6"}
     if runs & asks_for_accuracy:
         yield Question("Table 3", "classify", judgements.pairs_to_label(settings))
+    if "Table 4" in runs:
+        # One case is followed step by step there, with the first judge of the profile.
+        cases = _cases(settings)
+        case = cases[cases["pair_id"].str.startswith(f"cases/{CASE_OF_TABLE_4}/")]
+        yield Question("Table 4", "llm_only", case, first_judge_only=True)
+        yield Question("Table 4", "dre", case, _numbers(case, 0.5), first_judge_only=True)
     for name in first_three:
         if "Table 4" in runs:
             items = judgements.rated(settings, name)
@@ -125,7 +133,10 @@ def calls(settings: Profile) -> pd.DataFrame:
         if not judge.is_live:
             continue
         counted: set[str] = set()
+        is_first = judge.name == settings.judge_settings[0].label
         for question in asked:
+            if question.first_judge_only and not is_first:
+                continue
             if judge.asks(question.prompt):
                 rows.append(_row(judge, question, counted))
     table = pd.DataFrame(rows, columns=COLUMNS)
@@ -232,9 +243,14 @@ def _contexts(settings, entry):
         return 0
 
 
-def report(settings: Profile) -> str:
-    """Return the estimate in words, as ``--estimate`` prints it."""
-    table = calls(settings)
+def report(settings: Profile, table: pd.DataFrame) -> str:
+    """Return the estimate in words, as ``--estimate`` prints it.
+
+    Parameters
+    ----------
+    settings : the profile.
+    table : what `calls` returned of it.
+    """
     lines = [f"profile {settings.name}: what a run would take. Nothing was asked.", ""]
     if table.empty:
         lines.append("Judges: no calls; all that is needed is recorded or stored.")

@@ -324,7 +324,7 @@ def main(argv: list[str] | None = None) -> int:
         name = args.profile or (COMMITTED if args.book else "mini")
         settings = profile(name, folder)
         if args.estimate:
-            print(estimate.report(settings))
+            print(estimate.report(settings, estimate.calls(settings)))
         elif args.book:
             _build_book(settings)
         else:

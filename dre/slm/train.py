@@ -279,11 +279,16 @@ def learn_epoch(
     """Take one step for each batch of rows; yield the loss (Eq. 16) that each step started from."""
     parameters = [*slm.encoder.parameters(), *slm.head.parameters()]
     batch_size = slm.recipe.batch_contexts
+    # Gradients in float16 would vanish, so there the loss is scaled up; elsewhere it is not.
+    device = slm.encoder.device
+    scaler = torch.amp.GradScaler(device.type, enabled=_precision(device) is torch.float16)
     for start in range(0, len(rows), batch_size):
         loss = batch_loss(slm, rows[start : start + batch_size], terms, vectors)
-        loss.backward()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
         torch.nn.utils.clip_grad_norm_(parameters, MAX_NORM)
-        optimizer.step()
+        scaler.step(optimizer)
+        scaler.update()
         schedule.step()
         optimizer.zero_grad()
         yield loss.detach()
@@ -294,13 +299,24 @@ def batch_loss(
 ) -> torch.Tensor:
     """Return the loss of a batch (Eq. 16); ``vectors`` embeds every distinct text once."""
     device = slm.encoder.device
-    with torch.autocast(device.type, torch.bfloat16, enabled=native_bf16()):
+    precision = _precision(device)
+    with torch.autocast(device.type, precision, enabled=precision is not None):
         if slm.recipe.mixture:
             return slm.loss(rows, vectors)
         texts, triplets = triplet_batch(rows)
         h = slm.head(vectors(texts))
         values = losses.triplet_terms(slm.head, h, triplets.to(device), terms, slm.recipe)
         return losses.total(values)
+
+
+def _precision(device):
+    """Return the numbers of 16 bits that are multiplied faster than float32, or None.
+
+    A GPU that has no bfloat16 of its own, such as a T4, has float16. That was not run on a GPU yet.
+    """
+    if native_bf16():
+        return torch.bfloat16
+    return torch.float16 if device.type == "cuda" else None
 
 
 def parameter_groups(slm: SLM) -> list[dict]:
