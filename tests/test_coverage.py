@@ -85,4 +85,5 @@ def test_every_printed_table_is_read_by_a_notebook_or_a_module():
 
     names = [path.stem for path in HERE.glob("data/paper/*_table*.csv")]
     unread = {name for name in names if not re.search(rf"{name}\b", code)}
-    assert unread <= {"slide_table2", "slide_table3", "huynh_table6"}
+    # These two are listed as not used, in items.csv.
+    assert unread <= {"slide_table3", "huynh_table6"}

@@ -92,6 +92,7 @@ def test_a_strong_judge_agrees_far_better_than_a_weak_one_with_a_small_model():
 def test_whether_showing_numbers_helps_cannot_be_told():
     interior = table("what_if_interior", "difference")
     plain = interior.loc["In-DRE minus the plain prompt"]
+    plain = plain[plain["numbers"].str.startswith("as printed")]
     assert (plain["pooled_low"] < 0).all()
     assert (plain["pooled_high"] > 0).all()
 
@@ -122,7 +123,7 @@ def test_training_as_in_the_paper_lowers_agreement_with_people():
     assert rows.loc[("mean of the sets", "ours"), "difference_low"] > 0
 
 
-def test_our_small_model_still_falls_for_contradictions_and_for_padding():
+def test_our_small_model_still_falls_for_contradictions_but_not_for_an_echo():
     shares = table("audit_kinds", "what")["slm"]
     assert shares["a reply that contradicts the context"] < 60
     assert shares["the context's last turn"] > 90

@@ -158,7 +158,8 @@ def change_first_claim(project, **fields):
 
 def test_a_premise_that_is_not_met_leaves_a_claim_untested(project):
     premise = "table4_effects: SLM alone, ours: value"
-    change_first_claim(project, premise="a better model", premise_effect=premise, least="0.9")
+    places = {"premise_effect": premise, "ours_premise_effect": premise}
+    change_first_claim(project, premise="a better model", least="0.9", **places)
 
     verdict = verdicts.judged(project).loc[0, "verdict"]
 
