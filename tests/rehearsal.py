@@ -129,7 +129,7 @@ def has_public_data() -> bool:
 
 def start(folder: Path) -> subprocess.Popen:
     """Start ``make paper PROFILE=rehearsal`` as a process of its own."""
-    command = [sys.executable, "-m", "dre.paper", "--profile", "rehearsal", "--jobs", "2"]
+    command = [sys.executable, "-m", "dre.paper", "--profile", "rehearsal", "--jobs", "1"]
     return subprocess.Popen(command, cwd=folder, env=os.environ)
 
 
