@@ -3,6 +3,7 @@
 import re
 import shutil
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_paper import HERE
 
-from dre import fusion
 from dre.datasets import ratings
 from dre.errors import DreError
 from dre.judges import released
@@ -215,13 +215,13 @@ def gain_at():
     set_names = [*ratings.RATED][:3]
     items = {name: ratings.rated(name) for name in set_names}
     slm = trained(public, "dailydialog", "ours", public.seed)
+    judge = SimpleNamespace(name=released.CLAUDE)
     names_in_notebook = {
         "np": np,
-        "fusion": fusion,
-        "claude": released.CLAUDE,
-        "own": "ours",
+        "ours": "ours",
+        "panel": [judge],
         "items": items,
-        "llms": {name: released.scores(name) for name in set_names},
+        "plain": {name: released.scores(name) for name in set_names},
         "slms": {name: {"ours": [slm.score(table)]} for name, table in items.items()},
     }
     for book in notebooks(HERE):
@@ -234,7 +234,7 @@ def gain_at():
 
 @needs_data
 def test_the_exercise_of_notebook_04_shows_that_the_slm_does_not_help_a_current_judge(gain_at):
-    gain = partial(gain_at, judge=released.CLAUDE)
+    gain = partial(gain_at, judge_name=released.CLAUDE)
     assert abs(gain(0.1)) < 0.001
     assert gain(0.3) < 0
     assert gain(0.3) > gain(0.4)
@@ -247,7 +247,7 @@ def test_the_exercise_of_notebook_04_shows_that_the_slm_does_not_help_a_current_
 def test_the_exercise_of_notebook_04_shows_that_the_slm_helps_a_weak_judge_most_in_a_mixture(
     gain_at,
 ):
-    gain = partial(gain_at, judge="Vicuna-13B")
+    gain = partial(gain_at, judge_name="Vicuna-13B")
     assert gain(0.5) > gain(0.2)
     assert gain(0.2) > 0
     assert gain(1) > 0
@@ -256,7 +256,7 @@ def test_the_exercise_of_notebook_04_shows_that_the_slm_helps_a_weak_judge_most_
 
 @needs_data
 def test_the_exercise_of_notebook_04_shows_that_a_little_of_the_slm_breaks_ties_of_a_judge(gain_at):
-    gain = partial(gain_at, judge=released.HAIKU)
+    gain = partial(gain_at, judge_name=released.HAIKU)
     assert gain(0.001) > 0.8 * gain(1)
     assert gain(1) > 0
 
