@@ -6,6 +6,7 @@ context, so random negatives are counted, too.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -122,7 +123,8 @@ def balanced(accuracies: Mapping[str, float] | pd.Series) -> float:
     Takes what `accuracy` returns.
     """
     columns = ("positive", "adversarial", "random_rejected")
-    positive, adversarial, random = (float(accuracies[column]) for column in columns)
+    by_column = cast(Mapping[str, float], accuracies)
+    positive, adversarial, random = (float(by_column[column]) for column in columns)
     negative = (adversarial + random) / 2
     return (positive + negative) / 2
 

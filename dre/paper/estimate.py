@@ -72,7 +72,8 @@ def questions(settings: Profile) -> Iterator[Question]:
     if "Table 4" in runs:
         # One case is followed step by step there, with the first judge of the profile.
         cases = _cases(settings)
-        case = cases[cases["pair_id"].str.startswith(f"cases/{CASE_OF_TABLE_4}/")]
+        is_shown = cases["pair_id"].str.startswith(f"cases/{CASE_OF_TABLE_4}/")
+        case = pd.DataFrame(cases[is_shown])
         yield Question("Table 4", "llm_only", case, first_judge_only=True)
         yield Question("Table 4", "dre", case, _numbers(case, 0.5), first_judge_only=True)
     for name in first_three:
@@ -147,8 +148,10 @@ def calls(settings: Profile) -> pd.DataFrame:
                 rows.append(_row(judge, question, counted))
     table = pd.DataFrame(rows, columns=COLUMNS)
     by = ["table", "judge", "prompt"]
-    total = table.groupby(by, sort=False).sum(min_count=1).reset_index()
-    return total[total["calls"] > 0].reset_index(drop=True)
+    sums = table.groupby(by, sort=False).sum(min_count=1)
+    total = pd.DataFrame(sums).reset_index()
+    has_calls = total["calls"] > 0
+    return pd.DataFrame(total[has_calls]).reset_index(drop=True)
 
 
 def _row(judge: PanelJudge, question: Question, counted: set[str]) -> dict[str, Any]:
@@ -241,7 +244,8 @@ def _contexts(settings, entry):
             return augmented.train
     if name == "dailydialog++" and split == "train":
         table = pd.read_csv(settings.root / "data/paper/dre_table2.csv")
-        row = table[(table["dataset"] == "DailyDialog++") & (table["split"] == "train")]
+        is_train = (table["dataset"] == "DailyDialog++") & (table["split"] == "train")
+        row = pd.DataFrame(table[is_train])
         return int(row["contexts"].iloc[0])
     try:
         return len(dialogues.load(name, split))
@@ -264,7 +268,7 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
         lines.append(f"{row['table']:<14} {row['prompt']:<14} {row['judge']:<34} {_in_words(row)}")
     for judge, rows in table.groupby("judge", sort=False):
         sums = rows[COLUMNS[3:]].sum(min_count=1)
-        unknown = rows["usd"].isna().any()
+        unknown = bool(rows["usd"].isna().any())
         lines += ["", f"{judge}: {_in_words(sums if not unknown else {**sums, 'usd': math.nan})}"]
         if str(judge).startswith("ollama:"):
             lines.append(f"  {_hours_of_ollama(str(judge), sums['calls'])}")

@@ -9,7 +9,7 @@ import functools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -148,24 +148,27 @@ def quality_questions(settings: Profile, shown: str) -> list[QualityQuestion]:
     The parameters are those of `PanelJudge.qualities` and a profile.
     """
     turns = rated(settings, "fed-turn")
-    whole = ratings.fed_dialogues().head(settings.pairs_per_set or None)
+    whole = ratings.fed_dialogues()
+    whole = whole.head(settings.pairs_per_set or len(whole))
     whole = whole.assign(context=whole["turns"], response="")
     people = ratings.fed_qualities()
     questions = []
-    for (level, quality), rows in people.groupby(["level", "quality"], sort=False):
+    for key, rows in people.groupby(["level", "quality"], sort=False):
+        level, quality = cast(tuple[str, str], key)
         is_turn = level == "turn"
         family = "quality" if is_turn else "dialogue"
         prompt = f"{family}_{quality.lower().replace(' ', '_')}"
         table = turns if is_turn else whole
-        pairs = table[["pair_id", "context_id", "context", "response"]]
-        rating = pairs["pair_id"].map(rows.set_index("item")["human"])
+        pairs = pd.DataFrame(table[["pair_id", "context_id", "context", "response"]])
+        human = pd.Series(rows.set_index("item")["human"])
+        rating = pd.Series(pairs["pair_id"]).map(human)
         pool = pairs.assign(rating=rating).dropna(subset="rating")
         pairs, examples_by_pair = _with_examples(pairs, pool, shown, is_turn)
         questions.append(QualityQuestion(quality, prompt, pairs, examples_by_pair))
     return questions
 
 
-def _with_examples(pairs, pool, shown, is_turn):
+def _with_examples(pairs, pool, shown, is_turn) -> tuple[pd.DataFrame, dict[str, list] | None]:
     """The pairs that can be asked about, and their examples; None if nothing is shown."""
     if shown == "zero":
         return pairs, None
@@ -176,7 +179,7 @@ def _with_examples(pairs, pool, shown, is_turn):
         chosen = [pair_id for pair_id in chosen if pair_id in set(pool["pair_id"])]
         # What shares a dialogue with an example is not asked about.
         contexts = pool.loc[pool["pair_id"].isin(chosen), "context_id"]
-        pairs = pairs[~pairs["context_id"].isin(contexts)]
+        pairs = pd.DataFrame(pairs[~pairs["context_id"].isin(contexts)])
         by_pair = examples.select(pairs, pool, "manual", k=len(chosen), chosen=chosen)
         return pairs, by_pair
     if shown == "bm25":
@@ -327,7 +330,8 @@ class PanelJudge:
             if not (recordings.folder(recording) / "fed_qualities.jsonl").is_file():
                 return None
             table = ratings.fed_judged(recording)
-            table = table[table["examples"] == shown].drop(columns="examples")
+            is_shown = table["examples"] == shown
+            table = pd.DataFrame(table[is_shown]).drop(columns="examples")
             return None if table.empty else table.reset_index(drop=True)
         if not self.asks("quality_overall"):
             return None

@@ -106,13 +106,15 @@ def gain_curves(
     """
     for judges, rows in grid.groupby("judges", sort=False):
         by_level = rows.groupby("level")[value]
-        means = by_level.mean()
+        means = pd.Series(by_level.mean())
+        x = np.asarray(means.index)
+        colour = colours[str(judges)]
         label = f"{judges} judge{'' if judges == 'current' else 's'}"
-        ax.plot(means.index, means, line, color=colours[judges], linewidth=1.4, label=label)
+        ax.plot(x, np.asarray(means), line, color=colour, linewidth=1.4, label=label)
         if with_band:
-            low = by_level.quantile(0.1)
-            high = by_level.quantile(0.9)
-            ax.fill_between(means.index, low, high, color=colours[judges], alpha=0.13, linewidth=0)
+            low = np.asarray(by_level.quantile(0.1))
+            high = np.asarray(by_level.quantile(0.9))
+            ax.fill_between(x, low, high, color=colour, alpha=0.13, linewidth=0)
     ax.axhline(0, color="0.3", linewidth=0.9)
     for name, level in (levels or {}).items():
         ax.axvline(level, color="0.55", linewidth=0.8, linestyle=":")

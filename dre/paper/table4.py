@@ -7,6 +7,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -199,10 +200,10 @@ def plain_scores(
         for judge in panel:
             told = judge.scores(table)
             if told is not None:
-                by_judge[judge.name] = told["score"]
+                by_judge[judge.name] = pd.Series(told["score"])
         of_others = released.scores(name).head(len(table)).set_index(table.index)
         for judge_name in of_others.columns.drop(["pair_id", released.CLAUDE], errors="ignore"):
-            by_judge[judge_name] = of_others[judge_name]
+            by_judge[judge_name] = pd.Series(of_others[judge_name])
         by_set[name] = by_judge
     return by_set
 
@@ -257,7 +258,9 @@ def add_interior(
             if not judge.is_live:
                 method = f"SLM (Prob & Dis), {shown}"
                 scores.add(name, numbers["score_slm"], "SLM", slm=shown, method=method)
-                product = fusion.ex_dre(numbers["s_d"], numbers["s_p"], plain[name][judge.name])
+                s_d = pd.Series(numbers["s_d"])
+                s_p = pd.Series(numbers["s_p"])
+                product = fusion.ex_dre(s_d, s_p, plain[name][judge.name])
                 scores.add(name, product, "Ex-DRE", judge.name, shown)
     return not_run
 
@@ -312,9 +315,10 @@ def add_second_askings(
     again = judge.scores(items, repeat=1)
     askings = {"": plain}
     if again is not None:
-        askings[", again"] = again["score"]
-        both = [plain, again["score"]]
-        scores.add(name, again["score"], "again", judge.name, method=f"LLM-only {of_judge}, again")
+        score_again = pd.Series(again["score"])
+        askings[", again"] = score_again
+        both = [plain, score_again]
+        scores.add(name, score_again, "again", judge.name, method=f"LLM-only {of_judge}, again")
         scores.add(name, both, "again", judge.name, method=f"LLM-only {of_judge}, either asking")
     wrong = judge.scores(items, "dre_other")
     if wrong is not None:
@@ -344,7 +348,7 @@ def add_second_askings(
         second = judge.scores(items, prompt, repeat=1)
         if second is not None:
             first = scores.scores[name][f"In-DRE {of_judge}, {shown}"][0]
-            both = [first, second["score"]]
+            both = [first, pd.Series(second["score"])]
             method = f"In-DRE {of_judge}, {shown}, again"
             scores.add(name, second["score"], "In-DRE", judge.name, method=method)
             method = f"In-DRE {of_judge}, {shown}, either asking"
@@ -502,7 +506,8 @@ def class_means(gains: Gains, way: str = "overall") -> pd.DataFrame:
     """
     rows = []
     groups = gains.rows.groupby(["fusion", "slm", "less"], sort=False)
-    for (fusion_name, slm, less), of_fusion in groups:
+    for key, of_fusion in groups:
+        fusion_name, slm, less = cast(tuple[str, str, str], key)
         for judges, members in CLASSES.items():
             of_class = of_fusion[of_fusion["strength"].isin(members)]
             if of_class.empty or set(of_class["strength"]) != set(members):
@@ -525,7 +530,7 @@ def class_means(gains: Gains, way: str = "overall") -> pd.DataFrame:
                     "above": int(pooled["positive"]),
                     "pairs": int(pooled["pairs"]),
                     "seen": stats.smallest_seen(pooled["low"], pooled["high"]),
-                    "undecided": int((of_class["decided"] == "here").sum()),
+                    "undecided": list(of_class["decided"]).count("here"),
                 }
             )
     return pd.DataFrame(rows)
@@ -538,8 +543,9 @@ def wide_gains(means: pd.DataFrame, less: str = "judge") -> pd.DataFrame:
     ``<class> above`` (such as "7 of 10").
     """
     rows = []
-    of_part = means[means["less"] == less]
-    for (fusion_name, slm), of_fusion in of_part.groupby(["fusion", "slm"], sort=False):
+    of_part = pd.DataFrame(means[means["less"] == less])
+    for key, of_fusion in of_part.groupby(["fusion", "slm"], sort=False):
+        fusion_name, slm = cast(tuple[str, str], key)
         row = {"fusion": fusion_name, "slm": slm}
         for mean in of_fusion.to_dict("records"):
             judges = mean["judges"]
@@ -618,7 +624,8 @@ def printed_table(
     Columns ``method``, one for each set, ``row_in_print`` and ``not_run``.
     """
     printed = table.filter(like=statistic).set_axis(list(titles), axis=1).astype(float)
-    means = printed.groupby(table["method"]).mean().loc[list(row_of)]
+    by_method = pd.DataFrame(printed.groupby(table["method"]).mean())
+    means = by_method.loc[list(row_of)]
     printed["method"] = table["ours"].fillna(table["metric"])
     printed = printed.assign(row_in_print=table["metric"], not_run=table["not_run"])
     return pd.concat([printed, means.assign(method=list(row_of.values()))], ignore_index=True)
@@ -697,7 +704,7 @@ def main_table(
             ours = np.nan
             if scores.has(name, method):
                 ours = scores.agreement(name, method)["overall"][0].mean()
-            theirs = in_print[title].get(method, np.nan)
+            theirs = cast(float, in_print[title].get(method, np.nan))
             printed_values.append(theirs)
             row[title] = ours_and_printed(ours, theirs)
         row |= stats.interval(scores.mean_agreement(method), "mean")
@@ -782,8 +789,9 @@ def differences(scores: RatedScores, comparisons: Mapping[str, tuple[str, str]])
         if not of_first:
             continue
         pooled = apart(np.mean(of_first, axis=0), np.mean(of_second, axis=0))
-        row |= stats.interval(pooled, "pooled")
-        row["seen"] = stats.smallest_seen(row["pooled_low"], row["pooled_high"])
+        interval = stats.interval(pooled, "pooled")
+        row |= interval
+        row["seen"] = stats.smallest_seen(interval["pooled_low"], interval["pooled_high"])
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -805,7 +813,8 @@ def gains_by_way(means: pd.DataFrame, fusion_name: str, slm: str) -> pd.DataFram
     """
     is_shown = (means["fusion"] == fusion_name) & (means["slm"] == slm)
     rows: dict[tuple, dict[str, object]] = {}
-    for mean in means[is_shown & means["less"].ne("small model")].to_dict("records"):
+    shown = pd.DataFrame(means[is_shown & means["less"].ne("small model")])
+    for mean in shown.to_dict("records"):
         key = mean["judges"], mean["less"]
         row = rows.setdefault(key, {"judges": key[0], "less": key[1]})
         way = mean["way"]
@@ -815,7 +824,8 @@ def gains_by_way(means: pd.DataFrame, fusion_name: str, slm: str) -> pd.DataFram
         if way == "overall":
             row["seen"] = mean["seen"]
     table = pd.DataFrame(list(rows.values()))
-    return table[table["judges"] != "all"].reset_index(drop=True)
+    is_class = table["judges"] != "all"
+    return pd.DataFrame(table[is_class]).reset_index(drop=True)
 
 
 def slide_table2(
@@ -888,7 +898,8 @@ def ablations(
         for slm in slms:
             whole = scores.mean_agreement(f"SLM (Prob & Dis), {slm}")
             gain = whole - scores.mean_agreement(f"SLM ({part}), {slm}")
-            row = {"claim": f"Prob & Dis agrees better than {part} alone", "with": slm}
+            claim = f"Prob & Dis agrees better than {part} alone"
+            row: dict[str, object] = {"claim": claim, "with": slm}
             if slm == paper:
                 whole_printed = print_mean[f"SLM (Prob & Dis), {paper}"]
                 row["printed"] = whole_printed - print_mean[f"SLM ({part}), {paper}"]
@@ -1023,7 +1034,8 @@ def rank_systems(
     for label, method in methods.items():
         row: dict[str, object] = {"score": label}
         for name, table in scores.items.items():
-            if table["system"].nunique() < 2 or not scores.has(name, method):
+            n_systems = pd.Series(table["system"]).nunique()
+            if n_systems < 2 or not scores.has(name, method):
                 continue
             score = scores.scores[name][method].iloc[:, 0]
             is_machine = ~table["system"].isin(PEOPLE) & score.notna()

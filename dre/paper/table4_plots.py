@@ -88,8 +88,10 @@ def class_gains(panels: Mapping[str, pd.DataFrame], parts: Sequence[str] = PARTS
     for ax, (title, means) in zip(axes, panels.items()):
         for i, part in enumerate(parts):
             colour, marker, legend = _LOOKS[part]
-            of_part = means[(means["less"] == part) & means["judges"].isin(classes)]
-            y = of_part["judges"].map(classes.index) + 0.22 * (i - 1)
+            is_shown = (means["less"] == part) & means["judges"].isin(classes)
+            of_part = pd.DataFrame(means[is_shown])
+            row_numbers = pd.Series(of_part["judges"]).map(classes.index)
+            y = row_numbers + 0.22 * (i - 1)
             plots.whiskers(ax, of_part, y, colour, "gain", marker, legend)
         ax.axvline(0, color="0.3", linewidth=0.9)
         ax.set_title(title, fontweight="normal")
