@@ -111,6 +111,15 @@ def test_tables_are_few_and_small():
         assert columns <= 7, path.name
 
 
+def test_the_readme_is_short():
+    text = (HERE / "README.md").read_text()
+    places = re.findall(r"<!--[\w.]+-->(.*?)<!--/-->", text)
+    numbers = [number for place in places for number in re.findall(r"\d[\d.]*", place)]
+
+    assert text.count("\n") <= 90
+    assert 0 < len(numbers) <= 25
+
+
 # What must not be committed
 
 
