@@ -28,11 +28,6 @@ def to_llm_scale(score_llm: Numbers, low: float, high: float) -> Numbers:
     return (_within(score_llm, low, high) - low) / (high - low) * LLM_MAX
 
 
-def to_slm_scale(score_llm: Numbers) -> Numbers:
-    """Bring score_llm from [0, 5] to the small model's range [0, 2]."""
-    return _within(score_llm) * (SLM_MAX / LLM_MAX)
-
-
 def s_c(s_d: Numbers, s_p: Numbers) -> Numbers:
     """Eq. 25: the small model's coefficient, 1 - s_d + s_p, in [0, 2]; it is score_slm, Eq. 19."""
     return 1 - s_d + s_p

@@ -706,7 +706,9 @@ def test_a_reply_that_repeats_the_key_is_stored_without_it(provider, monkeypatch
     store.close()
     assert row["score_llm"] == 4.5
     assert reply.text == text.replace(KEY, "[key]")
-    assert KEY.encode() not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert KEY.encode() not in b"".join(
+        path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()
+    )
 
 
 @pytest.mark.parametrize("key", ["3", "score", "4.5"])

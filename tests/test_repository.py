@@ -101,13 +101,13 @@ def test_every_file_of_results_and_figures_is_written_by_one_notebook():
     assert unexplained == []
 
 
-def test_tables_are_few_and_small():
+def test_tables_are_small():
     tables = tracked(f"results/{COMMITTED}/*.md")
-    assert 0 < len(tables) <= 40
+    assert tables
     for path in tables:
         lines = [line for line in path.read_text().splitlines() if line.startswith("|")]
         columns = lines[1].count("--")
-        assert len(lines) <= 2 + 15, path.name
+        assert len(lines) <= 2 + 30, path.name  # longer ones belong into the CSV alone
         assert columns <= 7, path.name
 
 

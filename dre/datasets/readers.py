@@ -347,7 +347,7 @@ def _refuse_equal_pair_ids(table):
 
 
 def _pair(record, line, fields, needs):
-    """Return the pair of a record, or raise a ValueError that says what is wrong with it."""
+    """Return the pair of a record, or raise a ValueError that names its fault."""
     if isinstance(record, NoRecord):
         raise ValueError(record.reason)
     if not isinstance(record, dict):

@@ -30,6 +30,8 @@ _NAMES = {
 _NUMBERING = r"(?:[0-9]{1,3}[.)]\s+)?"  # "2. " in "2. Engagingness: 3"
 _BULLET = r"(?:[-\u2022]\s*+)?"  # "- " in "- Coherence: 3"
 _BULLET_BELOW_ZERO = r"(?:\u2022\s*+)?"  # on such a scale "- 0.5" may be a number below 0
+# "The response is 1" may quote a response of "1".
+_NO_QUOTATION = r"(?!(?:the\s+)?(?:response|output|reply)\s+is\b)"
 _SEPARATOR = r"(?:[:=]|\bis\b)"  # Score: 4   Score = 4   The score is 4.
 _OPENING = r"[\s\"'(\[]*+"  # [4]   "Positive"
 _CLOSING = r"[\s\"')\].!]*+"  # 4.   "Positive"   No!
@@ -166,7 +168,9 @@ def _line_regex(field, prompt):
     """A whole line that gives the value of a field."""
     below_zero = field != "label" and scale_of(field, prompt)[0] < 0
     bullet = _BULLET_BELOW_ZERO if below_zero else _BULLET
-    label = rf"(?P<label>{_NUMBERING}{_label_pattern(field, prompt)}\s*+{_SEPARATOR})?"
+    no_quotation = "" if field == "label" else _NO_QUOTATION
+    label_name = _label_pattern(field, prompt)
+    label = rf"(?P<label>{_NUMBERING}{no_quotation}{label_name}\s*+{_SEPARATOR})?"
     value = value_pattern(field, prompt)
     return re.compile(rf"\s*+{bullet}{label}{_OPENING}{value}{_CLOSING}", re.IGNORECASE)
 

@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 from dre.environment import make_paths_absolute
 from dre.errors import DreError
 from dre.files import replace
-from dre.paper import augmentation, estimate, state, website, words
+from dre.paper import state, website, words
 from dre.paper.headless import Notebook, code, commit, execute, notebooks
 from dre.paper.profile import COMMITTED, Profile, check_clone, profile, root
 
@@ -60,6 +60,8 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
     _set_environment_of_kernels(profile)
     try:
         with FileLock(profile.root / "build" / "paper.lock", timeout=0):
+            from dre.paper import augmentation  # which loads what training needs
+
             augmentation.write_sets(profile)
             ran = _run_stale(books, profile, jobs)
             _check_nothing_changed(profile)
@@ -324,6 +326,8 @@ def main(argv: list[str] | None = None) -> int:
         name = args.profile or (COMMITTED if args.book else "mini")
         settings = profile(name, folder)
         if args.estimate:
+            from dre.paper import estimate
+
             print(estimate.report(settings, estimate.calls(settings)))
         elif args.book:
             _build_book(settings)
