@@ -66,9 +66,9 @@ def make_encoder(folder: Path) -> Path:
 # The judges
 
 
-def reply_to(message: str, fields: dict) -> str:
-    """Answer a prompt by a rule that depends on its texts alone."""
-    number = sum(message.encode()) % 101
+def reply_to(message: str, fields: dict, model: str) -> str:
+    """Answer a prompt by a rule that depends on its texts and on the model alone."""
+    number = sum(f"{model} {message}".encode()) % 101
     if "positive" in fields:
         drafts = {
             "positive": [f"I see, and I would say so too, for reason {n}." for n in range(5)],
@@ -92,11 +92,11 @@ def answer(request: judge_servers.Request) -> judge_servers.Answer:
     message = body["messages"][-1]["content"]
     if "response_format" in body or "max_tokens" in body or "max_completion_tokens" in body:
         wanted = body.get("response_format", {}).get("json_schema", {}).get("schema", {})
-        text = reply_to(message, wanted.get("properties", {}))
+        text = reply_to(message, wanted.get("properties", {}), body["model"])
         return judge_servers.openai(text, tokens=USAGE, model=body["model"])
     schema = body.get("format") or {}
     fields = schema.get("properties", {}) if isinstance(schema, dict) else {}
-    return judge_servers.ollama(reply_to(message, fields))
+    return judge_servers.ollama(reply_to(message, fields, body["model"]))
 
 
 # The run
@@ -129,7 +129,7 @@ def has_public_data() -> bool:
 
 def start(folder: Path) -> subprocess.Popen:
     """Start ``make paper PROFILE=rehearsal`` as a process of its own."""
-    command = [sys.executable, "-m", "dre.paper", "--profile", "rehearsal", "--jobs", "2"]
+    command = [sys.executable, "-m", "dre.paper", "--profile", "rehearsal", "--jobs", "1"]
     return subprocess.Popen(command, cwd=folder, env=os.environ)
 
 

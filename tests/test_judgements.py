@@ -213,6 +213,7 @@ def test_a_live_judge_in_colab_takes_its_key_from_the_secrets(monkeypatch):
     userdata.get = secrets.__getitem__  # raises an error for a secret that is not there
     colab = types.ModuleType("google.colab")
     colab.userdata = userdata
+    monkeypatch.setitem(sys.modules, "google", types.ModuleType("google"))
     monkeypatch.setitem(sys.modules, "google.colab", colab)
     monkeypatch.setenv("GEMINI_API_KEY", "of the environment")
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
@@ -225,13 +226,13 @@ def test_a_live_judge_in_colab_takes_its_key_from_the_secrets(monkeypatch):
 
 @needs_data
 def test_feds_qualities_are_asked_one_at_a_time_with_the_examples_that_are_named(server):
-    settings = {"rated": ("fed-turn",), "pairs_per_set": 5}
+    settings = {"rated": ("fed-turn",), "pairs_per_set": 9}  # of three dialogues
     judge = panel_of(server, settings)
     assert judge.qualities("zero") is None and server.requests == []
     judge = panel_of(server, {**settings, "optional_prompts": ("huynh",)})
     told = judge.qualities("zero")
-    # Nine qualities of five turns and eleven of five dialogues; equal prompts share a reply.
-    assert len(told) == 5 * 9 + 5 * 11 and set(told["quality"]) >= {"Fluent", "Error recovery"}
+    # Nine qualities of nine turns and eleven of nine dialogues; equal prompts share a reply.
+    assert len(told) == 9 * 9 + 9 * 11 and set(told["quality"]) >= {"Fluent", "Error recovery"}
     assert 0 < len(server.requests) <= len(told)
     assert told["score"].eq(1).all()  # the server's only word, on each quality's own scale
     judge.qualities("bm25")

@@ -510,3 +510,12 @@ def test_what_cannot_be_trained_is_refused_before_training(
     assert main([*command, *options]) == 2
     assert message in capsys.readouterr().err
     assert not [*tmp_path.iterdir()]
+
+
+def test_numbers_of_sixteen_bits_are_those_that_the_hardware_multiplies(monkeypatch):
+    gpu, cpu = torch.device("cuda"), torch.device("cpu")
+    monkeypatch.setattr(train, "native_bf16", lambda: False)
+    assert train._precision(gpu) is torch.float16
+    assert train._precision(cpu) is None
+    monkeypatch.setattr(train, "native_bf16", lambda: True)
+    assert train._precision(gpu) is torch.bfloat16

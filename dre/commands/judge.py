@@ -186,7 +186,9 @@ def _requests(args, endings=(".csv", ".jsonl")):
     )
     if output:
         own_output(output, signature, args.force)
-    return [_Request(*parts, pairs, signature) for parts in opened]
+    return [
+        _Request(own_args, judge, prompt, pairs, signature) for own_args, judge, prompt in opened
+    ]
 
 
 def _request(args, endings=(".csv", ".jsonl")):
@@ -488,7 +490,7 @@ def _write_page(args):
                 replies.setdefault(call.pair_id, []).append(_shown_reply(call, reply, judge))
 
     shown_pairs = []
-    for row in pairs.to_dict("records"):
+    for row in pd.DataFrame(pairs).to_dict("records"):
         verdict = table.loc[row["pair_id"]]
         if verdict["status"] == "missing":
             continue

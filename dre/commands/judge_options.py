@@ -69,7 +69,7 @@ def add_options(
         metavar="FILE",
         help="where replies are kept (default: DRE_STORE, or the user's data folder)",
     )
-    repeated = {"action": "append"} if several else {}
+    repeated: dict[str, Any] = {"action": "append"} if several else {}
     option(
         "--base-url",
         **repeated,

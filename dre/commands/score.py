@@ -183,7 +183,7 @@ def score(args: argparse.Namespace) -> int:
     summary["notes"] = notes(table, pairs, summary, metric.slm)
     if np.all(table["score"].isna()):
         print(f"error: nothing was written: {'; '.join(summary['notes'])}", file=sys.stderr)
-        is_unread = (table["status"] == language.STATUS).all()
+        is_unread = set(table["status"]) == {language.STATUS}
         return WRONG if is_unread else TRY_LATER
     if args.accepted:
         summary["notes"].append(_worth_of_accepted(metric))
@@ -261,8 +261,7 @@ def _print_summary(summary, signature, args, table=None):
         f"Score: {summary['scale']}. Intervals: 95 %, over {summary['contexts']:,} contexts. "
         "Systems that no test separates share ranks."
     )
-    has_small_model = "fits" in means and means["fits"].notna().any()
-    if has_small_model:
+    if any(row.get("fits") is not None for row in summary["systems"]):
         note += " The small model does not notice a reply that contradicts its context."
     columns = ["rank", "system", "n", "n_missing", *systems.MEASURES]
     print(f"{signature}\n")

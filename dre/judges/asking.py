@@ -556,7 +556,7 @@ class _Asking:
         most_input = prices.most_tokens(request.messages, self.schema)
         most_usd = 0.0
         if self.judge.price:
-            most_usd = self.judge.price.cost(most_input, self.max_tokens)
+            most_usd = self.judge.price.cost(most_input, self.max_tokens) or 0.0
 
         seconds = self.rate_limit.seconds_to_wait()
         while seconds > 0 and not self.run_record.stopped:
@@ -591,7 +591,7 @@ class _Asking:
                 await self.journal.commit(replies, ended_keys=[call.key])
                 return self._after_failure(request.key, failure, start)
             is_certain = None not in (reply.input_tokens, reply.output_tokens)
-            spent_usd = self._cost_usd(reply, most_usd)
+            spent_usd = self._cost_usd(reply, most_usd) or 0.0
             reply = reply._replace(
                 cost=spent_usd if self.judge.price else None, seconds=time.monotonic() - start
             )

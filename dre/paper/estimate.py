@@ -40,6 +40,7 @@ _NOTEBOOKS = {
     "all rated sets": "08_when_a_fusion_helps",
     "Huynh et al.": "11_how_a_judge_is_asked",
 }
+CONTEXT_OF_TABLE_3 = 4
 CASE_OF_TABLE_4 = "contradiction-4"
 COLUMNS = ["table", "judge", "prompt", "calls", "tokens_in", "tokens_out", "usd", "usd_at_most"]
 
@@ -63,6 +64,11 @@ def questions(settings: Profile) -> Iterator[Question]:
     asks_for_accuracy = {"Table 3", "Table 4", "Table 5", "Table 6"}
     if runs & asks_for_accuracy:
         yield Question("Table 3", "classify", judgements.pairs_to_label(settings))
+    if "Table 3" in runs:
+        # Four replies to one context are shown there with the labels of the first judge.
+        example = dialogues.pairs([dialogues.load("mini", "test")[CONTEXT_OF_TABLE_3]], "pa")
+        replies = example.groupby("kind", sort=False).head(2)
+        yield Question("Table 3", "classify", replies, first_judge_only=True)
     if "Table 4" in runs:
         # One case is followed step by step there, with the first judge of the profile.
         cases = _cases(settings)

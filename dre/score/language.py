@@ -87,20 +87,23 @@ def what_is_not_read(pairs: pd.DataFrame, tokenizer: Any) -> list[str]:
     tokenizer
         That of the model's encoder.
     """
-    contexts = pairs["context"].map(" ".join)
-    reasons = pd.Series("", index=pairs.index)
-    for name, texts in (("context", contexts), ("response", pairs["response"])):
-        for _, of_system in texts.groupby(pairs["system"]):
-            distinct = of_system.unique().tolist()
-            sample = distinct[:SAMPLE]
+    systems = list(pairs["system"])
+    contexts = [" ".join(turns) for turns in pairs["context"]]
+    reasons = [""] * len(systems)
+    for name, texts in (("context", contexts), ("response", list(pairs["response"]))):
+        texts_by_system: dict[str, dict[str, None]] = {}
+        for system, text in zip(systems, texts):
+            texts_by_system.setdefault(system, {})[text] = None
+        reason_by_text = {}
+        for system, distinct in texts_by_system.items():
+            sample = list(distinct)[:SAMPLE]
             is_foreign_system = _tokens_a_word(sample, tokenizer) > MOST_TOKENS_A_WORD
-            reason_of = {
-                text: _reason(text, name, tokenizer, is_foreign_system) for text in distinct
-            }
-            of_texts = of_system.map(reason_of)
-            is_new = (of_texts != "") & (reasons[of_system.index] == "")
-            reasons.update(of_texts[is_new])
-    return reasons.tolist()
+            for text in distinct:
+                reason = _reason(text, name, tokenizer, is_foreign_system)
+                reason_by_text[system, text] = reason
+        for place, key in enumerate(zip(systems, texts)):
+            reasons[place] = reasons[place] or reason_by_text[key]
+    return reasons
 
 
 def _reason(text, name, tokenizer, is_foreign_system):

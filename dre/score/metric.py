@@ -283,7 +283,7 @@ class DRE:
             )
         scores = table["score_slm"]
         accepted = (scores >= self.threshold).astype("bool[pyarrow]")  # whose values are Python's
-        return accepted.where(scores.notna())
+        return pd.Series(accepted.where(scores.notna()))
 
     def _with_slm_scores(self, table, progress, keep):
         """Add the SLM's numbers. Equal pairs are scored once, equal contexts together."""
@@ -336,7 +336,7 @@ class DRE:
             for first in range(0, len(missing), BLOCK):
                 block = missing.iloc[first : first + BLOCK]
                 scores = self.slm.score(block)
-                tables.append(scores[["pair_id", *NUMBERS]])
+                tables.append(scores.loc[:, ["pair_id", *NUMBERS]])
                 if kept is not None:
                     kept.put(block, scores)
                 bar.update(len(block))

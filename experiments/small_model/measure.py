@@ -31,6 +31,9 @@ Run with the public data, and with the folders of a model's trainings in the ord
 readings: how often likeness counts, and whether quotes are left out. ``fooled`` does the same for
 fooled.csv: how often a good reply is preferred to one that is made to fool, on contexts of
 DailyDialog++ test. Each takes some minutes of one core for a training.
+
+The weights of "ours, taught quotes", which was measured and is not shipped, are in
+results/choices/small_model/taught_quotes.
 """
 
 import argparse
