@@ -22,8 +22,8 @@ in ``results/<profile>/scores``:
 - ``pcaf-<variant>-seed<k>.csv.gz``: ``pair_id`` and a score for each language, four digits, and a
   ``.json`` that says what made them;
 - ``pcaf-ranks-<variant>.csv.gz``: see `neighbour_ranks`;
-- ``pcaf-parallel.npz`` and ``pcaf-pca.csv.gz`` (see `principal_components`), always in the folder
-  of ``public``, since they are of the embedded corpus and MiniLM.
+- ``pcaf-parallel.npz``, always in the folder of ``public``, since it is of the embedded corpus and
+  MiniLM.
 
 What the same recipe has recorded there is not trained again.
 """
@@ -65,7 +65,6 @@ TEST_SETS = ("dailydialog-zhao", "personachat-usr", "fed-turn")
 ENCODERS = {"public": "minilm", "full": "xlm-roberta-base"}
 SEEDS = (0, 1, 2)
 ALIGNED_SLM = "SLM graded, aligned"
-PARALLEL_METRICS = ("PCAF", "PCAF, not aligned")
 
 
 class Variants(NamedTuple):
@@ -476,51 +475,11 @@ def parallel_scores() -> dict[str, np.ndarray]:
     graded = load_or_train(profile("public"), "dailydialog", "graded-2026-11", 0)
     student = aligned(graded, ideas, 0, **pcaf.PARALLEL[ALIGNED_SLM])
     scores = {ALIGNED_SLM: student.score(table)["score_slm"]}
-    for name in PARALLEL_METRICS:
-        scores[name] = parallel_metric(name).score(table)
+    for name in ("PCAF", "PCAF, not aligned"):
+        metric = PCAF.untrained("minilm", pcaf.Recipe(**pcaf.PARALLEL[name]))
+        train(metric, ideas, 0)
+        scores[name] = metric.score(table)
     return {name: np.asarray(values, np.float32) for name, values in scores.items()}
-
-
-def parallel_metric(name: str) -> PCAF:
-    """Train one of `PARALLEL_METRICS` on the training contexts of the parallel corpus."""
-    metric = PCAF.untrained("minilm", pcaf.Recipe(**pcaf.PARALLEL[name]))
-    train(metric, parallel_ideas(), 0)
-    return metric
-
-
-def principal_components() -> pd.DataFrame:
-    """Return what Figure 2 of the paper draws, for the test contexts of the parallel corpus.
-
-    The features are those of a context with its first positive response. The two components are of
-    the features of all versions, after the mean was subtracted.
-
-    Returns
-    -------
-    Columns ``features`` (one of `PARALLEL_METRICS`, or ``untrained``), ``version``, ``idea`` (the
-    number of the context), ``first`` and ``second`` (the two components), and ``share`` (the part
-    of the variance that both hold together).
-    """
-    metrics = {"untrained": PCAF.untrained("minilm", pcaf.Recipe(**pcaf.PARALLEL["PCAF"]))}
-    for name in PARALLEL_METRICS:
-        metrics[name] = parallel_metric(name)
-    tables = []
-    for name, metric in metrics.items():
-        for version, contexts in parallel("test").items():
-            table = pairs(contexts)
-            is_first_positive = (table["kind"] == "p") & ~table.duplicated(["context_id", "kind"])
-            features = metric.features(table[is_first_positive]).numpy()
-            labels = {"features": name, "version": version, "idea": range(len(features))}
-            tables.append(pd.DataFrame(features).assign(**labels))
-    every = pd.concat(tables, ignore_index=True)
-    parts = []
-    for _, rows in every.groupby("features", sort=False):
-        labels = rows[["features", "version", "idea"]]
-        values = rows.drop(columns=labels.columns).to_numpy(float)
-        left, singular_values, _ = np.linalg.svd(values - values.mean(axis=0), full_matrices=False)
-        components = left[:, :2] * singular_values[:2]
-        share = (singular_values[:2] ** 2).sum() / (singular_values**2).sum()
-        parts.append(labels.assign(first=components[:, 0], second=components[:, 1], share=share))
-    return pd.concat(parts, ignore_index=True)
 
 
 def is_recorded(read, *arguments) -> bool:
@@ -543,8 +502,6 @@ def main() -> None:
     if not is_recorded(arrays, public, "pcaf-parallel", pcaf.PARALLEL):
         file = public.results / "scores" / "pcaf-parallel.npz"
         record_arrays(file, pcaf.PARALLEL, parallel_scores())
-    if not (public.results / "scores" / "pcaf-pca.csv.gz").exists():
-        write(principal_components(), public.results / "scores", "pcaf-pca")
 
     sets = {name: ideas_of_set(name) for name in (*FIRST_STAGE_SETS, *FURTHER_SETS)}
     first: list[Idea] = []
