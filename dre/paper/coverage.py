@@ -23,13 +23,14 @@ STATUSES = {
 def load(root: Path) -> pd.DataFrame:
     """Return the items of the papers as text; an item without a valid status is a DreError."""
     items = pd.read_csv(root / ITEMS, dtype=str, keep_default_na=False)
-    for row in items.itertuples():
-        where = f"{ITEMS}, {row.paper}, {row.item!r}"
-        if row.status not in STATUSES:
-            raise DreError(f"{where}: found status {row.status!r}, expected {_listed(STATUSES)}")
-        if row.status != "done" and not row.note:
+    for row in items.to_dict(orient="records"):
+        where = f"{ITEMS}, {row['paper']}, {row['item']!r}"
+        status = row["status"]
+        if status not in STATUSES:
+            raise DreError(f"{where}: found status {status!r}, expected {_listed(STATUSES)}")
+        if status != "done" and not row["note"]:
             raise DreError(f"{where}: found no note, expected what differs or why it was not run")
-        if row.status != "printed only" and not row.notebook:
+        if status != "printed only" and not row["notebook"]:
             raise DreError(f"{where}: found no notebook, expected its number")
     return items
 
@@ -77,13 +78,14 @@ def markdown(root: Path) -> str:
             "| item | status | what differs, or why not | notebook |",
             "|:--|:--|:--|:--|",
         ]
-        for row in rows.itertuples():
+        for row in rows.to_dict(orient="records"):
+            notebook = row["notebook"]
             place = ""
-            if row.notebook:
-                name, number = cell_of(root, row.notebook, row.cell_with)
-                label = row.notebook if number is None else f"{row.notebook}, cell {number}"
+            if notebook:
+                name, number = cell_of(root, notebook, row["cell_with"])
+                label = notebook if number is None else f"{notebook}, cell {number}"
                 place = f"[{label}](../notebooks/{name})"
-            lines.append(f"| {row.item} | **{row.status}** | {row.note} | {place} |")
+            lines.append(f"| {row['item']} | **{row['status']}** | {row['note']} | {place} |")
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks) + "\n"
 

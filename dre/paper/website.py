@@ -69,7 +69,8 @@ def build(profile: Profile) -> bool:
     target = folder(profile)
     source_folder = target.with_name(target.name + "-source")
     mark_file = target / ".inputs"
-    mark = prepare(profile, source_folder)
+    versions = [f"{package} {version(package)}" for package in PACKAGES]
+    mark = "\n".join([*versions, prepare(profile, source_folder)])
     if mark_file.is_file() and mark_file.read_text(encoding="utf-8") == mark:
         return False
 
@@ -89,7 +90,7 @@ def build(profile: Profile) -> bool:
 
 
 def prepare(profile: Profile, target: Path) -> str:
-    """Write the sources of the website, and return a hash of all that decides its pages."""
+    """Write the sources of the website, and return a hash of them and of its settings."""
     site = _Site(profile)
     files = site.files()
     for file in sorted(target.rglob("*")):
@@ -98,8 +99,6 @@ def prepare(profile: Profile, target: Path) -> str:
             file.unlink()
 
     digest = hashlib.sha256()
-    for package in PACKAGES:
-        digest.update(f"{package} {version(package)}\n".encode())
     for path in sorted([profile.root / "docs" / "conf.py", *profile.root.glob("docs/_static/*")]):
         digest.update(path.read_bytes())
     for name, content in sorted(files.items()):
@@ -120,7 +119,7 @@ class _Site:
         self.root = profile.root
         self.books = self._executed_notebooks(profile)
         # The path of each page in the project, and in the sources of the website.
-        self.pages = {"README.md": _HOME}
+        self.pages: dict[str, str] = {"README.md": _HOME}
         for path in sorted(self.root.glob("docs/*.md")):
             name = path.relative_to(self.root).as_posix()
             self.pages[name] = name
@@ -187,7 +186,8 @@ class _Site:
             kind = "tree" if (self.root / name).is_dir() else "blob"
             return f"{label}{ADDRESS}/{kind}/main/{name}{fragment}{end}"
         here = posixpath.dirname(self.pages[page]) or "."
-        new_path = posixpath.relpath(self.pages.get(name, name), here)
+        target = self.pages.get(name) or name
+        new_path = posixpath.relpath(target, here)
         return f"{is_picture}{label}{new_path}{fragment}{end}"
 
     def _list_of_pages(self):

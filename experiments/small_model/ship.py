@@ -31,9 +31,9 @@ It gives a response in its dialogue one number. Higher is better, and 1 is an or
 three answers: how much the response resembles its dialogue (counted twice), whether it fits there,
 and how good it is. `accepted` means a score of {threshold:.3f} or more.
 
-Use it without a judge to compare systems by their means over many replies, or together with a weak
-judge. Do not use it for single replies, for facts, or for any language but English. It saw chat
-between two people.
+Without a judge, use it to compare two versions of a system on the same contexts. With a weak judge,
+use it in a fusion. It is not shown to rank systems. Do not use it for single replies, for facts, or
+for any language but English. It saw chat between two people.
 
 ## What it learned from
 
