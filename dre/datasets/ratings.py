@@ -36,6 +36,7 @@ SHOWN = {
     "random1": "random 2",
     "random2": "random 3",
     "bm25": "BM25",
+    "manual": "by hand",
 }
 #: The languages that are used here, of the ten that xDial-Eval has.
 LANGUAGES = {"en": "english", "es": "spanish", "zh": "chinese"}
@@ -164,7 +165,7 @@ def fed_judged(name: str = NAME) -> pd.DataFrame:
     Returns
     -------
     Columns ``item`` and ``quality`` as in `fed_qualities`, ``examples`` (one of `SHOWN`) and
-    ``score``. Items that a random draw showed as examples are missing from it.
+    ``score``. Items that were shown as examples to all others are missing from it.
     """
     turns, dialogues = _fed()
     dialogues = dialogues.rename(columns={"turns": "context"}).assign(response="")
