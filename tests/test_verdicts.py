@@ -185,9 +185,6 @@ def test_an_effect_that_no_table_has_is_an_error(project, effect, fault):
 # after the name, the position of the number in these words, from 0.
 BELOW = [
     ("05.unseen 0", "05.length 0"),
-    ("06.llm_contradiction", "06.slm_creative"),
-    ("06.slm_creative", "06.llm_creative"),
-    ("06.dre_creative", "06.llm_creative"),
     ("04.slm 0", "04.own 0"),
     ("04.slm 1", "04.own 1"),
     ("04.slm 2", "04.own 2"),
