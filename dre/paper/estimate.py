@@ -264,6 +264,9 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
     lines = [f"profile {settings.name}: what a run would take. Nothing was asked.", ""]
     if table.empty:
         lines.append("Judges: no calls; all that is needed is recorded or stored.")
+        lines.append(
+            f"To ask a judge of yours, name it under judges in profiles/{settings.name}.yaml."
+        )
     for row in table.to_dict("records"):
         lines.append(f"{row['table']:<14} {row['prompt']:<14} {row['judge']:<34} {_in_words(row)}")
     for judge, rows in table.groupby("judge", sort=False):
