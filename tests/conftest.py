@@ -11,6 +11,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
 import tiny
+from judge_servers import KEYS
 
 from dre.datasets import registry as fetch
 from dre.judges import asking
@@ -61,6 +62,13 @@ def quick(monkeypatch):
     for provider in ("OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE", "OLLAMA"):
         monkeypatch.delenv(f"{provider}_API_KEY", raising=False)
     monkeypatch.delenv("DRE_STORE", raising=False)
+
+
+@pytest.fixture
+def with_openai_key(monkeypatch, tmp_path, quick):
+    """A key of OpenAI's is set, and replies are stored in a folder of this test."""
+    monkeypatch.setenv("DRE_STORE", str(tmp_path / "replies.db"))
+    monkeypatch.setenv(KEYS["openai"], "a-key")
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from judge_servers import KEYS, Server
+from judge_servers import Server
 from test_judgements import MINI, Halves, replies
 
 from dre.paper import estimate, judgements
@@ -11,9 +11,7 @@ from dre.paper.profile import Augmentation, JudgeSettings, profile
 
 
 @pytest.fixture
-def server(monkeypatch, tmp_path, quick):
-    monkeypatch.setenv("DRE_STORE", str(tmp_path / "replies.db"))
-    monkeypatch.setenv(KEYS["openai"], "a-key")
+def server(with_openai_key):
     with Server(replies) as server:
         yield server
 

@@ -6,16 +6,16 @@ import re
 import sys
 import types
 
+import numpy as np
 import pandas as pd
 import pytest
 from conftest import needs_data
-from judge_servers import KEYS, Server, openai
+from judge_servers import Server, openai
 
 from dre import classification
 from dre.datasets import dialogues, ratings
 from dre.errors import DreError
 from dre.judges import prompts
-from dre.judges.released import by_form
 from dre.paper import judgements, notebook
 from dre.paper.profile import JudgeSettings, Profile, profile
 
@@ -48,9 +48,7 @@ class Halves:
 
 
 @pytest.fixture
-def server(monkeypatch, tmp_path, quick):
-    monkeypatch.setenv("DRE_STORE", str(tmp_path / "replies.db"))
-    monkeypatch.setenv(KEYS["openai"], "a-key")
+def server(with_openai_key):
     with Server(replies) as server:
         yield server
 
@@ -180,7 +178,12 @@ def test_a_recorded_judge_says_what_was_recorded_and_none_where_nothing_was():
     assert not judge.is_live and judge.strength() == "current"
     agreement = judge.scores(items)["score"].corr(items["human"], method="spearman")
     assert agreement == pytest.approx(0.816, abs=0.001)
-    assert judge.scores(items, "geval")["score"].equals(by_form("personachat-usr", "geval"))
+    # G-EVAL's criteria are rated from 1 to 3, groundedness from 0 to 1.
+    criteria = ratings.criteria().query("prompt == 'geval'").set_index("pair_id")
+    criteria = criteria.loc[items["pair_id"]].reset_index(drop=True)
+    three = (criteria[["coherence", "engagingness", "naturalness"]] - 1) / 2
+    geval = 5 * (three.sum(axis=1) + criteria["groundedness"]) / 4
+    assert np.allclose(judge.scores(items, "geval")["score"], geval, atol=1e-9)
     assert judge.scores(items, "classify") is None  # it labelled other pairs
     assert judge.scores(items, "no_such_prompt") is None
     # The numbers are those that it was shown, and not those of the model that is at hand.

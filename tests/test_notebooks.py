@@ -19,7 +19,7 @@ from test_paper import HERE, SETUP
 
 from dre.datasets import ratings
 from dre.paper import words
-from dre.paper.headless import code_cells, code_hash, is_note, manifest, notebooks, source
+from dre.paper.headless import code_cells, code_hash, manifest, notebooks, source
 from dre.paper.profile import ADDRESS, COMMITTED, profile
 from dre.paper.sentences import in_words
 
@@ -64,6 +64,11 @@ def test_lines_of_code_fit(book):
 
 def outputs_of(book):
     return [output for cell in code_cells(book.content) for output in cell["outputs"]]
+
+
+def is_note(output):
+    """Tell whether an output is a sentence that `Book.note` shows."""
+    return output.get("metadata", {}).get("dre") == "note"
 
 
 def registered_files(book):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import needs_data
-from judge_servers import KEYS, Server, openai
+from judge_servers import Server, openai
 
 from dre.datasets import dialogues, overlap
 from dre.errors import DreError
@@ -89,10 +89,8 @@ def writer(request):
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch, quick):
+def project(tmp_path, with_openai_key):
     shutil.copytree(HERE / "profiles", tmp_path / "profiles")
-    monkeypatch.setenv("DRE_STORE", str(tmp_path / "replies.db"))
-    monkeypatch.setenv(KEYS["openai"], "a-key")
     with Server(writer) as server:
         yield tmp_path, server
 

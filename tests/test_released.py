@@ -11,6 +11,8 @@ from conftest import experiment, needs_data
 from dre.datasets import ratings, recordings
 from dre.errors import DreError
 from dre.judges import released
+from dre.paper import judgements
+from dre.paper.profile import profile
 
 pytestmark = needs_data
 
@@ -50,9 +52,11 @@ def test_files_beside_the_judgements_have_a_row_for_each_pair():
     [
         ratings.criteria,
         ratings.fed_judged,
-        lambda: released.by_form("personachat-usr", "geval"),
+        lambda: judgements.panel(profile("public"))[0].scores(
+            ratings.rated("personachat-usr"), "geval"
+        ),
     ],
-    ids=["criteria", "fed_judged", "by_form"],
+    ids=["criteria", "fed_judged", "panel"],
 )
 def test_other_files_of_a_recording_are_checked_by_the_hashes_of_their_texts(monkeypatch, load):
     monkeypatch.setattr(recordings, "hash_of", lambda prompt_or_row: "another")

@@ -96,17 +96,12 @@ def _gpt35_means() -> pd.DataFrame:
     samples = gpt35().groupby(keys, sort=False)["score_llm"]
     means = pd.Series(samples.mean()).unstack("criterion")
     for criterion in CRITERIA.values():
-        low, high = _scale("geval", criterion)
+        scale = prompts.load(f"geval_{criterion}").scale
+        assert scale is not None, "these prompts ask for a score"
+        low, high = scale
         means[criterion] = (means[criterion] - low) / (high - low)
     mean_of_criteria = pd.Series(means.mean(axis=1, skipna=False))
     return pd.DataFrame(mean_of_criteria.unstack("judge") * TOP)
-
-
-def _scale(family, criterion):
-    """Return the lowest and the highest score of a prompt."""
-    scale = prompts.load(f"{family}_{criterion}").scale
-    assert scale is not None, "these prompts ask for a score"
-    return scale
 
 
 def shown(prompt: str, rated: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
@@ -166,34 +161,6 @@ def gpt35() -> pd.DataFrame:
                     }
                     rows.append(row)
     return pd.DataFrame(rows).astype({"score_llm": float})
-
-
-def by_form(name: str, family: str) -> pd.Series:
-    """Return the mean of four criteria that `CLAUDE` gave the pairs of a rated set in one reply.
-
-    Parameters
-    ----------
-    name : the rated set.
-    family : of prompts: ``geval`` or ``analyse_rate`` (LLM-Chiang).
-
-    Returns
-    -------
-    Scores in [0, 5], in the order of the set: each criterion is brought to this scale first.
-
-    Raises
-    ------
-    DreError
-        If a recorded pair has other texts here than those that were shown to the judge.
-    """
-    all_scores = ratings.criteria(CLAUDE)
-    scores_of_family = all_scores[all_scores["prompt"] == family].set_index("pair_id")
-    pair_ids = ratings.rated(name)["pair_id"]
-    table = scores_of_family.loc[pair_ids, list(CRITERIA.values())]
-    for criterion in CRITERIA.values():
-        low, high = _scale(family, criterion)
-        table[criterion] = (table[criterion] - low) / (high - low)
-    # Rounded, so that equal means stay ties.
-    return (TOP * table.mean(axis=1)).round(9).reset_index(drop=True)
 
 
 def unieval() -> pd.Series:

@@ -36,14 +36,7 @@ def open_writer(entry: Augmentation) -> Any:
     """Return the live judge that writes a set, and checks what it wrote."""
     settings = entry.judge
     return judges.open_judge(
-        settings.model,
-        base_url=settings.base_url,
-        key_env=settings.key_env,
-        price=settings.price,
-        max_usd_total=settings.max_usd,
-        concurrency=settings.concurrency,
-        plain=settings.plain,
-        temperature=settings.temperature,
+        settings.model, temperature=settings.temperature, **settings.connection
     )
 
 

@@ -75,11 +75,6 @@ def source(cell: dict) -> str:
     return "".join(cell["source"])
 
 
-def is_note(output: dict) -> bool:
-    """Tell whether an output of a cell is a sentence that `dre.paper.notebook.Book.note` shows."""
-    return output.get("metadata", {}).get("dre") == "note"
-
-
 def code_cells(content: dict) -> list[dict]:
     """Return the code cells of a notebook but for the one that papermill added."""
     cells = [cell for cell in content["cells"] if cell["cell_type"] == "code"]

@@ -421,12 +421,7 @@ class PanelJudge:
         is_sampled = prompt in SAMPLED
         return judges.open_judge(
             judge.model,
-            base_url=judge.base_url,
-            key_env=judge.key_env,
-            price=judge.price,
-            max_usd_total=judge.max_usd,
-            concurrency=judge.concurrency,
-            plain=judge.plain,
+            **judge.connection,
             temperature=_SAMPLING_TEMPERATURE if is_sampled else judge.temperature,
             repeats=self.settings.samples if is_sampled else judge.repeats,
         )

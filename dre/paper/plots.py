@@ -2,13 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 # Okabe and Ito (2008), without the yellow that vanishes on white; black last.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -127,71 +124,3 @@ def gain_curves(
             fontsize=8,
             color="0.35",
         )
-
-
-def forest(
-    panels: Mapping[str, pd.DataFrame],
-    value: str | None = None,
-    colours: Mapping[str, str] | None = None,
-) -> Figure:
-    """Draw correlations with their 95 % intervals, one panel per data set, with shared lines.
-
-    Parameters
-    ----------
-    panels : dict
-        By title, tables with the columns ``label``, ``family`` (whose rows share a colour), the
-        value with its interval as `whiskers` takes it and, if any, ``<value>_printed``, which is
-        drawn as a diamond. A label that a panel lacks is an empty line there.
-    value : str, optional
-        The column of the value, by default the title of the panel.
-    colours : dict, optional
-        Colours by family.
-    """
-    every_row = pd.concat([table[["label", "family"]] for table in panels.values()])
-    labels = list(dict.fromkeys(every_row["label"]))
-    families = list(dict.fromkeys(every_row["family"]))
-    if not colours:
-        colours = {family: COLOURS[i % len(COLOURS)] for i, family in enumerate(families)}
-
-    columns = min(4, len(panels))
-    lines = -(-len(panels) // columns)  # rounded up
-    width = 2.3 + 2.5 * columns
-    height = max(2.2, 0.19 * len(labels) + 0.8) * lines + 0.3
-    fig, axes = plt.subplots(
-        lines, columns, figsize=(width, height), sharex=True, sharey=True, squeeze=False
-    )
-    for ax in axes.flat[len(panels) :]:
-        ax.set_visible(False)
-    for ax in axes.flat[len(panels) - columns : len(panels)]:
-        ax.tick_params(labelbottom=True)
-        ax.set_xlabel("Spearman correlation\nwith people")
-
-    for ax, (title, table) in zip(axes.flat, panels.items()):
-        y = table["label"].map(labels.index).to_numpy()
-        column = value or title
-        row_colours = [colours[family] for family in table["family"]]
-        whiskers(ax, table, y, row_colours, column)
-        if f"{column}_printed" in table:
-            _diamonds(ax, table[f"{column}_printed"], y)
-        ax.axvline(0, color="0.4", linewidth=0.8)
-        ax.set(title=title)
-        ax.grid(axis="y", visible=False)
-        ax.tick_params(axis="y", labelsize=8 if len(labels) > 12 else 9)
-    first = axes[0, 0]
-    first.set_yticks(np.arange(len(labels)), labels)
-    first.set_ylim(len(labels) - 0.4, -0.6)
-
-    handles = []
-    for family in families:
-        colour = colours[family]
-        handles.append(
-            Line2D([], [], color=colour, marker="o", markersize=4, linewidth=1, label=family)
-        )
-    handles += first.get_legend_handles_labels()[0]
-    fig.legend(handles=handles, loc="outside lower center", ncols=3)
-    return fig
-
-
-def _diamonds(ax, printed, y):
-    """Draw the numbers that a paper prints."""
-    ax.plot(printed, y, "D", color="none", markeredgecolor="0.2", markersize=4, label="in print")

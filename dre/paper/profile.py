@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import yaml
 from pydantic import (
@@ -94,6 +94,18 @@ class JudgeSettings(BaseModel, extra="forbid", frozen=True):
     def label(self) -> str:
         """What tables call the judge: its name, or else its model without ``recorded:``."""
         return self.name or self.model.removeprefix(RECORDED)
+
+    @property
+    def connection(self) -> dict[str, Any]:
+        """How a live judge is reached and for how much money, as `dre.judges.open` takes it."""
+        return {
+            "base_url": self.base_url,
+            "key_env": self.key_env,
+            "price": self.price,
+            "max_usd_total": self.max_usd,
+            "concurrency": self.concurrency,
+            "plain": self.plain,
+        }
 
     @model_validator(mode="after")
     def _a_recording_is_not_asked(self):

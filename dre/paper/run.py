@@ -60,9 +60,10 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
     _set_environment_of_kernels(profile)
     try:
         with FileLock(profile.root / "build" / "paper.lock", timeout=0):
-            from dre.paper import augmentation  # which loads what training needs
+            if profile.augment:
+                from dre.paper import augmentation  # which loads judges and data
 
-            augmentation.write_sets(profile)
+                augmentation.write_sets(profile)
             ran = _run_stale(books, profile, jobs)
             _check_nothing_changed(profile)
             drop_stale(books, profile)
