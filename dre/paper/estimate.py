@@ -283,7 +283,10 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
             lines.append(f"  about {hours:,.0f} hours of an RTX A6000 at the papers' speed")
     if len(table):
         optional = sorted({*OPTIONAL.values()} - {*settings.optional_prompts})
-        lines += ["", f"Not asked, since optional_prompts does not name them: {', '.join(optional)}"]
+        lines += [
+            "",
+            f"Not asked, since optional_prompts does not name them: {', '.join(optional)}",
+        ]
         priced = table.dropna(subset="usd")
         total, most = priced["usd"].sum(), priced["usd_at_most"].sum()
         lines += ["", f"All judges together: about ${total:,.2f}, at most ${most:,.2f}."]

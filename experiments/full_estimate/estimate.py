@@ -1,4 +1,4 @@
-"""What a run of profile ``full`` takes, for each model of the papers: tables of docs/run_the_paper.md.
+"""What a run of profile ``full`` takes: tables of docs/run_the_paper.md, by model of the papers.
 
 Run ``python experiments/full_estimate/estimate.py`` (three minutes of one core, with the public
 data). Nothing is asked and nothing is trained. It writes, in ``results/full_estimate``:
