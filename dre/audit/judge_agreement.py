@@ -224,7 +224,7 @@ def _ask(judge, pairs, prompt, repeats, replies):
         with _limit_left(judge, replies.spent_usd):
             ask = not replies.stopped and not is_extra
             table = judge.score(pairs, prompt, first=repeat, ask=ask)
-        if is_extra and not table["n_samples"].any():
+        if is_extra and not np.any(table["n_samples"]):
             continue
         if judge.last.calls:
             replies.seconds += time.monotonic() - start
@@ -247,7 +247,7 @@ def known_sets(judge: AnyJudge, prompt: str = "llm_only") -> list[str]:
     sets = []
     for name in SETS:
         table = judge.score(ratings.rated(name), prompt, ask=False)
-        if table["n_samples"].any():
+        if np.any(table["n_samples"]):
             sets.append(name)
     if not sets:
         known = cast(Recorded, judge).known(prompt)

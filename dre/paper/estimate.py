@@ -277,7 +277,7 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
             lines.append(f"  {_hours_of_ollama(str(judge), sums['calls'])}")
     if len(table):
         priced = table.dropna(subset="usd")
-        total, most = priced["usd"].sum(), priced["usd_at_most"].sum()
+        total, most = float(priced["usd"].sum()), float(priced["usd_at_most"].sum())
         lines += ["", f"All judges together: {prices.in_words(total, most)}."]
     n_models, hours, gigabytes = trainings(settings)
     replies = table["calls"].sum() * KILOBYTES_PER_REPLY / 1e6
