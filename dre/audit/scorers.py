@@ -18,7 +18,7 @@ from dre.errors import DreError
 from dre.judges import AnyJudge, prompts
 from dre.progress import Progress
 
-BLOCK = 32  # pairs that are scored before it may be said how far the audit is
+_BLOCK = 32  # pairs that are scored before it may be said how far the audit is
 METHODS = ("length", "cosine", "bleu", "slm")
 
 
@@ -68,8 +68,8 @@ def _in_blocks(pairs, score, progress):
     """Return the scores of pairs that a function gives block by block; may say how far it is."""
     scores = []
     with Progress(len(pairs), "pairs", is_silent=not progress) as bar:
-        for first in range(0, len(pairs), BLOCK):
-            block = pairs.iloc[first : first + BLOCK]
+        for first in range(0, len(pairs), _BLOCK):
+            block = pairs.iloc[first : first + _BLOCK]
             scores.append(np.asarray(score(block), float))
             bar.update(len(block))
     return np.concatenate(scores)

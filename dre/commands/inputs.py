@@ -15,7 +15,7 @@ INPUT_HELP = (
     "reference; JSONL, JSON, CSV, TSV or Parquet, - for standard input"
 )
 
-FIRST_BAD = 5  # bad records that an error names
+_FIRST_BAD = 5  # bad records that an error names
 
 
 class Input(NamedTuple):
@@ -83,7 +83,9 @@ def _about_bad_records(path, bad_records, n_records):
     advice = "--skip-bad leaves bad records out"
     if any("; the record has " in record["reason"] for record in bad_records):
         advice = f"--field says which column is which, {advice}"
-    reasons = [f"{path}:{record['line']}: {record['reason']}" for record in bad_records[:FIRST_BAD]]
+    reasons = [
+        f"{path}:{record['line']}: {record['reason']}" for record in bad_records[:_FIRST_BAD]
+    ]
     if len(bad_records) == 1:
         return f"{reasons[0]}; {advice}"
     lines = [f"{len(bad_records):,} of {n_records:,} records cannot be used; {advice}", *reasons]

@@ -29,12 +29,12 @@ HEADERS = {
 LEAST_PAIRS = 9  # rated pairs of one's own
 
 # What the verdict calls good and fair: Spearman's correlation with people.
-GOOD = 0.6
-FAIR = 0.4
+_GOOD = 0.6
+_FAIR = 0.4
 # What it counts as far from good.
-STEADY = 0.7  # of first and second replies
-MANY_WITHOUT_SCORE = 0.02  # share of replies
-MANY_CONTEXTS = 1000  # to see the larger of two differences between systems
+_STEADY = 0.7  # of first and second replies
+_MANY_WITHOUT_SCORE = 0.02  # share of replies
+_MANY_CONTEXTS = 1000  # to see the larger of two differences between systems
 
 
 def run(args: argparse.Namespace, judge: Any) -> int:
@@ -249,9 +249,9 @@ def _on_agreement(passport):
             f"Verdict: whether it agrees with people at all cannot be told from "
             f"{passport.pairs_scored:,} pairs ({numbers}): try more of them."
         )
-    if agreement >= GOOD:
+    if agreement >= _GOOD:
         text = f"Verdict: its scores follow people's ratings well ({numbers})"
-    elif agreement >= FAIR:
+    elif agreement >= _FAIR:
         text = (
             f"Verdict: its scores follow people's ratings roughly ({numbers}): believe means over "
             "many replies, not single scores"
@@ -273,15 +273,15 @@ def _weaknesses(passport):
     row = passport.agreement.iloc[0]
     for view, replies in (("within", "replies of one system"), ("machine", "replies of machines")):
         agreement = row.get(view, np.nan)
-        if agreement < FAIR:
+        if agreement < _FAIR:
             low, high = row[f"{view}_low"], row[f"{view}_high"]
             verb = "hardly ranks" if low > 0 else "may not rank"
             weaknesses.append(f"it {verb} {replies} ({agreement:.2f} [{low:.2f}, {high:.2f}])")
-    if passport.retest < STEADY:
+    if passport.retest < _STEADY:
         weaknesses.append(f"asked again it says something else (retest {passport.retest:.2f})")
-    if passport.malformed > MANY_WITHOUT_SCORE:
+    if passport.malformed > _MANY_WITHOUT_SCORE:
         weaknesses.append(f"{passport.malformed:.0%} of its replies have no score")
     for gap, contexts in passport.contexts_to_show.items():
-        if gap == max(passport.contexts_to_show) and contexts > MANY_CONTEXTS:
+        if gap == max(passport.contexts_to_show) and contexts > _MANY_CONTEXTS:
             weaknesses.append(f"it takes {contexts:,.0f} contexts to see a difference of {gap:g}")
     return weaknesses

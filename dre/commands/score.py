@@ -34,7 +34,7 @@ KINDS_IN_WORDS = {
 }
 
 #: Decimals of means that are printed; of the others two.
-DIGITS = {"score": 3, "score_slm": 3, "distance": 3, "fits": 3, "length": 1}
+_DIGITS = {"score": 3, "score_slm": 3, "distance": 3, "fits": 3, "length": 1}
 
 
 def add(subparsers: argparse._SubParsersAction) -> None:
@@ -277,7 +277,7 @@ def _print_summary(summary, signature, args, table=None):
         if column in means and means[column].equals(means["score"]):
             columns.remove(column)
     print(f"{signature}\n")
-    show(means, "Mean scores", note, columns, digits=DIGITS)
+    show(means, "Mean scores", note, columns, digits=_DIGITS)
     if summary["comparisons"]:
         systems.show(summary)
     scores = _counted(summary["rows"], "score")

@@ -21,7 +21,7 @@ class _Limit(NamedTuple):
     thinking: int
 
 
-LONGEST = {
+_LONGEST = {
     "score": _Limit(answering=1024, thinking=8192),
     "label": _Limit(answering=1024, thinking=8192),
     "generate": _Limit(answering=4096, thinking=12288),
@@ -137,7 +137,7 @@ def longest(kind: str, provider: str, model: str, params: Collection[str] = ()) 
 
     Any model of Ollama's may think.
     """
-    limit = LONGEST[kind]
+    limit = _LONGEST[kind]
     if provider == "ollama" or thinks(model, params):
         return limit.thinking
     return limit.answering

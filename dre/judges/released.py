@@ -28,7 +28,7 @@ HAIKU = "Claude-3-haiku"
 #: Open models that were asked whether a response is good; their score is P(yes).
 P_YES = ["Llama2-13B", "Qwen-14B", "Vicuna-13B", "Baichuan2-13B", "ChatGLM3-6B"]
 #: The folders of released files, where they are not called as the model.
-FOLDERS = {"Qwen-14B": "Qwen14B", "Vicuna-13B": "Vicuna13B", "ChatGLM3-6B": "Chatglm3-6B"}
+_FOLDERS = {"Qwen-14B": "Qwen14B", "Vicuna-13B": "Vicuna13B", "ChatGLM3-6B": "Chatglm3-6B"}
 #: By judge, the prompt of the released replies, and the family of our prompts that reads them.
 GPT35 = {
     "GPT-3.5-0613 G-Eval": ("geval", "geval"),
@@ -161,7 +161,7 @@ def _haiku(file, rated):
 
 def _p_yes(judge, folder, rated):
     """Return the released P(yes) of a model, brought to 0-5."""
-    judge_folder = FOLDERS.get(judge, judge)
+    judge_folder = _FOLDERS.get(judge, judge)
     file = fetch(f"{judge_folder}/{folder}/turn_level/*")
     records = json.loads(file.read_bytes())["dialogues"]
     return _in_order(records, rated, "id_dialogue", "yes", judge) * TOP

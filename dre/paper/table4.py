@@ -24,7 +24,7 @@ from dre.tables import number
 PEOPLE = ("Original Ground Truth", "New Human Generated")
 #: The criteria whose mean is the papers' human score, by their columns and highest ratings.
 #: Ratings begin at 1, those of "uses knowledge" at 0.
-PAPERS_CRITERIA = {
+_PAPERS_CRITERIA = {
     "natural": (1, 3),
     "maintains_context": (1, 3),
     "engaging": (1, 3),
@@ -149,6 +149,11 @@ class RatedScores:
                 by_set.append(self.agreement(name, method)["overall"])
         return np.mean(np.broadcast_arrays(*by_set), axis=0)
 
+    def mean_gain(self, method: str, less: str) -> np.ndarray:
+        """Return the mean over sets of what one method has over another: (1 + n, seeds)."""
+        gains = [self.gain(name, method, less)["overall"] for name in self.items]
+        return np.mean(np.broadcast_arrays(*gains), axis=0)
+
     def correlations(self, statistic: str = "spearman") -> pd.DataFrame:
         """Return a row for each method: its correlation on each set, with the interval.
 
@@ -245,7 +250,7 @@ def add_interior(
     paper = settings.recipes[0]
     not_run = []
     for judge in panel:
-        shown = shown_numbers(judge, paper)
+        shown = _shown_numbers(judge, paper)
         for name, entry in zip(scores.items, settings.sets):
             items = scores.items[name]
             slm = trained(settings, entry.key, paper, settings.seed)
@@ -362,7 +367,7 @@ def interior_comparisons(judge: PanelJudge, slm: str) -> dict[str, tuple[str, st
     """Return what `differences` compares to see what interior refinement does, by label."""
     of_judge = f"({judge.name})"
     plain = f"LLM-only {of_judge}"
-    shown = shown_numbers(judge, slm)
+    shown = _shown_numbers(judge, slm)
     if judge.is_live:
         return {
             f"In-DRE, {shown}, less the plain prompt": (f"In-DRE {of_judge}, {shown}", plain),
@@ -658,7 +663,7 @@ def judge_rows(judge: PanelJudge, slm: str) -> dict[str, str]:
     """
     name = judge.name
     in_one_reply = "" if judge.is_live else ", one reply"
-    shown = shown_numbers(judge, slm)
+    shown = _shown_numbers(judge, slm)
     return {
         "G-EVAL": f"G-EVAL ({name}){in_one_reply}",
         "LLM-Chiang": f"LLM-Chiang ({name}){in_one_reply}",
@@ -670,7 +675,7 @@ def judge_rows(judge: PanelJudge, slm: str) -> dict[str, str]:
     }
 
 
-def shown_numbers(judge: PanelJudge, slm: str) -> str:
+def _shown_numbers(judge: PanelJudge, slm: str) -> str:
     """Return what rows call the numbers that a judge is shown: ``as shown``, or a small model."""
     return slm if judge.is_live else "as shown"
 
@@ -943,7 +948,7 @@ def apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def papers_target(items: pd.DataFrame) -> pd.Series:
     """Return the papers' human score, 0 to 1: the mean of four criteria, each brought to 0-1."""
     shares = []
-    for criterion, (low, high) in PAPERS_CRITERIA.items():
+    for criterion, (low, high) in _PAPERS_CRITERIA.items():
         shares.append((items[criterion] - low) / (high - low))
     return pd.concat(shares, axis=1).mean(axis=1, skipna=False)
 

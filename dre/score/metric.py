@@ -49,12 +49,12 @@ METHODS = {
 #: The papers' names, and those of earlier versions.
 ALIASES = METHOD_NAMES
 #: What a method may need besides an SLM, in the words of an error.
-NEEDS_IN_WORDS = {
+_NEEDS_IN_WORDS = {
     "judge": "a judge",
     "accuracies": "the accuracies of SLM and LLM",
     "fusion": "a fusion that was learned",
 }
-OPTIONS = (*NEEDS_IN_WORDS, "slm", "method", "prompt", "bf16")
+OPTIONS = (*_NEEDS_IN_WORDS, "slm", "method", "prompt", "bf16")
 COLUMNS = (
     "line",
     "id",
@@ -77,9 +77,9 @@ COLUMNS = (
 )
 #: What the table of scores calls the numbers of the papers: s_d says how far the response is from
 #: its context, s_p how well it fits there.
-PLAIN_NAMES = {"distance": "cosine_distance", "s_d": "distance", "s_p": "fits"}
+_PLAIN_NAMES = {"distance": "cosine_distance", "s_d": "distance", "s_p": "fits"}
 #: Decimals of the SLM's numbers in a prompt: the last bits of a float must not cost another reply.
-PROMPT_DECIMALS = 6
+_PROMPT_DECIMALS = 6
 BLOCK = 256  # distinct pairs that are scored and kept together; a kill loses no more of them
 
 
@@ -267,7 +267,7 @@ class DRE:
             table = self._with_slm_scores(table, progress, keep)
         if self.judge is not None:
             table = self._with_judge_scores(table)
-        table = self._with_scores(table).rename(columns=PLAIN_NAMES)
+        table = self._with_scores(table).rename(columns=_PLAIN_NAMES)
         return table.reindex(columns=list(COLUMNS))
 
     def accepted(self, table: pd.DataFrame) -> pd.Series:
@@ -401,9 +401,9 @@ class DRE:
         """Return the table with the numbers that a prompt may show."""
         if self.slm is not None:
             # A prompt speaks of a distance and a probability, also where a recipe leaves 0 to 1.
-            s_d = table["s_d"].clip(0, 1).round(PROMPT_DECIMALS)
-            s_p = table["s_p"].clip(0, 1).round(PROMPT_DECIMALS)
-            score_slm = (1 - s_d + s_p).round(PROMPT_DECIMALS)
+            s_d = table["s_d"].clip(0, 1).round(_PROMPT_DECIMALS)
+            s_p = table["s_p"].clip(0, 1).round(_PROMPT_DECIMALS)
+            score_slm = (1 - s_d + s_p).round(_PROMPT_DECIMALS)
             table = table.assign(s_d=s_d, s_p=s_p, score_slm=score_slm)
         if self.accuracies:
             slm_accuracy, llm_accuracy = self.accuracies
@@ -520,7 +520,7 @@ def check_options(
     has = {"slm": True, "judge": judge, "accuracies": accuracies or prompt, "fusion": fusion}
     lacking = [name for name in needs if not has[name]]
     if lacking:
-        wanted = [NEEDS_IN_WORDS[name] for name in needs if name in NEEDS_IN_WORDS]
+        wanted = [_NEEDS_IN_WORDS[name] for name in needs if name in _NEEDS_IN_WORDS]
         raise DreError(f"method {method} needs {' and '.join(wanted)}: give {lacking[0]}")
 
     # What is given is of use. With bf16 numbers in a prompt would be others: replies are lost.

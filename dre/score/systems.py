@@ -23,11 +23,11 @@ MEASURES = ("score", "score_slm", "distance", "fits", "score_llm", "s_inf", *BAS
 #: What columns are called where the name alone would not say it.
 HEADERS = {"visible": "Smallest difference that could be seen"}
 
-RESAMPLES = 2000
-PERMUTATIONS = 10_000
-PERMUTATIONS_AT_ONCE = 500  # which bounds memory
-#: Two systems with at most so many contexts are swapped in all 2^n ways, less than PERMUTATIONS.
-MOST_CONTEXTS_FOR_ALL_SWAPS = 13
+_RESAMPLES = 2000
+_PERMUTATIONS = 10_000
+_PERMUTATIONS_AT_ONCE = 500  # which bounds memory
+#: Two systems with at most so many contexts are swapped in all 2^n ways, less than _PERMUTATIONS.
+_MOST_CONTEXTS_FOR_ALL_SWAPS = 13
 #: More contexts are resampled and swapped in so many groups, which bounds time and memory.
 GROUPS = 4000
 
@@ -132,7 +132,7 @@ def _resampled_groups(n_contexts, seed):
     The shape is (1 + RESAMPLES, groups). With few contexts each is a group of its own.
     """
     n_groups = min(n_contexts, GROUPS)
-    return stats.context_weights(range(n_groups), RESAMPLES, seed)
+    return stats.context_weights(range(n_groups), _RESAMPLES, seed)
 
 
 def _mean_draws(sums, counts, weights):
@@ -225,7 +225,7 @@ def _permutation_p(pairs: Sequence[Pair], sums: np.ndarray, seed: int) -> np.nda
     observed = np.abs(totals) - 1e-10 * magnitudes  # equal sums may differ by rounding
 
     n_contexts = np.array([len(pair.differences) for pair in pairs])
-    is_small = n_contexts <= MOST_CONTEXTS_FOR_ALL_SWAPS
+    is_small = n_contexts <= _MOST_CONTEXTS_FOR_ALL_SWAPS
     for k in np.flatnonzero(is_small & (n_contexts > 1)).tolist():
         signs = np.array(list(product((1, -1), repeat=n_contexts[k])))
         is_as_large = np.abs(signs @ pairs[k].differences) >= observed[k]
@@ -236,12 +236,12 @@ def _permutation_p(pairs: Sequence[Pair], sums: np.ndarray, seed: int) -> np.nda
         return p
     rng = np.random.default_rng(seed)
     hits = np.zeros(len(large))
-    for _ in range(PERMUTATIONS // PERMUTATIONS_AT_ONCE):
-        is_swapped = rng.integers(0, 2, (PERMUTATIONS_AT_ONCE, len(sums)), dtype=np.int8)
+    for _ in range(_PERMUTATIONS // _PERMUTATIONS_AT_ONCE):
+        is_swapped = rng.integers(0, 2, (_PERMUTATIONS_AT_ONCE, len(sums)), dtype=np.int8)
         signs = 2.0 * is_swapped - 1
         is_as_large = np.abs(signs @ sums[:, large]) >= observed[large]
         hits += is_as_large.sum(axis=0)
-    p[large] = (1 + hits) / (1 + PERMUTATIONS)
+    p[large] = (1 + hits) / (1 + _PERMUTATIONS)
     return p
 
 

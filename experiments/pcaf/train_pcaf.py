@@ -13,7 +13,8 @@ dialogue the same score. The scores of these three for the test pairs of the cor
 
 Two things are different from the paper, since they matter little or two cores cannot do more. The
 mean over tokens replaces XLM-R's pooled output (Eq. 1). AdamW with a warm-up, and another learning
-rate for the MLP, replaces Adam (`dre.slm.pcaf.Recipe`).
+rate for the MLP, replaces Adam (`dre.slm.pcaf.Recipe`). MiniLM has epochs, batches and a learning
+rate that suit it. XLM-RoBERTa has the paper's.
 
 Run ``python experiments/pcaf/train_pcaf.py [profile]``: ``public`` (default; MiniLM, 17 minutes of
 one core a seed) or ``full`` (XLM-RoBERTa-base, of the paper's kind, from the Hub; a GPU). It makes
@@ -546,7 +547,7 @@ def record_table7(folder, encoder, first, further) -> None:
             if all(is_recorded(pcaf.recorded, folder, name, seed) for name in variants):
                 continue
             started = time.process_time()
-            recipe = pcaf.VARIANTS[variants.teacher]
+            recipe = pcaf.table7_recipe(variants.teacher, encoder)
             models = fit(first, further, recipe, seed, encoder)
             for name, metric in zip(variants, models):
                 features = figure_features(metric)
