@@ -24,7 +24,7 @@ from dre.tables import number
 PEOPLE = ("Original Ground Truth", "New Human Generated")
 #: The criteria whose mean is the papers' human score, by their columns and highest ratings.
 #: Ratings begin at 1, those of "uses knowledge" at 0.
-PAPERS_CRITERIA = {
+_PAPERS_CRITERIA = {
     "natural": (1, 3),
     "maintains_context": (1, 3),
     "engaging": (1, 3),
@@ -252,7 +252,7 @@ def add_interior(
     paper = settings.recipes[0]
     not_run = []
     for judge in panel:
-        shown = shown_numbers(judge, paper)
+        shown = _shown_numbers(judge, paper)
         for name, entry in zip(scores.items, settings.sets):
             items = scores.items[name]
             slm = trained(settings, entry.key, paper, settings.seed)
@@ -369,7 +369,7 @@ def interior_comparisons(judge: PanelJudge, slm: str) -> dict[str, tuple[str, st
     """Return what `differences` compares to see what interior refinement does, by label."""
     of_judge = f"({judge.name})"
     plain = f"LLM-only {of_judge}"
-    shown = shown_numbers(judge, slm)
+    shown = _shown_numbers(judge, slm)
     if judge.is_live:
         return {
             f"In-DRE, {shown}, less the plain prompt": (f"In-DRE {of_judge}, {shown}", plain),
@@ -699,7 +699,7 @@ def judge_rows(judge: PanelJudge, slm: str) -> dict[str, str]:
     """
     name = judge.name
     in_one_reply = "" if judge.is_live else ", one reply"
-    shown = shown_numbers(judge, slm)
+    shown = _shown_numbers(judge, slm)
     return {
         "G-EVAL": f"G-EVAL ({name}){in_one_reply}",
         "LLM-Chiang": f"LLM-Chiang ({name}){in_one_reply}",
@@ -711,7 +711,7 @@ def judge_rows(judge: PanelJudge, slm: str) -> dict[str, str]:
     }
 
 
-def shown_numbers(judge: PanelJudge, slm: str) -> str:
+def _shown_numbers(judge: PanelJudge, slm: str) -> str:
     """Return what rows call the numbers that a judge is shown: ``as shown``, or a small model."""
     return slm if judge.is_live else "as shown"
 
@@ -984,7 +984,7 @@ def apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def papers_target(items: pd.DataFrame) -> pd.Series:
     """Return the papers' human score, 0 to 1: the mean of four criteria, each brought to 0-1."""
     shares = []
-    for criterion, (low, high) in PAPERS_CRITERIA.items():
+    for criterion, (low, high) in _PAPERS_CRITERIA.items():
         shares.append((items[criterion] - low) / (high - low))
     return pd.concat(shares, axis=1).mean(axis=1, skipna=False)
 
