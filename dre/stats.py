@@ -365,8 +365,8 @@ def one_against_rest(
     ratings, context_numbers, counts, systems = _rated_by_all(ratings, contexts, systems, n, seed)
     by_rater = {way: [] for way in WAYS}
     for rater in range(ratings.shape[1]):
-        others = np.delete(ratings, rater, axis=1).mean(axis=1)
-        by_way = _ways(ratings[:, rater], others, context_numbers, counts, systems)
+        mean_of_others = np.delete(ratings, rater, axis=1).mean(axis=1)
+        by_way = _ways(ratings[:, rater], mean_of_others, context_numbers, counts, systems)
         for way, agreement in by_way.items():
             by_rater[way].append(agreement[:, 0])
     return {way: np.mean(agreement, axis=0) for way, agreement in by_rater.items()}

@@ -54,10 +54,14 @@ def test_names_of_several_cells_add_up(book, tmp_path):
     [
         (("X",), "{d}", "t.csv: 2 of 3 rows have X, expected one"),
         (("X", "paper"), "{d}", "0 of 3 rows have X, paper"),
-        (("X", "1"), "{bias}", "t.csv has no column 'bias', but model, seed, acc"),
-        (("X", "2"), "{acc:.1f}", "t.csv, X, 2: cannot say {acc:.1f}: a value is missing"),
+        (("X", "1"), "{bias}", "t.csv has no column 'bias': its columns are model, seed, acc"),
+        (
+            ("X", "2"),
+            "{acc:.1f}",
+            "t.csv, X, 2: the row does not fit '{acc:.1f}' (a value is missing",
+        ),
         (("X", "1"), "{acc:.1f[]}", "a value is missing"),
-        (("X", "1"), "{d:.1q}", "cannot say {d:.1q}"),
+        (("X", "1"), "{d:.1q}", "does not fit '{d:.1q}'"),
     ],
 )
 def test_what_cannot_be_said_is_an_error_in_words(book, row, form, fault):
@@ -67,7 +71,7 @@ def test_what_cannot_be_said_is_an_error_in_words(book, row, form, fault):
 
 
 def test_a_number_of_a_table_that_is_not_written_yet_is_an_error(book):
-    fault = "there is no u.csv in .*: say a number after the cell that writes its table"
+    fault = "there is no u.csv in .*: call book.say in a cell after the one that writes this table"
     with pytest.raises(DreError, match=fault):
         book.say("u", "X", n="{d}")
 
