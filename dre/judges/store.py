@@ -29,7 +29,7 @@ from filelock import FileLock, Timeout
 from dre.errors import DreError, TryLater
 from dre.judges import prompts
 
-SCHEMA = """CREATE TABLE IF NOT EXISTS reply (
+_SCHEMA = """CREATE TABLE IF NOT EXISTS reply (
     key TEXT PRIMARY KEY, judge TEXT NOT NULL, base_url TEXT NOT NULL, prompt TEXT NOT NULL,
     params TEXT NOT NULL, pair_id TEXT NOT NULL, repeat INTEGER NOT NULL, text TEXT NOT NULL,
     outcome TEXT NOT NULL, model TEXT NOT NULL, input_tokens INTEGER, output_tokens INTEGER,
@@ -500,7 +500,7 @@ class Store:
                 lock.enter_context(FileLock(path, timeout=_BUSY_SECONDS, mode=0o600))
             # WAL and FULL: a committed reply outlives a kill and a power cut.
             connection.executescript(
-                f"PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; {SCHEMA};"
+                f"PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; {_SCHEMA};"
             )
 
     def _lock_folder(self):
