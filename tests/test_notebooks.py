@@ -181,6 +181,7 @@ _KINDS = pd.DataFrame({"kind": ["p"] * 50 + ["r"] * 50})
 _SCORES = np.concatenate([np.linspace(1, 2, 50), np.linspace(0.6, 1.6, 50)])
 _ROBUST, _NON_ROBUST = torch.randn(2, 384, generator=torch.Generator().manual_seed(0))
 EXERCISES = {  # what the check of a notebook's exercise needs besides its imports and formulas
+    "01_augmentation": {},
     "02_slm_training": {"np": np, "h_pr": _ROBUST, "h_pn": _NON_ROBUST},
     "03_classification": {"dev": _KINDS, "test": _KINDS, "runs": [(_SCORES, _SCORES)]},
     "08_when_a_fusion_helps": {

@@ -17,6 +17,7 @@ from dre.datasets import ratings
 from dre.datasets.registry import repository_file
 from dre.errors import DreError
 from dre.judges import AnyJudge, released
+from dre.judges.recorded import Recorded
 
 SETS = ("personachat-usr", "topicalchat-usr", "fed-turn")  # known to most recorded judges
 PEOPLE = ("Original Ground Truth", "New Human Generated", "Human")  # "systems" that are people
@@ -25,7 +26,6 @@ _DIFFERENCE_TO_SHOW = 0.05  # between two judges' Spearman correlations with peo
 _SYSTEM_GAPS = (0.05, 0.2)  # between two systems' mean scores, in points of a judge's 0 to 5
 _OTHER_DRAWS = 100  # samples that are drawn to see how far a correlation moves from one to another
 _SHARED_ERRORS = 0.25  # share of an SLM's errors that a judge makes, too; measured: 0.1 to 0.35
-SLM_ROWS = f"rows that the recorded judge was shown, {_SHARED_ERRORS:.0%} of its errors the judge's"
 
 
 @dataclass
@@ -173,7 +173,8 @@ def measure(
     samples : dict
         What `draw_samples` returns.
     repeats : int
-        Replies for each pair; the second and later ones say how steady the judge is.
+        Replies for each pair; the second and later ones say how steady the judge is. A recording
+        gives those of them that it has.
     seed, resamples : int
         Of the intervals.
     """
@@ -218,8 +219,13 @@ def _ask(judge, pairs, prompt, repeats, replies):
     scores_by_repeat = []
     for repeat in range(repeats):
         start = time.monotonic()
+        # Of a recording the first replies are needed, and others are taken where it has them.
+        is_extra = repeat > 0 and _is_recording(judge)
         with _limit_left(judge, replies.spent_usd):
-            table = judge.score(pairs, prompt, first=repeat, ask=not replies.stopped)
+            ask = not replies.stopped and not is_extra
+            table = judge.score(pairs, prompt, first=repeat, ask=ask)
+        if is_extra and not np.any(table["n_samples"]):
+            continue
         if judge.last.calls:
             replies.seconds += time.monotonic() - start
         replies.calls += judge.last.calls
@@ -234,6 +240,26 @@ def _ask(judge, pairs, prompt, repeats, replies):
         correlation = first.corr(scores, method="spearman") if varies else np.nan
         replies.retest_correlations.append(correlation)
     return first.to_numpy()
+
+
+def known_sets(judge: AnyJudge, prompt: str = "llm_only") -> list[str]:
+    """Return those of `SETS` that a recording has judged with a prompt; `DreError` if none."""
+    sets = []
+    for name in SETS:
+        table = judge.score(ratings.rated(name), prompt, ask=False)
+        if np.any(table["n_samples"]):
+            sets.append(name)
+    if not sets:
+        known = cast(Recorded, judge).known(prompt)
+        raise DreError(
+            f"{judge.spec} knows no pair of {', '.join(SETS)}. It knows {known}: name sets that it "
+            "knows with --sets, or another --prompt"
+        )
+    return sets
+
+
+def _is_recording(judge):
+    return judge.spec.startswith("recorded:")
 
 
 @contextlib.contextmanager
@@ -278,8 +304,9 @@ def _beside_recorded(judge, name, pairs, scores, prompt):
 def _recorded_scores(judge, name, prompt):
     """Return the scores of a public set by recorded judges, without the judge asked itself."""
     recorded = released.scores(name).drop(columns="pair_id")
-    if judge.spec == f"recorded:{released.CLAUDE}" and prompt == "llm_only":
-        recorded = recorded.drop(columns=released.CLAUDE, errors="ignore")
+    own_name = judge.spec.removeprefix("recorded:")
+    if _is_recording(judge) and prompt == "llm_only":
+        recorded = recorded.drop(columns=own_name, errors="ignore")
     return recorded
 
 
@@ -287,7 +314,7 @@ def _all_pairs(judge, name, prompt):
     """Return the scores of all pairs of a public set, as far as they are recorded."""
     pairs = ratings.rated(name)
     scores = np.full(len(pairs), np.nan)
-    if judge.spec.startswith("recorded:"):
+    if _is_recording(judge):
         scores = judge.score(pairs, prompt, ask=False)["score_llm"].to_numpy(float)
     return _beside_recorded(judge, name, pairs, scores, prompt)
 

@@ -164,6 +164,9 @@ def _csv_rows(text):
         else:
             count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
             reason = f"found {count}, expected {len(names)}, as many as the header has"
+            if len(cells) > len(names):
+                character = "tab" if separator == "\t" else f"{separator!r}"
+                reason += f"; a text that holds a {character} needs quotation marks around it"
             yield line, NoRecord(cells, reason)
 
 

@@ -207,15 +207,10 @@ def failures(
 
 
 def _refuse_too_few_contexts(rows: Sequence[dict[str, Any]], alpha: float) -> None:
-    """Raise DreError for a system whose test could not fail, whatever its scores.
-
-    With n contexts the smallest two-sided p-value is 2 / 2^n, and Holm's correction multiplies it
-    by the number of systems.
-    """
+    """Raise DreError for a system whose test could not fail, whatever its scores."""
     for row in rows:
-        smallest_p = 2.0 ** (1 - row["n_contexts"]) * len(rows)
-        if smallest_p >= alpha:
-            enough = math.floor(2 - math.log2(alpha / len(rows)))
+        enough = systems.least_contexts(len(rows), alpha)
+        if row["n_contexts"] < enough:
             raise DreError(
                 f"{row['a']}: {row['n_contexts']} contexts are in both, on which no test can fail "
                 f"at {alpha:g}: score {enough} or more"
@@ -257,7 +252,15 @@ def _check_makers(new, old):
     differences = new_summary.signature.differences(old_summary.signature, _MAY_DIFFER)
     for difference in differences:
         raise DreError(
-            f"{new} and {old} were made with {difference.field} {difference.value} and "
-            f"{difference.other_value}: scores of two makers are not comparable"
+            f"{new} was made {_with(difference.field, difference.value)}, {old} "
+            f"{_with(difference.field, difference.other_value)}: such scores are not comparable. "
+            "Score both in the same way"
         )
     return []
+
+
+def _with(field, value):
+    """Say that something was made with the value of a field, which may be absent."""
+    if value in ("None", ""):
+        return f"without a {field}"
+    return f"with {field} {value}"

@@ -4,7 +4,6 @@ import difflib
 import hashlib
 import json
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
@@ -19,6 +18,7 @@ from dre.calibrated import Calibrated
 from dre.datasets import readers
 from dre.errors import DreError, TryLater
 from dre.judges import prompts
+from dre.progress import Progress
 from dre.score import language
 from dre.signature import METHOD_NAMES, Signature
 from dre.slm.location import find_slm
@@ -81,7 +81,6 @@ _PLAIN_NAMES = {"distance": "cosine_distance", "s_d": "distance", "s_p": "fits"}
 #: Decimals of the SLM's numbers in a prompt: the last bits of a float must not cost another reply.
 _PROMPT_DECIMALS = 6
 BLOCK = 256  # distinct pairs that are scored and kept together; a kill loses no more of them
-SECONDS_BETWEEN_LINES = 30  # of progress, where there is no terminal for a bar
 
 
 class DRE:
@@ -308,8 +307,6 @@ class DRE:
 
     def _scores_in_blocks(self, pairs, progress, keep):
         """Score pairs block by block, in their order; a block is kept before the next begins."""
-        from tqdm import tqdm
-
         from dre.score.kept import COLUMNS as NUMBERS
         from dre.score.kept import KeptScores, identity
 
@@ -322,14 +319,7 @@ class DRE:
         if progress and n_kept:
             print(f"{n_kept:,} of {len(pairs):,} pairs were scored before", file=sys.stderr)
 
-        is_terminal = sys.stderr.isatty()
-        bar = tqdm(
-            total=len(pairs),
-            initial=n_kept,
-            unit=" pairs",
-            disable=not (progress and is_terminal),
-        )
-        start = last_line = time.monotonic()
+        bar = Progress(len(pairs), "pairs", n_kept, is_silent=not progress)
         with bar, warnings.catch_warnings():
             # The column `reason` says what is cut.
             warnings.filterwarnings("ignore", message=r".*response\(s\) have more than")
@@ -340,17 +330,6 @@ class DRE:
                 if kept is not None:
                     kept.put(block, scores)
                 bar.update(len(block))
-                now = time.monotonic()
-                if progress and not is_terminal and now - last_line >= SECONDS_BETWEEN_LINES:
-                    n_scored = first + len(block)
-                    minutes_left = (now - start) / n_scored * (len(missing) - n_scored) / 60
-                    print(
-                        f"{n_kept + n_scored:,} of {len(pairs):,} pairs scored, about "
-                        f"{minutes_left:.0f} minutes left",
-                        file=sys.stderr,
-                        flush=True,
-                    )
-                    last_line = now
         if kept is not None:
             kept.close()
         scores = pd.concat(tables, ignore_index=True).set_index("pair_id")

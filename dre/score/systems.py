@@ -4,6 +4,7 @@ What is resampled, swapped and counted are contexts, since the responses to one 
 independent.
 """
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, product
@@ -270,12 +271,25 @@ def comparison_rows(summary: dict[str, Any]) -> list[dict[str, Any]]:
     return rows + summary.get("baselines", [])
 
 
-def show(summary: dict[str, Any]) -> None:
-    """Print the comparisons of a summary, beside the differences in length and echo."""
+def least_contexts(n_tests: int, alpha: float = stats.LEVEL) -> int:
+    """Return how many contexts it takes until one of several tests can be significant.
+
+    With n contexts the smallest two-sided p-value is 2 / 2^n, and Holm's correction multiplies it
+    by the number of tests.
+    """
+    return math.floor(2 - math.log2(alpha / n_tests))
+
+
+def show(summary: dict[str, Any], alpha: float = stats.LEVEL) -> None:
+    """Print the comparisons of a summary, beside the differences in length and echo.
+
+    ``alpha`` is the level of the tests, of which the note says how many contexts they need.
+    """
+    needed = least_contexts(max(1, len(summary["comparisons"])), alpha)
     note = (
-        "Difference a - b on the contexts of both; permutation test by context (which needs six), "
-        "after Holm. Length: words; echo: share of words that the context has. Smallest difference "
-        "that could be seen: with so many contexts, in four of five cases."
+        "Difference a - b on the contexts of both; permutation test by context (which needs "
+        f"{needed}), after Holm. Length: words; echo: share of words that the context has. "
+        "Smallest difference that could be seen: with so many contexts, in four of five cases."
     )
     columns = [
         "a",
@@ -287,7 +301,9 @@ def show(summary: dict[str, Any]) -> None:
         "n_contexts",
         "visible",
     ]
-    tables.show(pd.DataFrame(comparison_rows(summary)), "Comparisons", note, columns, HEADERS)
+    digits = {"difference": 3, "p_permutation": 4, "p_holm": 4, "visible": 3}
+    table = pd.DataFrame(comparison_rows(summary))
+    tables.show(table, "Comparisons", note, columns, HEADERS, digits)
 
 
 def rank_systems(
