@@ -771,8 +771,9 @@ def measures_table(
 
     Returns
     -------
-    Columns ``set, score`` and one for each measure, with its interval. First come the ceiling, which
-    is the highest correlation that a perfect score could reach, and one rater against the others.
+    Columns ``set, score`` and one for each measure, with its interval. First come the ceiling,
+    which is the highest correlation that a perfect score could reach, and one rater against the
+    others.
     """
     rows = []
     for name in names:
