@@ -45,6 +45,7 @@ TABLE7_NOT_ALIGNED = replace(TABLE7, align=False)
 VARIANTS = {
     "align": TABLE7,
     "align-distil": TABLE7,
+    "align-distil-dailydialog": TABLE7,
     "plain": TABLE7_NOT_ALIGNED,
     "distil": TABLE7_NOT_ALIGNED,
 }
