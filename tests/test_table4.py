@@ -65,6 +65,17 @@ def test_a_correlation_is_the_mean_over_seeds_of_the_rows_that_have_scores(score
     assert np.isnan(table.loc["partly", "PersonaChat"])
 
 
+def test_a_mean_gain_is_the_mean_over_sets_of_the_difference_and_turns_round(scores):
+    judge, slm = "LLM-only (a judge)", "SLM (Prob & Dis), paper"
+
+    gain = scores.mean_gain(judge, slm)
+
+    expected = scores.mean_agreement(judge)[0, 0] - scores.mean_agreement(slm)[0].mean()
+    assert gain[0].mean() == pytest.approx(expected)
+    assert gain[0].mean() > 0
+    assert np.allclose(scores.mean_gain(slm, judge), -gain)
+
+
 def test_a_fusion_is_compared_with_both_parts_and_with_the_better_of_the_two(scores):
     gains = table4.fusion_gains(scores, {"a judge": "current"}, ["Ex-DRE"], ["paper"])
 

@@ -111,6 +111,9 @@ class Judge:
     max_usd_total : float or None
         The most that all calls in the store may have cost after it, those of other judges and of
         runs at the same time among them.
+    max_usd_judge : float or None
+        In its place, the most that all stored calls of this judge may have cost. It is what a
+        profile's ``max_usd`` says.
     concurrency : int or None
         How many calls may be in flight. Default: 16; 4 at your own servers, which often answer
         one call at a time.
@@ -154,6 +157,7 @@ class Judge:
         price: Price | str | None = None,
         max_usd: float | None = None,
         max_usd_total: float | None = None,
+        max_usd_judge: float | None = None,
         concurrency: int | None = None,
         timeout: float | None = None,
         attempts: int = 8,
@@ -205,6 +209,7 @@ class Judge:
         self.price = price or prices.find(self.provider, self.model, self.base_url)
         self.max_usd = max_usd
         self.max_usd_total = max_usd_total
+        self.max_usd_judge = max_usd_judge
         self._check_money()
 
         self.store = store if isinstance(store, Store) else Store(store)
@@ -250,6 +255,8 @@ class Judge:
             ceilings["--max-usd"] = self.max_usd
         if self.max_usd_total is not None:
             ceilings["--max-usd-total"] = self.max_usd_total
+        if self.max_usd_judge is not None:
+            ceilings["max_usd"] = self.max_usd_judge
 
         refused = self.params.keys() & _SET_BY_US
         if ceilings and not refused:
@@ -265,7 +272,8 @@ class Judge:
             reason = f"no price is known for {self.spec}" if usd >= 0 else f"it is {usd}"
             raise DreError(
                 f"{reason}, so {option} cannot be kept: "
-                "give dollars, and --price IN,OUT per million tokens"
+                "give dollars, and the price per million tokens "
+                "(--price IN,OUT, or price in a profile)"
             )
 
     def close(self) -> None:

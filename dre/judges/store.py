@@ -374,14 +374,16 @@ class Store:
         price: Any,
         judge: str,
         base_urls: Collection[str],
+        alone: bool = False,
     ) -> bool:
         """Commit calls that are about to be made, unless the store would then pass a ceiling.
 
         The sum is taken in the same transaction, so the ceiling holds for all runs together. The
-        parameters behind ``replies`` are those of `spent`. Returns whether the calls were stored.
+        parameters behind ``replies`` are those of `spent`. With `alone`, only the calls of this
+        judge are summed. Returns whether the calls were stored.
         """
         rows = _rows(replies)
-        question, values = _sum_question(judge, base_urls)
+        question, values = _sum_question(judge, base_urls, alone)
         with self._opened(write=True) as connection:
             connection.execute("BEGIN IMMEDIATE")
             with connection:
@@ -561,17 +563,23 @@ def _rows(replies):
     return rows
 
 
-def _sum_question(judge, base_urls):
-    """Return the question for known dollars and for tokens of unknown cost, with its values."""
-    is_unknown = "cost IS NULL"
+def _sum_question(judge, base_urls, alone=False):
+    """Return the question for known dollars and for tokens of unknown cost, with its values.
+
+    Calls of unknown cost count if they are of the judge, all others count too unless `alone`.
+    """
+    is_of_judge = "TRUE"
     values = ()
     if judge is not None:
-        is_unknown += " AND judge = ? AND base_url IN (SELECT value FROM json_each(?))"
+        is_of_judge = "(judge = ? AND base_url IN (SELECT value FROM json_each(?)))"
         values = (judge, json.dumps(list(base_urls)))
+    of_dollars = is_of_judge if alone else "TRUE"
+    dollars = f"TOTAL(cost) FILTER (WHERE {of_dollars})"
     tokens = []
     for column in ("input_tokens", "output_tokens"):
-        tokens.append(f"TOTAL({column}) FILTER (WHERE {is_unknown})")
-    return f"SELECT TOTAL(cost), {', '.join(tokens)} FROM reply", values * 2
+        tokens.append(f"TOTAL({column}) FILTER (WHERE cost IS NULL AND {is_of_judge})")
+    n_filters = 3 if alone else 2
+    return f"SELECT {dollars}, {', '.join(tokens)} FROM reply", values * n_filters
 
 
 def _total_usd(sums, price):

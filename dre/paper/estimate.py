@@ -16,7 +16,7 @@ from dre.errors import DreError
 from dre.judges import prompts
 from dre.judges.store import Request
 from dre.paper import augmentation, judgements
-from dre.paper.judgements import PanelJudge
+from dre.paper.judgements import OPTIONAL, PanelJudge
 from dre.paper.profile import Profile
 from dre.slm import recipes
 
@@ -203,9 +203,10 @@ def _augmentation(settings, entry) -> dict[str, Any]:
 
 
 class Trainings(NamedTuple):
-    """What the trainings of a profile take: how many, hours of a GPU, gigabytes of disk."""
+    """What the trainings of a profile take: how many, steps, hours of a GPU, gigabytes of disk."""
 
     n_models: int
+    n_steps: int
     gpu_hours: float
     gigabytes: float
 
@@ -214,7 +215,9 @@ def trainings(settings: Profile) -> Trainings:
     """Return what training the models of a profile takes, by the number of their steps."""
     sizes = {entry.key: _contexts(settings, entry) for entry in settings.sets}
     first = settings.sets[0].key
-    seconds, n_models = 0.0, 0
+    seconds = 0.0
+    n_models = 0
+    n_steps = 0
     for name in dict.fromkeys([*settings.recipes, settings.controls]):
         model = settings.models[name]
         recipe = recipes.get(model.recipe, model.epochs)
@@ -231,9 +234,11 @@ def trainings(settings: Profile) -> Trainings:
             for stage in recipe.stages:
                 learns = "encoder" in stage.trains
                 per_step = SECONDS_PER_STEP if learns else SECONDS_PER_STEP_OF_HEAD
-                seconds += n_trainings * stage.epochs * steps * per_step
+                steps_of_stage = n_trainings * stage.epochs * steps
+                n_steps += steps_of_stage
+                seconds += steps_of_stage * per_step
     gigabytes = n_models * GIGABYTES.get(settings.encoder, math.nan)
-    return Trainings(n_models, seconds / 3600, gigabytes)
+    return Trainings(n_models, n_steps, seconds / 3600, gigabytes)
 
 
 def _contexts(settings, entry):
@@ -274,19 +279,26 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
         unknown = bool(rows["usd"].isna().any())
         lines += ["", f"{judge}: {_in_words(sums if not unknown else {**sums, 'usd': math.nan})}"]
         if str(judge).startswith("ollama:"):
-            lines.append(f"  {_hours_of_ollama(str(judge), sums['calls'])}")
+            hours = hours_of_ollama(str(judge), sums["calls"])
+            lines.append(f"  about {hours:,.0f} hours of an RTX A6000 at the papers' speed")
     if len(table):
+        optional = sorted({*OPTIONAL.values()} - {*settings.optional_prompts})
+        lines += [
+            "",
+            f"Not asked, since optional_prompts does not name them: {', '.join(optional)}",
+        ]
         priced = table.dropna(subset="usd")
         total, most = priced["usd"].sum(), priced["usd_at_most"].sum()
         lines += ["", f"All judges together: about ${total:,.2f}, at most ${most:,.2f}."]
-    n_models, hours, gigabytes = trainings(settings)
+    n_models, n_steps, hours, gigabytes = trainings(settings)
     replies = table["calls"].sum() * KILOBYTES_PER_REPLY / 1e6
     size = "unknown size" if math.isnan(gigabytes) else f"{gigabytes:.1f} GB of disk"
     lines += [
         "",
         f"Small models: {n_models} trainings, about {hours:.1f} hours of a GPU, {size}.",
-        f"  The hours are steps times {SECONDS_PER_STEP} s, which is assumed: "
-        "no GPU has measured it.",
+        f"  The hours are those of {n_steps:,} steps. A step of the encoder is assumed to take "
+        f"{SECONDS_PER_STEP} s,",
+        f"  and one of a head {SECONDS_PER_STEP_OF_HEAD} s: no GPU has measured them.",
         f"Replies take about {replies:.2f} GB of disk. "
         "Packages and public data take about 7 GB more.",
     ]
@@ -303,12 +315,10 @@ def _in_words(row):
     )
 
 
-def _hours_of_ollama(judge, n_calls):
+def hours_of_ollama(judge: str, n_calls: float) -> float:
+    """Return the hours that calls take at the papers' own speed, on an RTX A6000."""
     minutes = MINUTES_OF_OTHERS
-    for model, slower in MINUTES.items():
+    for model, minutes_of_model in MINUTES.items():
         if model in judge:
-            minutes = slower
-    return (
-        f"about {n_calls * minutes / 60:,.0f} hours at the papers' speed, {minutes:g} min a reply "
-        "on an RTX A6000"
-    )
+            minutes = minutes_of_model
+    return n_calls * minutes / 60

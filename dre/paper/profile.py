@@ -102,7 +102,7 @@ class JudgeSettings(BaseModel, extra="forbid", frozen=True):
             "base_url": self.base_url,
             "key_env": self.key_env,
             "price": self.price,
-            "max_usd_total": self.max_usd,
+            "max_usd_judge": self.max_usd,
             "concurrency": self.concurrency,
             "plain": self.plain,
         }

@@ -149,6 +149,11 @@ class RatedScores:
                 by_set.append(self.agreement(name, method)["overall"])
         return np.mean(np.broadcast_arrays(*by_set), axis=0)
 
+    def mean_gain(self, method: str, less: str) -> np.ndarray:
+        """Return the mean over sets of what one method has over another: (1 + n, seeds)."""
+        gains = [self.gain(name, method, less)["overall"] for name in self.items]
+        return np.mean(np.broadcast_arrays(*gains), axis=0)
+
     def correlations(self, statistic: str = "spearman") -> pd.DataFrame:
         """Return a row for each method: its correlation on each set, with the interval.
 

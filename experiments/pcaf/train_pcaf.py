@@ -14,7 +14,8 @@ dialogue the same score. The scores of these three for the test pairs of the cor
 
 Two things are different from the paper, since they matter little or two cores cannot do more. The
 mean over tokens replaces XLM-R's pooled output (Eq. 1). AdamW with a warm-up, and another learning
-rate for the MLP, replaces Adam (`dre.slm.pcaf.Recipe`).
+rate for the MLP, replaces Adam (`dre.slm.pcaf.Recipe`). MiniLM has epochs, batches and a learning
+rate that suit it. XLM-RoBERTa has the paper's.
 
 Run ``python experiments/pcaf/train_pcaf.py [profile]``: ``public`` (default; MiniLM, 22 minutes of
 one core a seed) or ``full`` (XLM-RoBERTa-base, of the paper's kind, from the Hub; a GPU). It makes
@@ -567,16 +568,13 @@ def figure_rows(tables: dict[str, pd.DataFrame]) -> FigureRows:
 def record_figure2(folder, encoder, first) -> None:
     """Write ranks and principal components of the teachers of seed 0, and before training."""
     rows = figure_rows(test_tables())
-    recipes = {
-        "untrained": None,
-        WITH_ALIGNMENT.teacher: pcaf.TABLE7,
-        WITHOUT_ALIGNMENT.teacher: pcaf.TABLE7_NOT_ALIGNED,
-    }
-    for name, recipe in recipes.items():
+    for name in ("untrained", WITH_ALIGNMENT.teacher, WITHOUT_ALIGNMENT.teacher):
         if (folder / f"pcaf-components-{name}.csv.gz").exists():
             continue
-        metric = PCAF.untrained(encoder, recipe or pcaf.TABLE7)
-        if recipe is not None:
+        if name == "untrained":
+            metric = PCAF.untrained(encoder, pcaf.TABLE7)
+        else:
+            metric = PCAF.untrained(encoder, pcaf.table7_recipe(name, encoder))
             train(metric, first, 0)
         features = rows.features(metric)
         write(neighbour_ranks(features, rows.ids), folder, f"pcaf-ranks-{name}")
@@ -621,13 +619,15 @@ def record_table7(folder, encoder, first, further) -> None:
             if all(is_recorded(pcaf.recorded, folder, name, seed) for name in variants):
                 continue
             started = time.process_time()
-            models = fit(first, further, pcaf.VARIANTS[variants.teacher], seed, encoder)
+            recipe = pcaf.table7_recipe(variants.teacher, encoder)
+            models = fit(first, further, recipe, seed, encoder)
             for name, metric in zip(variants, models):
                 write_scores(metric, name, seed, further, started)
 
         if not is_recorded(pcaf.recorded, folder, DISTILLED_ON_FIRST, seed):
             started = time.process_time()
-            _, student = fit(first, first, pcaf.VARIANTS[DISTILLED_ON_FIRST], seed, encoder)
+            recipe = pcaf.table7_recipe(DISTILLED_ON_FIRST, encoder)
+            _, student = fit(first, first, recipe, seed, encoder)
             write_scores(student, DISTILLED_ON_FIRST, seed, first, started)
 
 
