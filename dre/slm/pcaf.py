@@ -45,13 +45,7 @@ TABLE7 = Recipe(max_seq_length=64)
 #: because it starts from random weights. This recipe has never been trained.
 TABLE7_OF_XLM_R = Recipe(epochs=(10, 10), batch_ideas=32, learning_rate=5e-6)
 #: By variant, whether its first stage aligns the versions of an idea.
-VARIANTS = {
-    "align": True,
-    "align-distil": True,
-    "align-distil-dailydialog": True,
-    "plain": False,
-    "distil": False,
-}
+VARIANTS = {"align": True, "align-distil": True, "plain": False, "distil": False}
 #: The small model of recipe ``graded``, seed 0, profile ``public``, that alignment starts from.
 GRADED_SLM = {
     "name": "default-1",
