@@ -30,17 +30,17 @@ LEVEL = 0.05
 #: Standard errors that a difference must measure to be seen by a test at 5 % with a power of 80 %.
 POWER = 1.96 + 0.84
 #: Numbers of swaps that `decide` goes on with, in turn, where a p-value is near `LEVEL`.
-SWAPS = (100_000, 1_000_000, 2_000_000)
+_SWAPS = (100_000, 1_000_000, 2_000_000)
 #: Resamples that are handled at once, so that the work stays in the processor's cache.
 BLOCK = 256
 #: Permutations that are handled at once: a few megabytes, however many there are in all.
-PERMUTATION_BLOCK = 10_000
+_PERMUTATION_BLOCK = 10_000
 #: Numbers in a set of resamples that is kept for the next caller: 20 MB each, eight sets at most.
-LARGEST_CACHED = 2_500_000
+_LARGEST_CACHED = 2_500_000
 #: Ways to agree with people that `agreements` measures.
 WAYS = ("overall", "within_contexts", "ordered_pairs", "within_systems")
 #: Cells of the comparison of all rows with all rows that are made at once by `_rank_votes`.
-VOTES_BLOCK = 4_000_000
+_VOTES_BLOCK = 4_000_000
 
 
 def context_weights(contexts: ArrayLike, n: int = 1000, seed: int = 0) -> np.ndarray:
@@ -580,7 +580,7 @@ def decide(tests: pd.DataFrame | Sequence[dict]) -> pd.DataFrame:
     """Answer a family of tests, after Holm's correction over its rows that have a p-value.
 
     Where an adjusted p-value lies within a factor of three of `LEVEL`, contexts are swapped again
-    with the numbers in `SWAPS`, until its distance from the level is more than three standard
+    with the numbers in `_SWAPS`, until its distance from the level is more than three standard
     errors of the swaps.
 
     Parameters
@@ -606,7 +606,7 @@ def decide(tests: pd.DataFrame | Sequence[dict]) -> pd.DataFrame:
     is_unclear = tests["p_holm"].between(LEVEL / 3, 3 * LEVEL)
     if not p_by_swaps:
         is_unclear[:] = False
-    for permutations in SWAPS:
+    for permutations in _SWAPS:
         for row in tests.index[is_unclear]:
             tests.loc[row, "p"] = p_by_swaps[row](permutations)
         tests["p_holm"] = holm(tests["p"])
@@ -661,7 +661,7 @@ def _resamples(contexts, n, seed):
     """
     context_numbers, names = pd.factorize(np.asarray(contexts))
     seed = tuple(seed) if np.ndim(seed) else seed  # a key of the cache
-    is_small = n * len(names) <= LARGEST_CACHED
+    is_small = n * len(names) <= _LARGEST_CACHED
     draw = _cached_counts if is_small else _context_counts
     return context_numbers, draw(len(names), n, seed)
 
@@ -882,7 +882,7 @@ def _rank_votes(values, first_rows):
     ``values`` (rows,) are in the order of contexts, which begin at ``first_rows``. Returns a
     (contexts, rows) array.
     """
-    step = max(1, VOTES_BLOCK // len(values))
+    step = max(1, _VOTES_BLOCK // len(values))
     blocks = []
     for start in range(0, len(values), step):
         signs = np.sign(values[start : start + step, None] - values).astype(np.float32)
@@ -948,8 +948,8 @@ def _permuted(a, b, human, contexts, seed, permutations):
     observed = size_of_difference(no_swap) - 1e-10  # room for rounding
     rng = np.random.default_rng(seed)
     hits = 0
-    for start in range(0, permutations, PERMUTATION_BLOCK):
-        size = min(PERMUTATION_BLOCK, permutations - start)
+    for start in range(0, permutations, _PERMUTATION_BLOCK):
+        size = min(_PERMUTATION_BLOCK, permutations - start)
         swaps = rng.integers(0, 2, (size, len(names)), dtype=np.int8)
         # A swap that leaves a constant gives NaN; it counts as a hit.
         is_smaller = size_of_difference(swaps) < observed

@@ -113,10 +113,17 @@ def _check_options(args):
     """Raise DreError if options contradict each other or an output cannot be written."""
     scorers_and_write = ("judge", "method", "metric", "scores", "write")
     flags = [f"--{name}" for name in scorers_and_write if getattr(args, name)]
-    if len(flags) != 1 or args.n < 1:
-        problem = f"found {', '.join(flags) or 'none'}" if args.n > 0 else f"--n is {args.n}"
-        expected = ", ".join(f"--{name}" for name in scorers_and_write)
-        raise DreError(f"{problem}: expected one of {expected}, and --n from 1 on")
+    if not flags:
+        raise DreError(
+            "whose scores are audited? give one of --method small, --judge SPEC, "
+            "--metric MODULE:FUNCTION and --scores FILE, or --write FILE for the pairs alone"
+        )
+    if len(flags) > 1:
+        raise DreError(
+            f"{' and '.join(flags)}: one thing is audited at a time, so give one of them"
+        )
+    if args.n < 1:
+        raise DreError(f"--n is {args.n}: expected a number of contexts from 1 on")
     for path, endings in ((args.write, PAIR_ENDINGS), (args.figure, FIGURE_ENDINGS)):
         if path:
             input_files = [file for file in (args.input, args.scores) if file]
@@ -171,9 +178,9 @@ def _score(args, judge, pairs):
         return scorers.by_judge(judge, pairs, args.prompt, args.public)
     if args.method:
         method = "slm" if args.method == "small" else args.method
-        return scorers.by_method(method, pairs, args.slm)
+        return scorers.by_method(method, pairs, args.slm, progress=True)
     if args.metric:
-        return scorers.by_function(args.metric, pairs)
+        return scorers.by_function(args.metric, pairs, progress=True)
     return scorers.by_file(args.scores, pairs)
 
 

@@ -15,6 +15,8 @@ INPUT_HELP = (
     "reference; JSONL, JSON, CSV, TSV or Parquet, - for standard input"
 )
 
+_FIRST_BAD = 5  # bad records that an error names
+
 
 class Input(NamedTuple):
     """The pairs of a file, the records that could not be read, and the sha256 of the file."""
@@ -63,12 +65,7 @@ def read(
     records = readers.records(args.input, data)
     pairs, bad_records = readers.pairs(records, fields, needs, whole)
     if bad_records and not args.skip_bad:
-        first, n_more = bad_records[0], len(bad_records) - 1
-        count = f" (and {n_more:,} more bad)" if n_more else ""
-        raise DreError(
-            f"{args.input}:{first['line']}: {first['reason']}{count}; --field says which column is "
-            "which, --skip-bad leaves bad records out"
-        )
+        raise DreError(_about_bad_records(args.input, bad_records, len(pairs) + len(bad_records)))
     if not len(pairs):
         raise DreError(
             f"{args.input}: there is no pair ({len(bad_records)} bad record(s)): expected at least "
@@ -79,3 +76,20 @@ def read(
             raise DreError(f"--limit is {args.limit}: expected a number of pairs above 0")
         pairs = pairs.head(args.limit)
     return Input(pairs, bad_records, hashlib.sha256(data).hexdigest())
+
+
+def _about_bad_records(path, bad_records, n_records):
+    """Say which records cannot be used: how many, the first few with reasons, and what helps."""
+    advice = "--skip-bad leaves bad records out"
+    if any("; the record has " in record["reason"] for record in bad_records):
+        advice = f"--field says which column is which, {advice}"
+    reasons = [
+        f"{path}:{record['line']}: {record['reason']}" for record in bad_records[:_FIRST_BAD]
+    ]
+    if len(bad_records) == 1:
+        return f"{reasons[0]}; {advice}"
+    lines = [f"{len(bad_records):,} of {n_records:,} records cannot be used; {advice}", *reasons]
+    n_more = len(bad_records) - len(reasons)
+    if n_more:
+        lines.append(f"and {n_more:,} more")
+    return "\n  ".join(lines)

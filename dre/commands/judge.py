@@ -224,6 +224,7 @@ def _run(args):
         return lambda: _score_or_error(request, args.retry)
 
     outcomes = asking.side_by_side([task_for(request) for request in requests])
+    _raise_if_all_failed(outcomes)
     status = 0
     tables = []
     for request, outcome in zip(requests, outcomes):
@@ -242,6 +243,17 @@ def _score_or_error(request, retry):
         return request.judge.score(request.pairs, request.prompt, retry)
     except DreError as error:
         return error
+
+
+def _raise_if_all_failed(outcomes):
+    """Raise what kept every judge from its work, each reason once, so that nothing is written."""
+    errors = [outcome for outcome in outcomes if isinstance(outcome, DreError)]
+    if len(errors) < len(outcomes):
+        return
+    reasons = list(dict.fromkeys(str(error) for error in errors))
+    is_for_later = all(isinstance(error, TryLater) for error in errors)
+    kind = TryLater if is_for_later else DreError
+    raise kind("; ".join(reasons))
 
 
 def _share_budget(requests, max_usd):

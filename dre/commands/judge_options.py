@@ -158,6 +158,13 @@ def prompt_from(args: argparse.Namespace, default: str | None = None) -> Any:
         return args.prompt or default
     if args.prompt:
         raise DreError("--prompt and --criterion are two prompts: give one of them")
+    specs = [args.judge] if isinstance(args.judge, str) else args.judge or []
+    for spec in specs:
+        if spec.startswith(RECORDED):
+            raise DreError(
+                f"--criterion asks a new question, and {spec} only repeats what it was asked "
+                "before: name a judge that can be asked, such as openai:<model>"
+            )
     from dre.judges import criterion
 
     prompt = criterion.prompt_for(args.criterion)

@@ -33,6 +33,9 @@ KINDS_IN_WORDS = {
     "adversarial": "wrong replies that borrow words of the context",
 }
 
+#: Decimals of means that are printed; of the others two.
+_DIGITS = {"score": 3, "score_slm": 3, "distance": 3, "fits": 3, "length": 1}
+
 
 def add(subparsers: argparse._SubParsersAction) -> None:
     """Add the command ``dre score``."""
@@ -231,6 +234,11 @@ def _worth_of_accepted(metric):
     )
 
 
+def _counted(number, noun):
+    """Return a number with its noun, in the plural if there are several."""
+    return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def _load_table(path):
     """Return the table that an earlier run wrote."""
     if path.endswith(".jsonl"):
@@ -257,18 +265,22 @@ def _print_summary(summary, signature, args, table=None):
         is_shared = row["rank"] != row["rank_last"]
         ranks.append(f"{row['rank']}–{row['rank_last']}" if is_shared else str(row["rank"]))
     means["rank"] = ranks
+    contexts = _counted(summary["contexts"], "context")
     note = (
-        f"Score: {summary['scale']}. Intervals: 95 %, over {summary['contexts']:,} contexts. "
+        f"Score: {summary['scale']}. Intervals: 95 %, over {contexts}. "
         "Systems that no test separates share ranks."
     )
     if any(row.get("fits") is not None for row in summary["systems"]):
         note += " The small model does not notice a reply that contradicts its context."
     columns = ["rank", "system", "n", "n_missing", *systems.MEASURES]
+    for column in ("score_slm", "score_llm"):  # what is the score itself stands there once
+        if column in means and means[column].equals(means["score"]):
+            columns.remove(column)
     print(f"{signature}\n")
-    show(means, "Mean scores", note, columns)
+    show(means, "Mean scores", note, columns, digits=_DIGITS)
     if summary["comparisons"]:
         systems.show(summary)
-    scores = "1 score" if summary["rows"] == 1 else f"{summary['rows']:,} scores"
+    scores = _counted(summary["rows"], "score")
     if args.output:
         print(f"{scores} written to {args.output}, this summary to {summary_path(args.output)}")
     else:

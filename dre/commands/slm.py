@@ -9,6 +9,7 @@ from dre.datasets import dialogues
 from dre.errors import DreError
 from dre.paper.profile import profile
 
+_PERCENTAGES = ("positive", "adversarial", "random_rejected", "overall")
 CONTEXTS = "NAME:SPLIT such as dailydialog++:train, or a file as dre augment generate writes it"
 
 
@@ -98,7 +99,7 @@ def _show_worth(slm, dev, dev_name):
         shares = classification.accuracy(table, decisions)
         row = {"model": name, "threshold": threshold}
         row["contexts"] = len(dev)
-        for column in ("positive", "adversarial", "overall", "random_rejected"):
+        for column in _PERCENTAGES:
             for ending in ("", "_low", "_high"):
                 row[column + ending] = shares[column + ending]
         rows.append(row)
@@ -108,7 +109,8 @@ def _show_worth(slm, dev, dev_name):
         f"Accuracy on {dev_name} (%)",
         "A response is accepted from the threshold on. It is chosen on these contexts for either "
         "model, so both look a little too good. Chance is 50; brackets: 95 % over contexts.",
-        ["model", "contexts", "threshold", "positive", "adversarial", "random_rejected", "overall"],
+        ["model", "contexts", "threshold", *_PERCENTAGES],
+        digits=dict.fromkeys(_PERCENTAGES, 0),
     )
     if rows[0]["overall"] < rows[1]["overall"]:
         print("the model of the package is better here: score with it (leave --slm out)")

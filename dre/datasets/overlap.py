@@ -15,7 +15,7 @@ WORDS = 4
 #: A conversation that holds this share of a context's word trigrams repeats it in edited words.
 NEAR = 0.4
 #: Texts with fewer distinct trigrams ("Hi! How are you?") are not compared by their trigrams.
-TRIGRAMS = 8
+_TRIGRAMS = 8
 
 
 def without_overlap(
@@ -137,7 +137,7 @@ def _near(texts, rated_contexts, share):
     rated_texts = []
     for turns in sorted(set(rated_contexts)):
         text = "\n".join(turns)
-        if len(set(trigrams_of(text))) >= TRIGRAMS:
+        if len(set(trigrams_of(text))) >= _TRIGRAMS:
             rated_texts.append(text)
     if not rated_texts:
         return set()

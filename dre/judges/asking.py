@@ -119,7 +119,8 @@ class Budget:
 def spent_in_words(spent_usd: float, uncertain_usd: float) -> str:
     """Say what calls cost: for certain, and at most more where nobody knows what was billed."""
     uncertain_usd = min(max(0.0, uncertain_usd), spent_usd)
-    text = f"${spent_usd - uncertain_usd:.4f} spent"
+    certain_usd = spent_usd - uncertain_usd
+    text = f"${certain_usd:.4f} spent" if certain_usd > 0 else "nothing spent"
     if uncertain_usd > 0:
         text += f", and at most ${uncertain_usd:.4f} more for calls without a reply"
     return text

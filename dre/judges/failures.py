@@ -185,7 +185,7 @@ def of_status(
     words = _server_words(body or message)
     decision = _decide(status, words, request, headers.get("location"))
     text = f"HTTP {status}: {decision.advice}{words.sentence or message}"
-    return CallFailed(text, decision.then, wait_of(headers, body or message))
+    return CallFailed(text, decision.then, _wait_of(headers, body or message))
 
 
 class _Decision(NamedTuple):
@@ -342,7 +342,7 @@ def _without_echo(text, request):
 # How long to wait
 
 
-def wait_of(headers: Mapping[str, str], body: str) -> float | None:
+def _wait_of(headers: Mapping[str, str], body: str) -> float | None:
     """Return the seconds that a server asks to wait, in any form that is in use, or None.
 
     A date is compared with the server's own clock, if it says its time. Else only this machine's

@@ -544,9 +544,7 @@ class Judge:
         expected = self.expect(missing, prompt)
         money = "price unknown (give --price IN,OUT)"
         if self.price:
-            money = (
-                f"about ${expected.usd:.2f}, at most ${expected.most_usd:.2f} ({self.price.source})"
-            )
+            money = f"{prices.in_words(expected.usd, expected.most_usd)} ({self.price.source})"
         return (
             f"{expected.calls:,} calls to make\n"
             f"about {expected.input_tokens:,} tokens in, {expected.output_tokens:,} out "

@@ -11,7 +11,7 @@ from dre.tables import number
 
 TEMPLATE = Path(__file__).with_name("replies.html")
 MARK = "<!-- made by dre judge show -->"  # in a page, which the command may write anew
-SCORE_DECIMALS = 2
+_SCORE_DECIMALS = 2
 
 
 class ShownReply(NamedTuple):
@@ -85,7 +85,7 @@ def _worst_first(pair):
 def _card(pair):
     """Return the card of a pair."""
     has_score = not math.isnan(pair.score)
-    verdict = number(pair.score, SCORE_DECIMALS) if has_score else pair.label or "no score"
+    verdict = number(pair.score, _SCORE_DECIMALS) if has_score else pair.label or "no score"
     kind = "ok" if pair.status == "ok" else "status"
     name = f"{pair.pair_id} · {pair.system}" if pair.system else pair.pair_id
     lines = [

@@ -25,7 +25,7 @@ from dre.judges import failures, likelihoods
 from dre.judges.failures import CallFailed, redact
 from dre.judges.store import Reply, count
 
-INSTALL = "pip install 'dre-companion[judges]', in a clone '.[judges]'"
+_INSTALL = "pip install 'dre-companion[judges]', in a clone '.[judges]'"
 
 Messages = list[dict[str, str]]
 Params = Mapping[str, Any]
@@ -290,7 +290,7 @@ def connect(
         client = _make_client(provider, target)
     except ImportError as error:
         package = (error.name or provider).replace(".", "-")
-        raise DreError(f"{package} is not installed: {INSTALL}") from None
+        raise DreError(f"{package} is not installed: {_INSTALL}") from None
     _check_parameters(provider, client, params or {})
     return Connection(client, model, key, key_variables)
 

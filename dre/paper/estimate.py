@@ -13,7 +13,7 @@ import pandas as pd
 
 from dre.datasets import dialogues, ratings
 from dre.errors import DreError
-from dre.judges import prompts
+from dre.judges import prices, prompts
 from dre.judges.store import Request
 from dre.paper import augmentation, judgements
 from dre.paper.judgements import OPTIONAL, PanelJudge
@@ -288,8 +288,8 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
             f"Not asked, since optional_prompts does not name them: {', '.join(optional)}",
         ]
         priced = table.dropna(subset="usd")
-        total, most = priced["usd"].sum(), priced["usd_at_most"].sum()
-        lines += ["", f"All judges together: about ${total:,.2f}, at most ${most:,.2f}."]
+        total, most = math.fsum(priced["usd"]), math.fsum(priced["usd_at_most"])
+        lines += ["", f"All judges together: {prices.in_words(total, most)}."]
     n_models, n_steps, hours, gigabytes = trainings(settings)
     replies = table["calls"].sum() * KILOBYTES_PER_REPLY / 1e6
     size = "unknown size" if math.isnan(gigabytes) else f"{gigabytes:.1f} GB of disk"
@@ -308,7 +308,7 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
 def _in_words(row):
     money = "price unknown"
     if not math.isnan(row["usd"]):
-        money = f"about ${row['usd']:,.2f}, at most ${row['usd_at_most']:,.2f}"
+        money = prices.in_words(row["usd"], row["usd_at_most"])
     tokens_in, tokens_out = row["tokens_in"] / 1e6, row["tokens_out"] / 1e6
     return (
         f"{row['calls']:,.0f} calls, {tokens_in:.2f} M tokens in, {tokens_out:.2f} M out, {money}"

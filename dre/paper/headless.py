@@ -18,7 +18,7 @@ from dre.files import replace
 from dre.paper.profile import Profile
 
 INJECTED = "injected-parameters"  # the tag of the cell that papermill adds
-KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+_KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 SIGN_OF_LIFE = 30.0  # seconds after which a running notebook that writes nothing shows where it is
 
 _DISK_IS_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}  # EDQUOT: not on Windows
@@ -273,7 +273,7 @@ def commit(path: Path, profile: Profile) -> bool:
     own_metadata["executed"] = {"profile": profile.name, "code": code_hash(content)}
     content["metadata"] = {
         "dre": own_metadata,
-        "kernelspec": KERNEL,
+        "kernelspec": _KERNEL,
         "language_info": {"name": "python"},
     }
     after = json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n"

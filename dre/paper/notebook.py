@@ -54,6 +54,11 @@ def setup(notebook: str, profile: str) -> "Book":
     versions = [f"{package} {version(package)}" for package in ("torch", "numpy")]
     python = sys.version.split()[0]
     print(f"profile {profile} · Python {python} · {' · '.join(versions)}")
+    if profile != COMMITTED:
+        print(
+            f"The text, and what sentences conclude, was written for profile {COMMITTED}. "
+            f"Numbers, tables and figures are those of profile {profile}."
+        )
     return book
 
 

@@ -66,7 +66,7 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
                 augmentation.write_sets(profile)
             ran = _run_stale(books, profile, jobs)
             _check_nothing_changed(profile)
-            drop_stale(books, profile)
+            _drop_stale(books, profile)
             for path in _write_documents(books, profile):
                 print(f"brought up to date: {path.relative_to(profile.root)}")
             _build_book_if_possible(profile)
@@ -276,7 +276,7 @@ def stale(book: Notebook, profile: Profile) -> str | None:
     return None
 
 
-def drop_stale(books: list[Notebook], profile: Profile) -> None:
+def _drop_stale(books: list[Notebook], profile: Profile) -> None:
     """Delete what notebooks wrote once and none writes now, unless somebody has changed it."""
     names = {book.name for book in books}
     records = {}

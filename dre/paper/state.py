@@ -30,7 +30,7 @@ LOCK = "requirements.lock"  # the versions of all packages, which every notebook
 
 SCORES = "scores"  # the folder of recorded scores
 #: A notebook takes all files of these folders. If it reads one, it depends on the names of all.
-LISTED_FOLDERS = (SCORES, "curve")
+_LISTED_FOLDERS = (SCORES, "curve")
 
 #: Files in the project's folder that do not belong to the project.
 _FOREIGN = re.compile(r"\.|build/|.*(site-packages|\.egg-info)/")
@@ -142,7 +142,7 @@ class Watch:
             return
         self._names_read.add(name)
         self.note("read", path)
-        if path.parent.name in LISTED_FOLDERS:
+        if path.parent.name in _LISTED_FOLDERS:
             self.note_read(str(path.parent))
 
     def hear(self, event: str, args: tuple) -> None:

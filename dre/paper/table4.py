@@ -24,7 +24,7 @@ from dre.tables import number
 PEOPLE = ("Original Ground Truth", "New Human Generated")
 #: The criteria whose mean is the papers' human score, by their columns and highest ratings.
 #: Ratings begin at 1, those of "uses knowledge" at 0.
-PAPERS_CRITERIA = {
+_PAPERS_CRITERIA = {
     "natural": (1, 3),
     "maintains_context": (1, 3),
     "engaging": (1, 3),
@@ -33,6 +33,8 @@ PAPERS_CRITERIA = {
 #: What a fusion is compared with, as columns and legends call it.
 PARTS = ("judge", "small model", "better part")
 STRENGTHS = ("open", "middle", "current")
+#: The paper's methods that ask for one criterion at a time, and the prompts.
+_PROMPTS_OF_CRITERIA = {"G-EVAL": "geval", "LLM-Chiang": "analyse_rate"}
 #: The classes over which gains are pooled.
 CLASSES = {strength: [strength] for strength in STRENGTHS} | {
     "all but current": ["open", "middle"],
@@ -250,7 +252,7 @@ def add_interior(
     paper = settings.recipes[0]
     not_run = []
     for judge in panel:
-        shown = shown_numbers(judge, paper)
+        shown = _shown_numbers(judge, paper)
         for name, entry in zip(scores.items, settings.sets):
             items = scores.items[name]
             slm = trained(settings, entry.key, paper, settings.seed)
@@ -367,7 +369,7 @@ def interior_comparisons(judge: PanelJudge, slm: str) -> dict[str, tuple[str, st
     """Return what `differences` compares to see what interior refinement does, by label."""
     of_judge = f"({judge.name})"
     plain = f"LLM-only {of_judge}"
-    shown = shown_numbers(judge, slm)
+    shown = _shown_numbers(judge, slm)
     if judge.is_live:
         return {
             f"In-DRE, {shown}, less the plain prompt": (f"In-DRE {of_judge}, {shown}", plain),
@@ -639,6 +641,8 @@ def printed_table(
 def with_live_judges(table: pd.DataFrame, panel: Sequence[PanelJudge], slm: str) -> pd.DataFrame:
     """Return the paper's Table 4 with our names of the rows that live judges of the panel have.
 
+    Where the profile does not have a judge asked for a row, ``not_run`` says so.
+
     Parameters
     ----------
     table : ``data/paper/dre_table4.csv``.
@@ -649,11 +653,43 @@ def with_live_judges(table: pd.DataFrame, panel: Sequence[PanelJudge], slm: str)
     for judge in panel:
         if not judge.is_live or not judge.printed_name:
             continue
-        row_of = judge_rows(judge, slm)
-        is_of_judge = (table["judge"] == judge.printed_name) & table["method"].isin(list(row_of))
-        table.loc[is_of_judge, "ours"] = table.loc[is_of_judge, "method"].map(row_of)
-        table.loc[is_of_judge, "not_run"] = np.nan
+        for method, row in judge_rows(judge, slm).items():
+            is_row = (table["judge"] == judge.printed_name) & (table["method"] == method)
+            prompt = _PROMPTS_OF_CRITERIA.get(method, "llm_only")
+            if judge.asks(prompt):
+                table.loc[is_row, "ours"] = row
+                table.loc[is_row, "not_run"] = np.nan
+            else:
+                # A recording of another judge may have the row.
+                is_row &= table["ours"].isna()
+                table.loc[is_row, "not_run"] = f"optional_prompts does not name {prompt}"
+        # SLIDE's paper calls the judge alone so, and has other numbers of it.
+        is_judge_alone = (table["judge"] == judge.printed_name) & (table["method"] == "LLMs-only")
+        table.loc[is_judge_alone, "not_run"] = "the same scores as in row Non-DRE"
     return table
+
+
+def rows_of_live_judges(
+    table: pd.DataFrame, in_paper: pd.DataFrame, live_judges: Sequence[PanelJudge], slm: str
+) -> pd.Series:
+    """Return which rows make the paper's Table 4 with live judges in place of the paper's.
+
+    These are the paper's rows without a judge, and all rows of the live judges.
+
+    Parameters
+    ----------
+    table : all rows, as `dre.paper.tables.beside_print` returns them.
+    in_paper : ``data/paper/dre_table4.csv``.
+    live_judges : live judges of the profile.
+    slm : our name of the papers' small model.
+    """
+    judge_of_row = in_paper.set_index("metric")["judge"]
+    judge_in_print = table["row_in_print"].map(judge_of_row)
+    printed_names = [judge.printed_name for judge in live_judges if judge.printed_name]
+    is_in_print = table["row_in_print"].notna()
+    is_in_print &= judge_in_print.isna() | judge_in_print.isin(printed_names)
+    names = [name for judge in live_judges for name in judge_rows(judge, slm).values()]
+    return is_in_print | table["method"].isin(names)
 
 
 def judge_rows(judge: PanelJudge, slm: str) -> dict[str, str]:
@@ -663,7 +699,7 @@ def judge_rows(judge: PanelJudge, slm: str) -> dict[str, str]:
     """
     name = judge.name
     in_one_reply = "" if judge.is_live else ", one reply"
-    shown = shown_numbers(judge, slm)
+    shown = _shown_numbers(judge, slm)
     return {
         "G-EVAL": f"G-EVAL ({name}){in_one_reply}",
         "LLM-Chiang": f"LLM-Chiang ({name}){in_one_reply}",
@@ -675,7 +711,7 @@ def judge_rows(judge: PanelJudge, slm: str) -> dict[str, str]:
     }
 
 
-def shown_numbers(judge: PanelJudge, slm: str) -> str:
+def _shown_numbers(judge: PanelJudge, slm: str) -> str:
     """Return what rows call the numbers that a judge is shown: ``as shown``, or a small model."""
     return slm if judge.is_live else "as shown"
 
@@ -948,7 +984,7 @@ def apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def papers_target(items: pd.DataFrame) -> pd.Series:
     """Return the papers' human score, 0 to 1: the mean of four criteria, each brought to 0-1."""
     shares = []
-    for criterion, (low, high) in PAPERS_CRITERIA.items():
+    for criterion, (low, high) in _PAPERS_CRITERIA.items():
         shares.append((items[criterion] - low) / (high - low))
     return pd.concat(shares, axis=1).mean(axis=1, skipna=False)
 

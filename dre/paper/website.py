@@ -25,7 +25,7 @@ from dre.paper.profile import ADDRESS, COMMITTED, Profile
 from dre.paper.verdicts import LEGEND
 
 HOW_TO_INSTALL = "make book, or pip install -r requirements-book.lock"
-PACKAGES = ("sphinx", "myst-nb", "sphinx-book-theme")
+_PACKAGES = ("sphinx", "myst-nb", "sphinx-book-theme")
 #: Words in tables that are shown in colour: the verdicts, and the statuses of docs/coverage.md.
 STATUSES = (*LEGEND, *coverage.STATUSES)
 
@@ -65,11 +65,11 @@ def build(profile: Profile) -> bool:
         If a package is missing, a link leads nowhere, or Sphinx has a warning.
     """
     if not is_installed():
-        raise DreError(f"the book needs {', '.join(PACKAGES)}: {HOW_TO_INSTALL}")
+        raise DreError(f"the book needs {', '.join(_PACKAGES)}: {HOW_TO_INSTALL}")
     target = folder(profile)
     source_folder = target.with_name(target.name + "-source")
     mark_file = target / ".inputs"
-    versions = [f"{package} {version(package)}" for package in PACKAGES]
+    versions = [f"{package} {version(package)}" for package in _PACKAGES]
     mark = "\n".join([*versions, prepare(profile, source_folder)])
     if mark_file.is_file() and mark_file.read_text(encoding="utf-8") == mark:
         return False

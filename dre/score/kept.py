@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from dre.slm.model import SLM
 
 COLUMNS = ("distance", "s_d", "s_p", "score_slm")
-KEY_BYTES = 20
-BUSY_SECONDS = 60  # how long a statement waits for another run that writes
+_KEY_BYTES = 20
+_BUSY_SECONDS = 60  # how long a statement waits for another run that writes
 _TABLE = """CREATE TABLE IF NOT EXISTS score (
     key BLOB PRIMARY KEY, distance REAL, s_d REAL, s_p REAL, score_slm REAL
 ) WITHOUT ROWID"""
@@ -75,7 +75,7 @@ class KeptScores:
         try:
             folder().mkdir(parents=True, exist_ok=True, mode=0o700)
             path = folder() / f"{model[:16]}.sqlite"
-            self._connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+            self._connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
             self._connection.executescript(f"PRAGMA journal_mode = WAL; {_TABLE};")
         except (OSError, sqlite3.Error) as error:
             self._give_up(error)
@@ -137,4 +137,4 @@ class KeptScores:
 
 def _key(model: str, turns: Sequence[str], response: str) -> bytes:
     text = json.dumps([model, list(turns), response])
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:KEY_BYTES]
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:_KEY_BYTES]

@@ -14,7 +14,7 @@ from dre.slm.location import find_slm
 
 BLOCK = 2048  # pairs that an actor is given at once
 #: Ray's own limits in seconds, which a busy machine needs longer than by default.
-WAITS = {"RAY_raylet_start_wait_time_s": "300", "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "300"}
+_WAITS = {"RAY_raylet_start_wait_time_s": "300", "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "300"}
 
 
 def score_pairs(
@@ -63,7 +63,7 @@ def score_pairs(
     if options.get("fusion"):
         options["fusion"] = str(Path(options["fusion"]).resolve())
 
-    for name, seconds in WAITS.items():
+    for name, seconds in _WAITS.items():
         os.environ.setdefault(name, seconds)
     ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     try:
