@@ -189,6 +189,7 @@ EXERCISES = {  # what the check of a notebook's exercise needs besides its impor
         "curves": {"few": LESS - LESS**2, "claude-2026-11": -LESS},
     },
     "11_how_a_judge_is_asked": {},
+    "12_one_idea_in_other_words": {},
 }
 
 
