@@ -30,7 +30,19 @@ _PACKAGES = ("sphinx", "myst-nb", "sphinx-book-theme")
 STATUSES = (*LEGEND, *coverage.STATUSES)
 
 #: Pages in the order of the list beside each page. Docs that are not named come last.
-_USE = ("run_the_paper", "score", "compare", "judges", "calibrate", "audit", "train", "setup")
+_USE = (
+    "run_the_paper",
+    "score",
+    "compare",
+    "judges",
+    "own_judge",
+    "passport",
+    "prompts",
+    "calibrate",
+    "audit",
+    "train",
+    "setup",
+)
 _RESULTS = ("summary", "trust", "verdicts", "coverage", "table4")
 _OTHER_PAGES = ("dre/slm/default/README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 _HOME = "index.md"
