@@ -31,7 +31,7 @@ ROOMS = {
     ),
     "score": Command(
         "dre.commands.score",
-        "score the responses of one's own dialogue systems, and compare systems",
+        "score the responses of your dialogue systems, and compare the systems",
     ),
     "compare": Command(
         "dre.commands.compare",
@@ -39,10 +39,10 @@ ROOMS = {
     ),
     "audit": Command(
         "dre.commands.audit",
-        "how often a judge, a metric or an SLM prefers a good reply to one made to fool it",
+        "count how often a judge, a metric or a small model is fooled",
     ),
     "calibrate": Command(
-        "dre.commands.calibrate", "learn a fusion's weight from one's own ratings"
+        "dre.commands.calibrate", "learn from your ratings how much small model and judge count"
     ),
 }
 #: Packages that the core does without, and the extra of the distribution that has them.
@@ -135,7 +135,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser(word):
     """Return the parser with the options of a word; the other words are only named."""
     parser = Parser(
-        prog="dre", description="Score dialogue responses, with data and judges at hand."
+        prog="dre",
+        description="Score replies in dialogues, and compare the systems that wrote them.",
     )
     parser.add_argument("--version", action="version", version=f"dre {__version__}")
     subparsers = parser.add_subparsers(dest="word", required=True, metavar="command")

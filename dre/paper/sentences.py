@@ -32,8 +32,7 @@ def in_words(path: Path, values: Sequence[str | Sequence[str]], form: str) -> st
     """
     if not path.is_file():
         raise DreError(
-            f"there is no {path.name} in {path.parent}: "
-            "call book.say in a cell after the one that writes this table"
+            f"there is no {path.name} in {path.parent}: run the notebook that writes this table"
         )
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
     choices = [[value] if isinstance(value, str) else value for value in values]
