@@ -251,7 +251,7 @@ def _with_website_cells(book: Notebook, markdown: Callable[[str], str]) -> dict:
         if cell["cell_type"] == "markdown":
             text, equations = _numbered(_without_badge(text), int(book.name[:2]), equations)
             new_cell["source"] = markdown(text)
-        elif INJECTED in tags or (re.search(r"book\.say\(", text) and not cell["outputs"]):
+        elif INJECTED in tags:
             continue
         else:
             new_cell["outputs"] = [_website_output(output, markdown) for output in cell["outputs"]]
