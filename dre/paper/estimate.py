@@ -279,7 +279,7 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
         unknown = bool(rows["usd"].isna().any())
         lines += ["", f"{judge}: {_in_words(sums if not unknown else {**sums, 'usd': math.nan})}"]
         if str(judge).startswith("ollama:"):
-            hours = hours_of_ollama(str(judge), float(rows["calls"].sum()))
+            hours = hours_of_ollama(str(judge), math.fsum(rows["calls"]))
             lines.append(f"  about {hours:,.0f} hours of an RTX A6000 at the papers' speed")
     if len(table):
         optional = sorted({*OPTIONAL.values()} - {*settings.optional_prompts})
