@@ -30,9 +30,9 @@ from dre.stats import LEVEL, draws, normal_scores
 #: The weights from which one is chosen.
 GRID = np.linspace(0, 1, 101)
 #: A scale has at most so many knots.
-MAX_KNOTS = 101
+_MAX_KNOTS = 101
 #: A rated table needs at least so many complete pairs.
-MIN_PAIRS = 3
+_MIN_PAIRS = 3
 #: What made the scores that a fusion was learned from. It must have made those that are fused, too.
 MADE_WITH = ("model", "judge", "prompt")
 
@@ -57,8 +57,8 @@ class Scale:
         is_rising = (np.diff(self.at) > 0).all() and (np.diff(self.z) > 0).all()
         if len(self.at) < 2 or not has_equal_lengths or not is_rising:
             raise ValueError(
-                f"a scale of {len(self.at)} scores and {len(self.z)} z: expected two or more, "
-                "rising"
+                f"the scale has {len(self.at)} scores and {len(self.z)} normal scores: expected "
+                "equally many of both, two or more, in rising order"
             )
 
     @classmethod
@@ -78,8 +78,8 @@ class Scale:
 
         # Where there are many scores, knots are at even distances in z, so that the tails have
         # some, too.
-        if len(z) > MAX_KNOTS:
-            even_z = np.linspace(z[0], z[-1], MAX_KNOTS)
+        if len(z) > _MAX_KNOTS:
+            even_z = np.linspace(z[0], z[-1], _MAX_KNOTS)
             knots = np.unique(np.searchsorted(z, even_z))
             distinct_scores = distinct_scores[knots]
             z = z[knots]
@@ -149,9 +149,9 @@ class Calibrated:
         tables = [table.loc[:, columns].dropna() for table in tables]
         for table in tables:
             is_constant = (table.drop(columns="context_id").nunique() < 2).any()
-            if len(table) < MIN_PAIRS or is_constant:
+            if len(table) < _MIN_PAIRS or is_constant:
                 raise DreError(
-                    f"a rated table has {len(table)} complete pairs: expected {MIN_PAIRS} or "
+                    f"a rated table has {len(table)} complete pairs: expected {_MIN_PAIRS} or "
                     "more, not all with one score or rating"
                 )
         gains = np.concatenate([_gains(table, resamples, seed) for table in tables])
@@ -172,7 +172,7 @@ class Calibrated:
         """
         return (1 - self.weight) * self.llm(score_llm) + self.weight * self.slm(score_slm)
 
-    def check(self, signature: Signature) -> None:
+    def check_signature(self, signature: Signature) -> None:
         """Raise DreError unless the fusion was learned with this model, judge and prompt."""
         # Fusions of version 0.2 store the hash of the prompt, and nothing else of it.
         if isinstance(self.made_with.get("prompt"), str):

@@ -15,8 +15,8 @@ import pandas as pd
 from dre.errors import DreError
 
 #: The highest score of the small model, and of the judge.
-SLM_MAX = 2.0
-LLM_MAX = 5.0
+_SLM_MAX = 2.0
+_LLM_MAX = 5.0
 Numbers = TypeVar("Numbers", float, np.ndarray, pd.Series)
 
 
@@ -25,7 +25,7 @@ def to_llm_scale(score_llm: Numbers, low: float, high: float) -> Numbers:
 
     DreError if a score lies outside of the judge's scale.
     """
-    return (_within(score_llm, low, high) - low) / (high - low) * LLM_MAX
+    return (_within(score_llm, low, high) - low) / (high - low) * _LLM_MAX
 
 
 def s_c(s_d: Numbers, s_p: Numbers) -> Numbers:
@@ -59,17 +59,17 @@ def dre(
         return refined
     if coefficient == "c":
         if s_inf is None:
-            raise DreError("coefficient 'c' needs s_inf, which is not given")
+            raise DreError("coefficient 'c' needs s_inf: give it, or choose 's_c'")
         return refined * s_inf
-    raise DreError(f"coefficient is {coefficient!r}; choose 's_c' or 'c'")
+    raise DreError(f"coefficient is {coefficient!r}: expected 's_c' or 'c'")
 
 
 def slide(
     score_slm: Numbers,
     score_llm: Numbers,
-    threshold: float = SLM_MAX / 2,
+    threshold: float = _SLM_MAX / 2,
     overlap: str = "slm",
-    highest: float = SLM_MAX,
+    highest: float = _SLM_MAX,
 ) -> Numbers:
     """SLIDE, Eq. 23, in [0, 2], from a judge whose scores are brought to [0, 2].
 
@@ -88,7 +88,7 @@ def slide(
         SLIDE to the letter: its judge is asked for 0 to 1, and nothing is brought to another scale.
     """
     case = slide_case(score_slm, score_llm, threshold, overlap, highest)
-    llm = _within(score_llm) * (highest / LLM_MAX)
+    llm = _within(score_llm) * (highest / _LLM_MAX)
     mean = (score_slm + llm) / 2
     score = np.select([case == "slm", case == "llm"], [score_slm, llm], mean)
     score = np.where(pd.isna(mean), np.nan, score)
@@ -98,18 +98,18 @@ def slide(
 def slide_case(
     score_slm: Numbers,
     score_llm: Numbers,
-    threshold: float = SLM_MAX / 2,
+    threshold: float = _SLM_MAX / 2,
     overlap: str = "slm",
-    highest: float = SLM_MAX,
+    highest: float = _SLM_MAX,
 ) -> np.ndarray:
     """Return the case of Eq. 23 of each pair: "slm", "llm", "mean", or None if a score is missing.
 
     Takes what `slide` takes. DreError for another ``overlap``.
     """
     if overlap not in ("slm", "llm", "mean"):
-        raise DreError(f"overlap is {overlap!r}; choose 'slm', 'llm' or 'mean'")
+        raise DreError(f"overlap is {overlap!r}: expected 'slm', 'llm' or 'mean'")
     slm = np.asarray(score_slm, float)
-    llm = np.asarray(_within(score_llm), float) * (highest / LLM_MAX)
+    llm = np.asarray(_within(score_llm), float) * (highest / _LLM_MAX)
     slm_says_positive = slm >= threshold
     llm_says_negative = llm < threshold
     conditions = [slm_says_positive & llm_says_negative, slm_says_positive, llm_says_negative]
@@ -117,7 +117,7 @@ def slide_case(
     return np.where(np.isnan(slm) | np.isnan(llm), np.array(None), case)
 
 
-def _within(score_llm: Numbers, low: float = 0.0, high: float = LLM_MAX) -> Numbers:
+def _within(score_llm: Numbers, low: float = 0.0, high: float = _LLM_MAX) -> Numbers:
     """Return a judge's scores, after a check that they lie in its scale."""
     score = np.asarray(score_llm, float)
     if ((score < low) | (score > high)).any():

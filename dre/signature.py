@@ -20,7 +20,7 @@ from dre.errors import DreError
 PRINTED_NAMES = {"method": "dre"}
 #: Methods that the papers, or files of earlier versions, call by another name.
 METHOD_NAMES = {"slm": "small", "non_dre": "judge", "ex_dre": "product"}
-HASH_LENGTH = 12  # so many characters of a sha256 are printed
+_HASH_LENGTH = 12  # so many characters of a sha256 are printed
 
 
 class Difference(NamedTuple):
@@ -198,7 +198,7 @@ def _as_text(value) -> str:
         return f"{value:g}"
     text = str(value)
     is_sha256 = re.fullmatch("[0-9a-f]{64}", text)
-    return text[:HASH_LENGTH] if is_sha256 else text
+    return text[:_HASH_LENGTH] if is_sha256 else text
 
 
 def _as_line(value):

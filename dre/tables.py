@@ -184,8 +184,12 @@ def show(
     note: str,
     columns: Sequence[str],
     headers: dict[str, str] | None = None,
+    digits: dict[str, int] | None = None,
 ) -> None:
-    """Print those of `columns` that a table has, with their intervals, in four digits."""
+    """Print those of `columns` that a table has, with their intervals.
+
+    Numbers have two decimals, but for the columns that ``digits`` names.
+    """
     columns = [column for column in columns if column in df]
     printed = []
     for column in df:
@@ -201,7 +205,7 @@ def show(
         "table",
         caption,
         note,
-        digits=4,
+        digits={column: (digits or {}).get(column, 2) for column in columns},
         headers=printed_headers,
         rows=len(df),
         columns=columns,

@@ -1,13 +1,14 @@
 """The audit: cases that fool a score, the measures of it, and ``dre audit``."""
 
 import json
+import re
 
 import judge_servers as servers
 import numpy as np
 import pandas as pd
 import pytest
 
-from dre import stats
+from dre import progress, stats
 from dre.audit import kinds, measures
 from dre.commands.main import main
 from dre.datasets import ratings, recordings
@@ -390,6 +391,15 @@ def test_a_metric_of_ones_own_is_audited_on_ones_own_file_and_held_to_a_limit(ow
     assert rows["cut"]["share"] == 100
 
 
+def test_in_a_log_file_a_long_audit_tells_now_and_then_how_far_it_is(
+    own_files, monkeypatch, capsys
+):
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0)
+    assert main(["audit", "--metric", "mine:words"]) == 0
+    error = capsys.readouterr().err
+    assert re.search(r"^32 of \d+ pairs scored, about \d+ minutes left$", error, re.MULTILINE)
+
+
 def score_written_pairs():
     """Write the pairs of an audit, and the number of words of each as ``scores.csv``."""
     assert main(["audit", "mine.jsonl", "--write", "pairs.jsonl"]) == 0
@@ -478,10 +488,14 @@ def test_a_metric_that_raises_is_reported_with_pair_line_and_text(tmp_path, caps
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("", "found none: expected one of --judge, --method, --metric, --scores, --write"),
-        ("--method words", "method is 'words': expected one of length, cosine, bleu, slm"),
+        ("", "whose scores are audited? give one of --method small, --judge SPEC, "),
+        ("--method length --n 0", "--n is 0: expected a number of contexts from 1 on"),
+        ("--method words", "method is 'words': expected one of length, cosine, bleu, small"),
         ("--method length --slm x", "leave --slm out"),
-        ("--method length --metric a:b", "found --method, --metric"),
+        (
+            "--method length --metric a:b",
+            "--method and --metric: one thing is audited at a time, so give one of them",
+        ),
         ("--method length --max-usd 1", "there is no judge to use it"),
         (
             "--metric nowhere:f",

@@ -102,6 +102,13 @@ def test_the_core_needs_no_torch_and_what_does_says_which_extra_has_it():
             "score in.jsonl -o o.csv --accuracies abc",
             "argument --accuracies: invalid accuracies value: 'abc'",
         ),
+        ("scor in.jsonl", "dre: error: there is no command 'scor': did you mean score?\n"),
+        ("judge rum", "dre judge: error: there is no action 'rum': did you mean run?\n"),
+        ("xyz", "dre: error: there is no command 'xyz': expected one of data, slm, judge"),
+        (
+            "score in.jsonl --engine rya",
+            "argument --engine: there is no 'rya': did you mean ray?\n",
+        ),
         ("--version", f"dre {__version__}\n"),
     ],
 )

@@ -2,7 +2,9 @@
 
 from collections import Counter
 
+import pandas as pd
 import pytest
+from conftest import experiment, needs_data
 from judge_servers import Server
 from test_judgements import MINI, Halves, replies
 
@@ -67,3 +69,31 @@ def test_the_report_says_hours_and_disk_and_what_is_assumed(server):
     trainings = estimate.trainings(profile("mini"))
     assert trainings.n_models == 2
     assert trainings.gpu_hours == pytest.approx(2 * 10 * estimate.SECONDS_PER_STEP / 3600)
+
+
+@needs_data
+def test_the_documented_estimate_is_that_of_today(monkeypatch, tmp_path):
+    monkeypatch.setenv("DRE_STORE", str(tmp_path / "empty.db"))
+    full = experiment("full_estimate/estimate")
+    tables = pd.read_csv(full.RESULTS / "tables.csv")
+    is_asked = tables["asked"] == "always"
+    recomputed = full.of_tables(optional_prompts=())
+    pd.testing.assert_frame_equal(recomputed, tables[is_asked].reset_index(drop=True))
+    # The other table has their sum, for every price.
+    judges = pd.read_csv(full.RESULTS / "judges.csv")
+    is_first = (judges["judge"] == full.FIRST_MODEL) & (judges["prompts"] == "always asked")
+    (of_first,) = judges[is_first].to_dict("records")
+    assert of_first["calls"] == recomputed["calls"].sum()
+    assert of_first["dollars"] == pytest.approx(recomputed["dollars"].sum(), abs=0.05)
+
+
+def test_the_documented_hours_of_training_are_those_of_today():
+    full = experiment("full_estimate/estimate")
+    training = pd.read_csv(full.RESULTS / "training.csv")
+    pd.testing.assert_frame_equal(full.of_training(), training)
+
+
+def test_a_report_names_the_optional_prompts_that_are_not_asked(server):
+    settings = with_judge(server, notebooks=("06_case_studies",), optional_prompts=("geval",))
+    text = estimate.report(settings, estimate.calls(settings))
+    assert "does not name them: analyse_rate, huynh, slide_a1" in text

@@ -100,7 +100,7 @@ def test_what_became_worse_is_said_and_fails_where_that_is_asked_for(
 
 def test_a_difference_in_length_stands_beside_that_in_scores(files, capsys):
     assert cli.main(["compare", "worse.csv", "old.csv"]) == 0
-    assert "| length | 2.0000 [2.0000, 2.0000] |" in capsys.readouterr().out
+    assert "| length | 2.000 [2.000, 2.000] |" in capsys.readouterr().out
     assert cli.main(["compare", "better.jsonl", "old.csv"]) == 0
     assert "length" not in capsys.readouterr().out.partition("\nDifference")[0]
 
@@ -135,12 +135,37 @@ def test_what_cannot_be_compared_is_refused(new, message):
         dre.assert_not_worse(new, table(OLD))
 
 
+def test_the_note_and_the_refusal_agree_on_how_many_contexts_a_test_needs(files, capsys):
+    for n_systems, needed in ((1, 6), (2, 7), (4, 8)):
+        rows = []
+        for system in "abcd"[:n_systems]:
+            rows += [{"context_id": f"c{i}", "system": system, "score": i % 3} for i in range(5)]
+        pd.DataFrame(rows).to_csv("few.csv", index=False)
+        assert cli.main(["compare", "few.csv", "few.csv", "--fail-if", "worse"]) == 2
+        out, error = capsys.readouterr()
+        assert f"permutation test by context (which needs {needed})" in out
+        assert f"score {needed} or more" in error
+
+
 def test_scores_of_two_makers_are_not_compared(files, capsys):
     for name, judge in (("worse.csv", "a"), ("old.csv", "b")):
         summary = {"signature": f"dre:judge|judge:openai:{judge}|data:{judge}|version:{judge}"}
         Path(f"{name}.summary.json").write_text(json.dumps(summary))
     assert cli.main(["compare", "worse.csv", "old.csv"]) == 2
-    assert "made with judge openai:a and openai:b: scores of two makers" in capsys.readouterr().err
+    message = (
+        "worse.csv was made with judge openai:a, old.csv with judge openai:b: "
+        "such scores are not comparable. Score both in the same way"
+    )
+    assert message in capsys.readouterr().err
+
+
+def test_scores_of_a_command_that_has_no_methods_are_said_to_be_made_without_one(files, capsys):
+    signatures = {"worse.csv": {"method": "small"}, "old.csv": {"judge": "openai:a"}}
+    for name, signature in signatures.items():
+        Path(f"{name}.summary.json").write_text(json.dumps({"signature": signature}))
+    assert cli.main(["compare", "worse.csv", "old.csv"]) == 2
+    message = "worse.csv was made with method small, old.csv without a method: such scores"
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["{}", "not json", '{"signature": "nocolon"}'])

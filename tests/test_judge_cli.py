@@ -25,9 +25,10 @@ from judge_servers import Server, pairs
 import dre.judges
 from dre.audit import judge_agreement, kinds
 from dre.commands.main import main
+from dre.datasets import ratings
 from dre.datasets.registry import read_jsonl, repository_file
 from dre.errors import DreError
-from dre.judges import prompts
+from dre.judges import prompts, released
 from dre.judges.asking import Run
 from dre.judges.store import Store
 
@@ -125,7 +126,7 @@ def test_what_a_call_without_a_reply_may_have_cost_is_printed_apart(work, capsys
 
     # What an earlier run may have cost is not counted again.
     assert dre_judge("run", "pairs.jsonl", "--price", "1,1", url=server.url) == 0
-    assert "0 calls, $0.0000 spent; store" in capsys.readouterr().out
+    assert "0 calls, nothing spent; store" in capsys.readouterr().out
 
 
 def test_a_server_of_ones_own_is_asked_for_the_first_pairs_to_say_how_long_all_take(work, capsys):
@@ -179,7 +180,7 @@ def test_several_judges_are_asked_side_by_side_and_stand_in_one_table(work, caps
         assert len(server.requests) == 36
         assert most_models >= 2  # of three, which do not wait for each other
         out = capsys.readouterr().out
-        assert "| openai:b | 12 | 12 | 2.0000 | — | 12 |" in out
+        assert "| openai:b | 12 | 12 | 2.00 | — | 12 |" in out
         assert "openai:c: 12 pairs: 12 ok" in out
 
         # Once more nothing is asked, and the output is one's own.
@@ -238,6 +239,36 @@ def test_a_judge_that_fails_does_not_lose_the_replies_of_the_others(work, capsys
         assert run_judges("pairs.jsonl", url=server.url, judges=judges) == 0
     models = [request.body["model"] for request in server.requests]
     assert (models.count("a"), models.count("c")) == (4, 4)
+
+
+@pytest.mark.parametrize(
+    ("judges", "variables"),
+    [
+        (("openai:a", "openai:b"), ["OPENAI_API_KEY"]),
+        (("openai:a", "anthropic:b"), ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"]),
+    ],
+)
+def test_where_no_judge_can_be_asked_nothing_is_written(work, capsys, judges, variables):
+    words = [word for judge in judges for word in ("--judge", judge)]
+    run = ["judge", "run", "pairs.jsonl", *words, "--store", "s.sqlite", "-o", "out.csv"]
+    assert main(run) == 2
+    error = capsys.readouterr().err
+    for variable in variables:
+        assert error.count(f"{variable} is not set") == 1
+    assert error.count("error: ") == 1
+    assert not list(work.glob("out.csv*"))
+
+
+def test_where_no_server_answers_any_judge_the_same_command_may_be_tried_later(work, capsys):
+    with Server(scored_by_model) as server:
+        gone = server.url
+    assert (
+        run_judges("pairs.jsonl", "-o", "out.csv", url=gone, judges=("openai:a", "openai:b")) == 1
+    )
+    error = capsys.readouterr().err
+    assert "openai:a: no server answers" in error
+    assert "openai:b: no server answers" in error
+    assert not list(work.glob("out.csv*"))
 
 
 def test_a_judge_that_is_named_twice_is_refused(work, capsys):
@@ -869,7 +900,7 @@ def test_a_passport_counts_replies_and_money(claude_in_disguise):
     assert "replies without a score: 3.3%" in out
     assert "dollars per 1,000 replies: 0.06" in out
     assert "asked now: 60 calls, $0.0036 spent" in out
-    assert re.search(r"with 30 pairs drawn at random, .* lies up to 0\.\d\d from", out)
+    assert re.search(r"another 30 pairs may move a correlation by 0\.\d\d; a larger --n", out)
 
 
 @needs_data
@@ -926,6 +957,53 @@ def test_a_judge_is_tried_on_ones_own_ratings(forty_rated_contexts, capsys):
     assert passport["contexts"]["0.2"] == expected
 
 
+@pytest.mark.parametrize(
+    ("judge", "verdict"),
+    [
+        ("good", r"Verdict: its scores follow people's ratings well \(0\.9\d \[.*\]\)\."),
+        (
+            "constant",
+            "Verdict: it cannot rank replies, or not on every set: where all get the same",
+        ),
+        ("random", "whether it agrees with people at all cannot be told from 80 pairs"),
+        ("silent", "Verdict: it gave no score, so nothing can be said of it."),
+    ],
+)
+def test_a_passport_ends_with_what_the_judge_is_good_for(
+    forty_rated_contexts, capsys, judge, verdict
+):
+    rated = forty_rated_contexts
+    score_by_response = dict(zip(rated["response"], rated["score"]))
+    shuffled = np.random.default_rng(1).permutation(rated["score"])
+    random_score_by_response = dict(zip(rated["response"], shuffled))
+
+    def answer(request):
+        response = re.search(r"[ab]-\d\d\.", prompt_of(request))[0]
+        replies = {
+            "good": score_reply(score_by_response[response]),
+            "random": score_reply(random_score_by_response[response]),
+            "constant": score_reply(2.5),
+            "silent": servers.openai("I would rather not"),
+        }
+        return replies[judge]
+
+    with Server(answer) as server:
+        options = ["--rated", "mine.jsonl", "--n", "80", "--repeats", "1"]
+        assert dre_judge("passport", *options, url=server.url) == 0
+        out = capsys.readouterr().out
+        assert "asked now: 80 calls, cost unknown\n" in out
+        end = out.split("\n\n")[-1]
+        assert re.search(verdict, end)
+        assert "Not known: whether it would say the same again; what it costs" in end
+        has_weakness = {
+            "random": "it may not rank replies of one system (",
+            "silent": "100% of its",
+        }
+        assert has_weakness.get(judge, "Verdict") in end
+        assert dre_judge("passport", *options, "--json", url=server.url) == 0
+        assert json.loads(capsys.readouterr().out)["verdict"][0] == end.split("\n")[0]
+
+
 def test_ratings_of_ones_own_are_checked_before_anything_is_asked(forty_rated_contexts, capsys):
     with Server(servers.graded) as server:
         options = ["--rated", "mine.jsonl"]
@@ -959,8 +1037,9 @@ def test_a_judge_that_always_says_the_same_gets_its_row_and_a_reason(work, capsy
 
 @needs_data
 def test_a_passport_sets_recorded_judges_on_all_their_pairs_beside_the_sample(work, capsys):
-    assert dre_judge("compare", "--repeats", "1", "--json", judge=CLAUDE) == 0
+    assert dre_judge("compare", "--json", judge=CLAUDE) == 0
     passport = json.loads(capsys.readouterr().out)
+    assert passport["retest"] > 0.9  # of the two sets for which second replies are recorded
     judges = [row["judge"] for row in passport["agreement"]]
     assert judges[:2] == [CLAUDE, "Claude-3-haiku"]
     assert "claude-2026-11" not in judges  # the judge asked has one row
@@ -973,6 +1052,60 @@ def test_a_passport_sets_recorded_judges_on_all_their_pairs_beside_the_sample(wo
     assert claude["all_pairs"] == pytest.approx(0.759, abs=0.005)
     # How far 120 pairs drawn at random move the correlation of a recorded judge.
     assert 0.1 < passport["draws_differ_by"] < 0.2
+
+
+@needs_data
+def test_a_recording_of_others_has_a_passport_on_the_sets_that_it_knows(work, capsys):
+    options = ["--n", "30", "--json"]
+    assert dre_judge("passport", *options, judge="recorded:gpt-3.5-0613-g-eval") == 0
+    passport = json.loads(capsys.readouterr().out)
+    judges = [row["judge"] for row in passport["agreement"]]
+    assert judges[:2] == ["recorded:GPT-3.5-0613 G-Eval", "claude-2026-11"]
+    assert "GPT-3.5-0613 G-Eval" not in judges
+    assert passport["retest"] is None
+    assert passport["pairs"].endswith(" of 30")  # all of TopicalChat-USR
+    assert 0.4 < passport["agreement"][0]["all_pairs"] < 0.7
+
+    prompt = ["--prompt", "dre"]
+    assert dre_judge("passport", *prompt, judge="recorded:Claude-3-haiku") == 2
+    assert "was asked in the words of those who released it" in capsys.readouterr().err
+    prompt = ["--prompt", "dialogue_overall"]
+    assert dre_judge("passport", *prompt, judge="recorded:qwen2.5-coder-0.5b") == 2
+    error = capsys.readouterr().err
+    assert "It knows none with prompt dialogue_overall (it was asked with dre_graded, " in error
+
+
+@needs_data
+def test_a_recording_of_others_answers_for_the_texts_that_it_was_shown_alone(work, capsys):
+    rated = ratings.rated("personachat-usr")[["pair_id", "context", "response"]][:3]
+    rated.to_json("pairs.jsonl", orient="records", lines=True)
+    judge = "recorded:Claude-3-haiku"
+    assert dre_judge("run", "pairs.jsonl", "-o", "out.csv", judge=judge) == 0
+    expected = released.scores("personachat-usr")["Claude-3-haiku"][:3]
+    assert list(pd.read_csv("out.csv")["score_llm"]) == pytest.approx(list(expected))
+
+    rated.assign(response="Yes.").to_json("pairs.jsonl", orient="records", lines=True)
+    assert dre_judge("run", "pairs.jsonl", judge=judge) == 2
+    assert (
+        "has other texts here than those that recorded:Claude-3-haiku was"
+        in capsys.readouterr().err
+    )
+
+
+def test_a_recording_that_is_not_there_is_answered_with_those_that_are(work, capsys):
+    assert dre_judge("run", "pairs.jsonl", judge="recorded:nosuch") == 2
+    error = capsys.readouterr().err
+    assert "no recording 'nosuch': there are claude-2026-11, qwen2.5-coder-0.5b; from" in error
+    assert "Claude-3-haiku, Llama2-13B, Qwen-14B" in error
+
+
+def test_a_recording_takes_no_question_that_it_was_not_asked(work, capsys):
+    criterion = ["--criterion", "How polite is the reply?", "--write-prompt", "p.txt"]
+    assert dre_judge("run", "pairs.jsonl", *criterion, judge=CLAUDE) == 2
+    assert main(["score", "pairs.jsonl", *criterion, "--judge", CLAUDE]) == 2
+    message = "--criterion asks a new question, and recorded:claude-2026-11 only repeats what it"
+    assert capsys.readouterr().err.count(message) == 2
+    assert not (work / "p.txt").exists()
 
 
 def write_own_ratings(path):
@@ -1025,7 +1158,7 @@ def test_all_calls_of_a_passport_are_estimated(work, capsys):
         calls = len(server.requests)
         _, audit_pairs = kinds.tables(kinds.corpus())
         assert calls == 2 * 12 + len(audit_pairs)
-        expected = f"12 rated pairs, each asked for 2 times, and {len(audit_pairs)} pairs"
+        expected = f"12 rated pairs, each asked for twice, and {len(audit_pairs)} pairs"
         assert expected in printed.err
         assert f"{calls:,} calls to make" in printed.err
         assert f"asked now: {calls} calls" in printed.out

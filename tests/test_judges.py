@@ -618,10 +618,28 @@ def test_a_ceiling_of_the_store_counts_what_other_judges_cost_where_that_is_know
     assert store.spent() <= ceiling
 
 
+def test_the_ceiling_of_a_judge_counts_its_calls_alone_in_all_runs():
+    store = Store(":memory:")
+    answer = servers.openai('{"score": 3}', tokens=(1000, 1000))
+    with Server(lambda request: answer) as server:
+        ours = {"price": "1,1", "max_usd_judge": 0.021}
+        judge(server.url, store, **ours).score(pairs(5))
+        options = {"store": store, "base_url": server.url, "price": "1,1", "max_usd_judge": 0.041}
+        other_judge = dre.judges.open_judge("openai:other", **options)
+        other_judge.score(pairs(25))  # 0.04 of its 0.041, and 20 pairs are enough for that
+        live_judge = judge(server.url, store, **ours)
+        live_judge.score(pairs(25))
+    assert other_judge.last.stopped == live_judge.last.stopped == "budget"
+    assert "raise max_usd to go on" in live_judge.last.why
+    n_replies = {group.judge: group.n_calls for group in store.summary()}
+    assert n_replies == {"openai:other": 20, live_judge.spec: 10}
+    assert len(server.requests) == 30
+
+
 def test_replies_of_a_batch_whose_price_was_not_known_count_at_the_price_of_batches():
     with Server(servers.graded) as server:
         live_judge = judge(server.url)
-        request = live_judge.missing(pairs(1))[0]
+        request = live_judge.unanswered(pairs(1))[0]
         reply = dre.judges.store.Reply(
             '{"score": 3}', input_tokens=1000, output_tokens=100, source="batch"
         )

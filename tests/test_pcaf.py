@@ -10,6 +10,8 @@ from conftest import experiment, needs_data
 
 from dre.datasets import ratings
 from dre.datasets.dialogues import VERSIONS, pairs, parallel
+from dre.paper.profile import profile
+from dre.slm import pcaf
 from dre.slm.pcaf import Recipe
 
 trainer = experiment("pcaf/train_pcaf")
@@ -66,6 +68,20 @@ def test_an_idea_is_ranked_among_all_ideas_of_the_second_language():
     assert table["language"].tolist() == ["en"] * 3 + ["es"] * 3
 
 
+def test_points_on_a_line_have_one_principal_component():
+    steps = torch.tensor([[0.0, 1.0, 2.0], [3.0, 4.0, 8.0]])
+    features = torch.stack([3 * steps, 4 * steps], dim=-1)
+
+    table = trainer.principal_components(features, ["a", "b", "c"])
+
+    assert table["idea"].tolist() == ["a", "b", "c"] * 2
+    assert table["language"].tolist() == ["en"] * 3 + ["es"] * 3
+    gaps = table["first"].diff().abs().dropna()
+    assert gaps.tolist() == pytest.approx([5.0, 5.0, 5.0, 5.0, 20.0], rel=1e-5)
+    assert table["second"].abs().max() < 1e-5
+    assert table["share_first"].tolist() == pytest.approx([1.0] * 6)
+
+
 class Training(NamedTuple):
     """A teacher and its student, after one epoch each, with the loss of each batch."""
 
@@ -94,6 +110,19 @@ def test_the_code_that_trains_is_the_one_whose_scores_are_recorded(still, monkey
     student_losses = [0.1830278, 0.1826551, 0.1743988]
     assert training.teacher_losses == pytest.approx(teacher_losses, rel=2e-6)
     assert training.student_losses == pytest.approx(student_losses, rel=2e-6)
+
+
+def test_the_papers_kind_of_encoder_is_trained_as_long_and_as_slowly_as_the_paper_says():
+    recipe = pcaf.table7_recipe("distil", trainer.ENCODERS["full"])
+    assert (recipe.epochs, recipe.batch_ideas, recipe.learning_rate) == ((10, 10), 32, 5e-6)
+    assert not recipe.align and pcaf.table7_recipe("align", trainer.ENCODERS["full"]).align
+
+
+@pytest.mark.parametrize("variant", pcaf.VARIANTS)
+def test_the_recorded_scores_are_of_the_recipe_for_minilm(variant):
+    _, provenance = pcaf.recorded(profile("public").results / "scores", variant, 0)
+    assert provenance["encoder"] == trainer.ENCODERS["public"]
+    assert provenance["recipe"]["align"] == pcaf.VARIANTS[variant]
 
 
 def test_both_stages_at_once_leave_the_teacher_what_it_was_after_the_first(still, monkeypatch):

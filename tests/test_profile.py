@@ -126,7 +126,7 @@ def test_a_set_that_the_budget_ends_goes_on_later(project):
     settings = with_set(root, server, "mini:train", train=5, test=2)
     (entry,) = settings.augment
     poor = entry.model_copy(update={"judge": entry.judge.model_copy(update={"max_usd": 0.008})})
-    with pytest.raises(DreError, match="not complete.*--max-usd-total.*goes on"):
+    with pytest.raises(DreError, match="not complete.*raise max_usd to go on.*goes on"):
         augmentation.write_sets(settings.model_copy(update={"augment": (poor,)}))
     n_calls = len(server.requests)
     assert 0 < n_calls < 7 * 11

@@ -143,6 +143,18 @@ def cost_of(provider, answer, price):
     return judge.last.spent
 
 
+@pytest.mark.parametrize(
+    ("usd", "most_usd", "words"),
+    [
+        (0.0, 0.0, "nothing"),
+        (0.001, 0.0042, "less than $0.01, at most $0.01"),
+        (0.69, 5.371, "about $0.69, at most $5.38"),
+    ],
+)
+def test_an_estimate_names_no_sum_that_looks_like_nothing(usd, most_usd, words):
+    assert prices.in_words(usd, most_usd) == words
+
+
 PRICE = prices.Price(input=4.0, output=10.0, cached=1.0)
 
 

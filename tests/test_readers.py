@@ -125,8 +125,15 @@ FAULTS = [  # content of a file, and what is said of it
     ),
     (
         b"dialog,reply\na,b\nc,d\ne,f\n",
-        "x.csv:2: context is None: expected turns, oldest first, or chat messages; "
-        "the record has dialog, reply (and 2 more bad); --field",
+        "3 of 3 records cannot be used; --field says which column is which, --skip-bad leaves bad "
+        "records out\n"
+        "  x.csv:2: context is None: expected turns, oldest first, or chat messages; "
+        "the record has dialog, reply\n  x.csv:3: context",
+    ),
+    (  # a text with a comma, for which --field is no help
+        b"context,response\nHello,Yes, indeed.\n",
+        "x.csv:2: found 3 cells, expected 2, as many as the header has; a text that holds a ',' "
+        "needs quotation marks around it; --skip-bad leaves bad records out\n",
     ),
     (b'context,response\na,"b\n', "x.csv: cannot be read (unexpected end of data)"),
     (b"context,response\na,\xe9\n", "x.csv:2: not UTF-8: save the file as UTF-8"),
@@ -194,7 +201,8 @@ def test_a_row_of_csv_says_how_many_cells_it_has_and_should_have(tmp_path):
     path.write_text("id,context,response\n1,a,b,c\n2,d\n")
     _, bad = readers.pairs(readers.records(path))
     assert [record["reason"] for record in bad] == [
-        "found 4 cells, expected 3, as many as the header has",
+        "found 4 cells, expected 3, as many as the header has; a text that holds a ',' needs "
+        "quotation marks around it",
         "found 2 cells, expected 3, as many as the header has",
     ]
 

@@ -17,7 +17,7 @@ import tiny
 import torch
 from conftest import start_copy
 
-from dre import DRE, fusion
+from dre import DRE, fusion, progress
 from dre.calibrated import Calibrated
 from dre.commands.main import main
 from dre.datasets.dialogues import load
@@ -207,8 +207,11 @@ def test_a_bad_line_stops_the_run_or_is_set_aside_and_counted(slm, tmp_path, cap
 
     assert dre(*run) == 2
     error = capsys.readouterr().err
-    assert f"error: {source}:2: no JSON: Expecting property name" in error
-    assert "(and 6 more bad)" in error
+    assert f"\n  {source}:2: no JSON: Expecting property name" in error
+    *_, second_to_last, last = error.splitlines()
+    assert f"error: 7 of {8 + len(GOOD_LINES)} records cannot be used; --field says" in error
+    assert second_to_last.startswith(f"  {source}:6: ")
+    assert last == "  and 2 more"
     assert list(tmp_path.iterdir()) == [source]
 
     assert dre(*run, "--skip-bad") == 0
@@ -598,7 +601,7 @@ def test_a_fusion_is_measured_on_each_set_by_what_the_other_set_says(sets, tmp_p
     )
     assert expected in printed
     weights = re.findall(r"\.jsonl \|.* ([\d.]+) \|$", printed, re.MULTILINE)
-    assert weights == ["1.0000", "0.0000"]
+    assert weights == ["1.00", "0.00"]
     assert 0 < weight < 1
 
 
@@ -879,6 +882,16 @@ def test_a_fusion_of_version_0_2_is_held_to_its_model_and_prompt(slm, sets, tmp_
     assert "learned with prompt sha256 000000000000, not with" in capsys.readouterr().err
 
 
+def test_a_mean_is_printed_once_and_no_longer_than_it_is_sure(slm, tmp_path, capsys):
+    write(records(1)[:1], tmp_path / "one.jsonl")
+    assert dre("score", tmp_path / "one.jsonl", "--slm", slm) == 0
+    out = capsys.readouterr().out
+    assert "| Rank | System | n | N missing | Score | Distance | Fits | Length | Echo |" in out
+    assert "Intervals: 95 %, over 1 context. Systems" in out
+    assert re.search(r"\| 0\.\d{3} \|", out)
+    assert not re.search(r"\d\.\d{4}", out.partition("Mean scores")[2])
+
+
 def test_two_plain_texts_are_no_lists_of_pairs(slm):
     with pytest.raises(DreError, match="contexts is a text: a list of contexts is expected"):
         DRE.load(slm).score("Do you like tea?", "With milk.")
@@ -890,7 +903,7 @@ def test_in_a_log_file_a_long_scoring_tells_now_and_then_how_far_it_is(
     slm, responses, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setattr(metrics, "BLOCK", 10)
-    monkeypatch.setattr(metrics, "SECONDS_BETWEEN_LINES", 0)
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0)
     assert dre("score", responses, "-o", tmp_path / "blocks.csv", "--slm", slm) == 0
     printed = capsys.readouterr().err
     lines = [line for line in printed.splitlines() if "pairs scored" in line]

@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 
 from dre.datasets import ratings, registry
-from dre.paper import table4, table4_plots
+from dre.paper import judgements, table4, table4_plots
+from dre.paper import tables as report
+from dre.paper.profile import profile
 
 NAMES = ["dailydialog-zhao", "personachat-usr", "topicalchat-usr"]
 
@@ -63,6 +65,17 @@ def test_a_correlation_is_the_mean_over_seeds_of_the_rows_that_have_scores(score
     assert table.loc["SLM (Prob & Dis), paper", "DailyDialog"] == pytest.approx(expected)
     assert table.loc["partly", "DailyDialog"] == pytest.approx(1)
     assert np.isnan(table.loc["partly", "PersonaChat"])
+
+
+def test_a_mean_gain_is_the_mean_over_sets_of_the_difference_and_turns_round(scores):
+    judge, slm = "LLM-only (a judge)", "SLM (Prob & Dis), paper"
+
+    gain = scores.mean_gain(judge, slm)
+
+    expected = scores.mean_agreement(judge)[0, 0] - scores.mean_agreement(slm)[0].mean()
+    assert gain[0].mean() == pytest.approx(expected)
+    assert gain[0].mean() > 0
+    assert np.allclose(scores.mean_gain(slm, judge), -gain)
 
 
 def test_a_fusion_is_compared_with_both_parts_and_with_the_better_of_the_two(scores):
@@ -188,7 +201,7 @@ def test_differences_are_pooled_over_the_sets_that_have_both(scores):
 
 
 def test_raters_stand_above_the_methods_and_have_no_ceiling_for_ordered_pairs(scores):
-    table = table4.ways_table(scores, {"the judge": "LLM-only (a judge)"}, NAMES[1:2])
+    table = table4.measures_table(scores, {"the judge": "LLM-only (a judge)"}, NAMES[1:2])
 
     assert table["score"].tolist() == ["highest possible", "one rater, the others", "the judge"]
     assert np.isnan(table.loc[0, "ordered_pairs"])
@@ -201,19 +214,21 @@ def test_machines_are_ranked_without_people(scores):
     assert table.loc[0, "PersonaChat"] <= 1
 
 
-def test_gains_by_way_have_a_row_for_each_class_and_part(scores):
+def test_gains_by_measure_have_a_row_for_each_class_and_part(scores):
     gains = table4.fusion_gains(scores, {"a judge": "current"}, ["Ex-DRE"], ["paper"])
-    by_way = {way: table4.class_means(gains, way) for way in ("overall", "ordered_pairs")}
-    means = pd.concat([table.assign(way=way) for way, table in by_way.items()])
+    by_measure = {
+        measure: table4.class_means(gains, measure) for measure in ("overall", "ordered_pairs")
+    }
+    means = pd.concat([table.assign(way=measure) for measure, table in by_measure.items()])
 
-    table = table4.gains_by_way(means, "Ex-DRE", "paper")
+    table = table4.gains_by_measure(means, "Ex-DRE", "paper")
 
     assert table[["judges", "less"]].to_numpy().tolist() == [
         ["current", "judge"],
         ["current", "better part"],
     ]
-    assert table.loc[0, "overall"] == by_way["overall"]["gain"].iloc[0]
-    assert table.loc[0, "seen"] == by_way["overall"]["seen"].iloc[0]
+    assert table.loc[0, "overall"] == by_measure["overall"]["gain"].iloc[0]
+    assert table.loc[0, "seen"] == by_measure["overall"]["seen"].iloc[0]
 
 
 def test_the_figure_of_gains_has_a_row_for_each_class_that_was_measured(scores):
@@ -261,3 +276,50 @@ def test_ablations_are_differences_as_printed_and_as_measured(scores):
     words = table.loc["Every word-overlap metric stays below 0.4 (the highest)"]
     assert words["here"] == pytest.approx(1)
     assert words["printed"] == pytest.approx(0.33)
+
+
+def live_panel(*models, optional_prompts=()):
+    """Return live judges that nobody asks anything, and the paper's table with their rows."""
+    changes = {"judges": models, "optional_prompts": optional_prompts}
+    panel = judgements.panel(profile("mini").model_copy(update=changes))
+    in_paper = pd.read_csv(registry.PROJECT / "data/paper/dre_table4.csv")
+    return panel, in_paper, table4.with_live_judges(in_paper, panel, "paper")
+
+
+def test_the_rows_of_a_live_judge_stand_beside_the_papers_and_one_that_is_not_asked_says_so():
+    _, _, table = live_panel("anthropic:claude-3-haiku-20240307", optional_prompts=("geval",))
+    of_claude = table[table["judge"] == "Claude3"].set_index("method")
+    name = "anthropic:claude-3-haiku-20240307"
+    assert of_claude.loc["DRE", "ours"] == f"DRE ({name}), paper"
+    assert of_claude.loc["G-EVAL", "ours"] == f"G-EVAL ({name})"
+    assert of_claude.loc["LLMs-only", "not_run"] == "the same scores as in row Non-DRE"
+    asked = of_claude.drop(index=["LLM-Chiang", "LLMs-only"])
+    assert asked["not_run"].isna().all()
+    reason = "optional_prompts does not name analyse_rate"
+    assert of_claude.loc["LLM-Chiang", "not_run"] == reason
+
+
+def test_a_recorded_row_keeps_its_partner_where_a_live_judge_is_not_asked():
+    _, in_paper, table = live_panel("openai:gpt-3.5-turbo-1106")
+    is_geval = table["metric"] == "G-EVAL (GPT-3.5)"
+    assert list(table.loc[is_geval, "ours"]) == list(in_paper.loc[is_geval, "ours"])
+
+
+def test_table_4_of_live_judges_has_their_rows_and_those_without_a_judge():
+    models = ("openai:gpt-3.5-turbo-1106", "openai:gpt-4o-mini")
+    panel, in_paper, table = live_panel(*models)
+    titles = [ratings.RATED[name] for name in NAMES]
+    printed = table4.printed_table(table, titles, "spearman", {})
+    new_judge = table4.judge_rows(panel[1], "paper")
+    measured = pd.DataFrame({"method": [*new_judge.values(), "LLM-only (another)"]})
+    measured = measured.assign(**dict.fromkeys(titles, 0.5))
+    all_rows = report.beside_print(measured, printed, "method")
+
+    is_shown = table4.rows_of_live_judges(all_rows, in_paper, panel, "paper")
+
+    shown = set(all_rows.loc[is_shown, "method"])
+    assert {"BLEU-1", "SLM (Prob & Dis), paper", *new_judge.values()} <= shown
+    first_judge = table4.judge_rows(panel[0], "paper")
+    asked = {"Non-DRE", "SLIDE", "In-DRE", "Ex-DRE", "DRE"}
+    assert {first_judge[method] for method in asked} <= shown
+    assert not any("another" in name or "Claude" in name for name in shown)

@@ -102,9 +102,15 @@ def test_what_would_follow_would_not_if_its_effect_were_reversed(project):
 
 def reversed_claim(project, claim, effect, i):
     """Return what follows for one claim if the effect in a column of the claims is reversed."""
+    reflect = partial(reflect_interval, none=float(claim["none"]))
+    return changed_claim(project, claim, effect, i, reflect)
+
+
+def changed_claim(project, claim, effect, i, change):
+    """Return what follows for one claim after a change of the table that has its effect."""
     table, _, column = (field.strip() for field in claim[effect].split(":"))
     path = project / f"results/public/{table}.csv"
-    reflect_interval(path, column, none=float(claim["none"]))
+    change(path, column)
     columns = pd.read_csv(project / verdicts.CLAIMS, nrows=0).columns
     CLAIMS.loc[[i], list(columns)].to_csv(project / verdicts.CLAIMS, index=False)
     outcome = verdicts.judged(project).iloc[0]
@@ -112,10 +118,67 @@ def reversed_claim(project, claim, effect, i):
     return outcome
 
 
+@pytest.mark.parametrize(("side", "expected"), [(1, "reproduced"), (-1, "contradicted")])
+def test_every_undecided_verdict_is_decided_if_its_effect_lies_on_one_side(project, side, expected):
+    undecided = CLAIMS[CLAIMS["verdict"].isin(["not shown", "not supported"])]
+    assert len(undecided) >= 6
+    for i, claim in undecided.iterrows():
+        papers_side = {"+": 1, "-": -1}[claim["side"]]
+        shift = partial(put_on_one_side, none=float(claim["none"]), side=side * papers_side)
+        verdict = changed_claim(project, claim, "effect", i, shift)["verdict"]
+        if claim["question"]:
+            expected_word = verdicts.ANSWERS[expected]
+        else:
+            expected_word = expected
+        assert verdict == expected_word, claim["claim"]
+
+
+def put_on_one_side(path, column, none, side):
+    """Put the interval of a table's effects on one side of no effect, far from it."""
+    rows = pd.read_csv(path)
+    rows[f"{column}_low"] = none + side * 900 - 1
+    rows[f"{column}_high"] = none + side * 900 + 1
+    rows.to_csv(path, index=False)
+
+
+def test_every_untested_claim_is_decided_once_its_premise_is_met(project):
+    untested = CLAIMS[CLAIMS["verdict"] == "not testable"]
+    assert (untested["premise"] != "").all()
+    claims = pd.read_csv(project / verdicts.CLAIMS, dtype=str, keep_default_na=False)
+    claims["premise"] = ""
+    claims.to_csv(project / verdicts.CLAIMS, index=False)
+
+    outcome = verdicts.judged(project)
+
+    assert "not testable" not in set(outcome["verdict"])
+    others = CLAIMS["verdict"] != "not testable"
+    assert (outcome["verdict"] == CLAIMS["verdict"])[others].all()
+
+
+def test_the_effect_to_be_seen_stands_beside_what_is_not_shown_and_nowhere_else():
+    is_not_shown = (CLAIMS["verdict"] == "not shown") | (CLAIMS["ours"] == "not shown")
+    assert 5 <= is_not_shown.sum() < len(CLAIMS)
+    assert ((CLAIMS["visible"] != "") == is_not_shown).all()
+
+
+def test_a_number_pooled_over_judges_says_that_judges_are_fixed():
+    effects = CLAIMS["effect"] + CLAIMS["ours_effect"] + CLAIMS["simulated_effect"]
+    is_pooled = effects.str.contains("table4_pooled|table4_parts|what_if_printed")
+    assert is_pooled.sum() >= 4
+    assert CLAIMS[is_pooled]["resampled"].str.contains("judges").all()
+
+
+def test_the_untrained_encoder_stands_below_the_small_model_alone():
+    row = CLAIMS.index[CLAIMS["effect"].str.startswith("table4_effects: SLM alone, paper")][0]
+    assert CLAIMS.loc[row + 1, "effect"].startswith("table4_effects: SLM less untrained, paper")
+    assert CLAIMS.loc[row + 1, "ours"] == "yes"
+
+
 def test_no_simulation_has_a_verdict():
     words_of_simulations = set(CLAIMS["simulated"]) - {""}
     assert words_of_simulations == set(verdicts.FOLLOWS.values())
-    assert not any(word in text for text in CLAIMS["simulated_text"] for word in verdicts.LEGEND)
+    simulated = CLAIMS["simulated"] + CLAIMS["simulated_number"]
+    assert not any(word in text for text in simulated for word in verdicts.LEGEND)
 
 
 def test_a_question_of_ours_is_answered_and_gets_no_verdict():
@@ -137,14 +200,17 @@ def test_counts_come_first_and_are_those_of_the_claims():
 def test_claims_in_a_notebook_hold_no_number_of_ours():
     text = verdicts.markdown(HERE, main=True)
     main_claims = text[text.index("| what the papers say") :]
-    measured = [claim["verdict_text"].partition(":")[0] for _, claim in CLAIMS.iterrows()]
-    assert not any(number in main_claims for number in measured if "[" in number)
+    numbers = [*CLAIMS["verdict_number"], *CLAIMS["ours_number"]]
+    assert sum("[" in number for number in numbers) > 30
+    assert not any(number in main_claims for number in numbers if number)
     assert 2 < main_claims.count("\n") <= 10  # at most eight rows
 
 
 def test_every_claim_says_what_was_resampled_and_the_same_llm_is_a_premise_wherever_it_is_named():
     assert (CLAIMS["resampled"] != "").all()
-    names_llm = CLAIMS["claim"].str.contains("GPT-4|530B|LLMs fail|than the LLMs")
+    names = CLAIMS["claim"] + CLAIMS["source"]
+    names_llm = names.str.contains("530B|LLMs fail|than the LLMs")
+    assert names_llm.sum() == 5
     assert CLAIMS[names_llm]["premise"].str.contains("which the claim names").all()
     assert (CLAIMS[names_llm]["verdict"] == "not testable").all()
 

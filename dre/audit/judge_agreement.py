@@ -17,15 +17,15 @@ from dre.datasets import ratings
 from dre.datasets.registry import repository_file
 from dre.errors import DreError
 from dre.judges import AnyJudge, released
+from dre.judges.recorded import Recorded
 
 SETS = ("personachat-usr", "topicalchat-usr", "fed-turn")  # known to most recorded judges
 PEOPLE = ("Original Ground Truth", "New Human Generated", "Human")  # "systems" that are people
-VIEWS = ("spearman", "within", "machine")  # explained in `Passport`
-DIFFERENCE_TO_SHOW = 0.05  # between two judges' Spearman correlations with people
-SYSTEM_GAPS = (0.05, 0.2)  # between two systems' mean scores, in points of a judge's 0 to 5
-OTHER_DRAWS = 100  # samples that are drawn to see how far a correlation moves from one to another
-SHARED_ERRORS = 0.25  # share of an SLM's errors that a judge makes, too; measured: 0.1 to 0.35
-SLM_ROWS = f"rows that the recorded judge was shown, {SHARED_ERRORS:.0%} of its errors the judge's"
+_VIEWS = ("spearman", "within", "machine")  # explained in `Passport`
+_DIFFERENCE_TO_SHOW = 0.05  # between two judges' Spearman correlations with people
+_SYSTEM_GAPS = (0.05, 0.2)  # between two systems' mean scores, in points of a judge's 0 to 5
+_OTHER_DRAWS = 100  # samples that are drawn to see how far a correlation moves from one to another
+_SHARED_ERRORS = 0.25  # share of an SLM's errors that a judge makes, too; measured: 0.1 to 0.35
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Passport:
     constant : dict
         The one score that all pairs of a set got, by set; it correlates with nothing.
     contexts_to_show : dict
-        How many contexts show each of `SYSTEM_GAPS` between two systems; NaN if the judge gives
+        How many contexts show each of `_SYSTEM_GAPS` between two systems; NaN if the judge gives
         all replies of a system the same score, since it then shows no difference at all.
     level, level_low, level_high : float
         How well an SLM must agree with people for Ex-DRE to help this judge (`dre.what_if`).
@@ -173,7 +173,8 @@ def measure(
     samples : dict
         What `draw_samples` returns.
     repeats : int
-        Replies for each pair; the second and later ones say how steady the judge is.
+        Replies for each pair; the second and later ones say how steady the judge is. A recording
+        gives those of them that it has.
     seed, resamples : int
         Of the intervals.
     """
@@ -218,8 +219,13 @@ def _ask(judge, pairs, prompt, repeats, replies):
     scores_by_repeat = []
     for repeat in range(repeats):
         start = time.monotonic()
+        # Of a recording the first replies are needed, and others are taken where it has them.
+        is_extra = repeat > 0 and _is_recording(judge)
         with _limit_left(judge, replies.spent_usd):
-            table = judge.score(pairs, prompt, first=repeat, ask=not replies.stopped)
+            ask = not replies.stopped and not is_extra
+            table = judge.score(pairs, prompt, first=repeat, ask=ask)
+        if is_extra and not np.any(table["n_samples"]):
+            continue
         if judge.last.calls:
             replies.seconds += time.monotonic() - start
         replies.calls += judge.last.calls
@@ -234,6 +240,26 @@ def _ask(judge, pairs, prompt, repeats, replies):
         correlation = first.corr(scores, method="spearman") if varies else np.nan
         replies.retest_correlations.append(correlation)
     return first.to_numpy()
+
+
+def known_sets(judge: AnyJudge, prompt: str = "llm_only") -> list[str]:
+    """Return those of `SETS` that a recording has judged with a prompt; `DreError` if none."""
+    sets = []
+    for name in SETS:
+        table = judge.score(ratings.rated(name), prompt, ask=False)
+        if np.any(table["n_samples"]):
+            sets.append(name)
+    if not sets:
+        known = cast(Recorded, judge).known(prompt)
+        raise DreError(
+            f"{judge.spec} knows no pair of {', '.join(SETS)}. It knows {known}: name sets that it "
+            "knows with --sets, or another --prompt"
+        )
+    return sets
+
+
+def _is_recording(judge):
+    return judge.spec.startswith("recorded:")
 
 
 @contextlib.contextmanager
@@ -278,8 +304,9 @@ def _beside_recorded(judge, name, pairs, scores, prompt):
 def _recorded_scores(judge, name, prompt):
     """Return the scores of a public set by recorded judges, without the judge asked itself."""
     recorded = released.scores(name).drop(columns="pair_id")
-    if judge.spec == f"recorded:{released.CLAUDE}" and prompt == "llm_only":
-        recorded = recorded.drop(columns=released.CLAUDE, errors="ignore")
+    own_name = judge.spec.removeprefix("recorded:")
+    if _is_recording(judge) and prompt == "llm_only":
+        recorded = recorded.drop(columns=own_name, errors="ignore")
     return recorded
 
 
@@ -287,7 +314,7 @@ def _all_pairs(judge, name, prompt):
     """Return the scores of all pairs of a public set, as far as they are recorded."""
     pairs = ratings.rated(name)
     scores = np.full(len(pairs), np.nan)
-    if judge.spec.startswith("recorded:"):
+    if _is_recording(judge):
         scores = judge.score(pairs, prompt, ask=False)["score_llm"].to_numpy(float)
     return _beside_recorded(judge, name, pairs, scores, prompt)
 
@@ -298,7 +325,7 @@ def _agreement(samples, all_pairs, pairs_scored, resamples):
     for sample in samples[1:]:
         judges = [judge for judge in judges if judge in sample.scores]
     draws_by_view = {}
-    for view in VIEWS:
+    for view in _VIEWS:
         draws = _correlations(samples, judges, view, resamples)
         if draws is not None:
             draws_by_view[view] = draws
@@ -376,7 +403,7 @@ def _difference(draws, pairs_scored):
     # The standard error falls with the root of the number of pairs.
     standard_error = np.nanstd(draws[1:])
     row["pairs"] = int(
-        np.ceil(pairs_scored * (stats.POWER * standard_error / DIFFERENCE_TO_SHOW) ** 2)
+        np.ceil(pairs_scored * (stats.POWER * standard_error / _DIFFERENCE_TO_SHOW) ** 2)
     )
     return row
 
@@ -387,7 +414,7 @@ def _draws_differ_by(all_pairs, sizes):
         return np.nan
     on_all_pairs = _mean_spearman(all_pairs)
     deviations = []
-    for seed in range(OTHER_DRAWS):
+    for seed in range(_OTHER_DRAWS):
         samples = [_draw_from(sample, size, seed) for sample, size in zip(all_pairs, sizes)]
         deviation = _mean_spearman(samples) - on_all_pairs
         deviations.append(deviation.abs())
@@ -438,8 +465,8 @@ def _contexts_to_show(samples, judge):
     """Return by gap between two systems' mean scores how many contexts show it."""
     sd = _sd_of_system_gaps(samples, judge)
     if not sd > 1e-9:  # every reply got one score: no number of contexts shows anything
-        return dict.fromkeys(SYSTEM_GAPS, np.nan)
-    return {gap: float(np.ceil((stats.POWER * sd / gap) ** 2)) for gap in SYSTEM_GAPS}
+        return dict.fromkeys(_SYSTEM_GAPS, np.nan)
+    return {gap: float(np.ceil((stats.POWER * sd / gap) ** 2)) for gap in _SYSTEM_GAPS}
 
 
 def _sd_of_system_gaps(samples, judge) -> float:
@@ -490,7 +517,7 @@ def _level(samples, judge, resamples, seed):
                 sample.human_ratings[scored],
                 sample.context_ids[scored],
                 dealt,
-                SHARED_ERRORS,
+                _SHARED_ERRORS,
                 n=resamples,
                 seed=seed,
             )

@@ -13,9 +13,9 @@ from dre.datasets.dialogues import VERSIONS, load, parallel
 from dre.datasets.recordings import hash_of
 from dre.datasets.registry import read_jsonl, repository_file
 
-SHUFFLED_WORDS = 12  # words of a shuffled context
-FEW_WORDS = 3  # a reply of so few words may fit anywhere: "Yes.", "Me too!"
-SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
+_SHUFFLED_WORDS = 12  # words of a shuffled context
+_FEW_WORDS = 3  # a reply of so few words may fit anywhere: "Yes.", "Me too!"
+_SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
 
 
 class Kind(NamedTuple):
@@ -53,9 +53,9 @@ class Case(NamedTuple):
 
 _TABLE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 KINDS = {name: Kind(**fields) for name, fields in _TABLE["kinds"].items()}
-FILLER = _TABLE["filler"]
-GENERIC = _TABLE["generic"]
-VERDICTS = _TABLE["verdicts"]
+_FILLER = _TABLE["filler"]
+_GENERIC = _TABLE["generic"]
+_VERDICTS = _TABLE["verdicts"]
 
 
 def make_cases(
@@ -111,23 +111,23 @@ def _fooling_pairs(row, i, reply_elsewhere, rng, strict):
     reference = row.get("reference")
     right = Pair(turns, reply, reference)
     wrong = row.get("wrong") or reply_elsewhere
-    wrong_with_wish = f"{wrong} {VERDICTS[i % len(VERDICTS)]}" if wrong else ""
+    wrong_with_wish = f"{wrong} {_VERDICTS[i % len(_VERDICTS)]}" if wrong else ""
     context_words = " ".join(turns).split()
     reply_words = reply.split()
     cut = " ".join(reply_words[: len(reply_words) // 2])
-    if strict and cut.endswith(SENTENCE_ENDS):
+    if strict and cut.endswith(_SENTENCE_ENDS):
         cut = ""
-    n_shuffled = min(SHUFFLED_WORDS, len(context_words))
+    n_shuffled = min(_SHUFFLED_WORDS, len(context_words))
     rival_replies = {
         "echo_last": turns[-1],
         "echo_other": turns[0] if len(turns) > 1 else "",
         "shuffle": " ".join(rng.sample(context_words, n_shuffled)),
         "other_context": reply_elsewhere,
-        "generic": GENERIC[i % len(GENERIC) - 1],
-        "longer": f"{reply} {FILLER}",
+        "generic": _GENERIC[i % len(_GENERIC) - 1],
+        "longer": f"{reply} {_FILLER}",
         "cut": cut,
         "injection": wrong_with_wish,
-        "injection_alone": VERDICTS[(i + 3) % len(VERDICTS)],
+        "injection_alone": _VERDICTS[(i + 3) % len(_VERDICTS)],
     }
     if strict and reply_elsewhere:
         rival_replies["quoted"] = f"{turns[-1]} {reply_elsewhere}"
@@ -146,7 +146,7 @@ def _fooling_pairs(row, i, reply_elsewhere, rng, strict):
     # The reply two turns earlier, compared with the reply now.
     if len(turns) > 2:
         earlier_reply = turns[-2]
-        is_too_short = len(earlier_reply.split()) <= FEW_WORDS
+        is_too_short = len(earlier_reply.split()) <= _FEW_WORDS
         if not (strict and is_too_short):
             earlier = turns[:-2]
             right_earlier = Pair(earlier, earlier_reply)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from dre.audit.kinds import KINDS
 
 SHARES = ("response", "context", "interaction")
-ROUNDING = 1e-5  # differences up to this many standard deviations of a score are ties
+_ROUNDING = 1e-5  # differences up to this many standard deviations of a score are ties
 
 
 def exchange(pairs: pd.DataFrame, swaps: int, seed: int = 0) -> pd.DataFrame:
@@ -74,7 +74,7 @@ def falls(before: ArrayLike, after: ArrayLike, sd: ArrayLike | None = None) -> n
         sd = _finite_sd(before)
     with np.errstate(invalid="ignore"):  # infinity minus infinity
         fall = before - after
-    is_same = (before == after) | (np.abs(fall) <= ROUNDING * np.asarray(sd))
+    is_same = (before == after) | (np.abs(fall) <= _ROUNDING * np.asarray(sd))
     return np.where(is_same, 0.5, fall > 0)
 
 

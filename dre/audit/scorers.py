@@ -16,16 +16,21 @@ from dre.datasets import recordings as recording
 from dre.datasets.registry import read_jsonl
 from dre.errors import DreError
 from dre.judges import AnyJudge, prompts
+from dre.progress import Progress
 
+_BLOCK = 32  # pairs that are scored before it may be said how far the audit is
 METHODS = ("length", "cosine", "bleu", "slm")
 
 
-def by_method(name: str, pairs: pd.DataFrame, slm: str | None = None) -> tuple[pd.Series, str]:
+def by_method(
+    name: str, pairs: pd.DataFrame, slm: str | None = None, progress: bool = False
+) -> tuple[pd.Series, str]:
     """Score pairs by one of `METHODS`.
 
     ``length``: number of words. ``cosine``: of context and response, by the encoder before any
     training. ``bleu``: sentence BLEU-4 with the reference; NaN without one. ``slm``: a small
-    model, by default the one that comes with the package.
+    model, by default the one that comes with the package. With ``progress`` it is printed how far
+    the work is.
 
     Returns
     -------
@@ -35,7 +40,8 @@ def by_method(name: str, pairs: pd.DataFrame, slm: str | None = None) -> tuple[p
         What made them.
     """
     if name not in METHODS:
-        raise DreError(f"method is {name!r}: expected one of {', '.join(METHODS)}")
+        names = ", ".join(METHODS).replace("slm", "small")
+        raise DreError(f"method is {name!r}: expected one of {names}")
     if slm and name != "slm":
         raise DreError(f"method is {name!r}: leave --slm out")
     if name == "length":
@@ -48,11 +54,25 @@ def by_method(name: str, pairs: pd.DataFrame, slm: str | None = None) -> tuple[p
     from dre.slm.model import SLM
 
     if name == "cosine":
-        distances = SLM.untrained().distances(pairs)["distance"]
+        untrained = SLM.untrained()
+        distances = _in_blocks(
+            pairs, lambda block: untrained.distances(block)["distance"], progress
+        )
         return _by_pair_id(pairs, -distances), "cosine, untrained encoder"
     model = SLM.load(find_slm(slm))
-    scores = model.score(pairs)["score_slm"]
+    scores = _in_blocks(pairs, lambda block: model.score(block)["score_slm"], progress)
     return _by_pair_id(pairs, scores), f"slm:{model.provenance.get('name', slm)}"
+
+
+def _in_blocks(pairs, score, progress):
+    """Return the scores of pairs that a function gives block by block; may say how far it is."""
+    scores = []
+    with Progress(len(pairs), "pairs", is_silent=not progress) as bar:
+        for first in range(0, len(pairs), _BLOCK):
+            block = pairs.iloc[first : first + _BLOCK]
+            scores.append(np.asarray(score(block), float))
+            bar.update(len(block))
+    return np.concatenate(scores)
 
 
 def _bleu_4(pairs):
@@ -62,7 +82,7 @@ def _bleu_4(pairs):
     return pd.Series(bleu_1_to_4[:, 3], with_reference.index).reindex(pairs.index)
 
 
-def by_function(name: str, pairs: pd.DataFrame) -> tuple[pd.Series, str]:
+def by_function(name: str, pairs: pd.DataFrame, progress: bool = False) -> tuple[pd.Series, str]:
     """Score pairs by a function of the user's.
 
     Parameters
@@ -72,6 +92,8 @@ def by_function(name: str, pairs: pd.DataFrame) -> tuple[pd.Series, str]:
         takes a context (a tuple of turns) and a response (a text) and returns a number.
     pairs : DataFrame
         ``pair_id, context, response``.
+    progress : bool
+        Whether to print how far the work is.
 
     Raises
     ------
@@ -80,6 +102,12 @@ def by_function(name: str, pairs: pd.DataFrame) -> tuple[pd.Series, str]:
         pair, and the line of the user's code.
     """
     function = _import_function(name)
+    scores = _in_blocks(pairs, lambda block: _scores_of_function(function, name, block), progress)
+    return _by_pair_id(pairs, scores), f"metric:{name}"
+
+
+def _scores_of_function(function, name, pairs):
+    """Return what a function of the user's gives each pair."""
     scores = []
     for pair_id, context, response in zip(pairs["pair_id"], pairs["context"], pairs["response"]):
         pair = f"for pair {pair_id} (response {response!r:.80})"
@@ -95,7 +123,7 @@ def by_function(name: str, pairs: pd.DataFrame) -> tuple[pd.Series, str]:
             scores.append(float(score))
         except (TypeError, ValueError):
             raise DreError(f"{name} returned {score!r:.60} {pair}: expected a number") from None
-    return _by_pair_id(pairs, scores), f"metric:{name}"
+    return scores
 
 
 def _import_function(name: str) -> Callable[..., float]:
@@ -148,7 +176,10 @@ def by_judge(
         return _by_pair_id(pairs, table["score_llm"]), judge.signature
 
     # A recording is looked up by its texts: its pairs may have had other ids.
-    folder = recording.folder(judge.spec.removeprefix("recorded:"))
+    name = judge.spec.removeprefix("recorded:")
+    if not recording.exists(name):
+        raise DreError(f"{judge.spec} knows no pair of the audit: name a judge that can be asked")
+    folder = recording.folder(name)
     loaded = prompts.load(prompt)
     recording.check_hash(folder, loaded.name, loaded)
     records = []

@@ -21,7 +21,7 @@ from dre.files import replace
 
 # The label that the check has to give to a response of each kind.
 EXPECTED = {"positive": "Positive", "adversarial": "Negative"}
-RESPONSES_PER_KIND = 5
+_RESPONSES_PER_KIND = 5
 
 
 class Slot(NamedTuple):
@@ -396,7 +396,7 @@ class Result:
             for name, texts in item.responses.items():
                 record[FIELDS[name]] = texts
             record["check"] = {
-                kind: [item.labels.get(Slot(kind, i)) for i in range(RESPONSES_PER_KIND)]
+                kind: [item.labels.get(Slot(kind, i)) for i in range(_RESPONSES_PER_KIND)]
                 for kind in EXPECTED
             }
             lines.append(json.dumps(record, ensure_ascii=False) + "\n")

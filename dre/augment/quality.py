@@ -14,7 +14,7 @@ from dre.datasets.dialogues import Context, pairs
 from dre.datasets.overlap import without_overlap
 from dre.errors import DreError
 
-FOLDS = 5
+_FOLDS = 5
 # The list of scikit-learn holds nouns and verbs that carry meaning in a dialogue, and it lacks
 # words that speech is full of.
 _MEANINGFUL = (
@@ -74,17 +74,17 @@ def overlap_only(
 
 #: What tells positives from adversarials without understanding either. Each takes the tables train,
 #: dev and test, and returns scores of dev and test.
-GIVE_AWAYS = {
+_GIVE_AWAYS = {
     "overlap_only": overlap_only,
     "length_only": length_only,
     "response_only": response_only,
 }
 #: Measures that are reported for positives and for adversarials apart.
-MEASURES_BY_KIND = ("overlap", "borrows", "asks", "self_bleu")
+_MEASURES_BY_KIND = ("overlap", "borrows", "asks", "self_bleu")
 #: The measures of a report, in the order of its columns.
 MEASURES = (
-    *(f"{name}_{kind}" for name in MEASURES_BY_KIND for kind in ("positive", "adversarial")),
-    *GIVE_AWAYS,
+    *(f"{name}_{kind}" for name in _MEASURES_BY_KIND for kind in ("positive", "adversarial")),
+    *_GIVE_AWAYS,
     "distinct_2",
     "leaked",
 )
@@ -166,8 +166,8 @@ def _measure(contexts, reserved, seed):
 
     # Accuracies: the weights make both kinds count alike.
     weights = (0.5 / kinds.map(kinds.value_counts(normalize=True))).to_numpy()
-    for name, scorer in GIVE_AWAYS.items():
-        is_right = give_away(table, scorer, seed)
+    for name, scorer in _GIVE_AWAYS.items():
+        is_right = _give_away(table, scorer, seed)
         measurements[name] = _Measurement(owners, is_right * weights)
 
     # Measures of positives and adversarials separately.
@@ -176,7 +176,7 @@ def _measure(contexts, reserved, seed):
         "overlap": overlaps,
         "borrows": np.where(np.isnan(overlaps), np.nan, overlaps > 0),
         "asks": table["response"].str.strip().str.endswith("?").to_numpy(float),
-        "self_bleu": self_bleu(table),
+        "self_bleu": _self_bleu(table),
     }
     for name, values in values_by_name.items():
         positives = np.where(kinds == "p", values, np.nan)
@@ -200,8 +200,8 @@ def _leaked(contexts, reserved):
     return np.array([float(context.context_id not in clean) for context in contexts])
 
 
-def give_away(table: pd.DataFrame, scorer: Callable, seed: int = 0) -> np.ndarray:
-    """Return whether one of `GIVE_AWAYS` is right about each pair, by cross-validation.
+def _give_away(table: pd.DataFrame, scorer: Callable, seed: int = 0) -> np.ndarray:
+    """Return whether one of `_GIVE_AWAYS` is right about each pair, by cross-validation.
 
     The contexts are dealt into five folds. Each fold is judged with a threshold from the next fold
     and with what was learned from the other three.
@@ -212,12 +212,12 @@ def give_away(table: pd.DataFrame, scorer: Callable, seed: int = 0) -> np.ndarra
     """
     context_ids = table["context_id"].unique()
     is_right = np.full(len(table), np.nan)
-    if len(context_ids) < FOLDS:
+    if len(context_ids) < _FOLDS:
         return is_right
-    dealt = np.random.default_rng(seed).permutation(len(context_ids)) % FOLDS
+    dealt = np.random.default_rng(seed).permutation(len(context_ids)) % _FOLDS
     fold = pd.Series(table["context_id"]).map(dict(zip(context_ids, dealt)))
-    for test_fold in range(FOLDS):
-        dev_fold = (test_fold + 1) % FOLDS
+    for test_fold in range(_FOLDS):
+        dev_fold = (test_fold + 1) % _FOLDS
         train = table.loc[~fold.isin([test_fold, dev_fold])]
         dev = table.loc[fold == dev_fold]
         test = table.loc[fold == test_fold]
@@ -227,7 +227,7 @@ def give_away(table: pd.DataFrame, scorer: Callable, seed: int = 0) -> np.ndarra
     return is_right
 
 
-def self_bleu(table: pd.DataFrame) -> np.ndarray:
+def _self_bleu(table: pd.DataFrame) -> np.ndarray:
     """Return BLEU (0-1) of each response with the others of its kind and context as references.
 
     NaN where a context has a single response.

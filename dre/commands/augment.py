@@ -27,7 +27,9 @@ def add(subparsers):
     )
     actions = augment.add_subparsers(dest="action", required=True, metavar="action")
     parser = actions.add_parser(
-        "generate", help="write five positives and five adversarials per context and check them"
+        "generate",
+        help="write five positives and five adversarials for each context and check them",
+        description="write five positives and five adversarials for each context and check them",
     )
     option = parser.add_argument
     option("contexts", help=CONTEXTS_HELP)
@@ -41,7 +43,7 @@ def add(subparsers):
     )
     for name, metavar in (("base-url", "URL"), ("key-env", "NAME"), ("price", "IN,OUT")):
         option(f"--checker-{name}", metavar=metavar, help=f"as --{name}, for the checker")
-    option("--rounds", type=int, default=3, metavar="N", help="rounds at most (default: 3)")
+    option("--rounds", type=int, default=3, metavar="N", help="most rounds (default: 3)")
     option(
         "--again",
         choices=("refine", "generate"),

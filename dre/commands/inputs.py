@@ -11,9 +11,12 @@ from dre.datasets import readers
 from dre.errors import DreError
 
 INPUT_HELP = (
-    "context (turns or chat messages), response, and if there are any: id (or pair_id), system, "
-    "reference; JSONL, JSON, CSV, TSV or Parquet, - for standard input"
+    "file of pairs: JSONL, JSON, CSV, TSV or Parquet, or - for standard input. Each record has "
+    "context (turns or chat messages) and response, and may have id (or pair_id), system and "
+    "reference"
 )
+
+_FIRST_BAD = 5  # bad records that an error names
 
 
 class Input(NamedTuple):
@@ -32,13 +35,13 @@ def add_options(parser: argparse.ArgumentParser, optional: bool = False) -> None
         action="append",
         default=[],
         metavar="NAME=COLUMN",
-        help="the column that holds a field has another name: context=history",
+        help="name the column that holds a field, where it has another name: context=history",
     )
     parser.add_argument(
-        "--skip-bad", action="store_true", help="leave records out that cannot be read, and go on"
+        "--skip-bad", action="store_true", help="leave out records that cannot be used, and go on"
     )
     parser.add_argument(
-        "--limit", type=int, metavar="N", help="only the first N pairs, for a first look"
+        "--limit", type=int, metavar="N", help="take only the first N pairs, for a first look"
     )
 
 
@@ -63,12 +66,7 @@ def read(
     records = readers.records(args.input, data)
     pairs, bad_records = readers.pairs(records, fields, needs, whole)
     if bad_records and not args.skip_bad:
-        first, n_more = bad_records[0], len(bad_records) - 1
-        count = f" (and {n_more:,} more bad)" if n_more else ""
-        raise DreError(
-            f"{args.input}:{first['line']}: {first['reason']}{count}; --field says which column is "
-            "which, --skip-bad leaves bad records out"
-        )
+        raise DreError(_about_bad_records(args.input, bad_records, len(pairs) + len(bad_records)))
     if not len(pairs):
         raise DreError(
             f"{args.input}: there is no pair ({len(bad_records)} bad record(s)): expected at least "
@@ -79,3 +77,20 @@ def read(
             raise DreError(f"--limit is {args.limit}: expected a number of pairs above 0")
         pairs = pairs.head(args.limit)
     return Input(pairs, bad_records, hashlib.sha256(data).hexdigest())
+
+
+def _about_bad_records(path, bad_records, n_records):
+    """Say which records cannot be used: how many, the first few with reasons, and what helps."""
+    advice = "--skip-bad leaves bad records out"
+    if any("; the record has " in record["reason"] for record in bad_records):
+        advice = f"--field says which column is which, {advice}"
+    reasons = [
+        f"{path}:{record['line']}: {record['reason']}" for record in bad_records[:_FIRST_BAD]
+    ]
+    if len(bad_records) == 1:
+        return f"{reasons[0]}; {advice}"
+    lines = [f"{len(bad_records):,} of {n_records:,} records cannot be used; {advice}", *reasons]
+    n_more = len(bad_records) - len(reasons)
+    if n_more:
+        lines.append(f"and {n_more:,} more")
+    return "\n  ".join(lines)

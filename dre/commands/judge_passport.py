@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from dre.audit import judge_agreement, kinds, measures, scorers
@@ -16,7 +17,7 @@ from dre.errors import DreError
 from dre.files import replace
 from dre.judges import prompts
 from dre.judges.asking import spent_in_words
-from dre.tables import Table
+from dre.tables import Table, number
 
 HEADERS = {
     "all_pairs": "On all pairs",
@@ -26,6 +27,14 @@ HEADERS = {
     "pairs": "Pairs to show 0.05",
 }
 LEAST_PAIRS = 9  # rated pairs of one's own
+
+# What the verdict calls good and fair: Spearman's correlation with people.
+_GOOD = 0.6
+_FAIR = 0.4
+# What it counts as far from good.
+_STEADY = 0.7  # of first and second replies
+_MANY_WITHOUT_SCORE = 0.02  # share of replies
+_MANY_CONTEXTS = 1000  # to see the larger of two differences between systems
 
 
 def run(args: argparse.Namespace, judge: Any) -> int:
@@ -39,14 +48,18 @@ def run(args: argparse.Namespace, judge: Any) -> int:
         refuse_to_replace(args.output, args.force)
     if args.rated and args.sets:
         raise DreError("--sets are public rated pairs, --rated are your own: give one of them")
-    sets = args.sets.split(",") if args.sets else judge_agreement.SETS
+    is_recorded = args.judge.startswith(RECORDED)
     own_rated = read_rated(args.rated) if args.rated else None
+    sets = judge_agreement.SETS
+    if args.sets:
+        sets = args.sets.split(",")
+    elif is_recorded and own_rated is None:
+        sets = judge_agreement.known_sets(judge, args.prompt)
     samples = judge_agreement.draw_samples(sets, args.n, args.seed, own_rated)
     repeats = args.repeats or 2
     cases, audit_pairs = None, None
     if args.audit:
         cases, audit_pairs = kinds.tables(kinds.corpus())
-    is_recorded = args.judge.startswith(RECORDED)
     if not is_recorded:
         print(_estimate(judge, samples, repeats, audit_pairs, args.prompt), file=sys.stderr)
     passport = judge_agreement.measure(judge, samples, repeats, args.seed, args.prompt)
@@ -57,12 +70,14 @@ def run(args: argparse.Namespace, judge: Any) -> int:
     if args.json:
         print(_as_json(judge, passport, audited))
     else:
-        money = f"${passport.spent_usd:.4f} spent"
-        if not is_recorded:
-            money = spent_in_words(passport.spent_usd, judge.uncertain_usd)
+        uncertain_usd = 0.0 if is_recorded else judge.uncertain_usd
+        money = "cost unknown"
+        if judge.price is not None:
+            money = spent_in_words(passport.spent_usd, uncertain_usd)
         print(f"{table}\n{_lines(judge, passport, money)}")
         if audited is not None:
             print(f"\n{audit_command.as_table(audited, judge.spec)}", end="")
+        print("\n" + "\n".join(verdict(passport)))
     if args.output:
         replace(args.output, table.csv())
     if passport.stopped:
@@ -119,11 +134,11 @@ def _estimate(judge, samples, repeats, audit_pairs, prompt):
     rated_pairs = pd.concat(samples.values(), ignore_index=True)
     calls = []
     for repeat in range(repeats):
-        calls += judge.missing(rated_pairs, prompt, first=repeat)
-    times = "once" if repeats == 1 else f"{repeats} times"
+        calls += judge.unanswered(rated_pairs, prompt, first=repeat)
+    times = {1: "once", 2: "twice"}.get(repeats, f"{repeats} times")
     summary = f"{len(rated_pairs):,} rated pairs, each asked for {times}"
     if audit_pairs is not None:
-        calls += judge.missing(audit_pairs, prompt)
+        calls += judge.unanswered(audit_pairs, prompt)
         summary += f", and {len(audit_pairs):,} pairs of the audit, once"
     return f"{summary}:\n{judge.estimate_calls(calls, prompt)}"
 
@@ -143,6 +158,7 @@ def _as_json(judge, passport, audited):
     """Return all that is known of a judge as JSON; what is not known is null."""
     content = {
         "judge": judge.signature,
+        "verdict": verdict(passport),
         "agreement": passport.agreement.to_dict("records"),
         "pairs": f"{passport.pairs_scored} of {passport.pairs_drawn}",
         "draws_differ_by": passport.draws_differ_by,
@@ -167,7 +183,6 @@ def _as_json(judge, passport, audited):
 
 def _lines(judge, passport, money):
     """Return what a passport says besides agreement, one line for each property."""
-    level = f"{passport.level:.2f} [{passport.level_low:.2f}, {passport.level_high:.2f}]"
     values = {
         "retest (Spearman of first and second replies)": f"{passport.retest:.2f}",
         "replies without a score": f"{passport.malformed:.1%}",
@@ -177,8 +192,8 @@ def _lines(judge, passport, money):
     }
     for gap, contexts in passport.contexts_to_show.items():
         values[f"contexts that show a difference of {gap:g}"] = f"{contexts:,.0f}"
-    about_slm = f"an SLM helps by Ex-DRE ({judge_agreement.SLM_ROWS}) if it agrees with people at"
-    values[about_slm] = level
+    level = f"{passport.level:.2f} [{passport.level_low:.2f}, {passport.level_high:.2f}]"
+    values["agreement with people from which a small model improves this judge"] = level
     values["asked now"] = f"{passport.calls:,} calls, {money}"
     lines = []
     for label, value in values.items():
@@ -190,10 +205,90 @@ def _lines(judge, passport, money):
             f"{judge.spec} gave every pair of {name} the score {score:g}, "
             "which correlates with nothing"
         )
-    if passport.draws_differ_by == passport.draws_differ_by:
+    if not np.isnan(passport.draws_differ_by):
         lines.append(
-            f"note: with {passport.pairs_drawn} pairs drawn at random, a recorded judge's Spearman "
-            f"lies up to {passport.draws_differ_by:.2f} from that on all pairs (19 of 20 draws); "
-            "a larger --n moves less"
+            f"chance: another {passport.pairs_drawn} pairs may move a correlation by "
+            f"{passport.draws_differ_by:.2f}; a larger --n makes this smaller"
         )
     return "\n".join(lines)
+
+
+def verdict(passport: judge_agreement.Passport) -> list[str]:
+    """Say in a few plain sentences what a judge is good for."""
+    sentences = [_on_agreement(passport)]
+    weaknesses = _weaknesses(passport)
+    if weaknesses:
+        sentences.append(f"Far from good: {'; '.join(weaknesses)}.")
+    unknown = []
+    for value, what in (
+        (passport.retest, "whether it would say the same again"),
+        (passport.usd_per_1000, "what it costs"),
+        (passport.seconds_per_1000, "how long it takes"),
+    ):
+        if np.isnan(value):
+            unknown.append(what)
+    if unknown:
+        sentences.append(f"Not known: {'; '.join(unknown)}.")
+    return sentences
+
+
+def _on_agreement(passport):
+    """Return the sentence that says how a judge's scores and people's ratings go together."""
+    row = passport.agreement.iloc[0]
+    # What is recorded of all pairs tells more than a sample of them.
+    measure = "spearman" if pd.isna(row.get("all_pairs")) else "all_pairs"
+    agreement, low, high = row[measure], row[f"{measure}_low"], row[f"{measure}_high"]
+    if not passport.pairs_scored:
+        return "Verdict: it gave no score, so nothing can be said of it."
+    if np.isnan(agreement):
+        return (
+            "Verdict: it cannot rank replies, or not on every set: where all get the same score, "
+            "nothing agrees with people."
+        )
+    numbers = _with_interval(agreement, low, high)
+    if not low > 0 or np.isnan(high):
+        return (
+            f"Verdict: whether it agrees with people at all cannot be told from "
+            f"{passport.pairs_scored:,} pairs ({numbers}): try more of them."
+        )
+    if agreement >= _GOOD:
+        text = f"Verdict: its scores follow people's ratings well ({numbers})"
+    elif agreement >= _FAIR:
+        text = (
+            f"Verdict: its scores follow people's ratings roughly ({numbers}): believe means over "
+            "many replies, not single scores"
+        )
+    else:
+        text = f"Verdict: its scores hardly follow people's ratings ({numbers}): do not rely on it"
+    others = passport.agreement.iloc[1:]
+    if others.empty:
+        return f"{text}."
+    better = list(others.loc[others["difference_low"] > 0, "judge"])
+    if better:
+        return f"{text}. Clearly closer to people: {', '.join(better)}."
+    return f"{text}. No recorded judge is clearly closer to people."
+
+
+def _with_interval(value, low, high):
+    """Return a number and its interval as the table above prints them."""
+    return f"{number(value)} [{number(low)}, {number(high)}]"
+
+
+def _weaknesses(passport):
+    """Return in which respects a judge is far from good, in words."""
+    weaknesses = []
+    row = passport.agreement.iloc[0]
+    for view, replies in (("within", "replies of one system"), ("machine", "replies of machines")):
+        agreement = row.get(view, np.nan)
+        if agreement < _FAIR:
+            low, high = row[f"{view}_low"], row[f"{view}_high"]
+            verb = "hardly ranks" if low > 0 else "may not rank"
+            weaknesses.append(f"it {verb} {replies} ({_with_interval(agreement, low, high)})")
+    if passport.retest < _STEADY:
+        weaknesses.append(f"asked again it says something else (retest {passport.retest:.2f})")
+    if passport.malformed > _MANY_WITHOUT_SCORE:
+        weaknesses.append(f"{passport.malformed:.0%} of its replies have no score")
+    for gap, contexts in passport.contexts_to_show.items():
+        if gap == max(passport.contexts_to_show) and contexts > _MANY_CONTEXTS:
+            weaknesses.append(f"it takes {contexts:,.0f} contexts to see a difference of {gap:g}")
+    return weaknesses

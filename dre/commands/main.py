@@ -31,7 +31,7 @@ ROOMS = {
     ),
     "score": Command(
         "dre.commands.score",
-        "score the responses of one's own dialogue systems, and compare systems",
+        "score the responses of your dialogue systems, and compare the systems",
     ),
     "compare": Command(
         "dre.commands.compare",
@@ -39,10 +39,10 @@ ROOMS = {
     ),
     "audit": Command(
         "dre.commands.audit",
-        "how often a judge, a metric or an SLM prefers a good reply to one made to fool it",
+        "count how often a judge, a metric or a small model is fooled",
     ),
     "calibrate": Command(
-        "dre.commands.calibrate", "learn a fusion's weight from one's own ratings"
+        "dre.commands.calibrate", "learn from your ratings how much small model and judge count"
     ),
 }
 #: Packages that the core does without, and the extra of the distribution that has them.
@@ -59,7 +59,7 @@ INTERRUPTED = 130  # exit status, as shells have it
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that takes no abbreviated options, and names the nearest for an unknown one."""
+    """A parser without abbreviated options, which names the nearest of what it does not know."""
 
     def __init__(self, *args, **options):
         super().__init__(*args, **{**options, "allow_abbrev": False})
@@ -69,10 +69,24 @@ class Parser(argparse.ArgumentParser):
         values, unknown = super().parse_known_args(args, namespace)
         if unknown:
             name = unknown[0].partition("=")[0]
-            nearest = difflib.get_close_matches(name, self._option_string_actions, 1)
-            advice = f": did you mean {nearest[0]}?" if nearest else ""
+            advice = _nearest(name, self._option_string_actions)
             self.error(f"unrecognized argument {unknown[0]}{advice}")
         return values, unknown
+
+    def _check_value(self, action, value):
+        """Refuse a word that is none of an argument's choices, and name the nearest."""
+        if action.choices is not None and value not in action.choices:
+            choices = ", ".join(map(str, action.choices))
+            advice = _nearest(str(value), action.choices) or f": expected one of {choices}"
+            if isinstance(action, argparse._SubParsersAction):
+                self.error(f"there is no {action.metavar} {value!r}{advice}")
+            raise argparse.ArgumentError(action, f"there is no {value!r}{advice}")
+
+
+def _nearest(word, known_words):
+    """Return the question whether the nearest of some words was meant; "" if none is near."""
+    nearest = difflib.get_close_matches(word, list(known_words), 1)
+    return f": did you mean {nearest[0]}?" if nearest else ""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -121,7 +135,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser(word):
     """Return the parser with the options of a word; the other words are only named."""
     parser = Parser(
-        prog="dre", description="Score dialogue responses, with data and judges at hand."
+        prog="dre",
+        description="Score replies in dialogues, and compare the systems that wrote them.",
     )
     parser.add_argument("--version", action="version", version=f"dre {__version__}")
     subparsers = parser.add_subparsers(dest="word", required=True, metavar="command")

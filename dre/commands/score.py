@@ -33,6 +33,9 @@ KINDS_IN_WORDS = {
     "adversarial": "wrong replies that borrow words of the context",
 }
 
+#: Decimals of means that are printed; of the others two.
+_DIGITS = {"score": 3, "score_slm": 3, "distance": 3, "fits": 3, "length": 1}
+
 
 def add(subparsers: argparse._SubParsersAction) -> None:
     """Add the command ``dre score``."""
@@ -52,16 +55,16 @@ def add(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--accepted",
         action="store_true",
-        help="also say of each response whether it reaches the model's threshold",
+        help="also say for each response whether it reaches the model's threshold",
     )
-    parser.add_argument("--report", metavar="FILE", help="write a page to read as well: .html")
+    parser.add_argument("--report", metavar="FILE", help="also write a page to read (.html)")
     parser.add_argument(
         "--force", action="store_true", help="write over files that are there already"
     )
     parser.add_argument(
         "--slm",
         metavar="NAME",
-        help="another SLM than the one that comes with dre: a folder, or a Hub id",
+        help="use another small model than the one that comes with dre: a folder, or a Hub id",
     )
     parser.add_argument(
         "--method",
@@ -78,10 +81,10 @@ def add(subparsers: argparse._SubParsersAction) -> None:
         "--accuracies",
         type=accuracies,
         metavar="SLM,LLM",
-        help="of in_dre and dre: such as 0.88,0.98",
+        help="accuracies of the small model and the judge, for methods in_dre and dre: 0.88,0.98",
     )
     parser.add_argument(
-        "--fusion", metavar="FILE", help="of method calibrated: what dre calibrate wrote"
+        "--fusion", metavar="FILE", help="file that dre calibrate wrote, for method calibrated"
     )
     parser.add_argument(
         "--bf16",
@@ -92,10 +95,13 @@ def add(subparsers: argparse._SubParsersAction) -> None:
         "--engine",
         choices=("local", "ray"),
         default="local",
-        help="ray: every core or GPU of a machine or cluster",
+        help="ray shares the work out over the cores or GPUs of a machine or cluster",
     )
     parser.add_argument(
-        "--workers", type=int, metavar="N", help="of Ray (default: one per GPU, else one per core)"
+        "--workers",
+        type=int,
+        metavar="N",
+        help="workers of Ray (default: one per GPU, else one per core)",
     )
     add_options(parser, required=False)
     parser.set_defaults(run=score)
@@ -231,6 +237,11 @@ def _worth_of_accepted(metric):
     )
 
 
+def _counted(number, noun):
+    """Return a number with its noun, in the plural if there are several."""
+    return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def _load_table(path):
     """Return the table that an earlier run wrote."""
     if path.endswith(".jsonl"):
@@ -257,18 +268,22 @@ def _print_summary(summary, signature, args, table=None):
         is_shared = row["rank"] != row["rank_last"]
         ranks.append(f"{row['rank']}–{row['rank_last']}" if is_shared else str(row["rank"]))
     means["rank"] = ranks
+    contexts = _counted(summary["contexts"], "context")
     note = (
-        f"Score: {summary['scale']}. Intervals: 95 %, over {summary['contexts']:,} contexts. "
+        f"Score: {summary['scale']}. Intervals: 95 %, over {contexts}. "
         "Systems that no test separates share ranks."
     )
     if any(row.get("fits") is not None for row in summary["systems"]):
         note += " The small model does not notice a reply that contradicts its context."
     columns = ["rank", "system", "n", "n_missing", *systems.MEASURES]
+    for column in ("score_slm", "score_llm"):  # what is the score itself stands there once
+        if column in means and means[column].equals(means["score"]):
+            columns.remove(column)
     print(f"{signature}\n")
-    show(means, "Mean scores", note, columns)
+    show(means, "Mean scores", note, columns, digits=_DIGITS)
     if summary["comparisons"]:
         systems.show(summary)
-    scores = "1 score" if summary["rows"] == 1 else f"{summary['rows']:,} scores"
+    scores = _counted(summary["rows"], "score")
     if args.output:
         print(f"{scores} written to {args.output}, this summary to {summary_path(args.output)}")
     else:

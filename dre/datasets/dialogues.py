@@ -47,7 +47,7 @@ POOLS = {"convai2-augmented": "convai2-valid", "topicalchat-augmented": "topical
 VERSIONS = ("original", "paraphrase", "es", "zh")
 #: Turns of a public context: an utterance, the reply to it, and the utterance to answer.
 TURNS = 3
-RANDOM_RESPONSES = 5
+_RANDOM_RESPONSES = 5
 RECORDING = "claude-2026-11"
 
 
@@ -466,7 +466,7 @@ def _embedded_corpus():
         candidates = sorted(replies[context.split, context.domain] - own_responses)
         # A generator for each context, so that no draw depends on another.
         generator = random.Random(f"0/{context.context_id}")
-        randoms = tuple(generator.sample(candidates, RANDOM_RESPONSES))
+        randoms = tuple(generator.sample(candidates, _RANDOM_RESPONSES))
         complete.append(replace(context, randoms=randoms))
     return complete
 

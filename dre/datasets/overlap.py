@@ -16,7 +16,7 @@ WORDS = 4
 #: A conversation that holds this share of a context's word trigrams repeats it in edited words.
 NEAR = 0.4
 #: Texts with fewer distinct trigrams ("Hi! How are you?") are not compared by their trigrams.
-TRIGRAMS = 8
+_TRIGRAMS = 8
 _SEPARATORS = re.compile(r"[\W_]+")
 _WORD = re.compile(r"\w+")
 
@@ -137,7 +137,7 @@ def _near(texts, rated_contexts, share):
     rated_trigrams = []
     for turns in sorted(set(rated_contexts)):
         trigrams = set(_trigrams("\n".join(turns)))
-        if len(trigrams) >= TRIGRAMS:
+        if len(trigrams) >= _TRIGRAMS:
             rated_trigrams.append(trigrams)
     if not rated_trigrams:
         return set()

@@ -31,14 +31,14 @@ ENDINGS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 #: Half of a character (a surrogate), which no tokeniser accepts.
 HALF = re.compile("[\ud800-\udfff]")
 #: Chat messages with these roles are not turns of the dialogue.
-UNSPOKEN = ("system", "developer", "tool", "function")
+_UNSPOKEN = ("system", "developer", "tool", "function")
 
-GZIP_START = b"\x1f\x8b"
-PARQUET_START = b"PAR1"
+_GZIP_START = b"\x1f\x8b"
+_PARQUET_START = b"PAR1"
 #: An error shows at most so many characters of a wrong value.
-LONGEST_QUOTE = 60
+_LONGEST_QUOTE = 60
 #: An error shows at most so many characters of the names of columns.
-LONGEST_LIST = 200
+_LONGEST_LIST = 200
 
 
 class NoRecord(NamedTuple):
@@ -91,9 +91,9 @@ def records(path: str | Path, data: bytes | None = None) -> Iterator[tuple[int, 
             "input"
         )
     try:
-        if data.startswith(GZIP_START):
+        if data.startswith(_GZIP_START):
             data = gzip.decompress(data)
-        if ending == ".parquet" or data.startswith(PARQUET_START):
+        if ending == ".parquet" or data.startswith(_PARQUET_START):
             table = pyarrow.parquet.read_table(pyarrow.BufferReader(data))
             yield from enumerate(table.to_pylist(), 1)
         else:
@@ -164,6 +164,9 @@ def _csv_rows(text):
         else:
             count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
             reason = f"found {count}, expected {len(names)}, as many as the header has"
+            if len(cells) > len(names):
+                character = "tab" if separator == "\t" else f"{separator!r}"
+                reason += f"; a text that holds a {character} needs quotation marks around it"
             yield line, NoRecord(cells, reason)
 
 
@@ -233,7 +236,7 @@ def _read_table(path):
             raise DreError(f"{path}:{line}: {record.reason}")
         if not isinstance(record, dict):
             raise DreError(
-                f"{path}:{line}: found {record!r:.{LONGEST_QUOTE}}: "
+                f"{path}:{line}: found {record!r:.{_LONGEST_QUOTE}}: "
                 "expected an object with named fields"
             )
         rows.append(record)
@@ -388,13 +391,13 @@ def _pair(record, line, fields, needs):
 
 def _quote(value):
     """Return the beginning of a wrong value, for an error."""
-    return repr(value)[:LONGEST_QUOTE]
+    return repr(value)[:_LONGEST_QUOTE]
 
 
 def _names(columns):
     """Return the names of columns, for an error."""
     names = ", ".join(map(str, columns)) or "nothing"
-    return names[:LONGEST_LIST]
+    return names[:_LONGEST_LIST]
 
 
 def _optional_text(field, value, default):
@@ -448,7 +451,7 @@ def turns_of(value: Any) -> Any:
 
 def _turns_of_messages(messages):
     """Return the turns of chat messages. Consecutive messages of one role are one turn."""
-    spoken = [message for message in messages if message.get("role") not in UNSPOKEN]
+    spoken = [message for message in messages if message.get("role") not in _UNSPOKEN]
     turns = []
     for _, same_role in groupby(spoken, key=lambda message: message.get("role")):
         turns.append(" ".join(_text_of_message(message) for message in same_role))

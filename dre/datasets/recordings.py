@@ -24,19 +24,30 @@ FILE = "hashes.json.gz"
 _HASH_LENGTH = 24  # characters
 
 
+def names() -> list[str]:
+    """Return the names of the recordings of this project."""
+    return sorted(path.parent.name for path in FOLDER.glob("*/judgements.jsonl"))
+
+
+def exists(name: str) -> bool:
+    """Return whether there is a recording of this name or path."""
+    return (_path_of(name) / "judgements.jsonl").is_file()
+
+
 def folder(name: str) -> Path:
     """Return the folder of a recording by its name or path; raise `DreError` if there is none."""
-    path = FOLDER / name
-    if not path.is_dir():
-        path = Path(name)
-    if (path / "judgements.jsonl").is_file():
-        return path
-    names = sorted(path.parent.name for path in FOLDER.glob("*/judgements.jsonl"))
-    if names:
-        advice = f"or one of {', '.join(names)}"
+    if exists(name):
+        return _path_of(name)
+    if names():
+        advice = f"or one of {', '.join(names())}"
     else:
         advice = "or run from a clone of the repository, which has one"
     raise DreError(f"no recording {name!r}: give a folder with judgements.jsonl, {advice}")
+
+
+def _path_of(name):
+    path = FOLDER / name
+    return path if path.is_dir() else Path(name)
 
 
 def hash_of(prompt_or_row: "Prompt | Mapping") -> str:

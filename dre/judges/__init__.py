@@ -56,7 +56,8 @@ def open_judge(judge: str | Callable[..., float] | AnyJudge, /, **options: Any) 
     ----------
     judge : str, function or AnyJudge
         ``openai:<model>``, ``anthropic:<model>``, ``gemini:<model>``, ``ollama:<model>``;
-        ``recorded:<name>``, a folder of ``data/recorded`` or the path of one; a function
+        ``recorded:<name>``, a folder of ``data/recorded``, the path of one, or one of
+        `dre.judges.released.NAMES`; a function
         ``f(context, response)`` that returns a score; or your own judge.
     **options
         Those of `dre.judges.judge.Judge`. A recording takes ``repeat`` and ``repeats`` of them.
@@ -67,7 +68,7 @@ def open_judge(judge: str | Callable[..., float] | AnyJudge, /, **options: Any) 
         If there is no such judge, or its options are wrong.
     """
     from dre.judges.judge import Judge
-    from dre.judges.recorded import Function, Recorded
+    from dre.judges.recorded import Function
 
     if not isinstance(judge, str):
         if options:
@@ -76,8 +77,26 @@ def open_judge(judge: str | Callable[..., float] | AnyJudge, /, **options: Any) 
     if judge.startswith("recorded:"):
         name = judge.removeprefix("recorded:")
         chosen = {key: options[key] for key in ("repeat", "repeats") if key in options}
-        return Recorded(name, **chosen)
+        return _open_recording(name, chosen)
     return Judge(judge, **options)
+
+
+def _open_recording(name, options):
+    """Return a recording of this project's, of a folder, or of those that others released."""
+    from dre.datasets import recordings
+    from dre.judges import released
+    from dre.judges.recorded import Recorded
+
+    if recordings.exists(name):
+        return Recorded(name, **options)
+    released_name = released.name_of(name)
+    if released_name is not None:
+        return released.Released(released_name, **options)
+    raise DreError(
+        f"no recording {name!r}: there are {', '.join(recordings.names())}; from public data, "
+        f"which are fetched once, {', '.join(released.NAMES)}; or give a folder with "
+        "judgements.jsonl"
+    )
 
 
 #: The same under its earlier name, which notebooks and users write as ``judges.open(...)``.

@@ -7,6 +7,7 @@ place begins.
 import asyncio
 import concurrent.futures
 import contextlib
+import functools
 import math
 import random
 import secrets
@@ -118,7 +119,8 @@ class Budget:
 def spent_in_words(spent_usd: float, uncertain_usd: float) -> str:
     """Say what calls cost: for certain, and at most more where nobody knows what was billed."""
     uncertain_usd = min(max(0.0, uncertain_usd), spent_usd)
-    text = f"${spent_usd - uncertain_usd:.4f} spent"
+    certain_usd = spent_usd - uncertain_usd
+    text = f"${certain_usd:.4f} spent" if certain_usd > 0 else "nothing spent"
     if uncertain_usd > 0:
         text += f", and at most ${uncertain_usd:.4f} more for calls without a reply"
     return text
@@ -637,26 +639,32 @@ class _Asking:
     async def _begin(self, call, pending, most_usd):
         """Store a call before it is made; returns whether it may be made.
 
-        Under ``--max-usd-total`` the store adds up what all runs spend. Their calls in flight count
+        Under a ceiling for all runs the store adds up what they spend. Their calls in flight count
         at the most that they can cost, so there may be room once they have ended.
         """
         judge = self.judge
-        limit = judge.max_usd_total
+        option, limit = "--max-usd-total", judge.max_usd_total
+        if judge.max_usd_judge is not None:
+            option, limit = "max_usd", judge.max_usd_judge
         if limit is None:
             await self.journal.commit([(call, pending)])
             return True
-        addresses = judge.addresses
+        put_within = functools.partial(
+            judge.store.put_within,
+            price=judge.price,
+            judge=judge.spec,
+            base_urls=judge.addresses,
+            alone=option == "max_usd",
+        )
         while not self.run_record.stopped:
-            is_stored = await asyncio.to_thread(
-                judge.store.put_within, limit, [(call, pending)], judge.price, judge.spec, addresses
-            )
+            is_stored = await asyncio.to_thread(put_within, limit, [(call, pending)])
             if is_stored:
                 return True
             is_over = most_usd > limit
             if not is_over and (self.n_pending or judge.store.has_calls_in_flight(_OTHERS_SECONDS)):
                 await asyncio.sleep(_POLL)
                 continue
-            self._stop_at("--max-usd-total", limit, most_usd)
+            self._stop_at(option, limit, most_usd)
         return False
 
     def _without_reply(self, outcome, most_input, most_usd):

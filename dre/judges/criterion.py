@@ -8,7 +8,7 @@ import json
 from dre.errors import DreError
 from dre.judges.prompts import Prompt
 
-SCALE = (0.0, 5.0)
+_SCALE = (0.0, 5.0)
 _HEADER = """---
 # Not sent to the model: everything up to the second line of dashes.
 kind: score
@@ -49,7 +49,7 @@ def prompt_for(question: str) -> Prompt:
         name=question,
         template=_body(question),
         kind="score",
-        scale=SCALE,
+        scale=_SCALE,
         criterion=question,
         output="json",
     )

@@ -185,7 +185,7 @@ def of_status(
     words = _server_words(body or message)
     decision = _decide(status, words, request, headers.get("location"))
     text = f"HTTP {status}: {decision.advice}{words.sentence or message}"
-    return CallFailed(text, decision.then, wait_of(headers, body or message))
+    return CallFailed(text, decision.then, _wait_of(headers, body or message))
 
 
 class _Decision(NamedTuple):
@@ -196,6 +196,7 @@ class _Decision(NamedTuple):
 
 
 def _decide(status, words, request, location):
+    """Return what to do after an error, by its HTTP status and by what the server says."""
     own_words = _without_echo(f"{words.sentence} {words.codes}", request)
     sent_schema = request is None or request.schema is not None
     is_bad_request = status in (400, 422)
@@ -298,6 +299,7 @@ def _server_words(body):
 
 
 def _validation_message(entry):
+    """Return the field and the message of one entry of a list of validation errors."""
     if not isinstance(entry, dict):
         return str(entry)
     steps = entry.get("loc")
@@ -342,7 +344,7 @@ def _without_echo(text, request):
 # How long to wait
 
 
-def wait_of(headers: Mapping[str, str], body: str) -> float | None:
+def _wait_of(headers: Mapping[str, str], body: str) -> float | None:
     """Return the seconds that a server asks to wait, in any form that is in use, or None.
 
     A date is compared with the server's own clock, if it says its time. Else only this machine's

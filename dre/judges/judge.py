@@ -111,6 +111,9 @@ class Judge:
     max_usd_total : float or None
         The most that all calls in the store may have cost after it, those of other judges and of
         runs at the same time among them.
+    max_usd_judge : float or None
+        In its place, the most that all stored calls of this judge may have cost. It is what a
+        profile's ``max_usd`` says.
     concurrency : int or None
         How many calls may be in flight. Default: 16; 4 at your own servers, which often answer
         one call at a time.
@@ -154,6 +157,7 @@ class Judge:
         price: Price | str | None = None,
         max_usd: float | None = None,
         max_usd_total: float | None = None,
+        max_usd_judge: float | None = None,
         concurrency: int | None = None,
         timeout: float | None = None,
         attempts: int = 8,
@@ -205,6 +209,7 @@ class Judge:
         self.price = price or prices.find(self.provider, self.model, self.base_url)
         self.max_usd = max_usd
         self.max_usd_total = max_usd_total
+        self.max_usd_judge = max_usd_judge
         self._check_money()
 
         self.store = store if isinstance(store, Store) else Store(store)
@@ -250,6 +255,8 @@ class Judge:
             ceilings["--max-usd"] = self.max_usd
         if self.max_usd_total is not None:
             ceilings["--max-usd-total"] = self.max_usd_total
+        if self.max_usd_judge is not None:
+            ceilings["max_usd"] = self.max_usd_judge
 
         refused = self.params.keys() & _SET_BY_US
         if ceilings and not refused:
@@ -265,7 +272,8 @@ class Judge:
             reason = f"no price is known for {self.spec}" if usd >= 0 else f"it is {usd}"
             raise DreError(
                 f"{reason}, so {option} cannot be kept: "
-                "give dollars, and --price IN,OUT per million tokens"
+                "give dollars, and the price per million tokens "
+                "(--price IN,OUT, or price in a profile)"
             )
 
     def close(self) -> None:
@@ -339,9 +347,9 @@ class Judge:
             with self.store.held(self.lock_name(prompt)):
                 # Another process may have asked for some in the meantime.
                 replies = self._stored(requests)
-                missing = self._unanswered(requests, replies, prompt, retry)
-                if missing:
-                    asking.ask_all(self, missing, prompt, self.last)
+                unanswered = self._unanswered(requests, replies, prompt, retry)
+                if unanswered:
+                    asking.ask_all(self, unanswered, prompt, self.last)
             replies = self._stored(requests)
 
         outcomes_by_pair = {row["pair_id"]: [] for row in rows}
@@ -357,7 +365,7 @@ class Judge:
             outcomes_by_pair[request.pair_id].append(outcome)
         return frame(outcomes_by_pair)
 
-    def missing(
+    def unanswered(
         self,
         pairs: pd.DataFrame | list[dict],
         prompt: str | Path | Prompt = "llm_only",
@@ -523,22 +531,20 @@ class Judge:
         The parameters are those of `score`.
         """
         prompt = prompts.load(prompt)
-        return self.estimate_calls(self.missing(pairs, prompt, retry), prompt)
+        return self.estimate_calls(self.unanswered(pairs, prompt, retry), prompt)
 
-    def estimate_calls(self, missing: list[Request], prompt: Prompt) -> str:
+    def estimate_calls(self, requests: list[Request], prompt: Prompt) -> str:
         """Say in words what asking for replies would take: calls, tokens and dollars.
 
-        ``missing`` is what the method of this name returns, or several such lists, one after the
+        ``requests`` is what `unanswered` returns, or several such lists, one after the
         other.
         """
-        if not missing:
+        if not requests:
             return "0 calls to make: all is stored"
-        expected = self.expect(missing, prompt)
+        expected = self.expect(requests, prompt)
         money = "price unknown (give --price IN,OUT)"
         if self.price:
-            money = (
-                f"about ${expected.usd:.2f}, at most ${expected.most_usd:.2f} ({self.price.source})"
-            )
+            money = f"{prices.in_words(expected.usd, expected.most_usd)} ({self.price.source})"
         return (
             f"{expected.calls:,} calls to make\n"
             f"about {expected.input_tokens:,} tokens in, {expected.output_tokens:,} out "
@@ -547,23 +553,23 @@ class Judge:
         )
 
     def expect(
-        self, missing: list[Request], prompt: Prompt, typical_reply: int | None = None
+        self, requests: list[Request], prompt: Prompt, typical_reply: int | None = None
     ) -> Expected:
         """Return what asking for replies would take, about and at most.
 
         Parameters
         ----------
-        missing : list of Request
-            What the method of this name returns, or several such lists, one after the other.
+        requests : list of Request
+            What `unanswered` returns, or several such lists, one after the other.
         prompt : Prompt
             What they ask.
         typical_reply : int or None
             Tokens of a typical reply, by default as for all prompts of this kind.
         """
-        n_calls = len(missing)
+        n_calls = len(requests)
         max_tokens = self.max_tokens(prompt)
         schema = self.schema(prompt)
-        most_input = sum(prices.most_tokens(request.messages, schema) for request in missing)
+        most_input = sum(prices.most_tokens(request.messages, schema) for request in requests)
         input_tokens = most_input // 4  # a token of English is about four bytes
 
         typical_reply = typical_reply or prices.REPLY[prompt.kind]

@@ -15,7 +15,7 @@ from dre.judges.parse import Verdict
 
 # How many tokens of a reply are kept from its start, and how many candidates for each of them: the
 # most that providers give.
-PLACES = 32
+_PLACES = 32
 TOP = 20
 
 PROVIDERS = ("openai", "gemini", "ollama")
@@ -131,7 +131,7 @@ def keep(positions: list[dict] | None) -> str | None:
         JSON, ``[[token, {candidate: log-probability}], ...]``, or None if there are no positions.
     """
     stored = []
-    for position in (positions or [])[:PLACES]:
+    for position in (positions or [])[:_PLACES]:
         candidates = [*(position.get("top_logprobs") or []), position]
         logprobs = {
             candidate["token"]: candidate["logprob"]

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from dre.judges.parse_values import Unclear, value_of
 
-MOST_CHARACTERS = 40_000  # of a reply that is read, without its thinking
-MOST_BRACES = 100
+_MOST_CHARACTERS = 40_000  # of a reply that is read, without its thinking
+_MOST_BRACES = 100
 
 _DECODER = json.JSONDecoder()
 
@@ -38,9 +38,9 @@ class Value(NamedTuple):
 
 def check_size(text: str) -> None:
     """Raise `Unclear` if a reply is so long that reading it could take long."""
-    if len(text) > MOST_CHARACTERS or text.count("{") > MOST_BRACES:
+    if len(text) > _MOST_CHARACTERS or text.count("{") > _MOST_BRACES:
         raise Unclear(
-            f"the reply has more than {MOST_CHARACTERS:,} characters or {MOST_BRACES} braces"
+            f"the reply has more than {_MOST_CHARACTERS:,} characters or {_MOST_BRACES} braces"
         )
 
 

@@ -18,7 +18,7 @@ _DIGITS = r"[0-9]++(?:\.[0-9]++)?+(?:e[-+]?[0-9]++)?+"  # 4   4.5   1e-7
 _SIGN = r"[-+\u2212]?"  # -0.5   +0.5   and the longer minus sign
 _UNIT = r"(?:\s*+(?:points?|stars?)\b)?"  # 4 points   4 stars
 
-N_RESPONSES = 5  # texts of each kind that a prompt of kind "generate" asks for
+_N_RESPONSES = 5  # texts of each kind that a prompt of kind "generate" asks for
 
 
 class Unclear(ValueError):
@@ -120,6 +120,8 @@ def _five_texts(field, raw_value):
     items = raw_value if isinstance(raw_value, list) else []
     texts = tuple(text.strip() for text in items if isinstance(text, str))
     distinct = {" ".join(text.casefold().split()) for text in texts} - {""}
-    if len(texts) != N_RESPONSES or len(distinct) != N_RESPONSES:
-        raise Unclear(f"{len(texts)} {field} responses, expected {N_RESPONSES}, none of them twice")
+    if len(texts) != _N_RESPONSES or len(distinct) != _N_RESPONSES:
+        raise Unclear(
+            f"{len(texts)} {field} responses, expected {_N_RESPONSES}, none of them twice"
+        )
     return texts

@@ -1,5 +1,6 @@
 """What calls cost, by the price table ``prices.txt``, and the longest reply that is paid for."""
 
+import math
 import re
 from collections.abc import Collection
 from pathlib import Path
@@ -20,7 +21,7 @@ class _Limit(NamedTuple):
     thinking: int
 
 
-LONGEST = {
+_LONGEST = {
     "score": _Limit(answering=1024, thinking=8192),
     "label": _Limit(answering=1024, thinking=8192),
     "generate": _Limit(answering=4096, thinking=12288),
@@ -66,7 +67,7 @@ class Price(NamedTuple):
 
     input: float
     output: float
-    source: str = "given"
+    source: str = "the price that you gave"
     batch_share: float = 1.0
     cached: float | None = None
 
@@ -136,10 +137,19 @@ def longest(kind: str, provider: str, model: str, params: Collection[str] = ()) 
 
     Any model of Ollama's may think.
     """
-    limit = LONGEST[kind]
+    limit = _LONGEST[kind]
     if provider == "ollama" or thinks(model, params):
         return limit.thinking
     return limit.answering
+
+
+def in_words(usd: float, most_usd: float) -> str:
+    """Say what calls are expected to cost, in US dollars, and what they cost at most."""
+    if not most_usd:
+        return "nothing"
+    about = f"about ${usd:,.2f}" if usd >= 0.01 else "less than $0.01"
+    rounded_up = math.ceil(100 * most_usd) / 100
+    return f"{about}, at most ${rounded_up:,.2f}"
 
 
 def thinks(model: str, params: Collection[str] = ()) -> bool:

@@ -148,23 +148,34 @@ class Recorded:
             if len(verdicts) < self.repeats
         ]
         if ask and missing:
-            recorded_ids = {pair_id for verdicts in verdicts_by_repeat for pair_id in verdicts}
-            sets = sorted({pair_id.partition("/")[0] for pair_id in recorded_ids})
-            known = f"those of {', '.join(sets)}" if sets else f"none with prompt {name}"
             raise DreError(
-                f"{self.spec} is a recording and knows only its own pairs, {known}: it lacks "
-                f"prompt {name}, repeats {repeats}, for {len(missing)} of {len(rows)} pairs, first "
-                f"{missing[0]}. Score recorded pairs only (--sets, --repeats 1), or ask a live "
-                "judge"
+                f"{self.spec} is a recording and knows only its own pairs, {self.known(name)}: it "
+                f"lacks prompt {name}, repeats {repeats}, for {len(missing)} of {len(rows)} pairs, "
+                f"first {missing[0]}. Score pairs that it knows, or name a judge that can be asked"
             )
         for row in rows:
             if verdicts_by_pair[row["pair_id"]]:
-                recordings.check_hash(self._folder, row["pair_id"], row)
+                self._check_texts(row)
         outcomes: dict[str, list[tuple[Verdict, float | None]]] = {
             pair_id: [(verdict, 0.0) for verdict in verdicts]
             for pair_id, verdicts in verdicts_by_pair.items()
         }
         return frame(outcomes)
+
+    def known(self, prompt_name: str) -> str:
+        """Say in words what was recorded with a prompt; if nothing, which prompts there are."""
+        sets = set()
+        for (name, _), verdicts in self._verdicts.items():
+            if name == prompt_name:
+                sets.update(pair_id.partition("/")[0] for pair_id in verdicts)
+        if sets:
+            return f"those of {', '.join(sorted(sets))}"
+        prompt_names = ", ".join(sorted(self.prompt_names))
+        return f"none with prompt {prompt_name} (it was asked with {prompt_names})"
+
+    def _check_texts(self, row):
+        """Raise `DreError` unless a pair has the texts that were recorded under its id."""
+        recordings.check_hash(self._folder, row["pair_id"], row)
 
 
 class _Recording(NamedTuple):

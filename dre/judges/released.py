@@ -1,11 +1,15 @@
 """The judges' scores of the rated sets: our recording and those that others released, all 0-5.
 
+What others released is a judge by its name, too: ``recorded:Claude-3-haiku``.
+
 What was released is joined to our pair ids and checked against what its files repeat of their
 items, so that no row can slip.
 """
 
 import functools
+import hashlib
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,6 +18,9 @@ from dre.datasets import ratings, recordings
 from dre.datasets.registry import fetch
 from dre.errors import DreError
 from dre.judges import prompts
+from dre.judges.asking import Run
+from dre.judges.parse import Verdict
+from dre.judges.prompts import Prompt
 from dre.judges.recorded import Recorded
 
 CLAUDE = "claude-2026-11"
@@ -21,7 +28,7 @@ HAIKU = "Claude-3-haiku"
 #: Open models that were asked whether a response is good; their score is P(yes).
 P_YES = ["Llama2-13B", "Qwen-14B", "Vicuna-13B", "Baichuan2-13B", "ChatGLM3-6B"]
 #: The folders of released files, where they are not called as the model.
-FOLDERS = {"Qwen-14B": "Qwen14B", "Vicuna-13B": "Vicuna13B", "ChatGLM3-6B": "Chatglm3-6B"}
+_FOLDERS = {"Qwen-14B": "Qwen14B", "Vicuna-13B": "Vicuna13B", "ChatGLM3-6B": "Chatglm3-6B"}
 #: By judge, the prompt of the released replies, and the family of our prompts that reads them.
 GPT35 = {
     "GPT-3.5-0613 G-Eval": ("geval", "geval"),
@@ -37,6 +44,80 @@ FILES = {
     "fed-turn": ("FED/turn_results.json", "fed_data"),
 }
 TOP = 5  # of the scale that all scores are brought to
+NAMES = (HAIKU, *P_YES, *GPT35)  # of the judges that others released
+PROMPT = "released"  # what their prompts are called here, since they are not ours
+
+
+class Released(Recorded):
+    """A judge whose scores others released, on the rated sets that they chose.
+
+    Each was asked in the words of those who released it. A prompt ``llm_only`` stands for these
+    words, and the scores are brought to its scale, 0 to 5.
+
+    Parameters
+    ----------
+    name : str
+        One of `NAMES`.
+    repeat, repeats : int
+        As for `Recorded`; there is one score for each pair.
+
+    Raises
+    ------
+    DreError
+        If the public data are not here and cannot be fetched.
+    """
+
+    def __init__(self, name: str, repeat: int = 0, repeats: int = 1):
+        self.spec = f"recorded:{name}"
+        self.repeat = repeat
+        self.repeats = repeats
+        self.last = Run()
+        self._rows = {}
+        verdicts = {}
+        for set_name in FILES:
+            table = scores(set_name)
+            if name not in table:
+                continue
+            for row in ratings.rated(set_name).to_dict("records"):
+                self._rows[row["pair_id"]] = row
+            for pair_id, score in zip(table["pair_id"], table[name]):
+                verdicts[pair_id] = _verdict_of(score)
+        self._verdicts = {(PROMPT, 0): verdicts}
+        digest = hashlib.sha256(repr(verdicts).encode()).hexdigest()
+        self.signature = f"{self.spec} repeat={repeat} repeats={repeats} sha256={digest[:12]}"
+
+    def prompt(self, name_or_path: str | Path | Prompt) -> str:
+        """Return the name of the one prompt; raise `DreError` if another one is meant."""
+        name = name_or_path.name if isinstance(name_or_path, Prompt) else str(name_or_path)
+        if name not in (PROMPT, "llm_only"):
+            raise DreError(
+                f"{self.spec} was asked in the words of those who released it: leave out the "
+                f"prompt {name}, or name a judge that can be asked"
+            )
+        return PROMPT
+
+    def _check_texts(self, row):
+        pair_id = row["pair_id"]
+        if recordings.hash_of(row) != recordings.hash_of(self._rows[pair_id]):
+            raise DreError(
+                f"pair {pair_id} has other texts here than those that {self.spec} was shown under "
+                "this name: name a judge that can be asked"
+            )
+
+
+def _verdict_of(score):
+    """Return the verdict that a released score stands for."""
+    if np.isnan(score):
+        return Verdict("malformed", reason="a released reply has no score")
+    return Verdict("ok", score_llm=float(score))
+
+
+def name_of(text: str) -> str | None:
+    """Return the one of `NAMES` that is meant, whatever its capitals; spaces may be hyphens."""
+    for name in NAMES:
+        if text.lower().replace(" ", "-") == name.lower().replace(" ", "-"):
+            return name
+    return None
 
 
 @functools.cache
@@ -80,7 +161,7 @@ def _haiku(file, rated):
 
 def _p_yes(judge, folder, rated):
     """Return the released P(yes) of a model, brought to 0-5."""
-    judge_folder = FOLDERS.get(judge, judge)
+    judge_folder = _FOLDERS.get(judge, judge)
     file = fetch(f"{judge_folder}/{folder}/turn_level/*")
     records = json.loads(file.read_bytes())["dialogues"]
     return _in_order(records, rated, "id_dialogue", "yes", judge) * TOP

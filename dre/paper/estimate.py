@@ -13,10 +13,10 @@ import pandas as pd
 
 from dre.datasets import dialogues, ratings
 from dre.errors import DreError
-from dre.judges import prompts
+from dre.judges import prices, prompts
 from dre.judges.store import Request
 from dre.paper import augmentation, judgements
-from dre.paper.judgements import PanelJudge
+from dre.paper.judgements import OPTIONAL, PanelJudge
 from dre.paper.profile import Profile
 from dre.slm import recipes
 
@@ -166,12 +166,12 @@ def _row(judge: PanelJudge, question: Question, counted: set[str]) -> dict[str, 
             rows["examples"] = [question.examples[pair_id] for pair_id in rows["pair_id"]]
         for name in judge.prompt_names(question.prompt):
             prompt = judge.prompt(name)
-            missing: list[Request] = []
-            for request in live.missing(rows, prompt):
+            unanswered: list[Request] = []
+            for request in live.unanswered(rows, prompt):
                 if request.key not in counted:
                     counted.add(request.key)
-                    missing.append(request)
-            expected = live.expect(missing, prompt, REPLY.get(family))
+                    unanswered.append(request)
+            expected = live.expect(unanswered, prompt, REPLY.get(family))
             for key, value in zip(sums, expected):
                 sums[key] += value
     finally:
@@ -190,8 +190,8 @@ def _augmentation(settings, entry) -> dict[str, Any]:
         row = {"pair_id": context.context_id, "context": context.turns, "response": response}
         rows.append(row)
     try:
-        of_write = judge.expect(judge.missing(rows, write), write)
-        of_check = judge.expect(judge.missing(rows, check), check)
+        of_write = judge.expect(judge.unanswered(rows, write), write)
+        of_check = judge.expect(judge.unanswered(rows, check), check)
     finally:
         judge.close()
     n_responses = 10
@@ -203,9 +203,10 @@ def _augmentation(settings, entry) -> dict[str, Any]:
 
 
 class Trainings(NamedTuple):
-    """What the trainings of a profile take: how many, hours of a GPU, gigabytes of disk."""
+    """What the trainings of a profile take: how many, steps, hours of a GPU, gigabytes of disk."""
 
     n_models: int
+    n_steps: int
     gpu_hours: float
     gigabytes: float
 
@@ -214,7 +215,9 @@ def trainings(settings: Profile) -> Trainings:
     """Return what training the models of a profile takes, by the number of their steps."""
     sizes = {entry.key: _contexts(settings, entry) for entry in settings.sets}
     first = settings.sets[0].key
-    seconds, n_models = 0.0, 0
+    seconds = 0.0
+    n_models = 0
+    n_steps = 0
     for name in dict.fromkeys([*settings.recipes, settings.controls]):
         model = settings.models[name]
         recipe = recipes.get(model.recipe, model.epochs)
@@ -231,9 +234,11 @@ def trainings(settings: Profile) -> Trainings:
             for stage in recipe.stages:
                 learns = "encoder" in stage.trains
                 per_step = SECONDS_PER_STEP if learns else SECONDS_PER_STEP_OF_HEAD
-                seconds += n_trainings * stage.epochs * steps * per_step
+                steps_of_stage = n_trainings * stage.epochs * steps
+                n_steps += steps_of_stage
+                seconds += steps_of_stage * per_step
     gigabytes = n_models * GIGABYTES.get(settings.encoder, math.nan)
-    return Trainings(n_models, seconds / 3600, gigabytes)
+    return Trainings(n_models, n_steps, seconds / 3600, gigabytes)
 
 
 def _contexts(settings, entry):
@@ -274,19 +279,26 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
         unknown = bool(rows["usd"].isna().any())
         lines += ["", f"{judge}: {_in_words(sums if not unknown else {**sums, 'usd': math.nan})}"]
         if str(judge).startswith("ollama:"):
-            lines.append(f"  {_hours_of_ollama(str(judge), sums['calls'])}")
+            hours = hours_of_ollama(str(judge), math.fsum(rows["calls"]))
+            lines.append(f"  about {hours:,.0f} hours of an RTX A6000 at the papers' speed")
     if len(table):
+        optional = sorted({*OPTIONAL.values()} - {*settings.optional_prompts})
+        lines += [
+            "",
+            f"Not asked, since optional_prompts does not name them: {', '.join(optional)}",
+        ]
         priced = table.dropna(subset="usd")
-        total, most = priced["usd"].sum(), priced["usd_at_most"].sum()
-        lines += ["", f"All judges together: about ${total:,.2f}, at most ${most:,.2f}."]
-    n_models, hours, gigabytes = trainings(settings)
+        total, most = math.fsum(priced["usd"]), math.fsum(priced["usd_at_most"])
+        lines += ["", f"All judges together: {prices.in_words(total, most)}."]
+    n_models, n_steps, hours, gigabytes = trainings(settings)
     replies = table["calls"].sum() * KILOBYTES_PER_REPLY / 1e6
     size = "unknown size" if math.isnan(gigabytes) else f"{gigabytes:.1f} GB of disk"
     lines += [
         "",
         f"Small models: {n_models} trainings, about {hours:.1f} hours of a GPU, {size}.",
-        f"  The hours are steps times {SECONDS_PER_STEP} s, which is assumed: "
-        "no GPU has measured it.",
+        f"  The hours are those of {n_steps:,} steps. A step of the encoder is assumed to take "
+        f"{SECONDS_PER_STEP} s,",
+        f"  and one of a head {SECONDS_PER_STEP_OF_HEAD} s: no GPU has measured them.",
         f"Replies take about {replies:.2f} GB of disk. "
         "Packages and public data take about 7 GB more.",
     ]
@@ -294,21 +306,20 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
 
 
 def _in_words(row):
+    """Return calls, tokens and dollars of a row of `calls`, or of sums of such rows, in words."""
     money = "price unknown"
     if not math.isnan(row["usd"]):
-        money = f"about ${row['usd']:,.2f}, at most ${row['usd_at_most']:,.2f}"
+        money = prices.in_words(row["usd"], row["usd_at_most"])
     tokens_in, tokens_out = row["tokens_in"] / 1e6, row["tokens_out"] / 1e6
     return (
         f"{row['calls']:,.0f} calls, {tokens_in:.2f} M tokens in, {tokens_out:.2f} M out, {money}"
     )
 
 
-def _hours_of_ollama(judge, n_calls):
+def hours_of_ollama(judge: str, n_calls: float) -> float:
+    """Return the hours that calls take at the papers' own speed, on an RTX A6000."""
     minutes = MINUTES_OF_OTHERS
-    for model, slower in MINUTES.items():
+    for model, minutes_of_model in MINUTES.items():
         if model in judge:
-            minutes = slower
-    return (
-        f"about {n_calls * minutes / 60:,.0f} hours at the papers' speed, {minutes:g} min a reply "
-        "on an RTX A6000"
-    )
+            minutes = minutes_of_model
+    return n_calls * minutes / 60

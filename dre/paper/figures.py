@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 #: Settings of the t-SNE in the authors' notebook. Its 200 iterations follow the 250 of openTSNE's
 #: early phase, which scikit-learn counts as well.
-TSNE_SETTINGS = {"perplexity": 3, "max_iter": 450, "metric": "cosine", "random_state": 0}
+_TSNE_SETTINGS = {"perplexity": 3, "max_iter": 450, "metric": "cosine", "random_state": 0}
 #: The rows of Figure 5, from top to bottom.
 SPACES = ("Normal", "Disentangled")
 #: The colours of Figure 5.
-KIND_COLOURS = {"context": BLUE, "positive": ORANGE, "adversarial": GREEN}
+_KIND_COLOURS = {"context": BLUE, "positive": ORANGE, "adversarial": GREEN}
 
 
 def loss_and_accuracy(curves: pd.DataFrame, loss: str, accuracy: str) -> Figure:
@@ -101,12 +101,14 @@ def project(slm: "SLM", contexts: Sequence["Context"]) -> pd.DataFrame:
         kinds += ["positive"] * len(context.positives)
         kinds += ["adversarial"] * len(context.adversarials)
         texts = [slm.context(context.turns), *context.positives, *context.adversarials]
-        parts = slm.encode(texts)
-        whole = parts["sentence_embedding"].numpy()
-        disentangled = np.vstack([parts["anchor"].numpy()[:1], parts["robust"].numpy()[1:]])
+        embeddings = slm.encode(texts)
+        whole = embeddings["sentence_embedding"].numpy()
+        disentangled = np.vstack(
+            [embeddings["anchor"].numpy()[:1], embeddings["robust"].numpy()[1:]]
+        )
         for space, vectors in zip(SPACES, (whole, disentangled)):
             unit_vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-            plane = TSNE(**TSNE_SETTINGS).fit_transform(unit_vectors)
+            plane = TSNE(**_TSNE_SETTINGS).fit_transform(unit_vectors)
             table = pd.DataFrame({"context_id": context.context_id, "space": space, "kind": kinds})
             table[["x", "y"]] = plane
             table["distance"] = 1 - unit_vectors @ unit_vectors[0]
@@ -129,7 +131,7 @@ def projections(points: pd.DataFrame) -> Figure:
         for column, context_id in enumerate(context_ids):
             ax = axes[row, column]
             is_drawn = (points["space"] == space) & (points["context_id"] == context_id)
-            for kind, colour in KIND_COLOURS.items():
+            for kind, colour in _KIND_COLOURS.items():
                 of_kind = points[is_drawn & (points["kind"] == kind)]
                 marker = "*" if kind == "context" else "o"
                 size = 110 if kind == "context" else 26

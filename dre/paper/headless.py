@@ -18,7 +18,7 @@ from dre.files import replace
 from dre.paper.profile import Profile
 
 INJECTED = "injected-parameters"  # the tag of the cell that papermill adds
-KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+_KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 SIGN_OF_LIFE = 30.0  # seconds after which a running notebook that writes nothing shows where it is
 
 _DISK_IS_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}  # EDQUOT: not on Windows
@@ -132,7 +132,7 @@ def notebooks(folder: Path) -> list[Notebook]:
         unmet = sorted(set(book.needs) - set(books))
         if unmet:
             raise DreError(
-                f"{path.name} needs {unmet[0]}, which is no notebook before it in notebooks/"
+                f"{path.name} needs {unmet[0]}, which is not a notebook before it in notebooks/"
             )
         books[book.name] = book
     return list(books.values())
@@ -178,6 +178,7 @@ class _SignsOfLife:
         sys.stderr.flush()
 
     def _watch(self):
+        """Print from time to time which cell is being run."""
         while not self._ended.wait(SIGN_OF_LIFE / 10):
             now = time.monotonic()
             if now - self.last_sign < SIGN_OF_LIFE:
@@ -273,7 +274,7 @@ def commit(path: Path, profile: Profile) -> bool:
     own_metadata["executed"] = {"profile": profile.name, "code": code_hash(content)}
     content["metadata"] = {
         "dre": own_metadata,
-        "kernelspec": KERNEL,
+        "kernelspec": _KERNEL,
         "language_info": {"name": "python"},
     }
     after = json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n"

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 # Okabe and Ito (2008), without the yellow that vanishes on white; black last.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 BLUE, ORANGE, GREEN, PURPLE = COLOURS[:4]
-STYLE = {
+_STYLE = {
     "axes.edgecolor": "0.3",
     "axes.linewidth": 0.8,
     "axes.titlesize": 10,
@@ -34,7 +34,7 @@ STYLE = {
 def style() -> None:
     """Set the style of every figure; colour-blind people can tell its colours apart."""
     seaborn.set_theme(
-        context="paper", style="whitegrid", palette=list(COLOURS), font="DejaVu Sans", rc=STYLE
+        context="paper", style="whitegrid", palette=list(COLOURS), font="DejaVu Sans", rc=_STYLE
     )
 
 

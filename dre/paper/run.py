@@ -54,7 +54,7 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
         flush=True,
     )
     if profile.name == COMMITTED:
-        words.check(profile.root, books)
+        words.check_names(profile.root, books)
     _name_other_notebooks(profile)
     (profile.build / "state").mkdir(parents=True, exist_ok=True)
     _set_environment_of_kernels(profile)
@@ -66,7 +66,7 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
                 augmentation.write_sets(profile)
             ran = _run_stale(books, profile, jobs)
             _check_nothing_changed(profile)
-            drop_stale(books, profile)
+            _drop_stale(books, profile)
             for path in _write_documents(books, profile):
                 print(f"brought up to date: {path.relative_to(profile.root)}")
             _build_book_if_possible(profile)
@@ -102,6 +102,7 @@ def _name_other_notebooks(profile):
 
 
 def _set_environment_of_kernels(profile):
+    """Let kernels import the package of this project, and find its files."""
     search_path = [str(profile.root)]
     if os.environ.get("PYTHONPATH"):
         search_path.append(os.environ["PYTHONPATH"])
@@ -206,6 +207,7 @@ def _longest_chain_first(books):
 
 
 def _kill_kernels():
+    """Kill the processes that this one has started."""
     import psutil
 
     for process in psutil.Process().children(recursive=True):
@@ -276,7 +278,7 @@ def stale(book: Notebook, profile: Profile) -> str | None:
     return None
 
 
-def drop_stale(books: list[Notebook], profile: Profile) -> None:
+def _drop_stale(books: list[Notebook], profile: Profile) -> None:
     """Delete what notebooks wrote once and none writes now, unless somebody has changed it."""
     names = {book.name for book in books}
     records = {}

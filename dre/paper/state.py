@@ -30,7 +30,7 @@ LOCK = "requirements.lock"  # the versions of all packages, which every notebook
 
 SCORES = "scores"  # the folder of recorded scores
 #: A notebook takes all files of these folders. If it reads one, it depends on the names of all.
-LISTED_FOLDERS = (SCORES, "curve")
+_LISTED_FOLDERS = (SCORES, "curve")
 
 #: Files in the project's folder that do not belong to the project.
 _FOREIGN = re.compile(r"\.|build/|.*(site-packages|\.egg-info)/")
@@ -52,6 +52,7 @@ def digest(path: Path) -> str:
 
 
 def _meaning(path: Path) -> bytes:
+    """Return what matters of a file: Python without docstrings, the list of a folder's files."""
     if path.is_dir():
         return "\n".join(sorted(os.listdir(path))).encode()
     content = path.read_bytes()
@@ -142,7 +143,7 @@ class Watch:
             return
         self._names_read.add(name)
         self.note("read", path)
-        if path.parent.name in LISTED_FOLDERS:
+        if path.parent.name in _LISTED_FOLDERS:
             self.note_read(str(path.parent))
 
     def hear(self, event: str, args: tuple) -> None:

@@ -24,7 +24,7 @@ from dre.tables import number
 PEOPLE = ("Original Ground Truth", "New Human Generated")
 #: The criteria whose mean is the papers' human score, by their columns and highest ratings.
 #: Ratings begin at 1, those of "uses knowledge" at 0.
-PAPERS_CRITERIA = {
+_PAPERS_CRITERIA = {
     "natural": (1, 3),
     "maintains_context": (1, 3),
     "engaging": (1, 3),
@@ -33,6 +33,8 @@ PAPERS_CRITERIA = {
 #: What a fusion is compared with, as columns and legends call it.
 PARTS = ("judge", "small model", "better part")
 STRENGTHS = ("open", "middle", "current")
+#: The paper's methods that ask for one criterion at a time, and the prompts.
+_PROMPTS_OF_CRITERIA = {"G-EVAL": "geval", "LLM-Chiang": "analyse_rate"}
 #: The classes over which gains are pooled.
 CLASSES = {strength: [strength] for strength in STRENGTHS} | {
     "all but current": ["open", "middle"],
@@ -106,7 +108,7 @@ class RatedScores:
         name: str,
         method: str,
         among: Sequence[str] = (),
-        ways: Sequence[str] = ("overall",),
+        measures: Sequence[str] = ("overall",),
     ) -> dict[str, np.ndarray]:
         """Return how a method agrees with people on a set, as `dre.stats.agreements` does.
 
@@ -115,12 +117,12 @@ class RatedScores:
         name, method : str
         among : list of str
             Only rows count that these methods have scored, too.
-        ways : list of str
-            Which of `dre.stats.WAYS`.
+        measures : list of str
+            Which of `dre.stats.MEASURES`.
         """
         is_used = self._is_scored(name, method, *among)
         known = self._agreements.setdefault((name, method, is_used.tobytes()), {})
-        missing = [way for way in ways if way not in known]
+        missing = [measure for measure in measures if measure not in known]
         if missing:
             table = self.items[name]
             all_scores = self.scores[name][method].to_numpy()
@@ -131,15 +133,15 @@ class RatedScores:
                 table["system"],
                 self.resamples,
                 seed=list(self.items).index(name),
-                ways=missing,
+                measures=missing,
             )
-        return {way: known[way] for way in ways}
+        return {measure: known[measure] for measure in measures}
 
     def gain(self, name: str, method: str, less: str) -> dict[str, np.ndarray]:
-        """Return by way the agreement of one method minus that of another, on shared rows."""
-        of_method = self.agreement(name, method, [less], stats.WAYS)
-        of_other = self.agreement(name, less, [method], stats.WAYS)
-        return {way: of_method[way] - of_other[way] for way in stats.WAYS}
+        """Return by measure the agreement of one method minus that of another, on shared rows."""
+        of_method = self.agreement(name, method, [less], stats.MEASURES)
+        of_other = self.agreement(name, less, [method], stats.MEASURES)
+        return {measure: of_method[measure] - of_other[measure] for measure in stats.MEASURES}
 
     def mean_agreement(self, method: str) -> np.ndarray:
         """Return the mean correlation over the sets that a method has scored: (1 + n, seeds)."""
@@ -148,6 +150,11 @@ class RatedScores:
             if self.has(name, method):
                 by_set.append(self.agreement(name, method)["overall"])
         return np.mean(np.broadcast_arrays(*by_set), axis=0)
+
+    def mean_gain(self, method: str, less: str) -> np.ndarray:
+        """Return the mean over sets of what one method has over another: (1 + n, seeds)."""
+        gains = [self.gain(name, method, less)["overall"] for name in self.items]
+        return np.mean(np.broadcast_arrays(*gains), axis=0)
 
     def correlations(self, statistic: str = "spearman") -> pd.DataFrame:
         """Return a row for each method: its correlation on each set, with the interval.
@@ -245,7 +252,7 @@ def add_interior(
     paper = settings.recipes[0]
     not_run = []
     for judge in panel:
-        shown = shown_numbers(judge, paper)
+        shown = _shown_numbers(judge, paper)
         for name, entry in zip(scores.items, settings.sets):
             items = scores.items[name]
             slm = trained(settings, entry.key, paper, settings.seed)
@@ -362,7 +369,7 @@ def interior_comparisons(judge: PanelJudge, slm: str) -> dict[str, tuple[str, st
     """Return what `differences` compares to see what interior refinement does, by label."""
     of_judge = f"({judge.name})"
     plain = f"LLM-only {of_judge}"
-    shown = shown_numbers(judge, slm)
+    shown = _shown_numbers(judge, slm)
     if judge.is_live:
         return {
             f"In-DRE, {shown}, less the plain prompt": (f"In-DRE {of_judge}, {shown}", plain),
@@ -398,7 +405,7 @@ def interior_comparisons(judge: PanelJudge, slm: str) -> dict[str, tuple[str, st
 
 @dataclass
 class Gains:
-    """Gains of fusions over their parts: a row for each, and its draws by way in the same order."""
+    """Gains of fusions over their parts: a row for each, and its draws in the same order."""
 
     rows: pd.DataFrame
     draws: list[dict[str, np.ndarray]] = field(repr=False)
@@ -412,7 +419,7 @@ def fusion_gains(
 ) -> Gains:
     """Compare every fusion with its judge, with its small model, and with the better of the two.
 
-    Which part is better, in each way to agree, is decided on the other sets that both parts have
+    Which part is better, by each measure, is decided on the other sets that both parts have
     scored. Where there is none, it is decided on the set itself, which is hard on the fusion.
 
     Parameters
@@ -447,7 +454,9 @@ def fusion_gains(
                 for part, part_method in part_methods.items()
             }
             better, decided = _better_parts(scores, name, part_methods)
-            gain_over["better part"] = {way: gain_over[part][way] for way, part in better.items()}
+            gain_over["better part"] = {
+                measure: gain_over[part][measure] for measure, part in better.items()
+            }
             alone = scores.agreement(name, part_methods["judge"])["overall"][0].mean()
             for part in PARTS:
                 row = {
@@ -467,27 +476,27 @@ def fusion_gains(
 
 
 def _better_parts(scores, name, part_methods):
-    """Return by way which part agrees better with people, and whether other sets decided that."""
+    """Return by measure which part agrees better with people, and if other sets decided that."""
     deciding_sets = []
     for other in scores.items:
         if other != name and scores.has(other, *part_methods.values()):
             deciding_sets.append(other)
     decided = "on other sets" if deciding_sets else "here"
     better = {}
-    for way in stats.WAYS:
+    for measure in stats.MEASURES:
         agreement = {}
         for part, method in part_methods.items():
             by_set = []
             for deciding_set in deciding_sets or [name]:
-                agreement_of = scores.agreement(deciding_set, method, ways=[way])
-                by_set.append(agreement_of[way][0].mean())
+                agreement_of = scores.agreement(deciding_set, method, measures=[measure])
+                by_set.append(agreement_of[measure][0].mean())
             known = [value for value in by_set if not np.isnan(value)]
             agreement[part] = np.mean(known) if known else -np.inf
-        better[way] = max(agreement, key=lambda part: agreement[part])
+        better[measure] = max(agreement, key=lambda part: agreement[part])
     return better, decided
 
 
-def class_means(gains: Gains, way: str = "overall") -> pd.DataFrame:
+def class_means(gains: Gains, measure: str = "overall") -> pd.DataFrame:
     """Return the mean gain of each fusion over each part, for judges of one strength.
 
     Judges are fixed: an interval speaks of other contexts and trainings, not of other judges.
@@ -495,7 +504,7 @@ def class_means(gains: Gains, way: str = "overall") -> pd.DataFrame:
     Parameters
     ----------
     gains : what `fusion_gains` returned.
-    way : one of `dre.stats.WAYS`.
+    measure : one of `dre.stats.MEASURES`.
 
     Returns
     -------
@@ -513,7 +522,7 @@ def class_means(gains: Gains, way: str = "overall") -> pd.DataFrame:
             if of_class.empty or set(of_class["strength"]) != set(members):
                 continue
             # Where systems are not known, there is no agreement within them.
-            draws = [gains.draws[i][way] for i in of_class.index]
+            draws = [gains.draws[i][measure] for i in of_class.index]
             draws = [gain for gain in draws if not np.isnan(gain[0]).any()]
             if not draws:
                 continue
@@ -634,6 +643,8 @@ def printed_table(
 def with_live_judges(table: pd.DataFrame, panel: Sequence[PanelJudge], slm: str) -> pd.DataFrame:
     """Return the paper's Table 4 with our names of the rows that live judges of the panel have.
 
+    Where the profile does not have a judge asked for a row, ``not_run`` says so.
+
     Parameters
     ----------
     table : ``data/paper/dre_table4.csv``.
@@ -644,11 +655,43 @@ def with_live_judges(table: pd.DataFrame, panel: Sequence[PanelJudge], slm: str)
     for judge in panel:
         if not judge.is_live or not judge.printed_name:
             continue
-        row_of = judge_rows(judge, slm)
-        is_of_judge = (table["judge"] == judge.printed_name) & table["method"].isin(list(row_of))
-        table.loc[is_of_judge, "ours"] = table.loc[is_of_judge, "method"].map(row_of)
-        table.loc[is_of_judge, "not_run"] = np.nan
+        for method, row in judge_rows(judge, slm).items():
+            is_row = (table["judge"] == judge.printed_name) & (table["method"] == method)
+            prompt = _PROMPTS_OF_CRITERIA.get(method, "llm_only")
+            if judge.asks(prompt):
+                table.loc[is_row, "ours"] = row
+                table.loc[is_row, "not_run"] = np.nan
+            else:
+                # A recording of another judge may have the row.
+                is_row &= table["ours"].isna()
+                table.loc[is_row, "not_run"] = f"optional_prompts does not name {prompt}"
+        # SLIDE's paper calls the judge alone so, and has other numbers of it.
+        is_judge_alone = (table["judge"] == judge.printed_name) & (table["method"] == "LLMs-only")
+        table.loc[is_judge_alone, "not_run"] = "the same scores as in row Non-DRE"
     return table
+
+
+def rows_of_live_judges(
+    table: pd.DataFrame, in_paper: pd.DataFrame, live_judges: Sequence[PanelJudge], slm: str
+) -> pd.Series:
+    """Return which rows make the paper's Table 4 with live judges in place of the paper's.
+
+    These are the paper's rows without a judge, and all rows of the live judges.
+
+    Parameters
+    ----------
+    table : all rows, as `dre.paper.tables.beside_print` returns them.
+    in_paper : ``data/paper/dre_table4.csv``.
+    live_judges : live judges of the profile.
+    slm : our name of the papers' small model.
+    """
+    judge_of_row = dict(zip(in_paper["metric"], in_paper["judge"]))
+    judge_in_print = pd.Series(table["row_in_print"]).map(judge_of_row)
+    printed_names = [judge.printed_name for judge in live_judges if judge.printed_name]
+    is_in_print = pd.Series(table["row_in_print"]).notna()
+    is_in_print &= judge_in_print.isna() | judge_in_print.isin(printed_names)
+    names = [name for judge in live_judges for name in judge_rows(judge, slm).values()]
+    return is_in_print | pd.Series(table["method"]).isin(names)
 
 
 def judge_rows(judge: PanelJudge, slm: str) -> dict[str, str]:
@@ -658,7 +701,7 @@ def judge_rows(judge: PanelJudge, slm: str) -> dict[str, str]:
     """
     name = judge.name
     in_one_reply = "" if judge.is_live else ", one reply"
-    shown = shown_numbers(judge, slm)
+    shown = _shown_numbers(judge, slm)
     return {
         "G-EVAL": f"G-EVAL ({name}){in_one_reply}",
         "LLM-Chiang": f"LLM-Chiang ({name}){in_one_reply}",
@@ -670,7 +713,7 @@ def judge_rows(judge: PanelJudge, slm: str) -> dict[str, str]:
     }
 
 
-def shown_numbers(judge: PanelJudge, slm: str) -> str:
+def _shown_numbers(judge: PanelJudge, slm: str) -> str:
     """Return what rows call the numbers that a judge is shown: ``as shown``, or a small model."""
     return slm if judge.is_live else "as shown"
 
@@ -713,10 +756,10 @@ def main_table(
     return pd.DataFrame(rows).drop(columns="mean_sd", errors="ignore")
 
 
-def ways_table(
+def measures_table(
     scores: RatedScores, method_of: Mapping[str, str], names: Sequence[str]
 ) -> pd.DataFrame:
-    """Return how methods agree with people in each of `dre.stats.WAYS`, below what is possible.
+    """Return how methods agree with people in each of `dre.stats.MEASURES`, below what is possible.
 
     Parameters
     ----------
@@ -728,8 +771,9 @@ def ways_table(
 
     Returns
     -------
-    Columns ``set, score`` and one for each way, with its interval. First come the ceiling, which
-    is the highest correlation that a perfect score could reach, and one rater against the others.
+    Columns ``set, score`` and one for each measure, with its interval. First come the ceiling,
+    which is the highest correlation that a perfect score could reach, and one rater against the
+    others.
     """
     rows = []
     for name in names:
@@ -739,23 +783,23 @@ def ways_table(
         rows.append({"set": title, "score": "one rater, the others", **of_raters["rater"]})
         for label, method in method_of.items():
             row: dict[str, object] = {"set": title, "score": label}
-            for way, draws in scores.agreement(name, method, ways=stats.WAYS).items():
-                row |= stats.interval(draws, way)
+            for measure, draws in scores.agreement(name, method, measures=stats.MEASURES).items():
+                row |= stats.interval(draws, measure)
             rows.append(row)
     return pd.DataFrame(rows)
 
 
 def rater_agreement(scores: RatedScores, name: str) -> dict[str, dict[str, float]]:
-    """Return the ceiling of a set and the agreement of one rater with the others, by way."""
+    """Return the ceiling of a set and the agreement of one rater with the others, by measure."""
     table = scores.items[name]
     by_rater = np.array(table["ratings"].to_list(), float)
     arguments = by_rater, table["context_id"], table["system"], scores.resamples
     ceiling: dict[str, float] = {}
-    for way, draws in stats.ceilings(*arguments).items():
-        ceiling |= stats.interval(draws, way)
+    for measure, draws in stats.ceilings(*arguments).items():
+        ceiling |= stats.interval(draws, measure)
     rater: dict[str, float] = {}
-    for way, draws in stats.one_against_rest(*arguments).items():
-        rater |= stats.interval(draws, way)
+    for measure, draws in stats.one_against_rest(*arguments).items():
+        rater |= stats.interval(draws, measure)
     return {"ceiling": ceiling, "rater": rater}
 
 
@@ -796,20 +840,20 @@ def differences(scores: RatedScores, comparisons: Mapping[str, tuple[str, str]])
     return pd.DataFrame(rows)
 
 
-def gains_by_way(means: pd.DataFrame, fusion_name: str, slm: str) -> pd.DataFrame:
-    """Return the class means of one fusion with a column for each way to agree.
+def gains_by_measure(means: pd.DataFrame, fusion_name: str, slm: str) -> pd.DataFrame:
+    """Return the class means of one fusion with a column for each measure.
 
     Parameters
     ----------
     means : DataFrame
-        What `class_means` returned for each way, with a column ``way``.
+        What `class_means` returned for each measure, with a column ``way``.
     fusion_name, slm : str
         Which fusion, with which small model.
 
     Returns
     -------
-    Columns ``judges, less``, one for each of `dre.stats.WAYS` with its interval, and ``seen``: the
-    gain over all pairs that would have been seen.
+    Columns ``judges, less``, one for each of `dre.stats.MEASURES` with its interval, and ``seen``:
+    the gain over all pairs that would have been seen.
     """
     is_shown = (means["fusion"] == fusion_name) & (means["slm"] == slm)
     rows: dict[tuple, dict[str, object]] = {}
@@ -817,11 +861,11 @@ def gains_by_way(means: pd.DataFrame, fusion_name: str, slm: str) -> pd.DataFram
     for mean in shown.to_dict("records"):
         key = mean["judges"], mean["less"]
         row = rows.setdefault(key, {"judges": key[0], "less": key[1]})
-        way = mean["way"]
-        row[way] = mean["gain"]
-        row[f"{way}_low"] = mean["gain_low"]
-        row[f"{way}_high"] = mean["gain_high"]
-        if way == "overall":
+        measure = mean["way"]
+        row[measure] = mean["gain"]
+        row[f"{measure}_low"] = mean["gain_low"]
+        row[f"{measure}_high"] = mean["gain_high"]
+        if measure == "overall":
             row["seen"] = mean["seen"]
     table = pd.DataFrame(list(rows.values()))
     is_class = table["judges"] != "all"
@@ -943,7 +987,7 @@ def apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def papers_target(items: pd.DataFrame) -> pd.Series:
     """Return the papers' human score, 0 to 1: the mean of four criteria, each brought to 0-1."""
     shares = []
-    for criterion, (low, high) in PAPERS_CRITERIA.items():
+    for criterion, (low, high) in _PAPERS_CRITERIA.items():
         shares.append((items[criterion] - low) / (high - low))
     return pd.concat(shares, axis=1).mean(axis=1, skipna=False)
 

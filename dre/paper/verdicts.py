@@ -1,8 +1,8 @@
 """Verdicts by one rule: what the papers claim, what was measured, and the word that follows.
 
-``data/claims.csv`` has a row for each claim: its words, the value of no effect, the papers' side of
-that (``+`` or ``-``), the printed size, and the premise it needs. A claim is measured up to three
-times:
+``data/claims.csv`` has a row for each claim: its words, what is measured, the value of no effect,
+the papers' side of that (``+`` or ``-``), the printed size, and the premise it needs. A claim is
+measured up to three times:
 
 - with the papers' small model, or with none where it needs none (``effect``);
 - with our small model (``ours_effect``);
@@ -35,6 +35,7 @@ LEGEND = {
     "contradicted": "we see the opposite",
     "not testable": "what the claim needs was not available",
 }
+#: What a simulation shows, by whether its effect is clearly on the papers' side.
 FOLLOWS = {True: "would follow", False: "would not follow"}
 #: What is said where the row is a question of ours and no claim of the papers.
 ANSWERS = {
@@ -78,14 +79,17 @@ def word(
 def judged(root: Path) -> pd.DataFrame:
     """Return the claims of a project, with what follows for each.
 
-    Added are ``verdict`` and ``ours`` (words of `LEGEND`, or of `ANSWERS` for our own questions),
-    ``simulated`` (of `FOLLOWS`), each "" where nothing was measured, and ``verdict_text``,
-    ``ours_text``, ``simulated_text``: the number and the word, in Markdown.
+    Added are the words ``verdict`` and ``ours`` (of `LEGEND`, or of `ANSWERS` for our own
+    questions) and ``simulated`` (of `FOLLOWS`), and their numbers ``verdict_number``,
+    ``ours_number`` and ``simulated_number``. Each is "" where nothing was measured. ``measure``
+    says what the numbers are, and ``visible`` how large an effect would have been seen where a
+    verdict is *not shown*.
     """
     claims = pd.read_csv(root / CLAIMS, dtype=str, keep_default_na=False)
     results = root / "results" / COMMITTED
     outcomes = [_outcome(claim, results) for claim in claims.to_dict(orient="records")]
-    return pd.concat([claims, pd.DataFrame(outcomes, index=claims.index)], axis=1)
+    added = pd.DataFrame(outcomes, index=claims.index)
+    return pd.concat([claims.drop(columns="measure"), added], axis=1)
 
 
 def counts(claims: pd.DataFrame) -> pd.DataFrame:
@@ -107,7 +111,7 @@ def counts(claims: pd.DataFrame) -> pd.DataFrame:
 
 
 def markdown(root: Path, main: bool = False) -> str:
-    """Return counts, claims with verdicts and revised rows in Markdown.
+    """Return counts, verdicts, numbers and revised rows in Markdown.
 
     With `main` only the counts, and the main claims in words, without numbers of ours.
     """
@@ -115,76 +119,97 @@ def markdown(root: Path, main: bool = False) -> str:
     if main:
         main_claims = claims.loc[claims["main"] == "yes", :]
         return f"{_counts_table(claims)}\n{_main_table(main_claims)}"
-    parts = [_counts_table(claims), _claims_table(claims)]
+    claims["row"] = [str(row) for row in range(1, len(claims) + 1)]
+    parts = [
+        _counts_table(claims),
+        "## The verdicts\n",
+        _verdicts_table(claims),
+        "## The numbers\n",
+        _numbers_table(claims),
+    ]
     revised = claims.loc[claims["revised"] != "", :]
     if len(revised):
-        parts.append(_revised_list(revised))
+        parts += ["## Rows that were revised after their numbers were seen\n", _revised(revised)]
     return "\n".join(parts)
 
 
+def _table(header, alignment, rows):
+    """Return a Markdown table; an empty cell becomes a dash."""
+    lines = [header, alignment]
+    for cells in rows:
+        filled = [cell or _NOT_ASKED for cell in cells]
+        lines.append(f"| {' | '.join(filled)} |")
+    return "\n".join(lines) + "\n"
+
+
 def _counts_table(claims):
-    lines = [
-        "| verdict | what it means | with the paper's small model, or none | with ours |",
-        "|:--|:--|--:|--:|",
-    ]
+    rows = []
     for row in counts(claims).to_dict(orient="records"):
         cells = [f"**{row['verdict']}**", row["meaning"], str(row["paper"]), str(row["ours"])]
-        lines.append(f"| {' | '.join(cells)} |")
+        rows.append(cells)
     claims = claims.loc[claims["question"] == "", :]
     n_ours = int((claims["ours"] != "").sum())
-    lines.append(f"| all | | {len(claims)} | {n_ours} |")
+    rows.append(["all", " ", str(len(claims)), str(n_ours)])
+    header = "| verdict | what it means | with the paper's small model, or none | with ours |"
+    table = _table(header, "|:--|:--|--:|--:|", rows)
+
     n_follow = int((claims["simulated"] == FOLLOWS[True]).sum())
     n_simulated = int((claims["simulated"] != "").sum())
     sentence = (
         f"{n_simulated} of the claims were also simulated with a small model as good as printed: "
         f"{n_follow} would follow from one."
     )
-    return "\n".join(lines) + f"\n\n{sentence}\n"
+    return f"{table}\n{sentence}\n"
 
 
 def _main_table(claims):
-    lines = [
-        "| what the papers say | paper's small model | ours | as good as printed | notebook |",
-        "|:--|:--|:--|:--|:--|",
-    ]
+    columns = ["claim", "verdict", "ours", "simulated", "notebook"]
+    header = "| what the papers say | paper's small model | ours | as good as printed | notebook |"
+    return _table(header, "|:--|:--|:--|:--|:--|", claims[columns].to_numpy())
+
+
+def _verdicts_table(claims):
+    rows = []
     for claim in claims.to_dict(orient="records"):
         cells = [
+            claim["row"],
             claim["claim"],
-            claim["verdict"],
-            claim["ours"] or _NOT_ASKED,
-            claim["simulated"] or _NOT_ASKED,
+            claim["source"],
+            f"**{claim['verdict']}**",
+            claim["ours"] and f"**{claim['ours']}**",
+            claim["simulated"],
+            claim["premise"],
             claim["notebook"],
         ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        rows.append(cells)
+    header = (
+        "| row | what the papers say | where | paper's small model, or none | ours "
+        "| from one as good as printed | premise | notebook |"
+    )
+    return _table(header, "|--:|:--|:--|:--|:--|:--|:--|:--|", rows)
 
 
-def _claims_table(claims):
-    lines = [
-        "| what the papers say | in the paper | with the paper's small model, or none | with ours "
-        "| from one as good as printed | premise | resampled | notebook |",
-        "|:--|:--|:--|:--|:--|:--|:--|:--|",
+def _numbers_table(claims):
+    columns = [
+        "row",
+        "measure",
+        "printed",
+        "verdict_number",
+        "ours_number",
+        "simulated_number",
+        "visible",
+        "resampled",
     ]
-    for claim in claims.to_dict(orient="records"):
-        cells = [
-            claim["claim"],
-            claim["printed"],
-            claim["verdict_text"],
-            claim["ours_text"] or _NOT_ASKED,
-            claim["simulated_text"] or _NOT_ASKED,
-            claim["premise"] or _NOT_ASKED,
-            claim["resampled"],
-            claim["notebook"],
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    header = (
+        "| row | what is measured | in the paper | paper's small model, or none | ours "
+        "| from one as good as printed | could be seen | resampled |"
+    )
+    return _table(header, "|--:|:--|:--|--:|--:|--:|--:|:--|", claims[columns].to_numpy())
 
 
-def _revised_list(claims):
-    lines = ["**Rows that were revised after their numbers were seen**", ""]
-    for claim in claims.to_dict(orient="records"):
-        lines.append(f"- *{claim['claim']}*: {claim['revised']}")
-    return "\n".join(lines) + "\n"
+def _revised(claims):
+    rows = claims[["row", "revised"]].to_numpy()
+    return _table("| row | what changed, and why |", "|--:|:--|", rows)
 
 
 class _Cell(NamedTuple):
@@ -203,46 +228,45 @@ class _Cell(NamedTuple):
 
 
 def _outcome(claim, results):
-    """Return the words on one claim, and each with its number as text."""
-    verdict, verdict_text = _decided(claim, "", results)
-    ours, ours_text = _decided(claim, "ours_", results)
+    """Return the words on one claim, and their numbers as text."""
+    verdict, number_text, visible = _decided(claim, "", results)
+    ours, ours_number, ours_visible = _decided(claim, "ours_", results)
     outcome = {
+        "measure": _cell(claim, claim["effect"], results).in_words(claim["measure"]),
         "verdict": verdict,
-        "verdict_text": verdict_text,
+        "verdict_number": number_text,
         "ours": ours,
-        "ours_text": ours_text,
+        "ours_number": ours_number,
+        "visible": visible or ours_visible,
         "simulated": "",
-        "simulated_text": "",
+        "simulated_number": "",
     }
     if claim["simulated_effect"]:
         effect = _cell(claim, claim["simulated_effect"], results)
-        measured = effect.in_words(claim["simulated_measured"])
         follows = _verdict(claim, effect, results) in ("reproduced", "smaller")
         outcome["simulated"] = FOLLOWS[follows]
-        outcome["simulated_text"] = f"{measured}: {FOLLOWS[follows]}"
+        outcome["simulated_number"] = effect.in_words(claim["simulated_measured"])
     return outcome
 
 
 def _decided(claim, prefix, results):
-    """Return the verdict of the columns with a prefix, and its text; both "" without an effect."""
-    is_ours = bool(prefix)
-    if is_ours and not claim["ours_effect"]:
-        return "", ""
-    measured = claim[f"{prefix}measured"]
+    """Return the verdict of the columns with a prefix, its number, and the effect to be seen.
+
+    All are "" without an effect, and the last one for every verdict but *not shown*.
+    """
+    if not claim[f"{prefix}effect"]:
+        return "", "", ""
+    effect = _cell(claim, claim[f"{prefix}effect"], results)
     verdict = "not testable"
-    sensitivity = ""
-    if claim[f"{prefix}effect"]:
-        effect = _cell(claim, claim[f"{prefix}effect"], results)
-        measured = effect.in_words(measured)
-        if _premise_is_met(claim, prefix, results):
-            verdict = _verdict(claim, effect, results)
-        if verdict == "not shown":
-            visible = stats.smallest_seen(effect.number("_low"), effect.number("_high"))
-            digits = 2 if visible < 1 else 1
-            sensitivity = f" (four studies of five would see {number(visible, digits)})"
+    visible = ""
+    if _premise_is_met(claim, prefix, results):
+        verdict = _verdict(claim, effect, results)
+    if verdict == "not shown":
+        smallest = stats.smallest_seen(effect.number("_low"), effect.number("_high"))
+        visible = number(smallest, 2 if smallest < 1 else 1)
     if claim["question"]:
         verdict = ANSWERS.get(verdict, verdict)
-    return verdict, f"{measured}: **{verdict}**{sensitivity}"
+    return verdict, effect.in_words(claim[f"{prefix}measured"]), visible
 
 
 def _premise_is_met(claim, prefix, results):

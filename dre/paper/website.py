@@ -25,12 +25,24 @@ from dre.paper.profile import ADDRESS, COMMITTED, Profile
 from dre.paper.verdicts import LEGEND
 
 HOW_TO_INSTALL = "make book, or pip install -r requirements-book.lock"
-PACKAGES = ("sphinx", "myst-nb", "sphinx-book-theme")
+_PACKAGES = ("sphinx", "myst-nb", "sphinx-book-theme")
 #: Words in tables that are shown in colour: the verdicts, and the statuses of docs/coverage.md.
 STATUSES = (*LEGEND, *coverage.STATUSES)
 
 #: Pages in the order of the list beside each page. Docs that are not named come last.
-_USE = ("run_the_paper", "score", "compare", "judges", "calibrate", "audit", "train", "setup")
+_USE = (
+    "run_the_paper",
+    "score",
+    "compare",
+    "judges",
+    "own_judge",
+    "passport",
+    "prompts",
+    "calibrate",
+    "audit",
+    "train",
+    "setup",
+)
 _RESULTS = ("summary", "trust", "verdicts", "coverage", "table4")
 _OTHER_PAGES = ("dre/slm/default/README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 _HOME = "index.md"
@@ -65,11 +77,11 @@ def build(profile: Profile) -> bool:
         If a package is missing, a link leads nowhere, or Sphinx has a warning.
     """
     if not is_installed():
-        raise DreError(f"the book needs {', '.join(PACKAGES)}: {HOW_TO_INSTALL}")
+        raise DreError(f"the book needs {', '.join(_PACKAGES)}: {HOW_TO_INSTALL}")
     target = folder(profile)
     source_folder = target.with_name(target.name + "-source")
     mark_file = target / ".inputs"
-    versions = [f"{package} {version(package)}" for package in PACKAGES]
+    versions = [f"{package} {version(package)}" for package in _PACKAGES]
     mark = "\n".join([*versions, prepare(profile, source_folder)])
     if mark_file.is_file() and mark_file.read_text(encoding="utf-8") == mark:
         return False
@@ -239,7 +251,7 @@ def _with_website_cells(book: Notebook, markdown: Callable[[str], str]) -> dict:
         if cell["cell_type"] == "markdown":
             text, equations = _numbered(_without_badge(text), int(book.name[:2]), equations)
             new_cell["source"] = markdown(text)
-        elif INJECTED in tags or (re.search(r"book\.say\(", text) and not cell["outputs"]):
+        elif INJECTED in tags:
             continue
         else:
             new_cell["outputs"] = [_website_output(output, markdown) for output in cell["outputs"]]

@@ -17,9 +17,9 @@ from dre.signature import load_summary
 from dre.tables import number
 
 #: The fields in which the signatures of two files may differ: their scores are comparable still.
-MAY_DIFFER = ("data", "limit", "version", "torch", "sentence-transformers", "transformers")
+_MAY_DIFFER = ("data", "limit", "version", "torch", "sentence-transformers", "transformers")
 #: What a context is known by in both files: the first of these columns that there is.
-CONTEXT_COLUMNS = ("context_id", "context", "id", "pair_id")
+_CONTEXT_COLUMNS = ("context_id", "context", "id", "pair_id")
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Comparison:
     notes: list[str]
 
 
-class SystemNames(NamedTuple):
+class _SystemNames(NamedTuple):
     """A system as the new and the old file call it."""
 
     new: str
@@ -89,8 +89,8 @@ def compare_scores(new: pd.DataFrame | str | Path, old: pd.DataFrame | str | Pat
     say that their scores were made by different models, judges or prompts.
     """
     notes = _check_makers(new, old)
-    new_table = readers.scores(new, CONTEXT_COLUMNS, systems.BASELINES)
-    old_table = readers.scores(old, CONTEXT_COLUMNS, systems.BASELINES)
+    new_table = readers.scores(new, _CONTEXT_COLUMNS, systems.BASELINES)
+    old_table = readers.scores(old, _CONTEXT_COLUMNS, systems.BASELINES)
     matched = _match_systems(new_table, old_table)
     if not matched or set(new_table["id"]).isdisjoint(old_table["id"]):
         new_name = "new" if isinstance(new, pd.DataFrame) else new
@@ -119,13 +119,13 @@ def compare_scores(new: pd.DataFrame | str | Path, old: pd.DataFrame | str | Pat
     )
 
 
-def _match_systems(new_table, old_table) -> list[SystemNames]:
+def _match_systems(new_table, old_table) -> list[_SystemNames]:
     """Return the systems of both tables: by name, or the only one of each."""
     new_systems = new_table["system"].unique().tolist()
     old_systems = old_table["system"].unique().tolist()
-    matched = [SystemNames(name, name) for name in new_systems if name in old_systems]
+    matched = [_SystemNames(name, name) for name in new_systems if name in old_systems]
     if not matched and len(new_systems) == len(old_systems) == 1:
-        return [SystemNames(new_systems[0], old_systems[0])]
+        return [_SystemNames(new_systems[0], old_systems[0])]
     return matched
 
 
@@ -207,15 +207,10 @@ def failures(
 
 
 def _refuse_too_few_contexts(rows: Sequence[dict[str, Any]], alpha: float) -> None:
-    """Raise DreError for a system whose test could not fail, whatever its scores.
-
-    With n contexts the smallest two-sided p-value is 2 / 2^n, and Holm's correction multiplies it
-    by the number of systems.
-    """
+    """Raise DreError for a system whose test could not fail, whatever its scores."""
     for row in rows:
-        smallest_p = 2.0 ** (1 - row["n_contexts"]) * len(rows)
-        if smallest_p >= alpha:
-            enough = math.floor(2 - math.log2(alpha / len(rows)))
+        enough = systems.least_contexts(len(rows), alpha)
+        if row["n_contexts"] < enough:
             raise DreError(
                 f"{row['a']}: {row['n_contexts']} contexts are in both, on which no test can fail "
                 f"at {alpha:g}: score {enough} or more"
@@ -254,10 +249,18 @@ def _check_makers(new, old):
     new_summary = summaries[new]
     old_summary = summaries[old]
     assert new_summary is not None and old_summary is not None, "both have a summary here"
-    differences = new_summary.signature.differences(old_summary.signature, MAY_DIFFER)
+    differences = new_summary.signature.differences(old_summary.signature, _MAY_DIFFER)
     for difference in differences:
         raise DreError(
-            f"{new} and {old} were made with {difference.field} {difference.value} and "
-            f"{difference.other_value}: scores of two makers are not comparable"
+            f"{new} was made {_with(difference.field, difference.value)}, {old} "
+            f"{_with(difference.field, difference.other_value)}: such scores are not comparable. "
+            "Score both in the same way"
         )
     return []
+
+
+def _with(field, value):
+    """Say that something was made with the value of a field, which may be absent."""
+    if value in ("None", ""):
+        return f"without a {field}"
+    return f"with {field} {value}"

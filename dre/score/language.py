@@ -15,14 +15,14 @@ import pandas as pd
 #: The status of a pair that the small model cannot read.
 STATUS = "other_language"
 #: Pieces a word above which the texts of a system are in a language that a tokeniser does not know.
-MOST_TOKENS_A_WORD = 1.35
+_MOST_TOKENS_A_WORD = 1.35
 #: The same of a single text, of which less is known.
-MOST_TOKENS_A_WORD_OF_ONE = 1.5
-FEWEST_WORDS = 20  # fewer words of a system do not tell their language
-FEWEST_WORDS_OF_ONE = 6  # nor do fewer of a single text
+_MOST_TOKENS_A_WORD_OF_ONE = 1.5
+_FEWEST_WORDS = 20  # fewer words of a system do not tell their language
+_FEWEST_WORDS_OF_ONE = 6  # nor do fewer of a single text
 SAMPLE = 1000  # texts of a system that are looked at for its language
 #: Small words of English that are not words of other languages of Europe.
-ENGLISH = frozenset(
+_ENGLISH = frozenset(
     [
         "the",
         "and",
@@ -97,25 +97,25 @@ def what_is_not_read(pairs: pd.DataFrame, tokenizer: Any) -> list[str]:
         reason_by_text = {}
         for system, distinct in texts_by_system.items():
             sample = list(distinct)[:SAMPLE]
-            is_foreign_system = _tokens_a_word(sample, tokenizer) > MOST_TOKENS_A_WORD
+            is_foreign_system = _tokens_a_word(sample, tokenizer) > _MOST_TOKENS_A_WORD
             for text in distinct:
                 reason = _reason(text, name, tokenizer, is_foreign_system)
                 reason_by_text[system, text] = reason
-        for place, key in enumerate(zip(systems, texts)):
-            reasons[place] = reasons[place] or reason_by_text[key]
+        for i, key in enumerate(zip(systems, texts)):
+            reasons[i] = reasons[i] or reason_by_text[key]
     return reasons
 
 
 def _reason(text, name, tokenizer, is_foreign_system):
     """Return why a text is not read, in words; "" if it is read."""
-    if is_in_unknown_script(text, tokenizer):
-        script = script_of(text)
+    if _is_in_unknown_script(text, tokenizer):
+        script = _script_of(text)
         return f"the {name} is in a script that the small model does not know ({script})"
-    if script_of(text) not in ("", "Latin") or _has_english_words(text):
+    if _script_of(text) not in ("", "Latin") or _has_english_words(text):
         return ""
     n_words = len(_words(text))
-    pieces = _tokens_a_word([text], tokenizer, FEWEST_WORDS_OF_ONE)
-    is_foreign_text = n_words >= FEWEST_WORDS_OF_ONE and pieces > MOST_TOKENS_A_WORD_OF_ONE
+    pieces = _tokens_a_word([text], tokenizer, _FEWEST_WORDS_OF_ONE)
+    is_foreign_text = n_words >= _FEWEST_WORDS_OF_ONE and pieces > _MOST_TOKENS_A_WORD_OF_ONE
     if is_foreign_text or (is_foreign_system and n_words):
         return f"the {name} is in a language that the small model does not know"
     return ""
@@ -127,10 +127,10 @@ def _words(text):
 
 def _has_english_words(text):
     words = re.findall(r"[a-z]+(?:'[a-z]+)?", text.lower().replace("\u2019", "'"))
-    return not ENGLISH.isdisjoint(words)
+    return not _ENGLISH.isdisjoint(words)
 
 
-def _tokens_a_word(texts: Sequence[str], tokenizer: Any, fewest: int = FEWEST_WORDS) -> float:
+def _tokens_a_word(texts: Sequence[str], tokenizer: Any, fewest: int = _FEWEST_WORDS) -> float:
     """Return how many tokens a tokeniser makes of a word, many in a language it does not know.
 
     Numbers and signs are left out, whatever the language. 0 where there are too few words to tell.
@@ -142,20 +142,20 @@ def _tokens_a_word(texts: Sequence[str], tokenizer: Any, fewest: int = FEWEST_WO
     return len(token_ids) / len(words)
 
 
-def is_in_unknown_script(text: str, tokenizer: Any) -> bool:
+def _is_in_unknown_script(text: str, tokenizer: Any) -> bool:
     """Return whether a text is in a script other than the Latin one that a tokeniser does not know.
 
     It does not know a script of whose words it makes many tokens, or the one for what is unknown.
     """
-    if script_of(text) in ("", "Latin"):
+    if _script_of(text) in ("", "Latin"):
         return False
     token_ids = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
     n_words = len(re.findall(r"\w+|[^\w\s]", text))
     has_unknown = tokenizer.unk_token_id in token_ids
-    return has_unknown or len(token_ids) > MOST_TOKENS_A_WORD * n_words
+    return has_unknown or len(token_ids) > _MOST_TOKENS_A_WORD * n_words
 
 
-def script_of(text: str) -> str:
+def _script_of(text: str) -> str:
     """Return the script of most letters of a text, such as Latin or Arabic; "" without letters."""
     if text.isascii():  # nearly every English text, and much faster
         return "Latin" if re.search("[A-Za-z]", text) else ""

@@ -4,7 +4,6 @@ import difflib
 import hashlib
 import json
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
@@ -19,6 +18,7 @@ from dre.calibrated import Calibrated
 from dre.datasets import readers
 from dre.errors import DreError, TryLater
 from dre.judges import prompts
+from dre.progress import Progress
 from dre.score import language
 from dre.signature import METHOD_NAMES, Signature
 from dre.slm.location import find_slm
@@ -49,12 +49,12 @@ METHODS = {
 #: The papers' names, and those of earlier versions.
 ALIASES = METHOD_NAMES
 #: What a method may need besides an SLM, in the words of an error.
-NEEDS_IN_WORDS = {
+_NEEDS_IN_WORDS = {
     "judge": "a judge",
     "accuracies": "the accuracies of SLM and LLM",
     "fusion": "a fusion that was learned",
 }
-OPTIONS = (*NEEDS_IN_WORDS, "slm", "method", "prompt", "bf16")
+OPTIONS = (*_NEEDS_IN_WORDS, "slm", "method", "prompt", "bf16")
 COLUMNS = (
     "line",
     "id",
@@ -77,11 +77,10 @@ COLUMNS = (
 )
 #: What the table of scores calls the numbers of the papers: s_d says how far the response is from
 #: its context, s_p how well it fits there.
-PLAIN_NAMES = {"distance": "cosine_distance", "s_d": "distance", "s_p": "fits"}
+_PLAIN_NAMES = {"distance": "cosine_distance", "s_d": "distance", "s_p": "fits"}
 #: Decimals of the SLM's numbers in a prompt: the last bits of a float must not cost another reply.
-PROMPT_DECIMALS = 6
+_PROMPT_DECIMALS = 6
 BLOCK = 256  # distinct pairs that are scored and kept together; a kill loses no more of them
-SECONDS_BETWEEN_LINES = 30  # of progress, where there is no terminal for a bar
 
 
 class DRE:
@@ -173,7 +172,7 @@ class DRE:
         model = _load_slm(slm, bf16) if "slm" in needs else None
         metric = cls(method, model, opened_judge, loaded_prompt, accuracies, learned_fusion, bf16)
         if learned_fusion:
-            learned_fusion.check(metric.signature())
+            learned_fusion.check_signature(metric.signature())
         return metric
 
     def score(
@@ -268,7 +267,7 @@ class DRE:
             table = self._with_slm_scores(table, progress, keep)
         if self.judge is not None:
             table = self._with_judge_scores(table)
-        table = self._with_scores(table).rename(columns=PLAIN_NAMES)
+        table = self._with_scores(table).rename(columns=_PLAIN_NAMES)
         return table.reindex(columns=list(COLUMNS))
 
     def accepted(self, table: pd.DataFrame) -> pd.Series:
@@ -308,8 +307,6 @@ class DRE:
 
     def _scores_in_blocks(self, pairs, progress, keep):
         """Score pairs block by block, in their order; a block is kept before the next begins."""
-        from tqdm import tqdm
-
         from dre.score.kept import COLUMNS as NUMBERS
         from dre.score.kept import KeptScores, identity
 
@@ -322,14 +319,7 @@ class DRE:
         if progress and n_kept:
             print(f"{n_kept:,} of {len(pairs):,} pairs were scored before", file=sys.stderr)
 
-        is_terminal = sys.stderr.isatty()
-        bar = tqdm(
-            total=len(pairs),
-            initial=n_kept,
-            unit=" pairs",
-            disable=not (progress and is_terminal),
-        )
-        start = last_line = time.monotonic()
+        bar = Progress(len(pairs), "pairs", n_kept, is_silent=not progress)
         with bar, warnings.catch_warnings():
             # The column `reason` says what is cut.
             warnings.filterwarnings("ignore", message=r".*response\(s\) have more than")
@@ -340,17 +330,6 @@ class DRE:
                 if kept is not None:
                     kept.put(block, scores)
                 bar.update(len(block))
-                now = time.monotonic()
-                if progress and not is_terminal and now - last_line >= SECONDS_BETWEEN_LINES:
-                    n_scored = first + len(block)
-                    minutes_left = (now - start) / n_scored * (len(missing) - n_scored) / 60
-                    print(
-                        f"{n_kept + n_scored:,} of {len(pairs):,} pairs scored, about "
-                        f"{minutes_left:.0f} minutes left",
-                        file=sys.stderr,
-                        flush=True,
-                    )
-                    last_line = now
         if kept is not None:
             kept.close()
         scores = pd.concat(tables, ignore_index=True).set_index("pair_id")
@@ -422,9 +401,9 @@ class DRE:
         """Return the table with the numbers that a prompt may show."""
         if self.slm is not None:
             # A prompt speaks of a distance and a probability, also where a recipe leaves 0 to 1.
-            s_d = table["s_d"].clip(0, 1).round(PROMPT_DECIMALS)
-            s_p = table["s_p"].clip(0, 1).round(PROMPT_DECIMALS)
-            score_slm = (1 - s_d + s_p).round(PROMPT_DECIMALS)
+            s_d = table["s_d"].clip(0, 1).round(_PROMPT_DECIMALS)
+            s_p = table["s_p"].clip(0, 1).round(_PROMPT_DECIMALS)
+            score_slm = (1 - s_d + s_p).round(_PROMPT_DECIMALS)
             table = table.assign(s_d=s_d, s_p=s_p, score_slm=score_slm)
         if self.accuracies:
             slm_accuracy, llm_accuracy = self.accuracies
@@ -541,7 +520,7 @@ def check_options(
     has = {"slm": True, "judge": judge, "accuracies": accuracies or prompt, "fusion": fusion}
     lacking = [name for name in needs if not has[name]]
     if lacking:
-        wanted = [NEEDS_IN_WORDS[name] for name in needs if name in NEEDS_IN_WORDS]
+        wanted = [_NEEDS_IN_WORDS[name] for name in needs if name in _NEEDS_IN_WORDS]
         raise DreError(f"method {method} needs {' and '.join(wanted)}: give {lacking[0]}")
 
     # What is given is of use. With bf16 numbers in a prompt would be others: replies are lost.

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from dre.slm.model import SLM
 
 #: Share of a system's replies that may repeat their context; of seven rated sets at most 0.09 do.
-MOST_ECHOES = 0.25
-SHORTEST_ECHO = 4  # words; shorter replies may well consist of words of the context
-MOST_TAGS = 0.5  # share of turns that may begin with what looks like a speaker's name
+_MOST_ECHOES = 0.25
+_SHORTEST_ECHO = 4  # words; shorter replies may well consist of words of the context
+_MOST_TAGS = 0.5  # share of turns that may begin with what looks like a speaker's name
 _TAG = re.compile(r"[A-Z][\w ]{0,15}: ")
 SAMPLE = 1000  # replies of a system that are looked at
 
@@ -80,7 +80,7 @@ def _tagged(pairs):
     """Return a sentence if most turns begin with the name of a speaker, such as ``A:``."""
     turns = [turn for context in pairs["context"] for turn in context]
     tagged = [turn for turn in turns if _TAG.match(turn)]
-    if len(tagged) <= MOST_TAGS * len(turns):
+    if len(tagged) <= _MOST_TAGS * len(turns):
         return []
     return [
         f"{len(tagged):,} of {len(turns):,} turns begin with a speaker, such as "
@@ -91,7 +91,7 @@ def _tagged(pairs):
 def _repeating(rows, name):
     """Return a sentence on a system, which ``name`` names, if it mostly repeats its contexts."""
     n_echoes = sum(map(_is_echo, rows["context"], rows["response"]))
-    if n_echoes <= MOST_ECHOES * len(rows):
+    if n_echoes <= _MOST_ECHOES * len(rows):
         return []
     return [
         f"{n_echoes:,} of {len(rows):,} replies{name} only repeat words of their context: an "
@@ -102,4 +102,4 @@ def _repeating(rows, name):
 def _is_echo(turns: Iterable[str], response: str) -> bool:
     """Return whether a reply of some length holds nothing but words of its context."""
     words = words_of([response])
-    return len(words) >= SHORTEST_ECHO and set(words) <= set(words_of(turns))
+    return len(words) >= _SHORTEST_ECHO and set(words) <= set(words_of(turns))

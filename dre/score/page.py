@@ -11,8 +11,8 @@ import pandas as pd
 from dre.score import systems
 from dre.tables import number
 
-WORST = 20  # replies that are shown
-MOST_DISAGREEMENTS = 10  # of systems, and of judge and SLM
+_WORST = 20  # replies that are shown
+_MOST_DISAGREEMENTS = 10  # of systems, and of judge and SLM
 TEMPLATE = Path(__file__).with_name("report.html")
 
 
@@ -32,7 +32,7 @@ def page(table: pd.DataFrame, pairs: pd.DataFrame, summary: dict[str, Any]) -> s
     for column in ("system", "reason"):
         table[column] = table[column].astype(object).fillna("")
     scored = table[table["score"].notna()]
-    worst = pd.DataFrame(scored).nsmallest(WORST, "score")
+    worst = pd.DataFrame(scored).nsmallest(_WORST, "score")
     disputed = _disputed(scored)
 
     system_columns = ["system", "n", "n_missing", *systems.MEASURES]
@@ -58,13 +58,13 @@ def _disputed(scored):
     has_both = scored[columns].notna().all(axis=1)
     ranks = scored.loc[has_both, columns].rank(pct=True)
     distance = (ranks["score_slm"] - ranks["score_llm"]).abs()
-    return scored.loc[distance.sort_values(ascending=False).index[:MOST_DISAGREEMENTS]]
+    return scored.loc[distance.sort_values(ascending=False).index[:_MOST_DISAGREEMENTS]]
 
 
 def _far_apart(scored):
     """Return the worst and the best reply to each context in which systems differ most."""
     means = scored.groupby(["context_id", "system"])["score"].mean().unstack()
-    spread = (means.max(axis=1) - means.min(axis=1)).nlargest(MOST_DISAGREEMENTS)
+    spread = (means.max(axis=1) - means.min(axis=1)).nlargest(_MOST_DISAGREEMENTS)
     groups = []
     for context_id in spread[spread > 0].index:
         rows = scored[scored["context_id"] == context_id].sort_values("score")

@@ -14,7 +14,7 @@ from dre.slm.location import find_slm
 
 BLOCK = 2048  # pairs that an actor is given at once
 #: Ray's own limits in seconds, which a busy machine needs longer than by default.
-WAITS = {"RAY_raylet_start_wait_time_s": "300", "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "300"}
+_WAITS = {"RAY_raylet_start_wait_time_s": "300", "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "300"}
 
 
 def score_pairs(
@@ -48,8 +48,8 @@ def score_pairs(
     method = METHODS[options.get("method") or "small"]
     if is_live or "slm" not in method.needs:
         raise DreError(
-            "Ray shares out a small model, and a live judge waits in one process: leave --engine "
-            "ray out"
+            "--engine ray spreads the work of a small model over machines. A live judge needs one "
+            "process, and some methods have no small model: leave --engine ray out"
         )
     try:
         # By its name: a type checker would take this file for it.
@@ -63,7 +63,7 @@ def score_pairs(
     if options.get("fusion"):
         options["fusion"] = str(Path(options["fusion"]).resolve())
 
-    for name, seconds in WAITS.items():
+    for name, seconds in _WAITS.items():
         os.environ.setdefault(name, seconds)
     ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     try:

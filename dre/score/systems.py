@@ -4,6 +4,7 @@ What is resampled, swapped and counted are contexts, since the responses to one 
 independent.
 """
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
@@ -22,11 +23,11 @@ MEASURES = ("score", "score_slm", "distance", "fits", "score_llm", "s_inf", *BAS
 #: What columns are called where the name alone would not say it.
 HEADERS = {"visible": "Smallest difference that could be seen"}
 
-RESAMPLES = 2000
-PERMUTATIONS = 10_000
-PERMUTATIONS_AT_ONCE = 500  # which bounds memory
-#: Two systems with at most so many contexts are swapped in all 2^n ways, less than PERMUTATIONS.
-MOST_CONTEXTS_FOR_ALL_SWAPS = 13
+_RESAMPLES = 2000
+_PERMUTATIONS = 10_000
+_PERMUTATIONS_AT_ONCE = 500  # which bounds memory
+#: Two systems with at most so many contexts are swapped in all 2^n ways, less than _PERMUTATIONS.
+_MOST_CONTEXTS_FOR_ALL_SWAPS = 13
 #: More contexts are resampled and swapped in so many groups, which bounds time and memory.
 GROUPS = 4000
 
@@ -131,7 +132,7 @@ def _resampled_groups(n_contexts, seed):
     The shape is (1 + RESAMPLES, groups). With few contexts each is a group of its own.
     """
     n_groups = min(n_contexts, GROUPS)
-    return stats.context_weights(range(n_groups), RESAMPLES, seed)
+    return stats.context_weights(range(n_groups), _RESAMPLES, seed)
 
 
 def _mean_draws(sums, counts, weights):
@@ -224,7 +225,7 @@ def _permutation_p(pairs: Sequence[Pair], sums: np.ndarray, seed: int) -> np.nda
     observed = np.abs(totals) - 1e-10 * magnitudes  # equal sums may differ by rounding
 
     n_contexts = np.array([len(pair.differences) for pair in pairs])
-    is_small = n_contexts <= MOST_CONTEXTS_FOR_ALL_SWAPS
+    is_small = n_contexts <= _MOST_CONTEXTS_FOR_ALL_SWAPS
     for k in np.flatnonzero(is_small & (n_contexts > 1)).tolist():
         n = n_contexts[k]
         is_swapped = np.arange(2**n)[:, None] >> np.arange(n) & 1
@@ -237,12 +238,12 @@ def _permutation_p(pairs: Sequence[Pair], sums: np.ndarray, seed: int) -> np.nda
         return p
     rng = np.random.default_rng(seed)
     hits = np.zeros(len(large))
-    for _ in range(PERMUTATIONS // PERMUTATIONS_AT_ONCE):
-        is_swapped = rng.integers(0, 2, (PERMUTATIONS_AT_ONCE, len(sums)), dtype=np.int8)
+    for _ in range(_PERMUTATIONS // _PERMUTATIONS_AT_ONCE):
+        is_swapped = rng.integers(0, 2, (_PERMUTATIONS_AT_ONCE, len(sums)), dtype=np.int8)
         signs = 2.0 * is_swapped - 1
         is_as_large = np.abs(signs @ sums[:, large]) >= observed[large]
         hits += is_as_large.sum(axis=0)
-    p[large] = (1 + hits) / (1 + PERMUTATIONS)
+    p[large] = (1 + hits) / (1 + _PERMUTATIONS)
     return p
 
 
@@ -272,12 +273,25 @@ def comparison_rows(summary: dict[str, Any]) -> list[dict[str, Any]]:
     return rows + summary.get("baselines", [])
 
 
-def show(summary: dict[str, Any]) -> None:
-    """Print the comparisons of a summary, beside the differences in length and echo."""
+def least_contexts(n_tests: int, alpha: float = stats.LEVEL) -> int:
+    """Return how many contexts it takes until one of several tests can be significant.
+
+    With n contexts the smallest two-sided p-value is 2 / 2^n, and Holm's correction multiplies it
+    by the number of tests.
+    """
+    return math.floor(2 - math.log2(alpha / n_tests))
+
+
+def show(summary: dict[str, Any], alpha: float = stats.LEVEL) -> None:
+    """Print the comparisons of a summary, beside the differences in length and echo.
+
+    ``alpha`` is the level of the tests, of which the note says how many contexts they need.
+    """
+    needed = least_contexts(max(1, len(summary["comparisons"])), alpha)
     note = (
-        "Difference a - b on the contexts of both; permutation test by context (which needs six), "
-        "after Holm. Length: words; echo: share of words that the context has. Smallest difference "
-        "that could be seen: with so many contexts, in four of five cases."
+        "Difference a - b on the contexts of both; permutation test by context (which needs "
+        f"{needed}), after Holm. Length: words; echo: share of words that the context has. "
+        "Smallest difference that could be seen: with so many contexts, in four of five cases."
     )
     columns = [
         "a",
@@ -289,7 +303,9 @@ def show(summary: dict[str, Any]) -> None:
         "n_contexts",
         "visible",
     ]
-    tables.show(pd.DataFrame(comparison_rows(summary)), "Comparisons", note, columns, HEADERS)
+    digits = {"difference": 3, "p_permutation": 4, "p_holm": 4, "visible": 3}
+    table = pd.DataFrame(comparison_rows(summary))
+    tables.show(table, "Comparisons", note, columns, HEADERS, digits)
 
 
 def rank_systems(

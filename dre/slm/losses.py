@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dre.slm.recipes import Recipe
 
 # The classes of Eq. 15.
-ADVERSARIAL = 0
+_ADVERSARIAL = 0
 POSITIVE = 1
 NON_ROBUST = 2
 
@@ -149,7 +149,7 @@ def class_logits(
     Robust parts of positives are class 1, those of adversarials class 0, non-robust parts class 2.
     """
     c, p, a = triplets.unbind(dim=1)
-    examples = [(h["robust"][p], POSITIVE), (h["robust"][a], ADVERSARIAL)]
+    examples = [(h["robust"][p], POSITIVE), (h["robust"][a], _ADVERSARIAL)]
     if h["non_robust"] is not None:
         examples.append((h["non_robust"][p], NON_ROBUST))
         examples.append((h["non_robust"][a], NON_ROBUST))

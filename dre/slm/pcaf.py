@@ -41,13 +41,11 @@ class Recipe:
 #: The recipe of Table 7, which experiments/pcaf/train_pcaf.py records. It reads half of the tokens
 #: and so takes a third of the time.
 TABLE7 = Recipe(max_seq_length=64)
-TABLE7_NOT_ALIGNED = replace(TABLE7, align=False)
-VARIANTS = {
-    "align": TABLE7,
-    "align-distil": TABLE7,
-    "plain": TABLE7_NOT_ALIGNED,
-    "distil": TABLE7_NOT_ALIGNED,
-}
+#: The same for XLM-RoBERTa, with the paper's epochs, batches and learning rate. The MLP keeps ours,
+#: because it starts from random weights. This recipe has never been trained.
+TABLE7_OF_XLM_R = Recipe(epochs=(10, 10), batch_ideas=32, learning_rate=5e-6)
+#: By variant, whether its first stage aligns the versions of an idea.
+VARIANTS = {"align": True, "align-distil": True, "plain": False, "distil": False}
 #: The small model of recipe ``graded``, seed 0, profile ``public``, that alignment starts from.
 GRADED_SLM = {
     "name": "default-1",
@@ -61,6 +59,12 @@ PARALLEL = {
     "training": TRAINING,
     "of": GRADED_SLM,
 }
+
+
+def table7_recipe(variant: str, encoder: str) -> Recipe:
+    """Return the recipe of Table 7 for one of `VARIANTS` and an encoder."""
+    recipe = TABLE7_OF_XLM_R if encoder.startswith("xlm-roberta") else TABLE7
+    return replace(recipe, align=VARIANTS[variant])
 
 
 def recorded(folder: Path, variant: str, seed: int) -> tuple[pd.DataFrame, dict]:
@@ -88,8 +92,9 @@ def recorded(folder: Path, variant: str, seed: int) -> tuple[pd.DataFrame, dict]
         provenance = json.loads(path.read_text(encoding="utf-8"))
 
     # Are the scores of the training that is expected?
+    recipe = table7_recipe(variant, provenance.get("encoder", ""))
     expected = {
-        "recipe": json.loads(json.dumps(asdict(VARIANTS[variant]))),
+        "recipe": json.loads(json.dumps(asdict(recipe))),
         "seed": seed,
         "training": TRAINING,
     }

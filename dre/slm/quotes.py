@@ -13,15 +13,15 @@ from typing import NamedTuple
 #: An empty response is read as this text.
 EMPTY = "."
 #: A turn with fewer words does not count as a quote where it is repeated.
-LEAST_WORDS = 3
+_LEAST_WORDS = 3
 #: A quote has at least this share of the words of a turn, in the same order.
-LEAST_SHARE = 0.8
+_LEAST_SHARE = 0.8
 #: A quote is at most so many times as long as the turn.
-MOST_LENGTH = 1.5
+_MOST_LENGTH = 1.5
 #: A response with at least so many words ...
-LEAST_RESPONSE = 4
+_LEAST_RESPONSE = 4
 #: ... has no words of its own if at most this share of them are not in the context.
-MOST_OWN_SHARE = 0.1
+_MOST_OWN_SHARE = 0.1
 
 _WORD = re.compile(r"\w+(?:['\u2019]\w+)*")
 _OPENING = re.compile(r"[\s\"'\u2018\u201c\u00ab(\[]+$")
@@ -84,11 +84,11 @@ def words(text: str) -> list[str]:
 def _only_context_words(turns: Sequence[str], response: str) -> bool:
     """Whether a response of some length has hardly a word that is not in its context."""
     response_words = words(response)
-    if len(response_words) < LEAST_RESPONSE:
+    if len(response_words) < _LEAST_RESPONSE:
         return False
     context_words = {word for turn in turns for word in words(turn)}
     new_words = [word for word in response_words if word not in context_words]
-    return len(new_words) <= MOST_OWN_SHARE * len(response_words)
+    return len(new_words) <= _MOST_OWN_SHARE * len(response_words)
 
 
 def _longest_quote(turns: Sequence[str], response: str) -> _Quote | None:
@@ -100,13 +100,13 @@ def _longest_quote(turns: Sequence[str], response: str) -> _Quote | None:
 
 def _quote_of(turn: list[str], response: list[str]) -> _Quote | None:
     """Return where a response repeats most words of one turn, in the fewest words."""
-    least = max(LEAST_WORDS, -(-len(turn) * LEAST_SHARE // 1))
+    least = max(_LEAST_WORDS, -(-len(turn) * _LEAST_SHARE // 1))
     # Cheap first: too few words in common, in whatever order.
     shared = Counter(turn) & Counter(response)
     if shared.total() < least:
         return None
     best = None
-    longest = int(MOST_LENGTH * len(turn))
+    longest = int(_MOST_LENGTH * len(turn))
     for first, word in enumerate(response):
         if word not in shared:
             continue

@@ -30,8 +30,8 @@ from dre.errors import DreError
 JOINT = ("L_out", "L_ins_same_pos", "L_ins_same_neg", "L_out_robust", "L_cls")
 #: On the frozen encoder, in the authors' notebook: rankings of projected and of robust parts,
 #: Eq. 13, the opposite of it for the two non-robust parts, and Eq. 15.
-RELEASED_JOINT = ("L_rank", "L_rank_robust", *JOINT[1:4], "L_out_non_robust", "L_cls")
-PLAIN = ("L_out", "L_in_batch", "L_cls")  # what remains without disentanglement
+_RELEASED_JOINT = ("L_rank", "L_rank_robust", *JOINT[1:4], "L_out_non_robust", "L_cls")
+_PLAIN = ("L_out", "L_in_batch", "L_cls")  # what remains without disentanglement
 
 
 @dataclass(frozen=True)
@@ -106,20 +106,20 @@ PAPER = Recipe(
     stages=(Stage("joint", JOINT, epochs=3),),
     learning_rate=5e-5,
 )
-ROBUST = replace(PAPER, name="paper-robust", contrast="robust", learning_rate=1e-4)
-RELEASED = Recipe(
+_ROBUST = replace(PAPER, name="paper-robust", contrast="robust", learning_rate=1e-4)
+_RELEASED = Recipe(
     name="released",
     sep="halves",
     stages=(
         Stage("contrastive", ("L_in_batch",), epochs=10, trains=("encoder",)),
         # How long this stage takes is not in the authors' notebook.
-        Stage("disentangle", RELEASED_JOINT, epochs=10, trains=("head",)),
+        Stage("disentangle", _RELEASED_JOINT, epochs=10, trains=("head",)),
         Stage("classifier", ("L_cls",), epochs=30, trains=("classifier",)),
     ),
     contrast="robust",
     learning_rate=2e-5,
 )
-GRADED = Recipe(
+_GRADED = Recipe(
     name="graded",
     sep="none",
     stages=(Stage("contrast", ("L_fit",), epochs=2),),
@@ -128,8 +128,8 @@ GRADED = Recipe(
     head_learning_rate=1e-2,
     mixture=Mixture(),
 )
-OURS = replace(GRADED, name="ours", stages=(Stage("contrast", ("L_fit",), epochs=1),))
-RECIPES = {recipe.name: recipe for recipe in (PAPER, ROBUST, RELEASED, GRADED, OURS)}
+OURS = replace(_GRADED, name="ours", stages=(Stage("contrast", ("L_fit",), epochs=1),))
+RECIPES = {recipe.name: recipe for recipe in (PAPER, _ROBUST, _RELEASED, _GRADED, OURS)}
 
 
 def get(
@@ -179,6 +179,6 @@ def _without_disentanglement(recipe):
     for stage in recipe.stages:
         # Where the head alone learns, only the classifier is left, and that has its own stage.
         if stage.trains != ("head",):
-            terms = tuple(term for term in stage.terms if term in PLAIN)
+            terms = tuple(term for term in stage.terms if term in _PLAIN)
             stages.append(replace(stage, terms=terms))
     return replace(recipe, sep="none", stages=tuple(stages))

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from dre.slm.model import SLM
 
 #: The profile whose scores are recorded and committed.
-RECORDED_PROFILE = "public"
+_RECORDED_PROFILE = "public"
 #: Version of the training data that takes all sets of a profile together.
-ALL_SETS = 3
+_ALL_SETS = 3
 
 
 class Scores:
@@ -96,6 +96,7 @@ class Recorder(Scores):
         self._write()
 
     def _look_up(self, pairs):
+        """Return the scores of pairs. Those that the table lacks are scored, and recorded."""
         # Recorded pairs are not scored again, since rounding depends on the batch.
         is_new = self._table.index.get_indexer(pairs["pair_id"]) < 0
         new_pairs = pairs[is_new].drop_duplicates("pair_id")
@@ -158,7 +159,7 @@ def trained(
 
     # Otherwise the model is trained, and its scores are recorded if the profile is ``public``.
     slm = load_or_train(profile, key, name, seed, disentangled)
-    if profile.name == RECORDED_PROFILE:
+    if profile.name == _RECORDED_PROFILE:
         return Recorder(file, slm)
     return slm
 
@@ -223,7 +224,7 @@ def untrained(profile: "Profile") -> "SLM | Scores | PackageModel":
 
     slm = SLM.untrained(profile.encoder)
     slm.provenance = expected
-    if profile.name == RECORDED_PROFILE:
+    if profile.name == _RECORDED_PROFILE:
         return Recorder(file, slm)
     return slm
 
@@ -248,7 +249,7 @@ def arrays(
     file = profile.results / "scores" / f"{name}.npz"
     if make is not None and not _reads_recorded(profile, file):
         by_name = make()
-        if profile.name == RECORDED_PROFILE:
+        if profile.name == _RECORDED_PROFILE:
             record_arrays(file, made_from, by_name)
         return by_name
 
@@ -298,7 +299,7 @@ def reference_based(
 
 def _reads_recorded(profile, file, model=None):
     """Return whether a recording is used: in profile ``public``, unless RETRAIN names it."""
-    if profile.name != RECORDED_PROFILE:
+    if profile.name != _RECORDED_PROFILE:
         return False
     names = os.environ.get("RETRAIN", "").split(",")
     recording = file.name.partition(".")[0]
@@ -359,7 +360,7 @@ def _recipe_and_version(profile, name, disentangled):
 def _split(profile, key, version):
     """Return the contexts to train on and those held out, of one or several sets of a profile."""
     entries = {entry.key: entry for entry in profile.sets}
-    keys = entries if version == ALL_SETS else key.split("+")
+    keys = entries if version == _ALL_SETS else key.split("+")
     train = []
     dev = []
     for key_of_set in keys:
@@ -371,7 +372,7 @@ def _split(profile, key, version):
 
 def _file(profile, key, name, seed, disentangled):
     """Return the file of the recorded scores of one training."""
-    if _model(profile, name).data == ALL_SETS:
+    if _model(profile, name).data == _ALL_SETS:
         key = "all"
     control = "" if disentangled else "-plain"
     return profile.results / "scores" / f"{key}-{name}{control}-seed{seed}.csv.gz"

@@ -88,7 +88,7 @@ def fit(
         slm.provenance = provenance
         examples = slm.examples(train)
         with _quick_attention(slm.encoder):
-            train_stages(slm, examples, dev, seed, extra, work / "epoch.pt", reporter)
+            _train_stages(slm, examples, dev, seed, extra, work / "epoch.pt", reporter)
         reporter.say("all epochs are done, the scale of the scores is set")
         slm.finish(examples, extra, seed)
         if dev:
@@ -158,7 +158,7 @@ def _save(slm, out):
         ) from error
 
 
-def train_stages(
+def _train_stages(
     slm: SLM,
     train: Sequence[Context],
     dev: Sequence[Context],
@@ -434,6 +434,7 @@ class _Reporter:
         print(f"training {self.recipe_name}: {text}", file=sys.stderr, flush=True)
 
     def _time_left(self):
+        """Return in words how long the remaining steps will take, by the speed so far."""
         seconds_for_step = (time.monotonic() - self.started) / self.steps_done
         seconds = seconds_for_step * self.steps_left
         if seconds < 90:

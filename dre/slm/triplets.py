@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 #: Texts of similar length that are encoded together, so that little of a chunk is padding.
-CHUNK = 12
+_CHUNK = 12
 #: on a GPU, which many small batches would leave idle
-CHUNK_ON_GPU = 256
+_CHUNK_ON_GPU = 256
 
 
 class Row(NamedTuple):
@@ -81,7 +81,7 @@ def triplet_batch(rows: Sequence[Row]) -> tuple[list[str], torch.Tensor]:
 
 def embed(encoder: "SentenceTransformer", texts: Sequence[str]) -> torch.Tensor:
     """Return embeddings (n, d) through which a gradient can flow, encoded chunk by chunk."""
-    chunk_size = CHUNK if encoder.device.type == "cpu" else CHUNK_ON_GPU
+    chunk_size = _CHUNK if encoder.device.type == "cpu" else _CHUNK_ON_GPU
     chunks = []
     ids_of_chunks = []
     for start in range(0, len(texts), chunk_size):
