@@ -975,7 +975,9 @@ def test_a_passport_ends_with_what_the_judge_is_good_for(
     with Server(answer) as server:
         options = ["--rated", "mine.jsonl", "--n", "80", "--repeats", "1"]
         assert dre_judge("passport", *options, url=server.url) == 0
-        end = capsys.readouterr().out.split("\n\n")[-1]
+        out = capsys.readouterr().out
+        assert "asked now: 80 calls, cost unknown\n" in out
+        end = out.split("\n\n")[-1]
         assert re.search(verdict, end)
         assert "Not known: whether it would say the same again; what it costs" in end
         has_weakness = {
@@ -1141,7 +1143,7 @@ def test_all_calls_of_a_passport_are_estimated(work, capsys):
         calls = len(server.requests)
         _, audit_pairs = kinds.tables(kinds.corpus())
         assert calls == 2 * 12 + len(audit_pairs)
-        expected = f"12 rated pairs, each asked for 2 times, and {len(audit_pairs)} pairs"
+        expected = f"12 rated pairs, each asked for twice, and {len(audit_pairs)} pairs"
         assert expected in printed.err
         assert f"{calls:,} calls to make" in printed.err
         assert f"asked now: {calls} calls" in printed.out

@@ -208,7 +208,7 @@ def test_a_bad_line_stops_the_run_or_is_set_aside_and_counted(slm, tmp_path, cap
     error = capsys.readouterr().err
     assert f"\n  {source}:2: no JSON: Expecting property name" in error
     *_, second_to_last, last = error.splitlines()
-    assert f"error: 7 of {7 + len(GOOD_LINES)} records cannot be used; --field says" in error
+    assert f"error: 7 of {8 + len(GOOD_LINES)} records cannot be used; --field says" in error
     assert second_to_last.startswith(f"  {source}:6: ")
     assert last == "  and 2 more"
     assert list(tmp_path.iterdir()) == [source]
