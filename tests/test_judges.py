@@ -634,7 +634,7 @@ def test_the_ceiling_of_a_judge_counts_its_calls_alone_in_all_runs():
 def test_replies_of_a_batch_whose_price_was_not_known_count_at_the_price_of_batches():
     with Server(servers.graded) as server:
         live_judge = judge(server.url)
-        request = live_judge.missing(pairs(1))[0]
+        request = live_judge.unanswered(pairs(1))[0]
         reply = dre.judges.store.Reply(
             '{"score": 3}', input_tokens=1000, output_tokens=100, source="batch"
         )

@@ -600,7 +600,7 @@ def test_a_fusion_is_measured_on_each_set_by_what_the_other_set_says(sets, tmp_p
     )
     assert expected in printed
     weights = re.findall(r"\.jsonl \|.* ([\d.]+) \|$", printed, re.MULTILINE)
-    assert weights == ["1.0000", "0.0000"]
+    assert weights == ["1.00", "0.00"]
     assert 0 < weight < 1
 
 

@@ -37,12 +37,12 @@ os._exit(0)
 
 def key(spec="openai:model-a", row=ROW, prompt="llm_only", first=0, **options):
     live_judge = dre.judges.open_judge(spec, store=":memory:", **options)
-    return live_judge.missing([row], prompt, first=first)[0].key
+    return live_judge.unanswered([row], prompt, first=first)[0].key
 
 
 def request_for(pair, n=0):
     live_judge = dre.judges.open_judge("openai:m", store=":memory:", base_url="http://127.0.0.1:1")
-    return live_judge.missing([pair], "llm_only", first=n)[0]
+    return live_judge.unanswered([pair], "llm_only", first=n)[0]
 
 
 def put(store, reply="3", n=0):

@@ -136,9 +136,13 @@ def test_readme_and_docs_show_what_is_kept_and_notebooks_show_files(stale_paths,
 @pytest.mark.parametrize(
     ("readme", "prose", "fault"),
     [
-        ("<!--04.low--><!--/-->", "", "README.md: <!--04.low--> is no file, and no cell names it"),
-        ("<!--accuracy--><!--/-->", "", "README.md: <!--accuracy--> is no file"),
-        ("", "<!--accuracy--><!--/-->", "04_correlation.ipynb: <!--accuracy--> is no file"),
+        (
+            "<!--04.low--><!--/-->",
+            "",
+            "README.md: <!--04.low--> is not a file, and no cell names it",
+        ),
+        ("<!--accuracy--><!--/-->", "", "README.md: <!--accuracy--> is not a file"),
+        ("", "<!--accuracy--><!--/-->", "04_correlation.ipynb: <!--accuracy--> is not a file"),
         ("<!--04.accuracy-->3", "", "README.md: <!--04.accuracy--> is half a place"),
         ("3<!--/-->", "", "README.md: <!--/--> is half a place"),
         ("", "book.note('It is.', accuracy='')", "04.accuracy is named twice"),
@@ -160,7 +164,7 @@ def test_an_unknown_name_is_reported_before_any_notebook_runs(
 def test_the_rows_of_a_csv_are_shown_as_a_table(book, tmp_path):
     write(tmp_path, {"docs/rows.md": "<!--results/public/t.csv--><!--/-->"})
 
-    words.check(tmp_path, [])
+    words.check_names(tmp_path, [])
     words.fill(tmp_path)
 
     text = (tmp_path / "docs/rows.md").read_text()
@@ -172,4 +176,4 @@ def test_the_rows_of_a_csv_are_shown_as_a_table(book, tmp_path):
 def test_a_name_that_some_cell_has_may_be_shown_before_it_was_ever_run(tmp_path):
     write(tmp_path, {"README.md": "<!--04.d--><!--/-->"})
     write(tmp_path, notebook_file(["book.note('It is.', d='1')", "Prose."]))
-    words.check(tmp_path, notebooks(tmp_path))
+    words.check_names(tmp_path, notebooks(tmp_path))

@@ -77,7 +77,7 @@ def add(subparsers: Any) -> None:
         action.set_defaults(run=run)
 
 
-def _judge_options_of(name):
+def _judge_options_of(name) -> dict[str, Any]:
     """Return how the options of a judge are added to an action."""
     options = {"required": name != "status", "several": name in SEVERAL_JUDGES}
     if name == "passport":
@@ -410,10 +410,10 @@ def _estimate_one(request, retry, with_name):
     costs_money = judge.price and judge.price.output
     if providers.is_public_service(judge.address) or costs_money:
         return 0
-    missing = judge.missing(request.pairs, request.prompt, retry)
-    if not missing:
+    unanswered = judge.unanswered(request.pairs, request.prompt, retry)
+    if not unanswered:
         return 0
-    first_ids = [call.pair_id for call in missing[:TRIAL_CALLS]]
+    first_ids = [call.pair_id for call in unanswered[:TRIAL_CALLS]]
     first_pairs = request.pairs[request.pairs["pair_id"].isin(first_ids)]
     start = time.monotonic()
     table = judge.score(first_pairs, request.prompt, retry)
@@ -421,7 +421,7 @@ def _estimate_one(request, retry, with_name):
     calls = judge.last.calls
     if calls:
         seconds = time.monotonic() - start
-        calls_left = len(missing) - calls
+        calls_left = len(unanswered) - calls
         seconds_left = calls_left * seconds / calls
         print(
             f"{calls} calls, now stored, took {asking.minutes(seconds)}: "

@@ -134,11 +134,11 @@ def _estimate(judge, samples, repeats, audit_pairs, prompt):
     rated_pairs = pd.concat(samples.values(), ignore_index=True)
     calls = []
     for repeat in range(repeats):
-        calls += judge.missing(rated_pairs, prompt, first=repeat)
+        calls += judge.unanswered(rated_pairs, prompt, first=repeat)
     times = {1: "once", 2: "twice"}.get(repeats, f"{repeats} times")
     summary = f"{len(rated_pairs):,} rated pairs, each asked for {times}"
     if audit_pairs is not None:
-        calls += judge.missing(audit_pairs, prompt)
+        calls += judge.unanswered(audit_pairs, prompt)
         summary += f", and {len(audit_pairs):,} pairs of the audit, once"
     return f"{summary}:\n{judge.estimate_calls(calls, prompt)}"
 

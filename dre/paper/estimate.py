@@ -166,12 +166,12 @@ def _row(judge: PanelJudge, question: Question, counted: set[str]) -> dict[str, 
             rows["examples"] = [question.examples[pair_id] for pair_id in rows["pair_id"]]
         for name in judge.prompt_names(question.prompt):
             prompt = judge.prompt(name)
-            missing: list[Request] = []
-            for request in live.missing(rows, prompt):
+            unanswered: list[Request] = []
+            for request in live.unanswered(rows, prompt):
                 if request.key not in counted:
                     counted.add(request.key)
-                    missing.append(request)
-            expected = live.expect(missing, prompt, REPLY.get(family))
+                    unanswered.append(request)
+            expected = live.expect(unanswered, prompt, REPLY.get(family))
             for key, value in zip(sums, expected):
                 sums[key] += value
     finally:
@@ -190,8 +190,8 @@ def _augmentation(settings, entry) -> dict[str, Any]:
         row = {"pair_id": context.context_id, "context": context.turns, "response": response}
         rows.append(row)
     try:
-        of_write = judge.expect(judge.missing(rows, write), write)
-        of_check = judge.expect(judge.missing(rows, check), check)
+        of_write = judge.expect(judge.unanswered(rows, write), write)
+        of_check = judge.expect(judge.unanswered(rows, check), check)
     finally:
         judge.close()
     n_responses = 10
@@ -279,7 +279,7 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
         unknown = bool(rows["usd"].isna().any())
         lines += ["", f"{judge}: {_in_words(sums if not unknown else {**sums, 'usd': math.nan})}"]
         if str(judge).startswith("ollama:"):
-            hours = hours_of_ollama(str(judge), sums["calls"])
+            hours = hours_of_ollama(str(judge), math.fsum(rows["calls"]))
             lines.append(f"  about {hours:,.0f} hours of an RTX A6000 at the papers' speed")
     if len(table):
         optional = sorted({*OPTIONAL.values()} - {*settings.optional_prompts})
@@ -306,6 +306,7 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
 
 
 def _in_words(row):
+    """Return calls, tokens and dollars of a row of `calls`, or of sums of such rows, in words."""
     money = "price unknown"
     if not math.isnan(row["usd"]):
         money = prices.in_words(row["usd"], row["usd_at_most"])

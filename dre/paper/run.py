@@ -54,7 +54,7 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
         flush=True,
     )
     if profile.name == COMMITTED:
-        words.check(profile.root, books)
+        words.check_names(profile.root, books)
     _name_other_notebooks(profile)
     (profile.build / "state").mkdir(parents=True, exist_ok=True)
     _set_environment_of_kernels(profile)

@@ -685,13 +685,13 @@ def rows_of_live_judges(
     live_judges : live judges of the profile.
     slm : our name of the papers' small model.
     """
-    judge_of_row = in_paper.set_index("metric")["judge"]
-    judge_in_print = table["row_in_print"].map(judge_of_row)
+    judge_of_row = dict(zip(in_paper["metric"], in_paper["judge"]))
+    judge_in_print = pd.Series(table["row_in_print"]).map(judge_of_row)
     printed_names = [judge.printed_name for judge in live_judges if judge.printed_name]
-    is_in_print = table["row_in_print"].notna()
+    is_in_print = pd.Series(table["row_in_print"]).notna()
     is_in_print &= judge_in_print.isna() | judge_in_print.isin(printed_names)
     names = [name for judge in live_judges for name in judge_rows(judge, slm).values()]
-    return is_in_print | table["method"].isin(names)
+    return is_in_print | pd.Series(table["method"]).isin(names)
 
 
 def judge_rows(judge: PanelJudge, slm: str) -> dict[str, str]:

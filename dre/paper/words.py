@@ -33,7 +33,7 @@ _MARK = re.compile(r"<!--([\w./]+)-->")
 _MARKED_TEXT = re.compile(r"<!--(\w[\w./]*)-->(?:(?!<!--).)*<!--/-->", re.DOTALL)
 
 
-def check(root: Path, books: Sequence[Notebook]) -> None:
+def check_names(root: Path, books: Sequence[Notebook]) -> None:
     """Raise a DreError where README or docs show a name that no cell of `books` names.
 
     No notebook is run for it.
@@ -143,7 +143,7 @@ class _Document:
             return f"<!--{name}-->\n\n{self._text_of_file(name).strip()}\n\n<!--/-->"
         if name not in self.words:
             raise DreError(
-                f"{self.path.name}: <!--{name}--> is no file, and no cell names it: "
+                f"{self.path.name}: <!--{name}--> is not a file, and no cell names it: "
                 f"book.note(..., {name.rpartition('.')[2]}=...)"
             )
         return f"<!--{name}-->{self.words[name]}<!--/-->"
