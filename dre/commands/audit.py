@@ -20,8 +20,8 @@ from dre.errors import DreError
 from dre.files import replace, write
 from dre.tables import Table
 
-PAIR_ENDINGS = (".jsonl", ".csv", ".parquet")
-FIGURE_ENDINGS = (".png", ".svg", ".pdf")
+_PAIR_ENDINGS = (".jsonl", ".csv", ".parquet")
+_FIGURE_ENDINGS = (".png", ".svg", ".pdf")
 
 
 def add(subparsers: Any) -> None:
@@ -139,7 +139,7 @@ def _check_options(args):
         )
     if args.n < 1:
         raise DreError(f"--n is {args.n}: expected a number of contexts from 1 on")
-    for path, endings in ((args.write, PAIR_ENDINGS), (args.figure, FIGURE_ENDINGS)):
+    for path, endings in ((args.write, _PAIR_ENDINGS), (args.figure, _FIGURE_ENDINGS)):
         if path:
             input_files = [file for file in (args.input, args.scores) if file]
             check_output(path, endings, *input_files)

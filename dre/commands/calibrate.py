@@ -16,8 +16,8 @@ from dre.stats import correlate
 from dre.tables import show
 
 #: The methods whose scores have both parts.
-METHODS_WITH_BOTH = ("product", "slide", "calibrated")
-FEWEST_PAIRS = 3  # of a rated file
+_METHODS_WITH_BOTH = ("product", "slide", "calibrated")
+_FEWEST_PAIRS = 3  # of a rated file
 
 
 def add(subparsers: argparse._SubParsersAction) -> None:
@@ -118,7 +118,7 @@ def _load_set(rated, scores, human):
     scored_data = signature.fields.get("data", "nothing")
     is_same_data = hashlib.sha256(data).hexdigest().startswith(scored_data)
     lacks = [name for name in MADE_WITH if name not in signature.fields]
-    if lacks or not is_same_data or method not in METHODS_WITH_BOTH:
+    if lacks or not is_same_data or method not in _METHODS_WITH_BOTH:
         raise DreError(
             f"{scores} was made by method {method} from data {signature.text('data')}: expected "
             f"product, slide or calibrated, from {rated} as it is now"
@@ -129,10 +129,10 @@ def _load_set(rated, scores, human):
         ratings[line] = readers.rating(record, human, f"{rated}:{line}")
     table = table[columns].assign(human=pd.Series(lines).map(ratings).astype(float))
     table = table.dropna().reset_index(drop=True)
-    if len(table) < FEWEST_PAIRS:
+    if len(table) < _FEWEST_PAIRS:
         raise DreError(
             f"{rated}: {len(table)} pairs have both scores and a rating {human!r} (--human): "
-            f"expected {FEWEST_PAIRS}"
+            f"expected {_FEWEST_PAIRS}"
         )
     return RatedSet(rated, table, signature)
 

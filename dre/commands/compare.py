@@ -8,7 +8,7 @@ from dre.errors import DreError
 from dre.score import systems
 from dre.score.gate import compare_scores, failures
 
-SMALLEST_ALPHA = 0.001  # below it no number of contexts could fail after Holm's correction
+_SMALLEST_ALPHA = 0.001  # below it no number of contexts could fail after Holm's correction
 
 
 def add(subparsers: argparse._SubParsersAction) -> None:
@@ -55,7 +55,7 @@ def share(text: str) -> float:
 
 def run(args: argparse.Namespace) -> int:
     """Print the comparison of two files; return 3 if it fails, else 0."""
-    if not SMALLEST_ALPHA <= args.alpha < 1:
+    if not _SMALLEST_ALPHA <= args.alpha < 1:
         raise DreError(f"--alpha is {args.alpha:g}: expected a level from 0.001 to 1, such as 0.05")
     comparison = compare_scores(args.new, args.old)
     summary = {"comparisons": comparison.comparisons, "baselines": comparison.baselines}

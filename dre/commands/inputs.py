@@ -10,7 +10,7 @@ import pandas as pd
 from dre.datasets import readers
 from dre.errors import DreError
 
-INPUT_HELP = (
+_INPUT_HELP = (
     "file of pairs: JSONL, JSON, CSV, TSV or Parquet, or - for standard input. Each record has "
     "context (turns or chat messages) and response, and may have id (or pair_id), system and "
     "reference"
@@ -29,7 +29,7 @@ class Input(NamedTuple):
 
 def add_options(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     """Add a file of responses and the options that say how it is read."""
-    parser.add_argument("input", help=INPUT_HELP, nargs="?" if optional else None)
+    parser.add_argument("input", help=_INPUT_HELP, nargs="?" if optional else None)
     parser.add_argument(
         "--field",
         action="append",

@@ -38,8 +38,8 @@ from dre.judges.store import Store
 from dre.signature import Signature
 from dre.tables import show
 
-TRIAL_CALLS = 10  # so many calls tell how fast a server of one's own is
-SEVERAL_JUDGES = ("run", "estimate", "replay")  # actions that take more than one
+_TRIAL_CALLS = 10  # so many calls tell how fast a server of one's own is
+_SEVERAL_JUDGES = ("run", "estimate", "replay")  # actions that take more than one
 
 
 class _Request(NamedTuple):
@@ -79,7 +79,7 @@ def add(subparsers: Any) -> None:
 
 def _judge_options_of(name) -> dict[str, Any]:
     """Return how the options of a judge are added to an action."""
-    options = {"required": name != "status", "several": name in SEVERAL_JUDGES}
+    options = {"required": name != "status", "several": name in _SEVERAL_JUDGES}
     if name == "passport":
         options["repeats_help"] = (
             "replies for each pair, which tell how steady the judge is (default: 2; of a "
@@ -413,7 +413,7 @@ def _estimate_one(request, retry, with_name):
     unanswered = judge.unanswered(request.pairs, request.prompt, retry)
     if not unanswered:
         return 0
-    first_ids = [call.pair_id for call in unanswered[:TRIAL_CALLS]]
+    first_ids = [call.pair_id for call in unanswered[:_TRIAL_CALLS]]
     first_pairs = request.pairs[request.pairs["pair_id"].isin(first_ids)]
     start = time.monotonic()
     table = judge.score(first_pairs, request.prompt, retry)

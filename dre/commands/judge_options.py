@@ -29,7 +29,7 @@ RECORDED = "recorded:"
 #: Calls that brought no reply but may have been billed; what they cost is an upper bound.
 WITHOUT_REPLY = ("unanswered", "pending")
 #: Options that may differ between the judges of one run: ``--price openai:gpt-5-mini=0.25,2``.
-OF_ONE_JUDGE = ("base_url", "key_env", "price")
+_OF_ONE_JUDGE = ("base_url", "key_env", "price")
 
 
 class _Once(argparse.Action):
@@ -190,7 +190,7 @@ def of_each_judge(args: argparse.Namespace) -> list[argparse.Namespace]:
     """Return the arguments for each judge of a run, with ``judge`` as one text.
 
     ``--price openai:gpt-5-mini=0.25,2`` holds for that judge alone, and so do the other options of
-    `OF_ONE_JUDGE`. Raises DreError if a judge is named twice.
+    `_OF_ONE_JUDGE`. Raises DreError if a judge is named twice.
     """
     specs = args.judge
     for spec in specs:
@@ -199,7 +199,7 @@ def of_each_judge(args: argparse.Namespace) -> list[argparse.Namespace]:
     separate = []
     for spec in specs:
         changed: dict[str, Any] = {"judge": spec}
-        for name in OF_ONE_JUDGE:
+        for name in _OF_ONE_JUDGE:
             changed[name] = _value_for(spec, specs, getattr(args, name))
         if spec.startswith(RECORDED) and len(specs) > 1:  # the options are for the other judges
             changed |= dict.fromkeys(OPTIONS)

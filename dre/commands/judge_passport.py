@@ -26,7 +26,7 @@ HEADERS = {
     "difference": "Minus the judge asked",
     "pairs": "Pairs to show 0.05",
 }
-LEAST_PAIRS = 9  # rated pairs of one's own
+_LEAST_PAIRS = 9  # rated pairs of one's own
 
 # What the verdict calls good and fair: Spearman's correlation with people.
 _GOOD = 0.6
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace, judge: Any) -> int:
     if args.rated and args.sets:
         raise DreError("--sets are public rated pairs, --rated are your own: give one of them")
     is_recorded = args.judge.startswith(RECORDED)
-    own_rated = read_rated(args.rated) if args.rated else None
+    own_rated = _read_rated(args.rated) if args.rated else None
     sets = judge_agreement.SETS
     if args.sets:
         sets = args.sets.split(",")
@@ -105,7 +105,7 @@ def _audit(judge, cases, pairs, prompt, passport):
     return measures.preferred(cases, scores)
 
 
-def read_rated(path: str | Path) -> pd.DataFrame:
+def _read_rated(path: str | Path) -> pd.DataFrame:
     """Return the rated pairs of a file; those without a rating are left out.
 
     ``human`` is a number on any scale, or a list of numbers, of which the mean counts. ``id`` and
@@ -121,9 +121,9 @@ def read_rated(path: str | Path) -> pd.DataFrame:
         rating_by_line[line] = readers.rating(record, "human", f"{path}:{line}")
     pairs["human"] = pd.to_numeric(pd.Series(pairs["line"]).map(rating_by_line))
     pairs = pairs.dropna(subset="human")
-    if len(pairs) < LEAST_PAIRS:
+    if len(pairs) < _LEAST_PAIRS:
         raise DreError(
-            f"{path}: {len(pairs)} pairs have a rating in `human`: expected {LEAST_PAIRS} or more"
+            f"{path}: {len(pairs)} pairs have a rating in `human`: expected {_LEAST_PAIRS} or more"
         )
     return pairs
 

@@ -46,7 +46,7 @@ ROOMS = {
     ),
 }
 #: Packages that the core does without, and the extra of the distribution that has them.
-EXTRAS = {
+_EXTRAS = {
     "torch": "slm",
     "transformers": "slm",
     "sentence_transformers": "slm",
@@ -55,7 +55,7 @@ EXTRAS = {
     "matplotlib": "notebooks",
     "seaborn": "notebooks",
 }
-INTERRUPTED = 130  # exit status, as shells have it
+_INTERRUPTED = 130  # exit status, as shells have it
 
 
 class Parser(argparse.ArgumentParser):
@@ -115,9 +115,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return TRY_LATER if isinstance(error, TryLater) else WRONG
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package not in EXTRAS:
+        if package not in _EXTRAS:
             raise
-        extra = EXTRAS[package]
+        extra = _EXTRAS[package]
         print(
             f"error: this needs {package}: pip install 'dre-companion[{extra}]', in a clone "
             f"'.[{extra}]'",
@@ -129,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             "interrupted: what was finished is kept; run the same command again to go on",
             file=sys.stderr,
         )
-        return INTERRUPTED
+        return _INTERRUPTED
 
 
 def _parser(word):

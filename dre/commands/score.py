@@ -27,7 +27,7 @@ from dre.signature import Signature, summary_path
 from dre.tables import show
 
 #: Replies on which it is said what ``--accepted`` is worth: kinds of `dre.audit.kinds`.
-KINDS_IN_WORDS = {
+_KINDS_IN_WORDS = {
     "other_context": "good replies to another context",
     "generic": "replies that fit anywhere",
     "adversarial": "wrong replies that borrow words of the context",
@@ -222,7 +222,7 @@ def _worth_of_accepted(metric):
 
     records = []
     for case in kinds.corpus():
-        if case.kind in KINDS_IN_WORDS:
+        if case.kind in _KINDS_IN_WORDS:
             for name, pair in (("good", case.right), (case.kind, case.rival)):
                 record = {"context": list(pair.context), "response": pair.response, "system": name}
                 records.append(record)
@@ -230,7 +230,7 @@ def _worth_of_accepted(metric):
     small = DRE("small", slm=metric.slm, bf16=metric.bf16)
     table = small.score_pairs(pairs, keep=True).drop_duplicates(["system", "context_id", "score"])
     shares = metric.accepted(table).astype(float).groupby(table["system"]).mean()
-    others = ", ".join(f"{shares[kind]:.0%} of {text}" for kind, text in KINDS_IN_WORDS.items())
+    others = ", ".join(f"{shares[kind]:.0%} of {text}" for kind, text in _KINDS_IN_WORDS.items())
     return (
         f"accepted: score_slm of {metric.threshold:.3f} or more. On contexts written for this "
         f"project it accepts {shares['good']:.0%} of good replies, {others}"

@@ -129,7 +129,7 @@ def _show_worth(slm, dev, dev_name):
         "A response is accepted from the threshold on. It is chosen on these contexts for either "
         "model, so both look a little too good. Chance is 50; brackets: 95 % over contexts.",
         ["model", "contexts", "threshold", *_PERCENTAGES],
-        digits=dict.fromkeys(_PERCENTAGES, 0),
+        digits={**dict.fromkeys(_PERCENTAGES, 0), "threshold": 4},
     )
     if rows[0]["overall"] < rows[1]["overall"]:
         print("the model of the package is better here: score with it (leave --slm out)")
