@@ -217,13 +217,14 @@ PIECES_OF_LONG_REPLIES = [
 
 @pytest.mark.parametrize("piece", PIECES_OF_LONG_REPLIES)
 @pytest.mark.parametrize("name", ["llm_only", "good_response"])
-def test_time_is_linear_in_the_length_of_a_reply(name, piece):
+def test_a_long_reply_is_read_without_backtracking_over_its_whole_length(name, piece):
     prompt = prompts.load(name)
     for size, structured in itertools.product((39_000, 300_000), (False, True)):
         reply = "x" + piece * (size // len(piece))
         start = time.process_time()
         verdict = prompt.parse(reply, None, structured)
-        assert time.process_time() - start < 0.1
+        # It takes some milliseconds. Time that grows with the square of the length takes minutes.
+        assert time.process_time() - start < 3
         assert verdict.status != "empty"
 
 

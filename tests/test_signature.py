@@ -70,7 +70,8 @@ def test_scores_on_two_scales_are_not_compared(server, capsys):
     capsys.readouterr()
 
     assert main(["compare", "new.csv", "old.csv", "--fail-if", "worse"]) == 2
-    assert "made with prompt scale 0,10 and 0,5" in capsys.readouterr().err
+    message = capsys.readouterr().err
+    assert "new.csv was made with prompt scale 0,10, old.csv with prompt scale 0,5" in message
 
 
 @pytest.mark.parametrize("command", ["score", "judge run"])
