@@ -249,7 +249,7 @@ def bench_replay(folder, stored, turns):
     reply = Reply(
         '{"score": 3.5}', model="bench", input_tokens=300, output_tokens=8, cost=1e-4, seconds=0.2
     )
-    judge.store.put([(question, reply) for question in judge.missing(rows, PROMPT)])
+    judge.store.put([(question, reply) for question in judge.unanswered(rows, PROMPT)])
     judge.store.close()
 
     def replay():

@@ -57,8 +57,8 @@ class Scale:
         is_rising = (np.diff(self.at) > 0).all() and (np.diff(self.z) > 0).all()
         if len(self.at) < 2 or not has_equal_lengths or not is_rising:
             raise ValueError(
-                f"a scale of {len(self.at)} scores and {len(self.z)} z: expected two or more, "
-                "rising"
+                f"the scale has {len(self.at)} scores and {len(self.z)} normal scores: expected "
+                "equally many of both, two or more, in rising order"
             )
 
     @classmethod
@@ -172,7 +172,7 @@ class Calibrated:
         """
         return (1 - self.weight) * self.llm(score_llm) + self.weight * self.slm(score_slm)
 
-    def check(self, signature: Signature) -> None:
+    def check_signature(self, signature: Signature) -> None:
         """Raise DreError unless the fusion was learned with this model, judge and prompt."""
         # Fusions of version 0.2 store the hash of the prompt, and nothing else of it.
         if isinstance(self.made_with.get("prompt"), str):

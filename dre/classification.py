@@ -48,8 +48,11 @@ def choose_threshold(scores: ArrayLike, kinds: ArrayLike, negatives: str = "a") 
     levels = np.unique(all_scores)
     lacks_a_kind = any(len(values) == 0 for values in scores_of_kind.values())
     if lacks_a_kind or not np.isfinite(levels).all():
+        n_without_score = (~np.isfinite(all_scores)).sum()
+        counts = ", ".join(f"{len(values)} {kind}" for kind, values in scores_of_kind.items())
         raise DreError(
-            f"a threshold needs responses of all kinds of {wanted!r}, each with a finite score"
+            f"found {counts} responses, {n_without_score} of them without a finite score: a "
+            f"threshold needs responses of all kinds of {wanted!r}, each with a finite score"
         )
 
     between = (levels[1:] + levels[:-1]) / 2
@@ -133,7 +136,8 @@ def by_two_thresholds(pairs: pd.DataFrame, distances: ArrayLike) -> np.ndarray:
     """Return which pairs the authors' notebook counts as right by the distance alone (1.0 or 0.0).
 
     It uses two thresholds: a positive is right at a distance of at most 1.0, a negative above 0.9.
-    A response between them is right whichever class it has, so the mean is no accuracy of one rule.
+    A response between them is right whichever class it has. So the mean is not the accuracy of one
+    rule.
 
     Parameters
     ----------

@@ -59,9 +59,9 @@ def dre(
         return refined
     if coefficient == "c":
         if s_inf is None:
-            raise DreError("coefficient 'c' needs s_inf, which is not given")
+            raise DreError("coefficient 'c' needs s_inf: give it, or choose 's_c'")
         return refined * s_inf
-    raise DreError(f"coefficient is {coefficient!r}; choose 's_c' or 'c'")
+    raise DreError(f"coefficient is {coefficient!r}: expected 's_c' or 'c'")
 
 
 def slide(
@@ -107,7 +107,7 @@ def slide_case(
     Takes what `slide` takes. DreError for another ``overlap``.
     """
     if overlap not in ("slm", "llm", "mean"):
-        raise DreError(f"overlap is {overlap!r}; choose 'slm', 'llm' or 'mean'")
+        raise DreError(f"overlap is {overlap!r}: expected 'slm', 'llm' or 'mean'")
     slm = np.asarray(score_slm, float)
     llm = np.asarray(_within(score_llm), float) * (highest / _LLM_MAX)
     slm_says_positive = slm >= threshold

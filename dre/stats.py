@@ -37,8 +37,8 @@ BLOCK = 256
 _PERMUTATION_BLOCK = 10_000
 #: Numbers in a set of resamples that is kept for the next caller: 20 MB each, eight sets at most.
 _LARGEST_CACHED = 2_500_000
-#: Ways to agree with people that `agreements` measures.
-WAYS = ("overall", "within_contexts", "ordered_pairs", "within_systems")
+#: Measures of agreement with people, as `agreements` takes them.
+MEASURES = ("overall", "within_contexts", "ordered_pairs", "within_systems")
 #: Cells of the comparison of all rows with all rows that are made at once by `_rank_votes`.
 _VOTES_BLOCK = 4_000_000
 
@@ -240,12 +240,12 @@ def agreements(
     systems: ArrayLike | None = None,
     n: int = 1000,
     seed: int = 0,
-    ways: Sequence[str] = WAYS,
+    measures: Sequence[str] = MEASURES,
 ) -> dict[str, np.ndarray]:
-    """Measure in several ways how each column of scores agrees with people, in one pass.
+    """Measure in several respects how each column of scores agrees with people, in one pass.
 
     A correlation over all pairs mixes three questions: which system is better, which conversation
-    goes better, and which reply to a conversation is better. These are the ways, by name:
+    goes better, and which reply to a conversation is better. These are the measures, by name:
 
     - ``overall``: Spearman's correlation over all pairs, as papers report it.
     - ``within_contexts``: the same after the mean rank of each context is taken off. Only
@@ -263,11 +263,11 @@ def agreements(
     contexts : (rows,), the context of each row; those of rows that do not count are drawn, too.
     systems : (rows,), the system that gave each reply; None or all the same if that is not known.
     n, seed : as of `context_weights`.
-    ways : which of `WAYS`.
+    measures : which of `MEASURES`.
 
     Returns
     -------
-    By way a (1 + n, columns) array; the first line is of the data. Without systems
+    By measure a (1 + n, columns) array; the first line is of the data. Without systems
     ``within_systems`` is NaN.
     """
     x = _columns(scores)
@@ -275,7 +275,9 @@ def agreements(
     is_used = ~np.isnan(x).any(axis=1) & ~np.isnan(y)
     context_numbers, counts = _resamples(contexts, n, seed)
     systems_used = None if systems is None else np.asarray(systems)[is_used]
-    return _ways(x[is_used], y[is_used], context_numbers[is_used], counts, systems_used, ways)
+    return _by_measure(
+        x[is_used], y[is_used], context_numbers[is_used], counts, systems_used, measures
+    )
 
 
 def agreement_gains(
@@ -287,26 +289,28 @@ def agreement_gains(
     n: int = 1000,
     seed: int = 0,
 ) -> dict[str, np.ndarray]:
-    """Return the agreement of a with people minus that of b, by way and for each training seed.
+    """Return the agreement of a with people minus that of b, by measure and for each training seed.
 
     Only rows count that both have scored.
 
     Parameters
     ----------
-    a, b, human, contexts, n, seed : as of `gains`, whose numbers are those of way ``overall``.
+    a, b, human, contexts, n, seed : as of `gains`, whose numbers are those of measure ``overall``.
     systems : as of `agreements`.
 
     Returns
     -------
-    By way a (1 + n, seeds) array; the first line is of the data.
+    By measure a (1 + n, seeds) array; the first line is of the data.
     """
     table, human, contexts = _aligned({"a": a, "b": b}, human, contexts)
     is_used = table.notna().all(axis=1).to_numpy() & ~np.isnan(human)
     context_numbers, counts = _resamples(contexts, n, seed)
     systems_used = None if systems is None else np.asarray(systems)[is_used]
-    by_way = _ways(table[is_used], human[is_used], context_numbers[is_used], counts, systems_used)
+    by_measure = _by_measure(
+        table[is_used], human[is_used], context_numbers[is_used], counts, systems_used
+    )
     seeds_of_a = table["a"].shape[1]
-    return {way: r[:, :seeds_of_a] - r[:, seeds_of_a:] for way, r in by_way.items()}
+    return {measure: r[:, :seeds_of_a] - r[:, seeds_of_a:] for measure, r in by_measure.items()}
 
 
 def ceilings(
@@ -329,26 +333,26 @@ def ceilings(
 
     Returns
     -------
-    By way, except ``ordered_pairs``, a (1 + n,) array; the first number is of the data. NaN where
-    raters do not agree at all.
+    By measure, except ``ordered_pairs``, a (1 + n,) array; the first number is of the data. NaN
+    where raters do not agree at all.
     """
     ratings, context_numbers, counts, systems = _rated_by_all(ratings, contexts, systems, n, seed)
     raters = ratings.shape[1]
-    of_two = {way: [] for way in WAYS if way != "ordered_pairs"}
+    of_two = {measure: [] for measure in MEASURES if measure != "ordered_pairs"}
     for i, j in combinations(range(raters), 2):
         x = ratings[:, i]
         y = ratings[:, j]
-        by_way = _ways(x, y, context_numbers, counts, systems, list(of_two))
-        for way, correlations in of_two.items():
-            correlations.append(by_way[way][:, 0])
+        by_measure = _by_measure(x, y, context_numbers, counts, systems, list(of_two))
+        for measure, correlations in of_two.items():
+            correlations.append(by_measure[measure][:, 0])
 
-    ceiling_by_way = {}
-    for way, correlations in of_two.items():
+    ceiling_by_measure = {}
+    for measure, correlations in of_two.items():
         r = np.mean(correlations, axis=0)
         r = np.where(r > 0, r, np.nan)
         reliability = raters * r / (1 + (raters - 1) * r)
-        ceiling_by_way[way] = np.sqrt(reliability)
-    return ceiling_by_way
+        ceiling_by_measure[measure] = np.sqrt(reliability)
+    return ceiling_by_measure
 
 
 def one_against_rest(
@@ -360,16 +364,18 @@ def one_against_rest(
 ) -> dict[str, np.ndarray]:
     """Measure how one rater agrees with the mean of the others, mean over raters.
 
-    Takes what `ceilings` takes. Returns a (1 + n,) array for each of `WAYS`.
+    Takes what `ceilings` takes. Returns a (1 + n,) array for each of `MEASURES`.
     """
     ratings, context_numbers, counts, systems = _rated_by_all(ratings, contexts, systems, n, seed)
-    by_rater = {way: [] for way in WAYS}
+    by_rater = {measure: [] for measure in MEASURES}
     for rater in range(ratings.shape[1]):
-        others = np.delete(ratings, rater, axis=1).mean(axis=1)
-        by_way = _ways(ratings[:, rater], others, context_numbers, counts, systems)
-        for way, agreement in by_way.items():
-            by_rater[way].append(agreement[:, 0])
-    return {way: np.mean(agreement, axis=0) for way, agreement in by_rater.items()}
+        mean_of_others = np.delete(ratings, rater, axis=1).mean(axis=1)
+        by_measure = _by_measure(
+            ratings[:, rater], mean_of_others, context_numbers, counts, systems
+        )
+        for measure, agreement in by_measure.items():
+            by_rater[measure].append(agreement[:, 0])
+    return {measure: np.mean(agreement, axis=0) for measure, agreement in by_rater.items()}
 
 
 def soft_pairwise_accuracy(
@@ -749,7 +755,7 @@ def _rated_by_all(ratings, contexts, systems, n, seed):
     return x[is_used], context_numbers[is_used], counts, systems_used
 
 
-def _ways(scores, human, context_numbers, counts, systems, ways=WAYS):
+def _by_measure(scores, human, context_numbers, counts, systems, measures=MEASURES):
     """Return what `agreements` does, for ``counts`` that may be of more contexts than the rows."""
     x = _columns(scores)
     y = np.asarray(human, float)
@@ -757,22 +763,22 @@ def _ways(scores, human, context_numbers, counts, systems, ways=WAYS):
     x = x[order]
     y = y[order]
     groupings = {}
-    if "overall" in ways:
+    if "overall" in measures:
         groupings["overall"] = None
-    if "within_contexts" in ways:
+    if "within_contexts" in measures:
         groupings["within_contexts"] = _indicators(context_numbers)
-    if "within_systems" in ways and systems is not None and len(set(systems)) > 1:
+    if "within_systems" in measures and systems is not None and len(set(systems)) > 1:
         system_numbers, _ = pd.factorize(np.asarray(systems)[order])
         groupings["within_systems"] = _indicators(system_numbers)
-    by_way = {}
+    by_measure = {}
     if groupings:
         groups = list(groupings.values())
         correlations = _spearman(x, y, context_numbers, first_rows, counts, groups)
-        by_way = dict(zip(groupings, correlations))
-    if "ordered_pairs" in ways:
-        by_way["ordered_pairs"] = _ordered_pairs(x, y, context_numbers, counts)
+        by_measure = dict(zip(groupings, correlations))
+    if "ordered_pairs" in measures:
+        by_measure["ordered_pairs"] = _ordered_pairs(x, y, context_numbers, counts)
     unknown = np.full((len(counts), x.shape[1]), np.nan)
-    return {way: by_way.get(way, unknown) for way in ways}
+    return {measure: by_measure.get(measure, unknown) for measure in measures}
 
 
 def _indicators(numbers):

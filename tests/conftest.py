@@ -1,6 +1,8 @@
 """What tests share: they never look on the Hub, and skip where public data are absent."""
 
 import importlib.util
+import itertools
+import multiprocessing
 import os
 import sys
 from pathlib import Path
@@ -43,6 +45,16 @@ def experiment(name):
     return module
 
 
+def start_copy(function, *arguments):
+    """Call a function in a copy of this process, and return that process.
+
+    It has imported everything already, and can be killed as a process that a user starts.
+    """
+    process = multiprocessing.get_context("fork").Process(target=function, args=arguments)
+    process.start()
+    return process
+
+
 @pytest.fixture(scope="session")
 def encoder(tmp_path_factory):
     """The folder of a tiny encoder."""
@@ -71,9 +83,16 @@ def with_openai_key(monkeypatch, tmp_path, quick):
     monkeypatch.setenv(KEYS["openai"], "a-key")
 
 
+@pytest.fixture(scope="session")
+def caches(tmp_path_factory):
+    """A folder for the caches of all tests, and numbers to name them."""
+    return tmp_path_factory.mktemp("caches"), itertools.count()
+
+
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory, monkeypatch):
-    """Scores of small models are kept in a folder of this test."""
-    folder = tmp_path_factory.mktemp("cache")
+def own_cache(caches, monkeypatch):
+    """Scores of small models are kept in a folder of this test, which is made on first use."""
+    parent, numbers = caches
+    folder = parent / str(next(numbers))
     monkeypatch.setenv("DRE_CACHE", str(folder))
     return folder

@@ -201,7 +201,7 @@ def check_table_4(settings: Profile, folder: Path) -> None:
 def check_table_5(settings: Profile, folder: Path) -> None:
     """Table 5 has In-DRE and DRE, unseen, for every judge on both sets."""
     table = pd.read_csv(folder / "results/rehearsal/table5_main.csv").set_index("method")
-    methods = ("SLM", "LLM-only", "SLIDE", "In-DRE", "Ex-DRE", "DRE")
+    methods = ("Small model", "LLM-only", "SLIDE", "In-DRE", "Ex-DRE", "DRE")
     for judge in judgements.panel(settings):
         rows = table.loc[[f"{method} ({judge.name})" for method in methods]]
         assert rows[["PersonaChat", "TopicalChat"]].notna().all(axis=None), rows

@@ -52,27 +52,27 @@ def without_group_means(x, groups):
 
 
 def test_within_contexts_only_differences_between_replies_to_one_context_count():
-    by_way = stats.agreements(SCORES, HUMAN, CONTEXTS, n=0)
+    by_measure = stats.agreements(SCORES, HUMAN, CONTEXTS, n=0)
 
     # Ranks of people 1 2 4 | 4 4 6, of scores 1 3 2 | 4.5 4.5 6, minus the mean of their context.
-    assert by_way["within_contexts"][0, 0] == pytest.approx(3 / (22 / 3 * 3.5) ** 0.5)
-    assert by_way["overall"][0, 0] == pytest.approx(spearmanr(SCORES, HUMAN).statistic)
+    assert by_measure["within_contexts"][0, 0] == pytest.approx(3 / (22 / 3 * 3.5) ** 0.5)
+    assert by_measure["overall"][0, 0] == pytest.approx(spearmanr(SCORES, HUMAN).statistic)
 
 
 def test_pairs_are_in_order_where_the_scores_order_or_tie_them_as_people_do():
-    by_way = stats.agreements(SCORES, HUMAN, CONTEXTS, n=0)
+    by_measure = stats.agreements(SCORES, HUMAN, CONTEXTS, n=0)
 
     # Two of three pairs of context a, all three of b.
-    assert by_way["ordered_pairs"][0, 0] == pytest.approx(5 / 6)
+    assert by_measure["ordered_pairs"][0, 0] == pytest.approx(5 / 6)
 
 
 def test_scores_that_differ_by_little_are_tied_where_that_is_right_more_often():
     human = [1, 1, 1, 4]
     scores = [0.1, 0.2, 0.15, 0.9]
 
-    by_way = stats.agreements(scores, human, ["a"] * 4, n=0)
+    by_measure = stats.agreements(scores, human, ["a"] * 4, n=0)
 
-    assert by_way["ordered_pairs"][0, 0] == 1
+    assert by_measure["ordered_pairs"][0, 0] == 1
 
 
 def test_within_systems_a_score_that_knows_the_system_alone_has_no_agreement():
@@ -80,22 +80,22 @@ def test_within_systems_a_score_that_knows_the_system_alone_has_no_agreement():
     systems = np.repeat(["bad", "good"], 4)
     scores = np.where(systems == "good", 1.0, 0.0)
 
-    by_way = stats.agreements(scores, human, list("abcdabcd"), systems, n=0)
+    by_measure = stats.agreements(scores, human, list("abcdabcd"), systems, n=0)
 
-    assert by_way["overall"][0, 0] > 0.8
-    assert np.isnan(by_way["within_systems"][0, 0])
+    assert by_measure["overall"][0, 0] > 0.8
+    assert np.isnan(by_measure["within_systems"][0, 0])
 
 
 def test_without_systems_agreement_within_them_is_unknown():
-    by_way = stats.agreements(SCORES, HUMAN, CONTEXTS, n=3)
-    assert np.isnan(by_way["within_systems"]).all()
+    by_measure = stats.agreements(SCORES, HUMAN, CONTEXTS, n=3)
+    assert np.isnan(by_measure["within_systems"]).all()
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_every_way_in_every_resample_is_what_a_plain_computation_gives(seed):
     human, scores, contexts, systems = rated_set(seed=seed)
 
-    by_way = stats.agreements(scores, human, contexts, systems, n=3, seed=seed)
+    by_measure = stats.agreements(scores, human, contexts, systems, n=3, seed=seed)
 
     weights = stats.context_weights(contexts, n=3, seed=seed).astype(int)
     for line, counts in enumerate(weights):
@@ -104,11 +104,11 @@ def test_every_way_in_every_resample_is_what_a_plain_computation_gives(seed):
             x = scores[rows, column]
             y = human[rows]
             overall = spearmanr(x, y).statistic
-            assert by_way["overall"][line, column] == pytest.approx(overall)
-            for way, groups in {"within_contexts": contexts, "within_systems": systems}.items():
+            assert by_measure["overall"][line, column] == pytest.approx(overall)
+            for measure, groups in {"within_contexts": contexts, "within_systems": systems}.items():
                 centred = [without_group_means(values, groups[rows]) for values in (x, y)]
                 expected = pearsonr(*centred).statistic
-                assert by_way[way][line, column] == pytest.approx(expected), way
+                assert by_measure[measure][line, column] == pytest.approx(expected), measure
 
         # A context that was drawn twice has its pairs twice, not pairs between its two copies.
         shares = []
@@ -118,7 +118,7 @@ def test_every_way_in_every_resample_is_what_a_plain_computation_gives(seed):
         copies = np.concatenate([np.flatnonzero(contexts == context) for context in shares])
         copy_ids = np.repeat(np.arange(len(shares)), [(contexts == c).sum() for c in shares])
         expected = share_in_order(scores[copies, 0], human[copies], copy_ids)
-        assert by_way["ordered_pairs"][line, 0] == pytest.approx(expected)
+        assert by_measure["ordered_pairs"][line, 0] == pytest.approx(expected)
 
 
 def test_gains_are_differences_of_agreements_on_the_rows_that_both_scored():
@@ -130,8 +130,8 @@ def test_gains_are_differences_of_agreements_on_the_rows_that_both_scored():
 
     rows = slice(6, None)
     of_both = stats.agreements(scores[rows], human[rows], contexts[rows], systems[rows], n=0)
-    for way, agreement in of_both.items():
-        assert gain[way][0, 0] == pytest.approx(agreement[0, 0] - agreement[0, 1]), way
+    for measure, agreement in of_both.items():
+        assert gain[measure][0, 0] == pytest.approx(agreement[0, 0] - agreement[0, 1]), measure
     assert gain["overall"] == pytest.approx(stats.gains(a, b, human, contexts, n=5))
 
 

@@ -167,6 +167,8 @@ def set_histories(monkeypatch, conversation_by_id, contexts):
         name = id.partition("/")[0]
         histories[name][id] = dialogues.History(conversation, turns, reply, "")
     monkeypatch.setattr(dialogues, "histories", histories.get)
+    without_cache = dialogues.public_contexts.__wrapped__
+    monkeypatch.setattr(dialogues, "public_contexts", without_cache)
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,9 @@ def test_an_item_is_never_its_own_example_and_its_context_s_only_if_allowed(meth
             shares_its_context.append(CONTEXT_OF[pair_id] == CONTEXT_OF[example_id])
     assert any(shares_its_context) == same_context
 
-    with pytest.raises(DreError, match="pair p0: . examples may be shown, 6 were asked for"):
+    with pytest.raises(
+        DreError, match="pair p0: expected 6 examples, but only . of the pool may be shown"
+    ):
         selected_ids(POOL, method, k=6, **options)
 
 
@@ -58,7 +60,7 @@ def test_a_column_that_is_missing_is_named(column):
 
 
 def test_an_unknown_way_or_example_is_refused():
-    with pytest.raises(DreError, match="examples by 'best': choose one of random, manual"):
+    with pytest.raises(DreError, match="method is 'best': expected one of random, manual"):
         selected_ids(POOL, "best")
     with pytest.raises(DreError, match="example 'p9' is not in the pool"):
         selected_ids(POOL, "manual", chosen=["p1", "p9"])
@@ -67,7 +69,7 @@ def test_an_unknown_way_or_example_is_refused():
 def test_whole_dialogues_are_compared_by_their_context_only():
     dialogues = POOL.drop(columns="response")
     assert examples.select(dialogues, dialogues, "bm25_context", k=1)
-    with pytest.raises(DreError, match="examples by bm25_both need a column response"):
+    with pytest.raises(DreError, match="method bm25_both needs a column response"):
         examples.select(dialogues, dialogues, "bm25_both", k=1)
 
 

@@ -159,7 +159,7 @@ def test_a_saved_fusion_is_the_same(learned, tmp_path):
 def test_a_fusion_is_refused_for_another_judge_than_it_was_learned_with(learned):
     signature = Signature(MADE_WITH | {"judge": "k"})
     with pytest.raises(DreError, match="learned with judge j, not with k"):
-        learned.check(signature)
+        learned.check_signature(signature)
 
 
 def test_a_file_that_is_no_saved_fusion_is_refused(tmp_path):

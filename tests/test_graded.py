@@ -70,7 +70,7 @@ def test_grades_by_hand():
 
 def test_only_adapters_learn_and_the_base_reads_as_before(slm, encoder):
     table = pairs(load("mini", "dev")[:3])
-    before, after = SLM.untrained(encoder), slm.parts(table)["likeness"]
+    before, after = SLM.untrained(encoder), slm.answers(table)["likeness"]
     weights = slm.encoder[0].model.state_dict()
     for name, value in before.encoder[0].model.state_dict().items():
         own = (
@@ -109,12 +109,12 @@ def test_a_response_is_not_wrong_in_its_own_context(slm, monkeypatch):
     assert shown[: graded.EPOCHS] == [40] * graded.EPOCHS and min(shown[graded.EPOCHS :]) > 45
 
 
-def test_three_parts_make_the_score_and_vary_alike_over_the_graded_pairs(slm):
+def test_three_answers_make_the_score_and_vary_alike_over_the_graded_pairs(slm):
     table = graded.graded_table(extra().graded)
-    found, parts = slm.score(table), slm.parts(table)
-    assert (found["distance"] - (1 - parts["likeness"])).abs().max() < 1e-12
+    found, answers = slm.score(table), slm.answers(table)
+    assert (found["distance"] - (1 - answers["likeness"])).abs().max() < 1e-12
     scaled = {
-        name: scale * (parts[name] - at) for name, (at, scale) in slm.provenance["scales"].items()
+        name: scale * (answers[name] - at) for name, (at, scale) in slm.provenance["scales"].items()
     }
     assert (
         scaled.keys() == {"fit", "quality"}
@@ -149,7 +149,9 @@ def test_a_saved_model_is_small_and_scores_alike_and_another_encoder_is_refused(
     pd.testing.assert_frame_equal(again.score(table), slm.score(table), atol=1e-6)
     about = (folder / "slm.json").read_text()
     (folder / "slm.json").write_text(about.replace(slm.provenance["base"], "0" * 16))
-    with pytest.raises(DreError, match="is another one here than the one that was adapted"):
+    with pytest.raises(
+        DreError, match="on this machine has other weights than the one that was adapted"
+    ):
         SLM.load(folder)
     (folder / "slm.json").write_text(about)
     (folder / graded.FILE).write_bytes((folder / graded.FILE).read_bytes()[:50])
@@ -165,8 +167,8 @@ def test_without_adapters_both_encoders_are_one(encoder, tmp_path):
     )
     h = frozen.views(table)
     cosine = torch.cosine_similarity(h[:2], h[2:], dim=-1).mean(0)
-    found = frozen.parts(table)
+    found = frozen.answers(table)
     assert frozen.reader is frozen.base and found["likeness"].to_numpy() == pytest.approx(
         cosine.numpy(), abs=1e-6
     )
-    pd.testing.assert_frame_equal(SLM.load(tmp_path / "a").parts(table), found, atol=1e-6)
+    pd.testing.assert_frame_equal(SLM.load(tmp_path / "a").answers(table), found, atol=1e-6)

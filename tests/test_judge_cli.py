@@ -16,9 +16,10 @@ from collections import Counter
 
 import judge_servers as servers
 import numpy as np
+import openai  # noqa: F401  (once, before processes are copied)
 import pandas as pd
 import pytest
-from conftest import needs_data
+from conftest import needs_data, start_copy
 from judge_servers import Server, pairs
 
 import dre.judges
@@ -288,6 +289,16 @@ def start_command(*words):
     )
 
 
+def run_command(output_path, *words):
+    """Run ``dre`` with its output in a file, and end this process with its exit status."""
+    with (
+        open(output_path, "w") as output,
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(output),
+    ):
+        sys.exit(main([*words]))
+
+
 def wait_until(condition, seconds=240):
     end = time.monotonic() + seconds
     while not condition():
@@ -300,7 +311,7 @@ def test_three_judges_at_once_are_killed_and_go_on_and_pay_for_each_answer_once(
     work, has_one_command
 ):
     """In three processes or in one, on one store. What was in flight at a kill may come again."""
-    n_pairs, n_in_flight = 150, 2
+    n_pairs, n_in_flight = 60, 2
     write_jsonl(work / "many.jsonl", pairs(n_pairs))
     specs = ("openai:a", "openai:b", "openai:c")
     with Server(scored_by_model, delay=0.1) as server:
@@ -312,23 +323,24 @@ def test_three_judges_at_once_are_killed_and_go_on_and_pay_for_each_answer_once(
             commands = [["judge", "run", "many.jsonl", *judges, *options]]
         n_kills = 2
         for kill in range(1, n_kills + 1):
-            runs = [start_command(*command) for command in commands]
+            runs = [start_copy(run_command, "output", *command) for command in commands]
             n_wanted = 6 * kill
             wait_until(functools.partial(have_asked, server, specs, n_wanted))
             for run in runs:
                 run.kill()
-                run.communicate()
+                run.join()
             time.sleep(0.5)  # the server ends what it was asked
         n_answered = n_answered_of()
         assert all(n_answered[spec] > 0 for spec in specs)
         assert n_answered.total() < len(specs) * n_pairs
 
         n_asked_before = n_asked_of(server)
-        outputs = []
-        runs = [start_command(*command, "-o", f"{i}.csv") for i, command in enumerate(commands)]
-        for run in runs:
-            outputs.append(run.communicate(timeout=240)[0])
-            assert run.returncode == 0, outputs[-1]
+        runs = []
+        for i, command in enumerate(commands):
+            runs.append(start_copy(run_command, f"{i}.txt", *command, "-o", f"{i}.csv"))
+        for i, run in enumerate(runs):
+            run.join(timeout=240)
+            assert run.exitcode == 0, (work / f"{i}.txt").read_text()
         n_asked = n_asked_of(server)
         for spec in specs:
             assert n_asked[spec] - n_asked_before[spec] == n_pairs - n_answered[spec]
@@ -368,12 +380,15 @@ def test_commands_at_once_count_together_under_a_ceiling_of_the_store(work):
     with Server(lambda request: answer, delay=0.02) as server:
         options = ["--store", "s.sqlite", "--base-url", server.url, "--price", "1,10"]
         options += ["--max-usd-total", "0.1", "--concurrency", "2"]
+        specs = ("openai:a", "openai:b", "openai:c")
         runs = []
-        for spec in ("openai:a", "openai:b", "openai:c"):
-            runs.append(start_command("judge", "run", "many.jsonl", "--judge", spec, *options))
-        for run in runs:
-            output = run.communicate(timeout=240)[0]
-            assert run.returncode == 1, output
+        for spec in specs:
+            words = ["judge", "run", "many.jsonl", "--judge", spec, *options]
+            runs.append(start_copy(run_command, f"{spec}.txt", *words))
+        for spec, run in zip(specs, runs):
+            run.join(timeout=240)
+            output = (work / f"{spec}.txt").read_text()
+            assert run.exitcode == 1, output
             assert "raise --max-usd-total to go on" in output
     with contextlib.closing(Store("s.sqlite")) as store:
         spent_usd = store.spent()
@@ -975,7 +990,9 @@ def test_a_passport_ends_with_what_the_judge_is_good_for(
     with Server(answer) as server:
         options = ["--rated", "mine.jsonl", "--n", "80", "--repeats", "1"]
         assert dre_judge("passport", *options, url=server.url) == 0
-        end = capsys.readouterr().out.split("\n\n")[-1]
+        out = capsys.readouterr().out
+        assert "asked now: 80 calls, cost unknown\n" in out
+        end = out.split("\n\n")[-1]
         assert re.search(verdict, end)
         assert "Not known: whether it would say the same again; what it costs" in end
         has_weakness = {
@@ -1141,7 +1158,7 @@ def test_all_calls_of_a_passport_are_estimated(work, capsys):
         calls = len(server.requests)
         _, audit_pairs = kinds.tables(kinds.corpus())
         assert calls == 2 * 12 + len(audit_pairs)
-        expected = f"12 rated pairs, each asked for 2 times, and {len(audit_pairs)} pairs"
+        expected = f"12 rated pairs, each asked for twice, and {len(audit_pairs)} pairs"
         assert expected in printed.err
         assert f"{calls:,} calls to make" in printed.err
         assert f"asked now: {calls} calls" in printed.out

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import itertools
-import multiprocessing
 import os
 import random
 import re
@@ -19,6 +18,7 @@ import judge_servers as servers
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import start_copy
 from judge_servers import Server, pairs
 
 import dre.judges
@@ -422,6 +422,13 @@ def test_a_server_that_refuses_every_fifth_first_call_is_asked_in_parallel():
 # Kills and interrupts
 
 
+def write_cost_of_run(output_path, url, store, n):
+    """Score pairs with 8 calls in flight; write the number of calls and their price to a file."""
+    live_judge = judge(url, store, concurrency=8, price="5,30")
+    live_judge.score(pairs(n))
+    output_path.write_text(f"{live_judge.last.calls} {live_judge.last.spent}")
+
+
 def score_in_child(url, path, n, concurrency, key):
     os.environ["OPENAI_API_KEY"] = key  # tells the server whose request it is
     judge(url, path, concurrency=concurrency, key_env="OPENAI_API_KEY").score(pairs(n))
@@ -433,7 +440,6 @@ def test_kills_lose_no_more_than_what_was_in_flight(tmp_path):
     concurrency = 5
     rng = random.Random(20261120)
     path = tmp_path / "store.sqlite"
-    processes = multiprocessing.get_context("fork")
     gained = []
     with Server(servers.graded, delay=0.02) as server:
         # The children find the SDK imported.
@@ -441,15 +447,12 @@ def test_kills_lose_no_more_than_what_was_in_flight(tmp_path):
         for kill in range(kills):
             n_calls_before = len(server.requests)
             n_stored_before = n_replies(path)
-            child = processes.Process(
-                target=score_in_child, args=(server.url, path, n, concurrency, f"key-{kill}")
-            )
-            child.start()
+            child = start_copy(score_in_child, server.url, path, n, concurrency, f"key-{kill}")
             n_calls_at_kill = n_calls_before + rng.randint(0, 9)
             while child.is_alive() and len(server.requests) < n_calls_at_kill:
                 time.sleep(0.002)
             time.sleep(rng.random() * 0.03)
-            os.kill(child.pid, signal.SIGKILL)
+            child.kill()
             child.join()
             gained.append(n_replies(path) - n_stored_before)
         n_missing = n - n_replies(path)
@@ -480,18 +483,20 @@ def test_after_a_kill_the_calls_in_flight_are_in_the_accounts_at_the_most_they_c
         return servers.graded(request)._replace(delay=60 if is_slow else 0.01)
 
     with Server(script) as server:
-        child = start_run(server.url, path)
+        output = tmp_path / "output"
+        child = start_copy(write_cost_of_run, output, server.url, path, 100)
         wait_until(lambda: len(server.requests) == 28)
         wait_until(lambda: n_replies(path) == 20)
-        os.kill(child.pid, signal.SIGKILL)
-        child.communicate()
+        child.kill()
+        child.join()
         assert counts_by_status(path)["pending"] == 8
         pending = next(group for group in Store(path).summary() if group.status == "pending")
         assert pending.cost_usd > 8 * 1024 * 30e-6  # the longest reply, at 30 dollars a million
 
         server.script = servers.graded
-        second_child = start_run(server.url, path, n=30)
-        calls, spent = second_child.communicate()[0].split()
+        second_child = start_copy(write_cost_of_run, output, server.url, path, 30)
+        second_child.join()
+        calls, spent = output.read_text().split()
     assert int(calls) == 10
     paid_usd = 30 * (50 * 5e-6 + 10 * 30e-6)
     assert Store(path).spent() == pytest.approx(paid_usd + pending.cost_usd)
@@ -634,7 +639,7 @@ def test_the_ceiling_of_a_judge_counts_its_calls_alone_in_all_runs():
 def test_replies_of_a_batch_whose_price_was_not_known_count_at_the_price_of_batches():
     with Server(servers.graded) as server:
         live_judge = judge(server.url)
-        request = live_judge.missing(pairs(1))[0]
+        request = live_judge.unanswered(pairs(1))[0]
         reply = dre.judges.store.Reply(
             '{"score": 3}', input_tokens=1000, output_tokens=100, source="batch"
         )

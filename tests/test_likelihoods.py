@@ -250,7 +250,7 @@ def test_a_prompt_that_no_single_token_can_answer_is_refused_before_any_call(
     prompt = load_own_prompt(tmp_path, header)
     with Server(lambda request: answer_without_logprobs("openai", "1")) as server:
         judge = dre.judges.open("openai:m", logprobs=True, store=":memory:", base_url=server.url)
-        for ask in (judge.score, judge.estimate, judge.missing):
+        for ask in (judge.score, judge.estimate, judge.unanswered):
             with pytest.raises(DreError, match=fault):
                 ask(pairs(2), prompt)
     assert server.requests == []

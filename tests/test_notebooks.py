@@ -21,7 +21,6 @@ from dre.datasets import ratings
 from dre.paper import words
 from dre.paper.headless import code_cells, code_hash, manifest, notebooks, source
 from dre.paper.profile import ADDRESS, COMMITTED, profile
-from dre.paper.sentences import in_words
 
 PUBLIC = profile(COMMITTED)
 BOOKS = notebooks(HERE)
@@ -189,6 +188,7 @@ _KINDS = pd.DataFrame({"kind": ["p"] * 50 + ["r"] * 50})
 _SCORES = np.concatenate([np.linspace(1, 2, 50), np.linspace(0.6, 1.6, 50)])
 _ROBUST, _NON_ROBUST = torch.randn(2, 384, generator=torch.Generator().manual_seed(0))
 EXERCISES = {  # what the check of a notebook's exercise needs besides its imports and formulas
+    "01_augmentation": {},
     "02_slm_training": {"np": np, "h_pr": _ROBUST, "h_pn": _NON_ROBUST},
     "03_classification": {"dev": _KINDS, "test": _KINDS, "runs": [(_SCORES, _SCORES)]},
     "08_when_a_fusion_helps": {
@@ -197,6 +197,7 @@ EXERCISES = {  # what the check of a notebook's exercise needs besides its impor
         "curves": {"few": LESS - LESS**2, "claude-2026-11": -LESS},
     },
     "11_how_a_judge_is_asked": {},
+    "12_one_idea_in_other_words": {},
 }
 
 
@@ -219,46 +220,15 @@ def test_the_check_of_an_exercise_takes_its_answer_and_nothing_before(name, caps
 # Numbers in words
 
 
-def numbers_said(book):
-    """Return the numbers that the cells of a notebook take from tables, with the present tables."""
-    numbers = {}
-
-    def say(table, *values, **formats):
-        path = PUBLIC.results / f"{table}.csv"
-        for name, form in formats.items():
-            numbers[f"{book.name[:2]}.{name}"] = in_words(path, values, form)
-
-    for cell in code_cells(book.content):
-        if "words" in cell["metadata"].get("tags", ()):
-            exec(source(cell), {"book": SimpleNamespace(say=say)})
-    return numbers
-
-
 @each_notebook
-def test_every_number_in_words_is_that_of_its_table(book):
-    texts = {name: text for name, text in words.said(HERE).items() if name[:2] == book.name[:2]}
-    for name in words.names_in(book, "note"):  # a note says what only a run knows
-        assert texts.pop(name)
-    assert numbers_said(book) == texts, "run make paper PROFILE=public"
+def test_the_kept_numbers_are_those_that_cells_name(book):
+    kept = {name: text for name, text in words.said(HERE).items() if name[:2] == book.name[:2]}
+    assert sorted(kept) == sorted(words.names_in(book)), "run make paper PROFILE=public"
+    assert all(kept.values())
 
 
 def test_every_place_for_a_number_is_filled_with_the_latest_one():
     assert words.fill(HERE, write=False) == [], "run make paper PROFILE=public"
-
-
-def test_every_number_that_a_cell_says_is_shown_in_prose():
-    prose = [
-        path.read_text(encoding="utf-8") for path in (HERE / "README.md", *HERE.glob("docs/*.md"))
-    ]
-    for book in BOOKS:
-        for cell in book.content["cells"]:
-            if cell["cell_type"] == "markdown":
-                full_names = rf"<!--{book.name[:2]}.\1-->"
-                prose.append(re.sub(r"<!--(\w+)-->", full_names, source(cell)))
-    all_prose = "".join(prose)
-
-    names = [name for book in BOOKS for name in words.names_in(book, "say")]
-    assert [name for name in names if f"<!--{name}-->" not in all_prose] == []
 
 
 # Table 4

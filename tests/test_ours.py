@@ -28,9 +28,9 @@ def one_pair(context, response):
 
 
 def test_likeness_counts_twice_in_standard_deviations_over_the_graded_pairs(slm):
-    graded_answers = slm.parts(graded.graded_table(extra().graded))
+    graded_answers = slm.answers(graded.graded_table(extra().graded))
     table = pairs(load("mini", "test")[:3])
-    z = (slm.parts(table) - graded_answers.mean()) / graded_answers.std()
+    z = (slm.answers(table) - graded_answers.mean()) / graded_answers.std()
 
     expected = 1 + (2 * z["likeness"] + z["fit"] + z["quality"]) / 12
     assert slm.score(table)["score_slm"].to_numpy() == pytest.approx(expected, abs=1e-6)
@@ -40,7 +40,7 @@ def test_the_distance_of_an_ordinary_pair_is_one_half(slm):
     d_min = slm.provenance["d_min"]
     d_max = slm.provenance["d_max"]
 
-    answers = slm.parts(graded.graded_table(extra().graded))
+    answers = slm.answers(graded.graded_table(extra().graded))
 
     s_d = (1 - answers["likeness"] - d_min) / (d_max - d_min)
     assert s_d.mean() == pytest.approx(0.5, abs=1e-6)

@@ -178,7 +178,7 @@ def test_the_counts_of_misleading_wordings_are_those_in_results_and_in_the_docs(
         by_way[row["asked"]].append(int(row["count"]))
     assert by_way["with a schema"] == [0, 0]
     of_68, of_40 = by_way["as text"]
-    docs = (PROJECT / "docs" / "judges.md").read_text(encoding="utf-8")
+    docs = (PROJECT / "docs" / "prompts.md").read_text(encoding="utf-8")
     assert f"| 68 replies written against an earlier parser | {of_68} | 0 |" in docs
     assert f"| 40 replies written without looking at the parser | {of_40} | 0 |" in docs
 

@@ -68,6 +68,20 @@ def test_an_idea_is_ranked_among_all_ideas_of_the_second_language():
     assert table["language"].tolist() == ["en"] * 3 + ["es"] * 3
 
 
+def test_points_on_a_line_have_one_principal_component():
+    steps = torch.tensor([[0.0, 1.0, 2.0], [3.0, 4.0, 8.0]])
+    features = torch.stack([3 * steps, 4 * steps], dim=-1)
+
+    table = trainer.principal_components(features, ["a", "b", "c"])
+
+    assert table["idea"].tolist() == ["a", "b", "c"] * 2
+    assert table["language"].tolist() == ["en"] * 3 + ["es"] * 3
+    gaps = table["first"].diff().abs().dropna()
+    assert gaps.tolist() == pytest.approx([5.0, 5.0, 5.0, 5.0, 20.0], rel=1e-5)
+    assert table["second"].abs().max() < 1e-5
+    assert table["share_first"].tolist() == pytest.approx([1.0] * 6)
+
+
 class Training(NamedTuple):
     """A teacher and its student, after one epoch each, with the loss of each batch."""
 

@@ -175,9 +175,10 @@ def sentences_by_start(texts):
 def sentences_within(text, sentences):
     """Return those of some sentences, given by their first five words, that occur in a text."""
     text_words = re.findall(r"\w+", text.lower())
+    starts = zip(*(text_words[n:] for n in range(5)))
     occurring = []
-    for i in range(len(text_words) - 4):
-        for sentence in sentences.get(tuple(text_words[i : i + 5]), ()):
+    for i, start in enumerate(starts):
+        for sentence in sentences.get(start, ()):
             if tuple(text_words[i : i + len(sentence)]) == sentence:
                 occurring.append(sentence)
     return occurring

@@ -1,9 +1,9 @@
 """``dre score`` and ``dre calibrate`` as a user runs them, and the metric from Python."""
 
+import contextlib
 import json
 import re
 import shutil
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 import tiny
 import torch
+from conftest import start_copy
 
 from dre import DRE, fusion, progress
 from dre.calibrated import Calibrated
@@ -208,7 +209,7 @@ def test_a_bad_line_stops_the_run_or_is_set_aside_and_counted(slm, tmp_path, cap
     error = capsys.readouterr().err
     assert f"\n  {source}:2: no JSON: Expecting property name" in error
     *_, second_to_last, last = error.splitlines()
-    assert f"error: 7 of {7 + len(GOOD_LINES)} records cannot be used; --field says" in error
+    assert f"error: 7 of {8 + len(GOOD_LINES)} records cannot be used; --field says" in error
     assert second_to_last.startswith(f"  {source}:6: ")
     assert last == "  and 2 more"
     assert list(tmp_path.iterdir()) == [source]
@@ -600,7 +601,7 @@ def test_a_fusion_is_measured_on_each_set_by_what_the_other_set_says(sets, tmp_p
     )
     assert expected in printed
     weights = re.findall(r"\.jsonl \|.* ([\d.]+) \|$", printed, re.MULTILINE)
-    assert weights == ["1.0000", "0.0000"]
+    assert weights == ["1.00", "0.00"]
     assert 0 < weight < 1
 
 
@@ -916,52 +917,50 @@ def test_in_a_log_file_a_long_scoring_tells_now_and_then_how_far_it_is(
     np.testing.assert_allclose(blocks["score"], whole["score"], atol=1e-5)
 
 
-# A scoring that writes down each pair that the model computes.
-COUNTED = """
-import sys, time
-from dre.commands.main import main
-from dre.score import metric
-from dre.slm.model import SLM
+def score_and_log(log_path, stderr_path, *words):
+    """Run ``dre score`` in blocks of 20 pairs, and write down each pair that the model computes."""
+    score = SLM.score
 
-metric.BLOCK = 20
-score = SLM.score
+    def logged_score(self, pairs, progress=False):
+        table = score(self, pairs, progress)
+        with open(log_path, "a") as log:
+            log.writelines(f"{pair_id}\n" for pair_id in pairs["pair_id"])
+        time.sleep(0.1)
+        return table
 
-def counted(self, pairs, progress=False):
-    table = score(self, pairs, progress)
-    with open(sys.argv[1], "a") as log:
-        log.write("".join(f"{pair_id}\\n" for pair_id in pairs["pair_id"]))
-    time.sleep(0.1)
-    return table
-
-SLM.score = counted
-sys.exit(main(sys.argv[2:]))
-"""
+    metrics.BLOCK = 20
+    SLM.score = logged_score
+    with open(stderr_path, "w") as stderr, contextlib.redirect_stderr(stderr):
+        sys.exit(dre("score", *words))
 
 
 def test_a_scoring_that_is_killed_twice_computes_each_pair_once(slm, tmp_path):
     """But for the block that was being computed when it was killed."""
-    source, log = write(records(200), tmp_path / "in.jsonl"), tmp_path / "log"
+    source = write(records(100), tmp_path / "in.jsonl")
+    log = tmp_path / "log"
+    stderr = tmp_path / "stderr"
     log.touch()
-    command = [sys.executable, "-c", COUNTED, log, "score", source, "--slm", slm]
-    for n_computed in (100, 220):
-        run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    for n_computed in (40, 120):
+        run = start_copy(score_and_log, log, stderr, source, "--slm", slm)
         end = time.monotonic() + 120
         while len(log.read_text().splitlines()) < n_computed:
-            assert run.poll() is None and time.monotonic() < end, run.stderr.read()
+            assert run.is_alive() and time.monotonic() < end, stderr.read_text()
             time.sleep(0.01)
         run.kill()
-        run.wait()
+        run.join()
     output = tmp_path / "o.csv"
-    done = subprocess.run([*command, "-o", output], capture_output=True, text=True, check=True)
-    assert "of 400 pairs were scored before" in done.stderr
+    run = start_copy(score_and_log, log, stderr, source, "--slm", slm, "-o", output)
+    run.join()
+    assert run.exitcode == 0
+    assert "of 200 pairs were scored before" in stderr.read_text()
     counts = Counter(log.read_text().split())
-    assert len(counts) == 400
-    assert counts.total() <= 400 + 2 * 20
-    assert len(read(output)) == 400
+    assert len(counts) == 200
+    assert counts.total() <= 200 + 2 * 20
+    assert len(read(output)) == 200
 
     # The numbers are those of a scoring in one go.
     metric = DRE.load(slm)
-    pairs = pd.DataFrame(records(200))
+    pairs = pd.DataFrame(records(100))
     scores = metric.score(pairs["context"], pairs["response"])["score"]
     np.testing.assert_allclose(read(output)["score"], scores, atol=1e-5)
 

@@ -39,7 +39,7 @@ class FakeSLM:
     def readable(self, pairs):
         return pairs
 
-    def parts(self, pairs):
+    def answers(self, pairs):
         numbers = [[float(word) for word in text.split()[:3]] for text in pairs["response"]]
         return pd.DataFrame(numbers, columns=["likeness", "fit", "quality"])
 

@@ -37,12 +37,12 @@ os._exit(0)
 
 def key(spec="openai:model-a", row=ROW, prompt="llm_only", first=0, **options):
     live_judge = dre.judges.open_judge(spec, store=":memory:", **options)
-    return live_judge.missing([row], prompt, first=first)[0].key
+    return live_judge.unanswered([row], prompt, first=first)[0].key
 
 
 def request_for(pair, n=0):
     live_judge = dre.judges.open_judge("openai:m", store=":memory:", base_url="http://127.0.0.1:1")
-    return live_judge.missing([pair], "llm_only", first=n)[0]
+    return live_judge.unanswered([pair], "llm_only", first=n)[0]
 
 
 def put(store, reply="3", n=0):
@@ -318,7 +318,7 @@ def test_the_row_of_a_pending_call_goes_when_its_reply_comes(tmp_path):
 def test_counts_of_tokens_that_cannot_be_stored_are_unknown(tmp_path):
     store = Store(tmp_path / "s.sqlite")
     request = request_for(ROW)
-    store.put([(request, Reply.of("3", "ok", "m", 2**63, -1))])
+    store.put([(request, Reply.from_answer("3", "ok", "m", 2**63, -1))])
     reply = store.get([request.key])[request.key]
     assert reply.input_tokens is None
     assert reply.output_tokens is None
@@ -326,7 +326,7 @@ def test_counts_of_tokens_that_cannot_be_stored_are_unknown(tmp_path):
 
 def test_thoughts_among_the_parts_of_a_message_are_no_part_of_the_reply():
     message = [{"text": "I think 5.", "thought": True}, {"text": '{"score": '}, {"text": "3}"}]
-    assert Reply.of(message, "ok", "m").text == '{"score": 3}'
+    assert Reply.from_answer(message, "ok", "m").text == '{"score": 3}'
 
 
 # What an earlier version made: the same table, and no rows of pending calls.

@@ -201,7 +201,7 @@ def test_differences_are_pooled_over_the_sets_that_have_both(scores):
 
 
 def test_raters_stand_above_the_methods_and_have_no_ceiling_for_ordered_pairs(scores):
-    table = table4.ways_table(scores, {"the judge": "LLM-only (a judge)"}, NAMES[1:2])
+    table = table4.measures_table(scores, {"the judge": "LLM-only (a judge)"}, NAMES[1:2])
 
     assert table["score"].tolist() == ["highest possible", "one rater, the others", "the judge"]
     assert np.isnan(table.loc[0, "ordered_pairs"])
@@ -214,19 +214,21 @@ def test_machines_are_ranked_without_people(scores):
     assert table.loc[0, "PersonaChat"] <= 1
 
 
-def test_gains_by_way_have_a_row_for_each_class_and_part(scores):
+def test_gains_by_measure_have_a_row_for_each_class_and_part(scores):
     gains = table4.fusion_gains(scores, {"a judge": "current"}, ["Ex-DRE"], ["paper"])
-    by_way = {way: table4.class_means(gains, way) for way in ("overall", "ordered_pairs")}
-    means = pd.concat([table.assign(way=way) for way, table in by_way.items()])
+    by_measure = {
+        measure: table4.class_means(gains, measure) for measure in ("overall", "ordered_pairs")
+    }
+    means = pd.concat([table.assign(way=measure) for measure, table in by_measure.items()])
 
-    table = table4.gains_by_way(means, "Ex-DRE", "paper")
+    table = table4.gains_by_measure(means, "Ex-DRE", "paper")
 
     assert table[["judges", "less"]].to_numpy().tolist() == [
         ["current", "judge"],
         ["current", "better part"],
     ]
-    assert table.loc[0, "overall"] == by_way["overall"]["gain"].iloc[0]
-    assert table.loc[0, "seen"] == by_way["overall"]["seen"].iloc[0]
+    assert table.loc[0, "overall"] == by_measure["overall"]["gain"].iloc[0]
+    assert table.loc[0, "seen"] == by_measure["overall"]["seen"].iloc[0]
 
 
 def test_the_figure_of_gains_has_a_row_for_each_class_that_was_measured(scores):

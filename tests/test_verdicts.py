@@ -19,7 +19,7 @@ from dre.judges import released
 from dre.paper import verdicts, words
 from dre.paper.headless import code_cells, notebooks, source
 from dre.paper.profile import profile
-from dre.slm import trained
+from dre.slm.recorded_scores import Scores
 
 NUMBERS_IN_WORDS = words.said(HERE)
 CLAIMS = verdicts.judged(HERE)
@@ -277,14 +277,14 @@ def gain_at():
     public = profile("public")
     set_names = [*ratings.RATED][:3]
     items = {name: ratings.rated(name) for name in set_names}
-    slm = trained(public, "dailydialog", "ours", public.seed)
+    slm = Scores(public.results / "scores" / f"all-ours-seed{public.seed}.csv.gz")
     judge = SimpleNamespace(name=released.CLAUDE)
     names_in_notebook = {
         "np": np,
         "ours": "ours",
         "panel": [judge],
         "items": items,
-        "plain": {name: released.scores(name) for name in set_names},
+        "plain": {name: released.scores(name, with_gpt35=False) for name in set_names},
         "slms": {name: {"ours": [slm.score(table)]} for name, table in items.items()},
     }
     for book in notebooks(HERE):

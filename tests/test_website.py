@@ -41,8 +41,7 @@ def project(tmp_path):
         v4.new_output("stream", name="stderr", text="progress"),
         v4.new_output("display_data", markdown),
     ]
-    silent = v4.new_code_cell('book.say("t", "row", n="{n}")')
-    cells = [equation, setup, formula, table, silent]
+    cells = [equation, setup, formula, table]
     book = v4.new_notebook(cells=cells)
     texts = {
         "README.md": README,

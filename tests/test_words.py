@@ -1,4 +1,4 @@
-"""Numbers in words: said by cells, from a table; shown by name in README, docs and prose."""
+"""Numbers in words: of rows of tables, and named by cells to be shown in README and docs."""
 
 import json
 
@@ -10,6 +10,7 @@ from dre.paper import notebook, words
 from dre.paper import run as paper
 from dre.paper.headless import notebooks
 from dre.paper.profile import profile
+from dre.paper.sentences import in_words
 
 TABLE = """\
 model,seed,acc,acc_low,acc_high,d
@@ -38,15 +39,14 @@ def book(tmp_path):
         ((["SLM, paper", "2"],), "{d:+.2f}", "−0.50 / +0.25"),
     ],
 )
-def test_a_cell_names_numbers_of_one_row(book, tmp_path, row, form, text):
-    book.say("t", *row, first=form, second=form)
-    assert words.said(tmp_path) == {"04.first": text, "04.second": text}
+def test_a_sentence_has_numbers_of_one_row(book, tmp_path, row, form, text):
+    assert in_words(tmp_path / "results/public/t.csv", row, form) == text
 
 
 def test_names_of_several_cells_add_up(book, tmp_path):
-    book.say("t", "X", "1", first="{d:+.1f}")
-    book.say("t", "X", "2", second="{d:+.2f}")
-    assert words.said(tmp_path) == {"04.first": "0.0", "04.second": "+0.25"}
+    book.note("The first.", first=0.125)
+    book.note("The second.", second="+0.25")
+    assert words.said(tmp_path) == {"04.first": "0.13", "04.second": "+0.25"}
 
 
 @pytest.mark.parametrize(
@@ -54,27 +54,30 @@ def test_names_of_several_cells_add_up(book, tmp_path):
     [
         (("X",), "{d}", "t.csv: 2 of 3 rows have X, expected one"),
         (("X", "paper"), "{d}", "0 of 3 rows have X, paper"),
-        (("X", "1"), "{bias}", "t.csv has no column 'bias', but model, seed, acc"),
-        (("X", "2"), "{acc:.1f}", "t.csv, X, 2: cannot say {acc:.1f}: a value is missing"),
+        (("X", "1"), "{bias}", "t.csv has no column 'bias': its columns are model, seed, acc"),
+        (
+            ("X", "2"),
+            "{acc:.1f}",
+            "t.csv, X, 2: the row does not fit '{acc:.1f}' (a value is missing",
+        ),
         (("X", "1"), "{acc:.1f[]}", "a value is missing"),
-        (("X", "1"), "{d:.1q}", "cannot say {d:.1q}"),
+        (("X", "1"), "{d:.1q}", "does not fit '{d:.1q}'"),
     ],
 )
-def test_what_cannot_be_said_is_an_error_in_words(book, row, form, fault):
+def test_what_cannot_be_said_is_an_error_in_words(book, tmp_path, row, form, fault):
     with pytest.raises(DreError) as error:
-        book.say("t", *row, n=form)
+        in_words(tmp_path / "results/public/t.csv", row, form)
     assert fault in str(error.value)
 
 
-def test_a_number_of_a_table_that_is_not_written_yet_is_an_error(book):
-    fault = "there is no u.csv in .*: say a number after the cell that writes its table"
-    with pytest.raises(DreError, match=fault):
-        book.say("u", "X", n="{d}")
+def test_a_number_of_a_table_that_is_not_written_yet_is_an_error(tmp_path):
+    with pytest.raises(DreError, match="there is no u.csv in "):
+        in_words(tmp_path / "u.csv", ("X",), "{d}")
 
 
-def test_only_profile_public_says_any_number(book, tmp_path):
+def test_only_profile_public_keeps_any_number(book, tmp_path):
     book.profile = book.profile.model_copy(update={"name": "mini"})
-    book.say("u", "X", n="{d}")
+    book.note("A sentence.", n="0.25")
     assert words.said(tmp_path) == {}
 
 
@@ -87,13 +90,13 @@ def notebook_file(cells, name="04_correlation"):
     return {f"notebooks/{name}.ipynb": json.dumps(content)}
 
 
-CODE = "book = '<!--accuracy-->old\nwords<!--/-->'"
+CODE = "book = '<!--docs/a.md-->old\nwords<!--/-->'"
 
 
 @pytest.fixture
 def stale_paths(book, tmp_path):
-    """The files of a project that show a number which is said by now; another file shows none."""
-    book.say("t", "X", "1", accuracy="{acc:.1f}")
+    """The files of a project that show a number which is kept by now; another file shows none."""
+    book.note("It is right.", accuracy="3.0")
     unfilled = "<!--04.accuracy--><!--/-->"
     write(
         tmp_path,
@@ -103,7 +106,7 @@ def stale_paths(book, tmp_path):
             "README.md": f"{unfilled}\n<!--docs/a.md--><!--/-->",
         },
     )
-    write(tmp_path, notebook_file(["It is <!--accuracy-->old\nwords<!--/-->.", CODE]))
+    write(tmp_path, notebook_file(["<!--docs/a.md-->old\nwords<!--/-->", CODE]))
     return [
         tmp_path / "docs/a.md",
         tmp_path / "README.md",
@@ -118,7 +121,7 @@ def test_files_that_show_old_words_are_stale_until_they_are_filled(stale_paths, 
     assert words.fill(tmp_path) == []
 
 
-def test_readme_docs_and_prose_of_notebooks_show_what_is_said(stale_paths, tmp_path):
+def test_readme_and_docs_show_what_is_kept_and_notebooks_show_files(stale_paths, tmp_path):
     words.fill(tmp_path)
 
     page, readme, book_file = stale_paths
@@ -126,7 +129,7 @@ def test_readme_docs_and_prose_of_notebooks_show_what_is_said(stale_paths, tmp_p
     assert page.read_text() == f"| {filled} |\n<!-- a | comment -->"
     assert readme.read_text() == f"{filled}\n<!--docs/a.md-->\n\n| 3.0 |\n\n<!--/-->"
     prose, code = json.loads(book_file.read_text())["cells"]
-    assert prose["source"] == ["It is <!--accuracy-->3.0<!--/-->."]
+    assert "".join(prose["source"]) == "<!--docs/a.md-->\n\n| 3.0 |\n\n<!--/-->"
     assert code["source"] == CODE
 
 
@@ -134,26 +137,22 @@ def test_readme_docs_and_prose_of_notebooks_show_what_is_said(stale_paths, tmp_p
     ("readme", "prose", "fault"),
     [
         (
+            "<!--04.low--><!--/-->",
             "",
-            "<!--low--><!--/-->",
-            r"04_correlation.ipynb: <!--low--> is no file, and no cell says it",
+            "README.md: <!--04.low--> is not a file, and no cell names it",
         ),
-        (
-            "<!--accuracy--><!--/-->",
-            "",
-            "README.md: <!--accuracy--> is no file, and no cell says it",
-        ),
+        ("<!--accuracy--><!--/-->", "", "README.md: <!--accuracy--> is not a file"),
+        ("", "<!--accuracy--><!--/-->", "04_correlation.ipynb: <!--accuracy--> is not a file"),
         ("<!--04.accuracy-->3", "", "README.md: <!--04.accuracy--> is half a place"),
-        ("", "<!--accuracy-->3 <!--accuracy-->3<!--/-->", "<!--accuracy--> is half a place"),
         ("3<!--/-->", "", "README.md: <!--/--> is half a place"),
-        ("", "book.say('t', 'X', d='', accuracy='')", "04.accuracy is said twice"),
+        ("", "book.note('It is.', accuracy='')", "04.accuracy is named twice"),
     ],
 )
 def test_an_unknown_name_is_reported_before_any_notebook_runs(
     readme, prose, fault, book, tmp_path, monkeypatch
 ):
     write(tmp_path, {"README.md": readme})
-    write(tmp_path, notebook_file(["book.say('t', 'X', '1', accuracy='{acc}')", prose]))
+    write(tmp_path, notebook_file(["book.note('It is.', accuracy='3.0')", prose]))
     monkeypatch.setattr(paper, "execute", lambda *_: pytest.fail("a notebook ran"))
 
     with pytest.raises(DreError) as error:
@@ -165,7 +164,7 @@ def test_an_unknown_name_is_reported_before_any_notebook_runs(
 def test_the_rows_of_a_csv_are_shown_as_a_table(book, tmp_path):
     write(tmp_path, {"docs/rows.md": "<!--results/public/t.csv--><!--/-->"})
 
-    words.check(tmp_path, [])
+    words.check_names(tmp_path, [])
     words.fill(tmp_path)
 
     text = (tmp_path / "docs/rows.md").read_text()
@@ -174,7 +173,7 @@ def test_the_rows_of_a_csv_are_shown_as_a_table(book, tmp_path):
     assert words.fill(tmp_path, write=False) == []
 
 
-def test_a_name_that_some_cell_says_may_be_shown_before_it_was_ever_run(tmp_path):
+def test_a_name_that_some_cell_has_may_be_shown_before_it_was_ever_run(tmp_path):
     write(tmp_path, {"README.md": "<!--04.d--><!--/-->"})
-    write(tmp_path, notebook_file(["book.say('t', 'X', '1', d='{d}')", "<!--d--><!--/-->"]))
-    words.check(tmp_path, notebooks(tmp_path))
+    write(tmp_path, notebook_file(["book.note('It is.', d='1')", "Prose."]))
+    words.check_names(tmp_path, notebooks(tmp_path))

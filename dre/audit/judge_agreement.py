@@ -122,14 +122,21 @@ def draw_sample(rated: str | pd.DataFrame, n: int, seed: int = 0) -> pd.DataFram
         raise DreError(
             f"{n} pairs of {name}: expected between 9 and its {len(table)}; change --n or --sets"
         )
-    order = np.argsort(table["human"], kind="stable")
+    return table.iloc[_draw_positions(table["human"], n, seed)].sort_index()
+
+
+def _draw_positions(human_ratings, n, seed):
+    """Draw n positions, a third from each third of the ratings."""
+    order = np.argsort(np.asarray(human_ratings), kind="stable")
     rank = np.argsort(order)
-    third = rank * 3 // len(table)
-    thirds = []
+    third = rank * 3 // len(rank)
+    positions = []
     for i in range(3):
         size = n // 3 + (i < n % 3)
-        thirds.append(table[third == i].sample(size, random_state=seed))
-    return pd.concat(thirds).sort_index()
+        of_third = np.flatnonzero(third == i)
+        rng = np.random.RandomState(seed)
+        positions.append(rng.choice(of_third, size, replace=False))
+    return np.concatenate(positions)
 
 
 def draw_samples(
@@ -180,10 +187,16 @@ def measure(
     """
     replies = _Replies()
     scored_samples = []
+    all_pairs = []
+    # Only judges that know all sets stand in the table. GPT-3.5 knows one set alone.
+    with_gpt35 = len(samples) == 1
     for name, pairs in samples.items():
         scores = _ask(judge, pairs, prompt, repeats, replies)
-        scored_samples.append(_beside_recorded(judge, name, pairs, scores, prompt))
-    all_pairs = [_all_pairs(judge, name, prompt) for name in samples if name in ratings.RATED]
+        recorded = pd.DataFrame()
+        if name in ratings.RATED:
+            recorded = _recorded_scores(judge, name, prompt, with_gpt35)
+            all_pairs.append(_all_pairs(judge, name, prompt, recorded))
+        scored_samples.append(_beside_recorded(judge, recorded, pairs, scores))
     own_scores = [sample.scores[judge.spec] for sample in scored_samples]
     pairs_scored = sum(int(scores.notna().sum()) for scores in own_scores)
     agreement = _agreement(scored_samples, all_pairs, pairs_scored, resamples)
@@ -287,12 +300,12 @@ def _token_counts(judge, pairs, prompt, repeat):
     return counts
 
 
-def _beside_recorded(judge, name, pairs, scores, prompt):
-    """Return the scores of the judge, and those recorded for the same pairs."""
+def _beside_recorded(judge, recorded, pairs, scores):
+    """Return the scores of the judge, and those recorded for the same pairs of a set."""
     table = pd.DataFrame({judge.spec: scores})
-    if name in ratings.RATED:
-        recorded = _recorded_scores(judge, name, prompt).loc[pairs.index]
-        table = pd.concat([table, recorded.reset_index(drop=True)], axis=1)
+    if len(recorded):
+        of_pairs = recorded.loc[pairs.index].reset_index(drop=True)
+        table = pd.concat([table, of_pairs], axis=1)
     return _ScoredSample(
         scores=table,
         human_ratings=pairs["human"].to_numpy(),
@@ -301,22 +314,22 @@ def _beside_recorded(judge, name, pairs, scores, prompt):
     )
 
 
-def _recorded_scores(judge, name, prompt):
+def _recorded_scores(judge, name, prompt, with_gpt35):
     """Return the scores of a public set by recorded judges, without the judge asked itself."""
-    recorded = released.scores(name).drop(columns="pair_id")
+    recorded = released.scores(name, with_gpt35).drop(columns="pair_id")
     own_name = judge.spec.removeprefix("recorded:")
     if _is_recording(judge) and prompt == "llm_only":
         recorded = recorded.drop(columns=own_name, errors="ignore")
     return recorded
 
 
-def _all_pairs(judge, name, prompt):
+def _all_pairs(judge, name, prompt, recorded):
     """Return the scores of all pairs of a public set, as far as they are recorded."""
     pairs = ratings.rated(name)
     scores = np.full(len(pairs), np.nan)
     if _is_recording(judge):
         scores = judge.score(pairs, prompt, ask=False)["score_llm"].to_numpy(float)
-    return _beside_recorded(judge, name, pairs, scores, prompt)
+    return _beside_recorded(judge, recorded, pairs, scores)
 
 
 def _agreement(samples, all_pairs, pairs_scored, resamples):
@@ -426,17 +439,29 @@ def _mean_spearman(samples):
     """Return each judge's correlation with people, mean over the sets: a Series."""
     correlations = []
     for sample in samples:
-        scores = sample.scores.dropna(axis=1, how="all")
-        human_ratings = pd.Series(sample.human_ratings)
-        correlations.append(scores.corrwith(human_ratings, method="spearman"))
+        of_set = {}
+        for judge, column in sample.scores.items():
+            scores = column.to_numpy(float)
+            is_scored = ~np.isnan(scores)
+            if is_scored.any():
+                of_set[judge] = _spearman(scores[is_scored], sample.human_ratings[is_scored])
+        correlations.append(pd.Series(of_set, dtype=float))
     return pd.concat(correlations, axis=1).mean(axis=1, skipna=False)
+
+
+def _spearman(scores, human_ratings):
+    """Return Spearman's correlation, or NaN where one of the two does not vary."""
+    from scipy.stats import rankdata
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.corrcoef(rankdata(scores), rankdata(human_ratings))[0, 1]
 
 
 def _draw_from(sample, size, seed):
     """Draw `size` pairs from all pairs of a set as `draw_sample` does."""
-    rows = draw_sample(pd.DataFrame({"human": sample.human_ratings}), size, seed).index
+    rows = np.sort(_draw_positions(sample.human_ratings, size, seed))
     return _ScoredSample(
-        scores=sample.scores.loc[rows].reset_index(drop=True),
+        scores=sample.scores.iloc[rows],
         human_ratings=sample.human_ratings[rows],
         context_ids=sample.context_ids[rows],
         systems=sample.systems[rows],

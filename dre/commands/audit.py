@@ -20,52 +20,67 @@ from dre.errors import DreError
 from dre.files import replace, write
 from dre.tables import Table
 
-PAIR_ENDINGS = (".jsonl", ".csv", ".parquet")
-FIGURE_ENDINGS = (".png", ".svg", ".pdf")
+_PAIR_ENDINGS = (".jsonl", ".csv", ".parquet")
+_FIGURE_ENDINGS = (".png", ".svg", ".pdf")
 
 
 def add(subparsers: Any) -> None:
     """Add the command ``dre audit``."""
-    text = "how often does a judge, a metric or an SLM prefer a good reply to one made to fool it?"
+    text = (
+        "count how often a judge, a metric or a small model prefers a good reply to one made to "
+        "fool it"
+    )
     parser = subparsers.add_parser("audit", help=text, description=text)
     option = parser.add_argument
     inputs.add_options(parser, optional=True)
     option("--method", help="length, cosine, bleu, or small (the small model; slm is the same)")
-    option("--slm", metavar="NAME", help="of method small: another than that of the package")
+    option(
+        "--slm",
+        metavar="NAME",
+        help="with --method small: another small model than the one of the package",
+    )
     option(
         "--metric",
         metavar="MODULE:FUNCTION",
-        help="a function of (context, response) that returns a number",
+        help="your function of (context, response) that returns a number",
     )
     option(
         "--scores",
         metavar="FILE",
-        help="scores that you made of the pairs that --write gave: id, score",
+        help="file with id and score: your scores of the pairs that --write gave",
     )
     option(
         "--write",
         metavar="FILE",
-        help="write the pairs, to be scored elsewhere: .jsonl, .csv or .parquet",
+        help="write the pairs, to be scored elsewhere (.jsonl, .csv or .parquet)",
     )
     option(
         "--prompt",
         default="llm_only",
-        help="of a judge: a prompt's name, or a template file of your own",
+        metavar="NAME|FILE",
+        help="with --judge: the name of a prompt, or a template file (default: llm_only)",
     )
     option(
         "--public",
         action="store_true",
-        help="also replies to public dialogues (fetches 70 MB once)",
+        help="also audit on replies to public dialogues (fetches 70 MB once)",
     )
+    option("--n", type=int, default=100, metavar="N", help="most contexts of a kind (default: 100)")
     option(
-        "--n", type=int, default=100, metavar="N", help="contexts of a kind, at most (default: 100)"
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="seed of what is drawn from your file (default: 0)",
     )
-    option("--seed", type=int, default=0, help="of what is drawn from your file (default: 0)")
     option("--json", action="store_true", help="print JSON instead of a table")
-    option("--figure", metavar="FILE", help="draw the table: .png, .svg or .pdf")
+    option("--figure", metavar="FILE", help="also draw the table (.png, .svg or .pdf)")
     option("--force", action="store_true", help="write over a file that is there already")
     option(
-        "--fail-under", type=float, metavar="PERCENT", help="exit status 3 if a kind falls below it"
+        "--fail-under",
+        type=float,
+        metavar="PERCENT",
+        help="exit status 3 if a kind falls below this share",
     )
     add_options(parser, required=False)
     parser.set_defaults(run=run)
@@ -124,7 +139,7 @@ def _check_options(args):
         )
     if args.n < 1:
         raise DreError(f"--n is {args.n}: expected a number of contexts from 1 on")
-    for path, endings in ((args.write, PAIR_ENDINGS), (args.figure, FIGURE_ENDINGS)):
+    for path, endings in ((args.write, _PAIR_ENDINGS), (args.figure, _FIGURE_ENDINGS)):
         if path:
             input_files = [file for file in (args.input, args.scores) if file]
             check_output(path, endings, *input_files)

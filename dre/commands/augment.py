@@ -12,12 +12,12 @@ from dre.datasets import dialogues, overlap, ratings
 from dre.judges import asking
 from dre.signature import Signature
 
-CONTEXTS_HELP = (
+_CONTEXTS_HELP = (
     "JSONL with id, context (turns) and, if there are any, positive_responses, "
     "adversarial_negative_responses; or NAME:SPLIT such as convai2-augmented:train; or a public "
     "pool: " + ", ".join(dialogues.PUBLIC)
 )
-REPORTED_FAILURES = 10
+_REPORTED_FAILURES = 10
 
 
 def add(subparsers):
@@ -27,10 +27,12 @@ def add(subparsers):
     )
     actions = augment.add_subparsers(dest="action", required=True, metavar="action")
     parser = actions.add_parser(
-        "generate", help="write five positives and five adversarials per context and check them"
+        "generate",
+        help="write five positives and five adversarials for each context and check them",
+        description="write five positives and five adversarials for each context and check them",
     )
     option = parser.add_argument
-    option("contexts", help=CONTEXTS_HELP)
+    option("contexts", help=_CONTEXTS_HELP)
     option("--sample", type=int, metavar="N", help="use N of the contexts, drawn with --seed")
     option("--seed", type=int, default=0, metavar="S", help="seed of the sample (default: 0)")
     judge_options.add_options(parser)
@@ -41,7 +43,7 @@ def add(subparsers):
     )
     for name, metavar in (("base-url", "URL"), ("key-env", "NAME"), ("price", "IN,OUT")):
         option(f"--checker-{name}", metavar=metavar, help=f"as --{name}, for the checker")
-    option("--rounds", type=int, default=3, metavar="N", help="rounds at most (default: 3)")
+    option("--rounds", type=int, default=3, metavar="N", help="most rounds (default: 3)")
     option(
         "--again",
         choices=("refine", "generate"),
@@ -137,6 +139,6 @@ def _say(result, judge, checker=None):
             file=sys.stderr,
         )
     unaccepted = report[report["status"] != "accepted"]
-    for row in unaccepted.head(REPORTED_FAILURES).itertuples():
+    for row in unaccepted.head(_REPORTED_FAILURES).itertuples():
         print(f"  {row.id}: {row.status} after round {row.rounds}. {row.reason}")
     return 1 if len(unaccepted) else 0

@@ -16,14 +16,14 @@ from dre.stats import correlate
 from dre.tables import show
 
 #: The methods whose scores have both parts.
-METHODS_WITH_BOTH = ("product", "slide", "calibrated")
-FEWEST_PAIRS = 3  # of a rated file
+_METHODS_WITH_BOTH = ("product", "slide", "calibrated")
+_FEWEST_PAIRS = 3  # of a rated file
 
 
 def add(subparsers: argparse._SubParsersAction) -> None:
     """Add the command ``dre calibrate``."""
     text = (
-        "learn from people's ratings how much your SLM and judge count in dre score --method "
+        "learn from people's ratings how much small model and judge count in dre score --method "
         "calibrated"
     )
     parser = subparsers.add_parser("calibrate", help=text, description=text)
@@ -40,11 +40,18 @@ def add(subparsers: argparse._SubParsersAction) -> None:
         ),
     )
     parser.add_argument(
-        "-o", "--output", required=True, metavar="FILE", help="write the fusion there (.json)"
+        "-o",
+        "--output",
+        required=True,
+        metavar="FILE",
+        help="file to write what was learned (.json)",
     )
     parser.add_argument("--force", action="store_true", help="write over a file that is there")
     parser.add_argument(
-        "--human", default="human", metavar="COLUMN", help="what the rated files call the rating"
+        "--human",
+        default="human",
+        metavar="COLUMN",
+        help="column of the ratings in the rated files (default: human)",
     )
     parser.set_defaults(run=_calibrate)
 
@@ -70,7 +77,8 @@ def _calibrate(args):
         "The fused score of a set comes from the other sets alone."
     )
     columns = ["set", "pairs", "contexts", "slm", "judge", "fused", "weight"]
-    show(pd.DataFrame(rows), "Spearman correlation with people", note, columns)
+    digits = {"slm": 3, "judge": 3, "fused": 3}
+    show(pd.DataFrame(rows), "Spearman correlation with people", note, columns, digits=digits)
     n_pairs = sum(len(table) for table in tables)
     print(
         f"weight {fusion.weight:.2f} (0: the judge alone, 1: the SLM alone), "
@@ -110,7 +118,7 @@ def _load_set(rated, scores, human):
     scored_data = signature.fields.get("data", "nothing")
     is_same_data = hashlib.sha256(data).hexdigest().startswith(scored_data)
     lacks = [name for name in MADE_WITH if name not in signature.fields]
-    if lacks or not is_same_data or method not in METHODS_WITH_BOTH:
+    if lacks or not is_same_data or method not in _METHODS_WITH_BOTH:
         raise DreError(
             f"{scores} was made by method {method} from data {signature.text('data')}: expected "
             f"product, slide or calibrated, from {rated} as it is now"
@@ -121,10 +129,10 @@ def _load_set(rated, scores, human):
         ratings[line] = readers.rating(record, human, f"{rated}:{line}")
     table = table[columns].assign(human=pd.Series(lines).map(ratings).astype(float))
     table = table.dropna().reset_index(drop=True)
-    if len(table) < FEWEST_PAIRS:
+    if len(table) < _FEWEST_PAIRS:
         raise DreError(
             f"{rated}: {len(table)} pairs have both scores and a rating {human!r} (--human): "
-            f"expected {FEWEST_PAIRS}"
+            f"expected {_FEWEST_PAIRS}"
         )
     return RatedSet(rated, table, signature)
 

@@ -8,20 +8,20 @@ from dre.errors import DreError
 from dre.score import systems
 from dre.score.gate import compare_scores, failures
 
-SMALLEST_ALPHA = 0.001  # below it no number of contexts could fail after Holm's correction
+_SMALLEST_ALPHA = 0.001  # below it no number of contexts could fail after Holm's correction
 
 
 def add(subparsers: argparse._SubParsersAction) -> None:
     """Add the command ``dre compare``."""
-    text = "compare new scores with old ones on the contexts of both"
+    text = "compare new scores with old ones on the contexts that both have"
     parser = subparsers.add_parser("compare", help=text, description=text)
     parser.add_argument(
         "new",
         help=(
-            "what dre score wrote, or a file with score, context_id (or context, or id) and system"
+            "what dre score wrote; or any file with score, context_id (or context, or id), system"
         ),
     )
-    parser.add_argument("old", help="the same, of an earlier version")
+    parser.add_argument("old", help="the same for an earlier version")
     parser.add_argument(
         "--fail-if",
         choices=("worse",),
@@ -31,13 +31,14 @@ def add(subparsers: argparse._SubParsersAction) -> None:
         "--alpha",
         type=float,
         default=0.05,
-        help="level of the test, after Holm's correction (default: 0.05)",
+        metavar="LEVEL",
+        help="significance level of the test, after Holm's correction (default: 0.05)",
     )
     parser.add_argument(
         "--max-missing",
         type=share,
         metavar="SHARE",
-        help="exit status 3 if more of the contexts of either file have no new score: 5%% or 0.05",
+        help="exit status 3 if a larger share of contexts has no new score: 5%% or 0.05",
     )
     parser.set_defaults(run=run)
 
@@ -54,7 +55,7 @@ def share(text: str) -> float:
 
 def run(args: argparse.Namespace) -> int:
     """Print the comparison of two files; return 3 if it fails, else 0."""
-    if not SMALLEST_ALPHA <= args.alpha < 1:
+    if not _SMALLEST_ALPHA <= args.alpha < 1:
         raise DreError(f"--alpha is {args.alpha:g}: expected a level from 0.001 to 1, such as 0.05")
     comparison = compare_scores(args.new, args.old)
     summary = {"comparisons": comparison.comparisons, "baselines": comparison.baselines}

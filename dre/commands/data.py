@@ -12,11 +12,11 @@ def add(subparsers) -> None:
     data = subparsers.add_parser("data", help="list, fetch and verify the public data")
     actions = data.add_subparsers(dest="action", required=True, metavar="action")
     for action, run, text in (
-        ("list", _list, "what is registered, and what is here"),
+        ("list", _list, "say which public data there are, and which are here"),
         ("fetch", _fetch, "download what is missing"),
-        ("verify", _verify, "check every hash"),
+        ("verify", _verify, "check the hash of every file"),
     ):
-        parser = actions.add_parser(action, help=text)
+        parser = actions.add_parser(action, help=text, description=text)
         parser.add_argument(
             "names", nargs="*", help="sources as `dre data list` names them (default: all)"
         )

@@ -10,9 +10,10 @@ import pandas as pd
 from dre.datasets import readers
 from dre.errors import DreError
 
-INPUT_HELP = (
-    "context (turns or chat messages), response, and if there are any: id (or pair_id), system, "
-    "reference; JSONL, JSON, CSV, TSV or Parquet, - for standard input"
+_INPUT_HELP = (
+    "file of pairs: JSONL, JSON, CSV, TSV or Parquet, or - for standard input. Each record has "
+    "context (turns or chat messages) and response, and may have id (or pair_id), system and "
+    "reference"
 )
 
 _FIRST_BAD = 5  # bad records that an error names
@@ -28,19 +29,19 @@ class Input(NamedTuple):
 
 def add_options(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     """Add a file of responses and the options that say how it is read."""
-    parser.add_argument("input", help=INPUT_HELP, nargs="?" if optional else None)
+    parser.add_argument("input", help=_INPUT_HELP, nargs="?" if optional else None)
     parser.add_argument(
         "--field",
         action="append",
         default=[],
         metavar="NAME=COLUMN",
-        help="the column that holds a field has another name: context=history",
+        help="name the column that holds a field, where it has another name: context=history",
     )
     parser.add_argument(
-        "--skip-bad", action="store_true", help="leave records out that cannot be read, and go on"
+        "--skip-bad", action="store_true", help="leave out records that cannot be used, and go on"
     )
     parser.add_argument(
-        "--limit", type=int, metavar="N", help="only the first N pairs, for a first look"
+        "--limit", type=int, metavar="N", help="take only the first N pairs, for a first look"
     )
 
 

@@ -38,8 +38,8 @@ from dre.judges.store import Store
 from dre.signature import Signature
 from dre.tables import show
 
-TRIAL_CALLS = 10  # so many calls tell how fast a server of one's own is
-SEVERAL_JUDGES = ("run", "estimate", "replay")  # actions that take more than one
+_TRIAL_CALLS = 10  # so many calls tell how fast a server of one's own is
+_SEVERAL_JUDGES = ("run", "estimate", "replay")  # actions that take more than one
 
 
 class _Request(NamedTuple):
@@ -57,13 +57,13 @@ def add(subparsers: Any) -> None:
     judge = subparsers.add_parser("judge", help="score pairs with a language model")
     actions = judge.add_subparsers(dest="action", required=True, metavar="action")
     for name, run, text in (
-        ("run", _run, "ask for what is not stored yet, and write the scores"),
-        ("estimate", _estimate, "calls, tokens and money that a run would take"),
+        ("run", _run, "score pairs: ask for what is not stored yet"),
+        ("estimate", _estimate, "say what a run would take: calls, tokens and money"),
         ("replay", _replay, "write the scores from a store or a recording; ask nothing"),
-        ("show", _show, "the prompt of one pair as it is sent, the reply, and how it was read"),
-        ("status", _status, "what is stored, and how it reads for a file of pairs"),
-        ("export", _export, "write the missing prompts as a batch file"),
-        ("import", _import, "take in replies to exported prompts"),
+        ("show", _show, "show what a judge was asked, what it said, and how that was read"),
+        ("status", _status, "say what is stored, or how it reads for a file of pairs"),
+        ("export", _export, "write the missing prompts for a provider's batch service"),
+        ("import", _import, "take in what a batch service replied to exported prompts"),
         (
             "passport",
             _passport,
@@ -73,17 +73,28 @@ def add(subparsers: Any) -> None:
         aliases = ["compare"] if name == "passport" else []
         action = actions.add_parser(name, help=text, description=text, aliases=aliases)
         _add_arguments(action, name)
-        add_options(action, required=name != "status", several=name in SEVERAL_JUDGES)
+        add_options(action, **_judge_options_of(name))
         action.set_defaults(run=run)
+
+
+def _judge_options_of(name) -> dict[str, Any]:
+    """Return how the options of a judge are added to an action."""
+    options = {"required": name != "status", "several": name in _SEVERAL_JUDGES}
+    if name == "passport":
+        options["repeats_help"] = (
+            "replies for each pair, which tell how steady the judge is (default: 2; of a "
+            "recording at most those that it has)"
+        )
+    return options
 
 
 def _add_arguments(action, name):
     """Add the arguments of one action, except those that say who judges."""
     option = action.add_argument
     if name == "show":
-        option("pair", nargs="?", help="its id; without --html it is needed")
+        option("pair", nargs="?", help="id of the pair to show, unless --html shows all")
     if name == "import":
-        option("source", help="replies as JSONL")
+        option("source", help="file of replies, as the batch service gives them (.jsonl)")
     if name != "passport":
         inputs.add_options(action, optional=name == "status")
     add_prompt_options(
@@ -97,12 +108,18 @@ def _add_arguments(action, name):
         "passport": ".csv",
     }
     if name in endings:
-        option("-o", "--output", metavar="FILE", help=endings[name], required=name == "export")
+        option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help=f"file to write ({endings[name]})",
+            required=name == "export",
+        )
         option("--force", action="store_true", help="write over an output of another run")
     if name in ("run", "estimate", "export"):
         option(
             "--retry",
-            help="ask malformed, refused, ... again",
+            help="ask again for replies of these statuses: malformed, refused, truncated, empty",
             type=lambda text: text.split(","),
             default=[],
             metavar="STATUS,...",
@@ -110,7 +127,7 @@ def _add_arguments(action, name):
     if name == "passport":
         _add_passport_options(option)
     if name == "show":
-        option("--html", metavar="FILE", help="write a page of all judged pairs instead: .html")
+        option("--html", metavar="FILE", help="write a page of all judged pairs instead (.html)")
         option("--force", action="store_true", help="write over a page that is there")
     if name in ("run", "replay", "passport"):
         option("--json", action="store_true", help="print JSON instead of tables")
@@ -120,25 +137,29 @@ def _add_passport_options(option):
     option(
         "--sets",
         metavar="NAME,...",
-        help="default: personachat-usr,topicalchat-usr,fed-turn",
+        help="sets of rated pairs (default: personachat-usr,topicalchat-usr,fed-turn, or those of "
+        "them that a recording knows)",
     )
     option(
         "--n",
         type=int,
         default=120,
-        help="pairs in all, drawn over sets and ratings (default: 120)",
+        metavar="N",
+        help="number of pairs, spread over sets and ratings (default: 120)",
     )
-    option("--seed", type=int, default=0, help="of the draw (default: 0)")
+    option(
+        "--seed", type=int, default=0, metavar="N", help="seed of the draw of pairs (default: 0)"
+    )
     option(
         "--rated",
         metavar="FILE",
-        help="your own rated pairs instead: context, response, human (a number or a list of them), "
-        "and if there are any: id, system",
+        help="your own rated pairs instead, with context, response and human (a number or a list "
+        "of numbers); they may have id and system",
     )
     option(
         "--audit",
         action="store_true",
-        help="also dre audit of this judge; both are estimated first",
+        help="also audit the judge as dre audit does; both are estimated first",
     )
 
 
@@ -389,10 +410,10 @@ def _estimate_one(request, retry, with_name):
     costs_money = judge.price and judge.price.output
     if providers.is_public_service(judge.address) or costs_money:
         return 0
-    missing = judge.missing(request.pairs, request.prompt, retry)
-    if not missing:
+    unanswered = judge.unanswered(request.pairs, request.prompt, retry)
+    if not unanswered:
         return 0
-    first_ids = [call.pair_id for call in missing[:TRIAL_CALLS]]
+    first_ids = [call.pair_id for call in unanswered[:_TRIAL_CALLS]]
     first_pairs = request.pairs[request.pairs["pair_id"].isin(first_ids)]
     start = time.monotonic()
     table = judge.score(first_pairs, request.prompt, retry)
@@ -400,7 +421,7 @@ def _estimate_one(request, retry, with_name):
     calls = judge.last.calls
     if calls:
         seconds = time.monotonic() - start
-        calls_left = len(missing) - calls
+        calls_left = len(unanswered) - calls
         seconds_left = calls_left * seconds / calls
         print(
             f"{calls} calls, now stored, took {asking.minutes(seconds)}: "

@@ -29,7 +29,7 @@ RECORDED = "recorded:"
 #: Calls that brought no reply but may have been billed; what they cost is an upper bound.
 WITHOUT_REPLY = ("unanswered", "pending")
 #: Options that may differ between the judges of one run: ``--price openai:gpt-5-mini=0.25,2``.
-OF_ONE_JUDGE = ("base_url", "key_env", "price")
+_OF_ONE_JUDGE = ("base_url", "key_env", "price")
 
 
 class _Once(argparse.Action):
@@ -46,14 +46,17 @@ class _Once(argparse.Action):
 
 
 def add_options(
-    parser: argparse.ArgumentParser, required: bool = True, several: bool = False
+    parser: argparse.ArgumentParser,
+    required: bool = True,
+    several: bool = False,
+    repeats_help: str = "replies for each pair; its score is their mean (default: 1)",
 ) -> None:
     """Add the options that say who judges and how: the same for every command that asks a judge.
 
     With ``several`` there may be more than one ``--judge``, and ``args.judge`` is a list.
     """
     option = parser.add_argument_group("judge").add_argument
-    specs = "openai:, anthropic:, gemini: or ollama:<model>, or recorded:<name>"
+    specs = "openai:<model>, anthropic:<model>, gemini:<model>, ollama:<model> or recorded:<name>"
     if several:
         option(
             "--judge",
@@ -67,14 +70,14 @@ def add_options(
     option(
         "--store",
         metavar="FILE",
-        help="where replies are kept (default: DRE_STORE, or the user's data folder)",
+        help="file in which replies are kept (default: DRE_STORE, or a file in your data folder)",
     )
     repeated: dict[str, Any] = {"action": "append"} if several else {}
     option(
         "--base-url",
         **repeated,
         metavar="URL",
-        help="another server that speaks the provider's protocol",
+        help="address of another server that speaks the provider's protocol",
     )
     option(
         "--key-env",
@@ -82,53 +85,60 @@ def add_options(
         metavar="NAME",
         help="environment variable that holds the key (default: the provider's own)",
     )
-    option(
-        "--max-usd", type=float, metavar="X", help="stop before this run has spent so many dollars"
-    )
+    option("--max-usd", type=float, metavar="X", help="stop before this run has spent X dollars")
     option(
         "--max-usd-total",
         type=float,
         metavar="X",
-        help="stop before all calls in the store, of any judge and run, have cost so much",
+        help="stop before all calls in the store, of any judge and run, have cost X dollars",
     )
     option(
         "--price",
         **repeated,
         metavar="IN,OUT",
-        help="dollars per million tokens, where the price is not known",
+        help="price in dollars per million tokens, for a model whose price is not known",
     )
-    option("--plain", action="store_true", help="no structured output, for models that have none")
+    option(
+        "--plain",
+        action="store_true",
+        help="do not ask for structured output, for models that have none",
+    )
     option(
         "--max-tokens",
         type=int,
         metavar="N",
-        help="longest reply, thinking included (default: by prompt and model)",
+        help="longest reply in tokens, thinking included (default: depends on prompt and model)",
     )
-    option("--temperature", type=float, metavar="T", help="default: the provider's own")
+    option(
+        "--temperature",
+        type=float,
+        metavar="T",
+        help="how much replies vary (default: as the provider has it)",
+    )
     option(
         "--timeout",
         type=float,
         metavar="S",
-        help="seconds a call may take (default: 120; 600 on your own servers)",
+        help="seconds that a call may take (default: 120; 600 on your own servers)",
     )
     option(
         "--concurrency",
         type=int,
         metavar="N",
-        help="calls in flight (default: 16; 4 on your own servers)",
+        help="calls that are made at the same time (default: 16; 4 on your own servers)",
     )
     option(
         "--repeats",
         type=int,
         metavar="N",
-        help="replies per pair; a score is their mean (default: 1)",
+        help=repeats_help,
     )
     option(
         "--param",
         action="append",
         default=[],
         metavar="NAME=JSON",
-        help="a further parameter of the API",
+        help="a further parameter of the provider's API, such as seed=1",
     )
 
 
@@ -138,12 +148,12 @@ def add_prompt_options(option: Any, help_text: str, default: str | None = None) 
     option(
         "--criterion",
         metavar="QUESTION",
-        help="ask for one quality, from 0 to 5: 'How polite is the reply?'",
+        help="ask the judge this question, from 0 to 5: 'How polite is the reply?'",
     )
     option(
         "--write-prompt",
         metavar="FILE",
-        help="also write the prompt of --criterion as a template for --prompt: .txt",
+        help="also write the prompt that --criterion makes, as a template for --prompt (.txt)",
     )
 
 
@@ -180,7 +190,7 @@ def of_each_judge(args: argparse.Namespace) -> list[argparse.Namespace]:
     """Return the arguments for each judge of a run, with ``judge`` as one text.
 
     ``--price openai:gpt-5-mini=0.25,2`` holds for that judge alone, and so do the other options of
-    `OF_ONE_JUDGE`. Raises DreError if a judge is named twice.
+    `_OF_ONE_JUDGE`. Raises DreError if a judge is named twice.
     """
     specs = args.judge
     for spec in specs:
@@ -189,7 +199,7 @@ def of_each_judge(args: argparse.Namespace) -> list[argparse.Namespace]:
     separate = []
     for spec in specs:
         changed: dict[str, Any] = {"judge": spec}
-        for name in OF_ONE_JUDGE:
+        for name in _OF_ONE_JUDGE:
             changed[name] = _value_for(spec, specs, getattr(args, name))
         if spec.startswith(RECORDED) and len(specs) > 1:  # the options are for the other judges
             changed |= dict.fromkeys(OPTIONS)

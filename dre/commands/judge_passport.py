@@ -17,7 +17,7 @@ from dre.errors import DreError
 from dre.files import replace
 from dre.judges import prompts
 from dre.judges.asking import spent_in_words
-from dre.tables import Table
+from dre.tables import Table, number
 
 HEADERS = {
     "all_pairs": "On all pairs",
@@ -26,7 +26,7 @@ HEADERS = {
     "difference": "Minus the judge asked",
     "pairs": "Pairs to show 0.05",
 }
-LEAST_PAIRS = 9  # rated pairs of one's own
+_LEAST_PAIRS = 9  # rated pairs of one's own
 
 # What the verdict calls good and fair: Spearman's correlation with people.
 _GOOD = 0.6
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace, judge: Any) -> int:
     if args.rated and args.sets:
         raise DreError("--sets are public rated pairs, --rated are your own: give one of them")
     is_recorded = args.judge.startswith(RECORDED)
-    own_rated = read_rated(args.rated) if args.rated else None
+    own_rated = _read_rated(args.rated) if args.rated else None
     sets = judge_agreement.SETS
     if args.sets:
         sets = args.sets.split(",")
@@ -71,7 +71,9 @@ def run(args: argparse.Namespace, judge: Any) -> int:
         print(_as_json(judge, passport, audited))
     else:
         uncertain_usd = 0.0 if is_recorded else judge.uncertain_usd
-        money = spent_in_words(passport.spent_usd, uncertain_usd)
+        money = "cost unknown"
+        if judge.price is not None:
+            money = spent_in_words(passport.spent_usd, uncertain_usd)
         print(f"{table}\n{_lines(judge, passport, money)}")
         if audited is not None:
             print(f"\n{audit_command.as_table(audited, judge.spec)}", end="")
@@ -103,7 +105,7 @@ def _audit(judge, cases, pairs, prompt, passport):
     return measures.preferred(cases, scores)
 
 
-def read_rated(path: str | Path) -> pd.DataFrame:
+def _read_rated(path: str | Path) -> pd.DataFrame:
     """Return the rated pairs of a file; those without a rating are left out.
 
     ``human`` is a number on any scale, or a list of numbers, of which the mean counts. ``id`` and
@@ -119,9 +121,9 @@ def read_rated(path: str | Path) -> pd.DataFrame:
         rating_by_line[line] = readers.rating(record, "human", f"{path}:{line}")
     pairs["human"] = pd.to_numeric(pd.Series(pairs["line"]).map(rating_by_line))
     pairs = pairs.dropna(subset="human")
-    if len(pairs) < LEAST_PAIRS:
+    if len(pairs) < _LEAST_PAIRS:
         raise DreError(
-            f"{path}: {len(pairs)} pairs have a rating in `human`: expected {LEAST_PAIRS} or more"
+            f"{path}: {len(pairs)} pairs have a rating in `human`: expected {_LEAST_PAIRS} or more"
         )
     return pairs
 
@@ -132,11 +134,11 @@ def _estimate(judge, samples, repeats, audit_pairs, prompt):
     rated_pairs = pd.concat(samples.values(), ignore_index=True)
     calls = []
     for repeat in range(repeats):
-        calls += judge.missing(rated_pairs, prompt, first=repeat)
-    times = "once" if repeats == 1 else f"{repeats} times"
+        calls += judge.unanswered(rated_pairs, prompt, first=repeat)
+    times = {1: "once", 2: "twice"}.get(repeats, f"{repeats} times")
     summary = f"{len(rated_pairs):,} rated pairs, each asked for {times}"
     if audit_pairs is not None:
-        calls += judge.missing(audit_pairs, prompt)
+        calls += judge.unanswered(audit_pairs, prompt)
         summary += f", and {len(audit_pairs):,} pairs of the audit, once"
     return f"{summary}:\n{judge.estimate_calls(calls, prompt)}"
 
@@ -243,7 +245,7 @@ def _on_agreement(passport):
             "Verdict: it cannot rank replies, or not on every set: where all get the same score, "
             "nothing agrees with people."
         )
-    numbers = f"{agreement:.2f} [{low:.2f}, {high:.2f}]"
+    numbers = _with_interval(agreement, low, high)
     if not low > 0 or np.isnan(high):
         return (
             f"Verdict: whether it agrees with people at all cannot be told from "
@@ -267,6 +269,11 @@ def _on_agreement(passport):
     return f"{text}. No recorded judge is clearly closer to people."
 
 
+def _with_interval(value, low, high):
+    """Return a number and its interval as the table above prints them."""
+    return f"{number(value)} [{number(low)}, {number(high)}]"
+
+
 def _weaknesses(passport):
     """Return in which respects a judge is far from good, in words."""
     weaknesses = []
@@ -276,7 +283,7 @@ def _weaknesses(passport):
         if agreement < _FAIR:
             low, high = row[f"{view}_low"], row[f"{view}_high"]
             verb = "hardly ranks" if low > 0 else "may not rank"
-            weaknesses.append(f"it {verb} {replies} ({agreement:.2f} [{low:.2f}, {high:.2f}])")
+            weaknesses.append(f"it {verb} {replies} ({_with_interval(agreement, low, high)})")
     if passport.retest < _STEADY:
         weaknesses.append(f"asked again it says something else (retest {passport.retest:.2f})")
     if passport.malformed > _MANY_WITHOUT_SCORE:

@@ -31,7 +31,7 @@ ROOMS = {
     ),
     "score": Command(
         "dre.commands.score",
-        "score the responses of one's own dialogue systems, and compare systems",
+        "score the responses of your dialogue systems, and compare the systems",
     ),
     "compare": Command(
         "dre.commands.compare",
@@ -39,14 +39,14 @@ ROOMS = {
     ),
     "audit": Command(
         "dre.commands.audit",
-        "how often a judge, a metric or an SLM prefers a good reply to one made to fool it",
+        "count how often a judge, a metric or a small model is fooled",
     ),
     "calibrate": Command(
-        "dre.commands.calibrate", "learn a fusion's weight from one's own ratings"
+        "dre.commands.calibrate", "learn from your ratings how much small model and judge count"
     ),
 }
 #: Packages that the core does without, and the extra of the distribution that has them.
-EXTRAS = {
+_EXTRAS = {
     "torch": "slm",
     "transformers": "slm",
     "sentence_transformers": "slm",
@@ -55,7 +55,7 @@ EXTRAS = {
     "matplotlib": "notebooks",
     "seaborn": "notebooks",
 }
-INTERRUPTED = 130  # exit status, as shells have it
+_INTERRUPTED = 130  # exit status, as shells have it
 
 
 class Parser(argparse.ArgumentParser):
@@ -115,9 +115,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return TRY_LATER if isinstance(error, TryLater) else WRONG
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package not in EXTRAS:
+        if package not in _EXTRAS:
             raise
-        extra = EXTRAS[package]
+        extra = _EXTRAS[package]
         print(
             f"error: this needs {package}: pip install 'dre-companion[{extra}]', in a clone "
             f"'.[{extra}]'",
@@ -129,13 +129,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             "interrupted: what was finished is kept; run the same command again to go on",
             file=sys.stderr,
         )
-        return INTERRUPTED
+        return _INTERRUPTED
 
 
 def _parser(word):
     """Return the parser with the options of a word; the other words are only named."""
     parser = Parser(
-        prog="dre", description="Score dialogue responses, with data and judges at hand."
+        prog="dre",
+        description="Score replies in dialogues, and compare the systems that wrote them.",
     )
     parser.add_argument("--version", action="version", version=f"dre {__version__}")
     subparsers = parser.add_subparsers(dest="word", required=True, metavar="command")

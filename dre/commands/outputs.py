@@ -14,7 +14,7 @@ from dre.signature import Signature, load_summary, summary_path
 TRY_LATER = 1  # not all could be done; the same command goes on later
 WRONG = 2  # an option, a file or a key has to be mended first; `argparse` has the same
 FAILED = 3  # a limit of the user's is not kept
-ADVICE = "name another file, delete it, or write over it with --force"
+_ADVICE = "name another file, delete it, or write over it with --force"
 
 
 def check_output(path: str | Path, endings: Sequence[str], *inputs: str | Path) -> None:
@@ -74,7 +74,7 @@ def own_output(
     except DreError:
         summary = None
     if summary is None:
-        raise DreError(f"{path} is there, and nothing says that this command made it: {ADVICE}")
+        raise DreError(f"{path} is there, and nothing says that this command made it: {_ADVICE}")
     changes = [
         f"{difference.field} {difference.value}, now {difference.other_value}"
         for difference in summary.signature.differences(signature)
@@ -83,7 +83,7 @@ def own_output(
         if summary.content.get(name) != value:
             changes.append(f"{name} {summary.content.get(name)}, now {value}")
     if changes:
-        raise DreError(f"{path} is of another run ({'; '.join(changes)}): {ADVICE}")
+        raise DreError(f"{path} is of another run ({'; '.join(changes)}): {_ADVICE}")
     return summary.content
 
 
@@ -106,7 +106,7 @@ def refuse_to_replace(path: str | Path, force: bool = False, content: str | byte
         return
     new_content = content.encode("utf-8") if isinstance(content, str) else content
     if not new_content or path.read_bytes() != new_content:
-        raise DreError(f"{path} is there, and nothing says that this command made it: {ADVICE}")
+        raise DreError(f"{path} is there, and nothing says that this command made it: {_ADVICE}")
 
 
 def write_summary(path: str | Path, signature: Signature, content: dict[str, Any]) -> None:

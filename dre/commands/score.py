@@ -27,7 +27,7 @@ from dre.signature import Signature, summary_path
 from dre.tables import show
 
 #: Replies on which it is said what ``--accepted`` is worth: kinds of `dre.audit.kinds`.
-KINDS_IN_WORDS = {
+_KINDS_IN_WORDS = {
     "other_context": "good replies to another context",
     "generic": "replies that fit anywhere",
     "adversarial": "wrong replies that borrow words of the context",
@@ -55,16 +55,16 @@ def add(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--accepted",
         action="store_true",
-        help="also say of each response whether it reaches the model's threshold",
+        help="also say for each response whether it reaches the model's threshold",
     )
-    parser.add_argument("--report", metavar="FILE", help="write a page to read as well: .html")
+    parser.add_argument("--report", metavar="FILE", help="also write a page to read (.html)")
     parser.add_argument(
         "--force", action="store_true", help="write over files that are there already"
     )
     parser.add_argument(
         "--slm",
         metavar="NAME",
-        help="another SLM than the one that comes with dre: a folder, or a Hub id",
+        help="use another small model than the one that comes with dre: a folder, or a Hub id",
     )
     parser.add_argument(
         "--method",
@@ -81,10 +81,10 @@ def add(subparsers: argparse._SubParsersAction) -> None:
         "--accuracies",
         type=accuracies,
         metavar="SLM,LLM",
-        help="of in_dre and dre: such as 0.88,0.98",
+        help="accuracies of the small model and the judge, for methods in_dre and dre: 0.88,0.98",
     )
     parser.add_argument(
-        "--fusion", metavar="FILE", help="of method calibrated: what dre calibrate wrote"
+        "--fusion", metavar="FILE", help="file that dre calibrate wrote, for method calibrated"
     )
     parser.add_argument(
         "--bf16",
@@ -95,10 +95,13 @@ def add(subparsers: argparse._SubParsersAction) -> None:
         "--engine",
         choices=("local", "ray"),
         default="local",
-        help="ray: every core or GPU of a machine or cluster",
+        help="ray shares the work out over the cores or GPUs of a machine or cluster",
     )
     parser.add_argument(
-        "--workers", type=int, metavar="N", help="of Ray (default: one per GPU, else one per core)"
+        "--workers",
+        type=int,
+        metavar="N",
+        help="workers of Ray (default: one per GPU, else one per core)",
     )
     add_options(parser, required=False)
     parser.set_defaults(run=score)
@@ -219,7 +222,7 @@ def _worth_of_accepted(metric):
 
     records = []
     for case in kinds.corpus():
-        if case.kind in KINDS_IN_WORDS:
+        if case.kind in _KINDS_IN_WORDS:
             for name, pair in (("good", case.right), (case.kind, case.rival)):
                 record = {"context": list(pair.context), "response": pair.response, "system": name}
                 records.append(record)
@@ -227,7 +230,7 @@ def _worth_of_accepted(metric):
     small = DRE("small", slm=metric.slm, bf16=metric.bf16)
     table = small.score_pairs(pairs, keep=True).drop_duplicates(["system", "context_id", "score"])
     shares = metric.accepted(table).astype(float).groupby(table["system"]).mean()
-    others = ", ".join(f"{shares[kind]:.0%} of {text}" for kind, text in KINDS_IN_WORDS.items())
+    others = ", ".join(f"{shares[kind]:.0%} of {text}" for kind, text in _KINDS_IN_WORDS.items())
     return (
         f"accepted: score_slm of {metric.threshold:.3f} or more. On contexts written for this "
         f"project it accepts {shares['good']:.0%} of good replies, {others}"

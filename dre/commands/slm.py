@@ -10,7 +10,10 @@ from dre.errors import DreError
 from dre.paper.profile import profile
 
 _PERCENTAGES = ("positive", "adversarial", "random_rejected", "overall")
-CONTEXTS = "NAME:SPLIT such as dailydialog++:train, or a file as dre augment generate writes it"
+CONTEXTS = (
+    "contexts with labelled responses: NAME:SPLIT such as mini:train, or a file as dre augment "
+    "generate writes it"
+)
 
 
 def add(subparsers) -> None:
@@ -18,30 +21,46 @@ def add(subparsers) -> None:
     command = subparsers.add_parser("slm", help="train the small model")
     actions = command.add_subparsers(metavar="action", required=True)
     parser = actions.add_parser(
-        "train", help="train one, or go on with a training that was interrupted"
+        "train",
+        help="train one, or go on with a training that was interrupted",
+        description="train a small model, or go on with a training that was interrupted",
     )
     option = parser.add_argument
     option("--train", metavar="CONTEXTS", required=True, help=CONTEXTS)
-    option("--dev", metavar="CONTEXTS", help="data for the curves and the threshold")
-    option("--out", metavar="FOLDER", required=True, help="where the model goes")
-    option("--encoder", default="minilm", help="minilm (default), distilbert, a Hub id or a folder")
-    option("--epochs", type=int, metavar="N", help="of every stage, instead of the recipe's own")
+    option(
+        "--dev",
+        metavar="CONTEXTS",
+        help="contexts for the learning curves, the threshold and the final table",
+    )
+    option("--out", metavar="FOLDER", required=True, help="folder for the model")
+    option(
+        "--encoder",
+        default="minilm",
+        metavar="NAME",
+        help="encoder to start from: minilm (default), distilbert, a Hub id or a folder",
+    )
+    option(
+        "--epochs",
+        type=int,
+        metavar="N",
+        help="epochs of every stage, in place of the recipe's own",
+    )
     option(
         "--recipe",
         metavar="NAME",
-        help="ours (default: that of the model in the package), graded; as in the papers: paper, "
-        "paper-robust, released",
+        help="how it is trained: ours (default, as the model of the package), graded; as in the "
+        "papers: paper, paper-robust, released",
     )
     option(
         "--extra",
         metavar="PROFILE",
-        help="whose dialogues and grades the recipes ours and graded learn from: public",
+        help="further dialogues and grades, which the recipes ours and graded need: public",
     )
-    option("--seed", type=int, default=0, metavar="N", help="default: 0")
+    option("--seed", type=int, default=0, metavar="N", help="seed of the training (default: 0)")
     option(
         "--plain",
         action="store_true",
-        help="without disentanglement, the control of Figures 3 and 4",
+        help="train without disentanglement, as the control of Figures 3 and 4",
     )
     parser.set_defaults(run=train)
 
@@ -110,7 +129,7 @@ def _show_worth(slm, dev, dev_name):
         "A response is accepted from the threshold on. It is chosen on these contexts for either "
         "model, so both look a little too good. Chance is 50; brackets: 95 % over contexts.",
         ["model", "contexts", "threshold", *_PERCENTAGES],
-        digits=dict.fromkeys(_PERCENTAGES, 0),
+        digits={**dict.fromkeys(_PERCENTAGES, 0), "threshold": 4},
     )
     if rows[0]["overall"] < rows[1]["overall"]:
         print("the model of the package is better here: score with it (leave --slm out)")

@@ -224,7 +224,8 @@ def parallel(split: str) -> dict[str, list[Context]]:
     return contexts_by_version
 
 
-def public_contexts(name: str) -> list[Context]:
+@cache  # They are compared with every training set.
+def public_contexts(name: str) -> tuple[Context, ...]:
     """Return the contexts of one of `PUBLIC`.
 
     Each has the last three turns before a reply, and that reply is its one positive response.
@@ -244,7 +245,7 @@ def public_contexts(name: str) -> list[Context]:
             facts=history.facts,
         )
         contexts.append(context)
-    return contexts
+    return tuple(contexts)
 
 
 class History(NamedTuple):
@@ -319,7 +320,7 @@ def contexts_by_name(name: str | Path) -> list[Context]:
     That is one of `PUBLIC`, ``<data set>:<split>``, or the path of a file for `read_contexts`.
     """
     if name in PUBLIC:
-        return public_contexts(str(name))
+        return list(public_contexts(str(name)))
     data_set, _, split = str(name).partition(":")
     if split and data_set in SPLITS:
         return load(data_set, split)
@@ -480,10 +481,10 @@ def _model_written(name, split):
     file = repository_file("recorded", RECORDING, file_name)
     split_field = "request" if is_requested else "split"
 
-    public = load("dailydialog++-positives", "train") if name == "dailydialog++" else []
-    if not public:
-        for context in public_contexts(POOLS[name]):
-            public.append(replace(context, set=name, positives=()))
+    if name == "dailydialog++":
+        public = load("dailydialog++-positives", "train")
+    else:
+        public = public_contexts(POOLS[name])
     public_by_id = {context.context_id: context for context in public}
 
     contexts = []
@@ -502,6 +503,8 @@ def _model_written(name, split):
                 f"{file}:{line}: {context.context_id} is another context here: "
                 "run `dre data fetch` again"
             )
+        if name in POOLS:
+            context = replace(context, set=name, positives=())
         responses = {
             kind: texts or getattr(context, kind) for kind, texts in _responses(record).items()
         }

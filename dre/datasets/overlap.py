@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,8 @@ WORDS = 4
 NEAR = 0.4
 #: Texts with fewer distinct trigrams ("Hi! How are you?") are not compared by their trigrams.
 _TRIGRAMS = 8
+_SEPARATORS = re.compile(r"[\W_]+")
+_WORD = re.compile(r"\w+")
 
 
 def without_overlap(
@@ -130,27 +133,42 @@ def _near(texts, rated_contexts, share):
     ``texts`` has the texts of each conversation, ``rated_contexts`` the turns of each context.
     """
     from scipy.sparse import csr_matrix
-    from sklearn.feature_extraction.text import CountVectorizer
 
-    vectorizer = CountVectorizer(ngram_range=(3, 3), token_pattern=r"\w+", binary=True)
-    trigrams_of = vectorizer.build_analyzer()
-    rated_texts = []
+    rated_trigrams = []
     for turns in sorted(set(rated_contexts)):
-        text = "\n".join(turns)
-        if len(set(trigrams_of(text))) >= _TRIGRAMS:
-            rated_texts.append(text)
-    if not rated_texts:
+        trigrams = set(_trigrams("\n".join(turns)))
+        if len(trigrams) >= _TRIGRAMS:
+            rated_trigrams.append(trigrams)
+    if not rated_trigrams:
         return set()
 
-    # 1 where a text (row) has a trigram (column): first the conversations, then the rated contexts.
-    conversation_texts = ["\n".join(utterances) for utterances in texts.values()]
-    counts = vectorizer.fit_transform([*conversation_texts, *rated_texts])
-    has_trigram = csr_matrix(counts, dtype=np.float64)
-    n_texts = len(conversation_texts) + len(rated_texts)
-    texts_with_trigram = np.asarray(has_trigram.sum(axis=0)).ravel()
-    rarity = np.log(n_texts / texts_with_trigram)
-    in_conversation = has_trigram[: len(texts)]
-    weight_in_rated = has_trigram[len(texts) :].multiply(rarity).tocsr()
+    # Only trigrams of rated contexts can be shared: each of them has a column.
+    known_trigrams = sorted(set().union(*rated_trigrams))
+    column_of_trigram = {trigram: column for column, trigram in enumerate(known_trigrams)}
+    shared_trigrams = []
+    for utterances in texts.values():
+        trigrams = _trigrams("\n".join(utterances))
+        shared_trigrams.append(column_of_trigram.keys() & trigrams)
+
+    def incidence(trigrams_by_text):
+        """Return a matrix with 1 where a text (row) has a trigram (column)."""
+        columns = []
+        ends = [0]
+        for trigrams in trigrams_by_text:
+            columns += map(column_of_trigram.__getitem__, trigrams)
+            ends.append(len(columns))
+        shape = (len(trigrams_by_text), len(column_of_trigram))
+        matrix = csr_matrix((np.ones(len(columns)), columns, ends), shape=shape)
+        # Sums are taken in this order, which must not depend on the order of a set.
+        matrix.sort_indices()
+        return matrix
+
+    in_conversation = incidence(shared_trigrams)
+    in_rated = incidence(rated_trigrams)
+    texts_with_trigram = in_conversation.sum(axis=0) + in_rated.sum(axis=0)
+    n_texts = len(texts) + len(rated_trigrams)
+    rarity = np.log(n_texts / np.asarray(texts_with_trigram).ravel())
+    weight_in_rated = in_rated.multiply(rarity).tocsr()
 
     # The weight of shared trigrams of each conversation (row) and rated context (column).
     shared_weight = (in_conversation @ weight_in_rated.T).tocoo()
@@ -160,6 +178,18 @@ def _near(texts, rated_contexts, share):
     return {names[row] for row in shared_weight.row[is_near]}
 
 
+def _trigrams(text):
+    """Yield three words in a row, in lower case, for each word of a text but the last two."""
+    words = _WORD.findall(text.lower())
+    return zip(words, words[1:], words[2:])
+
+
 def _long_utterances(texts):
     """Return the texts of more than four words, without case, punctuation and spacing."""
-    return [re.sub(r"[\W_]", "", text.lower()) for text in texts if len(text.split()) > WORDS]
+    return [_letters(text) for text in texts if len(text.split()) > WORDS]
+
+
+@cache  # The same conversations are compared with several lists of reserved texts.
+def _letters(text):
+    """Return the letters and digits of a text, in lower case."""
+    return _SEPARATORS.sub("", text.lower())

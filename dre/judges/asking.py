@@ -32,13 +32,13 @@ from dre.judges.store import Reply, Request, Store
 if TYPE_CHECKING:
     from dre.judges.judge import Judge
 
-GIVE_UP = 8  # failures in a row, without a reply between them, that end a run
+_GIVE_UP = 8  # failures in a row, without a reply between them, that end a run
 PATIENCE = 60.0  # seconds without a reply after which failures are taken for the server's
-LONGEST_WAIT = 600.0  # seconds; a provider that asks for a longer wait ends the run
+_LONGEST_WAIT = 600.0  # seconds; a provider that asks for a longer wait ends the run
 BACKOFF = 0.5  # seconds before the second attempt, doubled with each further one
 LONGEST_BACKOFF = 30.0  # seconds
 HEARTBEAT = 30.0  # seconds between lines that say how far a run is, where no bar shows it
-DROP_SECONDS = 5.0  # seconds that calls have to end once they are dropped
+_DROP_SECONDS = 5.0  # seconds that calls have to end once they are dropped
 _POLL = 0.2  # seconds between looks at something that may have changed
 # Seconds after which a call of another run no longer holds back the last money under a ceiling.
 _OTHERS_SECONDS = 30.0
@@ -500,7 +500,7 @@ class _Asking:
 
     def is_overdue(self):
         """Whether the calls were dropped, and have had the time to end."""
-        return time.monotonic() > self.dropped_at + DROP_SECONDS
+        return time.monotonic() > self.dropped_at + _DROP_SECONDS
 
     def _stop(self, reason, error=None):
         self.run_record.stopped = self.run_record.stopped or reason
@@ -747,7 +747,7 @@ class _Asking:
         self.last_trouble = (
             f"; last trouble: {textwrap.shorten(str(failure), 100, placeholder=' ...')}"
         )
-        if failure.then == "stop" or (failure.wait or 0.0) > LONGEST_WAIT:
+        if failure.then == "stop" or (failure.wait or 0.0) > _LONGEST_WAIT:
             wait = f" (it asks to wait {failure.wait / 60:.0f} minutes)" if failure.wait else ""
             is_quota = str(failure).startswith("HTTP 429")
             self._stop_with(
@@ -788,7 +788,7 @@ class _Asking:
         # If only pairs that have failed before are left, each is tried to its end: one odd pair at
         # the end of a run is no reason to stop it.
         has_untried = self.n_left > len(self.attempts)
-        if self.n_failures_in_a_row >= GIVE_UP and silence > PATIENCE and has_untried:
+        if self.n_failures_in_a_row >= _GIVE_UP and silence > PATIENCE and has_untried:
             self._stop_with(
                 f"no reply for {silence:.0f} seconds, the last call failed with {failure}",
                 later=True,
@@ -802,7 +802,7 @@ class _Asking:
             return
         self.run_record.errors[key] = str(failure)
         self.n_given_up_in_a_row += 1
-        if self.n_given_up_in_a_row >= GIVE_UP:
+        if self.n_given_up_in_a_row >= _GIVE_UP:
             self._stop_with(
                 f"{self.n_given_up_in_a_row} calls in a row failed, the last with {failure}",
                 later=failure.then != "skip",

@@ -110,7 +110,8 @@ def select(
         nearest = order[may_be_shown][:k]
         if len(nearest) < k:
             raise DreError(
-                f"pair {pair_id}: {len(nearest)} examples may be shown, {k} were asked for"
+                f"pair {pair_id}: expected {k} examples, but only {len(nearest)} of the pool may "
+                "be shown: enlarge the pool, or ask for fewer"
             )
         examples[pair_id] = [records[i] for i in nearest]
     return examples
@@ -128,10 +129,10 @@ def _check(pairs, pool, method, chosen):
             f"pairs or pool lack {', '.join(missing)}: both need pair_id, context_id and context"
         )
     if method not in METHODS:
-        raise DreError(f"examples by {method!r}: choose one of {', '.join(METHODS)}")
+        raise DreError(f"method is {method!r}: expected one of {', '.join(METHODS)}")
     unknown = sorted(set(chosen) - set(pool["pair_id"]))
     if unknown:
-        raise DreError(f"example {unknown[0]!r} is not in the pool")
+        raise DreError(f"example {unknown[0]!r} is not in the pool: choose pair_ids of the pool")
 
 
 def _orders(pairs, pool, method, seed, chosen):
@@ -153,7 +154,8 @@ def _texts(table, method):
         return contexts
     if "response" not in table:
         raise DreError(
-            f"examples by {method} need a column response: whole dialogues have bm25_context only"
+            f"method {method} needs a column response: for whole dialogues, which have none, "
+            "choose bm25_context"
         )
     if method == "bm25_response":
         return list(table["response"])

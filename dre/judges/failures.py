@@ -196,6 +196,7 @@ class _Decision(NamedTuple):
 
 
 def _decide(status, words, request, location):
+    """Return what to do after an error, by its HTTP status and by what the server says."""
     own_words = _without_echo(f"{words.sentence} {words.codes}", request)
     sent_schema = request is None or request.schema is not None
     is_bad_request = status in (400, 422)
@@ -298,6 +299,7 @@ def _server_words(body):
 
 
 def _validation_message(entry):
+    """Return the field and the message of one entry of a list of validation errors."""
     if not isinstance(entry, dict):
         return str(entry)
     steps = entry.get("loc")

@@ -59,7 +59,7 @@ def export_prompts(
     base_url = judge.base_url if judge.provider == "openai" else "elsewhere"
 
     lines = []
-    for request in judge.missing(pairs, prompt, retry):
+    for request in judge.unanswered(pairs, prompt, retry):
         body = providers.completion_body(judge.model, base_url, request.messages, params, schema)
         line = {
             "custom_id": request.key,
@@ -95,7 +95,7 @@ def import_replies(
     """
     prompt = prompts.load(prompt)
     requests = {request.key: request for request, _ in judge.replies(pairs, prompt)}
-    wanted_keys = {request.key for request in judge.missing(pairs, prompt, AGAIN)}
+    wanted_keys = {request.key for request in judge.unanswered(pairs, prompt, AGAIN)}
     replies = []
     n_failed = 0
     keys = set()

@@ -347,9 +347,9 @@ class Judge:
             with self.store.held(self.lock_name(prompt)):
                 # Another process may have asked for some in the meantime.
                 replies = self._stored(requests)
-                missing = self._unanswered(requests, replies, prompt, retry)
-                if missing:
-                    asking.ask_all(self, missing, prompt, self.last)
+                unanswered = self._unanswered(requests, replies, prompt, retry)
+                if unanswered:
+                    asking.ask_all(self, unanswered, prompt, self.last)
             replies = self._stored(requests)
 
         outcomes_by_pair = {row["pair_id"]: [] for row in rows}
@@ -365,7 +365,7 @@ class Judge:
             outcomes_by_pair[request.pair_id].append(outcome)
         return frame(outcomes_by_pair)
 
-    def missing(
+    def unanswered(
         self,
         pairs: pd.DataFrame | list[dict],
         prompt: str | Path | Prompt = "llm_only",
@@ -531,17 +531,17 @@ class Judge:
         The parameters are those of `score`.
         """
         prompt = prompts.load(prompt)
-        return self.estimate_calls(self.missing(pairs, prompt, retry), prompt)
+        return self.estimate_calls(self.unanswered(pairs, prompt, retry), prompt)
 
-    def estimate_calls(self, missing: list[Request], prompt: Prompt) -> str:
+    def estimate_calls(self, requests: list[Request], prompt: Prompt) -> str:
         """Say in words what asking for replies would take: calls, tokens and dollars.
 
-        ``missing`` is what the method of this name returns, or several such lists, one after the
+        ``requests`` is what `unanswered` returns, or several such lists, one after the
         other.
         """
-        if not missing:
+        if not requests:
             return "0 calls to make: all is stored"
-        expected = self.expect(missing, prompt)
+        expected = self.expect(requests, prompt)
         money = "price unknown (give --price IN,OUT)"
         if self.price:
             money = f"{prices.in_words(expected.usd, expected.most_usd)} ({self.price.source})"
@@ -553,23 +553,23 @@ class Judge:
         )
 
     def expect(
-        self, missing: list[Request], prompt: Prompt, typical_reply: int | None = None
+        self, requests: list[Request], prompt: Prompt, typical_reply: int | None = None
     ) -> Expected:
         """Return what asking for replies would take, about and at most.
 
         Parameters
         ----------
-        missing : list of Request
-            What the method of this name returns, or several such lists, one after the other.
+        requests : list of Request
+            What `unanswered` returns, or several such lists, one after the other.
         prompt : Prompt
             What they ask.
         typical_reply : int or None
             Tokens of a typical reply, by default as for all prompts of this kind.
         """
-        n_calls = len(missing)
+        n_calls = len(requests)
         max_tokens = self.max_tokens(prompt)
         schema = self.schema(prompt)
-        most_input = sum(prices.most_tokens(request.messages, schema) for request in missing)
+        most_input = sum(prices.most_tokens(request.messages, schema) for request in requests)
         input_tokens = most_input // 4  # a token of English is about four bytes
 
         typical_reply = typical_reply or prices.REPLY[prompt.kind]

@@ -50,7 +50,7 @@ class ShownPair(NamedTuple):
     replies: list[ShownReply]
 
 
-def page(pairs: Sequence[ShownPair], about: dict[str, Any]) -> str:
+def page(pairs: Sequence[ShownPair], run_facts: dict[str, Any]) -> str:
     """Return the page as HTML; every text is escaped.
 
     Parameters
@@ -68,7 +68,7 @@ def page(pairs: Sequence[ShownPair], about: dict[str, Any]) -> str:
         f'<option value="{_text(status)}">{_text(status)} ({count:,})</option>'
         for status, count in statuses.items()
     ]
-    sections = {name: _text(value) for name, value in about.items()}
+    sections = {name: _text(value) for name, value in run_facts.items()}
     sections["counts"] = _text(f"{len(pairs):,} pairs: {counts}")
     sections["statuses"] = "".join(options)
     sections["cards"] = "\n".join(_card(pair) for pair in sorted(pairs, key=_worst_first))
@@ -107,15 +107,15 @@ def _card(pair):
 
 def _details(pair):
     """Return what was sent and what came back, which opens at a click."""
-    parts = []
+    blocks = []
     for message in pair.messages:
-        parts.append(f"<h3>Sent ({_text(message['role'])})</h3>")
-        parts.append(f"<pre>{_text(message['content'])}</pre>")
+        blocks.append(f"<h3>Sent ({_text(message['role'])})</h3>")
+        blocks.append(f"<pre>{_text(message['content'])}</pre>")
     for reply in pair.replies:
-        parts.append(f"<h3>{_text(reply.origin)}</h3><pre>{_text(reply.text)}</pre>")
-    if not parts:
+        blocks.append(f"<h3>{_text(reply.origin)}</h3><pre>{_text(reply.text)}</pre>")
+    if not blocks:
         return ""
-    return f"<details><summary>Prompt and reply</summary>{''.join(parts)}</details>"
+    return f"<details><summary>Prompt and reply</summary>{''.join(blocks)}</details>"
 
 
 def _text(value):

@@ -67,7 +67,7 @@ class Price(NamedTuple):
 
     input: float
     output: float
-    source: str = "given"
+    source: str = "the price that you gave"
     batch_share: float = 1.0
     cached: float | None = None
 

@@ -123,6 +123,7 @@ def address_of(provider: str, base_url: str = "") -> str:
 
 
 def _has_valid_port(address: str) -> bool:
+    """Return whether an address has no port, or a port that exists."""
     try:
         port = urlsplit(address).port
     except ValueError:
@@ -226,7 +227,7 @@ class Connection:
             body = await self._client.send(payload)
         except Exception as error:
             if getattr(error, "code", None) == "content_filter":
-                return Reply.of("", "refused", self._model)
+                return Reply.from_answer("", "refused", self._model)
             raise failures.of_error(error, self._key, self._key_variables, request) from None
         self._raise_error_in(body, request)
 
@@ -296,6 +297,7 @@ def connect(
 
 
 def _make_client(provider, target):
+    """Return the client of a provider. Gemini has two SDKs: the new one is tried first."""
     if provider == "openai":
         return _OpenAI(target)
     if provider == "anthropic":
@@ -503,7 +505,7 @@ def parse_completion(body: dict[str, Any]) -> Reply:
 
     top = _likeliest_tokens(_dict(choice.get("logprobs")).get("content"))
     model = body.get("model")
-    return Reply.of(text, outcome, model, input_tokens, output_tokens, cached_tokens, top)
+    return Reply.from_answer(text, outcome, model, input_tokens, output_tokens, cached_tokens, top)
 
 
 # Anthropic's Messages
@@ -568,7 +570,7 @@ class _Anthropic:
         text = body["content"]
         model = body.get("model")
         output_tokens = usage.get("output_tokens")
-        return Reply.of(text, outcome, model, input_tokens, output_tokens, cached_tokens)
+        return Reply.from_answer(text, outcome, model, input_tokens, output_tokens, cached_tokens)
 
     async def close(self):
         await self.sdk.close()
@@ -647,7 +649,7 @@ def _parse_gemini(body, model):
     tokens = (input_tokens, output_tokens, cached_tokens)
 
     if _dict(body.get("promptFeedback")).get("blockReason"):
-        return Reply.of("", "refused", model, *tokens)
+        return Reply.from_answer("", "refused", model, *tokens)
     candidate = body["candidates"][0]
     outcomes = {
         None: "ok",
@@ -658,7 +660,7 @@ def _parse_gemini(body, model):
     outcome = outcomes.get(candidate.get("finishReason"), "refused")
     content = _dict(candidate.get("content")).get("parts")
     top = _likeliest_tokens(_gemini_logprobs(candidate))
-    return Reply.of(content, outcome, model, *tokens, top)
+    return Reply.from_answer(content, outcome, model, *tokens, top)
 
 
 def _gemini_logprobs(candidate):
@@ -794,7 +796,7 @@ class _Ollama:
     def parse(self, body):
         outcome = "truncated" if body.done_reason == "length" else "ok"
         tokens = [token.model_dump() for token in body.logprobs or ()]
-        return Reply.of(
+        return Reply.from_answer(
             body.message.content,
             outcome,
             body.model,

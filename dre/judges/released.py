@@ -121,12 +121,14 @@ def name_of(text: str) -> str | None:
 
 
 @functools.cache
-def scores(name: str) -> pd.DataFrame:
+def scores(name: str, with_gpt35: bool = True) -> pd.DataFrame:
     """Return the scores of every judge that scored a rated set.
 
     Parameters
     ----------
     name : one of `dre.datasets.ratings.RATED`.
+    with_gpt35 : whether the replies of GPT-3.5 to one of the sets are read, too. This takes
+        seconds.
 
     Returns
     -------
@@ -143,7 +145,7 @@ def scores(name: str) -> pd.DataFrame:
         table[HAIKU] = _haiku(haiku_file, rated)
         for judge in P_YES:
             table[judge] = _p_yes(judge, p_yes_folder, rated)
-    if name == "topicalchat-usr":
+    if with_gpt35 and name == "topicalchat-usr":
         gpt35_scores = _gpt35_means().loc[:, list(GPT35)].reset_index()
         table = table.merge(gpt35_scores, on="pair_id", how="left")
     return table
@@ -229,8 +231,11 @@ def gpt35() -> pd.DataFrame:
                         f"{file}: an item is no TopicalChat-USR response: get the file again"
                     )
                 texts = {"context": key[0], "response": key[2], "facts": record["context"]}
-                for repeat, reply in enumerate(record["all_responses"]):
-                    verdict = prompt.parse(reply, texts)
+                # Many of the twenty replies to one item have the same words.
+                replies = record["all_responses"]
+                verdicts = {reply: prompt.parse(reply, texts) for reply in set(replies)}
+                for repeat, reply in enumerate(replies):
+                    verdict = verdicts[reply]
                     row = {
                         "pair_id": pair_ids[key],
                         "judge": judge,

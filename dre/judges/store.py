@@ -29,7 +29,7 @@ from filelock import FileLock, Timeout
 from dre.errors import DreError, TryLater
 from dre.judges import prompts
 
-SCHEMA = """CREATE TABLE IF NOT EXISTS reply (
+_SCHEMA = """CREATE TABLE IF NOT EXISTS reply (
     key TEXT PRIMARY KEY, judge TEXT NOT NULL, base_url TEXT NOT NULL, prompt TEXT NOT NULL,
     params TEXT NOT NULL, pair_id TEXT NOT NULL, repeat INTEGER NOT NULL, text TEXT NOT NULL,
     outcome TEXT NOT NULL, model TEXT NOT NULL, input_tokens INTEGER, output_tokens INTEGER,
@@ -89,7 +89,7 @@ class Reply(NamedTuple):
     cached: int = 0
 
     @classmethod
-    def of(
+    def from_answer(
         cls,
         text: Any,
         outcome: str,
@@ -192,9 +192,9 @@ def clean(value: Any) -> str:
     """
     if isinstance(value, list):
         texts = []
-        for part in value:
-            if isinstance(part, dict) and not part.get("thought"):
-                texts.append(clean(part.get("text")))
+        for piece in value:
+            if isinstance(piece, dict) and not piece.get("thought"):
+                texts.append(clean(piece.get("text")))
         return "".join(texts)
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
@@ -231,11 +231,11 @@ def key_of(setting: str, messages: list[dict], repeat: int) -> str:
     repeat : int
         Index of the reply among those to the same messages.
     """
-    parts = []
+    texts = []
     for message in messages:
-        parts.append(f"{message['role']}:{len(message['content'])}:{message['content']}")
-    text = "".join(parts)
-    messages_sha256 = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        texts.append(f"{message['role']}:{len(message['content'])}:{message['content']}")
+    joined_text = "".join(texts)
+    messages_sha256 = hashlib.sha256(joined_text.encode("utf-8", "surrogatepass")).hexdigest()
     return hashlib.sha256(f"{setting} {messages_sha256} {repeat}".encode()).hexdigest()[:40]
 
 
@@ -314,6 +314,7 @@ class Store:
                 self._checkpoint()
 
     def _lock_file(self, file_lock, setting):
+        """Lock a setting, and write who holds the lock; `TryLater` if another process does."""
         folder = self._lock_folder()
         name = setting[:_LOCK_NAME] or "all"
         holder = folder / f"{name}.holder"
@@ -499,7 +500,7 @@ class Store:
                 lock.enter_context(FileLock(path, timeout=_BUSY_SECONDS, mode=0o600))
             # WAL and FULL: a committed reply outlives a kill and a power cut.
             connection.executescript(
-                f"PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; {SCHEMA};"
+                f"PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; {_SCHEMA};"
             )
 
     def _lock_folder(self):
@@ -508,6 +509,7 @@ class Store:
         return folder
 
     def _connect(self):
+        """Open the database, or read it as it is if nothing can be written beside it."""
         if self.is_in_memory:
             connection = _connection_to(_IN_MEMORY)
         else:
@@ -524,6 +526,7 @@ class Store:
         return connection
 
     def _refuse_unread_replies(self):
+        """Raise `DreError` if SQLite's ``-wal`` file has replies that cannot be read."""
         wal = Path(f"{self.path.resolve()}-wal")
         if wal.exists() and wal.stat().st_size > 0:
             raise DreError(

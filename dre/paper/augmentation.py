@@ -41,6 +41,7 @@ def open_writer(entry: Augmentation) -> Any:
 
 
 def _write_set(profile, entry, judge):
+    """Let a judge write the responses of one training set; `DreError` if it is not complete."""
     contexts = contexts_to_write_for(profile, entry)
     result = algorithm.generate(contexts, judge, max_rounds=entry.rounds)
     counts = result.report["status"].value_counts().to_dict()

@@ -24,14 +24,16 @@ def load(root: Path) -> pd.DataFrame:
     """Return the items of the papers as text; an item without a valid status is a DreError."""
     items = pd.read_csv(root / ITEMS, dtype=str, keep_default_na=False)
     for row in items.to_dict(orient="records"):
-        where = f"{ITEMS}, {row['paper']}, {row['item']!r}"
+        location = f"{ITEMS}, {row['paper']}, {row['item']!r}"
         status = row["status"]
         if status not in STATUSES:
-            raise DreError(f"{where}: found status {status!r}, expected {_listed(STATUSES)}")
+            raise DreError(f"{location}: found status {status!r}, expected {_listed(STATUSES)}")
         if status != "done" and not row["note"]:
-            raise DreError(f"{where}: found no note, expected what differs or why it was not run")
+            raise DreError(
+                f"{location}: found no note, expected what differs or why it was not run"
+            )
         if status != "printed only" and not row["notebook"]:
-            raise DreError(f"{where}: found no notebook, expected its number")
+            raise DreError(f"{location}: found no notebook, expected its number")
     return items
 
 
@@ -80,12 +82,12 @@ def markdown(root: Path) -> str:
         ]
         for row in rows.to_dict(orient="records"):
             notebook = row["notebook"]
-            place = ""
+            link = ""
             if notebook:
                 name, number = cell_of(root, notebook, row["cell_with"])
                 label = notebook if number is None else f"{notebook}, cell {number}"
-                place = f"[{label}](../notebooks/{name})"
-            lines.append(f"| {row['item']} | **{row['status']}** | {row['note']} | {place} |")
+                link = f"[{label}](../notebooks/{name})"
+            lines.append(f"| {row['item']} | **{row['status']}** | {row['note']} | {link} |")
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks) + "\n"
 

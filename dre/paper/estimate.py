@@ -23,15 +23,15 @@ from dre.slm import recipes
 #: Tokens of a typical reply where it is longer than a score: an analysis comes before the rating.
 REPLY = {"analyse_rate": 120}
 #: The papers' own speed with Ollama on an RTX A6000 (DRE, section 4.4): minutes for an example.
-MINUTES = {"deepseek-r1": 3.0}
-MINUTES_OF_OTHERS = 1.0
+_MINUTES = {"deepseek-r1": 3.0}
+_MINUTES_OF_OTHERS = 1.0
 #: Assumed, since no GPU has measured it: seconds of a step that trains the encoder on 8 contexts.
 SECONDS_PER_STEP = 0.25
 #: The same for a step that trains a head on a frozen encoder.
-SECONDS_PER_STEP_OF_HEAD = 0.02
+_SECONDS_PER_STEP_OF_HEAD = 0.02
 #: Gigabytes of a trained model, by its encoder.
-GIGABYTES = {"minilm": 0.1, "distilbert": 0.3}
-KILOBYTES_PER_REPLY = 2.0
+_GIGABYTES = {"minilm": 0.1, "distilbert": 0.3}
+_KILOBYTES_PER_REPLY = 2.0
 _NOTEBOOKS = {
     "Table 3": "03_classification",
     "Table 4": "04_correlation",
@@ -40,8 +40,8 @@ _NOTEBOOKS = {
     "all rated sets": "08_when_a_fusion_helps",
     "Huynh et al.": "11_how_a_judge_is_asked",
 }
-CONTEXT_OF_TABLE_3 = 4
-CASE_OF_TABLE_4 = "contradiction-4"
+_CONTEXT_OF_TABLE_3 = 4
+_CASE_OF_TABLE_4 = "contradiction-4"
 COLUMNS = ["table", "judge", "prompt", "calls", "tokens_in", "tokens_out", "usd", "usd_at_most"]
 
 
@@ -66,13 +66,13 @@ def questions(settings: Profile) -> Iterator[Question]:
         yield Question("Table 3", "classify", judgements.pairs_to_label(settings))
     if "Table 3" in runs:
         # Four replies to one context are shown there with the labels of the first judge.
-        example = dialogues.pairs([dialogues.load("mini", "test")[CONTEXT_OF_TABLE_3]], "pa")
+        example = dialogues.pairs([dialogues.load("mini", "test")[_CONTEXT_OF_TABLE_3]], "pa")
         replies = example.groupby("kind", sort=False).head(2)
         yield Question("Table 3", "classify", replies, first_judge_only=True)
     if "Table 4" in runs:
         # One case is followed step by step there, with the first judge of the profile.
         cases = _cases(settings)
-        is_shown = cases["pair_id"].str.startswith(f"cases/{CASE_OF_TABLE_4}/")
+        is_shown = cases["pair_id"].str.startswith(f"cases/{_CASE_OF_TABLE_4}/")
         case = pd.DataFrame(cases[is_shown])
         yield Question("Table 4", "llm_only", case, first_judge_only=True)
         yield Question("Table 4", "dre", case, _numbers(case, 0.5), first_judge_only=True)
@@ -166,12 +166,12 @@ def _row(judge: PanelJudge, question: Question, counted: set[str]) -> dict[str, 
             rows["examples"] = [question.examples[pair_id] for pair_id in rows["pair_id"]]
         for name in judge.prompt_names(question.prompt):
             prompt = judge.prompt(name)
-            missing: list[Request] = []
-            for request in live.missing(rows, prompt):
+            unanswered: list[Request] = []
+            for request in live.unanswered(rows, prompt):
                 if request.key not in counted:
                     counted.add(request.key)
-                    missing.append(request)
-            expected = live.expect(missing, prompt, REPLY.get(family))
+                    unanswered.append(request)
+            expected = live.expect(unanswered, prompt, REPLY.get(family))
             for key, value in zip(sums, expected):
                 sums[key] += value
     finally:
@@ -190,8 +190,8 @@ def _augmentation(settings, entry) -> dict[str, Any]:
         row = {"pair_id": context.context_id, "context": context.turns, "response": response}
         rows.append(row)
     try:
-        of_write = judge.expect(judge.missing(rows, write), write)
-        of_check = judge.expect(judge.missing(rows, check), check)
+        of_write = judge.expect(judge.unanswered(rows, write), write)
+        of_check = judge.expect(judge.unanswered(rows, check), check)
     finally:
         judge.close()
     n_responses = 10
@@ -233,11 +233,11 @@ def trainings(settings: Profile) -> Trainings:
             n_models += n_trainings
             for stage in recipe.stages:
                 learns = "encoder" in stage.trains
-                per_step = SECONDS_PER_STEP if learns else SECONDS_PER_STEP_OF_HEAD
+                per_step = SECONDS_PER_STEP if learns else _SECONDS_PER_STEP_OF_HEAD
                 steps_of_stage = n_trainings * stage.epochs * steps
                 n_steps += steps_of_stage
                 seconds += steps_of_stage * per_step
-    gigabytes = n_models * GIGABYTES.get(settings.encoder, math.nan)
+    gigabytes = n_models * _GIGABYTES.get(settings.encoder, math.nan)
     return Trainings(n_models, n_steps, seconds / 3600, gigabytes)
 
 
@@ -279,7 +279,7 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
         unknown = bool(rows["usd"].isna().any())
         lines += ["", f"{judge}: {_in_words(sums if not unknown else {**sums, 'usd': math.nan})}"]
         if str(judge).startswith("ollama:"):
-            hours = hours_of_ollama(str(judge), sums["calls"])
+            hours = hours_of_ollama(str(judge), math.fsum(rows["calls"]))
             lines.append(f"  about {hours:,.0f} hours of an RTX A6000 at the papers' speed")
     if len(table):
         optional = sorted({*OPTIONAL.values()} - {*settings.optional_prompts})
@@ -291,14 +291,14 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
         total, most = math.fsum(priced["usd"]), math.fsum(priced["usd_at_most"])
         lines += ["", f"All judges together: {prices.in_words(total, most)}."]
     n_models, n_steps, hours, gigabytes = trainings(settings)
-    replies = table["calls"].sum() * KILOBYTES_PER_REPLY / 1e6
+    replies = table["calls"].sum() * _KILOBYTES_PER_REPLY / 1e6
     size = "unknown size" if math.isnan(gigabytes) else f"{gigabytes:.1f} GB of disk"
     lines += [
         "",
         f"Small models: {n_models} trainings, about {hours:.1f} hours of a GPU, {size}.",
         f"  The hours are those of {n_steps:,} steps. A step of the encoder is assumed to take "
         f"{SECONDS_PER_STEP} s,",
-        f"  and one of a head {SECONDS_PER_STEP_OF_HEAD} s: no GPU has measured them.",
+        f"  and one of a head {_SECONDS_PER_STEP_OF_HEAD} s: no GPU has measured them.",
         f"Replies take about {replies:.2f} GB of disk. "
         "Packages and public data take about 7 GB more.",
     ]
@@ -306,6 +306,7 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
 
 
 def _in_words(row):
+    """Return calls, tokens and dollars of a row of `calls`, or of sums of such rows, in words."""
     money = "price unknown"
     if not math.isnan(row["usd"]):
         money = prices.in_words(row["usd"], row["usd_at_most"])
@@ -317,8 +318,8 @@ def _in_words(row):
 
 def hours_of_ollama(judge: str, n_calls: float) -> float:
     """Return the hours that calls take at the papers' own speed, on an RTX A6000."""
-    minutes = MINUTES_OF_OTHERS
-    for model, minutes_of_model in MINUTES.items():
+    minutes = _MINUTES_OF_OTHERS
+    for model, minutes_of_model in _MINUTES.items():
         if model in judge:
             minutes = minutes_of_model
     return n_calls * minutes / 60

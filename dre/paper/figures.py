@@ -101,9 +101,11 @@ def project(slm: "SLM", contexts: Sequence["Context"]) -> pd.DataFrame:
         kinds += ["positive"] * len(context.positives)
         kinds += ["adversarial"] * len(context.adversarials)
         texts = [slm.context(context.turns), *context.positives, *context.adversarials]
-        parts = slm.encode(texts)
-        whole = parts["sentence_embedding"].numpy()
-        disentangled = np.vstack([parts["anchor"].numpy()[:1], parts["robust"].numpy()[1:]])
+        embeddings = slm.encode(texts)
+        whole = embeddings["sentence_embedding"].numpy()
+        disentangled = np.vstack(
+            [embeddings["anchor"].numpy()[:1], embeddings["robust"].numpy()[1:]]
+        )
         for space, vectors in zip(SPACES, (whole, disentangled)):
             unit_vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
             plane = TSNE(**_TSNE_SETTINGS).fit_transform(unit_vectors)

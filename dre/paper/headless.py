@@ -132,7 +132,7 @@ def notebooks(folder: Path) -> list[Notebook]:
         unmet = sorted(set(book.needs) - set(books))
         if unmet:
             raise DreError(
-                f"{path.name} needs {unmet[0]}, which is no notebook before it in notebooks/"
+                f"{path.name} needs {unmet[0]}, which is not a notebook before it in notebooks/"
             )
         books[book.name] = book
     return list(books.values())
@@ -178,6 +178,7 @@ class _SignsOfLife:
         sys.stderr.flush()
 
     def _watch(self):
+        """Print from time to time which cell is being run."""
         while not self._ended.wait(SIGN_OF_LIFE / 10):
             now = time.monotonic()
             if now - self.last_sign < SIGN_OF_LIFE:

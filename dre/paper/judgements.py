@@ -27,9 +27,9 @@ ALIASES = Path(__file__).with_name("aliases.csv")
 #: Families of prompts that ask for one criterion at a time; a score is the mean of the four.
 FAMILIES = ("geval", "analyse_rate", "slide_a1")
 #: Those that the papers ask many times at temperature 1.
-SAMPLED = ("geval", "analyse_rate")
+_SAMPLED = ("geval", "analyse_rate")
 #: The prompts of interior refinement: one to a live judge, and recorded with several numbers.
-INTERIOR = {
+_INTERIOR = {
     "dre": "dre_inputs.csv",
     "dre_transfer": "dre_inputs_transfer.csv",
     "dre_graded": "dre_inputs_graded.csv",
@@ -49,7 +49,7 @@ SHOWN = ("zero", "random0", "bm25", "manual")
 COLUMNS = ("pair_id", "score", "influence", "label", "status", "reason", "cost")
 STRENGTHS = ("open", "middle", "current")
 TOP = 5  # of the scale of all scores
-NO_FACT = "(none is given)"  # stands where a prompt shows a fact and a set has none
+_NO_FACT = "(none is given)"  # stands where a prompt shows a fact and a set has none
 _STRENGTH_OF_RECORDED = {released.CLAUDE: "current"} | dict.fromkeys(released.P_YES, "open")
 #: The sets that judges of every strength have scored.
 _SETS_OF_STRENGTH = ("personachat-usr", "topicalchat-usr")
@@ -287,7 +287,7 @@ class PanelJudge:
         key : str
             The set of the profile that it was trained on.
         prompt : str
-            One of `INTERIOR`: which recorded numbers.
+            One of `_INTERIOR`: which recorded numbers.
 
         Returns
         -------
@@ -297,7 +297,7 @@ class PanelJudge:
             none of these pairs.
         """
         if not self.is_live:
-            return self._numbers_shown(pairs, INTERIOR[prompt])
+            return self._numbers_shown(pairs, _INTERIOR[prompt])
         table = slm.score(pairs).set_index(pairs.index)
         return pd.DataFrame(
             {
@@ -413,12 +413,12 @@ class PanelJudge:
         """Return the prompts that are sent: those of all criteria of a family, or one."""
         if prompt in FAMILIES:
             return [name for name in prompts.names() if name.startswith(f"{prompt}_")]
-        return ["dre"] if prompt in INTERIOR else [prompt]
+        return ["dre"] if prompt in _INTERIOR else [prompt]
 
     def open(self, prompt: str) -> Any:
         """Return the live judge as it is asked with a prompt: how often, how warm, how fast."""
         judge = self.judge
-        is_sampled = prompt in SAMPLED
+        is_sampled = prompt in _SAMPLED
         return judges.open_judge(
             judge.model,
             **judge.connection,
@@ -430,8 +430,8 @@ class PanelJudge:
         self, pairs: pd.DataFrame, prompt: str, numbers: pd.DataFrame | None = None
     ) -> pd.DataFrame:
         """Return the rows that a prompt is filled with: texts, and the numbers that it shows."""
-        rows = pairs[["pair_id", "context", "response"]].assign(facts=pairs.get("facts", NO_FACT))
-        if prompt not in INTERIOR:
+        rows = pairs[["pair_id", "context", "response"]].assign(facts=pairs.get("facts", _NO_FACT))
+        if prompt not in _INTERIOR:
             return rows
         if numbers is None:
             raise DreError(f"prompt {prompt} shows numbers of a small model: give numbers=")

@@ -7,7 +7,6 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from dre.paper import state
 from dre.paper.profile import COMMITTED, Profile, check_clone
 from dre.paper.profile import profile as read_profile
 from dre.paper.profile import root as project_root
-from dre.paper.sentences import in_words
 from dre.tables import Table, number
 
 _KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
@@ -149,22 +147,6 @@ class Book:
         words = {}
         for name, value in numbers.items():
             words[name] = value if isinstance(value, str) else number(value)
-        self._keep_words(words)
-
-    def say(self, table: str, /, *values: str | Sequence[str], **formats: str) -> None:
-        """Name numbers that prose shows: each name is a format of a row of ``<table>.csv``.
-
-        ``book.say("table4", "SLM", alone="{DailyDialog:.2f}")`` is shown by
-        ``<!--alone--><!--/-->`` in a markdown cell, as `dre.paper.words` explains. Prose has the
-        numbers of the committed profile, so other profiles say nothing. `values` choose the row, as
-        `dre.paper.sentences.in_words` says.
-        """
-        if self.profile.name != COMMITTED:
-            return
-        path = self.profile.results / f"{table}.csv"
-        words = {}
-        for name, form in formats.items():
-            words[name] = in_words(path, values, form)
         self._keep_words(words)
 
     def figure(self, fig, name: str, caption: str) -> "_Picture":

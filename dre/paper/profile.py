@@ -279,10 +279,10 @@ def _with_whole_paths(new_profile):
     sets = []
     for entry in new_profile.sets:
         splits = {}
-        for part in ("train", "dev", "test"):
-            name, split = getattr(entry, part)
+        for split_name in ("train", "dev", "test"):
+            name, split = getattr(entry, split_name)
             if name.endswith(".jsonl"):
-                splits[part] = (str(new_profile.root / name), split)
+                splits[split_name] = (str(new_profile.root / name), split)
         sets.append(entry.model_copy(update=splits))
     return new_profile.model_copy(update={"sets": tuple(sets)})
 

@@ -54,7 +54,7 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
         flush=True,
     )
     if profile.name == COMMITTED:
-        words.check(profile.root, books)
+        words.check_names(profile.root, books)
     _name_other_notebooks(profile)
     (profile.build / "state").mkdir(parents=True, exist_ok=True)
     _set_environment_of_kernels(profile)
@@ -102,6 +102,7 @@ def _name_other_notebooks(profile):
 
 
 def _set_environment_of_kernels(profile):
+    """Let kernels import the package of this project, and find its files."""
     search_path = [str(profile.root)]
     if os.environ.get("PYTHONPATH"):
         search_path.append(os.environ["PYTHONPATH"])
@@ -206,6 +207,7 @@ def _longest_chain_first(books):
 
 
 def _kill_kernels():
+    """Kill the processes that this one has started."""
     import psutil
 
     for process in psutil.Process().children(recursive=True):

@@ -32,8 +32,7 @@ def in_words(path: Path, values: Sequence[str | Sequence[str]], form: str) -> st
     """
     if not path.is_file():
         raise DreError(
-            f"there is no {path.name} in {path.parent}: "
-            "say a number after the cell that writes its table"
+            f"there is no {path.name} in {path.parent}: run the notebook that writes this table"
         )
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
     choices = [[value] if isinstance(value, str) else value for value in values]
@@ -44,11 +43,11 @@ def in_words(path: Path, values: Sequence[str | Sequence[str]], form: str) -> st
             texts.append(_RowFormatter().vformat(form, (), row))
         except KeyError as error:
             raise DreError(
-                f"{path.name} has no column {error}, but {', '.join(table.columns)}"
+                f"{path.name} has no column {error}: its columns are {', '.join(table.columns)}"
             ) from error
         except (ValueError, IndexError, AttributeError) as error:
             raise DreError(
-                f"{path.name}, {', '.join(row_values)}: cannot say {form}: {error}"
+                f"{path.name}, {', '.join(row_values)}: the row does not fit {form!r} ({error})"
             ) from error
     return " / ".join(texts)
 

@@ -52,6 +52,7 @@ def digest(path: Path) -> str:
 
 
 def _meaning(path: Path) -> bytes:
+    """Return what matters of a file: Python without docstrings, the list of a folder's files."""
     if path.is_dir():
         return "\n".join(sorted(os.listdir(path))).encode()
     content = path.read_bytes()

@@ -108,7 +108,7 @@ class RatedScores:
         name: str,
         method: str,
         among: Sequence[str] = (),
-        ways: Sequence[str] = ("overall",),
+        measures: Sequence[str] = ("overall",),
     ) -> dict[str, np.ndarray]:
         """Return how a method agrees with people on a set, as `dre.stats.agreements` does.
 
@@ -117,12 +117,12 @@ class RatedScores:
         name, method : str
         among : list of str
             Only rows count that these methods have scored, too.
-        ways : list of str
-            Which of `dre.stats.WAYS`.
+        measures : list of str
+            Which of `dre.stats.MEASURES`.
         """
         is_used = self._is_scored(name, method, *among)
         known = self._agreements.setdefault((name, method, is_used.tobytes()), {})
-        missing = [way for way in ways if way not in known]
+        missing = [measure for measure in measures if measure not in known]
         if missing:
             table = self.items[name]
             all_scores = self.scores[name][method].to_numpy()
@@ -133,15 +133,15 @@ class RatedScores:
                 table["system"],
                 self.resamples,
                 seed=list(self.items).index(name),
-                ways=missing,
+                measures=missing,
             )
-        return {way: known[way] for way in ways}
+        return {measure: known[measure] for measure in measures}
 
     def gain(self, name: str, method: str, less: str) -> dict[str, np.ndarray]:
-        """Return by way the agreement of one method minus that of another, on shared rows."""
-        of_method = self.agreement(name, method, [less], stats.WAYS)
-        of_other = self.agreement(name, less, [method], stats.WAYS)
-        return {way: of_method[way] - of_other[way] for way in stats.WAYS}
+        """Return by measure the agreement of one method minus that of another, on shared rows."""
+        of_method = self.agreement(name, method, [less], stats.MEASURES)
+        of_other = self.agreement(name, less, [method], stats.MEASURES)
+        return {measure: of_method[measure] - of_other[measure] for measure in stats.MEASURES}
 
     def mean_agreement(self, method: str) -> np.ndarray:
         """Return the mean correlation over the sets that a method has scored: (1 + n, seeds)."""
@@ -405,7 +405,7 @@ def interior_comparisons(judge: PanelJudge, slm: str) -> dict[str, tuple[str, st
 
 @dataclass
 class Gains:
-    """Gains of fusions over their parts: a row for each, and its draws by way in the same order."""
+    """Gains of fusions over their parts: a row for each, and its draws in the same order."""
 
     rows: pd.DataFrame
     draws: list[dict[str, np.ndarray]] = field(repr=False)
@@ -419,7 +419,7 @@ def fusion_gains(
 ) -> Gains:
     """Compare every fusion with its judge, with its small model, and with the better of the two.
 
-    Which part is better, in each way to agree, is decided on the other sets that both parts have
+    Which part is better, by each measure, is decided on the other sets that both parts have
     scored. Where there is none, it is decided on the set itself, which is hard on the fusion.
 
     Parameters
@@ -454,7 +454,9 @@ def fusion_gains(
                 for part, part_method in part_methods.items()
             }
             better, decided = _better_parts(scores, name, part_methods)
-            gain_over["better part"] = {way: gain_over[part][way] for way, part in better.items()}
+            gain_over["better part"] = {
+                measure: gain_over[part][measure] for measure, part in better.items()
+            }
             alone = scores.agreement(name, part_methods["judge"])["overall"][0].mean()
             for part in PARTS:
                 row = {
@@ -474,27 +476,27 @@ def fusion_gains(
 
 
 def _better_parts(scores, name, part_methods):
-    """Return by way which part agrees better with people, and whether other sets decided that."""
+    """Return by measure which part agrees better with people, and if other sets decided that."""
     deciding_sets = []
     for other in scores.items:
         if other != name and scores.has(other, *part_methods.values()):
             deciding_sets.append(other)
     decided = "on other sets" if deciding_sets else "here"
     better = {}
-    for way in stats.WAYS:
+    for measure in stats.MEASURES:
         agreement = {}
         for part, method in part_methods.items():
             by_set = []
             for deciding_set in deciding_sets or [name]:
-                agreement_of = scores.agreement(deciding_set, method, ways=[way])
-                by_set.append(agreement_of[way][0].mean())
+                agreement_of = scores.agreement(deciding_set, method, measures=[measure])
+                by_set.append(agreement_of[measure][0].mean())
             known = [value for value in by_set if not np.isnan(value)]
             agreement[part] = np.mean(known) if known else -np.inf
-        better[way] = max(agreement, key=lambda part: agreement[part])
+        better[measure] = max(agreement, key=lambda part: agreement[part])
     return better, decided
 
 
-def class_means(gains: Gains, way: str = "overall") -> pd.DataFrame:
+def class_means(gains: Gains, measure: str = "overall") -> pd.DataFrame:
     """Return the mean gain of each fusion over each part, for judges of one strength.
 
     Judges are fixed: an interval speaks of other contexts and trainings, not of other judges.
@@ -502,7 +504,7 @@ def class_means(gains: Gains, way: str = "overall") -> pd.DataFrame:
     Parameters
     ----------
     gains : what `fusion_gains` returned.
-    way : one of `dre.stats.WAYS`.
+    measure : one of `dre.stats.MEASURES`.
 
     Returns
     -------
@@ -520,7 +522,7 @@ def class_means(gains: Gains, way: str = "overall") -> pd.DataFrame:
             if of_class.empty or set(of_class["strength"]) != set(members):
                 continue
             # Where systems are not known, there is no agreement within them.
-            draws = [gains.draws[i][way] for i in of_class.index]
+            draws = [gains.draws[i][measure] for i in of_class.index]
             draws = [gain for gain in draws if not np.isnan(gain[0]).any()]
             if not draws:
                 continue
@@ -683,13 +685,13 @@ def rows_of_live_judges(
     live_judges : live judges of the profile.
     slm : our name of the papers' small model.
     """
-    judge_of_row = in_paper.set_index("metric")["judge"]
-    judge_in_print = table["row_in_print"].map(judge_of_row)
+    judge_of_row = dict(zip(in_paper["metric"], in_paper["judge"]))
+    judge_in_print = pd.Series(table["row_in_print"]).map(judge_of_row)
     printed_names = [judge.printed_name for judge in live_judges if judge.printed_name]
-    is_in_print = table["row_in_print"].notna()
+    is_in_print = pd.Series(table["row_in_print"]).notna()
     is_in_print &= judge_in_print.isna() | judge_in_print.isin(printed_names)
     names = [name for judge in live_judges for name in judge_rows(judge, slm).values()]
-    return is_in_print | table["method"].isin(names)
+    return is_in_print | pd.Series(table["method"]).isin(names)
 
 
 def judge_rows(judge: PanelJudge, slm: str) -> dict[str, str]:
@@ -754,10 +756,10 @@ def main_table(
     return pd.DataFrame(rows).drop(columns="mean_sd", errors="ignore")
 
 
-def ways_table(
+def measures_table(
     scores: RatedScores, method_of: Mapping[str, str], names: Sequence[str]
 ) -> pd.DataFrame:
-    """Return how methods agree with people in each of `dre.stats.WAYS`, below what is possible.
+    """Return how methods agree with people in each of `dre.stats.MEASURES`, below what is possible.
 
     Parameters
     ----------
@@ -769,8 +771,9 @@ def ways_table(
 
     Returns
     -------
-    Columns ``set, score`` and one for each way, with its interval. First come the ceiling, which
-    is the highest correlation that a perfect score could reach, and one rater against the others.
+    Columns ``set, score`` and one for each measure, with its interval. First come the ceiling,
+    which is the highest correlation that a perfect score could reach, and one rater against the
+    others.
     """
     rows = []
     for name in names:
@@ -780,23 +783,23 @@ def ways_table(
         rows.append({"set": title, "score": "one rater, the others", **of_raters["rater"]})
         for label, method in method_of.items():
             row: dict[str, object] = {"set": title, "score": label}
-            for way, draws in scores.agreement(name, method, ways=stats.WAYS).items():
-                row |= stats.interval(draws, way)
+            for measure, draws in scores.agreement(name, method, measures=stats.MEASURES).items():
+                row |= stats.interval(draws, measure)
             rows.append(row)
     return pd.DataFrame(rows)
 
 
 def rater_agreement(scores: RatedScores, name: str) -> dict[str, dict[str, float]]:
-    """Return the ceiling of a set and the agreement of one rater with the others, by way."""
+    """Return the ceiling of a set and the agreement of one rater with the others, by measure."""
     table = scores.items[name]
     by_rater = np.array(table["ratings"].to_list(), float)
     arguments = by_rater, table["context_id"], table["system"], scores.resamples
     ceiling: dict[str, float] = {}
-    for way, draws in stats.ceilings(*arguments).items():
-        ceiling |= stats.interval(draws, way)
+    for measure, draws in stats.ceilings(*arguments).items():
+        ceiling |= stats.interval(draws, measure)
     rater: dict[str, float] = {}
-    for way, draws in stats.one_against_rest(*arguments).items():
-        rater |= stats.interval(draws, way)
+    for measure, draws in stats.one_against_rest(*arguments).items():
+        rater |= stats.interval(draws, measure)
     return {"ceiling": ceiling, "rater": rater}
 
 
@@ -837,20 +840,20 @@ def differences(scores: RatedScores, comparisons: Mapping[str, tuple[str, str]])
     return pd.DataFrame(rows)
 
 
-def gains_by_way(means: pd.DataFrame, fusion_name: str, slm: str) -> pd.DataFrame:
-    """Return the class means of one fusion with a column for each way to agree.
+def gains_by_measure(means: pd.DataFrame, fusion_name: str, slm: str) -> pd.DataFrame:
+    """Return the class means of one fusion with a column for each measure.
 
     Parameters
     ----------
     means : DataFrame
-        What `class_means` returned for each way, with a column ``way``.
+        What `class_means` returned for each measure, with a column ``way``.
     fusion_name, slm : str
         Which fusion, with which small model.
 
     Returns
     -------
-    Columns ``judges, less``, one for each of `dre.stats.WAYS` with its interval, and ``seen``: the
-    gain over all pairs that would have been seen.
+    Columns ``judges, less``, one for each of `dre.stats.MEASURES` with its interval, and ``seen``:
+    the gain over all pairs that would have been seen.
     """
     is_shown = (means["fusion"] == fusion_name) & (means["slm"] == slm)
     rows: dict[tuple, dict[str, object]] = {}
@@ -858,11 +861,11 @@ def gains_by_way(means: pd.DataFrame, fusion_name: str, slm: str) -> pd.DataFram
     for mean in shown.to_dict("records"):
         key = mean["judges"], mean["less"]
         row = rows.setdefault(key, {"judges": key[0], "less": key[1]})
-        way = mean["way"]
-        row[way] = mean["gain"]
-        row[f"{way}_low"] = mean["gain_low"]
-        row[f"{way}_high"] = mean["gain_high"]
-        if way == "overall":
+        measure = mean["way"]
+        row[measure] = mean["gain"]
+        row[f"{measure}_low"] = mean["gain_low"]
+        row[f"{measure}_high"] = mean["gain_high"]
+        if measure == "overall":
             row["seen"] = mean["seen"]
     table = pd.DataFrame(list(rows.values()))
     is_class = table["judges"] != "all"

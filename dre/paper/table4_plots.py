@@ -6,13 +6,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MultipleLocator
 
 from dre.datasets import ratings
 from dre.paper import plots
 from dre.paper.table4 import PARTS, STRENGTHS, RatedScores
 
 #: How classes of judges are called in the figure.
-LABELS = {"open": "open judges, 6-14 B", "middle": "middling judges", "current": "a strong judge"}
+LABELS = {"open": "open judges, 6-14 B", "middle": "middle judges", "current": "a strong judge"}
 _LOOKS = {
     "judge": (plots.BLUE, "o", "gain over the judge alone"),
     "small model": (plots.GREEN, "s", "gain over the small model alone"),
@@ -98,6 +99,8 @@ def class_gains(panels: Mapping[str, pd.DataFrame], parts: Sequence[str] = PARTS
         ax.grid(axis="y", visible=False)
     axes[0].set_yticks(np.arange(len(classes)), [LABELS[name] for name in classes])
     axes[0].set_ylim(len(classes) - 0.5, -0.5)
+    # Few ticks, so that those of neighbouring panels do not touch.
+    axes[0].xaxis.set_major_locator(MultipleLocator(0.3))
     axes[len(axes) // 2].set_xlabel("gain in Spearman correlation with people")
     fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return fig

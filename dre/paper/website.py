@@ -30,7 +30,19 @@ _PACKAGES = ("sphinx", "myst-nb", "sphinx-book-theme")
 STATUSES = (*LEGEND, *coverage.STATUSES)
 
 #: Pages in the order of the list beside each page. Docs that are not named come last.
-_USE = ("run_the_paper", "score", "compare", "judges", "calibrate", "audit", "train", "setup")
+_USE = (
+    "run_the_paper",
+    "score",
+    "compare",
+    "judges",
+    "own_judge",
+    "passport",
+    "prompts",
+    "calibrate",
+    "audit",
+    "train",
+    "setup",
+)
 _RESULTS = ("summary", "trust", "verdicts", "coverage", "table4")
 _OTHER_PAGES = ("dre/slm/default/README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 _HOME = "index.md"
@@ -239,7 +251,7 @@ def _with_website_cells(book: Notebook, markdown: Callable[[str], str]) -> dict:
         if cell["cell_type"] == "markdown":
             text, equations = _numbered(_without_badge(text), int(book.name[:2]), equations)
             new_cell["source"] = markdown(text)
-        elif INJECTED in tags or (re.search(r"book\.say\(", text) and not cell["outputs"]):
+        elif INJECTED in tags:
             continue
         else:
             new_cell["outputs"] = [_website_output(output, markdown) for output in cell["outputs"]]

@@ -1,12 +1,12 @@
-"""Numbers in words: numbers that cells name, in README, docs and the prose of notebooks.
+"""Numbers in words: numbers that cells of notebooks name, in README and docs.
 
-`dre.paper.notebook.Book.note` and `dre.paper.notebook.Book.say` name numbers. A place for one is
-enclosed by two comments that no reader sees. A notebook's own names stand alone; those of others
-come after its number::
+`dre.paper.notebook.Book.note` names numbers. A place for one is enclosed by two comments that no
+reader sees. The name comes after the number of the notebook::
 
-    correlates at <!--slm-->0.19<!--/-->, and is right in <!--03.right-->87.8<!--/--> % of cases
+    correlates at <!--04.slm-->0.19<!--/-->, and is right in <!--03.right-->87.8<!--/--> % of cases
 
-A place can also be named after a file, and then shows its text, or the rows of a CSV::
+A place can also be named after a file, and then shows its text, or the rows of a CSV. Notebooks may
+have places of this kind, too::
 
     <!--docs/verdicts.md--> ... <!--/-->
 
@@ -28,37 +28,31 @@ from dre.paper.headless import Notebook, code_cells, source
 from dre.paper.profile import COMMITTED
 from dre.tables import PARTS, Table
 
-_NAMING_CALL = re.compile(r"book\.(say|note)\(")
+_NAMING_CALL = "book.note("
 _MARK = re.compile(r"<!--([\w./]+)-->")
 _MARKED_TEXT = re.compile(r"<!--(\w[\w./]*)-->(?:(?!<!--).)*<!--/-->", re.DOTALL)
 
 
-def check(root: Path, books: Sequence[Notebook]) -> None:
-    """Raise a DreError where prose of the project shows a name that no cell of `books` names.
+def check_names(root: Path, books: Sequence[Notebook]) -> None:
+    """Raise a DreError where README or docs show a name that no cell of `books` names.
 
     No notebook is run for it.
     """
     names = [name for book in books for name in names_in(book)]
     for name in names:
         if names.count(name) > 1:
-            raise DreError(f"{name} is said twice: a name stands for one number of a notebook")
+            raise DreError(f"{name} is named twice: a name stands for one number of a notebook")
     fill(root, write=False, words=dict.fromkeys(names, ""))
 
 
-def names_in(book: Notebook, call: str = "") -> list[str]:
-    """Return the names of numbers in a notebook's cells, such as ``08.gain``.
-
-    With `call`, ``"say"`` or ``"note"``, only those that this method of `Book` names.
-    """
+def names_in(book: Notebook) -> list[str]:
+    """Return the names of numbers in a notebook's cells, such as ``08.gain``."""
     names = []
     for cell in code_cells(book.content):
-        if not _NAMING_CALL.search(source(cell)):
+        if _NAMING_CALL not in source(cell):
             continue
         for node in ast.walk(ast.parse(source(cell))):
-            if not isinstance(node, ast.Call):
-                continue
-            naming = _NAMING_CALL.match(ast.unparse(node))
-            if naming and naming[1].startswith(call):
+            if isinstance(node, ast.Call) and ast.unparse(node).startswith(_NAMING_CALL):
                 keywords = [keyword.arg for keyword in node.keywords if keyword.arg]
                 names += [f"{book.name[:2]}.{name}" for name in keywords]
     return names
@@ -135,15 +129,11 @@ class _Document:
     def fill(self, text: str) -> str:
         """Return a text with its places filled."""
         for name in _MARK.findall(_MARKED_TEXT.sub("", text)):
-            if name == "/" or name in self.words or self._full_name(name) in self.words:
+            if name == "/" or name in self.words:
                 raise DreError(
                     f"{self.path.name}: <!--{name}--> is half a place: <!--name-->words<!--/-->"
                 )
         return _MARKED_TEXT.sub(self._filled, text)
-
-    def _full_name(self, name):
-        """Return a name with the number of its notebook, which the notebook itself leaves out."""
-        return name if "." in name else f"{self.path.name[:2]}.{name}"
 
     def _filled(self, match):
         name = match[1]
@@ -151,12 +141,12 @@ class _Document:
             return match[0]
         if (self.root / name).is_file():
             return f"<!--{name}-->\n\n{self._text_of_file(name).strip()}\n\n<!--/-->"
-        if self._full_name(name) not in self.words:
+        if name not in self.words:
             raise DreError(
-                f"{self.path.name}: <!--{name}--> is no file, and no cell says it: "
-                f"book.note(..., {name}=...) or book.say(..., {name}=...)"
+                f"{self.path.name}: <!--{name}--> is not a file, and no cell names it: "
+                f"book.note(..., {name.rpartition('.')[2]}=...)"
             )
-        return f"<!--{name}-->{self.words[self._full_name(name)]}<!--/-->"
+        return f"<!--{name}-->{self.words[name]}<!--/-->"
 
     def _text_of_file(self, name):
         """Return the text of a file, the rows of a CSV, or the verdicts (all of them in docs)."""

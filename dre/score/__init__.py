@@ -1,4 +1,4 @@
-"""Scoring the responses of one's own systems.
+"""Scoring the responses of your own systems.
 
 See `dre.score.metric.DRE`, ``dre score`` and ``dre calibrate``.
 """

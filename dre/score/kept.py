@@ -43,13 +43,13 @@ def identity(slm: "SLM", is_bf16: bool) -> str:
     """Return the hash of all that decides a model's scores, apart from the texts."""
     digest = hashlib.sha256()
     weights: dict[str, Any] = {}
-    for name, part in (("encoder", slm.encoder), ("head", slm.head)):
-        for key, tensor in part.state_dict().items():
+    for name, module in (("encoder", slm.encoder), ("head", slm.head)):
+        for key, tensor in module.state_dict().items():
             weights[f"{name}.{key}"] = tensor
     for name in sorted(weights):
         digest.update(name.encode())
         digest.update(weights[name].float().cpu().numpy().tobytes())
-    about = {
+    facts = {
         "recipe": slm.recipe.as_dict(),
         "provenance": slm.provenance,
         "class": type(slm).__name__,
@@ -58,15 +58,15 @@ def identity(slm: "SLM", is_bf16: bool) -> str:
         "length": slm.encoder.max_seq_length,
         "versions": [version(name) for name in ("torch", "transformers", "dre-companion")],
     }
-    digest.update(json.dumps(about, sort_keys=True, default=str).encode())
+    digest.update(json.dumps(facts, sort_keys=True, default=str).encode())
     return digest.hexdigest()
 
 
 class KeptScores:
     """The scores of one model that are kept in a file.
 
-    Where the file cannot be opened or written, nothing is kept, and that is said once: scoring goes
-    on all the same.
+    Where the file cannot be opened or written, nothing is kept, and a note says so once. Scoring
+    goes on all the same.
     """
 
     def __init__(self, model: str):
@@ -100,8 +100,8 @@ class KeptScores:
                 rows = self._connection.execute(question, [marks]).fetchall()
             except sqlite3.Error as error:
                 self._give_up(error)
-        kept = [(pair_id_by_key[key], *scores) for key, *scores in rows]
-        table = pd.DataFrame(kept, columns=["pair_id", *COLUMNS])
+        kept_rows = [(pair_id_by_key[key], *scores) for key, *scores in rows]
+        table = pd.DataFrame(kept_rows, columns=["pair_id", *COLUMNS])
         return table.astype(dict.fromkeys(COLUMNS, float))
 
     def put(self, pairs: pd.DataFrame, scores: pd.DataFrame) -> None:
@@ -125,6 +125,7 @@ class KeptScores:
         ]
 
     def _give_up(self, error):
+        """Print why scores cannot be kept, and keep none from now on."""
         print(
             f"note: scores are not kept in {folder()} ({error}), so an interrupted run would begin "
             "again; DRE_CACHE names another folder",

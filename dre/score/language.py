@@ -101,8 +101,8 @@ def what_is_not_read(pairs: pd.DataFrame, tokenizer: Any) -> list[str]:
             for text in distinct:
                 reason = _reason(text, name, tokenizer, is_foreign_system)
                 reason_by_text[system, text] = reason
-        for place, key in enumerate(zip(systems, texts)):
-            reasons[place] = reasons[place] or reason_by_text[key]
+        for i, key in enumerate(zip(systems, texts)):
+            reasons[i] = reasons[i] or reason_by_text[key]
     return reasons
 
 

@@ -172,7 +172,7 @@ class DRE:
         model = _load_slm(slm, bf16) if "slm" in needs else None
         metric = cls(method, model, opened_judge, loaded_prompt, accuracies, learned_fusion, bf16)
         if learned_fusion:
-            learned_fusion.check(metric.signature())
+            learned_fusion.check_signature(metric.signature())
         return metric
 
     def score(

@@ -48,8 +48,8 @@ def score_pairs(
     method = METHODS[options.get("method") or "small"]
     if is_live or "slm" not in method.needs:
         raise DreError(
-            "Ray shares out a small model, and a live judge waits in one process: leave --engine "
-            "ray out"
+            "--engine ray spreads the work of a small model over machines. A live judge needs one "
+            "process, and some methods have no small model: leave --engine ray out"
         )
     try:
         # By its name: a type checker would take this file for it.

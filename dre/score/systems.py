@@ -7,7 +7,7 @@ independent.
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations, product
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -227,7 +227,9 @@ def _permutation_p(pairs: Sequence[Pair], sums: np.ndarray, seed: int) -> np.nda
     n_contexts = np.array([len(pair.differences) for pair in pairs])
     is_small = n_contexts <= _MOST_CONTEXTS_FOR_ALL_SWAPS
     for k in np.flatnonzero(is_small & (n_contexts > 1)).tolist():
-        signs = np.array(list(product((1, -1), repeat=n_contexts[k])))
+        n = n_contexts[k]
+        is_swapped = np.arange(2**n)[:, None] >> np.arange(n) & 1
+        signs = 1 - 2 * is_swapped
         is_as_large = np.abs(signs @ pairs[k].differences) >= observed[k]
         p[k] = is_as_large.mean()
 

@@ -77,7 +77,7 @@ class Graded(SLM):
         super().forget()
         self.base.known.clear()
 
-    def learns(self, parts) -> None:
+    def learns(self, modules) -> None:
         """Let the adapters and the weights of the two likenesses learn, in the only stage."""
         self.forget()
         self.encoder.requires_grad_(False)
@@ -108,7 +108,7 @@ class Graded(SLM):
         return contexts + last_turns + responses
 
     @torch.no_grad()
-    def parts(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
+    def answers(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
         """Return the three answers for each pair.
 
         ``likeness`` is in [-1, 1], ``fit`` is a probability, and ``quality`` is not bounded.
@@ -128,10 +128,10 @@ class Graded(SLM):
     def distances(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
         """Return ``pair_id, distance, s_p`` for a table of pairs.
 
-        ``distance`` is 1 - likeness, ``s_p`` the sum of fit and quality as `_scale_parts` scales
+        ``distance`` is 1 - likeness, ``s_p`` the sum of fit and quality as `_scale_answers` scales
         them, 1/2 for an ordinary pair.
         """
-        answers = self.parts(pairs, progress)
+        answers = self.answers(pairs, progress)
         s_p = 0.5
         for name, (mean, unit) in self.provenance.get("scales", {}).items():
             s_p = s_p + unit * (answers[name] - mean)
@@ -168,7 +168,7 @@ class Graded(SLM):
         self.load_state(self.state())
         self.provenance["base"] = self._base_hash()
         self.set_range(contexts)
-        self._scale_parts(extra.graded)
+        self._scale_answers(extra.graded)
 
     def learn_heads(
         self,
@@ -206,12 +206,12 @@ class Graded(SLM):
         table = pd.DataFrame(pairs, columns=["context", "response", "fits"])
         return table.assign(pair_id=range(len(table)))
 
-    def _scale_parts(self, graded: Sequence[tuple]) -> None:
+    def _scale_answers(self, graded: Sequence[tuple]) -> None:
         """Scale fit and quality so that all answers count alike.
 
         Over the graded pairs they then vary as much as ``s_d`` does.
         """
-        answers = self.parts(graded_table(graded))
+        answers = self.answers(graded_table(graded))
         d_range = self.provenance["d_max"] - self.provenance["d_min"]
         _, sd_of_likeness = mean_and_sd(answers["likeness"])
         sd_of_s_d = sd_of_likeness / d_range
@@ -326,8 +326,8 @@ class Graded(SLM):
         slm = cls.untrained(provenance["encoder"], recipe)
         if slm._base_hash() != provenance["base"]:
             raise DreError(
-                f"encoder {provenance['encoder']!r} is another one here "
-                "than the one that was adapted"
+                f"encoder {provenance['encoder']!r} on this machine has other weights than the one "
+                "that was adapted: fetch it again, or train a model on this one"
             )
         # Python reads the file, not safetensors, so that `dre.paper.state` notices it.
         slm.load_state(load((path / FILE).read_bytes()))

@@ -127,12 +127,12 @@ class SLM:
         base = load_encoder(encoder, recipe.max_seq_length)
         return cls(base, _new_head(base, recipe), recipe)
 
-    def learns(self, parts: Collection[str]) -> None:
-        """Let the named ``parts`` learn (encoder, head, classifier), and nothing else."""
+    def learns(self, modules: Collection[str]) -> None:
+        """Let the named ``modules`` learn (encoder, head, classifier), and nothing else."""
         self.forget()
-        self.encoder.requires_grad_("encoder" in parts)
-        self.head.requires_grad_("head" in parts)
-        self.head.classifier.requires_grad_(not {"head", "classifier"}.isdisjoint(parts))
+        self.encoder.requires_grad_("encoder" in modules)
+        self.head.requires_grad_("head" in modules)
+        self.head.classifier.requires_grad_(not {"head", "classifier"}.isdisjoint(modules))
 
     def bfloat16(self) -> None:
         """Embed in bfloat16 from now on. The head keeps its precision."""

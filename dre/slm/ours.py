@@ -46,22 +46,22 @@ class Ours(Graded):
         self.learn_heads(contexts, extra.dialogues, extra.graded, seed)
         self.load_state(self.state())
         self.provenance["sets"] = sets_of(contexts)
-        self._set_units(self.parts(graded_table(extra.graded)))
+        self._set_units(self.answers(graded_table(extra.graded)))
 
-    def _set_units(self, parts: pd.DataFrame, likeness: float = _LIKENESS) -> None:
+    def _set_units(self, answers: pd.DataFrame, likeness: float = _LIKENESS) -> None:
         """Store the mean and standard deviation that each answer has over some pairs.
 
         An ordinary pair then has ``s_d`` = ``s_p`` = 1/2. The range of ``s_d`` (Eq. 18) is so wide
         that a standard deviation of the likeness moves the score by ``likeness`` times `_UNIT`.
-        ``parts`` are the answers of the pairs, as `parts` returns them.
+        ``answers`` are those of the pairs, as the method `answers` returns them.
         """
-        mean, sd = mean_and_sd(parts["likeness"])
+        mean, sd = mean_and_sd(answers["likeness"])
         half_range = sd / (2 * likeness * _UNIT)
         self.provenance["d_min"] = 1 - mean - half_range
         self.provenance["d_max"] = 1 - mean + half_range
         self.provenance["scales"] = {}
         for name in ("fit", "quality"):
-            self.provenance["scales"][name] = list(mean_and_sd(parts[name]))
+            self.provenance["scales"][name] = list(mean_and_sd(answers[name]))
 
     def distances(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
         """Return ``pair_id, distance, s_p, left_out`` for a table of pairs.
@@ -70,7 +70,7 @@ class Ours(Graded):
         pair. ``left_out`` has the words of a response that repeat its context and were not read.
         """
         pairs_without_quotes, left_out = without_quotes(self.readable(pairs))
-        answers = self.parts(pairs_without_quotes, progress)
+        answers = self.answers(pairs_without_quotes, progress)
         s_p = 0.5
         for name, (mean, sd) in self.provenance["scales"].items():
             s_p = s_p + _UNIT * (answers[name] - mean) / sd

@@ -101,6 +101,7 @@ def extra(profile, dev, version=1):
 
 @functools.lru_cache  # every seed asks for the same
 def _extra(names, dev, tests, rated_names, trigram_share=None):
+    """Return what `extra` does; arguments are hashable, so that a second call costs nothing."""
     # Held-out contexts and rated sets must not be learned.
     reserved = [*dev]
     for test in tests:

@@ -96,6 +96,7 @@ class Recorder(Scores):
         self._write()
 
     def _look_up(self, pairs):
+        """Return the scores of pairs. Those that the table lacks are scored, and recorded."""
         # Recorded pairs are not scored again, since rounding depends on the batch.
         is_new = self._table.index.get_indexer(pairs["pair_id"]) < 0
         new_pairs = pairs[is_new].drop_duplicates("pair_id")

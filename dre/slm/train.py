@@ -434,6 +434,7 @@ class _Reporter:
         print(f"training {self.recipe_name}: {text}", file=sys.stderr, flush=True)
 
     def _time_left(self):
+        """Return in words how long the remaining steps will take, by the speed so far."""
         seconds_for_step = (time.monotonic() - self.started) / self.steps_done
         seconds = seconds_for_step * self.steps_left
         if seconds < 90:

@@ -1,6 +1,6 @@
 """Measure how replies are read: wordings that are meant to mislead the parser, and real replies.
 
-Writes ``results/parsing.csv``, from which docs/judges.md has its figures. Run
+Writes ``results/parsing.csv``, from which docs/prompts.md has its figures. Run
 
     python experiments/parsing/measure.py
 

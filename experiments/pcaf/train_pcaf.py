@@ -23,6 +23,7 @@ in ``results/<profile>/scores``:
 - ``pcaf-<variant>-seed<k>.csv.gz``: ``pair_id`` and a score for each language, four digits, and a
   ``.json`` that says what made them;
 - ``pcaf-ranks-<variant>.csv.gz``: see `neighbour_ranks`;
+- ``pcaf-components-<variant>.csv.gz``: see `principal_components`;
 - ``pcaf-parallel.npz``, always in the folder of ``public``, since it is of the embedded corpus and
   MiniLM.
 
@@ -45,6 +46,7 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from sklearn.decomposition import PCA
 from torch import nn
 from transformers import get_linear_schedule_with_warmup
 
@@ -361,6 +363,28 @@ def neighbour_ranks(features: torch.Tensor, ids) -> pd.DataFrame:
     return pd.concat(tables)
 
 
+def principal_components(features: torch.Tensor, ids) -> pd.DataFrame:
+    """Return the first two principal components of features, as in Figure 2.
+
+    ``features`` of the versions are (languages, n, d), the ``ids`` of ideas (n,). There is a row
+    for each language and each idea. ``share_first`` and ``share_second`` are the shares of the
+    variance that the components have, the same in all rows.
+    """
+    n_languages = len(features)
+    pca = PCA(n_components=2)
+    components = pca.fit_transform(features.flatten(0, 1).numpy())
+    share_first, share_second = pca.explained_variance_ratio_
+    table = {
+        "idea": np.tile(ids, n_languages),
+        "language": np.repeat(list(ratings.LANGUAGES)[:n_languages], len(ids)),
+        "first": components[:, 0],
+        "second": components[:, 1],
+        "share_first": share_first,
+        "share_second": share_second,
+    }
+    return pd.DataFrame(table)
+
+
 def write(table: pd.DataFrame, folder, name: str, origin: dict | None = None) -> None:
     """Write ids and numbers (four digits), and to a second file what made them.
 
@@ -516,31 +540,60 @@ def main() -> None:
         f"{len(first)} and {len(further)} ideas; left out for the test sets: {', '.join(left_out)}"
     )
     record_table7(folder, encoder, first, further)
+    record_figure2(folder, encoder, first)
+
+
+class FigureRows(NamedTuple):
+    """The dialogues of Figure 2: one response for each context of DailyDialog-Zhao."""
+
+    tables: dict[str, pd.DataFrame]  # by language
+    ids: pd.Index
+
+    def features(self, metric: PCAF) -> torch.Tensor:
+        """Return what a metric makes of them, (languages, n, d)."""
+        return torch.stack([metric.features(table) for table in self.tables.values()])
+
+
+def figure_rows(tables: dict[str, pd.DataFrame]) -> FigureRows:
+    """Return the dialogues of Figure 2 among those of `test_tables`."""
+    first_responses = tables["en"].drop_duplicates("context_id")
+    is_of_zhao = first_responses["set"] == "dailydialog-zhao"
+    is_in_figure = is_of_zhao & first_responses["reference"].notna()
+    ids = first_responses[is_in_figure].index
+    return FigureRows({language: table.loc[ids] for language, table in tables.items()}, ids)
+
+
+def record_figure2(folder, encoder, first) -> None:
+    """Write ranks and principal components of the teachers of seed 0, and before training."""
+    rows = figure_rows(test_tables())
+    for name in ("untrained", WITH_ALIGNMENT.teacher, WITHOUT_ALIGNMENT.teacher):
+        if (folder / f"pcaf-components-{name}.csv.gz").exists():
+            continue
+        if name == "untrained":
+            metric = PCAF.untrained(encoder, pcaf.TABLE7)
+        else:
+            metric = PCAF.untrained(encoder, pcaf.table7_recipe(name, encoder))
+            train(metric, first, 0)
+        features = rows.features(metric)
+        write(neighbour_ranks(features, rows.ids), folder, f"pcaf-ranks-{name}")
+        write(principal_components(features, rows.ids), folder, f"pcaf-components-{name}")
+        print(f"Figure 2, {name}: {neighbours(features)}", flush=True)
 
 
 def record_table7(folder, encoder, first, further) -> None:
-    """Train for every seed, with alignment and without, and write scores and ranks."""
+    """Train for every seed, with alignment and without, and write scores."""
     tables = test_tables()
-    english = tables["en"]
-    pair_ids = english[["pair_id"]]
-    # Figure 2 is about one response for each context of DailyDialog-Zhao.
-    first_responses = english.drop_duplicates("context_id")
-    is_of_zhao = first_responses["set"] == "dailydialog-zhao"
-    is_in_figure = is_of_zhao & first_responses["reference"].notna()
-    figure_rows = first_responses[is_in_figure].index
+    pair_ids = tables["en"][["pair_id"]]
+    rows = figure_rows(tables)
     texts = json.dumps([idea.versions for idea in further], ensure_ascii=False)
     ideas_hash = hashlib.sha256(texts.encode()).hexdigest()
-
-    def figure_features(metric):
-        return torch.stack([metric.features(table.loc[figure_rows]) for table in tables.values()])
 
     if not (folder / "pcaf-cosine.json").exists():
         cosines = {}
         for language, table in tables.items():
             cosines[language] = 1 - SLM.untrained(encoder).distances(table)["distance"]
-        features = figure_features(PCAF.untrained(encoder, pcaf.TABLE7))
+        features = rows.features(PCAF.untrained(encoder, pcaf.TABLE7))
         write(pair_ids.assign(**cosines), folder, "pcaf-cosine", neighbours(features))
-        write(neighbour_ranks(features, figure_rows), folder, "pcaf-ranks-untrained")
 
     for seed in SEEDS:
         for variants in (WITH_ALIGNMENT, WITHOUT_ALIGNMENT):
@@ -550,7 +603,7 @@ def record_table7(folder, encoder, first, further) -> None:
             recipe = pcaf.table7_recipe(variants.teacher, encoder)
             models = fit(first, further, recipe, seed, encoder)
             for name, metric in zip(variants, models):
-                features = figure_features(metric)
+                features = rows.features(metric)
                 scores = {language: metric.score(table) for language, table in tables.items()}
                 origin = {
                     "recipe": asdict(recipe),
@@ -565,8 +618,6 @@ def record_table7(folder, encoder, first, further) -> None:
                     "cpu_seconds": round(time.process_time() - started),
                 }
                 write(pair_ids.assign(**scores), folder, f"pcaf-{name}-seed{seed}", origin)
-                if seed == 0 and name in ("align", "plain"):
-                    write(neighbour_ranks(features, figure_rows), folder, f"pcaf-ranks-{name}")
             seconds = time.process_time() - started
             print(f"seed {seed}, {variants.teacher}: {seconds:.0f} s of CPU", flush=True)
 

@@ -142,7 +142,7 @@ def score_answers(
     data: Data, frozen: Frozen, slm: Graded, paper: SLM, seed: int
 ) -> dict[str, ScoresByTable]:
     """Return the scores of every answer of the variants, by its name and the name of the table."""
-    answers_by_table = {name: slm.parts(table) for name, table in data.tables.items()}
+    answers_by_table = {name: slm.answers(table) for name, table in data.tables.items()}
     scores: dict[str, ScoresByTable] = {}
     for answer in ANSWERS:
         scores[answer] = {}

@@ -114,7 +114,7 @@ def score_readings(
     for name, table in tables.items():
         scores["as it was"][name] = _likeness(untrained, table)
 
-    answers_by_table = {name: slm.parts(table) for name, table in tables.items()}
+    answers_by_table = {name: slm.answers(table) for name, table in tables.items()}
     for answer in ("fit", "quality", "likeness"):
         scores[answer] = {}
         for name, answers in answers_by_table.items():

@@ -180,7 +180,7 @@ class Scorer:
 
     def __init__(self, slm: Graded, graded: pd.DataFrame):
         self.slm = slm
-        answers = slm.parts(graded)
+        answers = slm.answers(graded)
         self.mean = answers.mean()
         self.sd = answers.std()
 
@@ -197,7 +197,7 @@ class Scorer:
         return scores
 
     def _standardised(self, table):
-        return (self.slm.parts(table) - self.mean) / self.sd
+        return (self.slm.answers(table) - self.mean) / self.sd
 
 
 class UntrainedScorer:
