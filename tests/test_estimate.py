@@ -85,6 +85,9 @@ def test_the_documented_estimate_is_that_of_today(monkeypatch, tmp_path):
     (of_first,) = judges[is_first].to_dict("records")
     assert of_first["calls"] == recomputed["calls"].sum()
     assert of_first["dollars"] == pytest.approx(recomputed["dollars"].sum(), abs=0.05)
+    (of_colab,) = judges[judges["prompts"] == "profile colab"].to_dict("records")
+    expected = full.of_colab()
+    assert {key: of_colab[key] for key in expected} == expected
 
 
 def test_the_documented_hours_of_training_are_those_of_today():

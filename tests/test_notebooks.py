@@ -51,6 +51,14 @@ def test_parameters_and_setup_come_next_and_the_setup_is_the_same_in_all(book):
     assert f"git clone --quiet --depth 1 {ADDRESS} " in SETUP
 
 
+def test_the_notebooks_of_profile_colab_offer_it_in_their_first_cell():
+    offering = []
+    for book in BOOKS:
+        if '"colab"' in source(book.content["cells"][1]):
+            offering.append(book.name)
+    assert tuple(offering) == profile("colab").notebooks
+
+
 @each_notebook
 def test_lines_of_code_fit(book):
     for number, cell in enumerate(code_cells(book.content), 1):

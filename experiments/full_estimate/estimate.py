@@ -4,7 +4,7 @@ Run ``python experiments/full_estimate/estimate.py`` (three minutes of one core,
 data). Nothing is asked and nothing is trained. It writes, in ``results/full_estimate``:
 
 - ``judges.csv``: calls, tokens, dollars and hours of each judge, with and without the optional
-  prompts of G-EVAL and LLM-Chiang;
+  prompts of G-EVAL and LLM-Chiang, and those of profile ``colab``;
 - ``tables.csv``: the same by table and prompt, for GPT-3.5, with all optional prompts;
 - ``training.csv``: models, GPU hours and disk, by the number of training steps.
 
@@ -45,10 +45,17 @@ def of_judges() -> pd.DataFrame:
         is_costly = calls["prompt"].isin(COSTLY)
         rows.append(_row(model, "always asked", calls[~is_costly]))
         rows.append(_row(model, "with G-EVAL and LLM-Chiang", calls))
-    return pd.DataFrame(rows)
+    return pd.DataFrame([*rows, of_colab()])
 
 
-def _row(model, prompts, calls):
+def of_colab() -> dict[str, object]:
+    """Return the same for the judge of profile ``colab``."""
+    settings = profile("colab")
+    (judge,) = settings.judge_settings
+    return _row(judge.model, "profile colab", estimate.calls(settings))
+
+
+def _row(model, prompts, calls) -> dict[str, object]:
     """Return the sums of some calls of a judge, in the units of the tables."""
     sums = calls[estimate.COLUMNS[3:]].sum()
     row = {
@@ -80,15 +87,19 @@ def of_tables(optional_prompts: Sequence[str] = ALL_OPTIONAL) -> pd.DataFrame:
 
 
 def of_training() -> pd.DataFrame:
-    """Return one row: what training the models of profile ``full`` takes."""
-    trainings = estimate.trainings(profile("full"))
-    row = {
-        "models": trainings.n_models,
-        "steps": trainings.n_steps,
-        "hours_of_a_GPU": round(trainings.gpu_hours, 2),
-        "GB_of_disk": round(trainings.gigabytes, 2),
-    }
-    return pd.DataFrame([row])
+    """Return a row for each profile with a GPU: what training its models takes."""
+    rows = []
+    for name in ("full", "colab"):
+        trainings = estimate.trainings(profile(name))
+        row = {
+            "profile": name,
+            "models": trainings.n_models,
+            "steps": trainings.n_steps,
+            "hours_of_a_GPU": round(trainings.gpu_hours, 2),
+            "GB_of_disk": round(trainings.gigabytes, 2),
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def main() -> None:
