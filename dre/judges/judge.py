@@ -272,8 +272,8 @@ class Judge:
             reason = f"no price is known for {self.spec}" if usd >= 0 else f"it is {usd}"
             raise DreError(
                 f"{reason}, so {option} cannot be kept: "
-                "give dollars, and the price per million tokens "
-                "(--price IN,OUT, or price in a profile)"
+                "give dollars, and with --price IN,OUT (price in a profile) "
+                "what a million tokens cost"
             )
 
     def close(self) -> None:
