@@ -16,7 +16,7 @@ from dre import stats, what_if
 from dre.datasets import ratings
 from dre.datasets.registry import repository_file
 from dre.errors import DreError
-from dre.judges import AnyJudge, released
+from dre.judges import AnyJudge, is_recording, released
 from dre.judges.recorded import Recorded
 
 SETS = ("personachat-usr", "topicalchat-usr", "fed-turn")  # known to most recorded judges
@@ -233,7 +233,7 @@ def _ask(judge, pairs, prompt, repeats, replies):
     for repeat in range(repeats):
         start = time.monotonic()
         # Of a recording the first replies are needed, and others are taken where it has them.
-        is_extra = repeat > 0 and _is_recording(judge)
+        is_extra = repeat > 0 and is_recording(judge.spec)
         with _limit_left(judge, replies.spent_usd):
             ask = not replies.stopped and not is_extra
             table = judge.score(pairs, prompt, first=repeat, ask=ask)
@@ -269,10 +269,6 @@ def known_sets(judge: AnyJudge, prompt: str = "llm_only") -> list[str]:
             "knows with --sets, or another --prompt"
         )
     return sets
-
-
-def _is_recording(judge):
-    return judge.spec.startswith("recorded:")
 
 
 @contextlib.contextmanager
@@ -318,7 +314,7 @@ def _recorded_scores(judge, name, prompt, with_gpt35):
     """Return the scores of a public set by recorded judges, without the judge asked itself."""
     recorded = released.scores(name, with_gpt35).drop(columns="pair_id")
     own_name = judge.spec.removeprefix("recorded:")
-    if _is_recording(judge) and prompt == "llm_only":
+    if is_recording(judge.spec) and prompt == "llm_only":
         recorded = recorded.drop(columns=own_name, errors="ignore")
     return recorded
 
@@ -327,7 +323,7 @@ def _all_pairs(judge, name, prompt, recorded):
     """Return the scores of all pairs of a public set, as far as they are recorded."""
     pairs = ratings.rated(name)
     scores = np.full(len(pairs), np.nan)
-    if _is_recording(judge):
+    if is_recording(judge.spec):
         scores = judge.score(pairs, prompt, ask=False)["score_llm"].to_numpy(float)
     return _beside_recorded(judge, recorded, pairs, scores)
 

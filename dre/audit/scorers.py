@@ -15,7 +15,7 @@ from dre.datasets import ratings, readers
 from dre.datasets import recordings as recording
 from dre.datasets.registry import read_jsonl
 from dre.errors import DreError
-from dre.judges import AnyJudge, prompts
+from dre.judges import AnyJudge, is_recording, prompts
 from dre.progress import Progress
 
 _BLOCK = 32  # pairs that are scored before it may be said how far the audit is
@@ -171,7 +171,7 @@ def by_judge(
 
     ``public``: whether there are pairs of `dre.audit.kinds.graded`.
     """
-    if not judge.spec.startswith("recorded:"):
+    if not is_recording(judge.spec):
         table = judge.score(pairs, prompt)
         return _by_pair_id(pairs, table["score_llm"]), judge.signature
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from dre.judges.prompts import Prompt
 
 
+_RECORDED = "recorded:"  # how the name of a recording begins
+
+
 class AnyJudge(Protocol):
     """What your own judge needs.
 
@@ -74,11 +77,16 @@ def open_judge(judge: str | Callable[..., float] | AnyJudge, /, **options: Any) 
         if options:
             raise DreError(f"{', '.join(options)}: options of a judge that is opened by its name")
         return Function(judge) if callable(judge) else judge
-    if judge.startswith("recorded:"):
-        name = judge.removeprefix("recorded:")
+    if is_recording(judge):
+        name = judge.removeprefix(_RECORDED)
         chosen = {key: options[key] for key in ("repeat", "repeats") if key in options}
         return _open_recording(name, chosen)
     return Judge(judge, **options)
+
+
+def is_recording(spec: str) -> bool:
+    """Tell by the name of a judge whether it is a recording, which nobody can ask anew."""
+    return spec.startswith(_RECORDED)
 
 
 def _open_recording(name, options):

@@ -373,7 +373,7 @@ class DRE:
         assert self.judge is not None, "this method needs a judge"
         assert self.prompt is not None, "a judge has its prompt"
         assert self.prompt.scale is not None, "the prompt asks for a score"
-        is_recorded = self.judge.spec.startswith("recorded:")
+        is_recorded = judges.is_recording(self.judge.spec)
         if is_recorded and table["id"].duplicated().any():
             raise DreError(
                 f"{self.judge.spec} knows a pair by its id: make ids unique, also between systems"
