@@ -226,6 +226,23 @@ class TestGenerate:
         assert writer.counts == checker.counts == (0, 0, 0)
 
 
+def test_a_revised_response_goes_to_its_place_and_to_another_only_where_that_has_none():
+    """The first and the third are rejected. There are new texts for the third and the fifth."""
+    draft = {"positive": ["p1", "p2", "p3", "p4", "p5"], "adversarial": ["a", "b", "c", "d", "e"]}
+    item = algorithm.Item(make_contexts(1)[0])
+    item.start(draft)
+    for slot in item.draft:
+        item.labels[slot] = algorithm.EXPECTED[slot.kind]
+    for number in (0, 2):
+        item.labels[algorithm.Slot("adversarial", number)] = "Positive"
+
+    item.revise(draft | {"adversarial": ["a", "b", "new c", "d", "new e"]})
+
+    assert item.responses["adversarials"] == ("new e", "b", "new c", "d", "e")
+    assert item.responses["positives"] == tuple(draft["positive"])
+    assert [slot.number for slot in item.unchecked] == [0, 2]
+
+
 @pytest.fixture
 def result():
     """Three accepted contexts."""

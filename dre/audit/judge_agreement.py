@@ -440,17 +440,15 @@ def _mean_spearman(samples):
             scores = column.to_numpy(float)
             is_scored = ~np.isnan(scores)
             if is_scored.any():
-                of_set[judge] = _spearman(scores[is_scored], sample.human_ratings[is_scored])
+                correlation = stats.draws(
+                    scores[is_scored],
+                    sample.human_ratings[is_scored],
+                    sample.context_ids[is_scored],
+                    n=0,
+                )
+                of_set[judge] = correlation[0, 0]
         correlations.append(pd.Series(of_set, dtype=float))
     return pd.concat(correlations, axis=1).mean(axis=1, skipna=False)
-
-
-def _spearman(scores, human_ratings):
-    """Return Spearman's correlation, or NaN where one of the two does not vary."""
-    from scipy.stats import rankdata
-
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.corrcoef(rankdata(scores), rankdata(human_ratings))[0, 1]
 
 
 def _draw_from(sample, size, seed):

@@ -18,6 +18,7 @@ from dre.datasets.dialogues import FIELDS, Context
 from dre.datasets.registry import read_jsonl, repository_file
 from dre.errors import DreError
 from dre.files import replace
+from dre.judges import is_recording
 
 # The label that the check has to give to a response of each kind.
 EXPECTED = {"positive": "Positive", "adversarial": "Negative"}
@@ -201,7 +202,7 @@ def _check_arguments(items, judge, checker, max_rounds, again):
             "expected one round or more, and refine or generate"
         )
     for model in (judge, checker):
-        if model.spec.startswith("recorded:") or model.repeats != 1:
+        if is_recording(model.spec) or model.repeats != 1:
             raise DreError(
                 f"judge {model.spec} cannot write responses: "
                 "expected a live judge that gives one reply to a prompt"

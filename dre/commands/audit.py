@@ -18,6 +18,7 @@ from dre.commands.judge_options import add_options, open_from
 from dre.commands.outputs import FAILED, check_output, refuse_to_replace
 from dre.errors import DreError
 from dre.files import replace, write
+from dre.judges import is_recording
 from dre.tables import Table
 
 _PAIR_ENDINGS = (".jsonl", ".csv", ".parquet")
@@ -188,7 +189,7 @@ def _write_pairs(args, pairs):
 def _score(args, judge, pairs):
     """Return the scores by pair id, and what made them."""
     if judge:
-        if not args.judge.startswith("recorded:"):
+        if not is_recording(args.judge):
             print(judge.estimate(pairs, args.prompt), file=sys.stderr)
         return scorers.by_judge(judge, pairs, args.prompt, args.public)
     if args.method:

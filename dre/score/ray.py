@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from dre.errors import DreError
+from dre.judges import is_recording
 from dre.score.metric import DRE, METHODS
 from dre.slm.location import find_slm
 
@@ -44,7 +45,7 @@ def score_pairs(
         If there is no SLM to share out, the judge is a live one, or Ray is not installed.
     """
     judge = options.get("judge")
-    is_live = judge is not None and not judge.spec.startswith("recorded:")
+    is_live = judge is not None and not is_recording(judge.spec)
     method = METHODS[options.get("method") or "small"]
     if is_live or "slm" not in method.needs:
         raise DreError(
