@@ -1,17 +1,22 @@
 """Training on a tiny encoder: batches, curves, the weights, and what happens on interruptions."""
 
 import contextlib
+import itertools
 import json
+import os
 import resource
 import shutil
+import signal
 from collections import defaultdict
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import tiny
 import torch
+from conftest import start_copy
 from filelock import FileLock
 from safetensors.torch import load_file, save_file
 from torch.nn.utils import parameters_to_vector
@@ -237,48 +242,100 @@ def stop_after(monkeypatch, n_steps):
     monkeypatch.setattr(train, "batch_loss", stopping)
 
 
+def kill_after(n_steps):
+    """Let this process be killed in the middle of a step, after so many steps."""
+    batch_loss = train.batch_loss
+    steps = itertools.count()
+
+    def learn_or_die(*given):
+        if next(steps) == n_steps:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return batch_loss(*given)
+
+    train.batch_loss = learn_or_die
+
+
+def learn_until_killed(n_steps, seconds_between_checkpoints, settings):
+    train.SECONDS_BETWEEN_CHECKPOINTS = seconds_between_checkpoints
+    kill_after(n_steps)
+    fit(**settings)
+
+
+EVERY_STEP = 0
+EVERY_EPOCH = 3600
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a copy of a process cannot use its GPU")
 @pytest.mark.filterwarnings("ignore:.*more than 128 tokens")
 @pytest.mark.parametrize(
-    ("recipe", "stops"),
+    ("recipe", "kills", "goes_on"),
     [
-        (recipes.get("paper", epochs=2), [1, 3]),
-        (recipes.get("released", epochs=1), [3, 1]),
-        (replace(recipes.get("released", epochs=2), keep="best"), [6, 3]),
-        (recipes.get("graded", epochs=2), [4]),
-        (recipes.get("ours", epochs=2), [4]),
+        # An epoch has three steps. The first process does two of them, and the second one ends the
+        # epoch and does a step of the next, which is lost.
+        (
+            recipes.get("ours", epochs=2),
+            [(2, EVERY_STEP), (2, EVERY_EPOCH)],
+            ("contrast, epoch 2 of 2", 0, 3),
+        ),
+        # In the first stage, in the second epoch of the second, in the first epoch of the third.
+        (
+            replace(recipes.get("released", epochs=2), keep="best"),
+            [(1, EVERY_STEP), (10, EVERY_STEP), (2, EVERY_STEP)],
+            ("classifier, epoch 1 of 2", 1, 5),
+        ),
+        (
+            recipes.get("paper", epochs=1),
+            [(2, EVERY_STEP)],
+            ("joint, epoch 1 of 1", 2, 1),
+        ),
     ],
     ids=lambda value: getattr(value, "name", None),
 )
-def test_an_interrupted_training_ends_with_the_same_provenance_and_scores(
-    encoder, tmp_path, monkeypatch, recipe, stops
+def test_a_killed_training_goes_on_within_its_epoch_and_ends_with_the_same_weights(
+    encoder, tmp_path, monkeypatch, capsys, recipe, kills, goes_on
 ):
-    """It stops within the first epoch, a later one, or a later stage, of two or more steps each."""
+    if recipe.name == "paper":
+        # As on a GPU with float16. So large a scale is lowered in the first steps.
+        monkeypatch.setattr(train, "_precision", lambda device: torch.float16)
+        scaler = partial(torch.amp.GradScaler, "cpu", init_scale=2.0**30)
+        monkeypatch.setattr(train, "_gradient_scaler", lambda device: scaler())
+    settings = {"train": TRAIN[:5], "dev": DEV, "seed": 3, "encoder": encoder}
+    settings["recipe"] = replace(recipe, batch_contexts=2)
+    settings["extra"] = extra_for(recipe)
+    whole = fit(out=tmp_path / "whole", progress=False, **settings)
 
-    def learn(out):
-        more = extra_for(recipe)
-        return fit(TRAIN[:9], DEV, tmp_path / out, recipe, 3, encoder, False, more)
-
-    whole = learn("whole")
-    for n_steps in stops:
-        with monkeypatch.context() as patch, pytest.raises(IndexError):
-            stop_after(patch, n_steps)
-            learn("stopped")
-        assert not (tmp_path / "stopped").exists()
-    slm = learn("stopped")
+    settings["out"] = tmp_path / "killed"
+    for n_steps, interval in kills:
+        process = start_copy(learn_until_killed, n_steps, interval, settings)
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        assert not (tmp_path / "killed").exists()
+    capsys.readouterr()
+    title, steps_before, steps_left = goes_on
+    stop_after(monkeypatch, steps_left)
+    slm = fit(**settings)
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("training")]
+    assert lines == [f"training {recipe.name}: goes on in {title}, after {steps_before} of 3 steps"]
+    for module, same in ((slm.encoder, whole.encoder), (slm.head, whole.head)):
+        for name, values in module.state_dict().items():
+            assert values.equal(same.state_dict()[name]), name
     assert slm.provenance == whole.provenance
-    pd.testing.assert_frame_equal(slm.score(pairs(DEV)), whole.score(pairs(DEV)))
-    assert {path.name for path in tmp_path.iterdir()} == {"whole", "stopped"}
+    assert {path.name for path in tmp_path.iterdir()} == {"whole", "killed"}
 
 
-def test_after_an_interruption_finished_epochs_are_not_learned_again(
-    encoder, tmp_path, monkeypatch
-):
-    settings = {"recipe": recipes.get("paper", epochs=3), "encoder": encoder, "progress": False}
+def test_a_checkpoint_of_an_older_version_goes_on_after_its_epoch(encoder, tmp_path, monkeypatch):
+    settings = {"recipe": recipes.get("paper", epochs=2), "encoder": encoder, "progress": False}
+    out = tmp_path / "slm"
     with monkeypatch.context() as patch, pytest.raises(IndexError):
-        stop_after(patch, 5)  # two steps per epoch: in the third one
-        fit(TRAIN[:9], DEV, tmp_path / "slm", **settings)
-    stop_after(monkeypatch, 2)
-    fit(TRAIN[:9], DEV, tmp_path / "slm", **settings)
+        stop_after(patch, 1)  # an epoch has one step
+        fit(TRAIN[:2], [], out, **settings)
+    (file,) = Path(f"{out}.work").iterdir()
+    checkpoint = torch.load(file, weights_only=True)
+    for name in ("steps_done", "scaler", "random_states"):
+        del checkpoint["state"][name]
+    torch.save(checkpoint, file)
+    stop_after(monkeypatch, 1)
+    fit(TRAIN[:2], [], out, **settings)
 
 
 def test_the_best_epoch_is_kept_and_of_equally_good_ones_the_last(encoder, tmp_path, monkeypatch):

@@ -32,6 +32,8 @@ from dre.slm.triplets import Row, distinct, embed, training_rows, triplet_batch
 MAX_NORM = 1.0
 #: Seconds between two lines that say how far a training has come, where there is no terminal.
 SECONDS_BETWEEN_LINES = 30
+#: Seconds between two checkpoints within an epoch. Each end of an epoch writes one as well.
+SECONDS_BETWEEN_CHECKPOINTS = 300
 
 
 def fit(
@@ -46,7 +48,9 @@ def fit(
 ) -> SLM:
     """Train a small model, or load it if folder ``out`` holds the result of exactly this call.
 
-    An interrupted training goes on after its last complete epoch, which is kept in ``<out>.work``.
+    Every `SECONDS_BETWEEN_CHECKPOINTS` seconds, and after each epoch, a checkpoint is written into
+    ``<out>.work``. After an interruption the same call goes on from there, also within an epoch. On
+    a CPU, with as many threads, it ends with the same weights as a training without interruption.
 
     Parameters
     ----------
@@ -87,8 +91,9 @@ def fit(
         slm = class_for(recipe).untrained(encoder, recipe)
         slm.provenance = provenance
         examples = slm.examples(train)
+        checkpoints = _Checkpoints(work / "epoch.pt", slm)
         with _quick_attention(slm.encoder):
-            _train_stages(slm, examples, dev, seed, extra, work / "epoch.pt", reporter)
+            _train_stages(slm, examples, dev, seed, extra, checkpoints, reporter)
         reporter.say("all epochs are done, the scale of the scores is set")
         slm.finish(examples, extra, seed)
         if dev:
@@ -164,7 +169,7 @@ def _train_stages(
     dev: Sequence[Context],
     seed: int,
     extra: Extra,
-    checkpoint: Path,
+    checkpoints: "_Checkpoints",
     reporter: "_Reporter",
 ) -> None:
     """Take a fresh SLM through the stages of its recipe, from its last checkpoint if there is one.
@@ -175,14 +180,16 @@ def _train_stages(
     rows = training_rows(train, slm.context)
     measured = curves.contexts_to_measure(train, dev, seed)
     steps_in_epoch = math.ceil(len(rows) / slm.recipe.batch_contexts)
-    state = _read_checkpoint(checkpoint, slm)
+    state = checkpoints.read()
     epochs_in_all = sum(stage.epochs for stage in slm.recipe.stages)
-    reporter.steps_left = steps_in_epoch * (epochs_in_all - state.epochs_done)
+    steps_done = steps_in_epoch * state.epochs_done + state.steps_done
+    reporter.steps_left = steps_in_epoch * epochs_in_all - steps_done
+    reporter.is_resumed = steps_done > 0
 
     epochs_before = 0
     for number, stage in enumerate(slm.recipe.stages):
         # After an interruption in a later stage there is nothing left to do in this one.
-        if state.epochs_done <= epochs_before + stage.epochs:
+        if (state.epochs_done, state.steps_done) <= (epochs_before + stage.epochs, 0):
             passes = [rows] * stage.epochs
             if slm.recipe.mixture:
                 passes = slm.passes(train, extra, stage.epochs, seed)
@@ -190,7 +197,7 @@ def _train_stages(
             optimizer, schedule = _optimizer(slm, steps_in_epoch * stage.epochs)
 
             finished_epochs = state.epochs_done - epochs_before
-            if finished_epochs == 0:
+            if finished_epochs == 0 and state.steps_done == 0:
                 state.best = None
                 state.curves += curves.measure(slm, measured, stage.name, 0)
             elif finished_epochs < stage.epochs:
@@ -203,17 +210,26 @@ def _train_stages(
                 batches = [passes[epoch][i] for i in order]
                 slm.encoder.train("encoder" in stage.trains)  # else it has no dropout
                 slm.head.train()
-                step_losses = learn_epoch(slm, batches, stage.terms, vectors, optimizer, schedule)
+                scaler = _gradient_scaler(slm.encoder.device)
+                if state.steps_done > 0:
+                    scaler.load_state_dict(state.scaler)
+                    _set_random_states(state.random_states)
+                    batches = batches[state.steps_done * slm.recipe.batch_contexts :]
+
+                step_losses = learn_epoch(
+                    slm, batches, stage.terms, vectors, optimizer, schedule, scaler
+                )
+                write = partial(checkpoints.write, state, optimizer, schedule, scaler)
+                step_losses = _with_checkpoints(step_losses, state, checkpoints, write)
                 title = f"{stage.name}, epoch {epoch + 1} of {stage.epochs}"
-                reporter.follow(step_losses, title, steps_in_epoch)
+                reporter.follow(step_losses, title, steps_in_epoch, state.steps_done)
 
                 state.epochs_done += 1
+                state.steps_done = 0
                 state.curves += curves.measure(slm, measured, stage.name, epoch + 1)
-                state.optimizer = optimizer.state_dict()
-                state.schedule = schedule.state_dict()
                 if slm.recipe.keep == "best":
                     state.best = _better(state.best, slm, state.curves[-1])
-                _write_checkpoint(checkpoint, slm, state)
+                write()
             if state.best is not None:
                 slm.encoder.load_state_dict(state.best["encoder"])
                 slm.head.load_state_dict(state.best["head"])
@@ -257,6 +273,42 @@ def _seed_and_draw_order(seed, stage_number, epoch, rows):
     return torch.randperm(rows).tolist()
 
 
+def _gradient_scaler(device):
+    """Return what scales up the loss of an epoch where gradients are in float16.
+
+    They would vanish there. Elsewhere it changes nothing.
+    """
+    is_float16 = _precision(device) is torch.float16
+    return torch.amp.GradScaler(device.type, enabled=is_float16)
+
+
+def _with_checkpoints(step_losses, state, checkpoints, write):
+    """Yield the losses of an epoch's steps; after a step, ``write`` a checkpoint if it is due."""
+    for loss in step_losses:
+        yield loss
+        state.steps_done += 1
+        if checkpoints.is_due():
+            write()
+
+
+def _random_states(device):
+    """Return the states of torch's random number generators, by kind of device.
+
+    In an epoch, dropout alone draws from them. The CPU's also draws the order of rows.
+    """
+    states = {"cpu": torch.get_rng_state()}
+    if device.type != "cpu":
+        states[device.type] = torch.get_device_module(device).get_rng_state()
+    return states
+
+
+def _set_random_states(states):
+    """Let the random number generators go on from their `_random_states`."""
+    for name, random_state in states.items():
+        module = torch if name == "cpu" else torch.get_device_module(name)
+        module.set_rng_state(random_state.cpu())
+
+
 def _better(best, slm, point):
     """Return the better of the best epoch so far and this one; of equally good ones this one.
 
@@ -275,13 +327,11 @@ def learn_epoch(
     vectors: Callable,
     optimizer: torch.optim.Optimizer,
     schedule: torch.optim.lr_scheduler.LRScheduler,
+    scaler: torch.amp.GradScaler,
 ) -> Iterator[torch.Tensor]:
     """Take one step for each batch of rows; yield the loss (Eq. 16) that each step started from."""
     parameters = [*slm.encoder.parameters(), *slm.head.parameters()]
     batch_size = slm.recipe.batch_contexts
-    # Gradients in float16 would vanish, so there the loss is scaled up; elsewhere it is not.
-    device = slm.encoder.device
-    scaler = torch.amp.GradScaler(device.type, enabled=_precision(device) is torch.float16)
     for start in range(0, len(rows), batch_size):
         loss = batch_loss(slm, rows[start : start + batch_size], terms, vectors)
         scaler.scale(loss).backward()
@@ -346,7 +396,10 @@ def parameter_groups(slm: SLM) -> list[dict]:
 
 @dataclass
 class _State:
-    """How far a training has come; a checkpoint holds this and the weights."""
+    """How far a training has come; a checkpoint holds this and the weights.
+
+    Checkpoints of older versions were written after epochs alone, and lack the fields of an epoch.
+    """
 
     epochs_done: int = 0  # of all stages together
     curves: list[dict] = field(default_factory=list)
@@ -354,39 +407,65 @@ class _State:
     best: dict | None = None  # the best epoch of the present stage, see `_better`
     optimizer: dict | None = None
     schedule: dict | None = None
+    # Of the present epoch:
+    steps_done: int = 0
+    scaler: dict = field(default_factory=dict)
+    random_states: dict[str, torch.Tensor] = field(default_factory=dict)
 
 
-def _write_checkpoint(path, slm, state):
-    """Write a checkpoint in one piece: a torn one is never read."""
-    content = {
-        "fingerprint": slm.provenance["fingerprint"],
-        "encoder": slm.encoder.state_dict(),
-        "head": slm.head.state_dict(),
-        "state": vars(state),
-    }
-    unfinished = path.with_suffix(".partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        torch.save(content, unfinished)
-        os.replace(unfinished, path)
-    except (OSError, RuntimeError) as error:  # torch says by a RuntimeError that a disk is full
-        unfinished.unlink(missing_ok=True)
-        raise DreError(
-            f"the checkpoint {path} cannot be written ({str(error).splitlines()[0]}): free space "
-            "and give the same command again. It goes on after the last checkpoint"
-        ) from error
+class _Checkpoints:
+    """The file from which an interrupted training goes on."""
 
+    def __init__(self, path: Path, slm: SLM):
+        self.path = path
+        self.slm = slm
+        self.last_write = time.monotonic()
 
-def _read_checkpoint(path, slm):
-    """Return how far this training had come, and load its weights; never another training's."""
-    if not path.exists():
-        return _State()
-    content = torch.load(path, slm.encoder.device, weights_only=True)
-    if content["fingerprint"] != slm.provenance["fingerprint"]:
-        return _State()
-    slm.encoder.load_state_dict(content["encoder"])
-    slm.head.load_state_dict(content["head"])
-    return _State(**content["state"])
+    def is_due(self) -> bool:
+        """Tell whether the last checkpoint is long ago."""
+        return time.monotonic() - self.last_write >= SECONDS_BETWEEN_CHECKPOINTS
+
+    def write(
+        self,
+        state: _State,
+        optimizer: torch.optim.Optimizer,
+        schedule: torch.optim.lr_scheduler.LRScheduler,
+        scaler: torch.amp.GradScaler,
+    ) -> None:
+        """Write a checkpoint in one piece: a torn one is never read."""
+        state.optimizer = optimizer.state_dict()
+        state.schedule = schedule.state_dict()
+        state.scaler = scaler.state_dict()
+        state.random_states = _random_states(self.slm.encoder.device)
+        content = {
+            "fingerprint": self.slm.provenance["fingerprint"],
+            "encoder": self.slm.encoder.state_dict(),
+            "head": self.slm.head.state_dict(),
+            "state": vars(state),
+        }
+        unfinished = self.path.with_suffix(".partial")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            torch.save(content, unfinished)
+            os.replace(unfinished, self.path)
+        except (OSError, RuntimeError) as error:  # torch says by a RuntimeError that a disk is full
+            unfinished.unlink(missing_ok=True)
+            raise DreError(
+                f"the checkpoint {self.path} cannot be written ({str(error).splitlines()[0]}): "
+                "free space and give the same command again. It goes on after the last checkpoint"
+            ) from error
+        self.last_write = time.monotonic()
+
+    def read(self) -> _State:
+        """Return how far this training had come, and load its weights; never another training's."""
+        if not self.path.exists():
+            return _State()
+        content = torch.load(self.path, self.slm.encoder.device, weights_only=True)
+        if content["fingerprint"] != self.slm.provenance["fingerprint"]:
+            return _State()
+        self.slm.encoder.load_state_dict(content["encoder"])
+        self.slm.head.load_state_dict(content["head"])
+        return _State(**content["state"])
 
 
 class _Reporter:
@@ -400,13 +479,23 @@ class _Reporter:
         self.last_line = self.started
         self.steps_done = 0  # by this process
         self.steps_left = 0  # of all stages
+        self.is_resumed = False  # and has not said so yet
 
-    def follow(self, step_losses: Iterable[torch.Tensor], title: str, steps: int) -> None:
-        """Take the steps of an epoch, each of which gives its loss, and show them."""
+    def follow(
+        self, step_losses: Iterable[torch.Tensor], title: str, steps: int, steps_before: int
+    ) -> None:
+        """Take the steps of an epoch, each of which gives its loss, and show them.
+
+        An earlier process may have done some of its ``steps`` before an interruption.
+        """
+        if self.is_resumed:
+            self.is_resumed = False
+            self._write(f"goes on in {title}, after {steps_before} of {steps} steps")
         name = f"{self.recipe_name}, {title}"
         with_bar = self.is_shown and self.has_terminal
         loss_sum = torch.zeros(())
-        with tqdm(total=steps, desc=name, disable=not with_bar, unit="step") as bar:
+        options = {"total": steps, "initial": steps_before, "unit": "step"}
+        with tqdm(desc=name, disable=not with_bar, **options) as bar:
             for step, loss in enumerate(step_losses, start=1):
                 loss_sum = loss_sum.to(loss.device) + loss
                 self.steps_done += 1
@@ -415,7 +504,7 @@ class _Reporter:
                 if self._is_due():  # only now the loss is fetched, for which a GPU has to stop
                     mean_loss = loss_sum.item() / step
                     self._write(
-                        f"{title}, step {step} of {steps}, loss {mean_loss:.4f}, "
+                        f"{title}, step {steps_before + step} of {steps}, loss {mean_loss:.4f}, "
                         f"{self._time_left()} left"
                     )
 
@@ -430,6 +519,8 @@ class _Reporter:
         return time.monotonic() - self.last_line >= SECONDS_BETWEEN_LINES
 
     def _write(self, text):
+        if not self.is_shown:
+            return
         self.last_line = time.monotonic()
         print(f"training {self.recipe_name}: {text}", file=sys.stderr, flush=True)
 
