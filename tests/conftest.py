@@ -1,5 +1,7 @@
 """What tests share: they never look on the Hub, and skip where public data are absent."""
 
+# ruff: noqa: E402  (what libraries look at must be set before they are imported)
+
 import gc
 import importlib.util
 import itertools
