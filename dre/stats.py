@@ -17,7 +17,7 @@ NaN is a missing score.
 import functools
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -766,10 +766,10 @@ def _by_measure(scores, human, context_numbers, counts, systems, measures=MEASUR
     if "overall" in measures:
         groupings["overall"] = None
     if "within_contexts" in measures:
-        groupings["within_contexts"] = _indicators(context_numbers)
+        groupings["within_contexts"] = _grouping(context_numbers)
     if "within_systems" in measures and systems is not None and len(set(systems)) > 1:
         system_numbers, _ = pd.factorize(np.asarray(systems)[order])
-        groupings["within_systems"] = _indicators(system_numbers)
+        groupings["within_systems"] = _grouping(system_numbers)
     by_measure = {}
     if groupings:
         groups = list(groupings.values())
@@ -781,9 +781,19 @@ def _by_measure(scores, human, context_numbers, counts, systems, measures=MEASUR
     return {measure: by_measure.get(measure, unknown) for measure in measures}
 
 
-def _indicators(numbers):
-    """Return a (rows, groups) array with a 1 where a row is in a group."""
-    return (numbers[:, None] == np.arange(numbers.max() + 1)).astype(float)
+class _Grouping(NamedTuple):
+    """Which rows belong together."""
+
+    numbers: np.ndarray  # (rows,), the number of each row's group
+    order: np.ndarray  # (rows,), puts the rows of a group together
+    first_rows: np.ndarray  # (groups,), where each group begins in that order
+
+
+def _grouping(numbers):
+    """Return the `_Grouping` of rows by the number of the group of each."""
+    order = np.argsort(numbers, kind="stable")
+    first_rows = np.searchsorted(numbers[order], np.arange(numbers.max() + 1))
+    return _Grouping(numbers, order, first_rows)
 
 
 def _ordered_pairs(x, y, context_numbers, counts):
@@ -815,27 +825,35 @@ def _ordered_pairs(x, y, context_numbers, counts):
     shares = np.empty((len(counts), x.shape[1]))
     for column, values in enumerate(x.T):
         gap = values[first] - values[second]
-        by_size = np.argsort(np.abs(gap), kind="stable")
+        is_right = (np.sign(gap) == people) & (people != 0)
+        weight_if_right = np.bincount(context_of_pair, weight_of_pair * is_right, len(sizes))
+        right = counts @ weight_if_right
+
+        # The changes in the order of the gaps, without those pairs that change nothing.
+        is_tie_of_people = people == 0
+        change = weight_of_pair * (1.0 * is_tie_of_people - is_right)
+        changing = np.flatnonzero(change)
+        if not len(changing):
+            shares[:, column] = right / total
+            continue
+        by_size = changing[np.argsort(np.abs(gap)[changing], kind="stable")]
         size_of_gap = np.abs(gap)[by_size]
         is_last_of_equals = np.append(np.diff(size_of_gap) > 0, True)
-        is_right = (np.sign(gap) == people) & (people != 0)
-        is_tie_of_people = people == 0
-        change = (1.0 * is_tie_of_people - is_right)[by_size]
         for start in range(0, len(counts), BLOCK):
             block = slice(start, start + BLOCK)
-            weights = counts[block][:, context_of_pair] * weight_of_pair
-            right = weights @ is_right
-            sums = np.cumsum(weights[:, by_size] * change, axis=1)
+            sums = counts[block].take(context_of_pair[by_size], axis=1)
+            sums *= change[by_size]
+            np.cumsum(sums, axis=1, out=sums)
             best = np.maximum(sums[:, is_last_of_equals].max(axis=1), 0)
-            shares[block, column] = (right + best) / total[block]
+            shares[block, column] = (right[block] + best) / total[block]
     return shares
 
 
 def _spearman(x, y, context_numbers, first_rows, counts, groupings=(None,)):
     """Spearman's correlation of each column of x with y: (groupings, 1 + n, columns).
 
-    A grouping is None, or a (rows, groups) array from `_indicators`: then the mean rank of each
-    group in a resample is taken off before ranks are correlated.
+    A grouping is None or a `_Grouping`: then the mean rank of each group in a resample is taken off
+    before ranks are correlated.
 
     It is the Pearson correlation of midranks, which are other ones in each resample. To rank each
     resample anew would take a sort for each of them (5 to 14 times as long). Instead:
@@ -857,29 +875,43 @@ def _spearman(x, y, context_numbers, first_rows, counts, groupings=(None,)):
         weights = counts[block].astype(np.float32)
         row_weights = weights[:, context_numbers].astype(float)
         rank_y = (weights @ votes_of_y).astype(float)
-        centred_y = [_without_means(rank_y, row_weights, grouping) for grouping in groupings]
+        rows_of_groups = []
+        centred_y = []
+        variances_of_y = []
+        for grouping in groupings:
+            rows = None if grouping is None else _sums_by_group(row_weights, grouping)
+            v = _without_means(rank_y, row_weights, grouping, rows)
+            rows_of_groups.append(rows)
+            centred_y.append(v)
+            variances_of_y.append(np.vecdot(row_weights * v, v))
         for column, votes in enumerate(votes_of_x):
             rank_x = (weights @ votes).astype(float)
             for g, grouping in enumerate(groupings):
-                u = _without_means(rank_x, row_weights, grouping)
-                v = centred_y[g]
+                u = _without_means(rank_x, row_weights, grouping, rows_of_groups[g])
                 weighted = row_weights * u
-                covariance = np.vecdot(weighted, v)
-                variances = np.vecdot(weighted, u) * np.vecdot(row_weights * v, v)
+                covariance = np.vecdot(weighted, centred_y[g])
+                variances = np.vecdot(weighted, u) * variances_of_y[g]
                 # Taking off means leaves rounding where nothing varies.
                 least = 0.0 if grouping is None else 1e-9
                 r[g, block, column] = _ratio(covariance, variances, least)
     return r
 
 
-def _without_means(ranks, row_weights, grouping):
-    """Take the mean of each group off ranks (resamples, rows); without a grouping nothing."""
+def _without_means(ranks, row_weights, grouping, rows):
+    """Take the mean of each group off ranks (resamples, rows); without a grouping nothing.
+
+    ``rows`` (resamples, groups) is how many rows a group has in each resample.
+    """
     if grouping is None:
         return ranks
-    sums = (row_weights * ranks) @ grouping
-    rows = row_weights @ grouping
+    sums = _sums_by_group(row_weights * ranks, grouping)
     means = sums / np.maximum(rows, 1)
-    return ranks - means @ grouping.T
+    return ranks - means.take(grouping.numbers, axis=1)
+
+
+def _sums_by_group(values, grouping):
+    """Add up values (resamples, rows) by group: (resamples, groups)."""
+    return np.add.reduceat(values.take(grouping.order, axis=1), grouping.first_rows, axis=1)
 
 
 def _rank_votes(values, first_rows):

@@ -184,10 +184,11 @@ class RatedScores:
 
     def _is_scored(self, name, *methods):
         """Return a mask of the rows of a set that people and all of these methods scored."""
-        is_scored = self.items[name]["human"].notna()
+        is_scored = self.items[name]["human"].notna().to_numpy()
         for method in methods:
-            is_scored &= self.scores[name][method].notna().all(axis=1)
-        return is_scored.to_numpy()
+            scores = self.scores[name][method].to_numpy()
+            is_scored = is_scored & ~np.isnan(scores).any(axis=1)
+        return is_scored
 
 
 def plain_scores(
