@@ -1,5 +1,6 @@
 """How good a set of positives and adversarials is: overlap, give-aways, diversity, leakage."""
 
+import functools
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -46,13 +47,19 @@ def overlap(table: pd.DataFrame) -> np.ndarray:
     """
     shares = []
     for turns, response in zip(table["context"], table["response"]):
-        response_words = set(content_words(response))
-        context_words = set(content_words(" ".join(turns)))
+        response_words = _distinct_words(response)
+        context_words = _distinct_words(" ".join(turns))
         if response_words:
             shares.append(len(response_words & context_words) / len(response_words))
         else:
             shares.append(np.nan)
     return np.array(shares)
+
+
+@functools.lru_cache(maxsize=10_000)  # A context has ten responses, and each fold asks again.
+def _distinct_words(text):
+    """Return the distinct content words of a text."""
+    return frozenset(content_words(text))
 
 
 def overlap_only(
