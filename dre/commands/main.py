@@ -53,7 +53,6 @@ _EXTRAS = {
     "sklearn": "slm",
     "huggingface_hub": "slm",
     "matplotlib": "notebooks",
-    "seaborn": "notebooks",
 }
 _INTERRUPTED = 130  # exit status, as shells have it
 
