@@ -166,11 +166,20 @@ def by_threshold(
     DataFrame: `COLUMNS`, indexed by threshold.
     """
     thresholds = np.asarray(thresholds, float)
-    rows = []
-    for threshold in thresholds:
-        decisions = [correct(pairs, scores, threshold) for scores in scores_by_seed]
-        rows.append(accuracy(pairs, np.column_stack(decisions), n=0))
-    return pd.DataFrame(rows, index=thresholds, columns=list(COLUMNS))
+    by_seed = np.column_stack([np.asarray(scores, float) for scores in scores_by_seed])
+    has_scores = ~np.isnan(by_seed).any(axis=1)
+    kinds = pairs["kind"].to_numpy()
+    accuracies = {}
+    for column, kinds_of_column in COLUMNS.items():
+        is_used = has_scores & np.isin(kinds, list(kinds_of_column))
+        is_positive = kinds[is_used] == "p"
+        shares = np.full((len(thresholds), by_seed.shape[1]), np.nan)
+        if is_used.any():
+            for seed, scores in enumerate(by_seed[is_used].T):
+                is_accepted = scores >= thresholds[:, None]
+                shares[:, seed] = (is_accepted == is_positive).mean(axis=1)
+        accuracies[column] = 100 * shares.mean(axis=1)
+    return pd.DataFrame(accuracies, index=thresholds)
 
 
 def length_only(
