@@ -826,26 +826,20 @@ def _ordered_pairs(x, y, context_numbers, counts):
     for column, values in enumerate(x.T):
         gap = values[first] - values[second]
         is_right = (np.sign(gap) == people) & (people != 0)
-        weight_if_right = np.bincount(context_of_pair, weight_of_pair * is_right, len(sizes))
-        right = counts @ weight_if_right
-
-        # The changes in the order of the gaps, without those pairs that change nothing.
         is_tie_of_people = people == 0
-        change = weight_of_pair * (1.0 * is_tie_of_people - is_right)
+        change = 1.0 * is_tie_of_people - is_right
+        # In the order of their gaps, only the pairs that change the number of right answers.
         changing = np.flatnonzero(change)
-        if not len(changing):
-            shares[:, column] = right / total
-            continue
         by_size = changing[np.argsort(np.abs(gap)[changing], kind="stable")]
         size_of_gap = np.abs(gap)[by_size]
-        is_last_of_equals = np.append(np.diff(size_of_gap) > 0, True)
+        is_last_of_equals = np.append(np.diff(size_of_gap) > 0, True)[: len(by_size)]
         for start in range(0, len(counts), BLOCK):
             block = slice(start, start + BLOCK)
-            sums = counts[block].take(context_of_pair[by_size], axis=1)
-            sums *= change[by_size]
-            np.cumsum(sums, axis=1, out=sums)
-            best = np.maximum(sums[:, is_last_of_equals].max(axis=1), 0)
-            shares[block, column] = (right[block] + best) / total[block]
+            weights = counts[block][:, context_of_pair] * weight_of_pair
+            right = weights @ is_right
+            sums = np.cumsum(weights[:, by_size] * change[by_size], axis=1)
+            best = sums[:, is_last_of_equals].max(axis=1, initial=0)
+            shares[block, column] = (right + best) / total[block]
     return shares
 
 
