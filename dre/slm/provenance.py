@@ -46,7 +46,7 @@ class Extra:
 
 
 @functools.lru_cache  # every training of a set asks for the same contexts
-def contexts(entry, rated_names=(), seed=0, version=1):
+def contexts(entry, rated_names=(), seed=0, version=2):
     """Return the contexts of ``entry``, one of ``profile.sets``: (train, dev, test), as tuples.
 
     Where the contexts of dev are among those of train, a share of them is drawn as dev
