@@ -336,7 +336,6 @@ def test_committed_scores_are_of_the_recipes_as_they_are(file):
 @pytest.mark.parametrize(
     ("key", "recipe"),
     [
-        ("dailydialog", "graded-2026-11"),
         ("personachat", "paper"),
         ("topicalchat", "paper"),
         ("all", "ours"),
@@ -350,7 +349,7 @@ def test_committed_scores_are_of_the_data_as_they_are(key, recipe):
     version = public.models[recipe].data
     train, dev = _split(public, key, version)
     extra = None
-    if recipe in ("graded-2026-11", "ours"):
+    if recipe == "ours":
         extra = provenance.extra(public, dev, version)
     hashes = provenance.hashes(train, dev, extra)
 

@@ -22,7 +22,50 @@ def test_right_first_is_the_share_of_pairs_in_the_right_order_by_context():
     )
     scores = np.array([2.0, 1.0, 3.0, 5.0, 5.0, 0.0])
     # In context a one of two pairs is right, in b there is a tie, and c has nothing to compare.
-    assert measure.right_first(table, scores, "a") == pytest.approx(50)
+    shares = measure.right_first(table, scores, "a")
+    assert shares.to_dict("list") == {"context_id": ["a", "b"], "share": [0.5, 0.5]}
+
+
+def test_grades_are_compared_within_contexts_and_where_they_are_half_a_point_apart():
+    table = pd.DataFrame({"context_id": ["a", "a", "a", "b"], "score": [4.0, 3.6, 3.5, 1.0]})
+    scores = np.array([2.0, 9.0, 2.0, 5.0])
+    # Only the first and the third reply are compared, and their scores are equal.
+    shares = measure.grades_in_order(table, scores)
+    assert shares.to_dict("list") == {"context_id": ["a"], "share": [0.5]}
+
+
+def outcomes(shares_of_echo, shares_of_others):
+    """Return outcomes in two contexts: two kinds of the audit, and five more measures."""
+    rows = []
+    for context_id, echo, other in zip(["a", "b"], shares_of_echo, shares_of_others):
+        for name in measure.MEASURES:
+            if name != "audit":
+                rows.append((name, "", context_id, other))
+        rows.append(("audit", "echo_last", context_id, echo))
+        rows.append(("audit", "shuffle", context_id, other))
+    return pd.DataFrame(rows, columns=["measure", "kind", "context_id", "share"])
+
+
+def test_intervals_of_the_measures_hold_contexts_and_seeds():
+    right = outcomes([1, 1], [1, 1])
+    wrong = outcomes([0, 1], [0, 0])
+
+    by_training, means = measure.measure_tables("m", {"twice": [right, wrong]})
+
+    # The second training is right in one of two contexts, in one of two kinds of the audit.
+    assert by_training["seed"].tolist() == [0, 1]
+    assert by_training["audit"].tolist() == [100, 25]
+    assert by_training["value"].tolist() == pytest.approx([100, 25 / 6])
+    of_measure = means.set_index("measure")
+    assert (of_measure["seeds"] == 2).all()
+    assert of_measure.loc["value", "share"] == pytest.approx((100 + 25 / 6) / 2)
+    # Either training may be drawn twice. Contexts move the echo of the second one.
+    assert of_measure.loc["corpus", ["share_low", "share_high"]].tolist() == [0, 100]
+    assert of_measure.loc["echo_last", "share_low"] == 0
+
+    _, means = measure.measure_tables("m", {"twice": [right]})
+    assert (means["share_low"] == 100).all()
+    assert means["share_sd"].isna().all()
 
 
 def test_new_rows_of_a_model_replace_its_old_ones_and_no_others(tmp_path):
@@ -31,6 +74,18 @@ def test_new_rows_of_a_model_replace_its_old_ones_and_no_others(tmp_path):
     measure.add_rows(file, pd.DataFrame({"model": ["a"], "value": [3.0]}))
     table = pd.read_csv(file).sort_values("model")
     assert table.to_dict("list") == {"model": ["a", "b"], "value": [3.0, 2.0]}
+
+
+def test_recorded_scores_are_rounded_and_compressed_without_the_time(tmp_path, monkeypatch):
+    file = tmp_path / "rated_scores.csv.gz"
+    monkeypatch.setattr(measure, "RATED_SCORES", file)
+    scores = pd.DataFrame({"model": "m", "seed": [0, 1], "pair_id": "p", "score": [1.2345678, 2]})
+    measure.add_rows(file, scores)
+    first_bytes = file.read_bytes()
+    measure.add_rows(file, scores)
+    assert file.read_bytes() == first_bytes
+    recorded = measure.recorded_scores("m")
+    assert recorded.loc["p"].tolist() == [1.2346, 2]
 
 
 class FakeSLM:
@@ -87,7 +142,83 @@ def test_the_measures_and_the_training_data_read_no_human_rating(monkeypatch):
     }
 
     data = measure.load_data(public.model_copy(update=changes))
-    tables = measure.Measures(data).tables
+    measures = measure.Measures(data)
+    tables = measures.tables
     assert loaded
     assert min(map(len, (data.labelled, data.held_out, *tables.values()))) > 20
     assert not any("human" in table for table in tables.values())
+
+    # Where all scores are equal, each comparison is a tie.
+    equal = {name: np.zeros(len(table)) for name, table in measures.tables.items()}
+    assert (measures.outcomes(equal)["share"] == 0.5).all()
+
+
+@needs_data
+@pytest.mark.parametrize("name, seeds", [("ours", 1), ("ours, taught quotes", 3)])
+def test_agreement_with_people_follows_from_the_recorded_scores(name, seeds):
+    committed = pd.read_csv(measure.OUTPUT / "agreement.csv")
+    committed = committed[committed["model"] == name].reset_index(drop=True)
+    again = measure.agreement(name, measure.recorded_scores(name))
+    assert (again["seeds"] == seeds).all()
+    columns = again.columns
+    pd.testing.assert_frame_equal(again, committed[columns], check_dtype=False, atol=6e-5, rtol=0)
+
+
+def test_agreement_of_the_shipped_model_is_that_of_notebook_09():
+    agreement = pd.read_csv(measure.OUTPUT / "agreement.csv")
+    shipped = agreement[agreement["model"] == measure.SHIPPED]
+    of_notebook = pd.read_csv(measure.root() / "results" / "public" / "small_model.csv")
+    assert shipped["set"].tolist() == of_notebook["set"].tolist()
+    expected = of_notebook[["ours", "ours_low", "ours_high"]].to_numpy()
+    assert np.allclose(shipped[["r", "r_low", "r_high"]], expected, atol=6e-5)
+
+
+def test_the_gain_of_a_model_is_its_distance_from_the_shipped_one():
+    agreement = pd.read_csv(measure.OUTPUT / "agreement.csv").set_index(["model", "set"])
+    shipped = agreement.loc[measure.SHIPPED]
+    assert shipped["gain"].isna().all()
+    trained_anew = agreement.loc["ours, taught quotes"]
+    expected = trained_anew["r"] - shipped["r"]
+    assert np.allclose(trained_anew["gain"], expected, atol=2e-4)
+    assert (trained_anew["gain_low"] < trained_anew["gain"]).all()
+    assert (trained_anew["gain"] < trained_anew["gain_high"]).all()
+    # Both are seen in the same resamples, so the difference is surer than either correlation.
+    mean = trained_anew.loc[measure.MEAN_OF_SETS]
+    assert mean["gain_high"] - mean["gain_low"] < mean["r_high"] - mean["r_low"]
+
+
+def test_means_of_the_measures_are_those_of_the_trainings():
+    by_training = pd.read_csv(measure.OUTPUT / "measures.csv")
+    means = pd.read_csv(measure.OUTPUT / "measure_intervals.csv")
+    assert means["share"].between(means["share_low"], means["share_high"]).all()
+    for (model, reading), rows in means.groupby(["model", "reading"]):
+        is_of_row = (by_training["model"] == model) & (by_training["reading"] == reading)
+        trainings = by_training[is_of_row]
+        assert (rows["seeds"] == len(trainings)).all()
+        expected = trainings[rows["measure"]].mean()
+        assert np.allclose(rows["share"], expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("name, n_seeds", [("ours", 1), ("ours, taught quotes", 3)])
+def test_tables_of_the_measures_and_of_what_fools_have_all_trainings(name, n_seeds):
+    by_training = pd.read_csv(measure.OUTPUT / "measures.csv")
+    seeds_of_readings = by_training[by_training["model"] == name].groupby("reading")["seed"]
+    assert seeds_of_readings.apply(list).tolist() == [list(range(n_seeds))] * len(measure.READINGS)
+
+    fooled = pd.read_csv(measure.OUTPUT / "fooled.csv")
+    fooled = fooled[fooled["model"] == name]
+    assert len(fooled) == len(measure.READINGS) * len(measure.FOOLING)
+    assert (fooled["seeds"] == n_seeds).all()
+    shares_of_seeds = fooled.filter(regex="^seed [0-9]").dropna(axis=1)
+    assert shares_of_seeds.shape[1] == n_seeds
+    assert np.allclose(fooled["value"], shares_of_seeds.mean(axis=1), atol=1e-3)
+    assert fooled["value"].between(fooled["low"], fooled["high"]).all()
+
+
+def test_the_card_of_the_model_has_the_numbers_of_the_committed_results(monkeypatch, tmp_path):
+    ship = experiment("small_model/ship")
+    slm = ship.SLM.load(ship.DEFAULT)
+    monkeypatch.setattr(ship, "DEFAULT", tmp_path)
+    ship.write_card(slm)
+    committed = (measure.root() / "dre/slm/default/README.md").read_text(encoding="utf-8")
+    assert (tmp_path / "README.md").read_text(encoding="utf-8") == committed

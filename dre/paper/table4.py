@@ -334,7 +334,7 @@ def add_second_askings(
 
     prompts_by_numbers = {
         "as shown": "dre",
-        "graded-2026-11 as shown": "dre_graded",
+        "our earlier model as shown": "dre_graded",
         "as printed": "dre_as_printed",
     }
     for shown, prompt in prompts_by_numbers.items():
@@ -381,7 +381,7 @@ def interior_comparisons(judge: PanelJudge, slm: str) -> dict[str, tuple[str, st
         }
     either = f"{plain}, either asking"
     comparisons = {}
-    for numbers in ("as shown", "graded-2026-11 as shown"):
+    for numbers in ("as shown", "our earlier model as shown"):
         in_dre = f"In-DRE {of_judge}, {numbers}"
         dre = f"DRE {of_judge}, {numbers}"
         ex_dre = f"Ex-DRE {of_judge}, {numbers}, either asking"

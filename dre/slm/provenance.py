@@ -28,8 +28,7 @@ DEFAULT = Path(__file__).with_name("default")
 #: weights, which tests/test_train.py notices. Older recorded scores are then refused. Twice it was
 #: not raised, and recordings stayed as other draws of the same training. First, dropout draws other
 #: numbers on a CPU since attention is computed plainly there. Second, recipe graded ends with other
-#: weights since two contexts with the same right response are no longer negatives of each other (a
-#: judge was shown the numbers of graded-2026-11).
+#: weights since two contexts with the same right response are no longer negatives of each other.
 TRAINING = 1
 #: What decides the weights of a training, apart from the machine. Recorded scores must agree in it.
 DECISIVE = ("train_hash", "dev_hash", "recipe", "seed", "encoder", "extra", "training")

@@ -54,7 +54,7 @@ from dre.datasets import ratings
 from dre.datasets.dialogues import Context, pairs, parallel
 from dre.datasets.overlap import without_overlap
 from dre.errors import DreError
-from dre.paper.profile import profile
+from dre.paper.profile import Model, profile
 from dre.slm import SLM, arrays, pcaf
 from dre.slm.encoder import Reader, context_text, keep_end, load_encoder, native_bf16
 from dre.slm.provenance import TRAINING
@@ -497,7 +497,9 @@ def parallel_scores() -> dict[str, np.ndarray]:
     table = pd.concat([pairs(contexts) for contexts in parallel("test").values()])
     table = table.reset_index(drop=True)
     ideas = parallel_ideas()
-    graded = load_or_train(profile("public"), "dailydialog", "graded-2026-11", 0)
+    models = {"graded": Model(recipe="graded", epochs=2)}
+    public = profile("public").model_copy(update={"models": models})
+    graded = load_or_train(public, "dailydialog", "graded", 0)
     student = aligned(graded, ideas, 0, **pcaf.PARALLEL[ALIGNED_SLM])
     scores = {ALIGNED_SLM: student.score(table)["score_slm"]}
     for name in ("PCAF", "PCAF, not aligned"):

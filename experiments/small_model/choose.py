@@ -26,8 +26,10 @@ once, so what they say about the choice is not untouched.
 
 Run ``python experiments/small_model/choose.py`` with the public data. It appends a row for each
 reading and seed to results/choices/slm.csv, and leaves out what is there already. It takes about
-four minutes a seed, and hours where the models of profile ``public`` are still to be trained. Rows
-of other variants in that file are of the first round, with heads on the untrained encoder.
+four minutes a seed, and hours where the models are still to be trained. Rows of other variants in
+that file are of the first round, with heads on the untrained encoder. Since the choice, the filter
+that keeps near copies of test conversations out of training became stricter, so models that are
+trained now differ a little.
 """
 
 import json
@@ -43,14 +45,16 @@ from sklearn.metrics import roc_auc_score
 from dre import stats
 from dre.datasets import ratings
 from dre.datasets.dialogues import pairs
-from dre.paper.profile import profile, root
+from dre.paper.profile import Model, profile, root
 from dre.slm import SLM, contexts, load_or_train
 from dre.slm.graded import Graded
 from dre.slm.heads import GAP
 from dre.slm.provenance import table_without_overlap
 
 OUTPUT = root() / "results" / "choices" / "slm.csv"
-MODEL = "graded-2026-11"
+#: The training that answers are chosen for. Profile ``public`` does not name it.
+MODEL = Model(recipe="graded", epochs=2)
+PUBLIC = profile("public").model_copy(update={"models": {"graded": MODEL}})
 #: Kinds of graded replies that people wrote.
 HUMAN_WRITTEN = ("reference", "retrieved", "random")
 #: By name, the answers whose mean a reading is.
@@ -75,8 +79,7 @@ def load_tables() -> dict[str, pd.DataFrame]:
     ``labelled`` the pairs of held-out contexts. The first has no conversation in common with the
     others, or with a rated set.
     """
-    public = profile("public")
-    train, dev, _ = contexts(public.sets[0], public.rated, version=public.models[MODEL].data)
+    train, dev, _ = contexts(PUBLIC.sets[0], PUBLIC.rated)
     rated_tables = ratings.rated_tables()
     graded = table_without_overlap(ratings.graded(), rated_tables)
     is_for_choice = graded["for_choice"]
@@ -193,14 +196,13 @@ def spearman(a: ArrayLike, b: ArrayLike) -> float:
 
 def main() -> None:
     """Measure what is not in the file yet, and append it."""
-    public = profile("public")
     tables = load_tables()
-    untrained = SLM.untrained(public.encoder)
+    untrained = SLM.untrained(PUBLIC.encoder)
     measured = pd.read_csv(OUTPUT)
     in_file = set(zip(measured["variant"], measured["settings"], measured["seed"]))
-    for seed in public.seeds:
+    for seed in PUBLIC.seeds:
         started = time.process_time()
-        slm = load_or_train(public, public.sets[0].key, MODEL, seed)
+        slm = load_or_train(PUBLIC, PUBLIC.sets[0].key, "graded", seed)
         assert isinstance(slm, Graded)
         settings = json.dumps(slm.recipe.as_dict(), sort_keys=True)
         if ("graded", settings, seed) in in_file:

@@ -45,10 +45,25 @@ a set of human ratings used in this project were left out.
 ## How well it agrees with people
 
 Spearman correlation on seven public sets, in brackets 95 % over contexts. The weight of likeness
-and the two rules below were found by a look from outside at these seven sets, so the numbers are
-not untouched. Three other public sets confirmed them.
+and the two rules below were found by a look at these seven sets, so the numbers are not untouched.
+No other set with human ratings in this project checks them.
 
 {agreement}
+
+## What a training anew gives
+
+This folder holds one training, so the intervals above do not hold the luck of a training. Its
+recipe has changed since: this model learned from copies of the context alone, and recipe `ours` now
+also learns from quotes. Three trainings of the new recipe agree with people less. Over contexts and
+seeds, the mean of the sets is {anew}.
+That is {less} below this model.
+
+They are harder to fool by padding. An empty sentence behind a good reply loses in
+{padding_anew:.0f} % of cases, where it loses in {padding:.0f} % with this model.
+
+This model was not chosen for its agreement with people. Six measures chose it, by a small margin,
+and none of them looks at people's ratings. What makes the difference is not known. If you train it
+anew, expect the lower number.
 
 ## What fools it
 
@@ -76,15 +91,35 @@ def agreement_table() -> str:
         "|---|---|---|---|",
     ]
     for row in table.to_dict("records"):
-        interval = f"[{row['ours_low']:.2f}, {row['ours_high']:.2f}]"
         cells = [
             row["set"],
-            f"{row['ours']:.2f} {interval}",
+            with_interval(row["ours"], row["ours_low"], row["ours_high"]),
             f"{row['likeness']:.2f}",
             f"{row['untrained']:.2f}",
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def trained_anew() -> dict[str, str | float]:
+    """Return what the card says about the three trainings anew, by its place in `CARD`."""
+    agreement = pd.read_csv(RESULTS / "public" / "small_model_seeds.csv")
+    mean = agreement.set_index("set").loc["mean of the sets"]
+    fooled = pd.read_csv(RESULTS / "public" / "small_model_fooled.csv")
+    padded = fooled.set_index("kind").loc["longer"]
+    return {
+        "anew": with_interval(
+            mean["trained anew"], mean["trained anew_low"], mean["trained anew_high"]
+        ),
+        "less": with_interval(-mean["gain"], -mean["gain_high"], -mean["gain_low"]),
+        "padding": padded["ours"],
+        "padding_anew": padded["taught quotes"],
+    }
+
+
+def with_interval(value: float, low: float, high: float) -> str:
+    """Return a number with its interval, such as ``0.34 [0.31, 0.37]``."""
+    return f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 
 def fooled_table() -> str:
@@ -119,6 +154,7 @@ def write_card(slm: SLM) -> None:
         agreement=agreement_table(),
         fooled=fooled_table(),
         contradicts=choice.loc[is_shipped, "contradicts"].item(),
+        **trained_anew(),
     )
     (DEFAULT / "README.md").write_text(card, encoding="utf-8")
 
