@@ -29,7 +29,7 @@ from dre.slm import (
     trained,
     untrained,
 )
-from dre.slm.recorded_scores import Recorder, Scores, _split
+from dre.slm.recorded_scores import Recorder, Scores, _learned_from, _recipe
 
 NAME = "mini-paper-seed0"
 ARRAYS = {"h": np.eye(3, dtype="float32"), "kind": np.array([*"cpa"])}
@@ -336,6 +336,7 @@ def test_committed_scores_are_of_the_recipes_as_they_are(file):
 @pytest.mark.parametrize(
     ("key", "recipe"),
     [
+        ("dailydialog", "paper"),
         ("personachat", "paper"),
         ("topicalchat", "paper"),
         ("all", "ours"),
@@ -346,11 +347,7 @@ def test_committed_scores_are_of_the_data_as_they_are(key, recipe):
     file = public.results / "scores" / f"{key}-{recipe}-seed0.csv.gz"
     recorded = Scores(file).provenance
 
-    version = public.models[recipe].data
-    train, dev = _split(public, key, version)
-    extra = None
-    if recipe == "ours":
-        extra = provenance.extra(public, dev, version)
-    hashes = provenance.hashes(train, dev, extra)
+    learned_from = _learned_from(public, key, _recipe(public, recipe, True))
+    hashes = provenance.hashes(*learned_from)
 
     assert {field: recorded[field] for field in hashes} == hashes
