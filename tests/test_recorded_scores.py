@@ -351,3 +351,16 @@ def test_committed_scores_are_of_the_data_as_they_are(key, recipe):
     hashes = provenance.hashes(*learned_from)
 
     assert {field: recorded[field] for field in hashes} == hashes
+
+
+@pytest.mark.parametrize("key", ["dailydialog", "personachat", "topicalchat"])
+def test_every_recorded_training_of_the_papers_recipe_has_its_twin_without_disentangling(key):
+    public = profile("public")
+    for seed in public.seeds:
+        folder = public.results / "scores"
+        disentangled = Scores(folder / f"{key}-paper-seed{seed}.csv.gz").provenance
+        twin = Scores(folder / f"{key}-paper-plain-seed{seed}.csv.gz").provenance
+
+        assert (disentangled["recipe"]["sep"], twin["recipe"]["sep"]) == ("maps", "none")
+        for field in ("train_hash", "dev_hash", "seed", "encoder"):
+            assert disentangled[field] == twin[field], field
