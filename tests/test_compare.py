@@ -210,12 +210,13 @@ def test_a_better_system_is_better_even_if_the_worse_one_lacks_the_harder_contex
 def test_tens_of_thousands_of_contexts_fit_into_memory():
     n = 30_000
     rng = np.random.default_rng(0)
-    frames = [frame(rng.normal(size=n), np.arange(n), name) for name in "abc"]
+    frames = [frame(rng.normal(size=n), np.arange(n), name) for name in "ab"]
 
     tracemalloc.start()
     summary = summarise(*frames)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
-    assert [row["n_contexts"] for row in summary["comparisons"]] == [n, n, n]
+    (comparison,) = summary["comparisons"]
+    assert comparison["n_contexts"] == n
     assert peak < 500e6

@@ -1145,6 +1145,16 @@ def test_ones_own_ratings_may_be_lists_and_have_ids(work, capsys):
     assert passport["draws_differ_by"] is None
 
 
+@pytest.fixture
+def small_audit(monkeypatch):
+    """The audit asks about the replies to two contexts instead of 32."""
+    cases = kinds.corpus()
+    context_ids = sorted({case.context_id for case in cases})[:2]
+    few_cases = [case for case in cases if case.context_id in context_ids]
+    monkeypatch.setattr(kinds, "corpus", lambda: few_cases)
+
+
+@pytest.mark.usefixtures("small_audit")
 def test_all_calls_of_a_passport_are_estimated(work, capsys):
     write_own_ratings(work / "mine.jsonl")
 
@@ -1182,6 +1192,7 @@ def test_that_another_model_answered_is_noted_once(work, capsys):
     assert capsys.readouterr().err.count(note) == 1
 
 
+@pytest.mark.usefixtures("small_audit")
 def test_a_ceiling_holds_for_a_passport_as_a_whole(work, capsys):
     """12 calls cost $0.0007, and one may cost $0.0024: two rounds are too many."""
     write_own_ratings(work / "mine.jsonl")

@@ -1,6 +1,7 @@
 """Imports of the package point one way, and only commands know about command lines."""
 
 import ast
+import functools
 import graphlib
 from pathlib import Path
 
@@ -16,10 +17,20 @@ LAYERS = [
     ("dre.datasets",),
     ("dre",),
 ]
-MODULES = {}
+PATHS = {}
 for path in (ROOT / "dre").rglob("*.py"):
     name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-    MODULES[name] = ast.parse(path.read_text(encoding="utf-8"))
+    PATHS[name] = path
+
+
+@functools.cache
+def imports_by_module():
+    """Return the modules that each module of the package imports."""
+    imports = {}
+    for name, path in PATHS.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        imports[name] = set(imports_of(tree))
+    return imports
 
 
 def imports_of(tree):
@@ -31,12 +42,9 @@ def imports_of(tree):
     if isinstance(tree, ast.ImportFrom):
         for alias in tree.names:
             submodule = f"{tree.module}.{alias.name}"
-            yield submodule if submodule in MODULES else tree.module
+            yield submodule if submodule in PATHS else tree.module
     for node in ast.iter_child_nodes(tree):
         yield from imports_of(node)
-
-
-IMPORTS = {name: set(imports_of(tree)) for name, tree in MODULES.items()}
 
 
 def layer_of(module):
@@ -46,8 +54,8 @@ def layer_of(module):
 
 
 def imports_within_the_package():
-    for name in MODULES:
-        for imported in sorted(IMPORTS[name] & MODULES.keys() - {name}):
+    for name, imports in imports_by_module().items():
+        for imported in sorted(imports & PATHS.keys() - {name}):
             yield name, imported
 
 
@@ -78,5 +86,9 @@ def test_no_import_leads_back_to_where_it_began():
 
 
 def test_only_commands_know_about_command_lines():
-    parsers = [name for name in MODULES if "argparse" in IMPORTS[name] and layer_of(name) > 0]
+    parsers = [
+        name
+        for name, imports in imports_by_module().items()
+        if "argparse" in imports and layer_of(name) > 0
+    ]
     assert parsers == ["dre.paper.run"]  # the command `python -m dre.paper`

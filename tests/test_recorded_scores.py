@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ import tiny
 from conftest import needs_data
 
 from dre import metrics
+from dre.datasets import overlap, readers
 from dre.datasets.dialogues import load, pairs
 from dre.errors import DreError
 from dre.paper import state
@@ -21,6 +23,7 @@ from dre.slm import (
     SLM,
     arrays,
     load_or_train,
+    made_of,
     pcaf,
     provenance,
     recipes,
@@ -29,7 +32,7 @@ from dre.slm import (
     trained,
     untrained,
 )
-from dre.slm.recorded_scores import Recorder, Scores, _learned_from, _recipe
+from dre.slm.recorded_scores import _CHOOSING, Recorder, Scores, _learned_from, _recipe
 
 NAME = "mini-paper-seed0"
 ARRAYS = {"h": np.eye(3, dtype="float32"), "kind": np.array([*"cpa"])}
@@ -169,6 +172,27 @@ def test_scores_of_another_model_are_refused_and_what_differs_is_named(recording
     monkeypatch.setattr(provenance, "TRAINING", provenance.TRAINING + 1)
     with pytest.raises(DreError, match="with other training"):
         trained(public, "mini", "paper", 0)
+
+
+@pytest.mark.parametrize("module", _CHOOSING, ids=lambda module: module.__name__)
+def test_hashes_of_a_training_are_computed_again_when_code_that_chooses_contexts_changes(
+    recording, tmp_path, monkeypatch, module
+):
+    public = recording.public
+    of_this_code = made_of(public, "mini", "paper", 0)
+    changed_file = tmp_path / "changed.py"
+    changed_file.write_text(Path(module.__file__).read_text() + "# changed\n")
+    monkeypatch.setattr(module, "__file__", str(changed_file))
+    changed_hashes = {"train_hash": "changed", "dev_hash": "changed"}
+    monkeypatch.setattr(provenance, "hashes", lambda *sets: changed_hashes)
+
+    of_changed_code = made_of(public, "mini", "paper", 0)
+
+    assert of_changed_code == of_this_code | changed_hashes
+
+
+def test_the_code_that_chooses_contexts_holds_the_filter_of_leaks_and_the_readers():
+    assert {overlap, readers} <= {*_CHOOSING}
 
 
 def test_what_depends_on_the_machine_does_not_make_another_model(recording):

@@ -255,14 +255,14 @@ def test_a_pooled_difference_draws_contexts_once_a_set_and_seeds_once():
 
     gains = []
     for a, b, ratings, context_ids, seed in comparisons:
-        gains.append(stats.gains(a, b, ratings, context_ids, n=200, seed=seed))
+        gains.append(stats.gains(a, b, ratings, context_ids, n=50, seed=seed))
     pooled = stats.pooled(gains, seed=7)
 
     # The same with scipy, on the rows of each resample that both methods have scored.
     expected_gains = []
     for a, b, ratings, context_ids, seed in comparisons:
         gain = []
-        for row_numbers in resampled_rows(context_ids, n=200, seed=seed):
+        for row_numbers in resampled_rows(context_ids, n=50, seed=seed):
             rows = ratings.index[row_numbers]
             rows = rows[b[rows].notna().to_numpy()]
             r_of_b = spearmanr(b[rows], ratings[rows]).statistic

@@ -1,6 +1,8 @@
 """Responses that people rated, and scores of them that were recorded for or before this project."""
 
+import functools
 import hashlib
+import io
 import json
 import math
 import re
@@ -44,6 +46,7 @@ _USR_FILES = {
     "personachat-usr": "usr_percona_chat.json",
     "topicalchat-usr": "usr_topical_chat.json",
 }
+_FED_FILE = "data/fed_data.json"
 _USR_CRITERIA = ("Understandable", "Natural", "Maintains Context", "Engaging", "Uses Knowledge")
 # FED writes the speaker before each turn. Turns are text only in every set.
 _SPEAKER = re.compile("^(User|System):", re.MULTILINE)
@@ -75,11 +78,13 @@ def rated(name: str) -> pd.DataFrame:
     compares with the reference should leave them out. The other sets have no reference (None).
     """
     if name in _USR_FILES:
-        return _usr(name)
+        content = fetch(_USR_FILES[name]).read_bytes()
+        return _usr(name, content).copy()
     if name == "fed-turn":
-        turns, _ = _fed()
+        turns, _ = _fed_tables()
         return turns
-    return _xdial(name)
+    content = fetch(f"{name}.csv").read_bytes()
+    return _xdial(name, content).copy()
 
 
 def translated(name: str) -> dict[str, pd.DataFrame]:
@@ -119,7 +124,7 @@ def fed_dialogues() -> pd.DataFrame:
     Instead of context and response they have ``turns`` (tuple). They share the context ids of their
     turns.
     """
-    _, dialogues = _fed()
+    _, dialogues = _fed_tables()
     return dialogues
 
 
@@ -134,9 +139,9 @@ def fed_qualities() -> pd.DataFrame:
     Understandable and Consistent; 0-4 for Overall; NaN where a rater wrote a reason instead); and
     ``human``, the mean of those that are numbers.
     """
-    context_ids = pd.concat(_fed()).set_index("pair_id")["context_id"]
+    context_ids = pd.concat(_fed_tables()).set_index("pair_id")["context_id"].to_dict()
     rows = []
-    for i, record in enumerate(_read_json("data/fed_data.json")):
+    for i, record in enumerate(_read_json(_FED_FILE)):
         if "response" in record:
             item = f"fed-turn/{i}"
             level = "turn"
@@ -167,7 +172,7 @@ def fed_judged(name: str = NAME) -> pd.DataFrame:
     Columns ``item`` and ``quality`` as in `fed_qualities`, ``examples`` (one of `SHOWN`) and
     ``score``. Items that were shown as examples to all others are missing from it.
     """
-    turns, dialogues = _fed()
+    turns, dialogues = _fed_tables()
     dialogues = dialogues.rename(columns={"turns": "context"}).assign(response="")
     _check_recorded_texts(name, turns, dialogues)
     rows = []
@@ -423,10 +428,13 @@ def _read_json(ending):
     return json.loads(fetch(ending).read_bytes())
 
 
-def _usr(name):
-    """Read one of the two USR sets."""
+# Tables are asked for again and again, so each is made once of the content of its file. Whoever
+# asks gets a copy.
+@functools.lru_cache(maxsize=8)
+def _usr(name, content):
+    """Return the table of one of the two USR sets."""
     rows = []
-    for i, record in enumerate(_read_json(_USR_FILES[name])):
+    for i, record in enumerate(json.loads(content)):
         turns = turns_of(record["context"])
         response_by_system = {}
         for response in record["responses"]:
@@ -448,13 +456,14 @@ def _usr(name):
     return pd.DataFrame(rows)
 
 
-def _xdial(name):
-    """Read a set of xDial-Eval, which has the mean rating of each response.
+@functools.lru_cache(maxsize=8)
+def _xdial(name, content):
+    """Return the table of a set of xDial-Eval, which has the mean rating of each response.
 
     Its contexts have no ids; distinct ones are numbered as they come.
     """
     columns = ["english_ctx", "english_res", "ratings"]
-    file = pd.read_csv(fetch(f"{name}.csv"), keep_default_na=False, usecols=columns)
+    file = pd.read_csv(io.BytesIO(content), keep_default_na=False, usecols=columns)
     context_numbers: dict[tuple, int] = {}
     first_responses: dict[tuple, str] = {}
     rows = []
@@ -479,8 +488,16 @@ def _xdial(name):
     return pd.DataFrame(rows)
 
 
-def _fed():
-    """Return two tables: FED's turns and its dialogues.
+def _fed_tables():
+    """Return two tables: FED's turns and its dialogues."""
+    content = fetch(_FED_FILE).read_bytes()
+    turns, dialogues = _fed(content)
+    return turns.copy(), dialogues.copy()
+
+
+@functools.lru_cache(maxsize=2)
+def _fed(content):
+    """Return the tables of turns and dialogues of the file.
 
     In the file a dialogue follows its turns, so the file is read from its end. A dialogue and its
     turns share a context id, which has the dialogue's index.
@@ -488,7 +505,7 @@ def _fed():
     turns = []
     dialogues = []
     context_id = None
-    records = list(enumerate(_read_json("data/fed_data.json")))
+    records = list(enumerate(json.loads(content)))
     for i, record in reversed(records):
         spoken = turns_of(_SPEAKER.sub("", record["context"]))
         qualities = _annotations(record)

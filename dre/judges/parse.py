@@ -92,7 +92,7 @@ def parse_reply(
     text = reply.strip()
     refuses = False
     try:
-        text = _without_thoughts(text, _texts_of_row(row or {}))
+        text = _without_thoughts(text, row or {})
         if not text:
             raise Unclear("the reply is empty, or nothing but thinking", "empty")
         refuses = _REFUSAL.search(text[:_CHARACTERS_OF_A_REFUSAL]) is not None
@@ -132,11 +132,11 @@ def _verdict(values: dict[str, Value], prompt, offset) -> Verdict:
     return Verdict("ok", score_llm=main.value, s_inf=influence, span=span)
 
 
-def _without_thoughts(text, row_texts):
+def _without_thoughts(text, row):
     """A reply without the thinking at its start; `Unclear` if thinking does not end."""
     if text.startswith("{") or not _THINKING_TAG.search(text):
         return text
-    if _THINKING_TAG.search("\n".join(row_texts)):
+    if _THINKING_TAG.search("\n".join(_texts_of_row(row))):
         return text
     rest = _THOUGHTS.sub("", text).strip()
     if _THINKING_TAG.search(rest):

@@ -1,5 +1,7 @@
 """Numbers in sentences, filled in from a table in ``results/``."""
 
+import functools
+import io
 import string
 from collections.abc import Sequence
 from itertools import product
@@ -34,16 +36,16 @@ def in_words(path: Path, values: Sequence[str | Sequence[str]], form: str) -> st
         raise DreError(
             f"there is no {path.name} in {path.parent}: run the notebook that writes this table"
         )
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    rows = _rows(path.read_bytes())
     choices = [[value] if isinstance(value, str) else value for value in values]
     texts = []
     for row_values in product(*choices):
-        row = _row_with(table, row_values, path)
+        row = _row_with(rows, row_values, path)
         try:
             texts.append(_RowFormatter().vformat(form, (), row))
         except KeyError as error:
             raise DreError(
-                f"{path.name} has no column {error}: its columns are {', '.join(table.columns)}"
+                f"{path.name} has no column {error}: its columns are {', '.join(row)}"
             ) from error
         except (ValueError, IndexError, AttributeError) as error:
             raise DreError(
@@ -52,15 +54,22 @@ def in_words(path: Path, values: Sequence[str | Sequence[str]], form: str) -> st
     return " / ".join(texts)
 
 
-def _row_with(table, values, path) -> dict[str, str]:
+@functools.lru_cache(maxsize=64)  # many sentences are filled from the same tables
+def _rows(content: bytes) -> list[dict[str, str]]:
+    """Return the rows of a CSV, whose cells are texts."""
+    table = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
+    return table.to_dict("records")
+
+
+def _row_with(rows, values, path) -> dict[str, str]:
     """Return the one row of a table that has all these values."""
-    matches = [set(values) <= set(row) for row in table.to_numpy()]
-    rows = table[matches].to_dict("records")
-    if len(rows) != 1:
+    matches = [row for row in rows if set(values) <= set(row.values())]
+    if len(matches) != 1:
         raise DreError(
-            f"{path.name}: {len(rows)} of {len(table)} rows have {', '.join(values)}, expected one"
+            f"{path.name}: {len(matches)} of {len(rows)} rows have {', '.join(values)}, "
+            "expected one"
         )
-    return rows[0]
+    return matches[0]
 
 
 class _RowFormatter(string.Formatter):

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from dre import metrics
-from dre.datasets import dialogues, ratings, registry
+from dre.datasets import dialogues, overlap, ratings, readers, recordings, registry
 from dre.errors import DreError
 from dre.files import replace
 from dre.slm import provenance, recipes
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: The profile whose scores are recorded and committed.
 _RECORDED_PROFILE = "public"
+#: The modules that choose the contexts of a training, and say how their hashes are computed.
+_CHOOSING = (dialogues, overlap, ratings, readers, recordings, registry, provenance)
 
 
 class Scores:
@@ -390,7 +392,7 @@ def _hashes(profile, key, recipe):
     data_of_profile = profile.model_dump_json(include={"sets", "rated", "extra"})
     arguments = json.dumps([data_of_profile, key, recipe.takes_all_sets, bool(recipe.mixture)])
     digest = hashlib.sha256(arguments.encode())
-    code = [Path(str(module.__file__)) for module in (dialogues, ratings, registry, provenance)]
+    code = [Path(str(module.__file__)) for module in _CHOOSING]
     data_files = sorted(registry.REPOSITORY.glob("data/*/**/*.jsonl"))
     for path in (*code, registry.REGISTRY, *data_files):
         digest.update(path.read_bytes())
