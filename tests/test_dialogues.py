@@ -8,7 +8,7 @@ from conftest import needs_data
 
 from dre.datasets import dialogues, ratings
 from dre.datasets.dialogues import Context, data_hash, load
-from dre.datasets.overlap import without_overlap
+from dre.datasets.overlap import without_overlap, without_shared_utterances
 from dre.errors import DreError
 from dre.paper.profile import Sources, TrainingSet, profile
 from dre.slm import contexts, extra, provenance
@@ -153,7 +153,7 @@ class TestWithoutOverlap:
 
         assert without_overlap([copy, *greetings], rated) == greetings
         assert without_overlap([copy, *greetings], rated, near=0.9) == [copy, *greetings]
-        assert without_overlap([copy, *greetings], rated, near=None) == [copy, *greetings]
+        assert without_shared_utterances([copy, *greetings], rated) == [copy, *greetings]
 
 
 def set_histories(monkeypatch, conversation_by_id, contexts):
@@ -229,17 +229,42 @@ def test_a_context_of_a_user_that_cannot_be_read_is_named_by_file_and_line(tmp_p
 
 
 @needs_data
-def test_the_larger_training_sets_have_the_sizes_that_are_said():
+def test_the_training_sets_have_the_sizes_that_are_said():
+    """What the papers' recipes learn from, and what our recipe learns from in all."""
     public = profile("public")
 
-    sizes = [len(contexts(entry, public.rated, version=2)[0]) for entry in public.sets]
+    sizes = {}
+    for more in (False, True):
+        sizes[more] = [len(contexts(entry, public.rated, more=more)[0]) for entry in public.sets]
 
-    assert sizes == [1626, 653, 558]
+    assert sizes[False] == [831, 653, 558]
+    assert sum(sizes[True]) == 3888
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@needs_data
+def test_the_papers_recipe_learns_no_model_written_reply_of_dailydialog():
+    """Checked against the files: every reply is one of DailyDialog++ dev, which people wrote."""
+    public = profile("public")
+    [entry] = [entry for entry in public.sets if entry.key == "dailydialog"]
+    written_by_people = set()
+    for context in load("dailydialog++", "dev"):
+        written_by_people |= {*context.positives, *context.adversarials, *context.randoms}
+    by_a_model = set()
+    for context in load("dailydialog++", "adversarials only"):
+        by_a_model |= {*context.adversarials}
+
+    train, _, _ = contexts(entry, public.rated)
+    with_more, _, _ = contexts(entry, public.rated, more=True)
+
+    learned = {reply for context in train for reply in context.adversarials}
+    assert learned <= written_by_people
+    assert not learned & by_a_model
+    learned_by_ours = {reply for context in with_more for reply in context.adversarials}
+    assert learned_by_ours & by_a_model
+
+
 def test_no_conversation_is_on_two_sides_nor_learned_from_where_models_are_chosen_by_it(
-    monkeypatch, version
+    monkeypatch,
 ):
     """Of five conversations, one was rated, one is in dev, one in test, and one was graded for
     choice.
@@ -267,12 +292,11 @@ def test_no_conversation_is_on_two_sides_nor_learned_from_where_models_are_chose
         key="own", label="Own", train=("own", "train"), dev=("own", "dev"), test=("own", "test")
     )
 
-    left, dev, test = provenance.contexts.__wrapped__(entry, version=version)
+    left, dev, test = provenance.contexts.__wrapped__(entry)
 
     assert list(dev) == splits["dev"]
     assert list(test) == splits["test"]
-    free = train[-1:]
-    assert list(left) == (free if version == 2 else train[1:])
+    assert list(left) == train[-1:]
 
 
 @pytest.mark.parametrize("reserved_as", ["dev", "tests", "rated", "choice", "nothing"])
@@ -316,9 +340,7 @@ def test_a_model_learns_from_nothing_that_is_rated_in_dev_or_test_or_graded_for_
     """Checked by words, without the code that leaves them out."""
     public = profile("public")
     assert set(public.rated) == set(ratings.RATED)
-    splits = [
-        contexts(entry, public.rated, version=public.models["paper"].data) for entry in public.sets
-    ]
+    splits = [contexts(entry, public.rated, more=True) for entry in public.sets]
 
     # No training context repeats anything of the rated sets or of FED's dialogues.
     reserved = long_utterances(ratings.fed_dialogues()["turns"].explode())

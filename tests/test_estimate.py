@@ -90,6 +90,7 @@ def test_the_documented_estimate_is_that_of_today(monkeypatch, tmp_path):
     assert {key: of_colab[key] for key in expected} == expected
 
 
+@needs_data
 def test_the_documented_hours_of_training_are_those_of_today():
     full = experiment("full_estimate/estimate")
     training = pd.read_csv(full.RESULTS / "training.csv")

@@ -21,7 +21,7 @@ def model(**values):
     """The recipe of a model that profile mini describes so."""
     mini = profile("mini").model_dump()
     mini["models"]["paper"] = {"recipe": "paper", **values}
-    return recorded_scores._recipe_and_version(Profile.model_validate(mini), "paper", True)[0]
+    return recorded_scores._recipe(Profile.model_validate(mini), "paper", True)
 
 
 def test_a_profile_sets_batch_rates_length_and_epochs_and_leaves_the_rest_to_the_recipe():
@@ -34,7 +34,7 @@ def test_a_profile_sets_batch_rates_length_and_epochs_and_leaves_the_rest_to_the
 
 def test_full_trains_released_as_its_source_does():
     full = profile("full")
-    recipe, _ = recorded_scores._recipe_and_version(full, "released", True)
+    recipe = recorded_scores._recipe(full, "released", True)
     epochs = {stage.name: stage.epochs for stage in recipe.stages}
     assert (epochs["contrastive"], epochs["classifier"]) == (5, 30)
     assert recipe.max_seq_length == 512
@@ -56,6 +56,9 @@ def test_epochs_are_of_all_stages_or_of_each():
         ("pairs_per_set", 0),
         ("augment", [{"file": "a.csv", "contexts": "mini:train", "judge": "a:b", "train": 1}]),
         ("sampels", 20),
+        # There is one version of the training data.
+        ("models", {"paper": {"recipe": "paper", "data": 2}, "ours": {"recipe": "ours"}}),
+        ("sets", [{**profile("mini").sets[0].model_dump(), "further": "paper"}]),
     ],
 )
 def test_a_key_that_is_wrong_is_refused(key, value):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import ssl
 import sys
 import time
 from datetime import UTC, datetime, timedelta
@@ -745,3 +746,10 @@ def test_a_providers_own_host_is_not_asked_without_a_key(provider, name):
     with pytest.raises(DreError, match=f"{name}.* is not set: export it with your key"):
         judge.score(pairs(1))
     assert judge.last.calls == 0
+
+
+def test_every_client_verifies_the_certificate_and_the_name_of_its_server():
+    context = providers._certificates()
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.check_hostname
+    assert context is providers._certificates()

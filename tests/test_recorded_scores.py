@@ -32,7 +32,7 @@ from dre.slm import (
     trained,
     untrained,
 )
-from dre.slm.recorded_scores import _CHOOSING, Recorder, Scores, _split
+from dre.slm.recorded_scores import _CHOOSING, Recorder, Scores, _learned_from, _recipe
 
 NAME = "mini-paper-seed0"
 ARRAYS = {"h": np.eye(3, dtype="float32"), "kind": np.array([*"cpa"])}
@@ -360,6 +360,7 @@ def test_committed_scores_are_of_the_recipes_as_they_are(file):
 @pytest.mark.parametrize(
     ("key", "recipe"),
     [
+        ("dailydialog", "paper"),
         ("personachat", "paper"),
         ("topicalchat", "paper"),
         ("all", "ours"),
@@ -370,11 +371,20 @@ def test_committed_scores_are_of_the_data_as_they_are(key, recipe):
     file = public.results / "scores" / f"{key}-{recipe}-seed0.csv.gz"
     recorded = Scores(file).provenance
 
-    version = public.models[recipe].data
-    train, dev = _split(public, key, version)
-    extra = None
-    if recipe == "ours":
-        extra = provenance.extra(public, dev, version)
-    hashes = provenance.hashes(train, dev, extra)
+    learned_from = _learned_from(public, key, _recipe(public, recipe, True))
+    hashes = provenance.hashes(*learned_from)
 
     assert {field: recorded[field] for field in hashes} == hashes
+
+
+@pytest.mark.parametrize("key", ["dailydialog", "personachat", "topicalchat"])
+def test_every_recorded_training_of_the_papers_recipe_has_its_twin_without_disentangling(key):
+    public = profile("public")
+    for seed in public.seeds:
+        folder = public.results / "scores"
+        disentangled = Scores(folder / f"{key}-paper-seed{seed}.csv.gz").provenance
+        twin = Scores(folder / f"{key}-paper-plain-seed{seed}.csv.gz").provenance
+
+        assert (disentangled["recipe"]["sep"], twin["recipe"]["sep"]) == ("maps", "none")
+        for field in ("train_hash", "dev_hash", "seed", "encoder"):
+            assert disentangled[field] == twin[field], field

@@ -87,7 +87,7 @@ def train(args: argparse.Namespace) -> None:
         )
     extra = None
     if args.extra:
-        extra = provenance.extra(profile(args.extra), dev, version=3)
+        extra = provenance.extra(profile(args.extra), dev)
     slm = fit(contexts, dev, args.out, recipe, args.seed, args.encoder, extra=extra)
 
     description = slm.provenance

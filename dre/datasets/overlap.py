@@ -24,7 +24,7 @@ _WORD = re.compile(r"\w+")
 def without_overlap(
     chosen: Sequence[Context],
     reserved: pd.DataFrame | Iterable[Context | pd.DataFrame],
-    near: float | None = NEAR,
+    near: float = NEAR,
 ) -> list[Context]:
     """Return the chosen contexts whose whole conversation repeats nothing of what is reserved.
 
@@ -42,14 +42,28 @@ def without_overlap(
     chosen : contexts to train on.
     reserved : a table of rated responses (its turns and responses count), contexts (their turns
         count), or an iterable of both.
-    near : the share of trigrams, in (0, 1]. With None, only shared utterances count, and the first
-        line of a conversation of ConvAI2 goes with the one before: so was left out what the first
-        recorded models did not learn from.
+    near : the share of trigrams, in (0, 1].
 
     Returns
     -------
     The contexts that are left, in the order given.
     """
+    return _without(chosen, reserved, near)
+
+
+def without_shared_utterances(
+    chosen: Sequence[Context],
+    reserved: pd.DataFrame | Iterable[Context | pd.DataFrame],
+) -> list[Context]:
+    """Return what `without_overlap` does, where only shared utterances count as repeating.
+
+    A conversation stays that repeats a rated context in edited words.
+    """
+    return _without(chosen, reserved, None)
+
+
+def _without(chosen, reserved, near):
+    """Do what `without_overlap` does; without the share ``near``, trigrams do not count."""
     records: list[Context | pd.DataFrame] = []
     if isinstance(reserved, pd.DataFrame):
         records.append(reserved)
@@ -68,7 +82,7 @@ def without_overlap(
     for turns in rated_contexts:
         reserved_texts += turns
 
-    conversation_of = conversations((context.context_id for context in chosen), late=near is None)
+    conversation_of = conversations(context.context_id for context in chosen)
     texts = _texts_by_conversation(chosen, conversation_of)
     reserved_utterances = set(_long_utterances(reserved_texts))
     repeating = {
@@ -81,7 +95,7 @@ def without_overlap(
     return [context for context in chosen if conversation_of(context.context_id) not in repeating]
 
 
-def conversations(ids: Iterable[str], late: bool = False) -> Callable[[str], str]:
+def conversations(ids: Iterable[str]) -> Callable[[str], str]:
     """Return a function that gives the conversation of a context, by their ids.
 
     Contexts of `PUBLIC` belong to the conversations of `dre.datasets.dialogues.histories`. Any
@@ -90,17 +104,13 @@ def conversations(ids: Iterable[str], late: bool = False) -> Callable[[str], str
     Parameters
     ----------
     ids : context ids that tell which public sets are needed.
-    late : let the first line of a conversation of ConvAI2 go with the one before.
     """
     sources = {id.partition("/")[0] for id in ids}
     conversation_by_id: dict[str, str] = {}
     for name in sources.intersection(PUBLIC):
         histories = dialogues.histories(name)
-        context_ids = list(histories)
-        names = [history.conversation for history in histories.values()]
-        if late and name == "convai2-valid":
-            names = names[:1] + names
-        conversation_by_id.update(zip(context_ids, names))
+        for id, history in histories.items():
+            conversation_by_id[id] = history.conversation
     return lambda id: conversation_by_id.get(id, id)
 
 

@@ -9,11 +9,13 @@ to another host.
 import asyncio
 import concurrent.futures
 import contextlib
+import functools
 import importlib
 import inspect
 import json
 import os
 import re
+import ssl
 import threading
 import warnings
 from collections.abc import Mapping
@@ -392,9 +394,26 @@ class _PlainHeaders:
         request.headers[self.key_header] = self.key_value
 
 
+@functools.cache  # reading the certificates takes longer than a call to a local server
+def _certificates() -> ssl.SSLContext | bool:
+    """Return what HTTP clients verify a server by: the library's default, made once.
+
+    True leaves it to an older library to make its own.
+    """
+    try:
+        httpx2 = importlib.import_module("httpx2")
+    except ImportError:
+        return True
+    return httpx2.create_ssl_context()
+
+
 def _http_options(target: _Target, key_header: str, key_value: str) -> dict[str, Any]:
     """Return the options of an HTTP client: no redirects, no time limit, plain headers."""
-    options: dict[str, Any] = {"follow_redirects": False, "timeout": None}
+    options: dict[str, Any] = {
+        "follow_redirects": False,
+        "timeout": None,
+        "verify": _certificates(),
+    }
     if not target.is_own_host:
         options["event_hooks"] = {"request": [_PlainHeaders(key_header, key_value)]}
     return options
@@ -590,7 +609,11 @@ class _Gemini:
         self.sdk = genai.Client(
             vertexai=False,
             api_key=target.key,
-            http_options={"base_url": target.address, "httpx_async_client": self.http},
+            http_options={
+                "base_url": target.address,
+                "httpx_async_client": self.http,
+                "client_args": {"verify": _certificates()},
+            },
         )
 
     def parameters(self):

@@ -213,8 +213,8 @@ class Trainings(NamedTuple):
 
 def trainings(settings: Profile) -> Trainings:
     """Return what training the models of a profile takes, by the number of their steps."""
-    sizes = {entry.key: _contexts(settings, entry) for entry in settings.sets}
-    first = settings.sets[0].key
+    sizes = [_contexts(settings, entry) for entry in settings.sets]
+    size_of_all = sum(sizes) + sum(_added_contexts(entry) for entry in settings.sets)
     seconds = 0.0
     n_models = 0
     n_steps = 0
@@ -224,11 +224,17 @@ def trainings(settings: Profile) -> Trainings:
         if recipe.mixture and not settings.extra.dialogues:
             continue  # the model of the package stands in
         batch = model.batch_contexts or recipe.batch_contexts
-        # The first recipe is trained on every set, and its controls too.
-        keys = list(sizes) if name in (settings.recipes[0], settings.controls) else [first]
+        # The first recipe is trained on every set, and its controls too. Ours is trained on all
+        # sets together.
+        if recipe.takes_all_sets:
+            sizes_of_trainings = [size_of_all]
+        elif name in (settings.recipes[0], settings.controls):
+            sizes_of_trainings = list(sizes)
+        else:
+            sizes_of_trainings = sizes[:1]
         n_twins = 2 if name == settings.controls else 1
-        for key in keys:
-            steps = math.ceil(sizes[key] / batch)
+        for size in sizes_of_trainings:
+            steps = math.ceil(size / batch)
             n_trainings = n_twins * len(settings.seeds)
             n_models += n_trainings
             for stage in recipe.stages:
@@ -254,6 +260,15 @@ def _contexts(settings, entry):
         return int(row["contexts"].iloc[0])
     try:
         return len(dialogues.load(name, split))
+    except DreError:
+        return 0
+
+
+def _added_contexts(entry):
+    """How many contexts recipe ``ours`` adds to those of a set, at most."""
+    name, _ = entry.train
+    try:
+        return len(dialogues.load(name, entry.more)) if entry.more else 0
     except DreError:
         return 0
 

@@ -30,22 +30,21 @@ class TrainingSet(BaseModel, extra="forbid", frozen=True):
     """One set an SLM is trained, tuned and tested on.
 
     Where train and dev are the same contexts, the share ``dev_share`` of them is kept from
-    training, for thresholds. ``further`` are the splits that version 2 of the training data adds to
-    train, and ``most`` those that version 3 adds.
+    training, for thresholds. The papers' recipes learn from ``train``; ``more`` are the splits that
+    recipe ``ours`` adds to it.
     """
 
     key: StrictStr
     label: StrictStr
     train: Split
-    further: StrictStr | None = None
-    most: StrictStr | None = None
+    more: StrictStr | None = None
     dev: Split
     test: Split
     dev_share: float = Field(0.0, ge=0, lt=1)
 
 
 class Model(BaseModel, extra="forbid", frozen=True):
-    """One SLM: its recipe, and how and on which version of the data it is trained.
+    """One SLM: its recipe, and how it is trained.
 
     ``epochs`` are those of all stages alike, or of each; ``keep`` says which epoch is kept. What is
     None is as in the recipe.
@@ -54,7 +53,6 @@ class Model(BaseModel, extra="forbid", frozen=True):
     recipe: StrictStr
     epochs: PositiveInt | tuple[PositiveInt, ...] | None = None
     keep: Literal["last", "best"] = "last"
-    data: Literal[1, 2, 3] = 1
     batch_contexts: PositiveInt | None = None
     learning_rate: float | None = Field(None, gt=0)
     head_learning_rate: float | None = Field(None, gt=0)

@@ -45,23 +45,24 @@ class Extra:
 
 
 @functools.lru_cache  # every training of a set asks for the same contexts
-def contexts(entry, rated_names=(), seed=0, version=1):
+def contexts(entry, rated_names=(), seed=0, more=False):
     """Return the contexts of ``entry``, one of ``profile.sets``: (train, dev, test), as tuples.
 
-    Where the contexts of dev are among those of train, a share of them is drawn as dev
-    (``entry.dev_share``, with ``seed``), and the rest is train. Conversations that share an
-    utterance with a rated set are left out of train (`dre.datasets.overlap.without_overlap`), so
-    that no correlation is measured on what was learned.
+    Train are the contexts that the papers' recipes learn from (``entry.train``). With ``more``,
+    there are also those that recipe ``ours`` adds (``entry.more``). Where the contexts of dev are
+    among those of train, a share of them is drawn as dev (``entry.dev_share``, with ``seed``), and
+    the rest is train.
 
-    ``version`` 2 adds ``entry.further`` to train. It also leaves out conversations that repeat a
-    rated context in edited words, those that have a context of dev or test, and those with a graded
-    context that small models are chosen by. Version 3 is the same with ``entry.most``. In no
-    version is a conversation left out because a stock phrase is in a test set, too.
+    Three kinds of conversations are left out of train:
+
+    - those that repeat what people rated (`dre.datasets.overlap.without_overlap`), so that no
+      correlation is measured on what was learned;
+    - those that have a context of dev or test. A stock phrase in common does not count;
+    - those with a graded context that small models are chosen by.
     """
     name, splits = entry.train
-    added_splits = {2: entry.further, 3: entry.most}.get(version)
-    if added_splits:
-        splits = f"{splits}+{added_splits}"
+    if more and entry.more:
+        splits = f"{splits}+{entry.more}"
     train = dialogues.load(name, splits)
     dev = dialogues.load(*entry.dev)
     test = dialogues.load(*entry.test)
@@ -72,10 +73,6 @@ def contexts(entry, rated_names=(), seed=0, version=1):
         train = [context for context in train if context not in {*dev}]
 
     rated = ratings.rated_tables(rated_names)
-    if version == 1:
-        train = without_overlap(train, rated, near=None)
-        return tuple(train), tuple(dev), tuple(test)
-
     # Leave out whole conversations of dev and test, and those that small models are chosen by.
     ids = [context.context_id for context in (*train, *dev, *test)]
     conversation_of = overlap.conversations(ids)
@@ -86,20 +83,19 @@ def contexts(entry, rated_names=(), seed=0, version=1):
     return tuple(train), tuple(dev), tuple(test)
 
 
-def extra(profile, dev, version=1):
+def extra(profile, dev):
     """Return the `Extra` that ``profile.extra`` names.
 
     Conversations are left out if they share an utterance with a rated set, with the contexts
     ``dev``, with a test set of the profile, or with a graded context that small models are chosen
     by.
     """
-    trigram_share = None if version == 1 else overlap.NEAR
     tests = tuple(entry.test for entry in profile.sets)
-    return _extra(profile.extra, tuple(dev), tests, profile.rated, trigram_share)
+    return _extra(profile.extra, tuple(dev), tests, profile.rated)
 
 
 @functools.lru_cache  # every seed asks for the same
-def _extra(names, dev, tests, rated_names, trigram_share=None):
+def _extra(names, dev, tests, rated_names):
     """Return what `extra` does; arguments are hashable, so that a second call costs nothing."""
     # Held-out contexts and rated sets must not be learned.
     reserved = [*dev]
@@ -125,22 +121,21 @@ def _extra(names, dev, tests, rated_names, trigram_share=None):
     columns = ["context_id", "context", "response", "score"]
     for name, table in zip(names.graded, graded_tables):
         for rows in (table[~table["for_choice"]], ratings.training_scores(name)):
-            clean = table_without_overlap(rows, reserved, trigram_share)
+            clean = table_without_overlap(rows, reserved)
             graded += zip(*(clean[column] for column in columns))
-    return Extra(without_overlap(pool, reserved, trigram_share), graded)
+    return Extra(without_overlap(pool, reserved), graded)
 
 
-def table_without_overlap(table, reserved, trigram_share: float | None = overlap.NEAR):
+def table_without_overlap(table, reserved):
     """Return the rows of a table of graded pairs whose conversations repeat nothing reserved.
 
-    ``reserved`` is as for `dre.datasets.overlap.without_overlap`, and ``trigram_share`` is its
-    ``near``.
+    ``reserved`` is as for `dre.datasets.overlap.without_overlap`.
     """
     contexts_of_pairs = []
     columns = ["set", "context_id", "context", "response"]
     for name, id, turns, response in zip(*(table[column] for column in columns)):
         contexts_of_pairs.append(Context(name, id, "train", turns, (response,)))
-    clean = without_overlap(contexts_of_pairs, reserved, trigram_share)
+    clean = without_overlap(contexts_of_pairs, reserved)
     clean_ids = {context.id for context in clean}
     return table[table["context_id"].isin(clean_ids)]
 

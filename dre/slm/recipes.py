@@ -87,6 +87,15 @@ class Recipe:
     #: Of our own recipes: the data besides labelled contexts, and how they are used.
     mixture: Mixture | None = None
 
+    @property
+    def takes_all_sets(self) -> bool:
+        """Whether it learns from all sets of a profile together, and from what they add for it.
+
+        Recipe ``ours`` does. Those of the papers learn from a set of human-written contexts, or of
+        contexts that the papers' algorithm augmented.
+        """
+        return self.name == OURS.name
+
     def as_dict(self) -> dict:
         """Return the recipe for provenance and fingerprints.
 

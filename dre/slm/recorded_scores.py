@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 _RECORDED_PROFILE = "public"
 #: The modules that choose the contexts of a training, and say how their hashes are computed.
 _CHOOSING = (dialogues, overlap, ratings, readers, recordings, registry, provenance)
-#: Version of the training data that takes all sets of a profile together.
-_ALL_SETS = 3
 
 
 class Scores:
@@ -182,9 +180,8 @@ def load_or_train(
     """
     from dre.slm.train import fit
 
-    recipe, version = _recipe_and_version(profile, name, disentangled)
-    train, dev = _split(profile, key, version)
-    extra = provenance.extra(profile, dev, version) if recipe.mixture else None
+    recipe = _recipe(profile, name, disentangled)
+    train, dev, extra = _learned_from(profile, key, recipe)
     description = provenance.describe(train, dev, recipe, seed, profile.encoder, extra)
     stem = _file(profile, key, name, seed, disentangled).name.removesuffix(".csv.gz")
     out = profile.build / "models" / f"{stem}-{description['fingerprint'][:12]}"
@@ -198,8 +195,8 @@ def made_of(profile: "Profile", key: str, name: str, seed: int, disentangled: bo
     """
     if _is_packaged(profile, name):
         return provenance.default()
-    recipe, version = _recipe_and_version(profile, name, disentangled)
-    hashes = _hashes(profile, key, bool(recipe.mixture), version)
+    recipe = _recipe(profile, name, disentangled)
+    hashes = _hashes(profile, key, recipe)
     return provenance.decisive(hashes, recipe, seed, profile.encoder)
 
 
@@ -344,8 +341,8 @@ def _model(profile, name):
     return profile.models[name]
 
 
-def _recipe_and_version(profile, name, disentangled):
-    """Return the recipe of a model as the profile has it, and the version of its training data."""
+def _recipe(profile, name, disentangled):
+    """Return the recipe of a model as the profile has it."""
     model = _model(profile, name)
     recipe = recipes.get(model.recipe, model.epochs, disentangled)
     chosen = {
@@ -356,38 +353,44 @@ def _recipe_and_version(profile, name, disentangled):
         "max_seq_length": model.text_length,
     }
     chosen = {name: value for name, value in chosen.items() if value is not None}
-    return recipes.replace(recipe, **chosen), model.data
+    return recipes.replace(recipe, **chosen)
 
 
-def _split(profile, key, version):
-    """Return the contexts to train on and those held out, of one or several sets of a profile."""
+def _learned_from(profile, key, recipe):
+    """Return the contexts to train on, those held out, and what our own recipes learn besides.
+
+    A recipe of the papers learns from one set of a profile, or from several. Recipe ``ours`` learns
+    from all of them, and from what the profile adds for it.
+    """
     entries = {entry.key: entry for entry in profile.sets}
-    keys = entries if version == _ALL_SETS else key.split("+")
+    keys = entries if recipe.takes_all_sets else key.split("+")
     train = []
     dev = []
     for key_of_set in keys:
-        splits = provenance.contexts(entries[key_of_set], profile.rated, version=version)
+        entry = entries[key_of_set]
+        splits = provenance.contexts(entry, profile.rated, more=recipe.takes_all_sets)
         train += splits[0]
         dev += splits[1]
-    return train, dev
+    extra = provenance.extra(profile, dev) if recipe.mixture else None
+    return train, dev, extra
 
 
 def _file(profile, key, name, seed, disentangled):
     """Return the file of the recorded scores of one training."""
-    if _model(profile, name).data == _ALL_SETS:
+    if recipes.get(_model(profile, name).recipe).takes_all_sets:
         key = "all"
     control = "" if disentangled else "-plain"
     return profile.results / "scores" / f"{key}-{name}{control}-seed{seed}.csv.gz"
 
 
-def _hashes(profile, key, has_extra, version):
+def _hashes(profile, key, recipe):
     """Return `dre.slm.provenance.hashes` of a training.
 
     They take seconds to compute, so they are stored in the build folder. The name of the file
     depends on the profile, the code that chooses the contexts, and the data files.
     """
     data_of_profile = profile.model_dump_json(include={"sets", "rated", "extra"})
-    arguments = json.dumps([data_of_profile, key, has_extra, version])
+    arguments = json.dumps([data_of_profile, key, recipe.takes_all_sets, bool(recipe.mixture)])
     digest = hashlib.sha256(arguments.encode())
     code = [Path(str(module.__file__)) for module in _CHOOSING]
     data_files = sorted(registry.REPOSITORY.glob("data/*/**/*.jsonl"))
@@ -395,8 +398,6 @@ def _hashes(profile, key, has_extra, version):
         digest.update(path.read_bytes())
     file = profile.build / "hashes" / f"{digest.hexdigest()[:16]}.json"
     if not file.exists():
-        train, dev = _split(profile, key, version)
-        extra = provenance.extra(profile, dev, version) if has_extra else None
-        hashes = provenance.hashes(train, dev, extra)
+        hashes = provenance.hashes(*_learned_from(profile, key, recipe))
         replace(file, json.dumps(hashes))
     return json.loads(file.read_text(encoding="utf-8"))

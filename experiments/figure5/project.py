@@ -26,10 +26,7 @@ PROJECTED = 4
 def split(settings) -> tuple[list, list, list]:
     """Return the contexts train, dev and test."""
     [entry] = [entry for entry in settings.sets if entry.key == "dailydialog"]
-    # Version 2 without further contexts: human-written responses, without conversations of dev,
-    # test or rated sets.
-    human_written = entry.model_copy(update={"further": None})
-    train, dev, test = contexts(human_written, settings.rated, version=2)
+    train, dev, test = contexts(entry, settings.rated)
     order = np.random.default_rng(settings.seed).permutation(len(train))
     chosen = [train[i] for i in sorted(order[:CONTEXTS])]
     return chosen, list(dev), list(test)

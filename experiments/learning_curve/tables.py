@@ -31,6 +31,7 @@ class Change(NamedTuple):
 
 
 CHANGES = {
+    "model-written adversarials as well": Change(("all", ""), ("own", "")),
     "balanced, not the papers' request": Change(("balanced", ""), ("same", "")),
     "disentangling": Change(("all", ""), ("all", "plain")),
     "Eq. 12 on robust parts": Change(("all", "robust"), ("all", "")),
@@ -162,8 +163,14 @@ def slope_rows(table, agreement, settings) -> tuple[list[dict], dict[str, list]]
 
 
 def is_on_curve(table) -> pd.Series:
-    """Tell which trainings make the learning curve: recipe paper on sets of the papers' request."""
-    return (table["variant"] == "") & ~table["size"].isin(["balanced", "same"])
+    """Tell which trainings make the learning curve: recipe paper on sets like the papers'.
+
+    Of DailyDialog these have human-written contexts alone.
+    """
+    is_of_recipe = table["variant"] == ""
+    is_of_size = ~table["size"].isin(["balanced", "same"])
+    has_model_written = (table["domain"] == "dailydialog") & (table["size"] == "all")
+    return is_of_recipe & is_of_size & ~has_model_written
 
 
 def twins(table, change: Change) -> dict[tuple, tuple[int, int]]:

@@ -1,8 +1,8 @@
 """How good would the papers' small model be with more contexts? Train it on sets of growing size.
 
 For each of three domains there is a largest training set. It has the contexts of profile ``public``
-(version 2 of the training data: nothing of dev, test, rated sets or held-out grades) and further
-contexts, whose responses were written on the papers' request. A smaller set is the beginning of a
+(nothing of dev, test, rated sets or held-out grades). DailyDialog's has further contexts, whose
+adversarial responses were written on the papers' request. A smaller set is the beginning of a
 random order of the largest one, with another order for each seed. The adversarial responses of
 DailyDialog++ dev are human-written, all others were written for this project.
 
@@ -68,8 +68,8 @@ def split(training: Training, settings) -> tuple[list, list, list]:
         splits = "balanced"
     elif training.size == "own":
         splits = "dev"
-    entry = entry.model_copy(update={"train": (name, splits), "further": None})
-    train, dev, test = contexts(entry, settings.rated, version=2)
+    entry = entry.model_copy(update={"train": (name, splits)})
+    train, dev, test = contexts(entry, settings.rated)
     n_contexts = training.size
     if training.size == "same":
         balanced_train, _, _ = split(training._replace(size="balanced"), settings)

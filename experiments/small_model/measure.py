@@ -120,10 +120,10 @@ def load_data(settings: Profile | None = None) -> TrainingData:
     labelled = []
     held_out = []
     for entry in settings.sets:
-        train, dev, _ = contexts(entry, settings.rated, version=3)
+        train, dev, _ = contexts(entry, settings.rated, more=True)
         labelled += train
         held_out += dev
-    return TrainingData(labelled, held_out, extra(settings, held_out, version=3))
+    return TrainingData(labelled, held_out, extra(settings, held_out))
 
 
 class Measures:
