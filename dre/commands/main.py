@@ -53,6 +53,7 @@ _EXTRAS = {
     "sklearn": "slm",
     "huggingface_hub": "slm",
     "matplotlib": "notebooks",
+    "seaborn": "notebooks",
 }
 _INTERRUPTED = 130  # exit status, as shells have it
 

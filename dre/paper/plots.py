@@ -2,59 +2,40 @@
 
 from collections.abc import Mapping, Sequence
 
-import matplotlib
 import numpy as np
 import pandas as pd
-from cycler import cycler
+import seaborn
 from matplotlib.axes import Axes
 
 # Okabe and Ito (2008), without the yellow that vanishes on white; black last.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 BLUE, ORANGE, GREEN, PURPLE = COLOURS[:4]
 _STYLE = {
-    "axes.axisbelow": True,
     "axes.edgecolor": "0.3",
-    "axes.grid": True,
-    "axes.labelcolor": "0.15",
-    "axes.labelsize": 9,
     "axes.linewidth": 0.8,
-    "axes.prop_cycle": cycler(color=COLOURS),
-    "axes.spines.right": False,
-    "axes.spines.top": False,
     "axes.titlesize": 10,
     "axes.titleweight": "bold",
-    "figure.constrained_layout.use": True,
-    "figure.dpi": 110,
-    "font.family": "DejaVu Sans",
-    "font.size": 9.6,
-    "grid.color": "0.9",
-    "grid.linewidth": 0.7,
+    "axes.labelsize": 9,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
     "legend.fontsize": 8,
     "legend.frameon": False,
-    "legend.title_fontsize": 9.6,
+    "grid.color": "0.9",
+    "grid.linewidth": 0.7,
     "lines.linewidth": 1.6,
-    "lines.markersize": 4.8,
-    "lines.solid_capstyle": "round",
-    "patch.edgecolor": "white",
-    "patch.force_edgecolor": True,
-    "patch.linewidth": 0.8,
+    "figure.constrained_layout.use": True,
+    "figure.dpi": 110,
     "pdf.fonttype": 42,  # TrueType: text in the PDF stays text
-    "text.color": "0.15",
-    "xtick.bottom": False,
-    "xtick.color": "0.15",
-    "xtick.labelsize": 8,
-    "ytick.color": "0.15",
-    "ytick.labelsize": 8,
-    "ytick.left": False,
 }
-for _axis in ("xtick", "ytick"):
-    _STYLE |= {f"{_axis}.major.size": 4.8, f"{_axis}.major.width": 1.0}
-    _STYLE |= {f"{_axis}.minor.size": 3.2, f"{_axis}.minor.width": 0.8}
 
 
 def style() -> None:
     """Set the style of every figure; colour-blind people can tell its colours apart."""
-    matplotlib.rcParams.update(_STYLE)
+    seaborn.set_theme(
+        context="paper", style="whitegrid", palette=list(COLOURS), font="DejaVu Sans", rc=_STYLE
+    )
 
 
 def whiskers(
