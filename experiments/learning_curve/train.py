@@ -12,7 +12,7 @@ from the context give nothing away. ``same`` has as many contexts of the papers'
 Recipe ``paper`` is trained for five epochs on MiniLM, and the epoch with the best triplet accuracy
 on held-out contexts is kept. These trainings differ from that:
 
-- ``plain`` is the control of Figures 3 and 4, without disentangling;
+- ``plain`` is the same without disentangling, on DailyDialog's largest set;
 - ``robust`` is recipe ``paper-robust`` on DailyDialog's largest set;
 - ``released`` is recipe ``released``, trained to its end on the same set;
 - ``mpnet`` is recipe ``paper`` on all-mpnet-base-v2, trained for two epochs on DailyDialog++ dev.
