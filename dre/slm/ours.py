@@ -3,15 +3,13 @@
 It asks the three questions of recipe ``graded``: is a response like its dialogue, does it fit
 there, is it good? Three things are different.
 
-- Copies and quotes of the context are among the wrong responses that it learns from. (The weights
-  in the package have learned from copies alone.)
+- Copies of the context are among the wrong responses that it learns from.
 - It leaves quotes out before it scores.
 - Likeness counts twice, fit and quality once, each in standard deviations over the graded training
   pairs.
 """
 
 import random
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -37,7 +35,7 @@ class Ours(Graded):
     """
 
     def examples(self, contexts: Sequence[Context]) -> list[Context]:
-        """Return labelled contexts with copies and quotes of themselves among the adversarials."""
+        """Return labelled contexts with copies of themselves among the adversarials."""
         return with_copies(contexts)
 
     def finish(self, contexts: Sequence[Context], extra: Extra, seed: int) -> None:
@@ -96,17 +94,13 @@ def without_quotes(pairs: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 
 
 def with_copies(contexts: Sequence[Context]) -> list[Context]:
-    """Return contexts with copies and quotes of themselves among the adversarial responses.
+    """Return contexts with copies of themselves among the adversarial responses.
 
     The id of a context seeds what is drawn, so that it is the same in every training.
     """
-    contexts_of_set = defaultdict(list)
-    for context in contexts:
-        contexts_of_set[context.set].append(context)
     examples = []
     for context in contexts:
-        with_quotes = quoted(context, contexts_of_set[context.set])
-        distinct = dict.fromkeys((*copies(context), *with_quotes))
+        distinct = dict.fromkeys(copies(context))
         added = [text for text in distinct if text not in context.positives]
         examples.append(replace(context, adversarials=(*context.adversarials, *added)))
     return examples
@@ -126,23 +120,3 @@ def copies(context: Context) -> tuple[str, ...]:
     n_words = min(len(context_words), rng.randint(4, 14))
     shuffled = " ".join(rng.sample(context_words, n_words))
     return turn, with_gaps, shuffled
-
-
-def quoted(context: Context, candidates: Sequence[Context]) -> tuple[str, str]:
-    """Return two wrong replies that quote a turn of the context, at their beginning or their end.
-
-    One reply is an adversarial response, the other a right response of one of the ``candidates``.
-    Where ten candidates that are drawn all have the same turns as the context, the second reply is
-    an adversarial response as well.
-    """
-    rng = random.Random(f"quoted {context.context_id}")
-    turn = rng.choice((context.turns[-1], rng.choice(context.turns)))
-    adversarial = rng.choice(context.adversarials)
-    drawn = rng.sample(candidates, min(10, len(candidates)))
-    foreign = [
-        rng.choice(candidate.positives) for candidate in drawn if candidate.turns != context.turns
-    ]
-    second_reply = foreign[0] if foreign else rng.choice(context.adversarials)
-    replies = [adversarial, second_reply]
-    rng.shuffle(replies)
-    return f"{turn} {replies[0]}", f"{replies[1]} {turn}"

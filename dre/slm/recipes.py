@@ -17,9 +17,8 @@
     contrast over dialogues, a head on it learns fit, and one that learned grades gives quality
     (`dre.slm.graded`).
 ``ours``
-    The SLM that comes with the package. It is ``graded``, and also learns from copies and quotes
-    of the context (the weights in the package from copies alone). Likeness counts twice, and quotes
-    are left out before scoring (`dre.slm.ours`).
+    The SLM that comes with the package. It is ``graded``, and also learns from copies of the
+    context. Likeness counts twice, and quotes are left out before scoring (`dre.slm.ours`).
 """
 
 from collections.abc import Sequence
@@ -57,6 +56,8 @@ class Mixture:
     rank: int = 32
     #: dialogues that the head for fit learns from, besides the labelled contexts
     fits: int = 3000
+    #: whether copies of a context are among its wrong responses
+    copies: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,11 +100,14 @@ class Recipe:
     def as_dict(self) -> dict:
         """Return the recipe for provenance and fingerprints.
 
-        The usual ``keep`` is left out: fingerprints were made before it was a choice.
+        The usual ``keep`` is left out, and copies that are not learned from: fingerprints were made
+        before these were choices.
         """
         fields = asdict(self)
         if fields["keep"] == "last":
             del fields["keep"]
+        if fields["mixture"] and not fields["mixture"]["copies"]:
+            del fields["mixture"]["copies"]
         return fields
 
 
@@ -137,7 +141,12 @@ _GRADED = Recipe(
     head_learning_rate=1e-2,
     mixture=Mixture(),
 )
-OURS = replace(_GRADED, name="ours", stages=(Stage("contrast", ("L_fit",), epochs=1),))
+OURS = replace(
+    _GRADED,
+    name="ours",
+    stages=(Stage("contrast", ("L_fit",), epochs=1),),
+    mixture=Mixture(copies=True),
+)
 RECIPES = {recipe.name: recipe for recipe in (PAPER, _ROBUST, _RELEASED, _GRADED, OURS)}
 
 
