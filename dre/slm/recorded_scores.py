@@ -19,7 +19,18 @@ import numpy as np
 import pandas as pd
 
 from dre import metrics
-from dre.datasets import dialogues, overlap, ratings, readers, recordings, registry
+from dre.datasets import (
+    aliases,
+    chats,
+    dialogues,
+    formats,
+    overlap,
+    ratings,
+    readers,
+    recordings,
+    registry,
+    tags,
+)
 from dre.errors import DreError
 from dre.files import replace
 from dre.slm import provenance, recipes
@@ -33,7 +44,10 @@ if TYPE_CHECKING:
 #: The profile whose scores are recorded and committed.
 _RECORDED_PROFILE = "public"
 #: The modules that choose the contexts of a training, and say how their hashes are computed.
-_CHOOSING = (dialogues, overlap, ratings, readers, recordings, registry, provenance)
+_CHOOSING = (
+    *(dialogues, overlap, ratings, recordings, registry, provenance),
+    *(readers, formats, chats, tags, aliases),
+)
 
 
 class Scores:

@@ -1,0 +1,174 @@
+"""Speakers' tags that begin turns, and signs that separate turns within one text.
+
+``User: Is the shop open?`` is read as words by a small model, and lowers a score. Where tags begin
+every turn they are taken off. Where they or separators show that one text holds several turns, the
+record is refused.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from dre.datasets import aliases
+from dre.datasets.chats import quote
+
+#: Words for the two sides, where they begin a turn.
+_SIDE_TAGS = {*aliases.USER_TAGS, *aliases.ASSISTANT_TAGS}
+#: Those of them that begin nothing else than a turn.
+_SURE_TAGS = _SIDE_TAGS - {"q", "question", "person", "a", "answer", "model", "agent", "client"}
+#: A tag: up to three words and a colon, in brackets or bold type; or such a word in brackets.
+_TAG = re.compile(
+    r"\s*(?:"
+    r"[\[(<*#]{0,3}(?P<name>[^\W\d_][\w.'-]{0,19}(?: [\w.'-]{1,15}){0,2})[\])>*#]{0,3}\s?"
+    r"(?::[*]{0,2}(?:\s+|$)|：)"
+    rf"|[\[<](?P<side>{'|'.join(sorted(_SURE_TAGS))})[\]>]\s+"
+    r")",
+    re.IGNORECASE,
+)
+#: Most speakers of a dialogue whose tags are taken off.
+_MOST_SPEAKERS = 3
+_SEPARATOR = re.compile("|".join(map(re.escape, aliases.SEPARATORS)))
+_FIRST_SIGNS = {separator.strip()[0] for separator in aliases.SEPARATORS}
+#: Words for the two sides, as a transcript in one text has them.
+_USER_WITHIN = re.compile(r"(?:^|[\s#>*\[])(?:User|USER|Human|HUMAN|Customer)[\]*]{0,2}:")
+_ASSISTANT_WITHIN = re.compile(
+    r"(?:^|[\s#>*\[])(?:Assistant|ASSISTANT|Bot|BOT|AI|Chatbot|Agent|System|SYSTEM|GPT)[\]*]{0,2}:"
+)
+
+
+class Untagged(NamedTuple):
+    """How many turns and responses lost a tag, and the tags by how they were written."""
+
+    turns: int
+    responses: int
+    tags: list[str]
+
+
+def several_turns_in_one(turns: Iterable[str]) -> str:
+    """Return why a turn cannot be one turn: a separator or two speakers in it; "" if it may be."""
+    for turn in turns:
+        if any(sign in turn for sign in _FIRST_SIGNS):
+            separator = _SEPARATOR.search(turn)
+            if separator:
+                sign = separator[0]
+                return (
+                    f"a turn is {quote(turn)}, with {sign.strip()!r} in it, which often separates "
+                    f"turns: --separator '{sign.strip()}' splits a text there, --keep-tags reads "
+                    "it as it is"
+                )
+        if ":" in turn and _USER_WITHIN.search(turn) and _ASSISTANT_WITHIN.search(turn):
+            return (
+                f"a turn is {quote(turn)}, in which two speakers have their say: write a list of "
+                "turns, or one turn a line; --keep-tags reads it as it is"
+            )
+    return ""
+
+
+def separator_in(text: str) -> str:
+    """Return the first separator in a text, "" if it has none."""
+    if not any(sign in text for sign in _FIRST_SIGNS):
+        return ""
+    separator = _SEPARATOR.search(text)
+    return separator[0] if separator else ""
+
+
+def mixed_tags(turns: tuple[str, ...]) -> str:
+    """Return why the tags of some turns cannot be taken off; "" where all turns or none has one.
+
+    Only words for both sides of a dialogue count, such as ``Human:`` and ``Assistant:``.
+    """
+    if len(turns) < 3:
+        return ""
+    names = [_name(turn) for turn in turns]
+    n_tagged = sum(name in _SIDE_TAGS for name in names)
+    has_both = not {*names}.isdisjoint(aliases.USER_TAGS) and not {*names}.isdisjoint(
+        aliases.ASSISTANT_TAGS
+    )
+    if not has_both or n_tagged == len(turns):
+        return ""
+    untagged = next(turn for turn, name in zip(turns, names) if name not in _SIDE_TAGS)
+    return (
+        f"{n_tagged} of {len(turns)} turns begin with a speaker such as {turns[0][:20]!r}, and "
+        f"{quote(untagged)} does not: has a turn several lines? write a list of turns; --keep-tags "
+        "reads each line as a turn as it is"
+    )
+
+
+def _name(text):
+    """Return the name in the tag of a text in small letters, "" if it has no tag."""
+    match = _TAG.match(text)
+    return _name_in(match) if match else ""
+
+
+def _name_in(match):
+    """Return the name in a tag in small letters."""
+    return (match["name"] or match["side"]).lower()
+
+
+def take_off(rows: list[dict]) -> Untagged:
+    """Take the tags off the contexts and responses of a file, in place.
+
+    Parameters
+    ----------
+    rows
+        Pairs with ``context`` (tuple of turns) and ``response`` (text, or another value).
+
+    Returns
+    -------
+    Untagged
+        What was taken off. Nothing is where a turn of the context has no tag.
+
+    Notes
+    -----
+    Each turn of a context must begin with the tag of one of two or three speakers. A context of one
+    turn, and a response, must begin with a tag that other contexts have, or with a word for a side.
+    """
+    tagged = []
+    known = set()
+    for row in rows:
+        names = _speakers(row["context"])
+        if not names:
+            continue
+        tagged.append((row, names))
+        if 2 <= len({*names}) <= _MOST_SPEAKERS:
+            known.update(names)
+    known |= _SURE_TAGS
+
+    n_turns = 0
+    n_responses = 0
+    tags: dict[str, None] = {}
+    untagged_rows = []
+    for row, names in tagged:
+        is_dialogue = 2 <= len({*names}) <= _MOST_SPEAKERS
+        if not is_dialogue and not {*names} <= known:
+            continue
+        untagged_rows.append(row)
+        tags.update(dict.fromkeys(_TAG.match(turn)[0].strip() for turn in row["context"]))
+        n_turns += len(names)
+        turns = [turn[_TAG.match(turn).end() :].strip() for turn in row["context"]]
+        row["context"] = tuple(filter(None, turns)) or row["context"]
+
+    # A response has a tag where its context had tags, or where every response has one.
+    answering = [row for row in rows if isinstance(row["response"], str) and row["response"]]
+    names = [_name(row["response"]) for row in answering]
+    if not names or not {*names} <= _SURE_TAGS.intersection(aliases.ASSISTANT_TAGS):
+        answering = [row for row in untagged_rows if isinstance(row["response"], str)]
+    for row in answering:
+        match = _TAG.match(row["response"])
+        response = row["response"][match.end() :].strip() if match else ""
+        if response and _name_in(match) in {*known, *_SIDE_TAGS}:
+            tags.setdefault(match[0].strip())
+            n_responses += 1
+            row["response"] = response
+    return Untagged(n_turns, n_responses, list(tags))
+
+
+def _speakers(turns):
+    """Return the names in the tags of all turns; nothing if a turn has no tag."""
+    names = []
+    for turn in turns or ():
+        match = _TAG.match(turn)
+        if not match:
+            return []
+        names.append(_name_in(match))
+    return names
