@@ -228,6 +228,12 @@ BEFORE = {  # what stands before a response in a column of its own
     "tags": "\n".join(f"{tag}: {text}" for tag, text in says("Caller", "Desk", "Caller")),
     "tags in bold": [f"**{tag}:** {text}" for tag, text in says("User", "Agent", "User")],
     "tags with numbers": [f"#Person{k}#: {text}" for k, text in says(1, 2, 1)],
+    "tags behind times": [
+        f"[12/05/24, 10:1{i}] {name}: {text}"
+        for i, (name, text) in enumerate(says("Ada", "Ben", "Ada"))
+    ],
+    "tags before dashes": [f"{tag} - {text}" for tag, text in says("user", "bot", "user")],
+    "signs without width": [TURNS[0], "\u200b\ufeff", *TURNS[1:]],
     "tags in brackets": [f"[{tag}] {text}" for tag, text in says("user", "assistant", "user")],
     "a transcript": "\n\n"
     + "\n\n".join(f"{tag}: {text}" for tag, text in says("Human", "Assistant", "Human"))
@@ -300,9 +306,26 @@ REFUSED = {  # a record, and what is said of it
         "--separator '__eou__' splits a text there",
     ),
     "a separator in a list": ({"context": ["a", "b </s> c"], "response": "e"}, "'</s>'"),
+    "a tab": ({"context": "Is it late?\tYes.", "response": "e"}, "--separator '\\t' splits"),
+    "letters for speakers": (
+        {"context": "A: Is it late? B: Yes.", "response": "e"},
+        "in which a and b have their say",
+    ),
+    "a list without quotation marks": (
+        {"context": "[Is it late?, Yes.]", "response": "e"},
+        "a list without quotation marks",
+    ),
+    "bytes": ({"context": "b'Is it late?'", "response": "e"}, "which is bytes and no text"),
+    "a set of PostgreSQL": ({"context": '{"Is it late?","Yes."}', "response": "e"}, "found {"),
+    "an empty list": ({"context": "[]", "response": "e"}, "context is '[]': expected turns"),
+    "nothing that can be seen": ({"context": "a", "response": "\u200b \u200b"}, "response is "),
+    "older turns in columns": (
+        {"context": "b", "context/0": "a", "response": "c"},
+        "context/0 stand beside context",
+    ),
     "two speakers in a turn": (
         {"context": "Human: a Assistant: b", "response": "e"},
-        "two speakers have their say",
+        "in which assistant and human have their say",
     ),
     "tags on some lines": (
         {"context": "Human: a\nAssistant: b\nmore of b\nHuman: c", "response": "e"},
@@ -369,6 +392,10 @@ DECIDED = {  # a record that was refused, and the form that decides
         {"context": "\\n".join(TURNS), "response": RESPONSE},
         Form(separator="\\n"),
     ),
+    "tabs": (
+        {"context": "\t".join(TURNS), "response": RESPONSE},
+        Form(separator="\\t"),
+    ),
     "a container": ({"talk": chat()}, Form(fields={"messages": "talk"})),
     "a path": ({"request": {"body": chat()}}, Form(fields={"messages": "request.body"})),
     "which of two": (
@@ -433,6 +460,21 @@ def test_tags_of_a_single_turn_and_of_a_response_are_those_of_the_other_dialogue
     assert kept.pairs["context"].tolist() == [tuple(record["context"]) for record in records]
 
 
+def test_tags_that_one_system_alone_writes_are_taken_off():
+    records = [
+        {"context": "Is it late?", "response": "Bot: Nearly six.", "system": "owl"},
+        {"context": "Is it far?", "response": "Bot: No.", "system": "owl"},
+        {"context": "Is it late?", "response": "System: down.", "system": "lark"},
+        {"context": "Is it far?", "response": "Two streets.", "system": "lark"},
+    ]
+    assert read(*records).pairs["response"].tolist() == [
+        "Nearly six.",
+        "No.",
+        "System: down.",
+        "Two streets.",
+    ]
+
+
 def test_every_separator_of_the_table_is_seen():
     for separator in readers.aliases.SEPARATORS:
         assert tags.several_turns_in_one([f"Is it late?{separator}Yes."]), separator
@@ -452,10 +494,16 @@ def test_a_name_that_is_a_prompt_is_no_system():
 
 
 def test_thoughts_and_ends_of_text_in_a_response_get_a_note():
-    responses = ["<think>Hm.</think>Yes.", "Yes.</s>", "Yes.\nUser: And then?", '["Yes."]']
+    responses = ["<think>Hm.</think>Yes.", "Yes.</s>", "Yes.\nUser: And then?", '["Yes."]', "nan"]
     reading = read(*({"context": "Is it late?", "response": text} for text in responses))
     assert reading.pairs["response"].tolist() == responses
-    expected = ["thoughts of a model", "'</s>'", "another speaker says next", "a list or an object"]
+    expected = [
+        "thoughts of a model",
+        "'</s>'",
+        "another speaker says next",
+        "a list or an object",
+        "nothing but 'nan': is a value missing? (first in line 5)",
+    ]
     for note, words in zip(reading.notes, expected, strict=True):
         assert words in note
 

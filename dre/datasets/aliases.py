@@ -16,7 +16,9 @@ DIALOGUES = (
     "content",
     "chat",
     "thread",
+    "chat_messages",
     "transcript",
+    "exchanges",
     "events",
     "log",
     "input",
@@ -56,14 +58,29 @@ LIKE_RESPONSE = (
     "chosen",
 )
 #: Columns that may be the context. They are named in an error, and never taken.
-LIKE_CONTEXT = ("prompt", "input", "user_input", "question", "query", "source", "english_ctx")
+LIKE_CONTEXT = (
+    "prompt",
+    "instruction",
+    "input",
+    "user_input",
+    "question",
+    "query",
+    "source",
+    "english_ctx",
+)
 #: Beside one of these columns, ``context`` is often what the reply may draw on (facts).
-QUESTIONS = ("input", "user_input", "question", "query", "source")
+QUESTIONS = ("input", "user_input", "question", "query")
+#: The same, if the column has a sentence. Often it has a name.
+LONG_QUESTIONS = ("source", "prompt")
 
 #: Keys of a message that say on whose side it is. Their values must be in `ROLES`.
 ROLE_KEYS = ("role", "from", "event", "direction", "author", "type")
 #: Keys of a message that say who speaks. Any value may stand there.
-NAME_KEYS = ("speaker", "sender", "agent", "user", "username", "author", "name")
+NAME_KEYS = (
+    *("speaker", "sender", "agent", "user", "username", "author", "name"),
+    *("speaker_id", "speaker_name", "speakerid", "sender_id", "sender_name", "user_id"),
+    *("participant", "character"),
+)
 #: Keys of a message that hold its text.
 TEXT_KEYS = ("content", "value", "text", "utterance", "message", "parts", "body", "payload")
 #: Keys under which a message is wrapped, as LangChain, services and trees do.
@@ -139,7 +156,15 @@ SEPARATORS = (
     "<br>",
     "<br/>",
     "<br />",
+    "</p>",
+    "</user>",
+    "</assistant>",
+    "<|human|>",
+    "<|bot|>",
+    "<|system|>",
+    " || ",
     " ||| ",
+    "\t",
 )
 #: Words for the two sides of a dialogue, where they begin a turn and a colon follows.
 USER_TAGS = ("user", "human", "customer", "client", "usr", "person", "q", "question")

@@ -25,6 +25,9 @@ _LONGEST_LIST = 200
 #: Lists in lists, texts of texts: more levels than this are not unpacked.
 _DEEPEST = 6
 
+#: White space, and signs without a width.
+_INVISIBLE = "\u00a0\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\u2800\u3000\ufeff \t\n\r\f\v"
+_FIRST_OF_OTHERS = ("[", "{", "(", '"', " ", "\n")
 _SPEAKER_KEYS = ("role", "from", "speaker", "sender")
 #: The sides of a dialogue, and what is no side of it.
 SIDES = ("user", "assistant", "system", "tool")
@@ -37,6 +40,8 @@ _TAG_OF_BLOCK = re.compile(r"\W{0,3}(\w[\w ]{0,15}?)\W{0,3}:")
 _BLANK_LINE = re.compile(r"\n\s*\n")
 #: The two characters of a line end in a text that was escaped once too often.
 _LITERAL_LINE_END = re.compile(r"[.?!\"'…]\s*(?:\\r)?\\n")
+#: A list as Spark or a spreadsheet shows it.
+_UNQUOTED_LIST = re.compile(r"\[[^\[\]]*, [^\[\]]*\]")
 #: What a note counts: lists that `_with_commas` has mended.
 WITHOUT_COMMAS = "lists without commas"
 
@@ -86,6 +91,11 @@ def names(words: Any) -> str:
     return text if len(text) <= _LONGEST_LIST else text[:_LONGEST_LIST] + "..."
 
 
+def is_blank(text: str) -> bool:
+    """Return whether a text has nothing that can be seen."""
+    return not text.strip() or (not text.isascii() and not text.strip(_INVISIBLE))
+
+
 def looks_like_data(value: object) -> bool:
     """Return whether a value is a list, an object, or a text that begins like one."""
     if isinstance(value, str):
@@ -97,15 +107,15 @@ def looks_like_data(value: object) -> bool:
 def plain_turns(value: Any) -> tuple[str, ...] | None:
     """Return the turns of a list of texts, or of lines, as most files have them; else None."""
     if type(value) is str:
-        is_other = value[:1] in ("[", "{", "(", '"', " ", "\n") or value.startswith("array(")
+        is_other = value[:1] in _FIRST_OF_OTHERS or value.startswith(("array(", "b'", 'b"'))
         if is_other or "\n\n" in value or "\\n" in value:
             return None
         lines = [line.strip() for line in value.split("\n")]
-        return tuple(filter(None, lines)) or None
+        return tuple(line for line in lines if not is_blank(line)) or None
     if type(value) is not list:
         return None
     for turn in value:
-        if type(turn) is not str or turn[:1] in ("", "[", "{") or turn.isspace():
+        if type(turn) is not str or turn[:1] in ("", "[", "{") or is_blank(turn):
             return None
     return tuple(value)
 
@@ -152,6 +162,8 @@ def unpacked(value: Any, left_out: Counter, depth: int = 0) -> Any:
     if depth > _DEEPEST:
         raise ValueError(f"found {quote(value)}: it is packed too deeply")
     if isinstance(value, str):
+        if value.strip() in ("[]", "{}"):
+            return []
         if not _LIKE_DATA.match(value):
             return _twice_written(value, left_out, depth)
         return unpacked(_parsed(value, left_out), left_out, depth + 1)
@@ -168,15 +180,20 @@ def unpacked(value: Any, left_out: Counter, depth: int = 0) -> Any:
     if text_key is not None and has_speaker:
         as_rows = _rows_of_columns(value, value[text_key])
         return [value] if as_rows is None else as_rows
-    for name in aliases.DIALOGUES:
-        if name in keys and looks_like_data(value[keys[name]]):
-            return unpacked(value[keys[name]], left_out, depth + 1)
+    dialogues = [keys[name] for name in (*aliases.DIALOGUES, *aliases.HISTORIES) if name in keys]
+    dialogues = [key for key in dialogues if looks_like_data(value[key])]
+    if len(dialogues) > 1:
+        raise ValueError(f"found an object with {names(dialogues)}: expected one dialogue")
+    if dialogues:
+        return unpacked(value[dialogues[0]], left_out, depth + 1)
     return value
 
 
 def _twice_written(text, left_out, depth):
     """Return what a tuple, or JSON that was written as JSON again, stands for; else the text."""
     value = text
+    if text[:2] in ("b'", 'b"') and text[-1] == text[1]:
+        raise ValueError(f"found {quote(text)}, which is bytes and no text: decode them")
     try:
         if text.startswith("(") and text.endswith(")"):
             value = ast.literal_eval(text)
@@ -273,9 +290,13 @@ def _with_commas(text):
 def _turns_of_text(text, form):
     """Return the turns of a text: its lines, or what a separator or speakers' tags set apart."""
     if form.separator:
-        pieces = text.split(form.separator)
-        return [" ".join(piece.split()) for piece in pieces if piece.strip()]
+        return [" ".join(piece.split()) for piece in pieces_of(text, form) if piece.strip()]
     pieces = text.split("\n")
+    if _UNQUOTED_LIST.fullmatch(text.strip()) and not form.keep_tags:
+        raise ValueError(
+            f"found {quote(text)}, a list without quotation marks: write it as JSON; --keep-tags "
+            "reads it as it is"
+        )
     if len(pieces) == 1 and not form.keep_tags and _LITERAL_LINE_END.search(text):
         raise ValueError(
             f"found {quote(text)}, one line with a backslash and n where lines end: "
@@ -287,7 +308,13 @@ def _turns_of_text(text, form):
         if 1 < len(blocks) < len(pieces) and all(map(_begins_with_side, blocks)):
             pieces = [" ".join(block.split()) for block in blocks]
     stripped = [piece.strip() for piece in pieces]
-    return [piece for piece in stripped if piece]
+    return [piece for piece in stripped if not is_blank(piece)]
+
+
+def pieces_of(text: str, form: Form) -> list[str]:
+    r"""Return the pieces of a text between separators; ``\t`` is also the sign that it means."""
+    meant = form.separator.replace("\\t", "\t").replace("\\n", "\n")
+    return text.replace(form.separator, meant).split(meant)
 
 
 def _begins_with_side(block):
@@ -305,7 +332,7 @@ def _messages_of_texts(texts, form, left_out):
         if text.startswith(("{", "[")) and _LIKE_DATA.match(text):
             item = _parsed(text, left_out)
             messages += _messages_of_item(item, number, form, left_out)
-        elif text.strip():
+        elif not is_blank(text):
             messages.append(Message("", "", text))
         else:
             left_out["blank turns"] += 1
@@ -344,7 +371,7 @@ def _messages_of_object(item, number, form, left_out):
     text = item.get("content")
     if type(role) is str and type(text) is str and len(item) == 2:
         side = _side(role, form)
-        if side in ("user", "assistant") and text.strip():
+        if side in ("user", "assistant") and not is_blank(text):
             return [Message(side, "", text)]
 
     item = _unwrapped(item)
@@ -364,7 +391,7 @@ def _messages_of_object(item, number, form, left_out):
     if side == "tool":
         left_out["tool results"] += 1
         return []
-    if not text.strip():
+    if is_blank(text):
         # A turn without text may be a call of a tool or an image, which has been counted.
         if left_out.total() == n_left_out:
             left_out["blank turns"] += 1

@@ -48,6 +48,10 @@ HALF = re.compile("[\ud800-\udfff]")
 #: Thoughts of a model, which some servers leave in its reply.
 _THOUGHTS = re.compile(r"</?think(?:ing)?>|\[/?THINK\]", re.IGNORECASE)
 _NEXT_SPEAKER = re.compile(r"\n\s*(?:User|Human|Assistant|Bot|Customer|System|AI):")
+#: Columns with one turn each, as PolyAI's sets have them.
+_NUMBERED = re.compile(r"context[/_.\- ]?\d+", re.IGNORECASE)
+#: Texts that often stand for a value that is missing.
+_MISSING = ("nan", "none", "null", "<na>", "n/a", "[]", "{}")
 #: A system's name of so many words is a sentence.
 _SENTENCE = 8
 
@@ -310,6 +314,11 @@ def _notes_on_responses(rows):
     counts = Counter()
     for row in rows:
         response = row["response"]
+        turns = row["context"] or ()
+        if len(turns) == 1 and len(turns[0]) < 6 and turns[0].strip().lower() in _MISSING:
+            kind = f"a context of nothing but {turns[0].strip()!r}: is a value missing?"
+            counts[kind] += 1
+            first.setdefault(kind, row["line"])
         if not isinstance(response, str):
             continue
         kinds = []
@@ -322,11 +331,15 @@ def _notes_on_responses(rows):
             kinds.append("what another speaker says next, which is read as part of the reply")
         if response[:1] in "[{" and looks_like_data(response):
             kinds.append("a list or an object, which is read as text")
+        if len(response) < 6 and response.strip().lower() in _MISSING:
+            kinds.append(f"nothing but {response.strip()!r}: is a value missing?")
+        if response[:2] in ("b'", 'b"') and response[-1] == response[1]:
+            kinds.append("bytes that were written as text (b'...')")
         for kind in kinds:
             counts[kind] += 1
             first.setdefault(kind, row["line"])
     return [
-        f"{count:,} responses hold {kind} (first in line {first[kind]})"
+        f"{counted_kind(count, 'responses')} with {kind} (first in line {first[kind]})"
         for kind, count in counts.items()
     ]
 
@@ -358,6 +371,7 @@ class _Layout(NamedTuple):
     histories: tuple[str, ...]
     answers: tuple[str, ...]
     questions: tuple[str, ...]
+    numbered: tuple[str, ...]  # columns such as context/0
     like_response: tuple[str, ...]
     like_context: tuple[str, ...]
     is_message: bool
@@ -388,7 +402,8 @@ def _layout(columns, own_columns):
         dialogues=present(aliases.DIALOGUES),
         histories=present(aliases.HISTORIES),
         answers=present(aliases.ANSWERS),
-        questions=present(aliases.QUESTIONS),
+        questions=present((*aliases.QUESTIONS, *aliases.LONG_QUESTIONS)),
+        numbered=tuple(column for column in columns if _NUMBERED.fullmatch(str(column))),
         like_response=present(aliases.LIKE_RESPONSE),
         like_context=present(aliases.LIKE_CONTEXT),
         is_message=has_speaker and any(name in by_small for name in aliases.TEXT_KEYS),
@@ -484,6 +499,11 @@ def _dialogue_of(record, layout, values, form):
         is_text = isinstance(value, str) and value.strip()
         if is_text or (looks_like_data(value) and len(value)):
             found.append(_Dialogue(column, record[column], True))
+    if has_context and layout.numbered:
+        raise ValueError(
+            f"{names(layout.numbered)} stand beside context: are they turns before it? write all "
+            "turns as one list, or take context alone with --field context=context"
+        )
     if not found:
         if layout.questions and has_context:
             _refuse_facts(record, layout, values)
@@ -516,7 +536,7 @@ def _refuse_facts(record, layout, values):
     for column in layout.questions:
         question = record[column]
         is_text = isinstance(question, str) and bool(question.strip())
-        if str(column).lower() == "source":  # mostly the name of a data set
+        if str(column).lower() in aliases.LONG_QUESTIONS:
             is_text = is_text and len(question.split()) >= _SENTENCE
         if is_text and column not in layout.fields.values():
             raise ValueError(
@@ -575,9 +595,9 @@ def _ends_with(messages, response):
 
 def _one_turn(response, form):
     """Return a response without a separator at its end; ValueError if it has several turns."""
-    if not form.separator or form.separator not in response:
+    if not form.separator:
         return response
-    pieces = [piece.strip() for piece in response.split(form.separator) if piece.strip()]
+    pieces = [piece.strip() for piece in chats.pieces_of(response, form) if piece.strip()]
     if len(pieces) > 1:
         raise ValueError(f"response is {quote(response)}: expected one turn, found {len(pieces)}")
     return pieces[0] if pieces else response
@@ -717,7 +737,7 @@ def _are_turns(value):
 
 def _is_text(value):
     """Return whether a value is a text that is not blank, without half characters."""
-    return isinstance(value, str) and bool(value.strip()) and not HALF.search(value)
+    return isinstance(value, str) and not chats.is_blank(value) and not HALF.search(value)
 
 
 def absent(value: object) -> bool:

@@ -16,23 +16,27 @@ from dre.datasets.chats import quote
 _SIDE_TAGS = {*aliases.USER_TAGS, *aliases.ASSISTANT_TAGS}
 #: Those of them that begin nothing else than a turn.
 _SURE_TAGS = _SIDE_TAGS - {"q", "question", "person", "a", "answer", "model", "agent", "client"}
-#: A tag: up to three words and a colon, in brackets or bold type; or such a word in brackets.
+_SURE_WORDS = "|".join(sorted(_SURE_TAGS))
+#: A tag: up to three words and a colon, in brackets or bold type, behind a time; or a word for a
+#: side in brackets or before a dash.
 _TAG = re.compile(
-    r"\s*(?:"
+    r"\s*(?:[\[(]?\d[\d/.:, -]{3,22}(?: ?[AP]M)?[\])]?\s*-?\s*)?(?:"
     r"[\[(<*#]{0,3}(?P<name>[^\W\d_][\w.'-]{0,19}(?: [\w.'-]{1,15}){0,2})[\])>*#]{0,3}\s?"
     r"(?::[*]{0,2}(?:\s+|$)|：)"
-    rf"|[\[<](?P<side>{'|'.join(sorted(_SURE_TAGS))})[\]>]\s+"
+    rf"|[\[<](?P<enclosed>{_SURE_WORDS})[\]>]\s+"
+    rf"|(?P<before_dash>{_SURE_WORDS})\s?[>|–—-]\s+"
     r")",
     re.IGNORECASE,
 )
 #: Most speakers of a dialogue whose tags are taken off.
 _MOST_SPEAKERS = 3
-_SEPARATOR = re.compile("|".join(map(re.escape, aliases.SEPARATORS)))
-_FIRST_SIGNS = {separator.strip()[0] for separator in aliases.SEPARATORS}
-#: Words for the two sides, as a transcript in one text has them.
-_USER_WITHIN = re.compile(r"(?:^|[\s#>*\[])(?:User|USER|Human|HUMAN|Customer)[\]*]{0,2}:")
-_ASSISTANT_WITHIN = re.compile(
-    r"(?:^|[\s#>*\[])(?:Assistant|ASSISTANT|Bot|BOT|AI|Chatbot|Agent|System|SYSTEM|GPT)[\]*]{0,2}:"
+_SEPARATOR = re.compile("|".join(map(re.escape, aliases.SEPARATORS)), re.IGNORECASE)
+_FIRST_SIGNS = {(separator.strip() or separator)[0] for separator in aliases.SEPARATORS}
+#: Speakers' tags as a transcript in one text has them.
+_TAG_WITHIN = re.compile(
+    r"(?:^|[\s#>*\[])((?:user|human|customer|assistant|bot|ai|chatbot|agent|system|gpt)(?=[\]*#]{0,2}:)"
+    r"|(?-i:[ABQ]|P[12])(?=:\s)|(?:speaker|person) ?[\da-d](?=[\]*#]{0,2}:))",
+    re.IGNORECASE,
 )
 
 
@@ -50,17 +54,19 @@ def several_turns_in_one(turns: Iterable[str]) -> str:
         if any(sign in turn for sign in _FIRST_SIGNS):
             separator = _SEPARATOR.search(turn)
             if separator:
-                sign = separator[0]
+                sign = repr(separator[0].strip() or separator[0])
                 return (
-                    f"a turn is {quote(turn)}, with {sign.strip()!r} in it, which often separates "
-                    f"turns: --separator '{sign.strip()}' splits a text there, --keep-tags reads "
-                    "it as it is"
+                    f"a turn is {quote(turn)}, with {sign} in it, which often separates turns: "
+                    f"--separator {sign} splits a text there, --keep-tags reads it as it is"
                 )
-        if ":" in turn and _USER_WITHIN.search(turn) and _ASSISTANT_WITHIN.search(turn):
-            return (
-                f"a turn is {quote(turn)}, in which two speakers have their say: write a list of "
-                "turns, or one turn a line; --keep-tags reads it as it is"
-            )
+        if ":" in turn:
+            speakers = {speaker.lower() for speaker in _TAG_WITHIN.findall(turn)}
+            if len(speakers) > 1:
+                both = " and ".join(sorted(speakers))
+                return (
+                    f"a turn is {quote(turn)}, in which {both} have their say: "
+                    "write a list of turns, or one turn a line; --keep-tags reads it as it is"
+                )
     return ""
 
 
@@ -102,7 +108,7 @@ def _name(text):
 
 def _name_in(match):
     """Return the name in a tag in small letters."""
-    return (match["name"] or match["side"]).lower()
+    return (match["name"] or match["enclosed"] or match["before_dash"]).lower()
 
 
 def take_off(rows: list[dict]) -> Untagged:
@@ -148,11 +154,9 @@ def take_off(rows: list[dict]) -> Untagged:
         turns = [turn[_TAG.match(turn).end() :].strip() for turn in row["context"]]
         row["context"] = tuple(filter(None, turns)) or row["context"]
 
-    # A response has a tag where its context had tags, or where every response has one.
-    answering = [row for row in rows if isinstance(row["response"], str) and row["response"]]
-    names = [_name(row["response"]) for row in answering]
-    if not names or not {*names} <= _SURE_TAGS.intersection(aliases.ASSISTANT_TAGS):
-        answering = [row for row in untagged_rows if isinstance(row["response"], str)]
+    # A response has a tag where its context had tags, or where every response of a system has one.
+    answering = [row for row in untagged_rows if isinstance(row["response"], str)]
+    answering += _tagged_by_system(rows, untagged_rows)
     for row in answering:
         match = _TAG.match(row["response"])
         response = row["response"][match.end() :].strip() if match else ""
@@ -161,6 +165,28 @@ def take_off(rows: list[dict]) -> Untagged:
             n_responses += 1
             row["response"] = response
     return Untagged(n_turns, n_responses, list(tags))
+
+
+def _tagged_by_system(rows, untagged_rows):
+    """Return the rows of systems all of whose responses begin with a word for an assistant."""
+    words = _SURE_TAGS.intersection(aliases.ASSISTANT_TAGS)
+    rows_of_system = {}
+    plain_systems = set()
+    untagged = {id(row) for row in untagged_rows}
+    for row in rows:
+        system = row.get("system", "")
+        if system in plain_systems or not isinstance(row["response"], str):
+            continue
+        if _name(row["response"]) not in words:
+            plain_systems.add(system)
+        elif id(row) not in untagged:
+            rows_of_system.setdefault(system, []).append(row)
+    return [
+        row
+        for system, own_rows in rows_of_system.items()
+        if system not in plain_systems
+        for row in own_rows
+    ]
 
 
 def _speakers(turns):
