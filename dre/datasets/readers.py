@@ -455,7 +455,8 @@ def _pair(record, line, default_id, form, needs, left_out, about):
     if not _are_turns(turns) and ("context" in needs or not absent(values["context"])):
         raise ValueError(_about_context(values["context"], turns, record, layout))
     if not _is_text(response) and ("response" in needs or not absent(response)):
-        raise ValueError(_about_response(response, dialogue, record, layout))
+        found = values["response"] if response is None else response
+        raise ValueError(_about_response(found, dialogue, record, layout))
     if turns and not form.keep_tags:
         reason = tags.several_turns_in_one(turns) or tags.mixed_tags(turns)
         if reason:
