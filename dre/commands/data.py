@@ -18,7 +18,9 @@ def add(subparsers) -> None:
     ):
         parser = actions.add_parser(action, help=text, description=text)
         parser.add_argument(
-            "names", nargs="*", help="sources as `dre data list` names them (default: all)"
+            "names",
+            nargs="*",
+            help="sources as `dre data list` names them (default: all, but for `fetch` those that only profile full reads)",
         )
         parser.set_defaults(run=run)
 
@@ -40,7 +42,7 @@ def _list(args):
     for name, group in groupby(_paths(args), key=lambda path: sources()[path]["name"]):
         paths = list(group)
         present = sum((home() / path).is_file() for path in paths)
-        megabytes = sum(sources()[path].get("size", 0) for path in paths) / 1e6
+        megabytes = sum(_size(sources()[path]) for path in paths) / 1e6
         size = f"{megabytes:.1f} MB" if megabytes else "?"
         source = sources()[paths[0]]
         count = f"{present} of {len(paths)}"
@@ -48,10 +50,22 @@ def _list(args):
     print(f"\ndata directory: {home()}")
 
 
+def _size(source):
+    """Return the bytes of a file, or about as many, or 0 where nobody wrote them down."""
+    return source.get("size") or source.get("about_size", 0)
+
+
 def _fetch(args):
+    large = {}
     for path in _paths(args):
-        fetch(path)  # prints what it downloads
+        source = sources()[path]
+        if source.get("by_name") and not args.names:
+            large[source["name"]] = large.get(source["name"], 0) + _size(source)
+        else:
+            fetch(path)  # prints what it downloads
     print(f"all files are in {home()}")
+    for name, size in large.items():
+        print(f"not fetched unless named ({size / 1e6:,.1f} MB): dre data fetch {name}")
 
 
 def _verify(args):
