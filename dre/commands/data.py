@@ -20,7 +20,8 @@ def add(subparsers) -> None:
         parser.add_argument(
             "names",
             nargs="*",
-            help="sources as `dre data list` names them (default: all, but for `fetch` those that only profile full reads)",
+            help="sources as `dre data list` names them (default: all; `fetch` leaves out those "
+            "that only profile full reads)",
         )
         parser.set_defaults(run=run)
 

@@ -161,9 +161,9 @@ def load(name: str, split: str) -> list[Context]:
 
     Parameters
     ----------
-    name : the data set, a key of `SPLITS`, or the path of a file: one that ``dre augment generate``
-        or a profile's ``augment`` wrote ends in ``.jsonl``, one in the form of `dre.datasets.authors`
-        in ``.json``. Of the latter all contexts belong to the split that is asked for.
+    name : the data set, a key of `SPLITS`, or the path of a file. One that ``dre augment generate``
+        or a profile's ``augment`` wrote ends in ``.jsonl``. One in the form of the papers' sets
+        (`dre.datasets.authors`) ends in ``.json``, and all of it is the split that is asked for.
 
         - ``mini``: the embedded corpus (74, 14, 32 contexts in train, dev, test);
         - ``dailydialog++``: five responses of each kind (dev 1,028, test 1,142 contexts);
