@@ -140,7 +140,7 @@ def test_a_stock_phrase_does_not_make_two_contexts_of_one_conversation():
     def context(*turns):
         return Context("x", "-".join(turns[-1].split()[:2]), "train", turns)
 
-    greeting = "Hello, how are you doing today?"
+    greeting = "Ahoy there, everybody out on deck?"
     one = context(greeting, "I am training a falcon to catch the mice in our barn at night.")
     others = [
         context(greeting, f"I {verb} in a small town near the northern coast, and you?")

@@ -3,7 +3,7 @@
 from itertools import groupby
 
 from dre.commands.outputs import WRONG
-from dre.datasets.registry import fetch, home, mismatch, sources
+from dre.datasets.registry import absent, amount, fetch, home, mismatch, size_of, sources
 from dre.errors import DreError
 
 
@@ -43,7 +43,7 @@ def _list(args):
     for name, group in groupby(_paths(args), key=lambda path: sources()[path]["name"]):
         paths = list(group)
         present = sum((home() / path).is_file() for path in paths)
-        megabytes = sum(_size(sources()[path]) for path in paths) / 1e6
+        megabytes = sum(size_of(sources()[path]) or 0 for path in paths) / 1e6
         size = f"{megabytes:.1f} MB" if megabytes else "?"
         source = sources()[paths[0]]
         count = f"{present} of {len(paths)}"
@@ -51,22 +51,23 @@ def _list(args):
     print(f"\ndata directory: {home()}")
 
 
-def _size(source):
-    """Return the bytes of a file, or about as many, or 0 where nobody wrote them down."""
-    return source.get("size") or source.get("about_size", 0)
-
-
 def _fetch(args):
-    large = {}
+    paths = []
+    left_out = {}
     for path in _paths(args):
         source = sources()[path]
         if source.get("by_name") and not args.names:
-            large[source["name"]] = large.get(source["name"], 0) + _size(source)
+            left_out.setdefault(source["name"], []).append(path)
         else:
-            fetch(path)  # prints what it downloads
+            paths.append(path)
+    missing = absent(paths)
+    if missing:
+        print(f"to be fetched into {home()}: {amount(missing)}", flush=True)
+    for path in paths:
+        fetch(path)  # prints what it downloads
     print(f"all files are in {home()}")
-    for name, size in large.items():
-        print(f"not fetched unless named ({size / 1e6:,.1f} MB): dre data fetch {name}")
+    for name, names_of_files in left_out.items():
+        print(f"not fetched unless named ({amount(names_of_files)}): dre data fetch {name}")
 
 
 def _verify(args):

@@ -1,10 +1,15 @@
 """The registry of public files: each is fetched once, at a fixed commit, and its hash checked."""
 
+import contextlib
 import fnmatch
 import functools
 import hashlib
 import json
+import math
 import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -25,6 +30,7 @@ HUB = "https://huggingface.co"
 _SIZE_TOLERANCE = 0.05
 #: What is added to the name of a file for the file that keeps the hash of its first fetch.
 _FIRST_HASH = ".sha256"
+_MAY_FETCH = ContextVar("may_fetch", default=True)
 
 
 @functools.cache
@@ -53,8 +59,47 @@ def home() -> Path:
     return Path(os.environ.get("DRE_DATA_HOME") or user_cache_dir("dre"))
 
 
+def absent(names: Iterable[str] | None = None) -> list[str]:
+    """Return those of some registered files that are not in the data directory.
+
+    Without names, they are of the files that profile ``public`` reads: those with a sha256.
+    """
+    if names is None:
+        names = [name for name, source in sources().items() if "sha256" in source]
+    return [name for name in names if not (home() / name).is_file()]
+
+
+def amount(names: Iterable[str]) -> str:
+    """Return how many and how large some registered files are, as ``50 files, 64 MB``."""
+    sizes = [size_of(sources()[name]) for name in names]
+    n_bytes = sum(size for size in sizes if size)
+    files = "1 file" if len(sizes) == 1 else f"{len(sizes)} files"
+    if not n_bytes:
+        return f"{files}, size unknown"
+    size = f"{n_bytes / 1e6:.0f} MB" if n_bytes >= 1e6 else f"{math.ceil(n_bytes / 1e3)} kB"
+    n_unknown = sizes.count(None)
+    return f"{files}, {size}" + (f" and {n_unknown} of unknown size" if n_unknown else "")
+
+
+def size_of(source: dict[str, Any]) -> int | None:
+    """Return the bytes of a file, or about as many; None where nobody wrote them down."""
+    return source.get("size") or source.get("about_size")
+
+
+@contextlib.contextmanager
+def nothing_fetched() -> Iterator[None]:
+    """Let `fetch` raise a DreError for every absent file, and download none, within this."""
+    token = _MAY_FETCH.set(False)
+    try:
+        yield
+    finally:
+        _MAY_FETCH.reset(token)
+
+
 def fetch(ending: str) -> Path:
     """Return the path of a registered file, downloaded if it is absent, its hash checked.
+
+    Before a download, a line on standard error says what is fetched, and how much.
 
     Parameters
     ----------
@@ -75,6 +120,17 @@ def fetch(ending: str) -> Path:
     [name] = names
     path = home() / name
     if not path.is_file():
+        if not _MAY_FETCH.get():
+            group = sources()[name]
+            missing = [name] if group.get("by_name") else absent()
+            command = (
+                f"dre data fetch {group['name']}" if group.get("by_name") else "dre data fetch"
+            )
+            raise DreError(
+                f"public data are missing ({amount(missing)}), such as {path}, and nothing is "
+                f"fetched for this: run `{command}`, or point DRE_DATA_HOME at a folder that "
+                "has them"
+            )
         _download(name)
     difference = mismatch(name)
     if difference:
@@ -160,6 +216,13 @@ def _download(name):
 
     url = address(name)
     registry = {name: _known_hash(name)}
+    # Pooch would say it without the size.
+    pooch.get_logger().setLevel("WARNING")
+    print(
+        f"fetching public data: {sources()[name]['name']}, {amount([name])}: {url}",
+        file=sys.stderr,
+        flush=True,
+    )
     try:
         files = pooch.create(home(), base_url="", registry=registry, urls={name: url})
         downloader = pooch.HTTPDownloader(timeout=30)
