@@ -1,7 +1,9 @@
+import contextlib
 import functools
 import hashlib
 import http.server
 import io
+import re
 import subprocess
 import sys
 import threading
@@ -23,7 +25,7 @@ def registry(tmp_path, monkeypatch):
     served = tmp_path / "served" / "owner" / "repo" / "c0ffee"
     served.mkdir(parents=True)
     files = [
-        {"path": "a (1).txt", "sha256": hashlib.sha256(TEXT).hexdigest()},
+        {"path": "a (1).txt", "sha256": hashlib.sha256(TEXT).hexdigest(), "size": len(TEXT)},
         {"path": "b.txt", "git_blob": BLOB},
     ]
     for file in files:
@@ -155,6 +157,40 @@ def test_files_are_fetched_once_and_held_to_their_hash(registry, capsys):
     capsys.readouterr()
     assert cli.main(["data", "verify"]) == 2
     assert capsys.readouterr().out.endswith("0 right, 0 absent, 2 wrong\n")
+
+
+def test_before_the_first_byte_is_fetched_a_line_says_what_and_how_much(registry, monkeypatch):
+    said_at_request = []
+    stderr, stdout = io.StringIO(), io.StringIO()
+    send_head = http.server.SimpleHTTPRequestHandler.send_head
+
+    def send_and_note(handler):
+        said_at_request.append((stdout.getvalue(), stderr.getvalue()))
+        return send_head(handler)
+
+    monkeypatch.setattr(http.server.SimpleHTTPRequestHandler, "send_head", send_and_note)
+    with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+        assert cli.main(["data", "fetch"]) == 0
+    (first_out, first_err), (_, second_err) = said_at_request
+    assert first_out == (
+        f"to be fetched into {fetch.home()}: 2 files, 1 kB and 1 of unknown size\n"
+    )
+    assert re.fullmatch(
+        r"fetching public data: greetings, 1 file, 1 kB: http://127.*a%20%281%29.txt\n", first_err
+    )
+    assert re.search(r"greetings, 1 file, size unknown: http://127.*b.txt\n$", second_err)
+
+
+def test_within_nothing_fetched_an_absent_file_is_an_error_and_no_request_is_made(registry):
+    with (
+        fetch.nothing_fetched(),
+        pytest.raises(DreError, match=r"public data are missing \(1 file, 1 kB\), such as /"),
+    ):
+        fetch.fetch("b.txt")
+    assert not fetch.home().exists()
+    fetch.fetch("b.txt")
+    with fetch.nothing_fetched():
+        assert fetch.fetch("b.txt").read_bytes() == TEXT
 
 
 def test_what_cannot_be_fetched_is_one_clear_sentence_and_leaves_no_file(

@@ -3,7 +3,7 @@
 from itertools import groupby
 
 from dre.commands.outputs import WRONG
-from dre.datasets.registry import fetch, home, mismatch, sources
+from dre.datasets.registry import absent, amount, fetch, home, mismatch, sources
 from dre.errors import DreError
 
 
@@ -49,7 +49,11 @@ def _list(args):
 
 
 def _fetch(args):
-    for path in _paths(args):
+    paths = _paths(args)
+    missing = absent(paths)
+    if missing:
+        print(f"to be fetched into {home()}: {amount(missing)}", flush=True)
+    for path in paths:
         fetch(path)  # prints what it downloads
     print(f"all files are in {home()}")
 

@@ -1,10 +1,15 @@
 """The registry of public files: each is fetched once, at a fixed commit, and its hash checked."""
 
+import contextlib
 import fnmatch
 import functools
 import hashlib
 import json
+import math
 import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,6 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PROJECT = REPOSITORY if (REPOSITORY / "data" / "mini").is_dir() else Path(__file__).parents[1]
 REGISTRY = Path(__file__).with_name("sources.yaml")
 RAW = "https://raw.githubusercontent.com/"
+_MAY_FETCH = ContextVar("may_fetch", default=True)
 
 
 @functools.cache
@@ -42,8 +48,42 @@ def home() -> Path:
     return Path(os.environ.get("DRE_DATA_HOME") or user_cache_dir("dre"))
 
 
+def absent(names: Iterable[str] | None = None) -> list[str]:
+    """Return those of some registered files that are not in the data directory.
+
+    Without names, they are of the files that profile ``public`` reads: those with a sha256.
+    """
+    if names is None:
+        names = [name for name, source in sources().items() if "sha256" in source]
+    return [name for name in names if not (home() / name).is_file()]
+
+
+def amount(names: Iterable[str]) -> str:
+    """Return how many and how large some registered files are, as ``50 files, 64 MB``."""
+    sizes = [sources()[name].get("size") for name in names]
+    n_bytes = sum(size for size in sizes if size)
+    files = "1 file" if len(sizes) == 1 else f"{len(sizes)} files"
+    if not n_bytes:
+        return f"{files}, size unknown"
+    size = f"{n_bytes / 1e6:.0f} MB" if n_bytes >= 1e6 else f"{math.ceil(n_bytes / 1e3)} kB"
+    n_unknown = sizes.count(None)
+    return f"{files}, {size}" + (f" and {n_unknown} of unknown size" if n_unknown else "")
+
+
+@contextlib.contextmanager
+def nothing_fetched() -> Iterator[None]:
+    """Let `fetch` raise a DreError for every absent file, and download none, within this."""
+    token = _MAY_FETCH.set(False)
+    try:
+        yield
+    finally:
+        _MAY_FETCH.reset(token)
+
+
 def fetch(ending: str) -> Path:
     """Return the path of a registered file, downloaded if it is absent, its hash checked.
+
+    Before a download, a line on standard error says what is fetched, and how much.
 
     Parameters
     ----------
@@ -64,6 +104,12 @@ def fetch(ending: str) -> Path:
     [name] = names
     path = home() / name
     if not path.is_file():
+        if not _MAY_FETCH.get():
+            raise DreError(
+                f"public data are missing ({amount(absent())}), such as {path}, and nothing is "
+                "fetched for this: run `dre data fetch`, or point DRE_DATA_HOME at a folder that "
+                "has them"
+            )
         _download(name)
     difference = mismatch(name)
     if difference:
@@ -93,6 +139,13 @@ def _download(name):
 
     url = RAW + quote(name.removeprefix("github/"))
     sha256 = sources()[name].get("sha256")
+    # Pooch would say it without the size.
+    pooch.get_logger().setLevel("WARNING")
+    print(
+        f"fetching public data: {sources()[name]['name']}, {amount([name])}: {url}",
+        file=sys.stderr,
+        flush=True,
+    )
     try:
         registry = pooch.create(home(), base_url="", registry={name: sha256}, urls={name: url})
         downloader = pooch.HTTPDownloader(timeout=30)

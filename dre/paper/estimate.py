@@ -1,7 +1,8 @@
 """What a run of a profile would take, before anything is spent: ``make paper ARGS=--estimate``.
 
-Nothing is asked and nothing is trained. What is stored already is not counted, except with DRE's
-prompt, whose numbers come from small models that may not be trained yet.
+Nothing is asked, fetched or trained; where public data are missing, that is an error. What is
+stored already is not counted, except with DRE's prompt, whose numbers come from small models that
+may not be trained yet.
 """
 
 import json
@@ -12,8 +13,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dre.augment import algorithm
-from dre.datasets import dialogues, ratings
-from dre.errors import DreError
+from dre.datasets import dialogues, ratings, registry
 from dre.judges import prices, prompts
 from dre.judges.judge import Expected
 from dre.judges.store import Request
@@ -127,6 +127,7 @@ def _cases(settings):
     return pd.DataFrame(rows)
 
 
+@registry.nothing_fetched()
 def calls(settings: Profile) -> pd.DataFrame:
     """Return what is still to be asked of the live judges of a profile.
 
@@ -137,6 +138,11 @@ def calls(settings: Profile) -> pd.DataFrame:
         ``usd`` about and ``usd_at_most`` (NaN if no price is known), ``calls_at_most``. A reply
         that two tables need is counted in the first of them. The calls of a training set depend on
         replies; all others are exact.
+
+    Raises
+    ------
+    DreError
+        If what is asked about is missing, such as public data.
     """
     rows = [_augmentation(settings, entry) for entry in settings.augment]
     asked = list(questions(settings)) if settings.has_live_judge else []
@@ -252,8 +258,12 @@ class Trainings(NamedTuple):
     gigabytes: float
 
 
+@registry.nothing_fetched()
 def trainings(settings: Profile) -> Trainings:
-    """Return what training the models of a profile takes, by the number of their steps."""
+    """Return what training the models of a profile takes, by the number of their steps.
+
+    DreError if a training set is missing.
+    """
     sizes = [_contexts(settings, entry) for entry in settings.sets]
     size_of_all = sum(sizes) + sum(_added_contexts(entry) for entry in settings.sets)
     seconds = 0.0
@@ -289,7 +299,7 @@ def trainings(settings: Profile) -> Trainings:
 
 
 def _contexts(settings, entry):
-    """How many contexts a set trains on, at most; nothing is downloaded for it."""
+    """How many contexts a set trains on, at most."""
     name, split = entry.train
     for augmented in settings.augment:
         if name == str(settings.root / augmented.file):
@@ -299,19 +309,13 @@ def _contexts(settings, entry):
         is_train = (table["dataset"] == "DailyDialog++") & (table["split"] == "train")
         row = pd.DataFrame(table[is_train])
         return int(row["contexts"].iloc[0])
-    try:
-        return len(dialogues.load(name, split))
-    except DreError:
-        return 0
+    return len(dialogues.load(name, split))
 
 
 def _added_contexts(entry):
     """How many contexts recipe ``ours`` adds to those of a set, at most."""
     name, _ = entry.train
-    try:
-        return len(dialogues.load(name, entry.more)) if entry.more else 0
-    except DreError:
-        return 0
+    return len(dialogues.load(name, entry.more)) if entry.more else 0
 
 
 def report(settings: Profile, table: pd.DataFrame) -> str:

@@ -17,6 +17,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 from filelock import FileLock, Timeout
 
+from dre.datasets import registry
 from dre.environment import make_paths_absolute
 from dre.errors import DreError
 from dre.files import replace
@@ -53,6 +54,7 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
         f"profile {profile.name}: {profile.title}; needs {profile.needs}; {len(books)} notebooks",
         flush=True,
     )
+    _announce_downloads(profile)
     if profile.name == COMMITTED:
         words.check_names(profile.root, notebooks(profile.root))
     _name_other_notebooks(profile)
@@ -100,6 +102,17 @@ def _books_of(profile):
                     f"({reason}): add {needed} to 'notebooks'"
                 )
     return [book for book in books.values() if book.name in profile.notebooks]
+
+
+def _announce_downloads(profile):
+    """Print how much the notebooks will fetch, if the profile reads public data."""
+    missing = registry.absent() if profile.reads_public_data else []
+    if missing:
+        print(
+            f"public data: {registry.amount(missing)}, are fetched into {registry.home()} as "
+            "notebooks need them, once",
+            flush=True,
+        )
 
 
 def _name_other_notebooks(profile):
