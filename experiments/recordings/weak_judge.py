@@ -62,6 +62,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections import Counter
 from pathlib import Path
@@ -397,6 +398,9 @@ def agreement(recording: Recording, name: str) -> None:
             for pair_id in table["pair_id"]
         ]
         table = table.assign(score=scores).dropna(subset="score")
+        if table.empty:
+            print(f"{set_name}: no pair has a score")
+            return
         people = (table["human"], table["context_id"])
         draws.append(stats.draws(table["score"], *people, seed=number))
         print(f"{set_name}: {len(table)} pairs, Spearman {draws[-1][0, 0]:.3f}")
@@ -443,6 +447,8 @@ def _answers(base_url):
     """Whether a server is ready at an address."""
     try:
         urllib.request.urlopen(f"{base_url.removesuffix('/v1')}/health").close()
+    except urllib.error.HTTPError as error:
+        return error.code != 503  # 503: it still loads the model
     except OSError:
         return False
     return True
