@@ -17,7 +17,7 @@ N_CONTEXTS = 60
 JUDGE = "made-up"
 
 
-def told(follow, influence=None, levels=None, sets=("dailydialog-zhao",), seed=0):
+def made_up(follow, influence=None, levels=None, sets=("dailydialog-zhao",), seed=0):
     """What a judge says whose score goes so far from its own opinion to the numbers.
 
     ``levels``: how many different plain scores it has.
@@ -39,7 +39,7 @@ def told(follow, influence=None, levels=None, sets=("dailydialog-zhao",), seed=0
                 "human": human,
             }
         )
-        shown = {}
+        informed = {}
         for label, quality in {"as printed": 0.8, interior.OTHER: 0.0}.items():
             noise = rng.standard_normal(n)
             good = quality * human + np.sqrt(1 - quality**2) * noise
@@ -49,15 +49,17 @@ def told(follow, influence=None, levels=None, sets=("dailydialog-zhao",), seed=0
             score = (1 - follow) * plain + follow * s_c * 2.5
             moved = np.abs(score - plain)
             said = influence(moved, rng) if influence else np.full(n, 0.5)
-            shown[label] = pd.DataFrame({"score": score, "influence": said, "s_d": s_d, "s_p": s_p})
+            informed[label] = pd.DataFrame(
+                {"score": score, "influence": said, "s_d": s_d, "s_p": s_p}
+            )
         again = plain if levels else plain + 0.05 * rng.standard_normal(n)
         plain_table = pd.DataFrame({0: plain, 1: again})
-        by_set[name] = interior.Told(items, plain_table, shown)
+        by_set[name] = interior.Judgements(items, plain_table, informed)
     return by_set
 
 
-def effect(table, shown, comparison, measure="overall"):
-    row = table.set_index(["shown", "comparison", "measure"]).loc[(shown, comparison, measure)]
+def effect(table, source, comparison, measure="overall"):
+    row = table.set_index(["numbers", "comparison", "measure"]).loc[(source, comparison, measure)]
     return row["pooled"], row["pooled_low"], row["pooled_high"]
 
 
@@ -67,34 +69,34 @@ def effects_of(by_set):
 
 
 def test_a_judge_that_copies_is_lifted_by_good_numbers_and_harmed_by_those_of_another_pair():
-    by_set = told(follow=0.9)
+    by_set = made_up(follow=0.9)
     table = effects_of(by_set)
     for measure in ("overall", "within_contexts"):
         value, low, high = effect(table, "as printed", "In-DRE less the judge", measure)
         assert low > 0.2
         value, low, high = effect(table, interior.OTHER, "In-DRE less the judge", measure)
         assert high < -0.1
-    copied = interior.reactions(JUDGE, by_set, 200).set_index("shown")
+    copied = interior.reactions(JUDGE, by_set, 200).set_index("numbers")
     assert copied.loc[interior.OTHER, "pull"] == pytest.approx(0.9, abs=0.03)
     assert copied.loc[interior.OTHER, "follows"] > 0.95
     assert copied.loc["as printed", "keeps"] < copied.loc["as printed", "follows"]
 
 
 def test_a_judge_that_does_not_look_at_the_numbers_has_no_pull_and_no_effect():
-    by_set = told(follow=0.0)
+    by_set = made_up(follow=0.0)
     table = effects_of(by_set)
     value, low, high = effect(table, "as printed", "In-DRE less the judge")
     assert low < 0 < high
     assert abs(value) < 0.02
-    reactions = interior.reactions(JUDGE, by_set, 200).set_index("shown")
+    reactions = interior.reactions(JUDGE, by_set, 200).set_index("numbers")
     assert reactions.loc["as printed", "pull_low"] < 0.02
     assert reactions.loc["as printed", "pull"] == pytest.approx(0, abs=0.02)
     assert reactions.loc["as printed", "keeps"] > 0.9
 
 
 def test_the_gain_of_a_judge_of_few_scores_is_told_from_broken_ties():
-    few = effects_of(told(follow=0.0, levels=3))
-    many = effects_of(told(follow=0.0))
+    few = effects_of(made_up(follow=0.0, levels=3))
+    many = effects_of(made_up(follow=0.0))
     of_few = effect(few, "as printed", "broken ties less the judge")
     of_many = effect(many, "as printed", "broken ties less the judge")
     assert of_few[1] > 0.1
@@ -102,25 +104,25 @@ def test_the_gain_of_a_judge_of_few_scores_is_told_from_broken_ties():
 
 
 def test_an_influence_that_means_something_rises_with_the_move():
-    honest = told(follow=0.5, influence=lambda moved, rng: moved / 5)
-    empty = told(follow=0.5, influence=lambda moved, rng: rng.uniform(size=len(moved)))
-    means_something = interior.reactions(JUDGE, honest, 200).set_index("shown")
-    means_nothing = interior.reactions(JUDGE, empty, 200).set_index("shown")
+    honest = made_up(follow=0.5, influence=lambda moved, rng: moved / 5)
+    empty = made_up(follow=0.5, influence=lambda moved, rng: rng.uniform(size=len(moved)))
+    means_something = interior.reactions(JUDGE, honest, 200).set_index("numbers")
+    means_nothing = interior.reactions(JUDGE, empty, 200).set_index("numbers")
     assert means_something.loc["as printed", "moves_low"] > 0.8
     assert (
         means_nothing.loc["as printed", "moves_low"]
         < 0
         < (means_nothing.loc["as printed", "moves_high"])
     )
-    always_half = interior.reactions(JUDGE, told(follow=0.5), 50).set_index("shown")
+    always_half = interior.reactions(JUDGE, made_up(follow=0.5), 50).set_index("numbers")
     assert np.isnan(always_half.loc["as printed", "moves"])
     assert always_half.loc["as printed", "influence"] == pytest.approx(0.5)
 
 
 def test_dre_is_the_product_of_what_the_judge_said_and_the_numbers():
-    by_set = told(follow=0.4, influence=lambda moved, rng: rng.uniform(size=len(moved)))
+    by_set = made_up(follow=0.4, influence=lambda moved, rng: rng.uniform(size=len(moved)))
     scores = interior.rated_scores(JUDGE, by_set, resamples=10).scores["dailydialog-zhao"]
-    table = by_set["dailydialog-zhao"].shown["as printed"]
+    table = by_set["dailydialog-zhao"].informed["as printed"]
     plain = by_set["dailydialog-zhao"].plain
     s_c = 1 - table["s_d"] + table["s_p"]
     product = scores[f"DRE ({JUDGE}), as printed"][0]
@@ -133,32 +135,34 @@ def test_dre_is_the_product_of_what_the_judge_said_and_the_numbers():
 
 
 def test_a_reply_without_a_score_is_left_out_and_counted():
-    by_set = told(follow=0.5)
-    table = by_set["dailydialog-zhao"].shown["as printed"]
+    by_set = made_up(follow=0.5)
+    table = by_set["dailydialog-zhao"].informed["as printed"]
     table.loc[:9, ["score", "influence"]] = np.nan
-    rows = effects_of(by_set).set_index(["shown", "comparison", "measure"])
+    rows = effects_of(by_set).set_index(["numbers", "comparison", "measure"])
     assert rows.loc[("as printed", "In-DRE less the judge", "overall"), "pairs"] == 290
     assert rows.loc[("as printed", "Ex-DRE less the judge", "overall"), "pairs"] == 300
-    reactions = interior.reactions(JUDGE, by_set, 50).set_index("shown")
+    reactions = interior.reactions(JUDGE, by_set, 50).set_index("numbers")
     assert reactions.loc["as printed", "pull"] == pytest.approx(0.5, abs=0.05)
 
 
 def test_more_pairs_can_show_a_smaller_difference():
-    one = effects_of(told(follow=0.3)).set_index(["shown", "comparison", "measure"])
+    one = effects_of(made_up(follow=0.3)).set_index(["numbers", "comparison", "measure"])
     sets = tuple(ratings.RATED)[:3]
-    three = effects_of(told(follow=0.3, sets=sets)).set_index(["shown", "comparison", "measure"])
+    three = effects_of(made_up(follow=0.3, sets=sets)).set_index(
+        ["numbers", "comparison", "measure"]
+    )
     key = ("as printed", "In-DRE less the judge", "overall")
     assert three.loc[key, "seen"] < 0.8 * one.loc[key, "seen"]
     assert three.loc[key, "pairs"] == 3 * one.loc[key, "pairs"]
 
 
 def test_every_comparison_names_methods_that_are_there():
-    by_set = told(follow=0.5)
+    by_set = made_up(follow=0.5)
     scores = interior.rated_scores(JUDGE, by_set, resamples=10)
-    for shown in ("as printed", interior.OTHER):
-        for first, second in interior.comparisons(JUDGE, shown).values():
+    for source in ("as printed", interior.OTHER):
+        for first, second in interior.comparisons(JUDGE, source).values():
             assert scores.has("dailydialog-zhao", first, second)
-    labels = set(effects_of(by_set).query(f'shown == "{interior.OTHER}"')["comparison"])
+    labels = set(effects_of(by_set).query(f'numbers == "{interior.OTHER}"')["comparison"])
     assert "In-DRE less another pair's numbers" not in labels  # with itself
 
 
@@ -173,7 +177,7 @@ def test_a_word_follows_from_the_interval_alone():
 def test_the_figure_has_a_panel_for_each_judge_and_a_row_for_all_numbers():
     tables = []
     for judge, follow in {"weak": 0.9, "strong": 0.0}.items():
-        by_set = told(follow)
+        by_set = made_up(follow)
         scores = interior.rated_scores(judge, by_set, resamples=20)
         tables.append(interior.agreements(judge, scores))
     table = pd.concat(tables)
@@ -183,7 +187,7 @@ def test_the_figure_has_a_panel_for_each_judge_and_a_row_for_all_numbers():
     rows = [label.get_text() for label in weak.get_yticklabels()]
     assert rows == ["nothing", "as printed", interior.OTHER]
     for ax, judge in ((weak, "weak"), (strong, "strong")):
-        of_judge = table[table["judge"] == judge].set_index("shown")
+        of_judge = table[table["judge"] == judge].set_index("numbers")
         marks = [c.get_offsets() for c in ax.collections if isinstance(c, PathCollection)]
         np.testing.assert_allclose(marks[0][:, 0], of_judge["In-DRE"])
         np.testing.assert_allclose(marks[1][:, 0], of_judge["alone"].dropna())
@@ -222,17 +226,17 @@ def test_what_was_recorded_of_both_judges_is_compared_on_the_same_pairs(tmp_path
 
     items = interior.asked_of_all()
     assert sum(len(table) for table in items.values()) == len(few) - 1
-    of_weak = interior.told(interior.WEAK, items)
-    of_strong = interior.told(interior.STRONG, items)
+    of_weak = interior.judgements(interior.WEAK, items)
+    of_strong = interior.judgements(interior.STRONG, items)
     for name in items:
         assert list(of_weak[name].items["pair_id"]) == list(of_strong[name].items["pair_id"])
-        assert set(of_weak[name].shown) == set(of_strong[name].shown)
+        assert set(of_weak[name].informed) == set(of_strong[name].informed)
         line = recording.lines["dre_as_printed", items[name]["pair_id"][0]]
-        assert of_weak[name].shown["as printed"]["score"][0] == line["score"]
+        assert of_weak[name].informed["as printed"]["score"][0] == line["score"]
         # The strong judge's scores are those of its own recording, beside the same numbers.
         inputs = pd.read_csv(strong / "dre_as_printed.csv", index_col="pair_id")
         numbers = inputs.loc[items[name]["pair_id"]]
-        shown = of_strong[name].shown["as printed"]
+        shown = of_strong[name].informed["as printed"]
         np.testing.assert_allclose(shown["s_d"], numbers["s_d"], atol=1e-6)
     tables = interior.both(resamples=20)
     assert set(tables["effects"]["judge"]) == {interior.WEAK, interior.STRONG}

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from dre import fusion, stats
 from dre.datasets import ratings, recordings
+from dre.errors import DreError
 from dre.judges import released
 from dre.judges.recorded import Recorded
 from dre.paper import plots
@@ -70,20 +71,20 @@ ASKINGS = {
 }
 
 
-class Told(NamedTuple):
+class Judgements(NamedTuple):
     """What a judge said of the pairs of one set; every table has the rows of ``items``.
 
     Attributes
     ----------
     items : the pairs, with people's ratings, as `dre.datasets.ratings.rated` returns them.
     plain : the scores of the plain prompt, 0 to 5, a column for each asking.
-    shown : by what was shown, a table of ``score`` (0 to 5), ``influence`` (0 to 1), ``s_d``,
-        ``s_p``. What a reply lacks is NaN.
+    informed : by the numbers that were shown, a table of ``score`` (0 to 5), ``influence`` (0 to
+        1), ``s_d`` and ``s_p``. What a reply lacks is NaN.
     """
 
     items: pd.DataFrame
     plain: pd.DataFrame
-    shown: Mapping[str, pd.DataFrame]
+    informed: Mapping[str, pd.DataFrame]
 
 
 # What was recorded
@@ -99,25 +100,31 @@ def asked_of_all(judge: str = WEAK) -> dict[str, pd.DataFrame]:
     Raises
     ------
     DreError
-        If there is no such recording.
+        If there is no such recording, or it has none of the prompts.
     """
-    recording = Recorded(judge)
+    prompt_names = Recorded(judge).prompt_names
     askings = ASKINGS[judge]
-    prompts_used = [*askings.plain, *((prompt, 0) for prompt in askings.interior.values())]
+    askings_in_order = [*askings.plain, *((prompt, 0) for prompt in askings.interior.values())]
+    recorded = [(prompt, repeat) for prompt, repeat in askings_in_order if prompt in prompt_names]
+    if not recorded:
+        expected = ", ".join(prompt for prompt, _ in askings_in_order)
+        raise DreError(
+            f"the recording {judge} has none of the prompts {expected}: it was asked with "
+            f"{', '.join(sorted(prompt_names))}"
+        )
     items = {}
     for name in list(ratings.RATED)[:3]:
         table = ratings.rated(name)
         is_asked = np.ones(len(table), bool)
-        for prompt, repeat in prompts_used:
-            if prompt in recording.prompt_names:
-                status = _score(judge, prompt, repeat, table)["status"]
-                is_asked &= status.ne("missing").to_numpy()
+        for prompt, repeat in recorded:
+            status = _score(judge, prompt, repeat, table)["status"]
+            is_asked &= status.ne("missing").to_numpy()
         if is_asked.any():
             items[name] = table[is_asked].reset_index(drop=True)
     return items
 
 
-def told(judge: str, items: Mapping[str, pd.DataFrame]) -> dict[str, Told]:
+def judgements(judge: str, items: Mapping[str, pd.DataFrame]) -> dict[str, Judgements]:
     """Return by set what a recorded judge said of some pairs.
 
     Parameters
@@ -132,7 +139,7 @@ def told(judge: str, items: Mapping[str, pd.DataFrame]) -> dict[str, Told]:
         plain = {}
         for number, (prompt, repeat) in enumerate(askings.plain):
             plain[number] = _score(judge, prompt, repeat, table)["score_llm"]
-        shown = {}
+        informed = {}
         for label, prompt in askings.interior.items():
             if prompt not in prompt_names:
                 continue
@@ -141,8 +148,8 @@ def told(judge: str, items: Mapping[str, pd.DataFrame]) -> dict[str, Told]:
             verdicts = _score(judge, prompt, 0, table)
             numbers.insert(0, "score", verdicts["score_llm"])
             numbers.insert(1, "influence", verdicts["s_inf"])
-            shown[label] = numbers
-        by_set[name] = Told(table, pd.DataFrame(plain), shown)
+            informed[label] = numbers
+        by_set[name] = Judgements(table, pd.DataFrame(plain), informed)
     return by_set
 
 
@@ -154,42 +161,44 @@ def _score(judge, prompt, repeat, table):
 # Agreement with people
 
 
-def rated_scores(judge: str, by_set: Mapping[str, Told], resamples: int = 1000) -> RatedScores:
+def rated_scores(
+    judge: str, by_set: Mapping[str, Judgements], resamples: int = 1000
+) -> RatedScores:
     """Return the scores of a judge, of what it was shown, and of their fusions.
 
     The methods, with the judge's name and what was shown:
 
-    - ``LLM-only (judge)``, a column for each plain asking; ``SLM (Prob & Dis), shown``
-    - ``In-DRE (judge), shown``; ``Ex-DRE (judge), shown``, a column for each plain asking;
-      ``DRE (judge), shown``; ``DRE, c (judge), shown``, where the influence counts, too
-    - ``ties (judge), shown``: the judge alone, whose ties the numbers break
+    - ``LLM-only (judge)``, a column for each plain asking; ``SLM (Prob & Dis), numbers``
+    - ``In-DRE (judge), numbers``; ``Ex-DRE (judge), numbers``, a column for each plain asking;
+      ``DRE (judge), numbers``; ``DRE, c (judge), numbers``, where the influence counts, too
+    - ``ties (judge), numbers``: the judge alone, whose ties the numbers break
     """
     items = {name: of_set.items for name, of_set in by_set.items()}
     scores = RatedScores(items, resamples)
     for name, of_set in by_set.items():
         scores.add(name, of_set.plain, "LLM-only", judge)
-        for shown, table in of_set.shown.items():
+        for source, table in of_set.informed.items():
             s_d = table["s_d"]
             s_p = table["s_p"]
             s_c = fusion.s_c(s_d, s_p)
-            method = f"SLM (Prob & Dis), {shown}"
-            scores.add(name, s_c, "SLM", slm=shown, method=method)
-            scores.add(name, table["score"], "In-DRE", judge, shown)
-            scores.add(name, of_set.plain.mul(s_c, axis=0), "Ex-DRE", judge, shown)
-            scores.add(name, fusion.dre(s_d, s_p, table["score"]), "DRE", judge, shown)
+            method = f"SLM (Prob & Dis), {source}"
+            scores.add(name, s_c, "SLM", slm=source, method=method)
+            scores.add(name, table["score"], "In-DRE", judge, source)
+            scores.add(name, of_set.plain.mul(s_c, axis=0), "Ex-DRE", judge, source)
+            scores.add(name, fusion.dre(s_d, s_p, table["score"]), "DRE", judge, source)
             reading_c = fusion.dre(s_d, s_p, table["score"], table["influence"], "c")
-            scores.add(name, reading_c, "DRE, c", judge, shown)
+            scores.add(name, reading_c, "DRE, c", judge, source)
             without_ties = of_set.plain.add(BREAKS_TIES * s_c, axis=0)
-            scores.add(name, without_ties, "ties", judge, shown)
+            scores.add(name, without_ties, "ties", judge, source)
     return scores
 
 
-def comparisons(judge: str, shown: str) -> dict[str, tuple[str, str]]:
+def comparisons(judge: str, source: str) -> dict[str, tuple[str, str]]:
     """Return what is compared with what, for one kind of numbers: methods of `rated_scores`."""
     alone = f"LLM-only ({judge})"
-    slm = f"SLM (Prob & Dis), {shown}"
+    slm = f"SLM (Prob & Dis), {source}"
     other = f"In-DRE ({judge}), {OTHER}"
-    method_of = {family: f"{family} ({judge}), {shown}" for family in (*_FUSIONS, "ties")}
+    method_of = {family: f"{family} ({judge}), {source}" for family in (*_FUSIONS, "ties")}
     compared = {}
     for family in _FUSIONS:
         compared[f"{family} less the judge"] = (method_of[family], alone)
@@ -209,17 +218,17 @@ def effects(judge: str, scores: RatedScores) -> pd.DataFrame:
 
     Returns
     -------
-    Columns ``judge, shown, comparison``; ``measure``, ``overall`` or ``within_contexts``; one for
+    Columns ``judge, numbers, comparison``; ``measure``, ``overall`` or ``within_contexts``; one for
     each set by its title, and ``pooled``, all with intervals (95 %, over contexts and askings);
     ``seen``, the pooled difference that would have been seen with a power of 80 %; ``pairs``, how
     many pairs both methods have scored.
     """
     rows = []
-    shown_labels = [about.slm for about in scores.methods.values() if about.family == "SLM"]
-    for shown in shown_labels:
-        for label, (first, second) in comparisons(judge, shown).items():
+    sources = [about.slm for about in scores.methods.values() if about.family == "SLM"]
+    for source in sources:
+        for label, (first, second) in comparisons(judge, source).items():
             for measure in _MEASURES:
-                row = {"judge": judge, "shown": shown, "comparison": label, "measure": measure}
+                row = {"judge": judge, "numbers": source, "comparison": label, "measure": measure}
                 row |= _difference(scores, first, second, measure)
                 if "pooled" in row:
                     rows.append(row)
@@ -254,16 +263,16 @@ def agreements(judge: str, scores: RatedScores) -> pd.DataFrame:
 
     Returns
     -------
-    A row for the judge alone (``shown`` is ``nothing``), and one for each kind of numbers. Columns
-    ``judge, shown``, ``alone`` (the numbers by themselves), ``In-DRE``, ``Ex-DRE``, ``DRE``, all
-    Spearman with intervals (95 %); of the judge alone, its own stands under ``In-DRE``.
+    A row for the judge alone, whose ``numbers`` are ``nothing``, and one for each kind of numbers.
+    Columns ``judge, numbers``, ``alone`` (the numbers by themselves), ``In-DRE``, ``Ex-DRE`` and
+    ``DRE``, all Spearman with intervals (95 %). That of the judge alone stands under ``In-DRE``.
     """
     alone = scores.mean_agreement(f"LLM-only ({judge})")
-    rows = [{"judge": judge, "shown": "nothing"} | stats.interval(alone, "In-DRE")]
+    rows = [{"judge": judge, "numbers": "nothing"} | stats.interval(alone, "In-DRE")]
     for method, about in scores.methods.items():
         if about.family != "SLM":
             continue
-        row = {"judge": judge, "shown": about.slm}
+        row = {"judge": judge, "numbers": about.slm}
         row |= stats.interval(scores.mean_agreement(method), "alone")
         for family in _FUSIONS:
             draws = scores.mean_agreement(f"{family} ({judge}), {about.slm}")
@@ -309,47 +318,49 @@ def pull(
     return slopes[:, 2, 0]
 
 
-def reactions(judge: str, by_set: Mapping[str, Told], resamples: int = 1000) -> pd.DataFrame:
+def reactions(judge: str, by_set: Mapping[str, Judgements], resamples: int = 1000) -> pd.DataFrame:
     """Return how far a judge follows the numbers that it is shown, and what its influence says.
 
     Returns
     -------
-    A row for each kind of numbers, means over sets with intervals (95 %, over contexts). Columns
-    ``judge, shown``; ``pull``, see `pull`; ``follows``, the Spearman correlation of the score with
-    the sum that was shown, and ``keeps``, that with the judge's own plain score; ``influence``, the
-    mean influence; ``moves``, the Spearman correlation of the influence with how far the score
-    moved from the plain one (NaN where the influence never varies). The plain score is the mean of
-    all askings.
+    A row for each kind of numbers, means over sets with intervals (95 %, over contexts). Columns:
+
+    - ``judge, numbers``; ``pull``, see `pull`
+    - ``follows``: the Spearman correlation of the score with the sum that was shown
+    - ``keeps``: that of the score with the judge's own plain score, the mean of all askings
+    - ``influence``: its mean
+    - ``moves``: the Spearman correlation of the influence with how far the score moved from the
+      plain one; NaN where the influence never varies
     """
-    labels = [*dict.fromkeys(label for told_of in by_set.values() for label in told_of.shown)]
+    labels = [*dict.fromkeys(label for of_set in by_set.values() for label in of_set.informed)]
     rows = []
-    for shown in labels:
+    for source in labels:
         draws: dict[str, list[np.ndarray]] = {}
-        for seed, told_of in enumerate(by_set.values()):
-            for what, values in _reactions_on_set(told_of, shown, resamples, seed).items():
+        for seed, of_set in enumerate(by_set.values()):
+            for what, values in _reactions_on_set(of_set, source, resamples, seed).items():
                 draws.setdefault(what, []).append(values)
-        row: dict[str, object] = {"judge": judge, "shown": shown}
+        row: dict[str, object] = {"judge": judge, "numbers": source}
         for what, of_sets in draws.items():
             row |= stats.interval(np.mean(of_sets, axis=0), what)
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _reactions_on_set(told_of, shown, resamples, seed) -> dict[str, np.ndarray]:
+def _reactions_on_set(of_set, source, resamples, seed) -> dict[str, np.ndarray]:
     """The draws of every number of `reactions` on one set."""
-    table = told_of.shown[shown]
-    plain = told_of.plain.mean(axis=1, skipna=False)
-    informed = table["score"]
+    table = of_set.informed[source]
+    plain = of_set.plain.mean(axis=1, skipna=False)
+    score = table["score"]
     s_c = fusion.s_c(table["s_d"], table["s_p"])
-    contexts = told_of.items["context_id"]
-    is_used = plain.notna() & informed.notna() & table["influence"].notna()
+    contexts = of_set.items["context_id"]
+    is_used = plain.notna() & score.notna() & table["influence"].notna()
     used = {
-        "informed": informed[is_used],
+        "score": score[is_used],
         "s_c": s_c[is_used],
         "plain": plain[is_used],
         "influence": table.loc[is_used, "influence"],
     }
-    used["moved"] = (used["informed"] - used["plain"]).abs()
+    used["moved"] = (used["score"] - used["plain"]).abs()
 
     def correlation(first: str, second: str) -> np.ndarray:
         arguments = (used[first], used[second], contexts[is_used])
@@ -358,9 +369,9 @@ def _reactions_on_set(told_of, shown, resamples, seed) -> dict[str, np.ndarray]:
     weights = stats.context_weights(contexts[is_used], resamples, seed)
     mean_influence = weights @ used["influence"].to_numpy() / weights.sum(axis=1)
     return {
-        "pull": pull(plain[is_used], informed[is_used], s_c[is_used], contexts[is_used], resamples),
-        "follows": correlation("informed", "s_c"),
-        "keeps": correlation("informed", "plain"),
+        "pull": pull(plain[is_used], score[is_used], s_c[is_used], contexts[is_used], resamples),
+        "follows": correlation("score", "s_c"),
+        "keeps": correlation("score", "plain"),
         "influence": mean_influence,
         "moves": correlation("influence", "moved"),
     }
@@ -377,7 +388,7 @@ def both(resamples: int = 1000) -> dict[str, pd.DataFrame]:
     items = asked_of_all(WEAK)
     tables: dict[str, list[pd.DataFrame]] = {}
     for judge in (WEAK, STRONG):
-        by_set = told(judge, items)
+        by_set = judgements(judge, items)
         scores = rated_scores(judge, by_set, resamples)
         tables.setdefault("effects", []).append(effects(judge, scores))
         tables.setdefault("agreements", []).append(agreements(judge, scores))
@@ -409,16 +420,16 @@ def side_by_side(table: pd.DataFrame, names: Mapping[str, str]) -> Figure:
     table : what `agreements` returned, for all judges.
     names : by judge, the title of its panel.
     """
-    labels = list(dict.fromkeys(table["shown"]))
+    labels = list(dict.fromkeys(table["numbers"]))
     fig, grid = plt.subplots(1, len(names), figsize=(8.0, 3.2), sharey=True, squeeze=False)
     axes = grid[0]
     for ax, (judge, title) in zip(axes, names.items()):
         of_judge = table[table["judge"] == judge]
-        judge_alone = of_judge.loc[of_judge["shown"] == "nothing", "In-DRE"].item()
+        judge_alone = of_judge.loc[of_judge["numbers"] == "nothing", "In-DRE"].item()
         ax.axvline(judge_alone, color="0.3", linewidth=0.9, linestyle="--")
         for column, (colour, marker, legend, offset) in _DRAWN.items():
             rows = of_judge[of_judge[column].notna()]
-            y = rows["shown"].map(labels.index) + offset
+            y = rows["numbers"].map(labels.index) + offset
             plots.whiskers(ax, rows, y, colour, column, marker, legend)
         ax.set_title(title, fontweight="normal")
         ax.grid(axis="y", visible=False)

@@ -71,12 +71,13 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from dre import fusion, judges, stats
+from dre import fusion, stats
 from dre.datasets import ratings, recordings
 from dre.datasets.registry import PROJECT, read_jsonl
 from dre.errors import DreError
 from dre.files import replace
 from dre.judges import prompts
+from dre.judges.judge import Judge
 
 JUDGE = "qwen2.5-coder-1.5b"
 SETS = list(ratings.RATED)[:3]
@@ -165,9 +166,9 @@ def draw() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def write_numbers(drawn: pd.DataFrame) -> None:
+def write_numbers(sample: pd.DataFrame) -> None:
     """Write the numbers that the strong judge was shown with the pairs that are asked."""
-    pair_ids = drawn.loc[drawn["part"] == "asked", "pair_id"]
+    pair_ids = sample.loc[sample["part"] == "asked", "pair_id"]
     inputs = pd.read_csv(STRONG / "dre_inputs.csv", index_col="pair_id")[["s_d", "s_p"]]
     as_printed = pd.read_csv(STRONG / "dre_as_printed.csv", index_col="pair_id")
     lines = read_jsonl(STRONG / "judgements.jsonl")
@@ -185,12 +186,12 @@ def write_numbers(drawn: pd.DataFrame) -> None:
         replace(FOLDER / file_name, text)
 
 
-def write_ours(drawn: pd.DataFrame, folder: Path) -> None:
+def write_ours(sample: pd.DataFrame, folder: Path) -> None:
     """Write the numbers that a trained model gives the pairs that are asked."""
     from dre.slm import SLM
 
     model = SLM.load(folder)
-    asked = set(drawn.loc[drawn["part"] == "asked", "pair_id"])
+    asked = set(sample.loc[sample["part"] == "asked", "pair_id"])
     tables = []
     for name in SETS:
         table = ratings.rated(name)
@@ -199,7 +200,7 @@ def write_ours(drawn: pd.DataFrame, folder: Path) -> None:
         tables.append(scores[["s_d", "s_p"]].assign(pair_id=of_set["pair_id"]))
     numbers = pd.concat(tables).set_index("pair_id")
     numbers["slm"] = model.provenance["fingerprint"]
-    in_order = numbers.loc[[pair_id for pair_id in drawn["pair_id"] if pair_id in asked]]
+    in_order = numbers.loc[[pair_id for pair_id in sample["pair_id"] if pair_id in asked]]
     text = in_order.to_csv(float_format="%.6f", lineterminator="\n")
     replace(FOLDER / "dre_inputs_ours.csv", text)
 
@@ -345,7 +346,7 @@ def _descriptions(names):
 
 def open_judge(args, n_ratings: int):
     """Return the judge; both readings use the same replies."""
-    return judges.open(
+    return Judge(
         f"openai:{JUDGE}",
         store=args.store,
         base_url=args.base_url,
@@ -380,9 +381,9 @@ def ask(args, recording: Recording, conditions: list[Condition], pair_ids: list[
             print(f"{time.strftime('%H:%M')} pair {number} of {len(pair_ids)}", flush=True)
 
 
-def in_turn(drawn: pd.DataFrame, part: str) -> list[str]:
+def in_turn(sample: pd.DataFrame, part: str) -> list[str]:
     """Return the pairs of a part, the sets in turn."""
-    of_part = drawn[drawn["part"] == part]
+    of_part = sample[sample["part"] == part]
     set_names = of_part["pair_id"].str.partition("/")[0]
     place = of_part.groupby(set_names, sort=False).cumcount()
     return list(of_part["pair_id"].iloc[np.argsort(place.to_numpy(), kind="stable")])
@@ -472,13 +473,13 @@ def main() -> None:
     parser.add_argument("--gate", action="store_true", help="ask the pairs of the gate alone")
     args = parser.parse_args()
     if args.draw:
-        drawn = draw()
-        replace(DRAWN, drawn.to_csv(index=False, lineterminator="\n"))
-        write_numbers(drawn)
+        sample = draw()
+        replace(DRAWN, sample.to_csv(index=False, lineterminator="\n"))
+        write_numbers(sample)
         return
-    drawn = pd.read_csv(DRAWN)
+    sample = pd.read_csv(DRAWN)
     if args.ours:
-        write_ours(drawn, args.ours)
+        write_ours(sample, args.ours)
         return
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped: the same command goes on"))
@@ -493,7 +494,7 @@ def main() -> None:
                 if not condition.numbers or (FOLDER / condition.numbers).is_file()
             ]
         try:
-            ask(args, recording, conditions, in_turn(drawn, "gate" if args.gate else "asked"))
+            ask(args, recording, conditions, in_turn(sample, "gate" if args.gate else "asked"))
         finally:
             if recording.lines:
                 recording.write()
