@@ -255,9 +255,8 @@ def _json_values(text, is_pretty):
     Where values have several lines (``is_pretty``), what cannot be read is _Unreadable.
     """
     decoder = json.JSONDecoder()
-    space = re.compile(r"[\s,]*")
     values = []
-    position = space.match(text).end()
+    position = _end_of_space(text, 0)
     line = 1
     counted = 0
     while position < len(text):
@@ -273,8 +272,15 @@ def _json_values(text, is_pretty):
         except (ValueError, RecursionError):
             return None
         values.append((line, value))
-        position = space.match(text, position).end()
+        position = _end_of_space(text, position)
     return values
+
+
+def _end_of_space(text, position):
+    """Return where the white space and commas end that begin at a position of a text."""
+    while position < len(text) and (text[position].isspace() or text[position] == ","):
+        position += 1
+    return position
 
 
 def _json_records(value, form, line=1):

@@ -419,9 +419,10 @@ def records_of_one(
     """
     if isinstance(record, list) and record and all(isinstance(item, dict) for item in record):
         record = {"messages": record}
-    responses = record.get("responses") if isinstance(record, dict) else None
+    responses: Any = record.get("responses") if isinstance(record, dict) else None
     has_several = isinstance(responses, (list, tuple)) or hasattr(responses, "tolist")
-    if not has_several or not absent(record.get("response")) or "response" in form.fields:
+    has_own = isinstance(record, dict) and not absent(record.get("response"))
+    if not isinstance(record, dict) or not has_several or has_own or "response" in form.fields:
         yield record, str(line)
         return
 
@@ -617,10 +618,9 @@ def _split(record, layout, messages, dialogue, form, needs, left_out):
 
     Without a response the messages are returned as they are, and None.
     """
-    is_whole = dialogue is not None and not dialogue.is_history
     if form.last_turn:
         return chats.split(messages, form, left_out)
-    if not is_whole:
+    if dialogue is None or dialogue.is_history:
         return messages, None
     ends_with_reply = bool(messages) and messages[-1].side == "assistant"
     if "response" not in needs and not ends_with_reply:

@@ -106,6 +106,12 @@ def _name(text):
     return _name_in(match) if match else ""
 
 
+def _tag_and_rest(text):
+    """Return the tag of a text, "" if it has none, and what is said."""
+    match = _TAG.match(text)
+    return (match[0].strip(), text[match.end() :].strip()) if match else ("", text)
+
+
 def _name_in(match):
     """Return the name in a tag in small letters."""
     return (match["name"] or match["enclosed"] or match["before_dash"]).lower()
@@ -149,21 +155,23 @@ def take_off(rows: list[dict]) -> Untagged:
         if not is_dialogue and not {*names} <= known:
             continue
         untagged_rows.append(row)
-        tags.update(dict.fromkeys(_TAG.match(turn)[0].strip() for turn in row["context"]))
         n_turns += len(names)
-        turns = [turn[_TAG.match(turn).end() :].strip() for turn in row["context"]]
+        turns = []
+        for turn in row["context"]:
+            tag, said = _tag_and_rest(turn)
+            tags.setdefault(tag)
+            turns.append(said)
         row["context"] = tuple(filter(None, turns)) or row["context"]
 
     # A response has a tag where its context had tags, or where every response of a system has one.
     answering = [row for row in untagged_rows if isinstance(row["response"], str)]
     answering += _tagged_by_system(rows, untagged_rows)
     for row in answering:
-        match = _TAG.match(row["response"])
-        response = row["response"][match.end() :].strip() if match else ""
-        if response and _name_in(match) in {*known, *_SIDE_TAGS}:
-            tags.setdefault(match[0].strip())
+        tag, said = _tag_and_rest(row["response"])
+        if said and _name(row["response"]) in {*known, *_SIDE_TAGS}:
+            tags.setdefault(tag)
             n_responses += 1
-            row["response"] = response
+            row["response"] = said
     return Untagged(n_turns, n_responses, list(tags))
 
 
