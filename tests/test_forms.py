@@ -460,6 +460,20 @@ def test_tags_of_a_single_turn_and_of_a_response_are_those_of_the_other_dialogue
     assert kept.pairs["context"].tolist() == [tuple(record["context"]) for record in records]
 
 
+def test_words_that_come_once_are_no_tags_and_a_note_says_so():
+    turns = ("Note: we shut at six.", "Sorry: I forgot.")
+    reading = read({"context": list(turns), "response": "Never mind."})
+    assert reading.pairs["context"].tolist() == [turns]
+    assert "all turns of 1 dialogue begin with a word and a colon" in reading.notes[0]
+    again = read({"context": ["Ada: Late?", "Ben: No."], "response": "Ada: Good. Ben: you?"})
+    assert again.pairs["context"].tolist() == [("Ada: Late?", "Ben: No.")]
+    named = read(
+        {"context": ["Ada: Late?", "Ben: No."], "response": "Ada: Good."},
+        {"context": ["Ben: Far?", "Ada: Yes."], "response": "Ben: Oh."},
+    )
+    assert named.pairs["context"].tolist() == [("Late?", "No."), ("Far?", "Yes.")]
+
+
 def test_tags_that_one_system_alone_writes_are_taken_off():
     records = [
         {"context": "Is it late?", "response": "Bot: Nearly six.", "system": "owl"},

@@ -287,6 +287,11 @@ def _notes(counted, untagged, about, rows):
             f"speakers' tags ({shown}{more}) were taken off {untagged.turns:,} turns and "
             f"{untagged.responses:,} responses; --keep-tags keeps them"
         )
+    if untagged and untagged.unsure:
+        notes.append(
+            f"all turns of {counted_kind(untagged.unsure, 'dialogues')} begin with a word and a "
+            "colon; these may be speakers' tags, and are read as text"
+        )
     for sentence, count in about.items():
         notes.append(sentence.format(n=f"{count:,}"))
     return notes + _notes_on_responses(rows)

@@ -6,6 +6,7 @@ record is refused.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -41,11 +42,19 @@ _TAG_WITHIN = re.compile(
 
 
 class Untagged(NamedTuple):
-    """How many turns and responses lost a tag, and the tags by how they were written."""
+    """What was taken off.
+
+    Attributes
+    ----------
+    turns, responses : how many lost a tag.
+    tags : the tags as they were written.
+    unsure : dialogues whose turns all begin with what looks like a tag, and kept it.
+    """
 
     turns: int
     responses: int
     tags: list[str]
+    unsure: int
 
 
 def several_turns_in_one(turns: Iterable[str]) -> str:
@@ -83,7 +92,7 @@ def mixed_tags(turns: tuple[str, ...]) -> str:
 
     Only words for both sides of a dialogue count, such as ``Human:`` and ``Assistant:``.
     """
-    if len(turns) < 3:
+    if len(turns) < 3 or not any(":" in turn for turn in turns):
         return ""
     names = [_name(turn) for turn in turns]
     n_tagged = sum(name in _SIDE_TAGS for name in names)
@@ -132,27 +141,32 @@ def take_off(rows: list[dict]) -> Untagged:
 
     Notes
     -----
-    Each turn of a context must begin with the tag of one of two or three speakers. A context of one
-    turn, and a response, must begin with a tag that other contexts have, or with a word for a side.
+    Each turn of a context must begin with the tag of one of two or three speakers, who speak again
+    in this context or elsewhere in the file. A context of one turn, and a response, must begin with
+    a tag that other contexts have, or with a word for a side.
     """
     tagged = []
-    known = set()
+    counts = Counter()
     for row in rows:
         names = _speakers(row["context"])
-        if not names:
-            continue
-        tagged.append((row, names))
-        if 2 <= len({*names}) <= _MOST_SPEAKERS:
+        if names:
+            tagged.append((row, names))
+            counts.update(names)
+            if isinstance(row["response"], str):
+                counts[_name(row["response"])] += 1
+    known = {*_SURE_TAGS}
+    for _, names in tagged:
+        if _are_speakers(names, counts):
             known.update(names)
-    known |= _SURE_TAGS
 
     n_turns = 0
     n_responses = 0
     tags: dict[str, None] = {}
     untagged_rows = []
+    n_unsure = 0
     for row, names in tagged:
-        is_dialogue = 2 <= len({*names}) <= _MOST_SPEAKERS
-        if not is_dialogue and not {*names} <= known:
+        if not {*names} <= known:
+            n_unsure += 2 <= len({*names}) <= _MOST_SPEAKERS
             continue
         untagged_rows.append(row)
         n_turns += len(names)
@@ -172,7 +186,16 @@ def take_off(rows: list[dict]) -> Untagged:
             tags.setdefault(tag)
             n_responses += 1
             row["response"] = said
-    return Untagged(n_turns, n_responses, list(tags))
+    return Untagged(n_turns, n_responses, list(tags), n_unsure)
+
+
+def _are_speakers(names, counts):
+    """Return whether names before all turns of a context are two or three that speak again."""
+    distinct = {*names}
+    if not 2 <= len(distinct) <= _MOST_SPEAKERS:
+        return False
+    come_elsewhere = all(name in _SIDE_TAGS or counts[name] > 1 for name in distinct)
+    return len(distinct) < len(names) or (len(names) == 2 and come_elsewhere)
 
 
 def _tagged_by_system(rows, untagged_rows):
