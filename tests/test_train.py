@@ -388,10 +388,10 @@ def test_a_model_that_cannot_be_written_is_one_sentence_and_loses_no_epoch(
         patch.setattr(SLM, "save", save_on_a_full_disk)
         with pytest.raises(DreError, match=r"slm cannot be written \(.*give the same command"):
             learn()
-    assert [path.name for path in tmp_path.iterdir()] == ["slm.work"]
+    assert {path.name for path in tmp_path.iterdir()} == {"slm.work", "slm.lock"}
     stop_after(monkeypatch, 0)
     learn()
-    assert [path.name for path in tmp_path.iterdir()] == ["slm"]
+    assert {path.name for path in tmp_path.iterdir()} == {"slm", "slm.lock"}
 
 
 def test_a_checkpoint_that_cannot_be_written_is_one_sentence(encoder, tmp_path):
@@ -412,7 +412,7 @@ def test_a_second_training_into_one_folder_is_refused_while_the_first_runs(
         assert main(command) == 2
     assert f"another process is training into {out}: wait" in capsys.readouterr().err
     assert main(command) == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["slm"]
+    assert {path.name for path in tmp_path.iterdir()} == {"slm", "slm.lock"}
 
 
 # What identifies a training

@@ -56,7 +56,7 @@ from dre.datasets.overlap import without_overlap
 from dre.errors import DreError
 from dre.paper.profile import Model, profile
 from dre.slm import SLM, arrays, pcaf
-from dre.slm.encoder import Reader, context_text, keep_end, load_encoder, native_bf16
+from dre.slm.encoder import Reader, Tokens, context_text, load_encoder, native_bf16
 from dre.slm.provenance import TRAINING
 from dre.slm.recorded_scores import load_or_train, record_arrays
 from dre.slm.train import MAX_NORM, parameter_groups
@@ -112,6 +112,7 @@ class PCAF:
 
     def __init__(self, encoder, recipe=None):
         self.encoder = encoder
+        self.tokens = Tokens(encoder)
         self.recipe = recipe or pcaf.Recipe()
         d = encoder.get_embedding_dimension()
         head = nn.Sequential(
@@ -135,9 +136,9 @@ class PCAF:
 
     def text(self, turns: Sequence[str], response: str) -> str:
         """Return turns and response joined to one text. Where it is too long, its end is read."""
-        tokenizer = self.encoder.tokenizer
-        text = context_text((*turns, response), tokenizer.sep_token or "\n")
-        return keep_end(text, tokenizer, self.encoder.max_seq_length)
+        separator = self.encoder.tokenizer.sep_token or "\n"
+        text = context_text((*turns, response), separator)
+        return self.tokens.ends([text])[0]
 
     def autocast(self):
         """Compute in bfloat16 where the device has it."""
@@ -154,7 +155,7 @@ class PCAF:
             for turns, response in zip(table["context"], table["response"])
         ]
         with self.autocast():
-            return Reader(self.encoder)(texts).cpu()
+            return Reader(self.encoder, self.tokens)(texts).cpu()
 
     @torch.no_grad()
     def score(self, table: pd.DataFrame) -> np.ndarray:
@@ -190,7 +191,7 @@ class PCAF:
             ]
         )
         with self.autocast():
-            embeddings = embed(self.encoder, texts)
+            embeddings = embed(self.encoder, texts, self.tokens)
         embeddings = embeddings.float()
         index = index.to(embeddings.device)
         v, v_bar = embeddings[index]
@@ -477,7 +478,7 @@ def representations(slm, ideas) -> tuple[torch.Tensor, torch.Tensor]:
         ]
     )
     with torch.autocast(slm.encoder.device.type, torch.bfloat16, enabled=native_bf16()):
-        embeddings = embed(slm.encoder, texts)
+        embeddings = embed(slm.encoder, texts, slm.reader.tokens)
     whole_last_response = embeddings.float()[index].movedim(-2, 0)
     shape = whole_last_response.shape[1:4]
     likeness = slm.head.likeness(whole_last_response.flatten(1, 3)).view(shape)
