@@ -65,7 +65,6 @@ def test_a_line_that_is_no_object_is_named(files, capsys):
             0,
             "10.0% of the contexts of either file have no new score",
         ),
-        ("holes.csv old.csv --max-missing 10%", 0, ""),
         ("better.jsonl old.csv --max-missing 0%", 0, ""),
         ("better.jsonl old.csv --max-missing 0", 0, ""),
         (

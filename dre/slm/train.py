@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import time
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -468,6 +469,11 @@ class _Checkpoints:
             return _State()
         # A damaged file makes torch, pickle and zipfile raise errors of many classes.
         try:
+            # A checkpoint is a zip file. It has checksums, at which torch does not look.
+            with zipfile.ZipFile(self.path) as file:
+                damaged = file.testzip()
+            if damaged:
+                raise zipfile.BadZipFile(damaged)
             content = torch.load(self.path, self.slm.encoder.device, weights_only=True)
             if content["fingerprint"] != self.slm.provenance["fingerprint"]:
                 return _State()
