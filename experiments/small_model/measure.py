@@ -370,8 +370,8 @@ def fooled(name: str, folders: list[str]) -> pd.DataFrame:
             scores_by_reading.setdefault(reading, []).append(scores)
     row_of_pair = pd.Series(range(len(table)), table["pair_id"])
     rows = []
-    for reading, seeds in scores_by_reading.items():
-        scores = np.column_stack(seeds)
+    for reading, scores_of_seeds in scores_by_reading.items():
+        scores = np.column_stack(scores_of_seeds)
         right = scores[cases["right"].map(row_of_pair)]
         rival = scores[cases["rival"].map(row_of_pair)]
         wins = 100 * audit.falls(right, rival, scores.std(axis=0))
@@ -383,7 +383,7 @@ def fooled(name: str, folders: list[str]) -> pd.DataFrame:
                 "model": name,
                 "reading": reading,
                 "kind": kind,
-                "seeds": len(seeds),
+                "seeds": len(scores_of_seeds),
                 "value": share["mean"],
                 "low": share["low"],
                 "high": share["high"],
