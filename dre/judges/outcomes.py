@@ -123,7 +123,7 @@ def _refused(outcome, details):
 def advised(verdict: Verdict, output_tokens: int | None, limits: Limits) -> Verdict:
     """Return the verdict that was read in a reply, with what would help where it is none."""
     advice = ""
-    if verdict.status == "truncated":
+    if verdict.status == "truncated" and "breaks off" in verdict.reason:
         # What ended long before its limit was not cut by it.
         is_near = output_tokens is None or output_tokens >= _NEAR_THE_LIMIT * limits.max_tokens
         advice = _LARGER_LIMIT if is_near else _ASK_AGAIN.format(status="truncated")
