@@ -86,6 +86,8 @@ _ORDINARY_WORDS = {
     "thinking",
     "user",
 }
+# How the limit on a reply, ``max_tokens`` here, is called in what is sent.
+_NAMES_OF_THE_LIMIT = ("max_completion_tokens", "max_output_tokens", "num_predict")
 _SECRETS = re.compile(
     r"\b(?:sk|rk|pk|sess|gsk)-[\w-]{6,}|\bAIza[\w-]{8,}|(?i:\bbearer\s+)[\w.~+/=-]{8,}"
 )
@@ -301,6 +303,8 @@ def in_body(body: Mapping[str, Any], key: str, request: SentRequest) -> CallFail
         What was sent.
     """
     error = _error_in(body)
+    if isinstance(error, list):
+        error = error[0]
     if error is None:
         return None
     text = redact(json.dumps({"error": error}, ensure_ascii=False, default=str), key)
@@ -467,7 +471,8 @@ def refuses_name(failure_words: str, name: str) -> bool:
     """
     pattern = (
         r"unsupported|not supported|unrecogni[sz]ed|unknown|unexpected|extra (inputs?|fields?)"
-        r"|not (permitted|allowed)|deprecated|no longer|invalid (parameter|argument)|use ['\"`]?max_"
+        r"|not (permitted|allowed)|deprecated|no longer|invalid (parameter|argument)"
+        r"|use ['\"`]?max_"
     )
     is_named = re.search(rf"(?<![\w]){name}\b", failure_words) is not None
     return is_named and re.search(pattern, failure_words, re.IGNORECASE) is not None
@@ -480,11 +485,14 @@ def _refused_parameter(own_words, blamed, request):
     """
     if request is None:
         return ""
-    if blamed in request.params:
+    if blamed in request.params or (blamed in _NAMES_OF_THE_LIMIT):
         return blamed
     if not _COMPLAINT.search(own_words):
         return ""
-    for name in request.params:
+    names = list(request.params)
+    if "max_tokens" in names:
+        names += _NAMES_OF_THE_LIMIT
+    for name in names:
         word = re.escape(name)
         if name in _ORDINARY_WORDS:
             pattern = rf"['\"`.]{word}['\"`:]|^{word}: "

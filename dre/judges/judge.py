@@ -544,7 +544,7 @@ class Judge:
             return outcomes.of_provider(reply.outcome, reply.text, reply.output_tokens, limits)
         is_structured = self.schema(prompt) is not None
         verdict = prompt.parse(reply.text, row, structured=is_structured, tags=self.tags)
-        verdict = outcomes.advised(verdict, reply.output_tokens, limits)
+        verdict = outcomes.advised(verdict, reply.text, reply.output_tokens, limits)
         if self.likeliest:
             return likelihoods.rescore(verdict, reply.text, reply.top, prompt, self.likeliest)
         return verdict

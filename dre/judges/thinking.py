@@ -4,6 +4,7 @@ Which tags there are is a table, ``thinking_tags.yaml``, and a file of the user'
 Only thinking at the start of a reply is cut off. The time grows linearly with the reply.
 """
 
+import collections
 import functools
 import hashlib
 import json
@@ -138,13 +139,10 @@ class _Cut:
 
     def check(self, text, start, end):
         """Raise `Unclear` if tags of this kind stand in what is left."""
-        last_limit = None
-        for last_limit in self._limits.finditer(text, start, end):
-            pass
+        last_limit = _last(self._limits.finditer(text, start, end))
         last_begin = None
         if not self.are_words:
-            for last_begin in self._begins.finditer(text, start, end):
-                pass
+            last_begin = _last(self._begins.finditer(text, start, end))
         if last_begin is None and last_limit is None:
             return
         if last_begin is not None and (last_limit is None or last_begin.end() > last_limit.end()):
@@ -157,6 +155,12 @@ class _Cut:
             "that thinking comes apart from the answer (its reasoning parser)",
             "truncated" if is_begun else None,
         )
+
+
+def _last(matches):
+    """Return the last of some matches, or None."""
+    found = collections.deque(matches, maxlen=1)
+    return found[0] if found else None
 
 
 def _any_of(tags):
@@ -180,7 +184,6 @@ def built_in() -> Table:
     return Table(_entries(TABLE))
 
 
-@functools.cache
 def extended_by(path: str | Path) -> Table:
     """Return the table of the package and that of a file together, the file's first.
 
