@@ -19,17 +19,6 @@ __all__ = ["Unclear", "Verdict", "on_scale", "parse_reply"]
 
 _CHARACTERS_OF_A_REFUSAL = 400  # from the start of a reply
 
-_REFUSAL = 400  # from the start of a reply
-
-_THINKING = r"(?:think|thinking|thought|reasoning|scratchpad)\s*>"
-# <think>   </think>   < / reasoning >
-_THINKING_TAG = re.compile(rf"<\s*+/?+\s*+{_THINKING}", re.IGNORECASE)
-# <think>Perhaps 2?</think>   or, where a server left out the first tag, all up to a line </think>
-_THOUGHTS = re.compile(
-    rf"\A(?s:<\s*{_THINKING}.*?<\s*/\s*{_THINKING}|.*?^[ \t]*<\s*/\s*{_THINKING}[ \t]*$)",
-    re.IGNORECASE | re.MULTILINE,
-)
-
 _REFUSAL = re.compile(
     # I cannot rate ...   I won't assign ...   I am unable to assess ...
     r"\b(?:can(?:['\u2019]t|not)|could(?:n['\u2019]t| not)|won['\u2019]t|will not"

@@ -274,7 +274,7 @@ def join_chat(pieces: list[dict]) -> dict:
 def _add(message, delta):
     """Add a piece of a message to what came before: texts and lists grow, the rest is replaced."""
     for name, value in delta.items():
-        known = message.get(name)
+        known: Any = message.get(name)
         both_texts = isinstance(value, str) and isinstance(known, str)
         both_lists = isinstance(value, list) and isinstance(known, list)
         if both_lists or (both_texts and name not in ("role", "type", "id")):
