@@ -51,6 +51,81 @@ def registry(tmp_path, monkeypatch):
     fetch.sources.cache_clear()
 
 
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A file on a local stand-in of the Hub, whose hash nobody knows yet, in an empty data home."""
+    repository = tmp_path / "served" / "datasets" / "owner" / "sets" / "resolve" / "0abc123"
+    repository.mkdir(parents=True)
+    (repository / "train set.json").write_bytes(TEXT * 10)
+    source = {
+        "name": "from-the-hub",
+        "host": "hub",
+        "owner": "owner",
+        "repository": "sets",
+        "revision": "0abc123",
+        "licence": "Apache-2.0",
+        "what": "one file",
+        "by_name": True,
+        "files": [{"path": "train set.json", "about_size": 60}],
+    }
+    path = tmp_path / "sources.yaml"
+    path.write_text(yaml.safe_dump([source]))
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path / "served")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setattr(fetch, "REGISTRY", path)
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("DRE_DATA_HOME", str(tmp_path / "home"))
+        fetch.sources.cache_clear()
+        yield repository / "train set.json"
+        server.shutdown()
+    fetch.sources.cache_clear()
+
+
+def test_a_file_on_the_hub_is_held_to_the_hash_that_its_first_fetch_saw(hub, capsys):
+    path = fetch.fetch("train set.json")
+    assert path.read_bytes() == TEXT * 10
+    assert path.relative_to(fetch.home()).parts[:4] == ("hub", "owner", "sets", "0abc123")
+
+    # Another content of the same size is refused: changed here, or fetched anew.
+    path.write_bytes(b"HELLO\n" * 10)
+    with pytest.raises(DreError, match="has sha256 .*, expected .*, as when it was first fetched"):
+        fetch.fetch("train set.json")
+    assert cli.main(["data", "verify", "from-the-hub"]) == 2
+    path.unlink()
+    hub.write_bytes(b"HELLO\n" * 10)
+    with pytest.raises(DreError, match="train%20set.json: .*known hash"):
+        fetch.fetch("train set.json")
+    assert not path.exists()
+
+    hub.write_bytes(TEXT * 10)
+    assert fetch.fetch("train set.json").read_bytes() == TEXT * 10
+    assert cli.main(["data", "verify", "from-the-hub"]) == 0
+
+
+@pytest.mark.parametrize("content", [TEXT, b"", TEXT * 100])
+def test_a_file_of_another_size_than_the_hub_shows_is_refused_and_its_hash_not_kept(hub, content):
+    hub.write_bytes(content)
+    with pytest.raises(DreError, match=f"has {len(content)} bytes, expected about 60"):
+        fetch.fetch("train set.json")
+    hub.write_bytes(TEXT * 10)
+    for path in (fetch.home() / "hub").rglob("*.json"):
+        path.unlink()
+    assert fetch.fetch("train set.json").read_bytes() == TEXT * 10
+
+
+def test_what_only_a_named_fetch_takes_is_said_and_not_downloaded(hub, capsys):
+    assert cli.main(["data", "fetch"]) == 0
+    out = capsys.readouterr().out
+    assert "from-the-hub" in out and "dre data fetch from-the-hub" in out
+    assert not list(fetch.home().rglob("*.json"))
+    assert cli.main(["data", "verify"]) == 0  # an absent one is no fault
+    assert cli.main(["data", "fetch", "from-the-hub"]) == 0
+    assert len(list(fetch.home().rglob("*.json"))) == 1
+    assert cli.main(["data", "list"]) == 0
+    assert "1 of 1" in capsys.readouterr().out
+
+
 def test_help_names_every_command_and_loads_nothing_heavy():
     command = [sys.executable, "-X", "importtime", "-m", "dre", "--help"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)

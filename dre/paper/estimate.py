@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from dre.augment import algorithm
 from dre.datasets import dialogues, ratings, registry
 from dre.judges import prices, prompts
+from dre.judges.judge import Expected
 from dre.judges.store import Request
 from dre.paper import augmentation, judgements
 from dre.paper.judgements import OPTIONAL, PanelJudge
@@ -43,6 +45,7 @@ _NOTEBOOKS = {
 _CONTEXT_OF_TABLE_3 = 4
 _CASE_OF_TABLE_4 = "contradiction-4"
 COLUMNS = ["table", "judge", "prompt", "calls", "tokens_in", "tokens_out", "usd", "usd_at_most"]
+COLUMNS += ["calls_at_most"]
 
 
 class Question(NamedTuple):
@@ -132,8 +135,9 @@ def calls(settings: Profile) -> pd.DataFrame:
     -------
     DataFrame
         A row for each table, judge and prompt: ``calls``, ``tokens_in`` and ``tokens_out`` about,
-        ``usd`` about and ``usd_at_most`` (NaN if no price is known). A reply that two tables need
-        is counted in the first of them.
+        ``usd`` about and ``usd_at_most`` (NaN if no price is known), ``calls_at_most``. A reply
+        that two tables need is counted in the first of them. The calls of a training set depend on
+        replies; all others are exact.
 
     Raises
     ------
@@ -182,30 +186,67 @@ def _row(judge: PanelJudge, question: Question, counted: set[str]) -> dict[str, 
                 sums[key] += value
     finally:
         live.close()
+    sums["calls_at_most"] = sums["calls"]
     prompt_name = family if question.table == "Huynh et al." else question.prompt
     return {"table": question.table, "judge": judge.name, "prompt": prompt_name, **sums}
 
 
 def _augmentation(settings, entry) -> dict[str, Any]:
-    """What writing a set takes: about, if every context is accepted at once; at most, if none."""
+    """What writing a set still takes.
+
+    It is about what is asked if each context is accepted in its next check, and at most what is
+    asked if none is. Stored replies are read first, so a complete set takes nothing.
+    """
     judge = augmentation.open_writer(entry)
-    write, check = prompts.load("generate"), prompts.load("classify")
+    contexts = augmentation.contexts_to_write_for(settings, entry)
+    sums = dict.fromkeys(COLUMNS[3:], 0.0)
+    try:
+        result = algorithm.generate(contexts, judge, max_rounds=entry.rounds, ask=False)
+        items = [item for item in result.items if item.status == "missing"]
+        for prompt_name in ("generate", "classify") if items else ():
+            prompt = prompts.load(prompt_name)
+            calls = [_calls_of_item(item, prompt_name, entry.rounds) for item in items]
+            expected, most_usd = _expected_of_items(judge, prompt, items)
+            share = sum(n for n, _ in calls) / len(items)
+            most_share = sum(most for _, most in calls) / len(items)
+            for key, value in zip(sums, expected):
+                sums[key] += round(share * value) if isinstance(value, int) else share * value
+            sums["usd_at_most"] += most_share * most_usd - share * expected.most_usd
+            sums["calls_at_most"] += round(most_share * len(items))
+    finally:
+        judge.close()
+    return {"table": "training set", "judge": judge.spec, "prompt": entry.file, **sums}
+
+
+def _calls_of_item(item: algorithm.Item, prompt: str, max_rounds: int) -> tuple[int, int]:
+    """Return how many calls of a prompt a context still takes: about and at most."""
+    later_rounds = max_rounds - item.rounds  # the round that is under way is counted
+    if prompt == "generate":
+        is_written_now = not item.unchecked
+        return int(is_written_now), is_written_now + later_rounds
+    n_checks = len(item.unchecked) or len(item.rejected) or algorithm.RESPONSES
+    return n_checks, n_checks + later_rounds * algorithm.RESPONSES
+
+
+def _expected_of_items(judge, prompt, items) -> tuple[Expected, float]:
+    """Return what one call for each context takes, and the dollars that all take at most.
+
+    Responses are not written yet. They are taken to be of ordinary length, and for the bound as
+    long as the longest reply that writes them: the prompt of a later round shows that one, too.
+    """
     rows = []
-    for context in augmentation.contexts_to_write_for(settings, entry):
+    for item in items:
+        context = item.context
         response = " ".join(context.positives[:1]) or "A reply of ordinary length, as people write."
         row = {"pair_id": context.context_id, "context": context.turns, "response": response}
         rows.append(row)
-    try:
-        of_write = judge.expect(judge.unanswered(rows, write), write)
-        of_check = judge.expect(judge.unanswered(rows, check), check)
-    finally:
-        judge.close()
-    n_responses = 10
-    sums = {}
-    for key, writing, checking in zip(COLUMNS[3:], of_write, of_check):
-        sums[key] = writing + n_responses * checking
-    sums["usd_at_most"] *= entry.rounds
-    return {"table": "training set", "judge": judge.spec, "prompt": entry.file, **sums}
+    requests = [request for request, _ in judge.replies(rows, prompt)]
+    expected = judge.expect(requests, prompt)
+    most_usd = expected.most_usd
+    if judge.price:
+        longest = judge.max_tokens(prompts.load("generate"))
+        most_usd += judge.price.cost(longest * len(items), 0) or 0.0
+    return expected, most_usd
 
 
 class Trainings(NamedTuple):

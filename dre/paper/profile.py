@@ -288,7 +288,7 @@ def _with_whole_paths(new_profile):
         splits = {}
         for split_name in ("train", "dev", "test"):
             name, split = getattr(entry, split_name)
-            if name.endswith(".jsonl"):
+            if name.endswith((".json", ".jsonl")):
                 splits[split_name] = (str(new_profile.root / name), split)
         sets.append(entry.model_copy(update=splits))
     return new_profile.model_copy(update={"sets": tuple(sets)})

@@ -56,7 +56,7 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
     )
     _announce_downloads(profile)
     if profile.name == COMMITTED:
-        words.check_names(profile.root, books)
+        words.check_names(profile.root, notebooks(profile.root))
     _name_other_notebooks(profile)
     (profile.build / "state").mkdir(parents=True, exist_ok=True)
     _set_environment_of_kernels(profile)
@@ -68,7 +68,7 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
                 augmentation.write_sets(profile)
             ran = _run_stale(books, profile, jobs)
             _check_nothing_changed(profile)
-            _drop_stale(books, profile)
+            _drop_stale(profile)
             for path in _write_documents(books, profile):
                 print(f"brought up to date: {path.relative_to(profile.root)}")
             _build_book_if_possible(profile)
@@ -80,18 +80,28 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
 
 
 def _books_of(profile):
-    """Return the notebooks that a profile runs: all of them, unless it names some."""
-    books = notebooks(profile.root)
+    """Return the notebooks that a profile runs: all of them, unless it names some.
+
+    A DreError if it names one that does not exist, or one without those that it needs, unless
+    their results are up to date.
+    """
+    books = {book.name: book for book in notebooks(profile.root)}
     if not profile.notebooks:
-        return books
-    names = {book.name for book in books}
+        return list(books.values())
+    file = f"profiles/{profile.name}.yaml"
     for name in profile.notebooks:
-        if name not in names:
+        if name not in books:
             raise DreError(
-                f"profiles/{profile.name}.yaml: there is no notebook {name}; "
-                f"expected some of {', '.join(sorted(names))}"
+                f"{file}: there is no notebook {name}; expected some of {', '.join(sorted(books))}"
             )
-    return [book for book in books if book.name in profile.notebooks]
+        for needed in books[name].needs:
+            reason = None if needed in profile.notebooks else stale(books[needed], profile)
+            if reason:
+                raise DreError(
+                    f"{file}: {name} needs the results of {needed}, which are not up to date "
+                    f"({reason}): add {needed} to 'notebooks'"
+                )
+    return [book for book in books.values() if book.name in profile.notebooks]
 
 
 def _announce_downloads(profile):
@@ -291,9 +301,12 @@ def stale(book: Notebook, profile: Profile) -> str | None:
     return None
 
 
-def _drop_stale(books: list[Notebook], profile: Profile) -> None:
-    """Delete what notebooks wrote once and none writes now, unless somebody has changed it."""
-    names = {book.name for book in books}
+def _drop_stale(profile: Profile) -> None:
+    """Delete what notebooks wrote once and none writes now, unless somebody has changed it.
+
+    Notebooks that a profile does not name keep what they wrote.
+    """
+    names = {book.name for book in notebooks(profile.root)}
     records = {}
     for file in sorted((profile.build / "state").iterdir()):
         records[file] = state.load(file)
@@ -342,6 +355,7 @@ def main(argv: list[str] | None = None) -> int:
         name = args.profile or (COMMITTED if args.book else "mini")
         settings = profile(name, folder)
         if args.estimate:
+            _books_of(settings)  # which refuses what could not be run
             from dre.paper import estimate
 
             print(estimate.report(settings, estimate.calls(settings)))

@@ -57,7 +57,8 @@ def contexts(entry, rated_names=(), seed=0, more=False):
 
     - those that repeat what people rated (`dre.datasets.overlap.without_overlap`), so that no
       correlation is measured on what was learned;
-    - those that have a context of dev or test. A stock phrase in common does not count;
+    - those that have a context of dev or test. A stock phrase in common does not count. In sets
+      whose ids tell no conversations, these are found by their text;
     - those with a graded context that small models are chosen by.
     """
     name, splits = entry.train
@@ -78,6 +79,8 @@ def contexts(entry, rated_names=(), seed=0, more=False):
     reserved |= {conversation_of(context.context_id) for context in (*dev, *test)}
     train = [context for context in train if conversation_of(context.context_id) not in reserved]
     train = without_overlap(train, rated)
+    if not dialogues.names_its_conversations(name):
+        train = overlap.without_near(train, [*dev, *test])
     return tuple(train), dev, test
 
 
