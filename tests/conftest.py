@@ -20,6 +20,7 @@ gc.disable()
 
 import pytest
 import tiny
+import torch
 from judge_servers import KEYS
 
 from dre.datasets import registry
@@ -82,6 +83,13 @@ def encoder(tmp_path_factory):
 def still(tmp_path_factory):
     """The folder of a tiny encoder without dropout, whose training is the same on every machine."""
     return tiny.still(tiny.encoder(tmp_path_factory.mktemp("still")))
+
+
+@pytest.fixture
+def on_cpu(monkeypatch):
+    """A model that is loaded in this test is on the CPU: digits of a GPU are others."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
 
 
 @pytest.fixture
