@@ -143,9 +143,11 @@ def _import_function(name: str) -> Callable[..., float]:
     try:
         return getattr(importlib.import_module(module), function)
     except (Exception, SystemExit) as error:  # any kind: the module is the user's
+        reason = str(error)
+        if not isinstance(error, ImportError | AttributeError | ValueError):
+            reason = f"{type(error).__name__}: {error}"
         raise DreError(
-            f"no metric {name!r} ({type(error).__name__}: {error}): "
-            "expected module:function, of a module that can be imported here"
+            f"no metric {name!r} ({reason}): expected module:function, of a module that can be imported here"
         ) from None
     finally:
         sys.path.remove("")
