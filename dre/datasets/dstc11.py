@@ -254,7 +254,7 @@ class Archive:
                 f"{self.path}: {names[0]} has no column {', '.join(missing)}: found "
                 f"{', '.join(table)}"
             )
-        return table[columns]
+        return pd.DataFrame(table[columns])
 
     def _content(self, name) -> bytes:
         """Return a file of the archive, whose checksum zipfile compares."""
