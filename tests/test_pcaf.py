@@ -10,8 +10,8 @@ from conftest import experiment, needs_data
 
 from dre.datasets import ratings
 from dre.datasets.dialogues import VERSIONS, pairs, parallel
-from dre.paper.profile import profile
 from dre.paper import pcaf as trained
+from dre.paper.profile import profile
 from dre.slm import pcaf
 from dre.slm.pcaf import Recipe
 
