@@ -103,7 +103,7 @@ def train_both_stages(encoder):
 
 def test_the_code_that_trains_is_the_one_whose_scores_are_recorded(still, monkeypatch):
     """Where these losses change, dre.slm.provenance.TRAINING is raised."""
-    monkeypatch.setattr(trainer, "native_bf16", lambda: False)
+    monkeypatch.setattr(trained, "native_bf16", lambda: False)
 
     training = train_both_stages(still)
 
@@ -127,7 +127,7 @@ def test_the_recorded_scores_are_of_the_recipe_for_minilm(variant):
 
 
 def test_both_stages_at_once_leave_the_teacher_what_it_was_after_the_first(still, monkeypatch):
-    monkeypatch.setattr(trainer, "native_bf16", lambda: False)
+    monkeypatch.setattr(trained, "native_bf16", lambda: False)
     ideas = english_and_spanish_ideas()
     table = pairs(parallel("test")["es"][:3])
     training = train_both_stages(still)
