@@ -170,9 +170,6 @@ class Profile(BaseModel, extra="forbid", frozen=True):
     prompts: dict[str, StrictStr] = {}
     augment: tuple[Augmentation, ...] = ()
     notebooks: tuple[StrictStr, ...] = ()
-    metrics: dict[
-        Literal["bartscore", "unieval", "bertscore", "word_vectors", "wordnet"], StrictStr
-    ] = {}
     pcaf: PCAFSettings | None = None
     root: Path
 
