@@ -21,18 +21,14 @@ import pytest
 import tiny
 from judge_servers import KEYS
 
-from dre.datasets import registry as fetch
+from dre.datasets import registry
 from dre.judges import asking
 
-_absent = [
-    name
-    for name, source in fetch.sources().items()
-    if "sha256" in source and not (fetch.home() / name).is_file()
-]
+_absent = registry.absent()
 
 needs_data = pytest.mark.skipif(
     bool(_absent),
-    reason=f"{len(_absent)} public files are not in {fetch.home()}: "
+    reason=f"{len(_absent)} public files are not in {registry.home()}: "
     "set DRE_DATA_HOME or run `dre data fetch`",
 )
 

@@ -390,6 +390,16 @@ class TestCommand:
         assert message in capsys.readouterr().err
         assert command(f"own.jsonl -o a.jsonl {checker} --force") == 0
 
+    def test_a_price_of_the_checker_alone_leaves_it_on_the_server_of_the_writer(self, command):
+        assert command("own.jsonl -o a.jsonl --price 1,2 --checker-price 2,4") == 0
+
+    def test_a_checker_of_another_name_does_not_take_the_address_of_the_writer(
+        self, command, capsys
+    ):
+        # Without an address of its own it is asked at its provider's, which this key does not open.
+        assert command("own.jsonl -o a.jsonl --checker ollama:other --timeout 1") == 1
+        assert "ollama:other" in capsys.readouterr().err
+
     def test_never_writes_over_its_input(self, command):
         assert command("own.jsonl -o own.jsonl --force") == 2
         assert len(dialogues.read_contexts("own.jsonl")) == 6

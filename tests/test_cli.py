@@ -1,7 +1,9 @@
+import contextlib
 import functools
 import hashlib
 import http.server
 import io
+import re
 import subprocess
 import sys
 import threading
@@ -23,7 +25,7 @@ def registry(tmp_path, monkeypatch):
     served = tmp_path / "served" / "owner" / "repo" / "c0ffee"
     served.mkdir(parents=True)
     files = [
-        {"path": "a (1).txt", "sha256": hashlib.sha256(TEXT).hexdigest()},
+        {"path": "a (1).txt", "sha256": hashlib.sha256(TEXT).hexdigest(), "size": len(TEXT)},
         {"path": "b.txt", "git_blob": BLOB},
     ]
     for file in files:
@@ -47,6 +49,81 @@ def registry(tmp_path, monkeypatch):
         yield served
         server.shutdown()
     fetch.sources.cache_clear()
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A file on a local stand-in of the Hub, whose hash nobody knows yet, in an empty data home."""
+    repository = tmp_path / "served" / "datasets" / "owner" / "sets" / "resolve" / "0abc123"
+    repository.mkdir(parents=True)
+    (repository / "train set.json").write_bytes(TEXT * 10)
+    source = {
+        "name": "from-the-hub",
+        "host": "hub",
+        "owner": "owner",
+        "repository": "sets",
+        "revision": "0abc123",
+        "licence": "Apache-2.0",
+        "what": "one file",
+        "by_name": True,
+        "files": [{"path": "train set.json", "about_size": 60}],
+    }
+    path = tmp_path / "sources.yaml"
+    path.write_text(yaml.safe_dump([source]))
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path / "served")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setattr(fetch, "REGISTRY", path)
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("DRE_DATA_HOME", str(tmp_path / "home"))
+        fetch.sources.cache_clear()
+        yield repository / "train set.json"
+        server.shutdown()
+    fetch.sources.cache_clear()
+
+
+def test_a_file_on_the_hub_is_held_to_the_hash_that_its_first_fetch_saw(hub, capsys):
+    path = fetch.fetch("train set.json")
+    assert path.read_bytes() == TEXT * 10
+    assert path.relative_to(fetch.home()).parts[:4] == ("hub", "owner", "sets", "0abc123")
+
+    # Another content of the same size is refused: changed here, or fetched anew.
+    path.write_bytes(b"HELLO\n" * 10)
+    with pytest.raises(DreError, match="has sha256 .*, expected .*, as when it was first fetched"):
+        fetch.fetch("train set.json")
+    assert cli.main(["data", "verify", "from-the-hub"]) == 2
+    path.unlink()
+    hub.write_bytes(b"HELLO\n" * 10)
+    with pytest.raises(DreError, match="train%20set.json: .*known hash"):
+        fetch.fetch("train set.json")
+    assert not path.exists()
+
+    hub.write_bytes(TEXT * 10)
+    assert fetch.fetch("train set.json").read_bytes() == TEXT * 10
+    assert cli.main(["data", "verify", "from-the-hub"]) == 0
+
+
+@pytest.mark.parametrize("content", [TEXT, b"", TEXT * 100])
+def test_a_file_of_another_size_than_the_hub_shows_is_refused_and_its_hash_not_kept(hub, content):
+    hub.write_bytes(content)
+    with pytest.raises(DreError, match=f"has {len(content)} bytes, expected about 60"):
+        fetch.fetch("train set.json")
+    hub.write_bytes(TEXT * 10)
+    for path in (fetch.home() / "hub").rglob("*.json"):
+        path.unlink()
+    assert fetch.fetch("train set.json").read_bytes() == TEXT * 10
+
+
+def test_what_only_a_named_fetch_takes_is_said_and_not_downloaded(hub, capsys):
+    assert cli.main(["data", "fetch"]) == 0
+    out = capsys.readouterr().out
+    assert "from-the-hub" in out and "dre data fetch from-the-hub" in out
+    assert not list(fetch.home().rglob("*.json"))
+    assert cli.main(["data", "verify"]) == 0  # an absent one is no fault
+    assert cli.main(["data", "fetch", "from-the-hub"]) == 0
+    assert len(list(fetch.home().rglob("*.json"))) == 1
+    assert cli.main(["data", "list"]) == 0
+    assert "1 of 1" in capsys.readouterr().out
 
 
 def test_help_names_every_command_and_loads_nothing_heavy():
@@ -155,6 +232,40 @@ def test_files_are_fetched_once_and_held_to_their_hash(registry, capsys):
     capsys.readouterr()
     assert cli.main(["data", "verify"]) == 2
     assert capsys.readouterr().out.endswith("0 right, 0 absent, 2 wrong\n")
+
+
+def test_before_the_first_byte_is_fetched_a_line_says_what_and_how_much(registry, monkeypatch):
+    said_at_request = []
+    stderr, stdout = io.StringIO(), io.StringIO()
+    send_head = http.server.SimpleHTTPRequestHandler.send_head
+
+    def send_and_note(handler):
+        said_at_request.append((stdout.getvalue(), stderr.getvalue()))
+        return send_head(handler)
+
+    monkeypatch.setattr(http.server.SimpleHTTPRequestHandler, "send_head", send_and_note)
+    with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+        assert cli.main(["data", "fetch"]) == 0
+    (first_out, first_err), (_, second_err) = said_at_request
+    assert first_out == (
+        f"to be fetched into {fetch.home()}: 2 files, 1 kB and 1 of unknown size\n"
+    )
+    assert re.fullmatch(
+        r"fetching public data: greetings, 1 file, 1 kB: http://127.*a%20%281%29.txt\n", first_err
+    )
+    assert re.search(r"greetings, 1 file, size unknown: http://127.*b.txt\n$", second_err)
+
+
+def test_within_nothing_fetched_an_absent_file_is_an_error_and_no_request_is_made(registry):
+    with (
+        fetch.nothing_fetched(),
+        pytest.raises(DreError, match=r"public data are missing \(1 file, 1 kB\), such as /"),
+    ):
+        fetch.fetch("b.txt")
+    assert not fetch.home().exists()
+    fetch.fetch("b.txt")
+    with fetch.nothing_fetched():
+        assert fetch.fetch("b.txt").read_bytes() == TEXT
 
 
 def test_what_cannot_be_fetched_is_one_clear_sentence_and_leaves_no_file(

@@ -286,7 +286,7 @@ def test_no_conversation_is_on_two_sides_nor_learned_from_where_models_are_chose
         "test": [public_context("topicalchat", f"{name}/test/4", "Hm.")],
     }
     monkeypatch.setattr(ratings, "rated_tables", lambda _: [RATED])
-    monkeypatch.setattr(ratings, "conversations_for_choice", lambda: {f"{name}/choice"})
+    monkeypatch.setattr(ratings, "conversations_for_choice", lambda _: {f"{name}/choice"})
     monkeypatch.setattr(dialogues, "load", lambda name, split: splits[split])
     entry = TrainingSet(
         key="own", label="Own", train=("own", "train"), dev=("own", "dev"), test=("own", "test")

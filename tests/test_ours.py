@@ -64,7 +64,7 @@ def test_an_echo_scores_as_an_empty_reply(slm):
     assert echo["score_slm"].item() == pytest.approx(empty["score_slm"].item(), abs=1e-6)
 
 
-def test_it_learns_that_copies_and_quotes_of_the_context_are_wrong(slm):
+def test_it_learns_that_copies_of_the_context_are_wrong(slm):
     examples = slm.examples(TRAIN[:4])
     passes = graded.passes(examples, [], lambda turns: turns, slm.recipe.mixture, 1, 0)
     adversarials = {
@@ -78,11 +78,6 @@ def test_it_learns_that_copies_and_quotes_of_the_context_are_wrong(slm):
         for copied in ours.copies(context):
             assert set(copied.split()) <= context_words
             assert (context.turns, copied) in adversarials
-        quote_first, quote_last = ours.quoted(context, TRAIN[:4])
-        assert quote_first.startswith(context.turns)
-        assert quote_last.endswith(context.turns)
-        assert (context.turns, quote_first) in adversarials
-        assert (context.turns, quote_last) in adversarials
 
     labelled = slm.fitting(examples, [], 0)
     wrong = labelled[labelled["fits"] == 0]
@@ -95,11 +90,14 @@ def test_a_right_response_is_never_learned_as_a_copy():
     assert not set(example.adversarials) & set(echo.positives)
 
 
-def test_a_quote_never_comes_with_a_right_response():
-    for context in TRAIN[:6]:
-        for quote in ours.quoted(context, TRAIN[:6]):
-            assert not any(quote.endswith(right) for right in context.positives)
-            assert not any(quote.startswith(right) for right in context.positives)
+def test_nothing_but_copies_is_added_to_the_wrong_responses():
+    for context, example in zip(TRAIN[:6], ours.with_copies(TRAIN[:6])):
+        n_labelled = len(context.adversarials)
+        assert example.adversarials[:n_labelled] == context.adversarials
+        added = example.adversarials[n_labelled:]
+        assert added
+        assert set(added) <= set(ours.copies(context))
+        assert replace(example, adversarials=context.adversarials) == context
 
 
 def test_every_training_has_the_same_copies():

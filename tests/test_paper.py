@@ -309,6 +309,60 @@ def test_files_of_a_deleted_notebook_are_deleted_and_those_of_a_reader_are_not(q
     assert not (tables / "a.md").exists()
 
 
+def name_notebooks(root, names):
+    """Let profile public name the notebooks that are run."""
+    path = root / "profiles/public.yaml"
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("notebooks")]
+    path.write_text("\n".join([*lines, f"notebooks: [{names}]", ""]))
+
+
+def files_of_results(root):
+    folders = ("results/public", "build/public/notebooks", "build/public/state")
+    return {path for folder in folders for path in (root / folder).rglob("*") if path.is_file()}
+
+
+def test_results_of_notebooks_that_a_profile_does_not_name_stay(quick):
+    run(quick)
+    files = files_of_results(quick)
+    name_notebooks(quick, "00_start")
+    edit(quick / "notebooks/00_start.ipynb", "')", "') or 1")
+    assert run(quick) == ["00"]
+    assert files_of_results(quick) == files
+    # What such a notebook wrote once and writes no more goes when it runs again, not before.
+    name_notebooks(quick, "")
+    assert run(quick) == []
+    assert files_of_results(quick) == files
+
+
+def test_numbers_of_notebooks_that_a_profile_does_not_name_may_stand_in_the_readme(quick):
+    edit(quick / "notebooks/01_a.ipynb", "# fast", "book.note('Two.', two='2')")
+    write(quick, {"README.md": "It is <!--01.two--><!--/-->.\n"})
+    run(quick)
+    name_notebooks(quick, "00_start")
+    assert run(quick) == []
+    assert (quick / "README.md").read_text() == "It is <!--01.two-->2<!--/-->.\n"
+
+
+def test_a_notebook_is_refused_before_anything_runs_if_what_it_needs_is_neither_named_nor_there(
+    quick, capsys
+):
+    name_notebooks(quick, "00_start, 02_b")
+    message = "public.yaml: 02_b needs the results of 01_a, .*: add 01_a to 'notebooks'"
+    with pytest.raises(DreError, match=message):
+        run(quick)
+    assert paper.main(["--profile", "public", "--estimate"]) == 1
+    assert "add 01_a" in capsys.readouterr().err
+    assert not (quick / "results/public/a.csv").exists()
+
+    name_notebooks(quick, "01_a, 02_b")
+    assert run(quick) == ["01", "02"]
+    name_notebooks(quick, "02_b")
+    assert run(quick) == [], "its results are there, from an earlier run"
+    edit(quick / "notebooks/01_a.ipynb", "[1]", "[2]")
+    with pytest.raises(DreError, match="needs the results of 01_a, .*its code.* has changed"):
+        run(quick)
+
+
 def test_a_file_that_changes_while_notebooks_run_is_named_and_the_notebook_runs_again(quick):
     added = "['RETRAIN'])\\ntext('data/some.txt', 'added')"
     edit(quick / "notebooks/03_c.ipynb", "['RETRAIN'])", added)

@@ -10,7 +10,7 @@ from judge_servers import Server, openai
 
 from dre.datasets import dialogues, overlap
 from dre.errors import DreError
-from dre.paper import augmentation
+from dre.paper import augmentation, estimate
 from dre.paper.profile import Augmentation, Profile, profile
 from dre.slm import recipes, recorded_scores
 
@@ -136,6 +136,70 @@ def test_a_set_that_the_budget_ends_goes_on_later(project):
     assert not (root / "written/set.jsonl").exists()
     augmentation.write_sets(settings)
     assert len(server.requests) == 7 * 11
+
+
+def rejecting(contexts):
+    """A writer whose check calls the drafts of some contexts wrong."""
+
+    def script(request):
+        text = request.body["messages"][-1]["content"]
+        is_check = "label" in str(request.body["response_format"])
+        is_of = [all(turn in text for turn in context.turns) for context in contexts]
+        return openai('{"label": "Negative"}') if is_check and any(is_of) else writer(request)
+
+    return script
+
+
+def test_a_set_that_its_judge_mostly_rejects_ends_the_run_with_the_counts(project):
+    root, server = project
+    settings = with_set(root, server, "mini:train", train=14, test=4, rounds=1)
+    server.script = rejecting(augmentation.contexts_to_write_for(settings, settings.augment[0]))
+    message = "any, found its own responses right for 0 of 14 for train and 0 of 4 for test;"
+    with pytest.raises(DreError, match=message + ".*expected 50% of each.*'rounds'"):
+        augmentation.write_sets(settings)
+    assert not (root / "written/set.jsonl").exists()
+    n_calls = len(server.requests)
+    with pytest.raises(DreError, match="0 of 14"):
+        augmentation.write_sets(settings)
+    assert len(server.requests) == n_calls
+
+
+def test_a_set_of_which_some_contexts_were_rejected_is_written_and_says_how_many(project, capsys):
+    root, server = project
+    settings = with_set(root, server, "mini:train", train=14, test=4, rounds=1)
+    contexts = augmentation.contexts_to_write_for(settings, settings.augment[0])
+    server.script = rejecting(contexts[::2])
+    augmentation.write_sets(settings)
+    assert len(dialogues.read_contexts(root / "written/set.jsonl")) == 9
+    printed = capsys.readouterr().out
+    assert "9 of 18 contexts, written by openai:any (9 rejected, 9 accepted)" in printed
+
+
+@pytest.mark.parametrize("n_rejected", [0, 5])
+def test_what_is_stored_of_a_set_is_not_estimated_again_and_its_bound_holds(project, n_rejected):
+    root, server = project
+    settings = with_set(root, server, "mini:train", train=14, test=4, rounds=2)
+    contexts = augmentation.contexts_to_write_for(settings, settings.augment[0])
+    server.script = rejecting(contexts[:n_rejected])
+    before = estimate.calls(settings).iloc[0]
+    assert (before["calls"], before["calls_at_most"]) == (18 * 11, 2 * 18 * 11)
+
+    (entry,) = settings.augment
+    poor = entry.model_copy(update={"judge": entry.judge.model_copy(update={"max_usd": 0.01})})
+    with pytest.raises(DreError, match="not complete"):
+        augmentation.write_sets(settings.model_copy(update={"augment": (poor,)}))
+    n_made = len(server.requests)
+    left = estimate.calls(settings).iloc[0]
+    assert n_made == len(server.requests) and n_made > 18
+
+    augmentation.write_sets(settings)
+    n_more = len(server.requests) - n_made
+    assert 0 < n_more <= left["calls_at_most"] < before["calls_at_most"]
+    if not n_rejected:
+        assert left["calls"] == n_more
+    spent = augmentation.open_writer(entry).store.spent()
+    assert spent <= before["usd_at_most"]
+    assert estimate.calls(settings).empty
 
 
 def test_a_set_that_nobody_has_written_is_named():

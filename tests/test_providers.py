@@ -246,6 +246,15 @@ def test_the_papers_models_have_a_price():
 def test_no_price_is_known_elsewhere_or_of_other_models():
     assert prices.find("openai", "gpt-4o", base_url="http://127.0.0.1:8000/v1") is None
     assert prices.find("openai", "gpt-4o-of-mine") is None
+    assert prices.find("anthropic", "claude-nova-9") is None
+    assert prices.find("ollama", "gpt-oss:120b-cloud") is None
+
+
+def test_tokens_from_a_cache_are_billed_at_their_own_price():
+    # Printed per million tokens: 0.30 of input, 0.03 of input from a cache, 2.50 of output.
+    flash = prices.find("gemini", "gemini-2.5-flash")
+    assert flash.cost(2_000_000, 1_000_000, cached=1_000_000) == pytest.approx(0.30 + 0.03 + 2.50)
+    assert flash.cost(2_000_000, 0, batch=True) == pytest.approx(0.30)
 
 
 # Failures

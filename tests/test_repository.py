@@ -146,7 +146,11 @@ def public_texts():
     for name, splits in dialogues.SPLITS.items():
         for split in splits:
             is_ours = name == "mini" or split in dialogues.REQUESTS  # written for this project
-            if not is_ours and (name, split) != ("dailydialog++", "train"):
+            is_fetched_by_name = (name, split) in [
+                ("dailydialog++", "train"),
+                *dialogues.GPT4_FILES,
+            ]
+            if not is_ours and not is_fetched_by_name:
                 contexts += dialogues.load(name, split)
     for name in dialogues.PUBLIC:
         contexts += dialogues.public_contexts(name)

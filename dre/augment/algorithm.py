@@ -23,6 +23,9 @@ from dre.judges import is_recording
 # The label that the check has to give to a response of each kind.
 EXPECTED = {"positive": "Positive", "adversarial": "Negative"}
 _RESPONSES_PER_KIND = 5
+#: How many responses a draft has, each of which is checked.
+RESPONSES = _RESPONSES_PER_KIND * len(EXPECTED)
+_NOT_ASKED = "nothing is asked"
 
 
 class Slot(NamedTuple):
@@ -147,6 +150,7 @@ def generate(
     checker: Any = None,
     max_rounds: int = 3,
     again: str = "refine",
+    ask: bool = True,
 ) -> "Result":
     """Write five positive and five adversarial negative responses to each context (Algorithm 1).
 
@@ -164,6 +168,8 @@ def generate(
     again : the prompt of further rounds. With ``refine``, as in the paper's text, the model sees
         its draft and the results of the check, and only rejected responses are replaced. With
         ``generate``, as in the paper's algorithm, all ten are written anew.
+    ask : whether to ask for replies that are not stored. If not, a context ends as ``missing``
+        where its first reply is not there, with what its draft and labels were until then.
 
     Raises
     ------
@@ -172,7 +178,8 @@ def generate(
         recording, or if there is a ceiling and a price is unknown.
     """
     checker = checker or judge
-    result = Result([Item(context) for context in contexts], judge.max_usd)
+    stopped = "" if ask else _NOT_ASKED
+    result = Result([Item(context) for context in contexts], judge.max_usd, stopped)
     _check_arguments(result.items, judge, checker, max_rounds, again)
     for round_number in range(max_rounds):
         waiting = [item for item in result.items if item.status == "rejected"]

@@ -118,9 +118,13 @@ def _checker(args, judge):
         "key_env": args.checker_key_env,
         "price": args.checker_price,
     }
-    if not args.checker and not any(options.values()):
+    if args.checker:
+        return judge_options.open_from(args, args.checker, store=judge.store, **options)
+    if not any(options.values()):
         return None
-    return judge_options.open_from(args, args.checker or args.judge, store=judge.store, **options)
+    # The model that writes also checks: what is not said of the checker is as for the writer.
+    given = {name: value for name, value in options.items() if value}
+    return judge_options.open_from(args, args.judge, store=judge.store, **given)
 
 
 def _say(result, judge, checker=None):

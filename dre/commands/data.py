@@ -3,7 +3,7 @@
 from itertools import groupby
 
 from dre.commands.outputs import WRONG
-from dre.datasets.registry import fetch, home, mismatch, sources
+from dre.datasets.registry import absent, amount, fetch, home, mismatch, size_of, sources
 from dre.errors import DreError
 
 
@@ -18,7 +18,10 @@ def add(subparsers) -> None:
     ):
         parser = actions.add_parser(action, help=text, description=text)
         parser.add_argument(
-            "names", nargs="*", help="sources as `dre data list` names them (default: all)"
+            "names",
+            nargs="*",
+            help="sources as `dre data list` names them (default: all; `fetch` leaves out those "
+            "that only profile full reads)",
         )
         parser.set_defaults(run=run)
 
@@ -40,7 +43,7 @@ def _list(args):
     for name, group in groupby(_paths(args), key=lambda path: sources()[path]["name"]):
         paths = list(group)
         present = sum((home() / path).is_file() for path in paths)
-        megabytes = sum(sources()[path].get("size", 0) for path in paths) / 1e6
+        megabytes = sum(size_of(sources()[path]) or 0 for path in paths) / 1e6
         size = f"{megabytes:.1f} MB" if megabytes else "?"
         source = sources()[paths[0]]
         count = f"{present} of {len(paths)}"
@@ -49,9 +52,22 @@ def _list(args):
 
 
 def _fetch(args):
+    paths = []
+    left_out = {}
     for path in _paths(args):
+        source = sources()[path]
+        if source.get("by_name") and not args.names:
+            left_out.setdefault(source["name"], []).append(path)
+        else:
+            paths.append(path)
+    missing = absent(paths)
+    if missing:
+        print(f"to be fetched into {home()}: {amount(missing)}", flush=True)
+    for path in paths:
         fetch(path)  # prints what it downloads
     print(f"all files are in {home()}")
+    for name, names_of_files in left_out.items():
+        print(f"not fetched unless named ({amount(names_of_files)}): dre data fetch {name}")
 
 
 def _verify(args):

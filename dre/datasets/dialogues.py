@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from dre.datasets import readers
+from dre.datasets import authors, readers
 from dre.datasets.registry import fetch, read_jsonl, read_lines, repository_file
 from dre.errors import DreError
 
@@ -33,7 +33,17 @@ SPLITS = {
     "dailydialog++-positives": ("train",),
     "convai2-augmented": ("train", "test", "paper", "balanced"),
     "topicalchat-augmented": ("train", "test", "paper", "balanced"),
+    "personachat-gpt4": ("train", "test"),
+    "topicalchat-gpt4": ("train", "test"),
 }
+#: The files of the sets that the papers' authors had GPT-4 write, and the domain of each set.
+GPT4_FILES = {
+    ("personachat-gpt4", "train"): "personachat_gpt4_both_train.json",
+    ("personachat-gpt4", "test"): "personachat_gpt4_both_test.json",
+    ("topicalchat-gpt4", "train"): "topicalchat_gpt4_both_trrain.json",
+    ("topicalchat-gpt4", "test"): "topicalchat_gpt4_both_test.json",
+}
+_GPT4_DOMAINS = {"personachat-gpt4": "persona", "topicalchat-gpt4": "topical"}
 #: Public conversations without adversarial responses: the data set and the domain of their
 #: contexts.
 PUBLIC = {
@@ -151,14 +161,16 @@ def load(name: str, split: str) -> list[Context]:
 
     Parameters
     ----------
-    name : the data set, a key of `SPLITS`, or the path of a file that ``dre augment generate`` or a
-        profile's ``augment`` wrote, which ends in ``.jsonl``.
+    name : the data set, a key of `SPLITS`, or the path of a file. One that ``dre augment generate``
+        or a profile's ``augment`` wrote ends in ``.jsonl``. One in the form of the papers' sets
+        (`dre.datasets.authors`) ends in ``.json``, and all of it is the split that is asked for.
 
         - ``mini``: the embedded corpus (74, 14, 32 contexts in train, dev, test);
         - ``dailydialog++``: five responses of each kind (dev 1,028, test 1,142 contexts);
         - ``dailydialog++-positives``: its further contexts, with positives only (7,641);
         - ``convai2-augmented``, ``topicalchat-augmented``: contexts of ConvAI2 and Topical-Chat
-          with responses of Algorithm 1 (150 in train, 50 in test each).
+          with responses of Algorithm 1 (150 in train, 50 in test each);
+        - ``personachat-gpt4``, ``topicalchat-gpt4``: the papers' own sets, from the Hub.
 
     split : train, dev or test; or, for further training contexts, the request on which a model
         wrote their responses (`REQUESTS`): ``paper`` (ConvAI2 630, Topical-Chat 540), ``balanced``
@@ -169,7 +181,8 @@ def load(name: str, split: str) -> list[Context]:
     Raises
     ------
     DreError
-        If the set has no such split, or a public file cannot be fetched.
+        If the set has no such split, a public file cannot be fetched, or too little of it can be
+        used.
     """
     if "+" in split:
         contexts = []
@@ -178,6 +191,8 @@ def load(name: str, split: str) -> list[Context]:
         return contexts
     if name.endswith(".jsonl"):
         return _written_file(name, split)
+    if name.endswith(".json") or (name, split) in GPT4_FILES:
+        return _authors_contexts(name, split)
     if split not in SPLITS.get(name, ()):
         raise DreError(f"no split {split!r} of a data set {name!r}: use one of {SPLITS}")
     if split in REQUESTS or name in POOLS:
@@ -368,6 +383,51 @@ def _written_file(path, split):
     contexts = [context for context in read_contexts(path) if context.split == split]
     if not contexts:
         raise DreError(f"{path}: none of its contexts has the split {split!r}")
+    return contexts
+
+
+def names_its_conversations(name: str) -> bool:
+    """Whether ids tell which contexts of a data set are of one conversation, as the authors' don't.
+
+    Contexts of the other sets stand alone, or their ids name the conversation.
+    """
+    return not (name.endswith(".json") or name in _GPT4_DOMAINS)
+
+
+def authors_reading(name: str, split: str) -> authors.Reading:
+    """Return what can be used of a file of the papers' authors, and what cannot.
+
+    Parameters
+    ----------
+    name, split : as for `load`.
+
+    Raises
+    ------
+    DreError
+        If there is no such file, it cannot be fetched, or too little of it can be used.
+    """
+    path = fetch(GPT4_FILES[name, split]) if (name, split) in GPT4_FILES else Path(name)
+    if not path.is_file():
+        raise DreError(f"{path}: there is no such file: name one in the form of the papers' sets")
+    return authors.read(path)
+
+
+def _authors_contexts(name, split):
+    """Return the contexts of a file of the papers' authors, numbered as they come in it."""
+    set_name = name if name in _GPT4_DOMAINS else Path(name).stem
+    domain = _GPT4_DOMAINS.get(name, "daily")
+    contexts = []
+    for i, entry in enumerate(authors_reading(name, split).entries):
+        context = Context(
+            set_name,
+            f"{set_name}-{split}/{i}",
+            split,
+            entry.turns,
+            positives=entry.positives,
+            adversarials=entry.adversarials,
+            domain=domain,
+        )
+        contexts.append(context)
     return contexts
 
 

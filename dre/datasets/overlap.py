@@ -62,6 +62,20 @@ def without_shared_utterances(
     return _without(chosen, reserved, None)
 
 
+def without_near(
+    chosen: Sequence[Context], held_out: Sequence[Context], near: float = NEAR
+) -> list[Context]:
+    """Return what `without_overlap` does of contexts, where only trigrams count as repeating.
+
+    For sets whose ids tell no conversations: what shares much of its words with a context that is
+    held out is of the same conversation. A stock phrase in common does not count.
+    """
+    conversation_of = conversations(context.context_id for context in chosen)
+    texts = _texts_by_conversation(chosen, conversation_of)
+    repeating = _near(texts, [context.turns for context in held_out], near)
+    return [context for context in chosen if conversation_of(context.context_id) not in repeating]
+
+
 def _without(chosen, reserved, near):
     """Do what `without_overlap` does; without the share ``near``, trigrams do not count."""
     records: list[Context | pd.DataFrame] = []

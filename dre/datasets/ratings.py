@@ -6,7 +6,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import pandas as pd
@@ -341,10 +341,21 @@ def graded(name: str = NAME) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def conversations_for_choice(name: str = NAME) -> set[str]:
-    """Return the ids of the graded conversations that nothing is trained on."""
+def conversations_for_choice(sources: Collection[str], name: str = NAME) -> set[str]:
+    """Return the ids of the graded conversations of some sources that nothing is trained on.
+
+    Parameters
+    ----------
+    sources : the first parts of context ids, such as ``mini`` or ``convai2-valid``. The file of a
+        public source is read, and fetched where it is absent; those of others are not.
+    name : the recording.
+    """
     records = read_jsonl(repository_file("recorded", name, "graded.jsonl"))
-    context_ids = [record["context"] for record in records]
+    context_ids = []
+    for record in records:
+        source = record["context"].partition("/")[0]
+        if source in sources:
+            context_ids.append(record["context"])
     conversation_of = conversations(context_ids)
     all_conversations = {conversation_of(context_id) for context_id in context_ids}
     return {conversation for conversation in all_conversations if _is_for_choice(conversation)}

@@ -105,7 +105,7 @@ class Judge:
     key_env : str or None
         The variable with the key. Without it, a server that is not the provider's gets no key.
     price : Price, str or None
-        ``"IN,OUT"``, in US dollars per million tokens. Default: as listed in ``prices.txt``.
+        ``"IN,OUT"``, in US dollars per million tokens. Default: as `dre.judges.prices.find` has it.
     max_usd : float or None
         The most that one call of `score` may spend, in US dollars.
     max_usd_total : float or None

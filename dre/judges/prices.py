@@ -1,14 +1,17 @@
-"""What calls cost, by the price table ``prices.txt``, and the longest reply that is paid for."""
+"""What calls cost, by the prices of `genai_prices`, and the longest reply that is paid for."""
 
 import math
 import re
 from collections.abc import Collection
-from pathlib import Path
+from importlib.metadata import version
 from typing import NamedTuple
 
 from dre.errors import DreError
 
-_TABLE = Path(__file__).with_name("prices.txt")
+#: What `genai_prices` calls the providers.
+_PROVIDERS = {"openai": "openai", "anthropic": "anthropic", "gemini": "google"}
+#: The share of the usual price that the providers' batch services cost.
+_BATCH_SHARE = 0.5
 
 # Tokens of a typical reply, by the kind of prompt.
 REPLY = {"score": 20, "label": 10, "generate": 400}
@@ -101,24 +104,44 @@ class Price(NamedTuple):
 def find(provider: str, model: str, base_url: str = "") -> Price | None:
     """Return the price of a model, or None if it is not known.
 
-    The table holds for the provider's own address, which is a `base_url` of "". A model of Ollama's
-    costs nothing anywhere, because it runs on your own machine.
+    Prices are those of plain text in short prompts at the provider's own address, which is a
+    ``base_url`` of "". A model of Ollama's costs nothing anywhere, because it runs on your own
+    machine, unless it is one of its cloud.
     """
-    if base_url and provider != "ollama":
+    if provider == "ollama":
+        return None if "cloud" in model else Price(0.0, 0.0, "your own machine", cached=0.0)
+    if base_url or provider not in _PROVIDERS:
         return None
-    for line in _TABLE.read_text().splitlines():
-        if line.startswith("#"):
-            continue
-        pattern, input_price, cached_price, output_price, source = line.split(maxsplit=4)
-        if re.fullmatch(pattern, f"{provider}:{model}"):
-            return Price(
-                input=float(input_price),
-                output=float(output_price),
-                source=source,
-                batch_share=1.0 if provider == "ollama" else 0.5,
-                cached=float(cached_price),
-            )
-    return None
+    # It takes a fifth of a second to import, and only a live judge needs it.
+    from genai_prices import Usage
+
+    n_tokens = 1000
+    per_million = 1e6 / n_tokens
+    all_fresh = _listed_usd(provider, model, Usage(input_tokens=n_tokens))
+    if all_fresh is None:
+        return None
+    all_cached = _listed_usd(
+        provider, model, Usage(input_tokens=n_tokens, cache_read_tokens=n_tokens)
+    )
+    reply = _listed_usd(provider, model, Usage(input_tokens=0, output_tokens=n_tokens))
+    return Price(
+        input=all_fresh * per_million,
+        output=reply * per_million,
+        source=f"genai-prices {version('genai-prices')}",
+        batch_share=_BATCH_SHARE,
+        cached=all_cached * per_million,
+    )
+
+
+def _listed_usd(provider, model, usage):
+    """Return what a call costs, in dollars; None if the model is in no list."""
+    from genai_prices import calc_price
+
+    try:
+        listed = calc_price(usage, model, provider_id=_PROVIDERS[provider])
+    except LookupError:
+        return None
+    return float(listed.total_price)
 
 
 def given(text: str) -> Price:

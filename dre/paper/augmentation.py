@@ -15,6 +15,9 @@ from dre.datasets.dialogues import Context
 from dre.errors import DreError
 from dre.paper.profile import Augmentation, Profile
 
+#: The share of the contexts of each split that must be accepted, so that a set can be trained on.
+_LEAST_SHARE = 0.5
+
 
 def write_sets(profile: Profile) -> None:
     """Bring the training sets of ``profile.augment`` up to date.
@@ -22,7 +25,8 @@ def write_sets(profile: Profile) -> None:
     Raises
     ------
     DreError
-        If a judge cannot be asked, its budget is used up, or a reply did not come.
+        If a judge cannot be asked, its budget is used up, a reply did not come, or fewer than half
+        of the contexts were accepted.
     """
     for entry in profile.augment:
         judge = open_writer(entry)
@@ -52,12 +56,32 @@ def _write_set(profile, entry, judge):
             f"{entry.file} is not complete, {absent} of {len(contexts)} contexts lack a reply"
             f"{reason}. What was answered is kept, and the same command goes on"
         )
+    _check_acceptance(profile, entry, result)
     is_public = entry.contexts in dialogues.PUBLIC
     path = profile.root / entry.file
     path.parent.mkdir(parents=True, exist_ok=True)
     n_written = result.save(path, turns=not is_public)
     in_words = ", ".join(f"{n:,} {status}" for status, n in counts.items())
-    print(f"{entry.file}: {n_written:,} contexts written by {judge.spec} ({in_words})", flush=True)
+    print(
+        f"{entry.file}: {n_written:,} of {len(contexts):,} contexts, written by {judge.spec} "
+        f"({in_words})",
+        flush=True,
+    )
+
+
+def _check_acceptance(profile, entry, result):
+    """Raise a DreError if the check accepted few of the contexts that are asked for."""
+    wanted = {"train": entry.train, "test": entry.test}
+    accepted = [context.split for context in result.contexts]
+    counts = [f"{accepted.count(split):,} of {n:,} for {split}" for split, n in wanted.items()]
+    if all(accepted.count(split) >= _LEAST_SHARE * n for split, n in wanted.items()):
+        return
+    raise DreError(
+        f"{entry.file}: its judge, {entry.judge.label}, found its own responses right for "
+        f"{' and '.join(counts)}; expected {_LEAST_SHARE:.0%} of each, so the set is not written. "
+        f"In profiles/{profile.name}.yaml give it another judge, or more 'rounds', which go on "
+        "from the replies that are stored"
+    )
 
 
 def contexts_to_write_for(profile: Profile, entry: Augmentation) -> list[Context]:

@@ -1,7 +1,8 @@
 """What a run of a profile would take, before anything is spent: ``make paper ARGS=--estimate``.
 
-Nothing is asked and nothing is trained. What is stored already is not counted, except with DRE's
-prompt, whose numbers come from small models that may not be trained yet.
+Nothing is asked, fetched or trained; where public data are missing, that is an error. What is
+stored already is not counted, except with DRE's prompt, whose numbers come from small models that
+may not be trained yet.
 """
 
 import math
@@ -9,9 +10,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dre.datasets import dialogues
-from dre.errors import DreError
+from dre.augment import algorithm
+from dre.datasets import dialogues, registry
 from dre.judges import prices, prompts
+from dre.judges.judge import Expected
 from dre.judges.store import Request
 from dre.paper import augmentation, judgements, plan
 from dre.paper.judgements import PanelJudge
@@ -32,8 +34,10 @@ _SECONDS_PER_STEP_OF_HEAD = 0.02
 _GIGABYTES = {"minilm": 0.1, "distilbert": 0.3}
 _KILOBYTES_PER_REPLY = 2.0
 COLUMNS = ["table", "judge", "prompt", "calls", "tokens_in", "tokens_out", "usd", "usd_at_most"]
+COLUMNS += ["calls_at_most"]
 
 
+@registry.nothing_fetched()
 def calls(settings: Profile, notebook: str | None = None) -> pd.DataFrame:
     """Return what is still to be asked of the live judges of a profile.
 
@@ -48,8 +52,14 @@ def calls(settings: Profile, notebook: str | None = None) -> pd.DataFrame:
     -------
     DataFrame
         A row for each table, judge and prompt: ``calls``, ``tokens_in`` and ``tokens_out`` about,
-        ``usd`` about and ``usd_at_most`` (NaN if no price is known). A reply that two tables need
-        is counted in the first of them.
+        ``usd`` about and ``usd_at_most`` (NaN if no price is known), ``calls_at_most``. A reply
+        that two tables need is counted in the first of them. The calls of a training set depend on
+        replies; all others are exact.
+
+    Raises
+    ------
+    DreError
+        If what is asked about is missing, such as public data.
     """
     rows = []
     if notebook is None:
@@ -101,6 +111,7 @@ def _row(
                 sums[key] += value
     finally:
         live.close()
+    sums["calls_at_most"] = sums["calls"]
     prompt_name = family if question.table == "Huynh et al." else question.prompt
     return {"table": question.table, "judge": judge.name, "prompt": prompt_name, **sums}
 
@@ -116,25 +127,61 @@ def _stand_in(pairs, training):
 
 
 def _augmentation(settings, entry) -> dict[str, Any]:
-    """What writing a set takes: about, if every context is accepted at once; at most, if none."""
+    """What writing a set still takes.
+
+    It is about what is asked if each context is accepted in its next check, and at most what is
+    asked if none is. Stored replies are read first, so a complete set takes nothing.
+    """
     judge = augmentation.open_writer(entry)
-    write, check = prompts.load("generate"), prompts.load("classify")
+    contexts = augmentation.contexts_to_write_for(settings, entry)
+    sums = dict.fromkeys(COLUMNS[3:], 0.0)
+    try:
+        result = algorithm.generate(contexts, judge, max_rounds=entry.rounds, ask=False)
+        items = [item for item in result.items if item.status == "missing"]
+        for prompt_name in ("generate", "classify") if items else ():
+            prompt = prompts.load(prompt_name)
+            calls = [_calls_of_item(item, prompt_name, entry.rounds) for item in items]
+            expected, most_usd = _expected_of_items(judge, prompt, items)
+            share = sum(n for n, _ in calls) / len(items)
+            most_share = sum(most for _, most in calls) / len(items)
+            for key, value in zip(sums, expected):
+                sums[key] += round(share * value) if isinstance(value, int) else share * value
+            sums["usd_at_most"] += most_share * most_usd - share * expected.most_usd
+            sums["calls_at_most"] += round(most_share * len(items))
+    finally:
+        judge.close()
+    return {"table": "training set", "judge": judge.spec, "prompt": entry.file, **sums}
+
+
+def _calls_of_item(item: algorithm.Item, prompt: str, max_rounds: int) -> tuple[int, int]:
+    """Return how many calls of a prompt a context still takes: about and at most."""
+    later_rounds = max_rounds - item.rounds  # the round that is under way is counted
+    if prompt == "generate":
+        is_written_now = not item.unchecked
+        return int(is_written_now), is_written_now + later_rounds
+    n_checks = len(item.unchecked) or len(item.rejected) or algorithm.RESPONSES
+    return n_checks, n_checks + later_rounds * algorithm.RESPONSES
+
+
+def _expected_of_items(judge, prompt, items) -> tuple[Expected, float]:
+    """Return what one call for each context takes, and the dollars that all take at most.
+
+    Responses are not written yet. They are taken to be of ordinary length, and for the bound as
+    long as the longest reply that writes them: the prompt of a later round shows that one, too.
+    """
     rows = []
-    for context in augmentation.contexts_to_write_for(settings, entry):
+    for item in items:
+        context = item.context
         response = " ".join(context.positives[:1]) or "A reply of ordinary length, as people write."
         row = {"pair_id": context.context_id, "context": context.turns, "response": response}
         rows.append(row)
-    try:
-        of_write = judge.expect(judge.unanswered(rows, write), write)
-        of_check = judge.expect(judge.unanswered(rows, check), check)
-    finally:
-        judge.close()
-    n_responses = 10
-    sums = {}
-    for key, writing, checking in zip(COLUMNS[3:], of_write, of_check):
-        sums[key] = writing + n_responses * checking
-    sums["usd_at_most"] *= entry.rounds
-    return {"table": "training set", "judge": judge.spec, "prompt": entry.file, **sums}
+    requests = [request for request, _ in judge.replies(rows, prompt)]
+    expected = judge.expect(requests, prompt)
+    most_usd = expected.most_usd
+    if judge.price:
+        longest = judge.max_tokens(prompts.load("generate"))
+        most_usd += judge.price.cost(longest * len(items), 0) or 0.0
+    return expected, most_usd
 
 
 class Trainings(NamedTuple):
@@ -146,8 +193,12 @@ class Trainings(NamedTuple):
     gigabytes: float
 
 
+@registry.nothing_fetched()
 def trainings(settings: Profile) -> Trainings:
-    """Return what training the models of a profile takes, by the number of their steps."""
+    """Return what training the models of a profile takes, by the number of their steps.
+
+    DreError if a training set is missing.
+    """
     sizes = {entry.key: _contexts(settings, entry) for entry in settings.sets}
     size_of_all = sum(sizes.values()) + sum(_added_contexts(entry) for entry in settings.sets)
     seconds = 0.0
@@ -170,7 +221,7 @@ def trainings(settings: Profile) -> Trainings:
 
 
 def _contexts(settings, entry):
-    """How many contexts a set trains on, at most; nothing is downloaded for it."""
+    """How many contexts a set trains on, at most."""
     name, split = entry.train
     for augmented in settings.augment:
         if name == str(settings.root / augmented.file):
@@ -180,19 +231,13 @@ def _contexts(settings, entry):
         is_train = (table["dataset"] == "DailyDialog++") & (table["split"] == "train")
         row = pd.DataFrame(table[is_train])
         return int(row["contexts"].iloc[0])
-    try:
-        return len(dialogues.load(name, split))
-    except DreError:
-        return 0
+    return len(dialogues.load(name, split))
 
 
 def _added_contexts(entry):
     """How many contexts recipe ``ours`` adds to those of a set, at most."""
     name, _ = entry.train
-    try:
-        return len(dialogues.load(name, entry.more)) if entry.more else 0
-    except DreError:
-        return 0
+    return len(dialogues.load(name, entry.more)) if entry.more else 0
 
 
 def of_notebook(settings: Profile, notebook: str) -> str:

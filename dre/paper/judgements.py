@@ -86,7 +86,7 @@ def slm_accuracy(settings: Profile, slm: Any, key: str) -> float:
     key : the set of the profile that it was trained on.
     """
     entry = next(entry for entry in settings.sets if entry.key == key)
-    _, dev, test = provenance.contexts(entry, settings.rated)
+    dev, test = provenance.held_out(entry)
     dev_pairs = dialogues.pairs(dev, "pa")
     test_pairs = dialogues.pairs(test, "pa")
     dev_scores = slm.score(dev_pairs)["score_slm"]

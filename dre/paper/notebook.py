@@ -9,6 +9,7 @@ import sys
 import warnings
 from importlib.metadata import version
 from pathlib import Path
+from typing import NoReturn
 
 import pandas as pd
 
@@ -176,8 +177,12 @@ class Book:
     def needs_public(self, why: str) -> None:
         """End the notebook here, and say why, if the profile has no sets with human ratings."""
         if not self.profile.rated:
-            self.not_run("the rest of this notebook", f"{why}: make paper PROFILE=public")
-            raise Ended
+            self.end(f"{why}: make paper PROFILE=public")
+
+    def end(self, why: str) -> NoReturn:
+        """End the notebook here, and say why; a run counts it as complete."""
+        self.not_run("the rest of this notebook", why)
+        raise Ended
 
     def _keep_words(self, words: dict[str, str]) -> None:
         """Keep texts by name in ``results/public/words/<notebook>.json``."""

@@ -267,6 +267,15 @@ class Profile(BaseModel, extra="forbid", frozen=True):
         return any(judge.is_live for judge in self.judge_settings)
 
     @property
+    def reads_public_data(self) -> bool:
+        """Whether the profile names anything that is neither embedded nor a file of the user."""
+        names = {*self.rated, *self.extra.dialogues, *self.extra.graded}
+        for entry in self.sets:
+            names |= {name for name, _ in (entry.train, entry.dev, entry.test)}
+        names |= {entry.contexts.partition(":")[0] for entry in self.augment}
+        return any(name != "mini" and not name.endswith(".jsonl") for name in names)
+
+    @property
     def results(self) -> Path:
         """The folder of tables and of recorded SLM scores."""
         return self.root / "results" / self.name
@@ -362,7 +371,7 @@ def _with_whole_paths(new_profile):
         splits = {}
         for split_name in ("train", "dev", "test"):
             name, split = getattr(entry, split_name)
-            if name.endswith(".jsonl"):
+            if name.endswith((".json", ".jsonl")):
                 splits[split_name] = (str(new_profile.root / name), split)
         sets.append(entry.model_copy(update=splits))
     return new_profile.model_copy(update={"sets": tuple(sets)})

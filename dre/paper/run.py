@@ -17,6 +17,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 from filelock import FileLock, Timeout
 
+from dre.datasets import registry
 from dre.environment import make_paths_absolute
 from dre.errors import DreError
 from dre.files import replace
@@ -53,8 +54,9 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
         f"profile {profile.name}: {profile.title}; needs {profile.needs}; {len(books)} notebooks",
         flush=True,
     )
+    _announce_downloads(profile)
     if profile.name == COMMITTED:
-        words.check_names(profile.root, books)
+        words.check_names(profile.root, notebooks(profile.root))
     _name_other_notebooks(profile)
     (profile.build / "state").mkdir(parents=True, exist_ok=True)
     _set_environment_of_kernels(profile)
@@ -66,7 +68,7 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
                 augmentation.write_sets(profile)
             ran = _run_stale(books, profile, jobs)
             _check_nothing_changed(profile)
-            _drop_stale(books, profile)
+            _drop_stale(profile)
             for path in _write_documents(books, profile):
                 print(f"brought up to date: {path.relative_to(profile.root)}")
             _build_book_if_possible(profile)
@@ -78,18 +80,39 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
 
 
 def _books_of(profile):
-    """Return the notebooks that a profile runs: all of them, unless it names some."""
-    books = notebooks(profile.root)
+    """Return the notebooks that a profile runs: all of them, unless it names some.
+
+    A DreError if it names one that does not exist, or one without those that it needs, unless
+    their results are up to date.
+    """
+    books = {book.name: book for book in notebooks(profile.root)}
     if not profile.notebooks:
-        return books
-    names = {book.name for book in books}
+        return list(books.values())
+    file = f"profiles/{profile.name}.yaml"
     for name in profile.notebooks:
-        if name not in names:
+        if name not in books:
             raise DreError(
-                f"profiles/{profile.name}.yaml: there is no notebook {name}; "
-                f"expected some of {', '.join(sorted(names))}"
+                f"{file}: there is no notebook {name}; expected some of {', '.join(sorted(books))}"
             )
-    return [book for book in books if book.name in profile.notebooks]
+        for needed in books[name].needs:
+            reason = None if needed in profile.notebooks else stale(books[needed], profile)
+            if reason:
+                raise DreError(
+                    f"{file}: {name} needs the results of {needed}, which are not up to date "
+                    f"({reason}): add {needed} to 'notebooks'"
+                )
+    return [book for book in books.values() if book.name in profile.notebooks]
+
+
+def _announce_downloads(profile):
+    """Print how much the notebooks will fetch, if the profile reads public data."""
+    missing = registry.absent() if profile.reads_public_data else []
+    if missing:
+        print(
+            f"public data: {registry.amount(missing)}, are fetched into {registry.home()} as "
+            "notebooks need them, once",
+            flush=True,
+        )
 
 
 def _name_other_notebooks(profile):
@@ -278,9 +301,12 @@ def stale(book: Notebook, profile: Profile) -> str | None:
     return None
 
 
-def _drop_stale(books: list[Notebook], profile: Profile) -> None:
-    """Delete what notebooks wrote once and none writes now, unless somebody has changed it."""
-    names = {book.name for book in books}
+def _drop_stale(profile: Profile) -> None:
+    """Delete what notebooks wrote once and none writes now, unless somebody has changed it.
+
+    Notebooks that a profile does not name keep what they wrote.
+    """
+    names = {book.name for book in notebooks(profile.root)}
     records = {}
     for file in sorted((profile.build / "state").iterdir()):
         records[file] = state.load(file)
@@ -329,6 +355,7 @@ def main(argv: list[str] | None = None) -> int:
         name = args.profile or (COMMITTED if args.book else "mini")
         settings = profile(name, folder)
         if args.estimate:
+            _books_of(settings)  # which refuses what could not be run
             from dre.paper import estimate
 
             print(estimate.report(settings, estimate.calls(settings)))

@@ -34,8 +34,8 @@ _LISTED_FOLDERS = (SCORES, "curve")
 
 #: Files in the project's folder that do not belong to the project.
 _FOREIGN = re.compile(r"\.|build/|.*(site-packages|\.egg-info)/")
-#: Fields of a profile that only people read, and no computation.
-_FOR_PEOPLE = ("title", "needs")
+#: Fields of a profile that no result depends on: people read them, or they choose what is run.
+_WITHOUT_EFFECT = ("title", "needs", "notebooks")
 
 
 def digest(path: Path) -> str:
@@ -64,7 +64,7 @@ def _meaning(path: Path) -> bytes:
     if path.parent.name == "profiles":
         values = yaml.safe_load(content)
         if isinstance(values, dict):
-            for key in _FOR_PEOPLE:
+            for key in _WITHOUT_EFFECT:
                 values.pop(key, None)
         return json.dumps(values, default=str).encode()
     return content

@@ -41,6 +41,7 @@ _USE = (
     "calibrate",
     "audit",
     "train",
+    "augment",
     "setup",
 )
 _RESULTS = ("summary", "trust", "verdicts", "coverage", "table4")

@@ -57,30 +57,46 @@ def contexts(entry, rated_names=(), seed=0, more=False):
 
     - those that repeat what people rated (`dre.datasets.overlap.without_overlap`), so that no
       correlation is measured on what was learned;
-    - those that have a context of dev or test. A stock phrase in common does not count;
+    - those that have a context of dev or test. A stock phrase in common does not count. In sets
+      whose ids tell no conversations, these are found by their text;
     - those with a graded context that small models are chosen by.
     """
     name, splits = entry.train
     if more and entry.more:
         splits = f"{splits}+{entry.more}"
     train = dialogues.load(name, splits)
+    dev, test = held_out(entry, seed)
+    if entry.dev_share:
+        set_of_dev = set(dev)
+        train = [context for context in train if context not in set_of_dev]
+
+    rated = ratings.rated_tables(rated_names)
+    # Leave out whole conversations of dev and test, and those that small models are chosen by.
+    ids = [context.context_id for context in (*train, *dev, *test)]
+    conversation_of = overlap.conversations(ids)
+    sources = {context.context_id.partition("/")[0] for context in train}
+    reserved = ratings.conversations_for_choice(sources)
+    reserved |= {conversation_of(context.context_id) for context in (*dev, *test)}
+    train = [context for context in train if conversation_of(context.context_id) not in reserved]
+    train = without_overlap(train, rated)
+    if not dialogues.names_its_conversations(name):
+        train = overlap.without_near(train, [*dev, *test])
+    return tuple(train), dev, test
+
+
+def held_out(entry, seed=0):
+    """Return the contexts of ``entry`` that nothing is trained on: (dev, test), as tuples.
+
+    They are those of `contexts`. Rated sets and graded conversations, which only train has to be
+    compared with, are not read.
+    """
     dev = dialogues.load(*entry.dev)
     test = dialogues.load(*entry.test)
     if entry.dev_share:
         order = np.random.default_rng(seed).permutation(len(dev))
         size = round(entry.dev_share * len(dev))
         dev = [dev[i] for i in sorted(order[:size])]
-        train = [context for context in train if context not in {*dev}]
-
-    rated = ratings.rated_tables(rated_names)
-    # Leave out whole conversations of dev and test, and those that small models are chosen by.
-    ids = [context.context_id for context in (*train, *dev, *test)]
-    conversation_of = overlap.conversations(ids)
-    reserved = ratings.conversations_for_choice()
-    reserved = reserved | {conversation_of(context.context_id) for context in (*dev, *test)}
-    train = [context for context in train if conversation_of(context.context_id) not in reserved]
-    train = without_overlap(train, rated)
-    return tuple(train), tuple(dev), tuple(test)
+    return tuple(dev), tuple(test)
 
 
 def extra(profile, dev):

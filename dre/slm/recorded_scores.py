@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from dre import metrics
-from dre.datasets import dialogues, overlap, ratings, readers, recordings, registry
+from dre.datasets import authors, dialogues, overlap, ratings, readers, recordings, registry
 from dre.errors import DreError
 from dre.files import replace
 from dre.slm import provenance, recipes
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 #: The profile whose scores are recorded and committed.
 _RECORDED_PROFILE = "public"
 #: The modules that choose the contexts of a training, and say how their hashes are computed.
-_CHOOSING = (dialogues, overlap, ratings, readers, recordings, registry, provenance)
+_CHOOSING = (authors, dialogues, overlap, ratings, readers, recordings, registry, provenance)
 
 
 class Scores:
@@ -394,7 +394,9 @@ def _hashes(profile, key, recipe):
     digest = hashlib.sha256(arguments.encode())
     code = [Path(str(module.__file__)) for module in _CHOOSING]
     data_files = sorted(registry.REPOSITORY.glob("data/*/**/*.jsonl"))
-    for path in (*code, registry.REGISTRY, *data_files):
+    names = {name for entry in profile.sets for name, _ in (entry.train, entry.dev, entry.test)}
+    named_files = [Path(name) for name in sorted(names) if Path(name).is_file()]
+    for path in (*code, registry.REGISTRY, *data_files, *named_files):
         digest.update(path.read_bytes())
     file = profile.build / "hashes" / f"{digest.hexdigest()[:16]}.json"
     if not file.exists():
