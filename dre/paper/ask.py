@@ -1,4 +1,4 @@
-"""Asking live judges what a profile plans, before the notebooks that read it.
+"""Carrying out what a profile plans: trainings and questions to live judges, before notebooks.
 
 Every reply is stored when it comes. So a run that was ended goes on where it was, and what is
 stored is not paid for again.
@@ -16,7 +16,14 @@ from dre.paper import judgements, plan
 from dre.paper.judgements import PanelJudge
 from dre.paper.plan import Ask, Training
 from dre.paper.profile import Profile
-from dre.slm import trained
+from dre.slm import recorded_scores, trained
+
+
+def train(settings: Profile) -> None:
+    """Train the models that notebooks of a profile read, and that are not in the build folder."""
+    for training in plan.trainings(settings):
+        if not recorded_scores.has_model(settings, *training):
+            recorded_scores.load_or_train(settings, *training)
 
 
 def ask(settings: Profile, notebook: str | None = None) -> None:
@@ -76,7 +83,7 @@ def _ask_judge(
         if question.main_judge_only and not judge.is_main:
             continue
         if shown is not None:
-            shown = judge.with_accuracy(shown)
+            shown = judge.shown(question.pairs, shown)
         table = judge.ask(question.pairs, question.prompt, shown, question.examples)
         _report(judge, question, table)
 

@@ -248,13 +248,26 @@ class PanelJudge:
             none of these pairs.
         """
         if not self.is_live:
-            return self._numbers_shown(pairs, INTERIOR[prompt])
+            return self.shown(pairs, None, prompt)
         accuracy = slm_accuracy(self.settings, slm, key)
-        return self.with_accuracy(slm_scores(pairs, slm).assign(slm_accuracy=accuracy))
+        return self.shown(pairs, slm_scores(pairs, slm).assign(slm_accuracy=accuracy))
 
-    def with_accuracy(self, numbers: pd.DataFrame) -> pd.DataFrame:
-        """Return numbers of a small model with ``llm_accuracy``: the judge's own in Table 3."""
-        return numbers.assign(llm_accuracy=self.accuracy())
+    def shown(
+        self, pairs: pd.DataFrame, of_slm: pd.DataFrame | None, prompt: str = "dre"
+    ) -> pd.DataFrame | None:
+        """Return what `numbers` does, of scores that are there already.
+
+        Parameters
+        ----------
+        pairs, prompt : as of `numbers`.
+        of_slm : DataFrame or None
+            What `slm_scores` returned of these pairs, with ``slm_accuracy``. A recorded judge does
+            without it.
+        """
+        if not self.is_live:
+            return self._numbers_shown(pairs, INTERIOR[prompt])
+        assert of_slm is not None, "a live judge is shown numbers of a small model"
+        return of_slm.assign(llm_accuracy=self.accuracy())
 
     def qualities(self, shown: str = "zero") -> pd.DataFrame | None:
         """Return its ratings of FED's qualities (Huynh et al., Tables 1 and 2).
