@@ -10,7 +10,7 @@ from test_judgements import replies
 
 from dre.datasets import dialogues, recordings
 from dre.errors import DreError
-from dre.paper import ask, check, estimate, judgements, plan
+from dre.paper import ask, check, estimate, judgements, notebook, plan, state
 from dre.paper.profile import Model, Profile, TrainingSet, profile
 
 LIVE = "openai:gpt-3.5-turbo-1106"
@@ -120,11 +120,9 @@ def test_where_a_recorded_judge_is_the_main_one_no_other_is_asked_about_what_it_
     ask.ask(settings)
     assert made(server) == expected
     # Two replies to the case that notebook 04 follows, with two prompts, are asked of no judge.
-    alone = settings.model_copy(update={"judges": (judges[1],), "main_judge": ""})
-    with_case = Counter({kind: n + 2 * (kind[1] != "classify") for kind, n in expected.items()})
-    with Server(replies) as another:
-        ask.ask(alone.model_copy(update={"judges": (live(another),)}))
-        assert made(another) == with_case
+    as_main = planned(settings_of(server, encoder, project, judges=judges, main_judge=LIVE))
+    as_main.subtract(planned(settings))
+    assert as_main == {(LIVE, "llm_only"): 2, (LIVE, "dre"): 2}
 
 
 @needs_data
@@ -164,13 +162,37 @@ def test_a_judge_that_ends_at_its_budget_does_not_keep_others_from_being_asked(
     judges = (live(server) | {"max_usd": 0.001}, live(server, OTHER))
     changes = {"judges": judges, "rated": (), "notebooks": ("03_classification",)}
     settings = settings_of(server, encoder, project, **changes)
+    expected = planned(settings)
     with pytest.raises(DreError, match="stopped at its budget"):
         ask.ask(settings)
     answered = made(server)
-    assert (
-        answered[OTHER, "classify"]
-        == planned(settings)[LIVE, "classify"] + answered[LIVE, "classify"] - 4
-    )
+    assert answered[OTHER, "classify"] == expected[OTHER, "classify"]
+    assert answered[LIVE, "classify"] < expected[LIVE, "classify"]
+
+
+def test_in_a_readers_own_kernel_a_notebook_says_what_it_takes_before_it_asks(
+    server, encoder, project, capsys, monkeypatch
+):
+    settings = settings_of(server, encoder, project, rated=())
+    book = notebook.Book("03_classification", settings)
+    monkeypatch.setattr(state, "active", "a runner, which has asked before")
+    book.ask()
+    assert server.requests == [] and capsys.readouterr().out == ""
+    monkeypatch.setattr(state, "active", None)
+    book.ask()
+    # Six replies of each kind, two random ones, and four that are shown with their labels.
+    assert made(server) == {(LIVE, "classify"): 6 + 6 + 2 + 4}
+    assert capsys.readouterr().out.startswith(f"{LIVE}: 18 calls, ")
+    book.ask()
+    assert "all that this notebook reads is stored" in capsys.readouterr().out
+    assert len(server.requests) == 18
+
+
+def test_a_sentence_whose_number_is_missing_is_not_shown(server, encoder, project, capsys):
+    settings = settings_of(server, encoder, project, rated=())
+    book = notebook.Book("03_classification", settings)
+    book.note(f"It gains {float('nan'):.2f}.", gain=float("nan"))
+    assert "not run: a sentence" in capsys.readouterr().out
 
 
 REFUSED = {
