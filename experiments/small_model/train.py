@@ -2,8 +2,8 @@
 
 Run ``python experiments/small_model/train.py SEED`` with the public data. The seed of the model in
 the package is 0. It makes the folder build/public/models/all-ours-seedSEED-... in about 45 minutes
-of one core, or four on a GPU, and prints its name, which measure.py and ship.py take. After an
-interruption it goes on from its last checkpoint.
+of one core, or four on a GPU, and no committed file. It prints the name of the folder, which
+measure.py and ship.py take. After an interruption it goes on from its last checkpoint.
 """
 
 import sys
