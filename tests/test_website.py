@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from nbformat import v4
 
+from dre.environment import ADDRESS
 from dre.errors import DreError
 from dre.paper import website
-from dre.paper.profile import ADDRESS, profile
+from dre.paper.profile import profile
 
 HERE = Path(__file__).parents[1]
 README = """# Home

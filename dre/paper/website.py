@@ -17,11 +17,12 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
+from dre.environment import ADDRESS
 from dre.errors import DreError
 from dre.files import replace
 from dre.paper import coverage
 from dre.paper.headless import INJECTED, Notebook, notebooks, source
-from dre.paper.profile import ADDRESS, COMMITTED, Profile
+from dre.paper.profile import COMMITTED, Profile
 from dre.paper.verdicts import LEGEND
 
 HOW_TO_INSTALL = "make book, or pip install -r requirements-book.lock"
