@@ -235,10 +235,10 @@ def test_a_judge_of_a_profile_that_cannot_be_read_stops_in_one_sentence(project)
         rows = pd.DataFrame(pairs(30)).assign(facts="")
         if expected == "malformed":
             with pytest.raises(DreError, match="none of its first 10.*keep_going: true") as raised:
-                asked.scores(rows, "llm_only")
+                asked.ask(rows, "llm_only")
             assert "\n" not in str(raised.value)
         else:
-            assert set(asked.scores(rows, "llm_only")["status"]) == {"ok"}
+            assert set(asked.ask(rows, "llm_only")["status"]) == {"ok"}
 
 
 @needs_data
