@@ -7,6 +7,7 @@ import importlib.util
 import itertools
 import multiprocessing
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -19,18 +20,28 @@ gc.disable()
 
 import pytest
 import tiny
+import torch
 from judge_servers import KEYS
 
 from dre.datasets import registry
 from dre.judges import asking
 
-_absent = registry.absent()
+#: Marks tests of the public data: ``pytest -m needs_data`` runs these alone.
+needs_data = pytest.mark.needs_data
 
-needs_data = pytest.mark.skipif(
-    bool(_absent),
-    reason=f"{len(_absent)} public files are not in {registry.home()}: "
-    "set DRE_DATA_HOME or run `dre data fetch`",
-)
+
+def pytest_collection_modifyitems(items):
+    """Skip what needs the public data where they are absent."""
+    missing = registry.absent()
+    if not missing:
+        return
+    reason = (
+        f"{len(missing)} public files are not in {registry.home()}: "
+        "set DRE_DATA_HOME or run `dre data fetch`"
+    )
+    for item in items:
+        if item.get_closest_marker("needs_data"):
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_collection_finish():
@@ -53,6 +64,14 @@ def experiment(name):
     return module
 
 
+def heed_interrupts():
+    """Let an interrupt end a child process, also where a shell lets this one ignore interrupts.
+
+    It is for ``preexec_fn``: what is ignored here would be ignored in the child.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start_copy(function, *arguments):
     """Call a function in a copy of this process, and return that process.
 
@@ -73,6 +92,13 @@ def encoder(tmp_path_factory):
 def still(tmp_path_factory):
     """The folder of a tiny encoder without dropout, whose training is the same on every machine."""
     return tiny.still(tiny.encoder(tmp_path_factory.mktemp("still")))
+
+
+@pytest.fixture
+def on_cpu(monkeypatch):
+    """A model that is loaded in this test is on the CPU: digits of a GPU are others."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ import numpy as np
 import openai  # noqa: F401  (once, before processes are copied)
 import pandas as pd
 import pytest
-from conftest import needs_data, start_copy
+from conftest import heed_interrupts, needs_data, start_copy
 from judge_servers import Server, pairs
 
 import dre.judges
@@ -280,9 +280,10 @@ def test_a_judge_that_is_named_twice_is_refused(work, capsys):
 
 
 def start_command(*words):
-    """Start ``dre`` in a process of its own."""
+    """Start ``dre`` in a process of its own, which an interrupt reaches."""
     return subprocess.Popen(
         [sys.executable, "-m", "dre", *words],
+        preexec_fn=heed_interrupts,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -1278,7 +1279,7 @@ def test_nothing_is_written_over_an_input_or_a_file_of_others(command, work, cap
     messages = {
         precious.name: "nothing says that this command made it: name another file, delete it, or",
         "a.txt": "expected a name that ends in",
-        f"none/a{ending}": "in a folder that can be written to",
+        f"none/a{ending}": "there is no folder",
     }
     if "in.jsonl" in command:
         messages["in.jsonl"] = "in.jsonl is an input: name another"
