@@ -194,8 +194,16 @@ def _are_speakers(names, counts):
     distinct = {*names}
     if not 2 <= len(distinct) <= _MOST_SPEAKERS:
         return False
-    come_elsewhere = all(name in _SIDE_TAGS or counts[name] > 1 for name in distinct)
-    return len(distinct) < len(names) or (len(names) == 2 and come_elsewhere)
+    if len(distinct) < len(names):
+        return True
+    return len(names) == 2 and all(
+        name in _SIDE_TAGS or counts[name] > 1 or _is_short(name) for name in distinct
+    )
+
+
+def _is_short(name):
+    """Return whether a name is a sign for a speaker, such as ``B`` or ``speaker 2``."""
+    return len(name) <= 2 or name[-1].isdigit()
 
 
 def _tagged_by_system(rows, untagged_rows):
