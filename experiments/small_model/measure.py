@@ -408,7 +408,7 @@ def recorded_scores(name: str) -> pd.DataFrame:
     if name == SHIPPED:
         public = profile("public")
         rated = pd.concat([ratings.rated(rated_name) for rated_name in ratings.RATED])
-        scored = trained(public, public.sets[0].key, SHIPPED, 0).score(rated)
+        scored = trained(public, public.main_set, SHIPPED, 0).score(rated)
         return scored.set_index("pair_id")[["score_slm"]].set_axis([0], axis=1)
     recorded = pd.read_csv(RATED_SCORES, dtype={"pair_id": str})
     of_model = recorded[recorded["model"] == name]
