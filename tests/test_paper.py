@@ -607,6 +607,16 @@ def process_ids(root, n, timeout):
     return ids
 
 
+def test_a_project_that_cannot_be_written_to_is_one_sentence(root, capsys):
+    book(root, "00_start", "n")
+    write(root, {"build": "a file where a folder is expected"})
+
+    assert paper.main(["--profile", "public"]) == 1
+
+    message = f"error: {root} cannot be written to (Not a directory), and results are written there"
+    assert message in capsys.readouterr().err
+
+
 def test_an_interrupt_ends_both_kernels_and_starts_no_other(root):
     for name in ("00_a", "01_b", "02_c"):
         book(root, name, WAITING)
