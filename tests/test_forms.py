@@ -232,6 +232,8 @@ BEFORE = {  # what stands before a response in a column of its own
         f"[12/05/24, 10:1{i}] {name}: {text}"
         for i, (name, text) in enumerate(says("Ada", "Ben", "Ada"))
     ],
+    "tags behind signs": [f"### {tag}: {text}" for tag, text in says("Human", "Bot", "Human")],
+    "tuples of role and text": str([("user", TURNS[0]), ("bot", TURNS[1]), ("user", TURNS[2])]),
     "tags before dashes": [f"{tag} - {text}" for tag, text in says("user", "bot", "user")],
     "signs without width": [TURNS[0], "\u200b\ufeff", *TURNS[1:]],
     "tags in brackets": [f"[{tag}] {text}" for tag, text in says("user", "assistant", "user")],
@@ -315,6 +317,15 @@ REFUSED = {  # a record, and what is said of it
         {"context": "[Is it late?, Yes.]", "response": "e"},
         "a list without quotation marks",
     ),
+    "a template of a model": (
+        {"context": "<|start_header_id|>user<|end_header_id|>\nHi", "response": "e"},
+        "'<|start_header_id|>'",
+    ),
+    "a template of Alpaca": (
+        {"context": "### Instruction:\nHi\n\n### Response:", "response": "e"},
+        "'### Instruction:'",
+    ),
+    "a word for a separator": ({"context": "Hi EOU Ho EOU", "response": "e"}, "'EOU'"),
     "bytes": ({"context": "b'Is it late?'", "response": "e"}, "which is bytes and no text"),
     "a set of PostgreSQL": ({"context": '{"Is it late?","Yes."}', "response": "e"}, "found {"),
     "an empty list": ({"context": "[]", "response": "e"}, "context is '[]': expected turns"),
@@ -465,13 +476,24 @@ def test_words_that_come_once_are_no_tags_and_a_note_says_so():
     reading = read({"context": list(turns), "response": "Never mind."})
     assert reading.pairs["context"].tolist() == [turns]
     assert "all turns of 1 dialogue begin with a word and a colon" in reading.notes[0]
-    again = read({"context": ["Ada: Late?", "Ben: No."], "response": "Ada: Good. Ben: you?"})
-    assert again.pairs["context"].tolist() == [("Ada: Late?", "Ben: No.")]
+    again = read({"context": ["Ada: Late?", "Ben: No."], "response": "Ada: Good."})
+    assert again.pairs["context"].tolist() == [("Late?", "No.")]
     named = read(
         {"context": ["Ada: Late?", "Ben: No."], "response": "Ada: Good."},
         {"context": ["Ben: Far?", "Ada: Yes."], "response": "Ben: Oh."},
     )
     assert named.pairs["context"].tolist() == [("Late?", "No."), ("Far?", "Yes.")]
+
+
+def test_what_may_be_meant_otherwise_gets_a_note():
+    inline = read({"context": "Ada: Is it late? Ben: No.", "response": "Good."})
+    assert "several speakers may have their say" in inline.notes[0]
+    beside = read({"messages": chat()[:2], "response": "Another reply."})
+    assert beside.pairs["context"].tolist() == [TURNS[:2]]
+    assert beside.notes[0].startswith("1 record has messages that end with the assistant, and an")
+    last = read({"dialogue": "#P1#: Hi.\n#P2#: Ho.", "summary": "x"}, form=Form(last_turn=True))
+    assert last.pairs["context"].tolist() == [("Hi.",)]
+    assert last.pairs["response"].tolist() == ["Ho."]
 
 
 def test_tags_that_one_system_alone_writes_are_taken_off():

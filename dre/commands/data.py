@@ -65,8 +65,8 @@ def _show(args):
         inputs.tell(note)
     if not reading.bad_records:
         return 0 if n_pairs else WRONG
-    about = inputs.about_bad_records(args.input, reading.bad_records, n_pairs + n_bad)
-    print(f"{'note' if args.skip_bad else 'error'}: {about}", file=sys.stderr)
+    explanation = inputs.about_bad_records(args.input, reading.bad_records, n_pairs + n_bad)
+    print(f"{'note' if args.skip_bad else 'error'}: {explanation}", file=sys.stderr)
     return 0 if args.skip_bad and n_pairs else WRONG
 
 

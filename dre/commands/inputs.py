@@ -85,9 +85,9 @@ def form_of(args: argparse.Namespace, more_fields: Sequence[str] = ()) -> Form:
 
     ``more_fields`` are names that ``--field`` may give besides those of pairs.
     """
-    known = (*readers.FIELDS, *readers.PLACES, *more_fields)
+    names = (*readers.FIELDS, *readers.PLACES, *more_fields)
     return Form(
-        fields=_by_name("--field", args.field, "NAME=COLUMN", known),
+        fields=_by_name("--field", args.field, "NAME=COLUMN", names),
         roles=_by_name("--role", args.role, "NAME=SIDE", (), chats.SIDES),
         separator=args.separator,
         last_turn=args.last_turn,
@@ -95,14 +95,14 @@ def form_of(args: argparse.Namespace, more_fields: Sequence[str] = ()) -> Form:
     )
 
 
-def _by_name(option, texts, form, known=(), known_values=()):
+def _by_name(option, texts, form, names=(), allowed_values=()):
     """Return the values of an option by name, as in ``--field context=history``."""
     values = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        is_known = name in known if known else bool(name)
-        if not is_known or not equals or (known_values and value not in known_values):
-            expected = f"{form} with one of {', '.join(known or known_values)}"
+        is_known = name in names if names else bool(name)
+        if not is_known or not equals or (allowed_values and value not in allowed_values):
+            expected = f"{form} with one of {', '.join(names or allowed_values)}"
             raise DreError(f"{option} {text}: expected {expected}")
         values[name] = value
     return values

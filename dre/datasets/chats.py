@@ -32,7 +32,7 @@ _SPEAKER_KEYS = ("role", "from", "speaker", "sender")
 #: The sides of a dialogue, and what is no side of it.
 SIDES = ("user", "assistant", "system", "tool")
 #: How a text begins that is a list or an object, and not something that was said.
-_LIKE_DATA = re.compile(r"""\s*(?:\[\s*(?:["'{\[]|array\()|\{\s*["']|array\()""")
+_LIKE_DATA = re.compile(r"""\s*(?:\[\s*(?:["'{\[]|\(\s*["']|array\()|\{\s*["']|array\()""")
 #: Two texts or objects of a list without a comma between them, or something that looks like it.
 _LIKE_JOINED = re.compile(r"""["']\s*["']|[}\]]\s*[{\["']|["']\s*[{\[]""")
 _MESSAGE_CLASS = re.compile(r"message(?:chunk)?$")
@@ -283,8 +283,8 @@ def _with_commas(text):
         return None
     if commas or joined_within:
         raise ValueError(f"found {quote(text)}, a list in which a comma between texts is missing")
-    parts = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)])]
-    return ",".join(parts)
+    segments = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)])]
+    return ",".join(segments)
 
 
 def _turns_of_text(text, form):
@@ -313,8 +313,8 @@ def _turns_of_text(text, form):
 
 def pieces_of(text: str, form: Form) -> list[str]:
     r"""Return the pieces of a text between separators; ``\t`` is also the sign that it means."""
-    meant = form.separator.replace("\\t", "\t").replace("\\n", "\n")
-    return text.replace(form.separator, meant).split(meant)
+    separator = form.separator.replace("\\t", "\t").replace("\\n", "\n")
+    return text.replace(form.separator, separator).split(separator)
 
 
 def _begins_with_side(block):
@@ -450,10 +450,10 @@ def _text_of(item, number, left_out):
     return next(iter(spoken.values()), "")
 
 
-def text_of_content(content: Any, where: str, left_out: Counter) -> str:
+def text_of_content(content: Any, location: str, left_out: Counter) -> str:
     """Return the spoken text of a message's content: a text, or a list of parts.
 
-    ValueError, which says ``where``, if it has something else.
+    ValueError, which says ``location``, if it has something else.
     """
     if isinstance(content, str):
         return content
@@ -462,22 +462,26 @@ def text_of_content(content: Any, where: str, left_out: Counter) -> str:
     if isinstance(content, dict):
         content = [content]
     if not isinstance(content, (list, tuple)):
-        raise ValueError(f"{where} is {quote(content)}: expected a text")
+        raise ValueError(f"{location} is {quote(content)}: expected a text")
     texts = []
-    for part in content:
-        text = part if isinstance(part, str) else _text_of_part(part, where, left_out)
+    for content_part in content:
+        text = (
+            content_part
+            if isinstance(content_part, str)
+            else _text_of_part(content_part, location, left_out)
+        )
         if text.strip():
             texts.append(text)
     return " ".join(texts)
 
 
-def _text_of_part(part, where, left_out):
+def _text_of_part(content_part, location, left_out):
     """Return the spoken text of one part of a content; "" if it is something else, which counts."""
-    if not isinstance(part, dict):
-        raise ValueError(f"{where} has {quote(part)}: expected a text")
-    part = {str(key).lower(): entry for key, entry in part.items()}
-    unspoken = _unspoken_type(part.get("type"))
-    if part.get("thought") is True:
+    if not isinstance(content_part, dict):
+        raise ValueError(f"{location} has {quote(content_part)}: expected a text")
+    content_part = {str(key).lower(): entry for key, entry in content_part.items()}
+    unspoken = _unspoken_type(content_part.get("type"))
+    if content_part.get("thought") is True:
         unspoken = "thoughts"
     # Gemini's parts have no type.
     for key, kind in (
@@ -489,18 +493,18 @@ def _text_of_part(part, where, left_out):
         ("inline_data", "images and files"),
         ("filedata", "images and files"),
     ):
-        if part.get(key):
+        if content_part.get(key):
             unspoken = kind
     if unspoken:
         left_out[unspoken] += 1
         return ""
     for key in ("text", "value", "content", "refusal", "body", "message", "parts"):
-        entry = part.get(key)
+        entry = content_part.get(key)
         if isinstance(entry, str):
             return entry
         if isinstance(entry, (dict, list)):
-            return text_of_content(entry, where, left_out)
-    raise ValueError(f"{where} has a part with {names(part)}: expected its text")
+            return text_of_content(entry, location, left_out)
+    raise ValueError(f"{location} has a part with {names(content_part)}: expected its text")
 
 
 def _messages_by_side(item, number, form, left_out):
@@ -639,7 +643,7 @@ def turns_of(value: Any, form: Form = PLAIN, left_out: Counter | None = None) ->
     return tuple(message.text for message in messages)
 
 
-def reply_in(value: Any, where: str, left_out: Counter) -> Any:
+def reply_in(value: Any, location: str, left_out: Counter) -> Any:
     """Return the text of a response that may be a message or the answer of a service.
 
     Values that are neither are returned as they are. ValueError if there are several replies.
@@ -649,7 +653,7 @@ def reply_in(value: Any, where: str, left_out: Counter) -> Any:
     if isinstance(value, dict):
         for key in aliases.ANSWERS:
             if isinstance(value.get(key), (list, dict)):
-                return reply_in(value[key], f"{where}.{key}", left_out)
+                return reply_in(value[key], f"{location}.{key}", left_out)
         item = _unwrapped(value)
         if not any(key in item for key in aliases.TEXT_KEYS):
             return value
@@ -669,7 +673,7 @@ def reply_in(value: Any, where: str, left_out: Counter) -> Any:
             if text is not None and text.strip():
                 texts.append(text)
     if len(texts) > 1:
-        raise ValueError(f"{where} has {len(texts)} texts: expected one reply")
+        raise ValueError(f"{location} has {len(texts)} texts: expected one reply")
     return texts[0] if texts else value
 
 

@@ -235,9 +235,9 @@ def _json_lines(text, form):
         yield number, record
 
 
-def _longer_than(what, n_characters, most):
+def _longer_than(text_name, n_characters, most):
     """Return the sentence on a text that is too long."""
-    return f"{what} has {n_characters:,} characters: expected at most {most:,}"
+    return f"{text_name} has {n_characters:,} characters: expected at most {most:,}"
 
 
 def _is_json(line):
@@ -258,10 +258,10 @@ def _json_values(text, is_pretty):
     values = []
     position = _end_of_space(text, 0)
     line = 1
-    counted = 0
+    line_position = 0
     while position < len(text):
-        line += text.count("\n", counted, position)
-        counted = position
+        line += text.count("\n", line_position, position)
+        line_position = position
         try:
             value, position = decoder.raw_decode(text, position)
         except json.JSONDecodeError as error:
@@ -339,9 +339,9 @@ def _key_of_records(value, form):
     entries = list(value.values())
     if entries and all(isinstance(entry, dict) and _is_record(entry) for entry in entries):
         return ""
-    about = _about_object(value, lists)
-    if about:
-        raise _Unreadable(f": {about}")
+    explanation = _about_object(value, lists)
+    if explanation:
+        raise _Unreadable(f": {explanation}")
     return None
 
 
@@ -432,9 +432,9 @@ def _csv_rows(text):
             twice = [name for name in columns if name and columns.count(name) > 1]
             if twice:
                 raise _Unreadable(f":{line}: two columns are called {twice[0]!r}: rename one")
-            kept = [i for i, name in enumerate(columns) if name in NAME_COLUMNS]
+            name_positions = [i for i, name in enumerate(columns) if name in NAME_COLUMNS]
         elif len(cells) == len(columns):
-            for i in kept:
+            for i in name_positions:
                 cells[i] = without_apostrophe(cells[i])
             yield line, dict(zip(columns, cells))
         else:
@@ -488,7 +488,7 @@ def _tsv_cells(text):
         if any(cell.startswith('"') for cell in cells):
             enclosed, n_enclosed = _enclosed_cells(lines, i)
             by_lines = [
-                len(other.rstrip("\r\n").split("\t")) for other in lines[i : i + n_enclosed]
+                len(next_line.rstrip("\r\n").split("\t")) for next_line in lines[i : i + n_enclosed]
             ]
             is_row = len(cells) == n_columns
             if enclosed and n_enclosed > 1 and set(by_lines) == {n_columns}:

@@ -215,18 +215,18 @@ def read(
     """Return what `pairs` does, with the notes and what was left out of each pair."""
     rows = []
     bad = []
-    counted = []  # what was left out, row by row
-    about = Counter()  # records and responses that a note is about
+    left_out_by_row = []  # what was left out, row by row
+    note_counts = Counter()  # records and responses that a note is about
     # The first line of each (system, id), and the names of all columns in order.
     line_of_id = {}
     columns = {}
     for line, whole_record in records:
-        for record, default_id in records_of_one(whole_record, line, form, about):
+        for record, default_id in records_of_one(whole_record, line, form, note_counts):
             if isinstance(record, dict):
                 columns.update(dict.fromkeys(record))
             left_out = Counter()
             try:
-                row = _pair(record, line, default_id, form, needs, left_out, about)
+                row = _pair(record, line, default_id, form, needs, left_out, note_counts)
                 first = line_of_id.setdefault((row["system"], row["id"]), (line, default_id))
                 if first != (line, default_id):
                     raise ValueError(
@@ -238,7 +238,7 @@ def read(
                 bad.append({"line": line, "reason": str(error), "content": bad_content})
                 continue
             rows.append({**record, **row} if whole and isinstance(record, dict) else row)
-            counted.append(left_out)
+            left_out_by_row.append(left_out)
 
     _refuse_unknown_columns(form, columns)
     untagged = None if form.keep_tags else tags.take_off(rows)
@@ -248,9 +248,11 @@ def read(
     table["pair_id"] = table["id"].mask(is_shared_id, table["system"] + "/" + table["id"])
     _refuse_equal_pair_ids(table)
     left_out_by_id = {
-        pair_id: left_out for pair_id, left_out in zip(table["pair_id"], counted) if left_out
+        pair_id: left_out
+        for pair_id, left_out in zip(table["pair_id"], left_out_by_row)
+        if left_out
     }
-    notes = _notes(counted, untagged, about, rows)
+    notes = _notes(left_out_by_row, untagged, note_counts, rows)
     return Reading(table, bad, notes, left_out_by_id)
 
 
@@ -268,17 +270,17 @@ def _refuse_unknown_columns(form, columns):
         )
 
 
-def _notes(counted, untagged, about, rows):
+def _notes(left_out_by_row, untagged, note_counts, rows):
     """Return the sentences on what was left out, taken off or may be meant otherwise."""
     notes = []
     total = Counter()
-    for left_out in counted:
+    for left_out in left_out_by_row:
         total.update(left_out)
     n_lists = total.pop(chats.WITHOUT_COMMAS, 0)
     if n_lists:
         notes.append(f"{n_lists:,} lists have no commas, as numpy writes them: read as lists")
     if total:
-        n_pairs = sum(1 for left_out in counted if {*left_out} - {chats.WITHOUT_COMMAS})
+        n_pairs = sum(1 for left_out in left_out_by_row if {*left_out} - {chats.WITHOUT_COMMAS})
         notes.append(f"left out of {counted_kind(n_pairs, 'dialogues')}: {in_words(total)}")
     if untagged and untagged.tags:
         shown = ", ".join(untagged.tags[:3])
@@ -292,8 +294,11 @@ def _notes(counted, untagged, about, rows):
             f"all turns of {counted_kind(untagged.unsure, 'dialogues')} begin with a word and a "
             "colon; these may be speakers' tags, and are read as text"
         )
-    for sentence, count in about.items():
-        notes.append(sentence.format(n=f"{count:,}"))
+    for sentence, count in note_counts.items():
+        note = sentence.format(n=f"{count:,}")
+        if count == 1:
+            note = note.replace("1 records have", "1 record has").replace("1 records", "1 record")
+        notes.append(note)
     return notes + _notes_on_responses(rows)
 
 
@@ -322,6 +327,10 @@ def _notes_on_responses(rows):
         turns = row["context"] or ()
         if len(turns) == 1 and len(turns[0]) < 6 and turns[0].strip().lower() in _MISSING:
             kind = f"a context of nothing but {turns[0].strip()!r}: is a value missing?"
+            counts[kind] += 1
+            first.setdefault(kind, row["line"])
+        if tags.may_be_several(turns):
+            kind = "a context in one turn of which several speakers may have their say"
             counts[kind] += 1
             first.setdefault(kind, row["line"])
         if not isinstance(response, str):
@@ -416,7 +425,7 @@ def _layout(columns, own_columns):
 
 
 def records_of_one(
-    record: Any, line: int, form: Form = PLAIN, about: Counter | None = None
+    record: Any, line: int, form: Form = PLAIN, note_counts: Counter | None = None
 ) -> Iterator[tuple[Any, str]]:
     """Yield a record with the id that it has by default, or one for each of its responses.
 
@@ -432,8 +441,8 @@ def records_of_one(
         return
 
     # USR has a record for each context, with the responses of several systems.
-    if about is not None:
-        about["{n} records have several responses: each of them is a pair"] += 1
+    if note_counts is not None:
+        note_counts["{n} records have several responses: each of them is a pair"] += 1
     shared = {column: value for column, value in record.items() if column != "responses"}
     own_id = at(shared, form.fields.get("id", "id"))
     first_id = str(line) if absent(own_id) else str(own_id)
@@ -442,7 +451,7 @@ def records_of_one(
         yield {**shared, "id": f"{first_id}.{k}", **own_columns}, f"{line}.{k}"
 
 
-def _pair(record, line, default_id, form, needs, left_out, about):
+def _pair(record, line, default_id, form, needs, left_out, note_counts):
     """Return the pair of a record, or raise a ValueError that names its fault."""
     if isinstance(record, NoRecord):
         raise ValueError(record.reason)
@@ -457,7 +466,9 @@ def _pair(record, line, default_id, form, needs, left_out, about):
         values["id"] = record.get("pair_id")
 
     dialogue = _dialogue_of(record, layout, values, form)
-    turns, response = _turns_and_response(record, layout, values, dialogue, form, needs, left_out)
+    turns, response = _turns_and_response(
+        record, layout, values, dialogue, form, needs, left_out, note_counts
+    )
     if not _are_turns(turns) and ("context" in needs or not absent(values["context"])):
         raise ValueError(_about_context(values["context"], turns, record, layout))
     if not _is_text(response) and ("response" in needs or not absent(response)):
@@ -471,9 +482,9 @@ def _pair(record, line, default_id, form, needs, left_out, about):
         "line": line,
         "context": turns,
         "response": response,
-        "reference": _reference(values["reference"], about),
+        "reference": _reference(values["reference"], note_counts),
         "id": _optional_text("id", values["id"], default_id),
-        "system": _system(values["system"], dialogue, form, left_out, about),
+        "system": _system(values["system"], dialogue, form, left_out, note_counts),
     }
 
 
@@ -553,7 +564,7 @@ def _refuse_facts(record, layout, values):
             )
 
 
-def _turns_and_response(record, layout, values, dialogue, form, needs, left_out):
+def _turns_and_response(record, layout, values, dialogue, form, needs, left_out, note_counts):
     """Return the turns before the response, and the response, as far as they are there."""
     response = values["response"]
     value = values["context"] if dialogue is None else dialogue.value
@@ -585,6 +596,11 @@ def _turns_and_response(record, layout, values, dialogue, form, needs, left_out)
         # A chat often ends with the response that stands in a column of its own as well.
         left_out["last messages that are the response"] += 1
         messages = messages[:-1]
+    elif messages and messages[-1].side == "assistant":
+        note_counts[
+            "{n} records have messages that end with the assistant, and another response: it is "
+            "read as what is said next, and not in their last message's place"
+        ] += 1
     turns = tuple(message.text for message in messages)
     _refuse_long(column, sum(map(len, turns)))
     if isinstance(response, str):
@@ -672,7 +688,7 @@ def _advice(field, columns):
     return f"; perhaps {options}"
 
 
-def _system(value, dialogue, form, left_out, about):
+def _system(value, dialogue, form, left_out, note_counts):
     """Return the name of a system. A prompt beside messages is none."""
     text = value
     if dialogue is not None and isinstance(value, (list, dict)):
@@ -680,13 +696,13 @@ def _system(value, dialogue, form, left_out, about):
     is_sentence = isinstance(text, str) and _is_sentence(text)
     if dialogue is not None and "system" not in form.fields and (is_sentence or text is not value):
         left_out["system prompts"] += 1
-        about[
+        note_counts[
             "system of {n} records is a prompt beside messages, and not the name of a system: "
             "--field system=COLUMN names the column that has it"
         ] += 1
         return ""
     if is_sentence and "system" not in form.fields:
-        about[
+        note_counts[
             "system of {n} records is a sentence, and is read as the name of a system: "
             "--field system=COLUMN names another column, --field system= none"
         ] += 1
@@ -700,7 +716,7 @@ def _is_sentence(text):
     return ends or len(words) >= _SENTENCE or text.lower().startswith("you are ")
 
 
-def _reference(value, about):
+def _reference(value, note_counts):
     """Return a reference as text: of several the first, None if there is none that can be read."""
     if absent(value):
         return None
@@ -710,15 +726,15 @@ def _reference(value, about):
         with suppress(ValueError):
             value = chats.unpacked(value, Counter())
     if isinstance(value, dict):
-        about["{n} records have a reference that is no text, and was left out"] += 1
+        note_counts["{n} records have a reference that is no text, and was left out"] += 1
         return None
     if isinstance(value, (list, tuple)):
         texts = [text for text in value if _is_text(text)]
         if len(texts) == len(value) and texts:
             if len(texts) > 1:
-                about["{n} records have several references: prompts are shown the first"] += 1
+                note_counts["{n} records have several references: prompts are shown the first"] += 1
             return texts[0]
-        about["{n} records have a reference that is no text, and was left out"] += 1
+        note_counts["{n} records have a reference that is no text, and was left out"] += 1
         return None
     return _optional_text("reference", value, None)
 

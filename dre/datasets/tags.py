@@ -22,7 +22,8 @@ _SURE_WORDS = "|".join(sorted(_SURE_TAGS))
 #: side in brackets or before a dash.
 _TAG = re.compile(
     r"\s*(?:[\[(]?\d[\d/.:, -]{3,22}(?: ?[AP]M)?[\])]?\s*-?\s*)?(?:"
-    r"[\[(<*#]{0,3}(?P<name>[^\W\d_][\w.'-]{0,19}(?: [\w.'-]{1,15}){0,2})[\])>*#]{0,3}\s?"
+    r"(?:#{1,4}\s)?[\[(<*#]{0,3}"
+    r"(?P<name>[^\W\d_][\w.'-]{0,19}(?: [\w.'-]{1,15}){0,2})[\])>*#]{0,3}\s?"
     r"(?::[*]{0,2}(?:\s+|$)|：)"
     rf"|[\[<](?P<enclosed>{_SURE_WORDS})[\]>]\s+"
     rf"|(?P<before_dash>{_SURE_WORDS})\s?[>|–—-]\s+"
@@ -31,11 +32,17 @@ _TAG = re.compile(
 )
 #: Most speakers of a dialogue whose tags are taken off.
 _MOST_SPEAKERS = 3
-_SEPARATOR = re.compile("|".join(map(re.escape, aliases.SEPARATORS)), re.IGNORECASE)
-_FIRST_SIGNS = {(separator.strip() or separator)[0] for separator in aliases.SEPARATORS}
+_SEPARATOR = re.compile(
+    "|".join([*map(re.escape, aliases.SEPARATORS), r"<\|\w+\|>", r"(?-i:\bEO[UST]\b)"]),
+    re.IGNORECASE,
+)
+_FIRST_SIGNS = {(separator.strip() or separator)[0] for separator in aliases.SEPARATORS} | {"EO"}
+#: Two names before two sentences of a turn, which may be speakers.
+_NAMES_WITHIN = re.compile(r"[A-Z]\w{1,15}: .*?[.?!…]\s+[A-Z]\w{1,15}: ")
 #: Speakers' tags as a transcript in one text has them.
 _TAG_WITHIN = re.compile(
-    r"(?:^|[\s#>*\[])((?:user|human|customer|assistant|bot|ai|chatbot|agent|system|gpt)(?=[\]*#]{0,2}:)"
+    r"(?:^|[\s#>*\[])("
+    r"(?:user|human|customer|assistant|bot|ai|chatbot|agent|system|gpt)(?=[\]*#]{0,2}:)"
     r"|(?-i:[ABQ]|P[12])(?=:\s)|(?:speaker|person) ?[\da-d](?=[\]*#]{0,2}:))",
     re.IGNORECASE,
 )
@@ -77,6 +84,11 @@ def several_turns_in_one(turns: Iterable[str]) -> str:
                     "write a list of turns, or one turn a line; --keep-tags reads it as it is"
                 )
     return ""
+
+
+def may_be_several(turns: Iterable[str]) -> bool:
+    """Return whether two names stand before two sentences of a turn, as speakers do."""
+    return any(":" in turn and bool(_NAMES_WITHIN.match(turn)) for turn in turns)
 
 
 def separator_in(text: str) -> str:
@@ -150,21 +162,23 @@ def take_off(rows: list[dict]) -> Untagged:
     for row in rows:
         names = _speakers(row["context"])
         if names:
-            tagged.append((row, names))
-            counts.update(names)
-            if isinstance(row["response"], str):
-                counts[_name(row["response"])] += 1
+            # A response with a tag goes on with the dialogue.
+            response = row["response"]
+            name = _name(response) if isinstance(response, str) else ""
+            speakers = [*names, name] if name else names
+            tagged.append((row, names, speakers))
+            counts.update(speakers)
     known = {*_SURE_TAGS}
-    for _, names in tagged:
-        if _are_speakers(names, counts):
-            known.update(names)
+    for _, _, speakers in tagged:
+        if _are_speakers(speakers, counts):
+            known.update(speakers)
 
     n_turns = 0
     n_responses = 0
     tags: dict[str, None] = {}
     untagged_rows = []
     n_unsure = 0
-    for row, names in tagged:
+    for row, names, _ in tagged:
         if not {*names} <= known:
             n_unsure += 2 <= len({*names}) <= _MOST_SPEAKERS
             continue
