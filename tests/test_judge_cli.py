@@ -988,8 +988,9 @@ def test_a_passport_ends_with_what_the_judge_is_good_for(
         return replies[judge]
 
     with Server(answer) as server:
-        options = ["--rated", "mine.jsonl", "--n", "80", "--repeats", "1"]
-        assert dre_judge("passport", *options, url=server.url) == 0
+        options = ["--rated", "mine.jsonl", "--n", "80", "--repeats", "1", "--keep-going"]
+        status = dre_judge("passport", *options, url=server.url)
+        assert status == (2 if judge == "silent" else 0)
         out = capsys.readouterr().out
         assert "asked now: 80 calls, cost unknown\n" in out
         end = out.split("\n\n")[-1]
@@ -1000,7 +1001,7 @@ def test_a_passport_ends_with_what_the_judge_is_good_for(
             "silent": "100% of its",
         }
         assert has_weakness.get(judge, "Verdict") in end
-        assert dre_judge("passport", *options, "--json", url=server.url) == 0
+        assert dre_judge("passport", *options, "--json", url=server.url) == status
         assert json.loads(capsys.readouterr().out)["verdict"][0] == end.split("\n")[0]
 
 
@@ -1214,7 +1215,8 @@ def test_a_ceiling_holds_for_a_passport_as_a_whole(work, capsys):
 def test_a_judge_that_gives_no_score_at_all_gets_a_passport(work, capsys):
     write_own_ratings(work / "mine.jsonl")
     with Server(lambda request: servers.openai("I cannot say.")) as server:
-        assert dre_judge("compare", "--rated", "mine.jsonl", url=server.url) == 0
+        options = ["--rated", "mine.jsonl", "--keep-going"]
+        assert dre_judge("compare", *options, url=server.url) == 2
     out = capsys.readouterr().out
     assert "0 of 12 pairs" in out
     assert "| openai:test-model | — |" in out

@@ -109,6 +109,22 @@ def test_an_equal_number_before_the_rating_is_not_the_place_that_counts():
     assert rescored(prompt, tokens).score_llm == pytest.approx(2.5)
 
 
+def test_an_equal_influence_in_a_json_object_is_not_the_place_of_the_score(tmp_path):
+    header = "kind: score\nscale: [0, 5]\ninfluence: [0, 1]\noutput: json"
+    prompt = load_own_prompt(tmp_path, header)
+    tokens = [
+        ('{"influence": ', {'{"influence": ': 1.0}),
+        ("1", {"1": 0.9, "0": 0.1}),
+        (', "score":', {', "score":': 1.0}),
+        (" ", {" ": 1.0}),
+        ("1", {"1": 0.4, "2": 0.35, "3": 0.25}),
+        ("}", {"}": 1.0}),
+    ]
+    verdict = rescored(prompt, tokens)
+    assert verdict.score_llm == pytest.approx(0.4 * 1 + 0.35 * 2 + 0.25 * 3)
+    assert verdict.s_inf == 1
+
+
 def test_an_equal_word_before_the_answer_is_not_the_place_that_counts(tmp_path):
     prompt = load_own_prompt(tmp_path, "kind: label\nlabels: {Yes: Positive, No: Negative}")
     tokens = [

@@ -5,11 +5,16 @@ import pandas as pd
 import pytest
 
 from dre.datasets import ratings, registry
+from dre.errors import DreError
 from dre.paper import judgements, table4, table4_plots
 from dre.paper import tables as report
+from dre.paper.methods import DISTANCE, PROBABILITY, WHOLE, Method
 from dre.paper.profile import profile
 
 NAMES = ["dailydialog-zhao", "personachat-usr", "topicalchat-usr"]
+JUDGE = Method("LLM-only", "a judge")
+SLM = Method(WHOLE, slm="paper")
+EX_DRE = Method("Ex-DRE", "a judge", "paper")
 
 
 def rated_items(seed=0, contexts=15):
@@ -37,45 +42,60 @@ def scores():
         noise = rng.normal(size=(3, len(items)))
         judge = items["human"] + 0.5 * noise[0]
         slm = [items["human"] + 3 * noise[i] for i in (1, 2)]
-        table.add(name, judge, "LLM-only", "a judge")
-        table.add(name, slm, "SLM", slm="paper", method="SLM (Prob & Dis), paper")
-        table.add(name, [judge * s for s in slm], "Ex-DRE", "a judge", "paper")
+        table.add(name, JUDGE, judge)
+        table.add(name, SLM, slm)
+        table.add(name, EX_DRE, [judge * s for s in slm])
     return table
 
 
-def test_a_method_is_named_by_what_it_is_made_of(scores):
-    assert list(scores.methods) == [
-        "LLM-only (a judge)",
-        "SLM (Prob & Dis), paper",
-        "Ex-DRE (a judge), paper",
-    ]
-    assert scores.methods["Ex-DRE (a judge), paper"].slm == "paper"
+def test_methods_come_in_the_order_in_which_they_were_added(scores):
+    assert scores.methods == [JUDGE, SLM, EX_DRE]
+
+
+def test_a_method_that_scored_nothing_is_an_error_that_names_it_and_the_set(scores):
+    missing = Method("LLM-only", "another judge")
+    with pytest.raises(DreError, match=r"LLM-only \(another judge\) on DailyDialog"):
+        scores.gain(NAMES[0], EX_DRE, missing)
+    with pytest.raises(DreError, match=r"LLM-only \(another judge\) on any set"):
+        scores.mean_agreement(missing)
+
+
+def test_a_fusion_without_one_of_its_parts_is_an_error_that_names_the_part(scores):
+    product = scores.of(NAMES[0], EX_DRE)
+    scores.add(NAMES[0], Method("Ex-DRE", "a judge", "other"), product)
+    with pytest.raises(DreError, match=r"SLM \(Prob & Dis\), other on DailyDialog"):
+        table4.fusion_gains(scores, {"a judge": "open"}, ["Ex-DRE"], ["other"])
+
+
+def test_other_readings_of_a_fusion_are_not_pooled_with_it(scores):
+    again = Method("Ex-DRE", "a judge", "paper", "again")
+    scores.add(NAMES[0], again, scores.of(NAMES[0], EX_DRE))
+    gains = table4.fusion_gains(scores, {"a judge": "open"}, ["Ex-DRE"], ["paper"])
+    assert len(gains.rows) == 3 * len(table4.PARTS)
 
 
 def test_a_correlation_is_the_mean_over_seeds_of_the_rows_that_have_scores(scores):
     name = NAMES[0]
     items = scores.items[name]
     score = items["human"].where(items.index > 12)
-    scores.add(name, score, "partly")
+    scores.add(name, Method("partly"), score)
 
     table = scores.correlations().set_index("method")
 
-    slm = scores.scores[name]["SLM (Prob & Dis), paper"]
+    slm = scores.of(name, SLM)
     expected = slm.corrwith(items["human"], method="spearman").mean()
-    assert table.loc["SLM (Prob & Dis), paper", "DailyDialog"] == pytest.approx(expected)
-    assert table.loc["partly", "DailyDialog"] == pytest.approx(1)
-    assert np.isnan(table.loc["partly", "PersonaChat"])
+    assert table.loc[SLM, "DailyDialog"] == pytest.approx(expected)
+    assert table.loc[Method("partly"), "DailyDialog"] == pytest.approx(1)
+    assert np.isnan(table.loc[Method("partly"), "PersonaChat"])
 
 
 def test_a_mean_gain_is_the_mean_over_sets_of_the_difference_and_turns_round(scores):
-    judge, slm = "LLM-only (a judge)", "SLM (Prob & Dis), paper"
+    gain = scores.mean_gain(JUDGE, SLM)
 
-    gain = scores.mean_gain(judge, slm)
-
-    expected = scores.mean_agreement(judge)[0, 0] - scores.mean_agreement(slm)[0].mean()
+    expected = scores.mean_agreement(JUDGE)[0, 0] - scores.mean_agreement(SLM)[0].mean()
     assert gain[0].mean() == pytest.approx(expected)
     assert gain[0].mean() > 0
-    assert np.allclose(scores.mean_gain(slm, judge), -gain)
+    assert np.allclose(scores.mean_gain(SLM, JUDGE), -gain)
 
 
 def test_a_fusion_is_compared_with_both_parts_and_with_the_better_of_the_two(scores):
@@ -92,8 +112,8 @@ def test_a_fusion_is_compared_with_both_parts_and_with_the_better_of_the_two(sco
 
 def test_where_no_other_set_can_decide_the_set_itself_says_which_part_is_better(scores):
     only = table4.RatedScores({NAMES[0]: scores.items[NAMES[0]]}, 20)
-    only.methods = scores.methods
-    only.scores = {NAMES[0]: scores.scores[NAMES[0]]}
+    for method in scores.methods:
+        only.add(NAMES[0], method, scores.of(NAMES[0], method))
 
     gains = table4.fusion_gains(only, {"a judge": "open"}, ["Ex-DRE"], ["paper"])
 
@@ -106,9 +126,9 @@ def test_which_part_is_better_is_decided_on_other_sets():
     for i, (name, items) in enumerate(table.items.items()):
         good = items["human"]
         bad = -items["human"]
-        table.add(name, good if i == 0 else bad, "LLM-only", "a judge")
-        table.add(name, bad if i == 0 else good, "SLM", method="SLM (Prob & Dis), paper")
-        table.add(name, good, "Ex-DRE", "a judge", "paper")
+        table.add(name, JUDGE, good if i == 0 else bad)
+        table.add(name, SLM, bad if i == 0 else good)
+        table.add(name, EX_DRE, good)
 
     rows = table4.fusion_gains(table, {"a judge": "open"}, ["Ex-DRE"], ["paper"]).rows
 
@@ -132,9 +152,9 @@ def test_a_class_mean_says_how_many_pairs_gain_and_what_could_have_been_seen(sco
 
 
 def test_in_print_dre_is_hardly_above_its_own_small_model():
-    in_paper = pd.read_csv(registry.PROJECT / "data/paper/dre_table4.csv")
+    in_paper = table4.in_print(registry.PROJECT)
 
-    gains = table4.printed_gains(in_paper, ["a", "b", "c"]).set_index(["fusion", "less"])
+    gains = table4.printed_gains(in_paper).set_index(["fusion", "less"])
 
     dre = in_paper[in_paper["method"] == "DRE"].filter(like="spearman").to_numpy()
     slm = np.array([0.666, 0.707, 0.727])
@@ -170,30 +190,32 @@ def test_what_the_paper_prints_stands_in_brackets():
     assert table4.ours_and_printed(np.nan, 0.5) == ""
 
 
-def test_the_main_table_has_the_mean_over_sets_and_leaves_out_what_was_not_run(scores):
-    printed = pd.DataFrame({"method": ["LLM-only (a judge)"], "DailyDialog": 0.1})
+def test_the_main_table_has_the_mean_over_sets_and_an_empty_row_of_what_was_not_run(scores):
+    printed = pd.DataFrame({"method": [JUDGE], "DailyDialog": 0.1})
     printed = printed.assign(PersonaChat=0.2, TopicalChat=0.3)
 
     table = table4.main_table(
-        scores, printed, {"the judge": "LLM-only (a judge)", "nobody": "LLM-only (nobody)"}
+        scores, printed, {"the judge": JUDGE, "nobody": Method("LLM-only", "nobody")}
     )
 
-    assert table["method"].tolist() == ["the judge"]
+    assert table["method"].tolist() == ["the judge", "nobody"]
+    assert table.loc[1, "PersonaChat"] == "" and np.isnan(table.loc[1, "mean"])
     assert table.loc[0, "printed"] == pytest.approx(0.2)
-    by_set = [scores.agreement(name, "LLM-only (a judge)")["overall"][0, 0] for name in NAMES]
+    by_set = [scores.agreement(name, JUDGE)["overall"][0, 0] for name in NAMES]
     assert table.loc[0, "mean"] == pytest.approx(np.mean(by_set))
     assert table.loc[0, "PersonaChat"].endswith("(0.20)")
 
 
 def test_differences_are_pooled_over_the_sets_that_have_both(scores):
     comparisons = {
-        "fusion less judge": ("Ex-DRE (a judge), paper", "LLM-only (a judge)"),
-        "not run": ("Ex-DRE (nobody), paper", "LLM-only (a judge)"),
+        "fusion less judge": (EX_DRE, JUDGE),
+        "not run": (Method("Ex-DRE", "nobody", "paper"), JUDGE),
     }
 
     table = table4.differences(scores, comparisons)
 
-    assert table["comparison"].tolist() == ["fusion less judge"]
+    assert table["comparison"].tolist() == ["fusion less judge", "not run"]
+    assert np.isnan(table.loc[1, "pooled"])
     row = table.iloc[0]
     titles = [ratings.RATED[name] for name in NAMES]
     assert row["pooled"] == pytest.approx(row[titles].mean())
@@ -201,7 +223,7 @@ def test_differences_are_pooled_over_the_sets_that_have_both(scores):
 
 
 def test_raters_stand_above_the_methods_and_have_no_ceiling_for_ordered_pairs(scores):
-    table = table4.measures_table(scores, {"the judge": "LLM-only (a judge)"}, NAMES[1:2])
+    table = table4.measures_table(scores, {"the judge": JUDGE}, NAMES[1:2])
 
     assert table["score"].tolist() == ["highest possible", "one rater, the others", "the judge"]
     assert np.isnan(table.loc[0, "ordered_pairs"])
@@ -209,7 +231,7 @@ def test_raters_stand_above_the_methods_and_have_no_ceiling_for_ordered_pairs(sc
 
 
 def test_machines_are_ranked_without_people(scores):
-    table = table4.rank_systems(scores, {"the judge": "LLM-only (a judge)"}, 200)
+    table = table4.rank_systems(scores, {"the judge": JUDGE}, 200)
     assert table.loc[0, "PersonaChat, machines"] <= 1
     assert table.loc[0, "PersonaChat"] <= 1
 
@@ -244,11 +266,11 @@ def test_the_figure_of_gains_has_a_row_for_each_class_that_was_measured(scores):
 def test_slides_table_has_gpt_4s_numbers_in_brackets_and_the_largest_p_value(scores):
     printed = pd.read_csv(registry.PROJECT / "data/paper/slide_table2.csv")
 
-    rows = {"judge": ("LLM-only (a judge)", "SLIDE (GPT-4)")}
+    rows = {"judge": (JUDGE, "SLIDE", "GPT-4")}
     table = table4.slide_table2(scores, rows, printed)
 
     items = scores.items[NAMES[0]]
-    judge = scores.scores[NAMES[0]]["LLM-only (a judge)"][0]
+    judge = scores.of(NAMES[0], JUDGE)[0]
     pearson = judge.corr(items["human"])
     assert table.loc[0, "DailyDialog"].endswith("(0.70)")
     assert table.loc[0, "DailyDialog pearson"] == pytest.approx(pearson)
@@ -256,22 +278,21 @@ def test_slides_table_has_gpt_4s_numbers_in_brackets_and_the_largest_p_value(sco
 
 
 def test_ablations_are_differences_as_printed_and_as_measured(scores):
-    in_paper = pd.read_csv(registry.PROJECT / "data/paper/dre_table4.csv")
-    titles = [ratings.RATED[name] for name in NAMES]
-    printed = table4.printed_table(in_paper, titles, "spearman", {})
+    in_paper = table4.in_print(registry.PROJECT)
     for name, items in scores.items.items():
-        for part in ("Dis", "Prob"):
+        for part in (DISTANCE, PROBABILITY):
             worse = items["human"] * 0 + np.arange(len(items))
-            scores.add(name, worse, "SLM", slm="paper", method=f"SLM ({part}), paper")
-        scores.add(name, items["human"], "reference", method="BLEU-1")
-    row_of = {"LLM-Chiang": "not run", "G-EVAL": "not run"}
+            scores.add(name, Method(part, slm="paper"), worse)
+        scores.add(name, Method("BLEU-1"), items["human"])
+        scores.add(name, Method("BLEU-1", reading="another"), items["human"])
+    row_of = {"LLM-Chiang": Method("not run"), "G-EVAL": Method("not run")}
 
-    table = table4.ablations(scores, printed, row_of, "paper").set_index("claim")
+    table = table4.ablations(scores, in_paper, row_of, "paper").set_index("claim")
 
     dis = table.loc["Prob & Dis agrees better than Dis alone"]
     assert dis["printed"] == pytest.approx((0.066 + 0.015 + 0.054) / 3)
-    measured = scores.mean_agreement("SLM (Prob & Dis), paper")[0].mean()
-    measured -= scores.mean_agreement("SLM (Dis), paper")[0, 0]
+    measured = scores.mean_agreement(SLM)[0].mean()
+    measured -= scores.mean_agreement(Method(DISTANCE, slm="paper"))[0, 0]
     assert dis["here"] == pytest.approx(measured)
     words = table.loc["Every word-overlap metric stays below 0.4 (the highest)"]
     assert words["here"] == pytest.approx(1)
@@ -282,7 +303,7 @@ def live_panel(*models, optional_prompts=()):
     """Return live judges that nobody asks anything, and the paper's table with their rows."""
     changes = {"judges": models, "optional_prompts": optional_prompts}
     panel = judgements.panel(profile("mini").model_copy(update=changes))
-    in_paper = pd.read_csv(registry.PROJECT / "data/paper/dre_table4.csv")
+    in_paper = table4.in_print(registry.PROJECT)
     return panel, in_paper, table4.with_live_judges(in_paper, panel, "paper")
 
 
@@ -290,8 +311,8 @@ def test_the_rows_of_a_live_judge_stand_beside_the_papers_and_one_that_is_not_as
     _, _, table = live_panel("anthropic:claude-3-haiku-20240307", optional_prompts=("geval",))
     of_claude = table[table["judge"] == "Claude3"].set_index("method")
     name = "anthropic:claude-3-haiku-20240307"
-    assert of_claude.loc["DRE", "ours"] == f"DRE ({name}), paper"
-    assert of_claude.loc["G-EVAL", "ours"] == f"G-EVAL ({name})"
+    assert of_claude.loc["DRE", "key"] == Method("DRE", name, "paper")
+    assert of_claude.loc["G-EVAL", "key"] == Method("G-EVAL", name)
     assert of_claude.loc["LLMs-only", "not_run"] == "the same scores as in row Non-DRE"
     asked = of_claude.drop(index=["LLM-Chiang", "LLMs-only"])
     assert asked["not_run"].isna().all()
@@ -302,24 +323,27 @@ def test_the_rows_of_a_live_judge_stand_beside_the_papers_and_one_that_is_not_as
 def test_a_recorded_row_keeps_its_partner_where_a_live_judge_is_not_asked():
     _, in_paper, table = live_panel("openai:gpt-3.5-turbo-1106")
     is_geval = table["metric"] == "G-EVAL (GPT-3.5)"
-    assert list(table.loc[is_geval, "ours"]) == list(in_paper.loc[is_geval, "ours"])
+    assert list(table.loc[is_geval, "key"]) == list(in_paper.loc[is_geval, "key"])
+    assert table.loc[is_geval, "key"].notna().all()
 
 
 def test_table_4_of_live_judges_has_their_rows_and_those_without_a_judge():
     models = ("openai:gpt-3.5-turbo-1106", "openai:gpt-4o-mini")
     panel, in_paper, table = live_panel(*models)
     titles = [ratings.RATED[name] for name in NAMES]
-    printed = table4.printed_table(table, titles, "spearman", {})
+    printed = table4.printed_table(table, NAMES, "spearman", {})
     new_judge = table4.judge_rows(panel[1], "paper")
-    measured = pd.DataFrame({"method": [*new_judge.values(), "LLM-only (another)"]})
+    measured = pd.DataFrame({"method": [*new_judge.values(), Method("LLM-only", "another")]})
     measured = measured.assign(**dict.fromkeys(titles, 0.5))
     all_rows = report.beside_print(measured, printed, "method")
 
     is_shown = table4.rows_of_live_judges(all_rows, in_paper, panel, "paper")
 
     shown = set(all_rows.loc[is_shown, "method"])
-    assert {"BLEU-1", "SLM (Prob & Dis), paper", *new_judge.values()} <= shown
+    assert {Method("BLEU-1"), SLM, *new_judge.values()} <= shown
     first_judge = table4.judge_rows(panel[0], "paper")
     asked = {"Non-DRE", "SLIDE", "In-DRE", "Ex-DRE", "DRE"}
     assert {first_judge[method] for method in asked} <= shown
-    assert not any("another" in name or "Claude" in name for name in shown)
+    judges = {method.judge for method in shown}
+    assert judges >= {"", *models}
+    assert not any("another" in name or "Claude" in name for name in judges)

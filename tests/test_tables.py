@@ -32,24 +32,23 @@ def test_numbers_are_rounded_as_they_read(value, form, text):
 
 
 PRINTED_TABLE = """\
-group,metric,a_pearson,a_spearman,b_spearman
-x,LLM (one),9,0.2,0.5
-x,LLM (two),9,0.4,0.7
-x,my LLM (,9,9,9
+group,metric,a_pearson,a_spearman,b_spearman,method,judge
+x,LLM (one),9,0.2,0.5,LLM,one
+x,LLM (two),9,0.4,0.7,LLM,two
+x,no judge,9,9,9,BLEU,
 """
 
 
-def test_what_a_paper_prints_of_some_methods_is_their_mean_by_set(tmp_path):
+def test_what_a_paper_prints_is_found_by_method_and_judge(tmp_path):
     (tmp_path / "data/paper").mkdir(parents=True)
     (tmp_path / "data/paper/t.csv").write_text(PRINTED_TABLE)
 
-    both_llms = printed(tmp_path, "t", r"LLM \(")
-    second_llm = printed(tmp_path, "t", r"LLM \(two", "pearson")
-    unknown = printed(tmp_path, "t", "none")
+    by_key = printed(tmp_path, "t")
 
-    assert both_llms.to_dict() == pytest.approx({"a": 0.3, "b": 0.6})
-    assert second_llm.to_dict() == {"a": 9}
-    assert unknown.isna().to_dict() == {"a": True, "b": True}
+    assert by_key.loc["LLM"].mean().to_dict() == pytest.approx({"a": 0.3, "b": 0.6})
+    assert by_key.loc[("LLM", "two"), "b"] == 0.7
+    assert list(by_key.index) == [("LLM", "one"), ("LLM", "two")]
+    assert printed(tmp_path, "t", "pearson").loc[("LLM", "two")].to_dict() == {"a": 9}
 
 
 def cells_of(table):

@@ -229,7 +229,7 @@ def _print_estimate(request, retry, with_name, file=None):
 
 
 def _run(args):
-    """Ask all judges at the same time, and write the table; 1 if it is not complete."""
+    """Ask all judges at the same time, and write the table; not 0 if it is not complete."""
     requests = _requests(args)
     has_several = len(requests) > 1
     for request in requests:
@@ -286,7 +286,7 @@ def _share_budget(requests, max_usd):
 
 
 def _finish_run(args, requests, tables):
-    """Write the table of a run, and print what came out; 1 if replies are missing."""
+    """Write the table of a run, and print what came out; return the exit status."""
     has_several = len(requests) > 1
     table = tables[0]
     if has_several:
@@ -625,7 +625,7 @@ def _status(args):
 
 
 def _finish(table, signature=None, path=None):
-    """Write the table and print what became of the pairs; 1 if replies are missing."""
+    """Write the table and print what became of the pairs; return the exit status."""
     if path and signature:
         counts = table["status"].value_counts()
         write_summary(path, signature, {"statuses": counts.to_dict()})
@@ -642,13 +642,17 @@ def _tell(table, name=""):
     print(f"{prefix}{len(table):,} pairs: {statuses}")
     for status in counts.index.difference(["ok"]):
         example = table[table["status"] == status].iloc[0]
-        advice = "; give a larger --max-tokens" if status == "truncated" else ""
         print(
-            f"  {prefix}{status}, e.g. {example['pair_id']}: {example['reason']}{advice}",
+            f"  {prefix}{status}, e.g. {example['pair_id']}: {example['reason']}",
             file=sys.stderr,
         )
+    if "ok" not in counts:
+        print(f"  {prefix}no pair has a score", file=sys.stderr)
 
 
 def _exit_status(table):
-    """Return 1 if replies are missing, which the same command asks for again; else 0."""
-    return TRY_LATER if {"missing", "error"} & set(table["status"]) else 0
+    """Return 1 if replies are missing, which the same command asks for; 2 if none can be read."""
+    statuses = set(table["status"])
+    if statuses & {"missing", "error"}:
+        return TRY_LATER
+    return 0 if "ok" in statuses else WRONG

@@ -24,6 +24,7 @@ OPTIONS = (
     "timeout",
     "concurrency",
     "repeats",
+    "keep_going",
 )
 RECORDED = "recorded:"
 #: Calls that brought no reply but may have been billed; what they cost is an upper bound.
@@ -132,6 +133,11 @@ def add_options(
         type=int,
         metavar="N",
         help=repeats_help,
+    )
+    option(
+        "--keep-going",
+        action="store_true",
+        help="go on although none of the first ten replies can be read",
     )
     option(
         "--param",

@@ -11,7 +11,7 @@ import pandas as pd
 from dre.audit import judge_agreement, kinds, measures, scorers
 from dre.commands import audit as audit_command
 from dre.commands.judge_options import RECORDED
-from dre.commands.outputs import check_output, refuse_to_replace
+from dre.commands.outputs import TRY_LATER, WRONG, check_output, refuse_to_replace
 from dre.datasets import readers
 from dre.errors import DreError
 from dre.files import replace
@@ -40,7 +40,7 @@ _MANY_CONTEXTS = 1000  # to see the larger of two differences between systems
 def run(args: argparse.Namespace, judge: Any) -> int:
     """Print a judge's row beside the recorded judges' and the rest of its passport.
 
-    Returns the exit status: 1 if the judge could not be asked for all pairs.
+    Returns the exit status: 1 if the judge could not be asked for all pairs, 2 if none has a score.
     """
     if args.output:
         inputs = [args.rated] if args.rated else []
@@ -85,7 +85,9 @@ def run(args: argparse.Namespace, judge: Any) -> int:
             f"stopped ({passport.stopped}); what was answered is stored: the same command goes on",
             file=sys.stderr,
         )
-    return 1 if passport.stopped else 0
+    if passport.stopped:
+        return TRY_LATER
+    return 0 if passport.pairs_scored else WRONG
 
 
 def _audit(judge, cases, pairs, prompt, passport):

@@ -21,7 +21,7 @@ from dre.commands.outputs import (
 from dre.datasets import readers
 from dre.errors import DreError
 from dre.files import replace, write
-from dre.score import language, page, systems
+from dre.score import page, systems
 from dre.score.notes import notes
 from dre.signature import Signature, summary_path
 from dre.tables import show
@@ -115,7 +115,8 @@ def accuracies(text: str) -> list[float]:
 def score(args: argparse.Namespace) -> int:
     """Score a file, write the scores if an output is named, and print what came out.
 
-    Returns the exit status: 0 when there are scores, 1 if the judge gave none.
+    Returns the exit status: 0 when there are scores, 1 if the judge could not be asked, 2 if none
+    of its replies can be read.
     """
     from dre.score import metric as metrics
     from dre.score import ray, threads
@@ -189,8 +190,9 @@ def score(args: argparse.Namespace) -> int:
     summary["notes"] = notes(table, pairs, summary, metric.slm)
     if np.all(table["score"].isna()):
         print(f"error: nothing was written: {'; '.join(summary['notes'])}", file=sys.stderr)
-        is_unread = set(table["status"]) == {language.STATUS}
-        return WRONG if is_unread else TRY_LATER
+        # Replies that did not come may come later; those that cannot be read stay as they are.
+        is_for_later = bool({"missing", "error"} & set(table["status"]))
+        return TRY_LATER if is_for_later else WRONG
     if args.accepted:
         summary["notes"].append(_worth_of_accepted(metric))
     if bad_records:

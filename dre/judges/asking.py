@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tqdm import tqdm
 
 from dre.errors import DreError, TryLater
-from dre.judges import likelihoods, prices, providers
+from dre.judges import likelihoods, outcomes, prices, providers
 from dre.judges.failures import CallFailed
+from dre.judges.parse import Verdict
 from dre.judges.prompts import Prompt
 from dre.judges.store import Reply, Request, Store
 
@@ -133,7 +134,13 @@ def minutes(seconds: float) -> str:
     return f"{seconds:.0f} seconds"
 
 
-def ask_all(judge: "Judge", missing: list[Request], prompt: Prompt, run: Run) -> None:
+def ask_all(
+    judge: "Judge",
+    missing: list[Request],
+    prompt: Prompt,
+    run: Run,
+    unread: Sequence[Verdict] = (),
+) -> None:
     """Ask for replies, and commit each to the store when it comes.
 
     The work is done in a thread of its own, so it can be called inside a notebook's event loop,
@@ -151,18 +158,20 @@ def ask_all(judge: "Judge", missing: list[Request], prompt: Prompt, run: Run) ->
         The prompt that they answer.
     run : Run
         Filled in while the run goes on.
+    unread : sequence of Verdict
+        Those of stored replies to this prompt, if none of them could be read.
 
     Raises
     ------
     DreError
-        If no further request could succeed.
+        If no further request could succeed, or none of the first ten replies can be read.
     KeyboardInterrupt
         If the run was interrupted.
     """
     if _interrupted.is_set():
         run.stopped = "interrupted"
         raise KeyboardInterrupt
-    asking = _Asking(judge, missing, prompt, run)
+    asking = _Asking(judge, missing, prompt, run, unread)
     finished = concurrent.futures.Future()
 
     def work():
@@ -378,8 +387,16 @@ class _Journal:
 class _Asking:
     """One run: its calls, and what came of them."""
 
-    def __init__(self, judge: "Judge", missing: list[Request], prompt: Prompt, run: Run):
+    def __init__(
+        self,
+        judge: "Judge",
+        missing: list[Request],
+        prompt: Prompt,
+        run: Run,
+        unread: Sequence[Verdict],
+    ):
         self.judge = judge
+        self.prompt = prompt
         self.missing = missing
         self.run_record = run
         self.schema = judge.schema(prompt)
@@ -408,6 +425,7 @@ class _Asking:
         self.n_given_up_in_a_row = 0  # pairs, since the last reply
         self.n_silent = 0  # calls that reached no server, or were not answered in time
         self.last_trouble = ""
+        self.unread = list(unread)  # verdicts of replies, as long as none could be read
 
         # Interrupts.
         self.loop: Any = None
@@ -598,7 +616,7 @@ class _Asking:
                 cost=spent_usd if self.judge.price else None, seconds=time.monotonic() - start
             )
             await self.journal.commit([(request, reply)], ended_keys=[call.key])
-            self._note_reply(reply)
+            self._note_reply(request, reply)
             return None
         except DreError:
             if not is_sent:  # the store could not be written, so no call was made
@@ -720,15 +738,17 @@ class _Asking:
 
     # What came of a call
 
-    def _note_reply(self, reply):
+    def _note_reply(self, request, reply):
         """Note that a reply came.
 
-        The run ends if the first one lacks the log-probabilities that are asked for. If another
-        model answered, this is said once.
+        The run ends if the first one lacks the log-probabilities that are asked for, or if none of
+        the first ones can be read. If another model answered, this is said once.
         """
-        lacks_probabilities = reply.outcome == "ok" and reply.text and not reply.top
-        if self.judge.likeliest and lacks_probabilities and self.n_replies == 0:
-            self._stop_with(likelihoods.NONE)
+        if self.judge.likeliest and self.n_replies == 0 and reply.outcome == "ok" and reply.text:
+            fault = likelihoods.fault(reply.top)
+            if fault:
+                self._stop_with(fault)
+        self._stop_if_unreadable(request, reply)
         self.n_replies += 1
         self.last_reply = time.monotonic()
         self.n_failures_in_a_row = 0
@@ -738,6 +758,19 @@ class _Asking:
         if reply.model not in served and not providers.is_same_model(self.judge.model, reply.model):
             _say(f"note: {self.judge.spec} was asked, and {reply.model} answered")
         served.add(reply.model)
+
+    def _stop_if_unreadable(self, request, reply):
+        """End the run if none of the first replies to its prompt can be read."""
+        judge = self.judge
+        if judge.keep_going or self.prompt.sha256 in judge.was_read:
+            return
+        verdict = judge.verdict(reply, self.prompt, request.row)
+        judge.note_verdict(verdict, self.prompt)
+        if self.prompt.sha256 in judge.was_read:
+            return
+        self.unread.append(verdict)
+        if len(self.unread) >= outcomes.FIRST_REPLIES and not self.run_record.stopped:
+            self._stop_with(outcomes.none_readable(self.unread, reply.text))
 
     def _after_failure(self, key, failure, start):
         """Decide what follows a failed call.

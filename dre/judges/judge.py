@@ -12,7 +12,7 @@ import pandas as pd
 
 from dre.datasets.readers import HALF
 from dre.errors import DreError
-from dre.judges import asking, likelihoods, prices, prompts, providers
+from dre.judges import asking, likelihoods, outcomes, prices, prompts, providers
 from dre.judges.parse import Verdict
 from dre.judges.prices import Price
 from dre.judges.prompts import Prompt
@@ -129,6 +129,8 @@ class Judge:
     logprobs : int or bool
         Score by log-probabilities (`dre.judges.likelihoods`): of a rating, the mean of so many of
         the likeliest ratings (True: 3); of a label, p(yes) in [0, 1].
+    keep_going : bool
+        Go on although none of the first ten replies to a prompt can be read.
     api_params : dict or None
         Further parameters of the API, for those whose names are options here, such as OpenAI's
         ``store``.
@@ -164,6 +166,7 @@ class Judge:
         repeats: int = 1,
         plain: bool = False,
         logprobs: int = 0,
+        keep_going: bool = False,
         api_params: dict[str, Any] | None = None,
         **params: Any,
     ):
@@ -200,6 +203,7 @@ class Judge:
         self.repeats = repeats
         self.plain = plain
         self.likeliest = 3 if logprobs is True else logprobs or 0
+        self.keep_going = keep_going
         self.params = self._api_params({**params, **(api_params or {})})
         self._check_numbers()
 
@@ -217,6 +221,7 @@ class Judge:
         self.uncertain_usd = 0.0  # of all its calls here, what may not have been billed
         self.last = asking.Run()
         self.served_models = {"", self.model}  # models that answered; others are noted once
+        self.was_read: set[str] = set()  # hashes of prompts to which some reply could be read
 
     def _api_params(self, params):
         """Return the parameters of the API, with those that log-probabilities need."""
@@ -349,7 +354,8 @@ class Judge:
                 replies = self._stored(requests)
                 unanswered = self._unanswered(requests, replies, prompt, retry)
                 if unanswered:
-                    asking.ask_all(self, unanswered, prompt, self.last)
+                    unread = self._unread(requests, replies, prompt)
+                    asking.ask_all(self, unanswered, prompt, self.last, unread)
             replies = self._stored(requests)
 
         outcomes_by_pair = {row["pair_id"]: [] for row in rows}
@@ -362,6 +368,7 @@ class Judge:
                 cost_usd = 0.0 if request.key in paid_keys else self._cost_usd(reply)
                 paid_keys.add(request.key)
                 outcome = (self.verdict(reply, prompt, request.row), cost_usd)
+                self.note_verdict(outcome[0], prompt)
             outcomes_by_pair[request.pair_id].append(outcome)
         return frame(outcomes_by_pair)
 
@@ -485,6 +492,22 @@ class Judge:
                 unanswered.setdefault(request.key, request)
         return list(unanswered.values())
 
+    def _unread(self, requests, replies, prompt):
+        """Return the verdicts of stored replies, if none of them could be read; else nothing."""
+        verdicts = []
+        for request, reply in zip(requests, replies):
+            if prompt.sha256 in self.was_read or self.keep_going:
+                return []
+            if reply is not None:
+                verdicts.append(self.verdict(reply, prompt, request.row))
+                self.note_verdict(verdicts[-1], prompt)
+        return [] if prompt.sha256 in self.was_read else verdicts
+
+    def note_verdict(self, verdict: Verdict, prompt: Prompt) -> None:
+        """Remember that a reply to a prompt could be read, if it could."""
+        if verdict.status not in (*outcomes.UNREADABLE, *_ABSENT):
+            self.was_read.add(prompt.sha256)
+
     def _cost_usd(self, reply):
         """Return what a reply cost, at today's price if none was known when it came."""
         if reply.cost is None and self.price:
@@ -510,10 +533,12 @@ class Judge:
         row : dict
             The pair, whose texts may be repeated in the reply.
         """
+        limits = outcomes.Limits(self.provider, self.max_tokens(prompt))
         if reply.outcome != "ok":
-            return Verdict(reply.outcome, reason=f"the provider says {reply.outcome}")
+            return outcomes.of_provider(reply.outcome, reply.text, reply.output_tokens, limits)
         is_structured = self.schema(prompt) is not None
         verdict = prompt.parse(reply.text, row, structured=is_structured)
+        verdict = outcomes.advised(verdict, reply.output_tokens, limits)
         if self.likeliest:
             return likelihoods.rescore(verdict, reply.text, reply.top, prompt, self.likeliest)
         return verdict

@@ -27,8 +27,19 @@ NONE = (
     "no log-probabilities came with the reply: start the server so that it gives them, "
     "or take repeats instead"
 )
+_NOT_NUMBERS = (
+    "the log-probabilities that came are no numbers up to 0 ({value}): the server computes them "
+    "wrongly, so mend it, or take repeats instead"
+)
+_NO_ALTERNATIVES = (
+    "the log-probability of the reply alone came, without alternatives: start the server so that "
+    "it gives several (--param top_logprobs=5), or take repeats instead"
+)
 _HIGHEST_DIGIT = 9
 _LOWEST_LOGPROB = -9999.0  # what OpenAI writes for "very unlikely"
+_ROUNDING = 1e-3  # by which a log-probability may lie above 0
+# How some servers write tokens: "\u2581" and "\u0120" for a space, "\u010a" for a line.
+_MARKS_IN_TOKENS = str.maketrans({"\u2581": " ", "\u0120": " ", "\u010a": "\n"})
 
 
 def check_prompt(prompt) -> None:
@@ -129,17 +140,48 @@ def keep(positions: list[dict] | None) -> str | None:
     -------
     str or None
         JSON, ``[[token, {candidate: log-probability}], ...]``, or None if there are no positions.
+
+    Raises
+    ------
+    TypeError
+        If a token is no text.
     """
     stored = []
     for position in (positions or [])[:_PLACES]:
         candidates = [*(position.get("top_logprobs") or []), position]
-        logprobs = {
-            candidate["token"]: candidate["logprob"]
-            for candidate in candidates
-            if candidate["logprob"] is not None
-        }
+        logprobs = {}
+        for candidate in candidates:
+            token = candidate["token"]
+            if not isinstance(token, str):
+                raise TypeError(f"the token {token!r:.60} is no text")
+            if candidate["logprob"] is not None:
+                logprobs[token] = candidate["logprob"]
         stored.append([position["token"], logprobs])
     return json.dumps(stored, ensure_ascii=False) if stored else None
+
+
+def fault(stored: str | None) -> str:
+    """Return why no reply with such log-probabilities can have a score; "" if one may have.
+
+    Parameters
+    ----------
+    stored : str or None
+        What `keep` returned for the reply.
+    """
+    positions = json.loads(stored or "[]")
+    if not positions:
+        return NONE
+    faults = [_fault_of_candidates(candidates) for _, candidates in positions]
+    return faults[0] if all(faults) else ""
+
+
+def _fault_of_candidates(candidates):
+    """Return why the candidates for one token give no score; "" if they may give one."""
+    for logprob in candidates.values():
+        is_number = isinstance(logprob, int | float) and not isinstance(logprob, bool)
+        if not is_number or not logprob <= _ROUNDING:  # which NaN is not, either
+            return _NOT_NUMBERS.format(value=f"{logprob!r:.40}")
+    return "" if len(candidates) > 1 else _NO_ALTERNATIVES
 
 
 def rescore(verdict: Verdict, reply: str, stored: str | None, prompt, k: int = 3) -> Verdict:
@@ -162,14 +204,20 @@ def rescore(verdict: Verdict, reply: str, stored: str | None, prompt, k: int = 3
     -------
     Verdict
         With the mean of `weighted` as its score or, of a label, with `goodness`. It is
-        ``malformed`` where no single token says the verdict. One that is not ``ok`` comes back as
-        it is.
+        ``malformed`` where no single token says the verdict, where this token has no alternatives,
+        and where a log-probability is not a number up to 0. One that is not ``ok`` comes back as it
+        is.
     """
     if verdict.status != "ok":
         return verdict
     positions = json.loads(stored or "[]")
     if not positions:
         return _malformed(verdict, NONE)
+    positions = _as_in_the_reply(positions, reply)
+    if positions is None:
+        return _malformed(
+            verdict, "the tokens of the log-probabilities spell another text than the reply"
+        )
     candidates = _candidates_at(verdict, reply, positions, prompt)
     if candidates is None:
         return _malformed(
@@ -177,6 +225,9 @@ def rescore(verdict: Verdict, reply: str, stored: str | None, prompt, k: int = 3
             "no token says the verdict by itself: ask for a label or a whole number, "
             "without thinking first",
         )
+    fault_of_candidates = _fault_of_candidates(candidates)
+    if fault_of_candidates:
+        return _malformed(verdict, fault_of_candidates)
     by_verdict = probabilities(candidates, prompt)
     if prompt.kind == "label":
         return verdict._replace(score_llm=goodness(by_verdict))
@@ -190,15 +241,22 @@ def _malformed(verdict, reason):
     )
 
 
+def _as_in_the_reply(positions, reply):
+    """The positions with tokens that spell the reply, or None if they spell another text."""
+    readable = [(token.translate(_MARKS_IN_TOKENS), candidates) for token, candidates in positions]
+    for spelt in (positions, readable):
+        text_of_tokens = "".join(token for token, _ in spelt)
+        if _begins_alike(text_of_tokens.lstrip(), reply.lstrip()):
+            return spelt
+    return None
+
+
 def _candidates_at(verdict, reply, positions, prompt):
     """The candidates for the token at the position of the verdict, or None."""
     text_of_tokens = "".join(token for token, _ in positions)
     # Some servers drop the space before the first word from the text, but not from the tokens.
     offset = len(text_of_tokens) - len(text_of_tokens.lstrip())
     offset -= len(reply) - len(reply.lstrip())
-    if not _begins_alike(text_of_tokens.lstrip(), reply.lstrip()):
-        return None
-
     parsed = verdict.label if prompt.kind == "label" else verdict.score_llm
     place_of_verdict = verdict.span[0] + offset
     start = 0
@@ -218,7 +276,7 @@ def _begins_alike(first, second):
 
 def _verdict_of_token(token, prompt):
     """The meaning of a single token: a label, a whole rating on the scale, or None."""
-    word = re.sub(r"[\s*\"'.:]", "", token).casefold()
+    word = re.sub(r"[\s*\"'.:]", "", token.translate(_MARKS_IN_TOKENS)).casefold()
     if prompt.kind == "label":
         meanings = {label.casefold(): meaning for label, meaning in prompt.labels.items()}
         return meanings.get(word)

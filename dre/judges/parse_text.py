@@ -28,8 +28,12 @@ _NAMES = {
     "label": r"label|prediction|classification|class|answer|verdict|response|output|reply",
 }
 _NUMBERING = r"(?:[0-9]{1,3}[.)]\s+)?"  # "2. " in "2. Engagingness: 3"
-_BULLET = r"(?:[-\u2022]\s*+)?"  # "- " in "- Coherence: 3"
-_BULLET_BELOW_ZERO = r"(?:\u2022\s*+)?"  # on such a scale "- 0.5" may be a number below 0
+# "- " in "- Coherence: 3" and in "- 4". A dash that touches a bare number is a minus, as in "-1",
+# which judges say for "cannot be rated".
+_BULLET = r"(?:(?P<minus>-(?!\s))|[-\u2022]\s*+)?"
+_BULLET_BELOW_ZERO = (
+    r"(?P<minus>)(?:\u2022\s*+)?"  # on such a scale "- 0.5" may be a number below 0
+)
 # "The response is 1" may quote a response of "1".
 _NO_QUOTATION = r"(?!(?:the\s+)?(?:response|output|reply)\s+is\b)"
 _SEPARATOR = r"(?:[:=]|\bis\b)"  # Score: 4   Score = 4   The score is 4.
@@ -156,6 +160,9 @@ def _values_of_line(text, line, prompt, bare):
         if not match:
             continue
         has_label = match["label"] is not None
+        if match["minus"] and not has_label and field != "label":
+            low, high = scale_of(field, prompt)
+            raise Unclear(f"the {field} is -{match['value']}, off the scale {low:g}-{high:g}")
         if has_label or (bare and len(prompt.fields) == 1):
             start = line.start + match.start("value")
             end = line.start + match.end("value")

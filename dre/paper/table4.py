@@ -1,12 +1,13 @@
 """Table 4: what every method says of the rated sets, and how that agrees with people.
 
-`RatedScores` holds the scores. `fusion_gains` compares each fusion with both of its parts, and
-`class_means` pools these gains over judges of one strength.
+`RatedScores` holds the scores by `dre.paper.methods.Method`. `fusion_gains` compares each fusion
+with both of its parts, and `class_means` pools these gains over judges of one strength.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -14,12 +15,29 @@ import pandas as pd
 
 from dre import fusion, stats
 from dre.datasets import ratings
+from dre.errors import DreError
 from dre.judges import released
+from dre.paper import methods
 from dre.paper.judgements import PanelJudge
+from dre.paper.methods import ALONE, AS_SHOWN, WHOLE, Method
 from dre.paper.profile import Profile
 from dre.slm import trained
 from dre.tables import number
 
+#: The rated sets of the papers' Table 4, and how columns of their tables begin.
+SETS = {
+    "dailydialog-zhao": "dailydialog",
+    "personachat-usr": "personachat",
+    "topicalchat-usr": "topicalchat",
+}
+#: What a recorded judge was shown besides the numbers of one training.
+EARLIER = "our earlier model as shown"
+AS_PRINTED = "as printed"
+WRONG_NUMBERS = "another pair's numbers"
+#: Readings of a method: asked a second time, or over both askings.
+AGAIN = "again"
+EITHER = "either asking"
+SLIDES_QUESTION = "SLIDE A.1"
 #: What the authors of the rated sets call people among their systems.
 PEOPLE = ("Original Ground Truth", "New Human Generated")
 #: The criteria whose mean is the papers' human score, by their columns and highest ratings.
@@ -35,20 +53,15 @@ PARTS = ("judge", "small model", "better part")
 STRENGTHS = ("open", "middle", "current")
 #: The paper's methods that ask for one criterion at a time, and the prompts.
 _PROMPTS_OF_CRITERIA = {"G-EVAL": "geval", "LLM-Chiang": "analyse_rate"}
+#: How the families of metrics begin that count shared words.
+_WORD_OVERLAP = ("BLEU-", "ROUGE", "METEOR")
+#: What ablations call the parts of a small model's score.
+_PART_OF = {methods.DISTANCE: "Dis", methods.PROBABILITY: "Prob"}
 #: The classes over which gains are pooled.
 CLASSES = {strength: [strength] for strength in STRENGTHS} | {
     "all but current": ["open", "middle"],
     "all": list(STRENGTHS),
 }
-
-
-@dataclass(frozen=True)
-class Method:
-    """What a method is made of: its family, its judge and the small model behind it, if any."""
-
-    family: str
-    judge: str = ""
-    slm: str = ""
 
 
 class RatedScores:
@@ -65,18 +78,17 @@ class RatedScores:
     def __init__(self, items: Mapping[str, pd.DataFrame], resamples: int):
         self.items = dict(items)
         self.resamples = resamples
-        self.methods: dict[str, Method] = {}
-        self.scores: dict[str, dict[str, pd.DataFrame]] = {name: {} for name in items}
+        self.scores: dict[str, dict[Method, pd.DataFrame]] = {name: {} for name in items}
+        self._methods: dict[Method, None] = {}  # in the order in which they came
         self._agreements: dict[tuple, dict[str, np.ndarray]] = {}
 
+    @property
+    def methods(self) -> list[Method]:
+        """All methods, in the order in which they came."""
+        return list(self._methods)
+
     def add(
-        self,
-        name: str,
-        score: pd.Series | pd.DataFrame | Sequence[pd.Series],
-        family: str,
-        judge: str = "",
-        slm: str = "",
-        method: str = "",
+        self, name: str, method: Method, score: pd.Series | pd.DataFrame | Sequence[pd.Series]
     ) -> None:
         """Keep the scores of a method on a set.
 
@@ -84,38 +96,48 @@ class RatedScores:
         ----------
         name : str
             The set.
+        method : Method
         score : Series, or list of Series, or DataFrame
             One score for each row of the set, or one such column for each training seed.
-        family, judge, slm : str
-            What the method is made of. By default its name is ``family (judge), slm``.
-        method : str
-            Another name.
         """
-        if not method:
-            method = f"{family} ({judge})" if judge else family
-            method += f", {slm}" if slm else ""
         columns = pd.concat(score, axis=1) if isinstance(score, list) else pd.DataFrame(score)
         columns = columns.set_axis(range(columns.shape[1]), axis=1).astype(float)
         self.scores[name][method] = columns.set_axis(self.items[name].index)
-        self.methods[method] = Method(family, judge, slm)
+        self._methods[method] = None
 
-    def has(self, name: str, *methods: str) -> bool:
+    def of(self, name: str, method: Method) -> pd.DataFrame:
+        """Return the scores of a method on a set, a column for each training seed.
+
+        Raises
+        ------
+        DreError
+            If the method has not scored the set.
+        """
+        if method not in self.scores[name]:
+            raise DreError(
+                f"there is no score of {method} on {ratings.RATED[name]}: "
+                "a method is scored on a set before it is compared there"
+            )
+        return self.scores[name][method]
+
+    def has(self, name: str, *methods: Method) -> bool:
         """Return whether all of these methods have scored a set."""
         return all(method in self.scores[name] for method in methods)
 
     def agreement(
         self,
         name: str,
-        method: str,
-        among: Sequence[str] = (),
+        method: Method,
+        among: Sequence[Method] = (),
         measures: Sequence[str] = ("overall",),
     ) -> dict[str, np.ndarray]:
         """Return how a method agrees with people on a set, as `dre.stats.agreements` does.
 
         Parameters
         ----------
-        name, method : str
-        among : list of str
+        name : str
+        method : Method
+        among : list of Method
             Only rows count that these methods have scored, too.
         measures : list of str
             Which of `dre.stats.MEASURES`.
@@ -125,7 +147,7 @@ class RatedScores:
         missing = [measure for measure in measures if measure not in known]
         if missing:
             table = self.items[name]
-            all_scores = self.scores[name][method].to_numpy()
+            all_scores = self.of(name, method).to_numpy()
             known |= stats.agreements(
                 np.where(is_used[:, None], all_scores, np.nan),
                 table["human"],
@@ -137,21 +159,21 @@ class RatedScores:
             )
         return {measure: known[measure] for measure in measures}
 
-    def gain(self, name: str, method: str, less: str) -> dict[str, np.ndarray]:
+    def gain(self, name: str, method: Method, less: Method) -> dict[str, np.ndarray]:
         """Return by measure the agreement of one method minus that of another, on shared rows."""
         of_method = self.agreement(name, method, [less], stats.MEASURES)
         of_other = self.agreement(name, less, [method], stats.MEASURES)
         return {measure: of_method[measure] - of_other[measure] for measure in stats.MEASURES}
 
-    def mean_agreement(self, method: str) -> np.ndarray:
+    def mean_agreement(self, method: Method) -> np.ndarray:
         """Return the mean correlation over the sets that a method has scored: (1 + n, seeds)."""
-        by_set = []
-        for name in self.items:
-            if self.has(name, method):
-                by_set.append(self.agreement(name, method)["overall"])
+        names = [name for name in self.items if self.has(name, method)]
+        if not names:
+            raise DreError(f"there is no score of {method} on any set")
+        by_set = [self.agreement(name, method)["overall"] for name in names]
         return np.mean(np.broadcast_arrays(*by_set), axis=0)
 
-    def mean_gain(self, method: str, less: str) -> np.ndarray:
+    def mean_gain(self, method: Method, less: Method) -> np.ndarray:
         """Return the mean over sets of what one method has over another: (1 + n, seeds)."""
         gains = [self.gain(name, method, less)["overall"] for name in self.items]
         return np.mean(np.broadcast_arrays(*gains), axis=0)
@@ -159,8 +181,8 @@ class RatedScores:
     def correlations(self, statistic: str = "spearman") -> pd.DataFrame:
         """Return a row for each method: its correlation on each set, with the interval.
 
-        Columns are ``method`` and, for each set by its title, ``<title>``, ``<title>_low`` and so
-        on.
+        Columns are ``method`` (a `Method`) and, for each set by its title, ``<title>``,
+        ``<title>_low`` and so on.
         """
         rows = []
         for method in self.methods:
@@ -177,7 +199,7 @@ class RatedScores:
             return self.agreement(name, method)["overall"]
         is_used = self._is_scored(name, method)
         table = self.items[name][is_used]
-        scores = self.scores[name][method][is_used]
+        scores = self.of(name, method)[is_used]
         people = table["human"], table["context_id"]
         seed = list(self.items).index(name)
         return stats.draws(scores, *people, statistic, self.resamples, seed)
@@ -186,7 +208,7 @@ class RatedScores:
         """Return a mask of the rows of a set that people and all of these methods scored."""
         is_scored = self.items[name]["human"].notna().to_numpy()
         for method in methods:
-            scores = self.scores[name][method].to_numpy()
+            scores = self.of(name, method).to_numpy()
             is_scored = is_scored & ~np.isnan(scores).any(axis=1)
         return is_scored
 
@@ -264,12 +286,11 @@ def add_interior(
                 continue
             _add_interior(scores, name, judge, "dre", numbers, shown)
             if not judge.is_live:
-                method = f"SLM (Prob & Dis), {shown}"
-                scores.add(name, numbers["score_slm"], "SLM", slm=shown, method=method)
+                scores.add(name, Method(WHOLE, slm=shown), numbers["score_slm"])
                 s_d = pd.Series(numbers["s_d"])
                 s_p = pd.Series(numbers["s_p"])
                 product = fusion.ex_dre(s_d, s_p, plain[name][judge.name])
-                scores.add(name, product, "Ex-DRE", judge.name, shown)
+                scores.add(name, Method("Ex-DRE", judge.name, shown), product)
     return not_run
 
 
@@ -280,25 +301,25 @@ def _add_interior(scores, name, judge, prompt, numbers, shown):
         return
     s_d = numbers["s_d"]
     s_p = numbers["s_p"]
-    scores.add(name, told["score"], "In-DRE", judge.name, shown)
-    scores.add(name, fusion.dre(s_d, s_p, told["score"]), "DRE", judge.name, shown)
+    dre = Method("DRE", judge.name, shown)
+    scores.add(name, replace(dre, family="In-DRE"), told["score"])
+    scores.add(name, dre, fusion.dre(s_d, s_p, told["score"]))
     reading_c = fusion.dre(s_d, s_p, told["score"], told["influence"], "c")
-    method = f"DRE ({judge.name}), {shown}, c"
-    scores.add(name, reading_c, "DRE, c", judge.name, shown, method=method)
+    scores.add(name, replace(dre, reading="c"), reading_c)
 
 
 def add_by_criterion(scores: RatedScores, name: str, judge: PanelJudge, slm: str) -> None:
     """Add the mean of four criteria by G-EVAL's form, LLM-Chiang's, and SLIDE's question A.1."""
     row_of = judge_rows(judge, slm)
-    rows = {
-        "geval": ("G-EVAL", row_of["G-EVAL"]),
-        "analyse_rate": ("LLM-Chiang", row_of["LLM-Chiang"]),
-        "slide_a1": ("SLIDE A.1", f"LLM-only ({judge.name}), SLIDE A.1"),
+    methods_by_prompt = {
+        "geval": row_of["G-EVAL"],
+        "analyse_rate": row_of["LLM-Chiang"],
+        "slide_a1": Method(ALONE, judge.name, reading=SLIDES_QUESTION),
     }
-    for prompt, (family, method) in rows.items():
+    for prompt, method in methods_by_prompt.items():
         told = judge.scores(scores.items[name], prompt)
         if told is not None:
-            scores.add(name, told["score"], family, judge.name, method=method)
+            scores.add(name, method, told["score"])
 
 
 def add_second_askings(
@@ -319,88 +340,77 @@ def add_second_askings(
     items = scores.items[name]
     if judge.is_live or plain is None:
         return
-    of_judge = f"({judge.name})"
+    alone = Method(ALONE, judge.name)
     again = judge.scores(items, repeat=1)
     askings = {"": plain}
     if again is not None:
         score_again = pd.Series(again["score"])
-        askings[", again"] = score_again
-        both = [plain, score_again]
-        scores.add(name, score_again, "again", judge.name, method=f"LLM-only {of_judge}, again")
-        scores.add(name, both, "again", judge.name, method=f"LLM-only {of_judge}, either asking")
+        askings[AGAIN] = score_again
+        scores.add(name, replace(alone, reading=AGAIN), score_again)
+        scores.add(name, replace(alone, reading=EITHER), [plain, score_again])
     wrong = judge.scores(items, "dre_other")
     if wrong is not None:
-        method = f"In-DRE {of_judge}, another pair's numbers"
-        scores.add(name, wrong["score"], "In-DRE", judge.name, method=method)
+        scores.add(name, Method("In-DRE", judge.name, WRONG_NUMBERS), wrong["score"])
 
     prompts_by_numbers = {
-        "as shown": "dre",
-        "our earlier model as shown": "dre_graded",
-        "as printed": "dre_as_printed",
+        AS_SHOWN: "dre",
+        EARLIER: "dre_graded",
+        AS_PRINTED: "dre_as_printed",
     }
     for shown, prompt in prompts_by_numbers.items():
         numbers = judge.numbers(items, None, "", prompt)
         if numbers is None:
             continue
         s_c = numbers["score_slm"]
-        method = f"SLM (Prob & Dis), {shown}"
-        scores.add(name, s_c, "SLM", slm=shown, method=method)
+        scores.add(name, Method(WHOLE, slm=shown), s_c)
         _add_interior(scores, name, judge, prompt, numbers, shown)
+        ex_dre = Method("Ex-DRE", judge.name, shown)
         products = []
         for asking, score in askings.items():
             products.append(s_c * score)
-            method = f"Ex-DRE {of_judge}, {shown}{asking}"
-            scores.add(name, products[-1], "Ex-DRE", judge.name, shown + asking, method=method)
-        method = f"Ex-DRE {of_judge}, {shown}, either asking"
-        scores.add(name, products, "Ex-DRE", judge.name, f"{shown}, either asking", method=method)
+            scores.add(name, replace(ex_dre, reading=asking), products[-1])
+        scores.add(name, replace(ex_dre, reading=EITHER), products)
         second = judge.scores(items, prompt, repeat=1)
         if second is not None:
-            first = scores.scores[name][f"In-DRE {of_judge}, {shown}"][0]
-            both = [first, pd.Series(second["score"])]
-            method = f"In-DRE {of_judge}, {shown}, again"
-            scores.add(name, second["score"], "In-DRE", judge.name, method=method)
-            method = f"In-DRE {of_judge}, {shown}, either asking"
-            scores.add(name, both, "In-DRE", judge.name, method=method)
+            in_dre = Method("In-DRE", judge.name, shown)
+            both = [scores.of(name, in_dre)[0], pd.Series(second["score"])]
+            scores.add(name, replace(in_dre, reading=AGAIN), second["score"])
+            scores.add(name, replace(in_dre, reading=EITHER), both)
             both = [s_c * score for score in both]
-            method = f"DRE {of_judge}, {shown}, either asking"
-            scores.add(name, both, "DRE", judge.name, f"{shown}, either asking", method=method)
+            scores.add(name, Method("DRE", judge.name, shown, EITHER), both)
 
 
-def interior_comparisons(judge: PanelJudge, slm: str) -> dict[str, tuple[str, str]]:
+def interior_comparisons(judge: PanelJudge, slm: str) -> dict[str, tuple[Method, Method]]:
     """Return what `differences` compares to see what interior refinement does, by label."""
-    of_judge = f"({judge.name})"
-    plain = f"LLM-only {of_judge}"
+    plain = Method(ALONE, judge.name)
+    slide = Method("SLIDE", judge.name, slm)
     shown = _shown_numbers(judge, slm)
+    in_dre = Method("In-DRE", judge.name, shown)
+    dre = Method("DRE", judge.name, shown)
+    ex_dre = Method("Ex-DRE", judge.name, shown)
     if judge.is_live:
         return {
-            f"In-DRE, {shown}, less the plain prompt": (f"In-DRE {of_judge}, {shown}", plain),
-            f"DRE less Ex-DRE, {shown}": (
-                f"DRE {of_judge}, {shown}",
-                f"Ex-DRE {of_judge}, {shown}",
-            ),
-            "DRE less SLIDE": (f"DRE {of_judge}, {shown}", f"SLIDE {of_judge}, {slm}"),
+            f"In-DRE, {shown}, less the plain prompt": (in_dre, plain),
+            f"DRE less Ex-DRE, {shown}": (dre, ex_dre),
+            "DRE less SLIDE": (dre, slide),
         }
-    either = f"{plain}, either asking"
+    either = replace(plain, reading=EITHER)
     comparisons = {}
-    for numbers in ("as shown", "our earlier model as shown"):
-        in_dre = f"In-DRE {of_judge}, {numbers}"
-        dre = f"DRE {of_judge}, {numbers}"
-        ex_dre = f"Ex-DRE {of_judge}, {numbers}, either asking"
-        comparisons[f"In-DRE, {numbers}, less the plain prompt"] = (in_dre, either)
-        comparisons[f"DRE less Ex-DRE, {numbers}"] = (dre, ex_dre)
-    printed = f"In-DRE {of_judge}, as printed"
-    printed_either = f"{printed}, either asking"
-    wrong = f"In-DRE {of_judge}, another pair's numbers"
+    for numbers in (AS_SHOWN, EARLIER):
+        label = f"In-DRE, {numbers}, less the plain prompt"
+        comparisons[label] = (replace(in_dre, slm=numbers), either)
+        label = f"DRE less Ex-DRE, {numbers}"
+        of_both = replace(ex_dre, slm=numbers, reading=EITHER)
+        comparisons[label] = (replace(dre, slm=numbers), of_both)
+    printed = replace(in_dre, slm=AS_PRINTED)
+    of_both = {"slm": AS_PRINTED, "reading": EITHER}
     return comparisons | {
-        "In-DRE, as printed, less the plain prompt": (printed_either, either),
-        "DRE less Ex-DRE, as printed": (
-            f"DRE {of_judge}, as printed, either asking",
-            f"Ex-DRE {of_judge}, as printed, either asking",
-        ),
-        "In-DRE less another pair's numbers": (f"In-DRE {of_judge}, as shown", wrong),
-        "plain prompt: again less first": (f"{plain}, again", plain),
-        "In-DRE, as printed: again less first": (f"{printed}, again", printed),
-        "DRE less SLIDE": (f"DRE {of_judge}, as shown", f"SLIDE {of_judge}, {slm}"),
+        "In-DRE, as printed, less the plain prompt": (replace(printed, reading=EITHER), either),
+        "DRE less Ex-DRE, as printed": (replace(dre, **of_both), replace(ex_dre, **of_both)),
+        "In-DRE less another pair's numbers": (in_dre, replace(in_dre, slm=WRONG_NUMBERS)),
+        "plain prompt: again less first": (replace(plain, reading=AGAIN), plain),
+        "In-DRE, as printed: again less first": (replace(printed, reading=AGAIN), printed),
+        "DRE less SLIDE": (dre, slide),
     }
 
 
@@ -426,11 +436,16 @@ def fusion_gains(
     Parameters
     ----------
     scores : RatedScores
-        With methods ``LLM-only (judge)`` and ``SLM (Prob & Dis), slm`` for the parts.
+        With both parts of every fusion: the judge alone, and the whole score of the small model.
     strength_of : dict
         The class of each judge.
     families, slms : list of str
-        Which fusions: of these families, with these small models.
+        Which fusions: of these families, with these small models, in their main reading.
+
+    Raises
+    ------
+    DreError
+        If a part of a fusion has no scores on a set of it.
 
     Returns
     -------
@@ -442,13 +457,13 @@ def fusion_gains(
     rows = []
     draws = []
     for name in scores.items:
-        for method, about in scores.methods.items():
-            is_asked = about.family in families and about.slm in slms
+        for method in scores.methods:
+            is_asked = method.family in families and method.slm in slms and not method.reading
             if not is_asked or not scores.has(name, method):
                 continue
             part_methods = {
-                "judge": f"LLM-only ({about.judge})",
-                "small model": f"SLM (Prob & Dis), {about.slm}",
+                "judge": Method(ALONE, method.judge),
+                "small model": Method(WHOLE, slm=method.slm),
             }
             gain_over = {
                 part: scores.gain(name, method, part_method)
@@ -462,10 +477,10 @@ def fusion_gains(
             for part in PARTS:
                 row = {
                     "set": ratings.RATED[name],
-                    "judge": about.judge,
-                    "strength": strength_of[about.judge],
-                    "fusion": about.family,
-                    "slm": about.slm,
+                    "judge": method.judge,
+                    "strength": strength_of[method.judge],
+                    "fusion": method.family,
+                    "slm": method.slm,
                     "less": part,
                     "better": better["overall"],
                     "decided": decided,
@@ -567,26 +582,53 @@ def wide_gains(means: pd.DataFrame, less: str = "judge") -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def printed_gains(table: pd.DataFrame, titles: Sequence[str]) -> pd.DataFrame:
+def in_print(root: Path, name: str = "dre_table4") -> pd.DataFrame:
+    """Return a table of the papers with the method that each of its rows is here.
+
+    Parameters
+    ----------
+    root : Path
+        The folder of the project.
+    name : str
+        A file of ``data/paper`` with columns ``family, judge_here, slm`` for our method.
+
+    Returns
+    -------
+    The file's columns, with ``key`` in the place of these three: a `Method`, or None where the row
+    was not run here.
+    """
+    table = pd.read_csv(root / "data/paper" / f"{name}.csv")
+    parts = ["family", "judge_here", "slm"]
+    keys = methods.from_columns(table, parts)
+    return table.drop(columns=parts).assign(key=keys)
+
+
+def _correlations_in_print(table, names, statistic) -> pd.DataFrame:
+    """Return a paper's correlations with the columns called by the titles of rated sets."""
+    columns = {f"{SETS[name]}_{statistic}": ratings.RATED[name] for name in names}
+    return table[list(columns)].rename(columns=columns).astype(float)
+
+
+def printed_gains(table: pd.DataFrame, names: Sequence[str] = tuple(SETS)) -> pd.DataFrame:
     """Return what each fusion gains in the papers' own Table 4, over its judge and its SLM.
 
     Parameters
     ----------
     table : DataFrame
-        ``data/paper/dre_table4.csv``.
-    titles : list of str
-        Titles of its three sets, in their order.
+        What `in_print` returned.
+    names : list of str
+        Which of `SETS`.
 
     Returns
     -------
     A row for each comparison: ``fusion, less``, ``gain`` (mean over the papers' judges and sets),
     ``cells``, ``above`` (in how many cells the fusion is above) and the mean gain by set.
     """
-    spearman = table.filter(like="spearman").set_axis(list(titles), axis=1).astype(float)
+    spearman = _correlations_in_print(table, names, "spearman")
+    is_slm = table["key"] == Method(WHOLE, slm="paper")
+    of_slm = spearman[is_slm].iloc[0]
     spearman = spearman.assign(method=table["method"], judge=table["judge"])
     by_judge = spearman.dropna(subset="judge").set_index(["method", "judge"])
-    is_slm = table["metric"] == "Ours (SLM-Dis and Prob)"
-    of_slm = spearman.loc[is_slm, list(titles)].iloc[0]
     comparisons = [
         ("SLIDE", "LLMs-only"),
         ("In-DRE", "Non-DRE"),
@@ -613,42 +655,42 @@ def printed_gains(table: pd.DataFrame, titles: Sequence[str]) -> pd.DataFrame:
 
 
 def printed_table(
-    table: pd.DataFrame, titles: Sequence[str], statistic: str, row_of: Mapping[str, str]
+    table: pd.DataFrame, names: Sequence[str], statistic: str, row_of: Mapping[str, Method]
 ) -> pd.DataFrame:
-    """Return the rows that the paper prints, under our names of them.
+    """Return the rows that the paper prints, under our methods.
 
     Parameters
     ----------
     table : DataFrame
-        ``data/paper/dre_table4.csv``: column ``ours`` is our name of a row that was run here.
-    titles : list of str
-        Titles of its three sets, in their order.
+        What `in_print` returned. A row without a key is known by its name in print.
+    names : list of str
+        Which of `SETS`.
     statistic : str
         ``spearman`` or ``pearson``.
     row_of : dict
-        By the paper's method, our row of a judge that the paper does not have. It is set beside the
-        mean over the paper's judges.
+        By the paper's method, our method of a judge that the paper does not have. It is set beside
+        the mean over the paper's judges.
 
     Returns
     -------
-    Columns ``method``, one for each set, ``row_in_print`` and ``not_run``.
+    Columns ``method`` (a `Method`), one for each set, ``row_in_print`` and ``not_run``.
     """
-    printed = table.filter(like=statistic).set_axis(list(titles), axis=1).astype(float)
+    printed = _correlations_in_print(table, names, statistic)
     by_method = pd.DataFrame(printed.groupby(table["method"]).mean())
     means = by_method.loc[list(row_of)]
-    printed["method"] = table["ours"].fillna(table["metric"])
+    printed["method"] = table["key"].where(table["key"].notna(), table["metric"].map(Method))
     printed = printed.assign(row_in_print=table["metric"], not_run=table["not_run"])
     return pd.concat([printed, means.assign(method=list(row_of.values()))], ignore_index=True)
 
 
 def with_live_judges(table: pd.DataFrame, panel: Sequence[PanelJudge], slm: str) -> pd.DataFrame:
-    """Return the paper's Table 4 with our names of the rows that live judges of the panel have.
+    """Return the paper's Table 4 with our methods of the rows that live judges of the panel have.
 
     Where the profile does not have a judge asked for a row, ``not_run`` says so.
 
     Parameters
     ----------
-    table : ``data/paper/dre_table4.csv``.
+    table : what `in_print` returned.
     panel : the judges of the profile.
     slm : our name of the papers' small model.
     """
@@ -656,18 +698,19 @@ def with_live_judges(table: pd.DataFrame, panel: Sequence[PanelJudge], slm: str)
     for judge in panel:
         if not judge.is_live or not judge.printed_name:
             continue
-        for method, row in judge_rows(judge, slm).items():
-            is_row = (table["judge"] == judge.printed_name) & (table["method"] == method)
-            prompt = _PROMPTS_OF_CRITERIA.get(method, "llm_only")
+        of_judge = table["judge"] == judge.printed_name
+        for method_in_print, method in judge_rows(judge, slm).items():
+            is_row = of_judge & (table["method"] == method_in_print)
+            prompt = _PROMPTS_OF_CRITERIA.get(method_in_print, "llm_only")
             if judge.asks(prompt):
-                table.loc[is_row, "ours"] = row
+                table["key"] = table["key"].mask(is_row, method)
                 table.loc[is_row, "not_run"] = np.nan
             else:
                 # A recording of another judge may have the row.
-                is_row &= table["ours"].isna()
+                is_row &= table["key"].isna()
                 table.loc[is_row, "not_run"] = f"optional_prompts does not name {prompt}"
         # SLIDE's paper calls the judge alone so, and has other numbers of it.
-        is_judge_alone = (table["judge"] == judge.printed_name) & (table["method"] == "LLMs-only")
+        is_judge_alone = of_judge & (table["method"] == "LLMs-only")
         table.loc[is_judge_alone, "not_run"] = "the same scores as in row Non-DRE"
     return table
 
@@ -682,45 +725,45 @@ def rows_of_live_judges(
     Parameters
     ----------
     table : all rows, as `dre.paper.tables.beside_print` returns them.
-    in_paper : ``data/paper/dre_table4.csv``.
+    in_paper : what `in_print` returned.
     live_judges : live judges of the profile.
     slm : our name of the papers' small model.
     """
-    judge_of_row = dict(zip(in_paper["metric"], in_paper["judge"]))
+    judge_of_row = in_paper.set_index("metric")["judge"]
     judge_in_print = pd.Series(table["row_in_print"]).map(judge_of_row)
     printed_names = [judge.printed_name for judge in live_judges if judge.printed_name]
     is_in_print = pd.Series(table["row_in_print"]).notna()
     is_in_print &= judge_in_print.isna() | judge_in_print.isin(printed_names)
-    names = [name for judge in live_judges for name in judge_rows(judge, slm).values()]
-    return is_in_print | pd.Series(table["method"]).isin(names)
+    of_judges = [method for judge in live_judges for method in judge_rows(judge, slm).values()]
+    return is_in_print | pd.Series(table["method"]).isin(of_judges)
 
 
-def judge_rows(judge: PanelJudge, slm: str) -> dict[str, str]:
-    """Return our rows of a judge by the paper's name of the method.
+def judge_rows(judge: PanelJudge, slm: str) -> dict[str, Method]:
+    """Return our methods of a judge by the paper's name of the method.
 
     A recorded judge was shown the numbers of one training, *as shown*; a live one those of `slm`.
     """
     name = judge.name
-    in_one_reply = "" if judge.is_live else ", one reply"
+    in_one_reply = "" if judge.is_live else "one reply"
     shown = _shown_numbers(judge, slm)
     return {
-        "G-EVAL": f"G-EVAL ({name}){in_one_reply}",
-        "LLM-Chiang": f"LLM-Chiang ({name}){in_one_reply}",
-        "Non-DRE": f"LLM-only ({name})",
-        "SLIDE": f"SLIDE ({name}), {slm}",
-        "In-DRE": f"In-DRE ({name}), {shown}",
-        "Ex-DRE": f"Ex-DRE ({name}), {slm}",
-        "DRE": f"DRE ({name}), {shown}",
+        "G-EVAL": Method("G-EVAL", name, reading=in_one_reply),
+        "LLM-Chiang": Method("LLM-Chiang", name, reading=in_one_reply),
+        "Non-DRE": Method(ALONE, name),
+        "SLIDE": Method("SLIDE", name, slm),
+        "In-DRE": Method("In-DRE", name, shown),
+        "Ex-DRE": Method("Ex-DRE", name, slm),
+        "DRE": Method("DRE", name, shown),
     }
 
 
 def _shown_numbers(judge: PanelJudge, slm: str) -> str:
     """Return what rows call the numbers that a judge is shown: ``as shown``, or a small model."""
-    return slm if judge.is_live else "as shown"
+    return slm if judge.is_live else AS_SHOWN
 
 
 def main_table(
-    scores: RatedScores, printed: pd.DataFrame, method_of: Mapping[str, str]
+    scores: RatedScores, printed: pd.DataFrame, method_of: Mapping[str, Method]
 ) -> pd.DataFrame:
     """Return the rows of the main table: ours with the paper's numbers in brackets.
 
@@ -729,18 +772,16 @@ def main_table(
     scores : RatedScores
     printed : what `printed_table` returned.
     method_of : dict
-        By the label of a row, the name of a method. Methods that no set has are left out.
+        By the label of a row, its method. The row of one that no set has is empty.
 
     Returns
     -------
     Columns ``method``, one for each set (text), ``mean`` with its interval and ``printed``, the
     mean of the paper.
     """
-    in_print = printed.set_index("method")
+    by_method = printed.set_index("method")
     rows = []
     for label, method in method_of.items():
-        if method not in scores.methods:
-            continue
         row: dict[str, object] = {"method": label}
         printed_values = []
         for name in scores.items:
@@ -748,17 +789,18 @@ def main_table(
             ours = np.nan
             if scores.has(name, method):
                 ours = scores.agreement(name, method)["overall"][0].mean()
-            theirs = cast(float, in_print[title].get(method, np.nan))
+            theirs = cast(float, by_method[title].get(method, np.nan))
             printed_values.append(theirs)
             row[title] = ours_and_printed(ours, theirs)
-        row |= stats.interval(scores.mean_agreement(method), "mean")
+        if method in scores.methods:
+            row |= stats.interval(scores.mean_agreement(method), "mean")
         row["printed"] = np.mean(printed_values)
         rows.append(row)
     return pd.DataFrame(rows).drop(columns="mean_sd", errors="ignore")
 
 
 def measures_table(
-    scores: RatedScores, method_of: Mapping[str, str], names: Sequence[str]
+    scores: RatedScores, method_of: Mapping[str, Method], names: Sequence[str]
 ) -> pd.DataFrame:
     """Return how methods agree with people in each of `dre.stats.MEASURES`, below what is possible.
 
@@ -766,7 +808,7 @@ def measures_table(
     ----------
     scores : RatedScores
     method_of : dict
-        By label, the name of a method.
+        By label, a method.
     names : list of str
         The sets, each with several raters for every response.
 
@@ -804,7 +846,9 @@ def rater_agreement(scores: RatedScores, name: str) -> dict[str, dict[str, float
     return {"ceiling": ceiling, "rater": rater}
 
 
-def differences(scores: RatedScores, comparisons: Mapping[str, tuple[str, str]]) -> pd.DataFrame:
+def differences(
+    scores: RatedScores, comparisons: Mapping[str, tuple[Method, Method]]
+) -> pd.DataFrame:
     """Return the difference of two methods on each set and pooled over them.
 
     The seeds, or askings, of the two are drawn apart.
@@ -813,7 +857,7 @@ def differences(scores: RatedScores, comparisons: Mapping[str, tuple[str, str]])
     ----------
     scores : RatedScores
     comparisons : dict
-        By label, the names of the two methods.
+        By label, the two methods. The row is empty where no set has both.
 
     Returns
     -------
@@ -832,6 +876,7 @@ def differences(scores: RatedScores, comparisons: Mapping[str, tuple[str, str]])
             of_second.append(scores.agreement(name, second, [first])["overall"])
             row |= stats.interval(apart(of_first[-1], of_second[-1]), ratings.RATED[name])
         if not of_first:
+            rows.append(row | dict.fromkeys(["pooled", "pooled_low", "pooled_high", "seen"]))
             continue
         pooled = apart(np.mean(of_first, axis=0), np.mean(of_second, axis=0))
         interval = stats.interval(pooled, "pooled")
@@ -874,7 +919,7 @@ def gains_by_measure(means: pd.DataFrame, fusion_name: str, slm: str) -> pd.Data
 
 
 def slide_table2(
-    scores: RatedScores, rows: Mapping[str, tuple[str, str]], printed: pd.DataFrame
+    scores: RatedScores, rows: Mapping[str, tuple[Method, str, str]], printed: pd.DataFrame
 ) -> pd.DataFrame:
     """Return rows of SLIDE's Table 2, ours with the paper's in brackets.
 
@@ -882,7 +927,7 @@ def slide_table2(
     ----------
     scores : RatedScores
     rows : dict
-        By label, our method and the paper's name of the row.
+        By label: our method, and the paper's with its judge.
     printed : DataFrame
         ``data/paper/slide_table2.csv``.
 
@@ -893,23 +938,25 @@ def slide_table2(
     """
     from scipy.stats import pearsonr, spearmanr
 
-    in_print = printed.set_index("metric").filter(like="spearman")
+    by_metric = _correlations_in_print(printed, list(scores.items), "spearman")
+    names_in_print = printed[["method", "judge"]].fillna("")
+    by_metric = by_metric.set_axis(pd.MultiIndex.from_frame(names_in_print))
     table = []
-    for label, (method, printed_name) in rows.items():
+    for label, (method, *name_in_print) in rows.items():
         texts: dict[str, object] = {"method": label}
         numbers: dict[str, float] = {}
-        for i, (name, items) in enumerate(scores.items.items()):
+        for name, items in scores.items.items():
             if not scores.has(name, method):
                 continue
             title = ratings.RATED[name]
             for test, function in (("spearman", spearmanr), ("pearson", pearsonr)):
                 by_seed = []
-                for _, score in scores.scores[name][method].items():
+                for _, score in scores.of(name, method).items():
                     is_scored = score.notna() & items["human"].notna()
                     by_seed.append(function(score[is_scored], items["human"][is_scored]))
                 numbers[f"{title} {test}"] = float(np.mean([r.statistic for r in by_seed]))
                 numbers[f"{title} {test} p"] = max(r.pvalue for r in by_seed)
-            theirs = in_print.loc[printed_name].iloc[i]
+            theirs = by_metric.loc[tuple(name_in_print), title]
             texts[title] = ours_and_printed(numbers[f"{title} spearman"], theirs)
         largest = max((p for key, p in numbers.items() if key.endswith("p")), default=np.nan)
         texts["largest_p"] = "< 0.0001" if largest < 0.0001 else number(largest, 4)
@@ -918,14 +965,14 @@ def slide_table2(
 
 
 def ablations(
-    scores: RatedScores, printed: pd.DataFrame, row_of: Mapping[str, str], *slms: str
+    scores: RatedScores, table: pd.DataFrame, row_of: Mapping[str, Method], *slms: str
 ) -> pd.DataFrame:
     """Return what the papers conclude from ablations: as printed, and measured here.
 
     Parameters
     ----------
     scores : RatedScores
-    printed : what `printed_table` returned, in Spearman.
+    table : what `in_print` returned.
     row_of : our rows of the judge, as `judge_rows` returns them.
     slms : the papers' small model and others.
 
@@ -934,39 +981,35 @@ def ablations(
     Columns ``claim``, ``with`` (a small model or a judge), ``printed`` and ``here``, with its
     interval.
     """
-    titles = [ratings.RATED[name] for name in scores.items]
-    by_method = printed.drop_duplicates("method").set_index("method")
-    print_mean = by_method[titles].mean(axis=1)
+    in_spearman = _correlations_in_print(table, list(scores.items), "spearman")
+    by_key = in_spearman.set_axis(table["key"])
+    mean_of_row = by_key.mean(axis=1)
     paper = slms[0]
     rows = []
-    for part in ("Dis", "Prob"):
+    for family in (methods.DISTANCE, methods.PROBABILITY):
         for slm in slms:
-            whole = scores.mean_agreement(f"SLM (Prob & Dis), {slm}")
-            gain = whole - scores.mean_agreement(f"SLM ({part}), {slm}")
-            claim = f"Prob & Dis agrees better than {part} alone"
+            whole, part = Method(WHOLE, slm=slm), Method(family, slm=slm)
+            gain = scores.mean_agreement(whole) - scores.mean_agreement(part)
+            claim = f"Prob & Dis agrees better than {_PART_OF[family]} alone"
             row: dict[str, object] = {"claim": claim, "with": slm}
             if slm == paper:
-                whole_printed = print_mean[f"SLM (Prob & Dis), {paper}"]
-                row["printed"] = whole_printed - print_mean[f"SLM ({part}), {paper}"]
+                row["printed"] = mean_of_row[whole] - mean_of_row[part]
             rows.append(row | stats.interval(gain, "here"))
     chiang = row_of["LLM-Chiang"]
     geval = row_of["G-EVAL"]
-    in_print = printed.set_index("row_in_print")[titles].mean(axis=1)
-    printed_difference = [
-        in_print[f"LLM-Chiang ({judge})"] - in_print[f"G-EVAL ({judge})"]
-        for judge in ("GPT-3.5", "Gemini", "Claude3")
-    ]
+    by_judge = in_spearman.mean(axis=1).groupby([table["method"], table["judge"]]).first()
+    printed_difference = by_judge["LLM-Chiang"] - by_judge["G-EVAL"]
     row = {"claim": "LLM-Chiang agrees better than G-EVAL", "with": "the judge"}
-    row["printed"] = np.mean(printed_difference)
+    row["printed"] = printed_difference.mean()
     if chiang in scores.methods and geval in scores.methods:
         gain = scores.mean_agreement(chiang) - scores.mean_agreement(geval)
         row |= stats.interval(gain, "here")
     rows.append(row)
-    words = [method for method in scores.methods if method.startswith(("BLEU-", "ROUGE", "METEOR"))]
-    words = [method for method in words if method in by_method.index]
+    words = [method for method in scores.methods if method.family.startswith(_WORD_OVERLAP)]
+    words = [method for method in words if method in by_key.index]
     best = max(words, key=lambda method: scores.mean_agreement(method)[0].mean())
     row = {"claim": "Every word-overlap metric stays below 0.4 (the highest)", "with": best}
-    row["printed"] = by_method.loc[words, titles].astype(float).to_numpy().max()
+    row["printed"] = by_key.loc[words].to_numpy().max()
     rows.append(row | stats.interval(scores.mean_agreement(best), "here"))
     return pd.DataFrame(rows).drop(columns="here_sd", errors="ignore")
 
@@ -994,7 +1037,7 @@ def papers_target(items: pd.DataFrame) -> pd.Series:
 
 
 def target_table(
-    scores: RatedScores, method_of: Mapping[str, str], names: Sequence[str]
+    scores: RatedScores, method_of: Mapping[str, Method], names: Sequence[str]
 ) -> pd.DataFrame:
     """Return the agreement with people's overall rating, and with the papers' human score.
 
@@ -1002,7 +1045,7 @@ def target_table(
     ----------
     scores : RatedScores
     method_of : dict
-        By label, the name of a method.
+        By label, a method.
     names : list of str
         The sets that have the papers' four criteria.
 
@@ -1019,7 +1062,7 @@ def target_table(
             title = ratings.RATED[name]
             row |= stats.interval(scores.agreement(name, method)["overall"], title)
             draws = stats.draws(
-                scores.scores[name][method],
+                scores.of(name, method),
                 papers_target(items),
                 items["context_id"],
                 n=scores.resamples,
@@ -1058,15 +1101,15 @@ def ours_and_printed(ours: float, printed: float) -> str:
 
 
 def rank_systems(
-    scores: RatedScores, methods: Mapping[str, str], permutations: int = 2000
+    scores: RatedScores, method_of: Mapping[str, Method], permutations: int = 2000
 ) -> pd.DataFrame:
     """Return how well methods rank the systems of the sets that have systems.
 
     Parameters
     ----------
     scores : RatedScores
-    methods : dict
-        By label, the name of a method; of one with several seeds the first is taken.
+    method_of : dict
+        By label, a method; of one with several seeds the first is taken.
     permutations : int
         Of the tests behind each number.
 
@@ -1076,13 +1119,13 @@ def rank_systems(
     ``<title>, machines`` (without people's replies).
     """
     rows = []
-    for label, method in methods.items():
+    for label, method in method_of.items():
         row: dict[str, object] = {"score": label}
         for name, table in scores.items.items():
             n_systems = pd.Series(table["system"]).nunique()
             if n_systems < 2 or not scores.has(name, method):
                 continue
-            score = scores.scores[name][method].iloc[:, 0]
+            score = scores.of(name, method).iloc[:, 0]
             is_machine = ~table["system"].isin(PEOPLE) & score.notna()
             title = ratings.RATED[name]
             for column, is_used in ((title, score.notna()), (f"{title}, machines", is_machine)):

@@ -10,6 +10,7 @@ from matplotlib.ticker import MultipleLocator
 
 from dre.datasets import ratings
 from dre.paper import plots
+from dre.paper.methods import Method
 from dre.paper.table4 import PARTS, STRENGTHS, RatedScores
 
 #: How classes of judges are called in the figure.
@@ -22,7 +23,7 @@ _LOOKS = {
 
 
 def rating_scatter(
-    scores: RatedScores, method_of: Mapping[str, str], by_people: Mapping[str, pd.Series]
+    scores: RatedScores, method_of: Mapping[str, Method], by_people: Mapping[str, pd.Series]
 ) -> Figure:
     """Draw the scores of every reply over people's mean rating: a row of panels for each method.
 
@@ -30,7 +31,7 @@ def rating_scatter(
     ----------
     scores : RatedScores
     method_of : dict
-        By label, the name of a method; its first training is drawn.
+        By label, a method; its first training is drawn.
     by_people : dict
         By set, whether a reply was written by a person.
     """
@@ -46,7 +47,7 @@ def rating_scatter(
     )
     for row_of_axes, (label, method) in zip(axes, method_of.items()):
         for ax, (name, table) in zip(row_of_axes, scores.items.items()):
-            score = scores.scores[name][method].iloc[:, 0]
+            score = scores.of(name, method).iloc[:, 0]
             people = table["human"]
             for is_person, colour, marker, legend in looks:
                 is_drawn = by_people[name] == is_person

@@ -93,25 +93,26 @@ def spread(table: pd.DataFrame, names: Sequence[str], across: str, value: str) -
     return wide.reset_index()
 
 
-def printed(root: Path, table: str, rows: str, method: str = "spearman") -> pd.Series:
-    """Return the correlations in a table of the papers, by set, such as ``personachat``.
+def printed(root: Path, name: str, statistic: str = "spearman") -> pd.DataFrame:
+    """Return the correlations in a table of the papers that belong to methods with a judge.
 
     Parameters
     ----------
     root : Path
         The folder of the project.
-    table : str
-        A file of ``data/paper`` with columns ``metric, <set>_<method>``.
-    rows : str
-        A pattern for the beginning of a metric's name. The result is the mean of these rows, and
-        NaN for a set without such rows.
-    method : str
+    name : str
+        A file of ``data/paper`` with columns ``method, judge`` and ``<set>_<statistic>``.
+    statistic : str
         ``spearman`` or ``pearson``.
+
+    Returns
+    -------
+    DataFrame
+        By ``method`` and ``judge``, as the paper calls them, a column for each set, such as
+        ``personachat``.
     """
-    path = root / "data" / "paper" / f"{table}.csv"
-    in_print = pd.read_csv(path)
-    is_chosen = in_print["metric"].str.match(rows)
-    ending = f"_{method}"
-    correlations = in_print[is_chosen].filter(regex=f"{ending}$")
-    means = correlations.mean()
-    return means.rename(lambda column: column.removesuffix(ending))
+    table = pd.read_csv(root / "data" / "paper" / f"{name}.csv").dropna(subset="judge")
+    by_key = table.set_index(["method", "judge"])
+    ending = f"_{statistic}"
+    correlations = by_key.filter(regex=f"{ending}$").astype(float)
+    return correlations.rename(columns=lambda column: column.removesuffix(ending))

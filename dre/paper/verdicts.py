@@ -12,7 +12,8 @@ measured up to three times:
 claim would follow, or it would not.
 
 An effect is a place in a table of ``results/public``, written as ``table: row; values: column``. A
-number is written out or is such a place.
+row that is a method is written by its parts: ``table4: family=METEOR: TopicalChat``. A number is
+written out or is such a place.
 """
 
 from pathlib import Path
@@ -22,6 +23,7 @@ import pandas as pd
 
 from dre import stats
 from dre.errors import DreError
+from dre.paper import methods
 from dre.paper.profile import COMMITTED
 from dre.paper.sentences import in_words
 from dre.tables import number
@@ -303,5 +305,8 @@ def _cell(claim, text, results):
             f"{CLAIMS}, {claim['claim']!r:.60}: found {text!r}, "
             "expected a number, or table: row; values: column"
         )
-    table, row_values, column = fields
-    return _Cell(results / f"{table}.csv", row_values.split("; "), column)
+    table, row, column = fields
+    row_values = row.split("; ")
+    if "=" in row:
+        row_values = [str(methods.from_text(row))]
+    return _Cell(results / f"{table}.csv", row_values, column)

@@ -1,0 +1,249 @@
+"""What judges do with shown numbers, on made-up judges whose answer is known."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import experiment, needs_data
+from matplotlib.collections import PathCollection
+
+from dre import fusion
+from dre.datasets import ratings, recordings
+from dre.errors import DreError
+from dre.paper import interior
+
+N_CONTEXTS = 60
+JUDGE = "made-up"
+
+
+def made_up(follow, influence=None, levels=None, sets=("dailydialog-zhao",), seed=0):
+    """What a judge says whose score goes so far from its own opinion to the numbers.
+
+    ``levels``: how many different plain scores it has.
+    """
+    by_set = {}
+    for number, name in enumerate(sets):
+        rng = np.random.default_rng([seed, number])
+        n = 5 * N_CONTEXTS
+        human = rng.standard_normal(n)
+        plain = 2.5 + 0.3 * human + 0.6 * rng.standard_normal(n)
+        plain = plain.clip(0, 5)
+        if levels:
+            plain = np.floor(plain * levels / 5.0001) * 5 / levels
+        items = pd.DataFrame(
+            {
+                "pair_id": [f"{name}/{i}" for i in range(n)],
+                "context_id": np.repeat(np.arange(N_CONTEXTS), 5),
+                "system": "",
+                "human": human,
+            }
+        )
+        informed = {}
+        for label, quality in {"as printed": 0.8, interior.OTHER: 0.0}.items():
+            noise = rng.standard_normal(n)
+            good = quality * human + np.sqrt(1 - quality**2) * noise
+            s_p = (0.5 + 0.2 * good).clip(0, 1)
+            s_d = 1 - s_p
+            s_c = fusion.s_c(s_d, s_p)
+            score = (1 - follow) * plain + follow * s_c * 2.5
+            moved = np.abs(score - plain)
+            said = influence(moved, rng) if influence else np.full(n, 0.5)
+            informed[label] = pd.DataFrame(
+                {"score": score, "influence": said, "s_d": s_d, "s_p": s_p}
+            )
+        again = plain if levels else plain + 0.05 * rng.standard_normal(n)
+        plain_table = pd.DataFrame({0: plain, 1: again})
+        by_set[name] = interior.Judgements(items, plain_table, informed)
+    return by_set
+
+
+def effect(table, source, comparison, measure="overall"):
+    row = table.set_index(["numbers", "comparison", "measure"]).loc[(source, comparison, measure)]
+    return row["pooled"], row["pooled_low"], row["pooled_high"]
+
+
+def effects_of(by_set):
+    scores = interior.rated_scores(JUDGE, by_set, resamples=200)
+    return interior.effects(JUDGE, scores)
+
+
+def test_a_judge_that_copies_is_lifted_by_good_numbers_and_harmed_by_those_of_another_pair():
+    by_set = made_up(follow=0.9)
+    table = effects_of(by_set)
+    for measure in ("overall", "within_contexts"):
+        value, low, high = effect(table, "as printed", "In-DRE less the judge", measure)
+        assert low > 0.2
+        value, low, high = effect(table, interior.OTHER, "In-DRE less the judge", measure)
+        assert high < -0.1
+    copied = interior.reactions(JUDGE, by_set, 200).set_index("numbers")
+    assert copied.loc[interior.OTHER, "pull"] == pytest.approx(0.9, abs=0.03)
+    assert copied.loc[interior.OTHER, "follows"] > 0.95
+    assert copied.loc["as printed", "keeps"] < copied.loc["as printed", "follows"]
+
+
+def test_a_judge_that_does_not_look_at_the_numbers_has_no_pull_and_no_effect():
+    by_set = made_up(follow=0.0)
+    table = effects_of(by_set)
+    value, low, high = effect(table, "as printed", "In-DRE less the judge")
+    assert low < 0 < high
+    assert abs(value) < 0.02
+    reactions = interior.reactions(JUDGE, by_set, 200).set_index("numbers")
+    assert reactions.loc["as printed", "pull_low"] < 0.02
+    assert reactions.loc["as printed", "pull"] == pytest.approx(0, abs=0.02)
+    assert reactions.loc["as printed", "keeps"] > 0.9
+
+
+def test_the_gain_of_a_judge_of_few_scores_is_told_from_broken_ties():
+    few = effects_of(made_up(follow=0.0, levels=3))
+    many = effects_of(made_up(follow=0.0))
+    of_few = effect(few, "as printed", "broken ties less the judge")
+    of_many = effect(many, "as printed", "broken ties less the judge")
+    assert of_few[1] > 0.1
+    assert abs(of_many[0]) < 0.005
+
+
+def test_an_influence_that_means_something_rises_with_the_move():
+    honest = made_up(follow=0.5, influence=lambda moved, rng: moved / 5)
+    empty = made_up(follow=0.5, influence=lambda moved, rng: rng.uniform(size=len(moved)))
+    means_something = interior.reactions(JUDGE, honest, 200).set_index("numbers")
+    means_nothing = interior.reactions(JUDGE, empty, 200).set_index("numbers")
+    assert means_something.loc["as printed", "moves_low"] > 0.8
+    assert (
+        means_nothing.loc["as printed", "moves_low"]
+        < 0
+        < (means_nothing.loc["as printed", "moves_high"])
+    )
+    always_half = interior.reactions(JUDGE, made_up(follow=0.5), 50).set_index("numbers")
+    assert np.isnan(always_half.loc["as printed", "moves"])
+    assert always_half.loc["as printed", "influence"] == pytest.approx(0.5)
+
+
+def test_dre_is_the_product_of_what_the_judge_said_and_the_numbers():
+    by_set = made_up(follow=0.4, influence=lambda moved, rng: rng.uniform(size=len(moved)))
+    scores = interior.rated_scores(JUDGE, by_set, resamples=10).scores["dailydialog-zhao"]
+    table = by_set["dailydialog-zhao"].informed["as printed"]
+    plain = by_set["dailydialog-zhao"].plain
+    s_c = 1 - table["s_d"] + table["s_p"]
+    product = scores[f"DRE ({JUDGE}), as printed"][0]
+    np.testing.assert_allclose(product, s_c * table["score"])
+    with_influence = scores[f"DRE, c ({JUDGE}), as printed"][0]
+    np.testing.assert_allclose(with_influence, s_c * table["influence"] * table["score"])
+    for asking in (0, 1):
+        of_asking = scores[f"Ex-DRE ({JUDGE}), as printed"][asking]
+        np.testing.assert_allclose(of_asking, s_c * plain[asking])
+
+
+def test_a_reply_without_a_score_is_left_out_and_counted():
+    by_set = made_up(follow=0.5)
+    table = by_set["dailydialog-zhao"].informed["as printed"]
+    table.loc[:9, ["score", "influence"]] = np.nan
+    rows = effects_of(by_set).set_index(["numbers", "comparison", "measure"])
+    assert rows.loc[("as printed", "In-DRE less the judge", "overall"), "pairs"] == 290
+    assert rows.loc[("as printed", "Ex-DRE less the judge", "overall"), "pairs"] == 300
+    reactions = interior.reactions(JUDGE, by_set, 50).set_index("numbers")
+    assert reactions.loc["as printed", "pull"] == pytest.approx(0.5, abs=0.05)
+
+
+def test_more_pairs_can_show_a_smaller_difference():
+    one = effects_of(made_up(follow=0.3)).set_index(["numbers", "comparison", "measure"])
+    sets = tuple(ratings.RATED)[:3]
+    three = effects_of(made_up(follow=0.3, sets=sets)).set_index(
+        ["numbers", "comparison", "measure"]
+    )
+    key = ("as printed", "In-DRE less the judge", "overall")
+    assert three.loc[key, "seen"] < 0.8 * one.loc[key, "seen"]
+    assert three.loc[key, "pairs"] == 3 * one.loc[key, "pairs"]
+
+
+def test_every_comparison_names_methods_that_are_there():
+    by_set = made_up(follow=0.5)
+    scores = interior.rated_scores(JUDGE, by_set, resamples=10)
+    for source in ("as printed", interior.OTHER):
+        for first, second in interior.comparisons(JUDGE, source).values():
+            assert scores.has("dailydialog-zhao", first, second)
+    labels = set(effects_of(by_set).query(f'numbers == "{interior.OTHER}"')["comparison"])
+    assert "In-DRE less another pair's numbers" not in labels  # with itself
+
+
+def test_a_word_follows_from_the_interval_alone():
+    words = {1: "lifts", -1: "harms", 0: "may lift or harm"}
+    assert interior.word(0.2, 0.1, 0.3, words) == "lifts"
+    assert interior.word(-0.2, -0.3, -0.1, words) == "harms"
+    assert interior.word(0.2, -0.1, 0.5, words) == "may lift or harm"
+    assert interior.word(np.nan, np.nan, np.nan, words) == "may lift or harm"
+
+
+def test_the_figure_has_a_panel_for_each_judge_and_a_row_for_all_numbers():
+    tables = []
+    for judge, follow in {"weak": 0.9, "strong": 0.0}.items():
+        by_set = made_up(follow)
+        scores = interior.rated_scores(judge, by_set, resamples=20)
+        tables.append(interior.agreements(judge, scores))
+    table = pd.concat(tables)
+    figure = interior.side_by_side(table, {"weak": "a weak judge", "strong": "a strong judge"})
+    weak, strong = figure.axes
+    assert [ax.get_title() for ax in figure.axes] == ["a weak judge", "a strong judge"]
+    rows = [label.get_text() for label in weak.get_yticklabels()]
+    assert rows == ["nothing", "as printed", interior.OTHER]
+    for ax, judge in ((weak, "weak"), (strong, "strong")):
+        of_judge = table[table["judge"] == judge].set_index("numbers")
+        marks = [c.get_offsets() for c in ax.collections if isinstance(c, PathCollection)]
+        np.testing.assert_allclose(marks[0][:, 0], of_judge["In-DRE"])
+        np.testing.assert_allclose(marks[1][:, 0], of_judge["alone"].dropna())
+
+
+@needs_data
+def test_what_was_recorded_of_both_judges_is_compared_on_the_same_pairs(tmp_path, monkeypatch):
+    weak_judge = experiment("recordings/weak_judge")
+    drawn = pd.read_csv(weak_judge.DRAWN).query("part == 'asked'")
+    set_name = drawn["pair_id"].str.partition("/")[0]
+    few = drawn[drawn.groupby(set_name).cumcount() < 30]["pair_id"]
+    monkeypatch.setattr(weak_judge, "FOLDER", tmp_path / interior.WEAK)
+    (tmp_path / interior.WEAK).mkdir()
+    recording = weak_judge.Recording({"model sha256": "0" * 64, "server": "", "machine": ""})
+    for condition in weak_judge.CONDITIONS:
+        if condition.name == "dre_ours":
+            continue
+        rng = np.random.default_rng(len(condition.name))
+        for i, pair_id in enumerate(few):
+            if condition.name == "dre_other" and i == 0:
+                continue  # a pair that one prompt lacks
+            for ending in weak_judge.READINGS:
+                name = condition.name + ending
+                line = {"pair_id": pair_id, "prompt": name, "score": rng.integers(0, 50) / 10}
+                if condition.template == "dre":
+                    line["influence"] = 0.5
+                if not ending:
+                    line |= {"seconds": 1.0, "tokens": [1, 1]}
+                recording.lines[name, pair_id] = line
+    recording.write()
+    for path in (recordings.FOLDER / interior.WEAK).glob("*.csv"):
+        (tmp_path / interior.WEAK / path.name).write_bytes(path.read_bytes())
+    strong = recordings.FOLDER / interior.STRONG
+    monkeypatch.setattr(recordings, "FOLDER", tmp_path)
+    (tmp_path / interior.STRONG).symlink_to(strong)
+
+    items = interior.asked_of_all()
+    assert sum(len(table) for table in items.values()) == len(few) - 1
+    of_weak = interior.judgements(interior.WEAK, items)
+    of_strong = interior.judgements(interior.STRONG, items)
+    for name in items:
+        assert list(of_weak[name].items["pair_id"]) == list(of_strong[name].items["pair_id"])
+        assert set(of_weak[name].informed) == set(of_strong[name].informed)
+        line = recording.lines["dre_as_printed", items[name]["pair_id"][0]]
+        assert of_weak[name].informed["as printed"]["score"][0] == line["score"]
+        # The strong judge's scores are those of its own recording, beside the same numbers.
+        inputs = pd.read_csv(strong / "dre_as_printed.csv", index_col="pair_id")
+        numbers = inputs.loc[items[name]["pair_id"]]
+        shown = of_strong[name].informed["as printed"]
+        np.testing.assert_allclose(shown["s_d"], numbers["s_d"], atol=1e-6)
+    tables = interior.both(resamples=20)
+    assert set(tables["effects"]["judge"]) == {interior.WEAK, interior.STRONG}
+    assert json.loads((tmp_path / interior.WEAK / "manifest.json").read_text())["judgements"]
+
+
+def test_a_judge_that_was_not_recorded_is_an_error_that_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(recordings, "FOLDER", tmp_path)
+    with pytest.raises(DreError, match="no recording"):
+        interior.asked_of_all()
