@@ -6,6 +6,7 @@ of every pair that the notebooks use. The ``.json`` file of the same name says w
 model, as the profile and the environment variable ``RETRAIN`` demand.
 """
 
+import glob
 import gzip
 import hashlib
 import io
@@ -183,9 +184,17 @@ def load_or_train(
     recipe = _recipe(profile, name, disentangled)
     train, dev, extra = _learned_from(profile, key, recipe)
     description = provenance.describe(train, dev, recipe, seed, profile.encoder, extra)
-    stem = _file(profile, key, name, seed, disentangled).name.removesuffix(".csv.gz")
+    stem = _stem(profile, key, name, seed, disentangled)
     out = profile.build / "models" / f"{stem}-{description['fingerprint'][:12]}"
     return fit(train, dev, out, recipe, seed, profile.encoder, extra=extra)
+
+
+def has_model(
+    profile: "Profile", key: str, name: str, seed: int, disentangled: bool = True
+) -> bool:
+    """Return whether the build folder has a model of one training, also an earlier one of it."""
+    stem = _stem(profile, key, name, seed, disentangled)
+    return any((profile.build / "models").glob(f"{glob.escape(stem)}-*/slm.json"))
 
 
 def made_of(profile: "Profile", key: str, name: str, seed: int, disentangled: bool = True) -> dict:
@@ -381,6 +390,11 @@ def _file(profile, key, name, seed, disentangled):
         key = "all"
     control = "" if disentangled else "-plain"
     return profile.results / "scores" / f"{key}-{name}{control}-seed{seed}.csv.gz"
+
+
+def _stem(profile, key, name, seed, disentangled):
+    """Return how the files and folders of one training are called, without their endings."""
+    return _file(profile, key, name, seed, disentangled).name.removesuffix(".csv.gz")
 
 
 def _hashes(profile, key, recipe):
