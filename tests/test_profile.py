@@ -183,6 +183,7 @@ def test_what_is_stored_of_a_set_is_not_estimated_again_and_its_bound_holds(proj
     server.script = rejecting(contexts[:n_rejected])
     before = estimate.calls(settings).iloc[0]
     assert (before["calls"], before["calls_at_most"]) == (18 * 11, 2 * 18 * 11)
+    assert "198 calls (at most 396)" in estimate.report(settings, estimate.calls(settings))
 
     (entry,) = settings.augment
     poor = entry.model_copy(update={"judge": entry.judge.model_copy(update={"max_usd": 0.01})})

@@ -306,9 +306,10 @@ def _in_words(row):
     if not math.isnan(row["usd"]):
         money = prices.in_words(row["usd"], row["usd_at_most"])
     tokens_in, tokens_out = row["tokens_in"] / 1e6, row["tokens_out"] / 1e6
-    return (
-        f"{row['calls']:,.0f} calls, {tokens_in:.2f} M tokens in, {tokens_out:.2f} M out, {money}"
-    )
+    calls_in_words = f"{row['calls']:,.0f} calls"
+    if row["calls_at_most"] > row["calls"]:
+        calls_in_words += f" (at most {row['calls_at_most']:,.0f})"
+    return f"{calls_in_words}, {tokens_in:.2f} M tokens in, {tokens_out:.2f} M out, {money}"
 
 
 def hours_of_ollama(judge: str, n_calls: float) -> float:
