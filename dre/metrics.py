@@ -2,10 +2,11 @@
 
 Scores are 0 to 1, those of the embedding metrics -1 to 1. The embedding metrics were made for word
 vectors (word2vec, GloVe). Here the vectors are the input embeddings of an encoder, one for each
-word piece, so that nothing need be downloaded.
+word piece, so that nothing need be downloaded. `dre.paper.printed_metrics` has them by the models
+that the papers' references name.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,21 @@ def reference_based(
     DataFrame with ``pair_id`` and one column for each of `COLUMNS`; NaN where nothing can be
     compared.
     """
+    pairs, is_scored = scorable(items, itself)
+    table = pd.DataFrame(np.nan, index=range(len(items)), columns=COLUMNS)
+    if pairs:
+        vector_based, bertscores = _by_encoder(pairs, encoder)
+        scores = [bleu(pairs), rouge(pairs), meteor(pairs), vector_based, bertscores]
+        table.loc[is_scored] = np.column_stack(scores)
+    table.insert(0, "pair_id", items["pair_id"].to_numpy())
+    return table
+
+
+def scorable(items: pd.DataFrame, itself: bool) -> tuple[list[tuple[str, str]], list[bool]]:
+    """Return the stripped (response, reference) pairs that can be compared, and of which rows.
+
+    The parameters are those of `reference_based`.
+    """
     pairs = []
     is_scored = []
     for response, reference in zip(items["response"], items["reference"]):
@@ -66,13 +82,7 @@ def reference_based(
         is_scored.append(is_comparable)
         if is_comparable:
             pairs.append((response, reference))
-    table = pd.DataFrame(np.nan, index=range(len(items)), columns=COLUMNS)
-    if pairs:
-        vector_based, bertscores = _by_encoder(pairs, encoder)
-        scores = [bleu(pairs), rouge(pairs), meteor(pairs), vector_based, bertscores]
-        table.loc[is_scored] = np.column_stack(scores)
-    table.insert(0, "pair_id", items["pair_id"].to_numpy())
-    return table
+    return pairs, is_scored
 
 
 def _stripped(text):
@@ -116,31 +126,38 @@ def rouge(pairs: Collection[Sequence[str]]) -> np.ndarray:
     return np.array(scores)
 
 
-def meteor(pairs: Collection[Sequence[str]]) -> np.ndarray:
+def meteor(pairs: Collection[Sequence[str]], wordnet: Any = None) -> np.ndarray:
     """Return METEOR (Banerjee and Lavie 2005), exact and stem (Porter) stages, of pairs, (n,).
 
-    By NLTK with its parameters, and without the synonyms of WordNet, which is not in NLTK's
-    package: so it is at or below the full METEOR.
+    By NLTK with its parameters. The third stage, synonyms, needs WordNet, which is not in NLTK's
+    package: see `dre.paper.printed_metrics.wordnet`. Without it METEOR is at or below the full one.
     """
     from nltk.stem.porter import PorterStemmer
     from nltk.translate.meteor_score import single_meteor_score
-    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
-    tokenize = Tokenizer13a()
+    tokenize = tokenizer()
     stemmer = PorterStemmer()
     stemmer.stem = cache(stemmer.stem)
     without_synonyms: Any = SimpleNamespace(synsets=lambda word: ())
     words = {}
     for pair in pairs:
         for text in pair:
-            words[text] = tokenize(text.lower()).split()
+            words[text] = tokenize(text)
     scores = []
     for response, reference in pairs:
         score = single_meteor_score(
-            words[reference], words[response], stemmer=stemmer, wordnet=without_synonyms
+            words[reference], words[response], stemmer=stemmer, wordnet=wordnet or without_synonyms
         )
         scores.append(score)
     return np.array(scores)
+
+
+def tokenizer() -> Callable[[str], list[str]]:
+    """Return a function that cuts a text into words in lower case, by sacreBLEU's tokeniser 13a."""
+    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+
+    tokenize = Tokenizer13a()
+    return lambda text: tokenize(text.lower()).split()
 
 
 def embedding(x: np.ndarray, y: np.ndarray) -> list[float]:

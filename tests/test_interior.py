@@ -12,6 +12,7 @@ from dre import fusion
 from dre.datasets import ratings, recordings
 from dre.errors import DreError
 from dre.paper import interior
+from dre.paper.methods import Method
 
 N_CONTEXTS = 60
 JUDGE = "made-up"
@@ -125,12 +126,12 @@ def test_dre_is_the_product_of_what_the_judge_said_and_the_numbers():
     table = by_set["dailydialog-zhao"].informed["as printed"]
     plain = by_set["dailydialog-zhao"].plain
     s_c = 1 - table["s_d"] + table["s_p"]
-    product = scores[f"DRE ({JUDGE}), as printed"][0]
+    product = scores[Method("DRE", JUDGE, "as printed")][0]
     np.testing.assert_allclose(product, s_c * table["score"])
-    with_influence = scores[f"DRE, c ({JUDGE}), as printed"][0]
+    with_influence = scores[Method("DRE", JUDGE, "as printed", "c")][0]
     np.testing.assert_allclose(with_influence, s_c * table["influence"] * table["score"])
     for asking in (0, 1):
-        of_asking = scores[f"Ex-DRE ({JUDGE}), as printed"][asking]
+        of_asking = scores[Method("Ex-DRE", JUDGE, "as printed")][asking]
         np.testing.assert_allclose(of_asking, s_c * plain[asking])
 
 

@@ -223,13 +223,14 @@ def test_the_lock_fits_pyproject_and_names_no_host_or_local_build():
     pins = re.findall(r"^([^#=\s]+)==(.*)$", lines, re.MULTILINE)
     locked = {canonicalize_name(name): version for name, version in pins}
 
-    extras = PROJECT["optional-dependencies"].keys() - {"ray"}  # which some platforms lack
+    # Some platforms lack Ray, and only profile full asks for the metrics.
+    extras = PROJECT["optional-dependencies"].keys() - {"ray", "metrics"}
     needed = requirements(*extras)
     needed.pop("dre-companion", None)  # an extra that takes another one
     for name, allowed in needed.items():
         assert allowed.contains(locked[name]), name
     assert all(re.fullmatch(r"[\w.]+", version) for version in locked.values())
-    assert "ray" not in locked
+    assert locked.keys().isdisjoint({"ray", "bert-score", "gensim", "sentencepiece"})
 
 
 def test_the_conda_environment_takes_the_lock_and_a_python_that_fits():

@@ -208,7 +208,7 @@ def test_a_run_that_is_ended_keeps_what_was_answered(small):
 
 def test_a_reply_that_is_no_whole_number_is_malformed_and_its_number_is_kept(small, capsys):
     def with_fraction(request):
-        tokens = [('{"score": ', {'{"score": ': 1.0}), ("4", {"4": 1.0})]
+        tokens = [('{"score": ', {'{"score": ': 1.0}), ("4", {"4": 0.9, "3": 0.1})]
         tokens += [(".", {".": 1.0}), ("5", {"5": 1.0}), ("}", {"}": 1.0})]
         return answer_with_logprobs("openai", tokens)
 

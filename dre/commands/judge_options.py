@@ -25,6 +25,7 @@ OPTIONS = (
     "concurrency",
     "repeats",
     "keep_going",
+    "thinking_tags",
 )
 RECORDED = "recorded:"
 #: Calls that brought no reply but may have been billed; what they cost is an upper bound.
@@ -138,6 +139,11 @@ def add_options(
         "--keep-going",
         action="store_true",
         help="go on although none of the first ten replies can be read",
+    )
+    option(
+        "--thinking-tags",
+        metavar="FILE",
+        help="further tags of thinking in replies (.yaml), as dre/judges/thinking_tags.yaml has",
     )
     option(
         "--param",

@@ -54,6 +54,8 @@ _EXTRAS = {
     "huggingface_hub": "slm",
     "matplotlib": "notebooks",
     "seaborn": "notebooks",
+    "bert_score": "metrics",
+    "gensim": "metrics",
 }
 _INTERRUPTED = 130  # exit status, as shells have it
 

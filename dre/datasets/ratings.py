@@ -66,6 +66,7 @@ def rated(name: str) -> pd.DataFrame:
     Columns ``pair_id``; ``context_id``, the unit of resampling; ``set``; ``system``, empty where
     the source does not say; ``context`` (tuple of turns); ``response``; ``reference``; ``ratings``,
     the overall value of each rater; ``human``, their mean; and the mean of every other criterion.
+    The USR sets also have ``knowledge``, the persona or the facts that a response may use.
     Where a rater wrote no number, the value is NaN and in no mean. PersonaChat-USR and
     TopicalChat-USR have three raters (overall 1-5), FED turns five (0-4), the others only the mean
     overall (1-5).
@@ -459,6 +460,7 @@ def _usr(name, content):
                 "context": turns,
                 "response": response_by_system[response["model"]],
                 "reference": response_by_system["Original Ground Truth"],
+                "knowledge": record["fact"].strip(),
                 "ratings": response["Overall"],
                 "human": _mean(response["Overall"]),
                 **_criteria_means({name: response[name] for name in _USR_CRITERIA}),

@@ -783,9 +783,9 @@ class _Asking:
         if failure.then == "stop" or (failure.wait or 0.0) > _LONGEST_WAIT:
             wait = f" (it asks to wait {failure.wait / 60:.0f} minutes)" if failure.wait else ""
             is_quota = str(failure).startswith("HTTP 429")
-            self._stop_with(
-                f"{failure}{wait}, so no further call was made", bool(failure.wait) or is_quota
-            )
+            is_for_later = bool(failure.wait) or is_quota or failure.later
+            proxy = "" if self.n_replies else providers.proxy_in_words(self.judge.address)
+            self._stop_with(f"{failure}{wait}, so no further call was made{proxy}", is_for_later)
             return None
 
         silence = time.monotonic() - self.last_reply
@@ -808,15 +808,19 @@ class _Asking:
 
     def _is_server_lost(self, failure, silence):
         """Count a failure; end the run if it is likely that no further call will be answered."""
-        is_unsent = failure.then == "again" and not failure.sent
+        is_silent = failure.then == "again" and (not failure.sent or failure.broken)
         if failure.then in ("again", "late"):
             self.n_failures_in_a_row += 1
-        if failure.then == "late" or is_unsent:
+        if failure.then == "late" or is_silent:
             self.n_silent += 1
 
         most_silent = max(3, min(self.judge.concurrency, self.n_left))
         if self.n_replies == 0 and self.n_silent >= most_silent:
-            self._stop_with(f"no server answers at {self.judge.address} ({failure})", later=True)
+            address = self.judge.address
+            message = f"no server answers at {address} ({failure})"
+            if failure.answered:
+                message = f"what answers at {address} is no judge: {failure}"
+            self._stop_with(message + providers.proxy_in_words(address), not failure.answered)
             return True
         # If only pairs that have failed before are left, each is tried to its end: one odd pair at
         # the end of a run is no reason to stop it.

@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from dre.judges import wire
 
 _LONGEST_MESSAGE = 300  # characters of an error that are kept
 _LONGEST_WORDS = 4000  # characters of a server's own words that are looked at
@@ -28,9 +31,40 @@ _TOO_LONG = re.compile(
 )
 # A request that is larger than all that a limit per minute allows, in OpenAI's words.
 _NEVER_FITS = re.compile("request too large|must be reduced", re.IGNORECASE)
+# A quota that is full until another day.
+_PER_DAY = re.compile(r"per[ -_]?day|daily|\b[RT]PD\b|24 ?hours", re.IGNORECASE)
+# No such path on this server: what LM Studio, FastAPI, llama.cpp, nginx and others say.
+_NO_PATH = re.compile(
+    r"unexpected endpoint|no route|(route|endpoint|path|url|page|file)\b.{0,60}\bnot found"
+    r"|not found on this server|cannot (post|get) /|unknown (endpoint|path|route|url)",
+    re.IGNORECASE,
+)
+_NO_MODEL = re.compile(
+    r"model\b.{0,80}(not found|does not exist|not exist|unknown|no such)|unknown model"
+    r"|no models? (is |are )?loaded",
+    re.IGNORECASE,
+)
+_NO_RIGHT = re.compile(
+    r"unauthorized|invalid.{0,20}(api.?key|token)|authentication|permission|forbidden",
+    re.IGNORECASE,
+)
+_BUSY = re.compile(
+    r"rate.?limit|too many requests|overloaded|at capacity|\bbusy\b|quota", re.IGNORECASE
+)
 _LOGPROBS = re.compile("logprobs")
+# What a server says of a number that is too large for it, such as of alternatives.
+_BOUND = re.compile(
+    r"at most|less than|greater than|more than|maximum|\bmax\b|range|between|exceed|up to|<=?|\.\."
+    r"|limit",
+    re.IGNORECASE,
+)
 _STRUCTURED = re.compile(
-    "response_format|json_schema|output_config|response_?schema|response_?mime_?type", re.IGNORECASE
+    "response_format|json_schema|output_config|response_?schema|response_?mime_?type"
+    "|guided[ _-]?(decoding|json|generation|grammar)|structured[ _-]?outputs?|xgrammar|llguidance"
+    "|outlines|lm.format.enforcer|json[ _]mode|constrained (decoding|generation)"
+    "|(pars|compil|fail|invalid|unsupported|error).{0,40}grammar"
+    "|grammar.{0,40}(pars|compil|fail|invalid|unsupported|error)",
+    re.IGNORECASE,
 )
 _ABOUT_STRUCTURE = re.compile("schema|structured|json|format", re.IGNORECASE)
 # Messages of servers about a parameter that they do not accept, or not with this value.
@@ -52,6 +86,8 @@ _ORDINARY_WORDS = {
     "thinking",
     "user",
 }
+# How the limit on a reply, ``max_tokens`` here, is called in what is sent.
+_NAMES_OF_THE_LIMIT = ("max_completion_tokens", "max_output_tokens", "num_predict")
 _SECRETS = re.compile(
     r"\b(?:sk|rk|pk|sess|gsk)-[\w-]{6,}|\bAIza[\w-]{8,}|(?i:\bbearer\s+)[\w.~+/=-]{8,}"
 )
@@ -61,12 +97,26 @@ _UNSENT = re.compile(
 )
 
 
+# Paths that an address must not have, since the client of a provider adds them itself.
+_ADDED_PATHS = {
+    "openai": re.compile(r"(/chat)?/completions$"),
+    "anthropic": re.compile(r"/v1(/messages)?$"),
+    "gemini": re.compile(r"/v1(beta)?(/.*)?$"),
+    "ollama": re.compile(r"/v1$|/api(/chat|/generate)?$"),
+}
+
+
 class SentRequest(NamedTuple):
-    """What was sent: messages, parameters, and the JSON schema of the reply (None without one)."""
+    """What was sent, and where.
+
+    ``schema`` is the JSON schema of the reply (None without one).
+    """
 
     messages: list[dict[str, str]]
     params: Mapping[str, Any]
     schema: dict[str, Any] | None
+    provider: str = ""
+    address: str = ""
 
 
 class CallFailed(Exception):
@@ -84,6 +134,12 @@ class CallFailed(Exception):
         Seconds to wait first, if the server said so.
     billed, sent : bool
         Whether the call may have been billed, and whether it reached a server.
+    answered : bool
+        Whether a server answered, with what is no reply.
+    broken : bool
+        Whether the line broke before a server said anything.
+    later : bool
+        Whether the same call may succeed on another day.
     """
 
     def __init__(
@@ -93,6 +149,9 @@ class CallFailed(Exception):
         wait: float | None = None,
         billed: bool = False,
         sent: bool = True,
+        answered: bool = False,
+        broken: bool = False,
+        later: bool = False,
     ):
         one_line = " ".join(str(message).split())
         super().__init__(redact(one_line)[:_LONGEST_MESSAGE])
@@ -100,6 +159,9 @@ class CallFailed(Exception):
         self.wait = wait
         self.billed = billed
         self.sent = sent
+        self.answered = answered
+        self.broken = broken
+        self.later = later
 
 
 def redact(text: str, key: str = "") -> str:
@@ -134,10 +196,8 @@ def of_error(
     status = getattr(error, "status_code", None) or getattr(error, "code", None)
     if not isinstance(status, int):
         status = getattr(response, "status_code", None)
-    if not isinstance(status, int):  # a broken line, or an answer of another form
-        cause = redact(repr(error.__cause__ or error), key)
-        sent = not _UNSENT.search(cause)
-        return CallFailed(f"no answer, or none of this provider's: {cause}", billed=sent, sent=sent)
+    if not isinstance(status, int):
+        return _without_status(error, key, request)
 
     headers = getattr(response, "headers", None)
     body = redact(getattr(response, "text", ""), key)
@@ -146,6 +206,45 @@ def of_error(
     if status == 401 and not key_variables:
         return CallFailed(f"no key was sent, name its variable with --key-env: {failure}", "stop")
     return failure
+
+
+def _without_status(error, key, request):
+    """Return the failure of a call to which no HTTP status came."""
+    causes = [error]
+    while causes[-1].__cause__ or causes[-1].__context__:
+        causes.append(causes[-1].__cause__ or causes[-1].__context__)
+    chain = redact(" ".join(repr(cause) for cause in causes), key)
+    cause = redact(repr(error.__cause__ or error), key)
+    speaks_http = request is not None and request.address.startswith("http:")
+    certificate = re.search(r"certificate verify failed:? ?(.*?)\s*(\(_ssl|['\"]\)|$)", chain)
+    if certificate:
+        return CallFailed(
+            f"the server's certificate is not accepted ({certificate[1]}): set SSL_CERT_FILE to a "
+            "file with the certificate of its authority, or mend the certificate",
+            "stop",
+            sent=False,
+        )
+    if "WRONG_VERSION_NUMBER" in chain or "record layer failure" in chain:
+        return CallFailed(
+            "the server does not speak https at this address: write http:// (or another port)",
+            "stop",
+            sent=False,
+        )
+    if speaks_http and re.search(r"illegal status line.{0,20}\\x1[56]\\x03", chain):
+        return CallFailed(
+            "the server speaks https at this address: write https://", "stop", sent=False
+        )
+    sent = not _UNSENT.search(cause) and not _UNSENT.search(chain)
+    is_broken = sent and re.search("ReadError|RemoteProtocolError", chain) is not None
+    advice = ""
+    if is_broken and speaks_http:
+        advice = "the line broke (if the server speaks https, write https://); "
+    return CallFailed(
+        f"{advice}no answer, or none of this provider's: {cause}",
+        billed=sent,
+        sent=sent,
+        broken=is_broken,
+    )
 
 
 def _response_of(error):
@@ -185,7 +284,100 @@ def of_status(
     words = _server_words(body or message)
     decision = _decide(status, words, request, headers.get("location"))
     text = f"HTTP {status}: {decision.advice}{words.sentence or message}"
-    return CallFailed(text, decision.then, _wait_of(headers, body or message))
+    is_for_another_day = _is_full_for_a_day(status, words, request)
+    return CallFailed(
+        text, decision.then, _wait_of(headers, body or message), later=is_for_another_day
+    )
+
+
+def in_body(body: Mapping[str, Any], key: str, request: SentRequest) -> CallFailed | None:
+    """Return the failure that the body of a response with status 200 tells of, or None.
+
+    Parameters
+    ----------
+    body : mapping
+        The JSON that came. Proxies put errors of others into it, in several forms.
+    key : str
+        The key that was sent, which must not be shown.
+    request : SentRequest
+        What was sent.
+    """
+    error = _error_in(body)
+    if isinstance(error, list):
+        error = error[0]
+    if error is None:
+        return None
+    text = redact(json.dumps({"error": error}, ensure_ascii=False, default=str), key)
+    words = _server_words(text)
+    said = words.sentence or words.codes or text
+    status = _status_in(error) or _status_in(body)
+    if status:
+        decision = _decide(status, words, request, None)
+        told = f"HTTP 200 with an error ({status})"
+    else:
+        decision = _decide_by_words(words, request)
+        told = "HTTP 200 with an error"
+    is_for_another_day = _is_full_for_a_day(status, words, request)
+    return CallFailed(
+        f"{told}: {decision.advice}{said}",
+        decision.then,
+        _wait_of({}, text),
+        answered=True,
+        later=is_for_another_day,
+    )
+
+
+def _error_in(body):
+    """Return the error in a body that has one, else None."""
+    choices = body.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    if isinstance(first, dict) and first.get("error"):
+        return first["error"]
+    for name in ("error", "errors"):
+        if body.get(name):
+            return body[name]
+    if body.get("object") == "error" or body.get("type") == "error":
+        return dict(body)
+    has_reply = any(body.get(name) for name in ("choices", "candidates", "content"))
+    has_message = isinstance(body.get("message"), dict)
+    if has_reply or has_message:
+        return None
+    for name in ("detail", "message", "msg", "error_message", "error_msg"):
+        if body.get(name):
+            return {**body, "message": body[name]}
+    return None
+
+
+def _status_in(error):
+    """Return the HTTP status that an error names, or None."""
+    if not isinstance(error, Mapping):
+        return None
+    for name in ("code", "status", "status_code", "http_code"):
+        value = error.get(name)
+        text = str(value) if isinstance(value, int | str) else ""
+        if re.fullmatch("[45][0-9][0-9]", text):
+            return int(text)
+    return None
+
+
+def _decide_by_words(words, request):
+    """Return what to do after an error that names no status, by what the server says."""
+    own_words = _without_echo(f"{words.sentence} {words.codes}", request)
+    if _NO_PATH.search(own_words) or _NO_MODEL.search(own_words):
+        return _decide(404, words, request, None)
+    if _NO_RIGHT.search(own_words):
+        return _decide(401, words, request, None)
+    if _BUSY.search(own_words):
+        return _decide(429, words, request, None)
+    decision = _decide(400, words, request, None)
+    is_known = decision.advice or decision.then == "stop"
+    return decision if is_known else _Decision("again")
+
+
+def _is_full_for_a_day(status, words, request):
+    """Return whether a quota for a day is used up."""
+    own_words = _without_echo(f"{words.sentence} {words.codes}", request)
+    return status in (None, 402, 403, 429) and _PER_DAY.search(own_words) is not None
 
 
 class _Decision(NamedTuple):
@@ -206,16 +398,28 @@ def _decide(status, words, request, location):
         return _Decision(
             "stop", f"the server passes calls on to another address{host}; give that: "
         )
-    if status in (401, 402, 403, 404):
+    if status in (404, 405, 410, 501):
+        return _Decision("stop", _advice_on_address(own_words, request))
+    if status in (401, 402, 403):
         return _Decision("stop")
+    if status == 407:
+        return _Decision("stop", "a proxy stands before the server and asks for a password: ")
+    if status == 400 and "HTTPS port" in own_words:
+        return _Decision("stop", "the server speaks https at this address, write https://: ")
     if status in (400, 429) and _SPENT.search(own_words):
         return _Decision("stop")
+    if status == 429 and _PER_DAY.search(own_words):
+        return _Decision("stop", "the quota of the day is used up: ")
     if status == 429:
         return _Decision("skip" if _NEVER_FITS.search(own_words) else "slower")
     if (is_bad_request or status in (413, 500)) and _TOO_LONG.search(own_words):
         advice = "the prompt is longer than the server's context, "
         return _Decision("skip", advice + "start it with a longer one, if it is yours: ")
     if (is_bad_request or status == 500) and _LOGPROBS.search(own_words):
+        most = _most_alternatives(own_words, request)
+        if most:
+            advice = f"it gives at most {most} log-probabilities a token, "
+            return _Decision("stop", advice + f"give --param top_logprobs={most}: ")
         advice = "it gives no log-probabilities: leave logprobs out, "
         return _Decision("stop", advice + "or start it so that it does: ")
     if is_bad_request:
@@ -231,6 +435,49 @@ def _decide(status, words, request, location):
     return _Decision("skip")
 
 
+def _advice_on_address(own_words, request):
+    """Return what may be wrong with an address at which a server has no such path."""
+    if request is None or not request.provider or _NO_MODEL.search(own_words):
+        return ""
+    address = request.address
+    path = urlsplit(address).path
+    added = _ADDED_PATHS[request.provider].search(path)
+    if added:
+        return f"leave {added[0]} out of the address, since it is added: "
+    if request.provider == "openai" and not re.search(r"/v\d", path):
+        return f"the address has no /v1, which most servers want; try {address}/v1: "
+    return ""
+
+
+def _most_alternatives(own_words, request):
+    """Return how many log-probabilities a token may have, if a server says so; else None."""
+    asked = request.params.get("top_logprobs") if request is not None else None
+    if not isinstance(asked, int) or not _BOUND.search(own_words):
+        return None
+    # Names of models and versions have numbers, too.
+    numbers = re.findall(r"(?<![\w.-])[0-9]+(?![\w-]|\.[0-9])", own_words)
+    numbers += re.findall(r"\.\.=?([0-9]+)", own_words)
+    below = [int(number) for number in numbers if 0 < int(number) < asked]
+    if not below:
+        return None
+    is_strict = re.search(rf"less than {max(below)}\b", own_words)
+    return max(below) - 1 if is_strict else max(below)
+
+
+def refuses_name(failure_words: str, name: str) -> bool:
+    """Return whether a server's words say that it has no parameter of this name.
+
+    That its value is too large is another matter.
+    """
+    pattern = (
+        r"unsupported|not supported|unrecogni[sz]ed|unknown|unexpected|extra (inputs?|fields?)"
+        r"|not (permitted|allowed)|deprecated|no longer|invalid (parameter|argument)"
+        r"|use ['\"`]?max_"
+    )
+    is_named = re.search(rf"(?<![\w]){name}\b", failure_words) is not None
+    return is_named and re.search(pattern, failure_words, re.IGNORECASE) is not None
+
+
 def _refused_parameter(own_words, blamed, request):
     """Return the parameter of this request that a server complains about, or "" if it is none.
 
@@ -238,11 +485,14 @@ def _refused_parameter(own_words, blamed, request):
     """
     if request is None:
         return ""
-    if blamed in request.params:
+    if blamed in request.params or (blamed in _NAMES_OF_THE_LIMIT):
         return blamed
     if not _COMPLAINT.search(own_words):
         return ""
-    for name in request.params:
+    names = list(request.params)
+    if "max_tokens" in names:
+        names += _NAMES_OF_THE_LIMIT
+    for name in names:
         word = re.escape(name)
         if name in _ORDINARY_WORDS:
             pattern = rf"['\"`.]{word}['\"`:]|^{word}: "
@@ -269,13 +519,15 @@ def _server_words(body):
     try:
         content = json.loads(body)
     except ValueError:
-        return _ServerWords(re.sub("<[^>]*>", " ", body)[:_LONGEST_WORDS])
+        return _ServerWords(wire.words_of_page(body)[:_LONGEST_WORDS])
     if isinstance(content, list) and content:
         content = content[0]
     if not isinstance(content, dict):
         return _ServerWords("")
 
-    error = content.get("error", content)
+    error = content.get("error") or content.get("errors") or content
+    if isinstance(error, list):
+        error = error[0]
     if isinstance(error, str):
         return _ServerWords(error[:_LONGEST_WORDS])
     if not isinstance(error, dict):

@@ -12,7 +12,7 @@ import pandas as pd
 
 from dre.datasets.readers import HALF
 from dre.errors import DreError
-from dre.judges import asking, likelihoods, outcomes, prices, prompts, providers
+from dre.judges import asking, likelihoods, outcomes, prices, prompts, providers, thinking
 from dre.judges.parse import Verdict
 from dre.judges.prices import Price
 from dre.judges.prompts import Prompt
@@ -131,6 +131,8 @@ class Judge:
         the likeliest ratings (True: 3); of a label, p(yes) in [0, 1].
     keep_going : bool
         Go on although none of the first ten replies to a prompt can be read.
+    thinking_tags : path or None
+        A file with further tags of thinking (`dre.judges.thinking`).
     api_params : dict or None
         Further parameters of the API, for those whose names are options here, such as OpenAI's
         ``store``.
@@ -167,6 +169,7 @@ class Judge:
         plain: bool = False,
         logprobs: int = 0,
         keep_going: bool = False,
+        thinking_tags: str | Path | None = None,
         api_params: dict[str, Any] | None = None,
         **params: Any,
     ):
@@ -204,6 +207,7 @@ class Judge:
         self.plain = plain
         self.likeliest = 3 if logprobs is True else logprobs or 0
         self.keep_going = keep_going
+        self.tags = thinking.extended_by(thinking_tags) if thinking_tags else thinking.built_in()
         self.params = self._api_params({**params, **(api_params or {})})
         self._check_numbers()
 
@@ -295,6 +299,8 @@ class Judge:
             settings["plain"] = True
         if self.likeliest:
             settings["logprobs"] = self.likeliest
+        if self.tags is not thinking.built_in():
+            settings["thinking_tags"] = self.tags.sha256
         words = [self.spec]
         for name, value in sorted(settings.items()):
             words.append(f"{name}={value}")
@@ -537,8 +543,8 @@ class Judge:
         if reply.outcome != "ok":
             return outcomes.of_provider(reply.outcome, reply.text, reply.output_tokens, limits)
         is_structured = self.schema(prompt) is not None
-        verdict = prompt.parse(reply.text, row, structured=is_structured)
-        verdict = outcomes.advised(verdict, reply.output_tokens, limits)
+        verdict = prompt.parse(reply.text, row, structured=is_structured, tags=self.tags)
+        verdict = outcomes.advised(verdict, reply.text, reply.output_tokens, limits)
         if self.likeliest:
             return likelihoods.rescore(verdict, reply.text, reply.top, prompt, self.likeliest)
         return verdict

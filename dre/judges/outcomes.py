@@ -6,6 +6,7 @@ verdict.
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -21,6 +22,8 @@ _NEAR_THE_LIMIT = 0.9
 _LONGEST_QUOTATION = 120  # characters of a reply that a message repeats
 
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking", "thoughts")
+# <ponder>   [REASON]   <|plan|>   what may begin the thinking of a model that is not in the table
+_TAG = re.compile(r"\s*(<[|\w][\w:| -]{2,40}>|\[[A-Z_ ]{4,40}\]|\u25c1[\w ]{2,40}\u25b7)")
 _TOOLS = ("tool_calls", "function_call")
 _REFUSALS = ("finish_reason", "finishReason", "blockReason", "content_filter")
 _WITHOUT_THINKING = {
@@ -120,10 +123,15 @@ def _refused(outcome, details):
     return reason
 
 
-def advised(verdict: Verdict, output_tokens: int | None, limits: Limits) -> Verdict:
+def advised(verdict: Verdict, text: str, output_tokens: int | None, limits: Limits) -> Verdict:
     """Return the verdict that was read in a reply, with what would help where it is none."""
     advice = ""
-    if verdict.status == "truncated":
+    tag = _TAG.match(text)
+    if verdict.status == "malformed" and tag:
+        advice = (
+            f"if {tag[1]} begins the model's thinking, name its tags in a file for --thinking-tags"
+        )
+    if verdict.status == "truncated" and "breaks off" in verdict.reason:
         # What ended long before its limit was not cut by it.
         is_near = output_tokens is None or output_tokens >= _NEAR_THE_LIMIT * limits.max_tokens
         advice = _LARGER_LIMIT if is_near else _ASK_AGAIN.format(status="truncated")

@@ -11,22 +11,13 @@ The time that this takes grows linearly with the length of a reply.
 import re
 from typing import NamedTuple
 
-from dre.judges import parse_json, parse_text
+from dre.judges import parse_json, parse_text, thinking
 from dre.judges.parse_json import Value
 from dre.judges.parse_values import Unclear, on_scale
 
 __all__ = ["Unclear", "Verdict", "on_scale", "parse_reply"]
 
 _CHARACTERS_OF_A_REFUSAL = 400  # from the start of a reply
-
-_THINKING = r"(?:think|thinking|thought|reasoning|scratchpad)\s*>"
-# <think>   </think>   < / reasoning >
-_THINKING_TAG = re.compile(rf"<\s*+/?+\s*+{_THINKING}", re.IGNORECASE)
-# <think>Perhaps 2?</think>   or, where a server left out the first tag, all up to a line </think>
-_THOUGHTS = re.compile(
-    rf"\A(?s:<\s*{_THINKING}.*?<\s*/\s*{_THINKING}|.*?^[ \t]*<\s*/\s*{_THINKING}[ \t]*$)",
-    re.IGNORECASE | re.MULTILINE,
-)
 
 _REFUSAL = re.compile(
     # I cannot rate ...   I won't assign ...   I am unable to assess ...
@@ -71,7 +62,11 @@ class Verdict(NamedTuple):
 
 
 def parse_reply(
-    prompt, reply: str | None, row: dict | None = None, structured: bool = False
+    prompt,
+    reply: str | None,
+    row: dict | None = None,
+    structured: bool = False,
+    tags: thinking.Table | None = None,
 ) -> Verdict:
     """Return the `Verdict` of a reply. Never raises, whatever the reply is.
 
@@ -87,14 +82,22 @@ def parse_reply(
     structured : bool
         Whether the prompt's JSON schema went with the request. Then the whole reply has to be the
         JSON object.
+    tags : dre.judges.thinking.Table or None
+        The tags of thinking; those of the package if it is None.
     """
     reply = reply or ""
     text = reply.strip()
+    offset = len(reply) - len(reply.lstrip())
     refuses = False
     try:
-        text = _without_thoughts(text, row or {})
+        answer = _answer(text, row or {}, tags or thinking.built_in())
+        has_thoughts = bool(text)
+        text = text[answer.start : answer.end]
+        offset += answer.start + len(text) - len(text.lstrip())
+        text = text.strip()
         if not text:
-            raise Unclear("the reply is empty, or nothing but thinking", "empty")
+            what = "nothing but thinking" if has_thoughts else "empty"
+            raise Unclear(f"the reply is {what}", "empty")
         refuses = _REFUSAL.search(text[:_CHARACTERS_OF_A_REFUSAL]) is not None
         if structured:
             values = parse_json.values_of_reply(text, prompt)
@@ -102,10 +105,12 @@ def parse_reply(
             values = _values_of_text(text, prompt, refuses)
     except Unclear as unclear:
         status = unclear.status or ("refused" if refuses else "malformed")
-        return Verdict(status, reason=unclear.reason)
+        reason = unclear.reason
+        if structured and status == "malformed" and _is_verdict_as_text(text, prompt):
+            reason += "; --plain reads it"
+        return Verdict(status, reason=reason)
 
-    # Thoughts and spaces were cut off at the start; the places are those of the reply as it came.
-    offset = len(reply.rstrip()) - len(text)
+    # The places are those of the reply as it came.
     return _verdict(values, prompt, offset)
 
 
@@ -132,16 +137,22 @@ def _verdict(values: dict[str, Value], prompt, offset) -> Verdict:
     return Verdict("ok", score_llm=main.value, s_inf=influence, span=span)
 
 
-def _without_thoughts(text, row):
-    """A reply without the thinking at its start; `Unclear` if thinking does not end."""
-    if text.startswith("{") or not _THINKING_TAG.search(text):
-        return text
-    if _THINKING_TAG.search("\n".join(_texts_of_row(row))):
-        return text
-    rest = _THOUGHTS.sub("", text).strip()
-    if _THINKING_TAG.search(rest):
-        raise Unclear("the reply breaks off while thinking", "truncated")
-    return rest
+def _is_verdict_as_text(text, prompt):
+    """Whether a reply that is no single JSON object is a verdict where none was asked for."""
+    try:
+        return bool(parse_text.values_of_reply(text, prompt))
+    except Unclear:
+        return False
+
+
+def _answer(text, row, tags):
+    """Where the answer stands behind the thinking at the start of a reply."""
+    whole = thinking.Answer(0, len(text))
+    if text.startswith("{") or not tags.has_mark(text):
+        return whole
+    if tags.has_mark("\n".join(_texts_of_row(row))):
+        return whole
+    return tags.answer(text)
 
 
 def _texts_of_row(row):

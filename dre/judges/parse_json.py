@@ -81,8 +81,7 @@ def values_of_reply(text: str, prompt) -> dict[str, Value]:
     if end != stop:
         if breaks_off(text):
             raise Unclear("the JSON object breaks off", "truncated")
-        advice = "give --plain if the model has no structured output"
-        raise Unclear(f"the reply is not one JSON object alone: {advice}")
+        raise Unclear("the reply is not one JSON object alone")
     names = {name for name, _ in _members(text, start)}
     other_names = names - set(prompt.fields)
     if other_names:

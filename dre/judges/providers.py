@@ -17,15 +17,17 @@ import os
 import re
 import ssl
 import threading
+import urllib.request
 import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from dre.errors import DreError
-from dre.judges import failures, likelihoods
+from dre.judges import failures, likelihoods, outcomes, wire
 from dre.judges.failures import CallFailed, redact
-from dre.judges.store import Reply, count
+from dre.judges.store import Reply, clean, count, is_thought
+from dre.judges.wire import NoReply
 
 _INSTALL = "pip install 'dre-companion[judges]', in a clone '.[judges]'"
 
@@ -117,6 +119,9 @@ def address_of(provider: str, base_url: str = "") -> str:
             f"{source} must look like http://host:port/path, without user name, password or query"
         )
     url = urlsplit(address)
+    added = re.search(r"/(chat/completions|messages|api/chat|api/generate)/?$", url.path)
+    if added:
+        raise DreError(f"{source} ends in {added[0]}, which is added to it: leave that out")
     if url.hostname == defaults.host and url.scheme != "https":
         raise DreError(
             f"{source} is {address}: {defaults.host} is asked by https only; write https://"
@@ -193,11 +198,21 @@ def _key_for(provider: str, address: str, key_env: str | None) -> tuple[str, tup
 class Connection:
     """An open connection to one model of one provider, made by `connect`."""
 
-    def __init__(self, client: Any, model: str, key: str, key_variables: tuple[str, ...]):
+    def __init__(
+        self,
+        client: Any,
+        model: str,
+        key: str,
+        key_variables: tuple[str, ...],
+        provider: str = "",
+        address: str = "",
+    ):
         self._client = client
         self._model = model
         self._key = key
         self._key_variables = key_variables
+        self._provider = provider
+        self._address = address
 
     async def ask(self, messages: Messages, params: Params, schema: Schema) -> Reply:
         """Ask once, and return the reply.
@@ -216,9 +231,20 @@ class Connection:
         CallFailed
             If no reply came, or none that can be understood.
         """
-        request = failures.SentRequest(messages, params, schema)
+        request = failures.SentRequest(messages, params, schema, self._provider, self._address)
+        names_before = self._client.names()
         try:
-            payload = self._client.build(messages, params, schema)
+            return await self._ask(request)
+        except CallFailed:
+            # A parameter may have another name here. Another call may have found that out.
+            if self._client.names() == names_before:
+                raise
+        return await self._ask(request)
+
+    async def _ask(self, request):
+        """Send a request once, and return the reply."""
+        try:
+            payload = self._client.build(request.messages, request.params, request.schema)
             if isinstance(payload, dict):  # what cannot be written as JSON cannot be sent
                 json.dumps(payload, allow_nan=False, ensure_ascii=False).encode()
         except Exception as error:
@@ -226,34 +252,51 @@ class Connection:
             raise CallFailed(reason, "skip", sent=False) from None
 
         try:
+            return await self._exchange(payload, request)
+        except CallFailed as failure:
+            self._client.learn(failure, payload)
+            raise
+
+    async def _exchange(self, payload, request):
+        """Send what a client has built, and return the reply that came."""
+        received = wire.receive()
+        body = None
+        try:
             body = await self._client.send(payload)
         except Exception as error:
-            if getattr(error, "code", None) == "content_filter":
-                return Reply.from_answer("", "refused", self._model)
-            raise failures.of_error(error, self._key, self._key_variables, request) from None
-        self._raise_error_in(body, request)
+            if not received.is_success:  # else what came is looked at here
+                if getattr(error, "code", None) == "content_filter":
+                    return self._filtered(error)
+                raise failures.of_error(error, self._key, self._key_variables, request) from None
+        return self._reply_in(received, body, request)
 
+    def _reply_in(self, received, body, request):
+        """Return the reply that came; `CallFailed` if it is none."""
+        if received.is_too_large:
+            return Reply.from_answer("", "malformed", self._model)
         try:
+            if received.status:
+                body = wire.body_of(received, self._client.join)
+            failure = failures.in_body(body, self._key, request)
+            if failure is not None:
+                raise failure
             reply = self._client.parse(body)
+        except NoReply as error:
+            reason = redact(f"it answered with {error}", self._key)
+            raise CallFailed(reason, "late", billed=True, answered=True) from None
         except (AttributeError, LookupError, TypeError, ValueError) as error:
-            reason = redact(f"no reply of this provider's: {error!r}", self._key)
-            raise CallFailed(reason, "late", billed=True) from None
+            reason = redact(f"it answered with no reply of this provider's: {error!r}", self._key)
+            raise CallFailed(reason, "late", billed=True, answered=True) from None
         return _without_key(reply, self._key)
+
+    def _filtered(self, error):
+        """Return the refusal of a provider's filter, which comes as an error."""
+        details = {"content_filter": redact(str(getattr(error, "message", error)), self._key)}
+        return Reply.from_answer(outcomes.with_details("", details), "refused", self._model)
 
     async def close(self) -> None:
         """Close the connection."""
         await self._client.close()
-
-    def _raise_error_in(self, body, request):
-        """Raise the error that a body with status 200 tells of, as some proxies send it."""
-        if not isinstance(body, dict) or not body.get("error"):
-            return
-        error = body["error"]
-        status = _dict(error).get("code")
-        if not isinstance(status, int):
-            status = 502
-        text = redact(json.dumps(body), self._key)
-        raise failures.of_status(status, text, body=text, request=request)
 
 
 def connect(
@@ -291,11 +334,48 @@ def connect(
     target = _Target(model, address, key or "no-key", is_own_host(provider, address), timeout)
     try:
         client = _make_client(provider, target)
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         package = (error.name or provider).replace(".", "-")
         raise DreError(f"{package} is not installed: {_INSTALL}") from None
+    except (ImportError, ValueError) as error:
+        raise DreError(_about_proxies(error)) from None
     _check_parameters(provider, client, params or {})
-    return Connection(client, model, key, key_variables)
+    return Connection(client, model, key, key_variables, provider, address)
+
+
+def _about_proxies(error):
+    """Say why an HTTP client cannot be made: mostly because of a proxy in the environment."""
+    variables = []
+    for name, value in os.environ.items():
+        if re.fullmatch("(all|https?)_proxy", name, re.IGNORECASE) and value:
+            variables.append(f"{name}={_without_password(value)}")
+    named = f" ({', '.join(variables)})" if variables else ""
+    if "socks" in str(error).lower():
+        return (
+            f"the environment names a SOCKS proxy{named}, for which a package is missing: "
+            "pip install 'httpx[socks]', unset the variable, or name the host of the judge in "
+            "NO_PROXY"
+        )
+    reason = redact(" ".join(str(error).split()))
+    return f"no HTTP client can be made{named}: {_without_password(reason)}"
+
+
+def _without_password(text):
+    """Return a text with addresses in it, but without the name and password before their host."""
+    return re.sub(r"//[^/@\s]*@", "//", text)
+
+
+def proxy_in_words(address: str) -> str:
+    """Say through which proxy of the environment calls to an address go; "" if through none."""
+    url = urlsplit(address)
+    proxies = urllib.request.getproxies()
+    proxy = proxies.get(url.scheme) or proxies.get("all")
+    if not proxy or urllib.request.proxy_bypass(url.netloc):
+        return ""
+    return (
+        f"; calls go through the proxy {_without_password(proxy)} of {url.scheme.upper()}_PROXY or "
+        f"ALL_PROXY: NO_PROXY={url.hostname} asks the server itself"
+    )
 
 
 def _make_client(provider, target):
@@ -413,10 +493,22 @@ def _http_options(target: _Target, key_header: str, key_value: str) -> dict[str,
         "follow_redirects": False,
         "timeout": None,
         "verify": _certificates(),
+        "event_hooks": {"response": [wire.note]},
     }
     if not target.is_own_host:
-        options["event_hooks"] = {"request": [_PlainHeaders(key_header, key_value)]}
+        options["event_hooks"]["request"] = [_PlainHeaders(key_header, key_value)]
     return options
+
+
+class _Client:
+    """What the clients of all providers have."""
+
+    def names(self) -> tuple[str, ...]:
+        """Return by which names parameters are sent, if a server may know them by others."""
+        return ()
+
+    def learn(self, failure: CallFailed, payload: Any) -> None:
+        """Take note of what a failed call says about the names of parameters."""
 
 
 def _dict(value: Any) -> dict[str, Any]:
@@ -443,11 +535,25 @@ def _split_system(messages):
 
 # OpenAI's Chat Completions, which many other servers speak as well
 
+_LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
+# Why a reply ended, in the words of many servers (in lower case). What is not here is an end.
+_TRUNCATED = {"length", "max_tokens", "max_length", "model_length", "max_output_tokens"}
+_REFUSED = {
+    *("content_filter", "content-filter", "safety", "recitation", "refusal", "sensitive"),
+    *("blocklist", "prohibited_content", "spii", "guardrails"),
+}
+_BROKEN = {
+    *("error", "abort", "aborted", "cancelled", "canceled", "timeout", "network_error"),
+    "insufficient_system_resource",
+}
 
-class _OpenAI:
+
+class _OpenAI(_Client):
     def __init__(self, target):
         import openai
 
+        self.limit_name = ""  # of the limit on a reply, if the server wants another than usual
+        self.refused_names = set()
         http = _http_options(target, "authorization", f"Bearer {target.key}")
         self.target = target
         self.sdk = openai.AsyncOpenAI(
@@ -466,10 +572,29 @@ class _OpenAI:
         return set(completion_create_params.CompletionCreateParamsBase.__annotations__)
 
     def build(self, messages, params, schema):
-        return completion_body(self.target.model, self.target.address, messages, params, schema)
+        body = completion_body(self.target.model, self.target.address, messages, params, schema)
+        for name in _LIMIT_NAMES:
+            if name in body and self.limit_name:
+                body[self.limit_name] = body.pop(name)
+        return body
+
+    def names(self):
+        return (self.limit_name,)
+
+    def learn(self, failure, payload):
+        """Send the limit on a reply by its other name from now on, if a server refuses this one."""
+        sent, other = _LIMIT_NAMES
+        if sent not in payload:
+            sent, other = other, sent
+        if self.limit_name in ("", sent) and failures.refuses_name(str(failure), sent):
+            self.refused_names.add(sent)
+            if other not in self.refused_names:
+                self.limit_name = other
 
     async def send(self, request):
         return await self.sdk.post("/chat/completions", cast_to=object, body=request)
+
+    join = staticmethod(wire.join_completion)
 
     def parse(self, body):
         return parse_completion(body)
@@ -500,14 +625,22 @@ def completion_body(
 
 def parse_completion(body: dict[str, Any]) -> Reply:
     """Return the reply in a chat completion, also in that of a line of a batch."""
-    choice = body["choices"][0]
-    message = choice["message"]
-    outcomes = {"length": "truncated", "content_filter": "refused"}
-    outcome = outcomes.get(choice.get("finish_reason"), "ok")
+    choice = _first_of(body, "choices")
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise NoReply(f"a choice without a message (it has {_keys(choice)})")
+    finish_reason = choice.get("finish_reason")
+    outcome = _outcome_of(finish_reason)
     text = message.get("content")
+    if not isinstance(text, str | list | None):
+        raise NoReply(f"a content that is no text: {json.dumps(text)[:80]}")
     if message.get("refusal"):
         text = message["refusal"]
         outcome = "refused"
+    details = _details_of(message, text)
+    if outcome == "refused":
+        details["finish_reason"] = finish_reason
+    text, outcome = _told(text, outcome, details)
 
     usage = _dict(body.get("usage"))
     input_tokens = count(usage.get("prompt_tokens"))
@@ -527,10 +660,60 @@ def parse_completion(body: dict[str, Any]) -> Reply:
     return Reply.from_answer(text, outcome, model, input_tokens, output_tokens, cached_tokens, top)
 
 
+def _first_of(body, name):
+    """Return the first of the choices, or candidates, of an answer; `NoReply` if there is none."""
+    entries = body.get(name)
+    if isinstance(entries, list) and entries and isinstance(entries[0], dict):
+        return entries[0]
+    if name not in body:
+        raise NoReply(f"JSON without {name} (it has {_keys(body)})")
+    raise NoReply(f"JSON whose {name} are {json.dumps(entries)[:80]}")
+
+
+def _keys(content):
+    """Say which keys an object has."""
+    return ", ".join(list(map(str, content))[:8]) or "no keys"
+
+
+def _outcome_of(finish_reason):
+    """Return the outcome that a server's reason for the end of a reply means."""
+    reason = str(finish_reason or "").lower()
+    if reason in _BROKEN:
+        raise NoReply(f"a reply that was broken off (finish_reason {finish_reason})")
+    if reason in _TRUNCATED:
+        return "truncated"
+    return "refused" if reason in _REFUSED else "ok"
+
+
+def _details_of(message, content):
+    """Return what came beside the text of a message: thoughts, and tools that were called."""
+    details = {}
+    for name in ("reasoning_content", "reasoning", "thinking"):
+        if isinstance(message.get(name), str) and name not in details:
+            details[name] = message[name]
+    for part in content if isinstance(content, list) else ():
+        if isinstance(part, dict) and is_thought(part):
+            thought = part.get("thinking") or part.get("text")
+            details["thinking"] = details.get("thinking", "") + clean(thought)
+    for name in ("tool_calls", "function_call"):
+        if message.get(name):
+            details[name] = message[name]
+    return details
+
+
+def _told(text, outcome, details):
+    """Return text and outcome of a reply; what came beside an empty text takes its place."""
+    cleaned = clean(text)
+    shown = outcomes.with_details(cleaned, details)
+    if shown != cleaned and outcome == "ok":
+        outcome = "empty"
+    return shown, outcome
+
+
 # Anthropic's Messages
 
 
-class _Anthropic:
+class _Anthropic(_Client):
     _OUTCOMES = {
         "refusal": "refused",
         "max_tokens": "truncated",
@@ -577,6 +760,8 @@ class _Anthropic:
     async def send(self, request):
         return await self.sdk.post("/v1/messages", cast_to=object, body=request)
 
+    join = staticmethod(wire.join_message)
+
     def parse(self, body):
         usage = _dict(body.get("usage"))
         input_tokens = count(usage.get("input_tokens"))
@@ -586,7 +771,10 @@ class _Anthropic:
             # Both come on top. A token that is written to the cache is billed as 1.25 tokens.
             input_tokens += written_tokens + _quarter(written_tokens) + cached_tokens
         outcome = self._OUTCOMES.get(body.get("stop_reason"), "ok")
-        text = body["content"]
+        if not isinstance(body.get("content"), str | list):
+            raise NoReply(f"JSON without content (it has {_keys(body)})")
+        details = _details_of(body, body["content"])
+        text, outcome = _told(body["content"], outcome, details)
         model = body.get("model")
         output_tokens = usage.get("output_tokens")
         return Reply.from_answer(text, outcome, model, input_tokens, output_tokens, cached_tokens)
@@ -598,7 +786,7 @@ class _Anthropic:
 # Google's Gemini, by google-genai
 
 
-class _Gemini:
+class _Gemini(_Client):
     def __init__(self, target):
         genai = importlib.import_module("google.genai")
         httpx2 = importlib.import_module("httpx2")  # what google-genai sends its requests with
@@ -652,6 +840,8 @@ class _Gemini:
         )
         return json.loads(response.sdk_http_response.body)
 
+    join = staticmethod(wire.join_candidate)
+
     def parse(self, body):
         return _parse_gemini(body, self.target.model)
 
@@ -671,19 +861,25 @@ def _parse_gemini(body, model):
         output_tokens = total_tokens - input_tokens  # thinking is billed as output
     tokens = (input_tokens, output_tokens, cached_tokens)
 
-    if _dict(body.get("promptFeedback")).get("blockReason"):
-        return Reply.from_answer("", "refused", model, *tokens)
-    candidate = body["candidates"][0]
-    outcomes = {
+    block_reason = _dict(body.get("promptFeedback")).get("blockReason")
+    if block_reason:
+        text = outcomes.with_details("", {"blockReason": block_reason})
+        return Reply.from_answer(text, "refused", model, *tokens)
+    candidate = _first_of(body, "candidates")
+    outcome_by_reason = {
         None: "ok",
         "FINISH_REASON_UNSPECIFIED": "ok",
         "STOP": "ok",
         "MAX_TOKENS": "truncated",
     }
-    outcome = outcomes.get(candidate.get("finishReason"), "refused")
+    outcome = outcome_by_reason.get(candidate.get("finishReason"), "refused")
     content = _dict(candidate.get("content")).get("parts")
+    details = _details_of({}, content)
+    if outcome == "refused":
+        details["finishReason"] = candidate["finishReason"]
+    text, outcome = _told(content, outcome, details)
     top = _likeliest_tokens(_gemini_logprobs(candidate))
-    return Reply.from_answer(content, outcome, model, *tokens, top)
+    return Reply.from_answer(text, outcome, model, *tokens, top)
 
 
 def _gemini_logprobs(candidate):
@@ -706,7 +902,7 @@ def _openai_logprob(token):
 # Google's Gemini, by google-generativeai, which is retired and cannot limit thinking
 
 
-class _RetiredGemini:
+class _RetiredGemini(_Client):
     def __init__(self, target):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # its announcement that it is retired
@@ -771,7 +967,7 @@ class _RetiredGemini:
 # Ollama
 
 
-class _Ollama:
+class _Ollama(_Client):
     # Options that Ollama takes and its SDK does not list.
     _UNLISTED_OPTIONS = {"min_p"}
     # Arguments of its SDK's `chat` that are ours to fill.
@@ -816,16 +1012,24 @@ class _Ollama:
     async def send(self, request):
         return await self.sdk.chat(**request)
 
+    join = staticmethod(wire.join_chat)
+
     def parse(self, body):
-        outcome = "truncated" if body.done_reason == "length" else "ok"
-        tokens = [token.model_dump() for token in body.logprobs or ()]
+        message = body.get("message")
+        if not isinstance(message, dict):
+            raise NoReply(f"JSON without a message (it has {_keys(body)})")
+        text = message.get("content")
+        if body.get("done_reason") == "load" and not text:
+            raise NoReply("no reply, since it only loaded the model (done_reason load)")
+        outcome = "truncated" if body.get("done_reason") == "length" else "ok"
+        text, outcome = _told(text, outcome, _details_of(message, text))
         return Reply.from_answer(
-            body.message.content,
+            text,
             outcome,
-            body.model,
-            body.prompt_eval_count,
-            body.eval_count,
-            top=_likeliest_tokens(tokens),
+            body.get("model"),
+            body.get("prompt_eval_count"),
+            body.get("eval_count"),
+            top=_likeliest_tokens(body.get("logprobs")),
         )
 
     async def close(self):

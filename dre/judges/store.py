@@ -57,7 +57,9 @@ class Reply(NamedTuple):
     text : str
         What the model said.
     outcome : str
-        ``ok``, ``refused`` or ``truncated``; of a call without an answer ``pending`` (it is in
+        ``ok``, ``refused``, ``truncated``, ``empty`` or ``malformed`` (larger than may be read). If
+        it is not ``ok``, the text may be what came beside it (`dre.judges.outcomes`). Of a call
+        without an answer ``pending`` (it is in
         flight, or was when its process was killed) or ``unanswered`` (it failed, and may have been
         billed).
     model : str
@@ -193,12 +195,19 @@ def clean(value: Any) -> str:
     if isinstance(value, list):
         texts = []
         for piece in value:
-            if isinstance(piece, dict) and not piece.get("thought"):
+            if isinstance(piece, str):
+                texts.append(clean(piece))
+            elif isinstance(piece, dict) and not is_thought(piece):
                 texts.append(clean(piece.get("text")))
         return "".join(texts)
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     return ""
+
+
+def is_thought(part: dict[str, Any]) -> bool:
+    """Return whether a part of a message holds a model's thoughts."""
+    return bool(part.get("thought")) or part.get("type") in ("thinking", "reasoning")
 
 
 def count(value: Any) -> int | None:

@@ -19,6 +19,7 @@ from dre.errors import DreError
 from dre.judges import released
 from dre.judges.recorded import Recorded
 from dre.paper import plots
+from dre.paper.methods import ALONE, WHOLE, Method
 from dre.paper.table4 import RatedScores, apart
 
 WEAK = "qwen2.5-coder-1.5b"
@@ -34,6 +35,8 @@ NUMBERS = {
 }
 #: How much of the numbers is added to the judge's score where they only break its ties.
 BREAKS_TIES = 0.0001
+#: The family of the judge alone, whose ties the numbers break: a control.
+WITHOUT_TIES = "Ties broken"
 _TOP = 5  # of the judges' scale
 _MEASURES = ("overall", "within_contexts")
 _FUSIONS = ("In-DRE", "Ex-DRE", "DRE")
@@ -166,49 +169,50 @@ def rated_scores(
 ) -> RatedScores:
     """Return the scores of a judge, of what it was shown, and of their fusions.
 
-    The methods, with the judge's name and what was shown:
-
-    - ``LLM-only (judge)``, a column for each plain asking; ``SLM (Prob & Dis), numbers``
-    - ``In-DRE (judge), numbers``; ``Ex-DRE (judge), numbers``, a column for each plain asking;
-      ``DRE (judge), numbers``; ``DRE, c (judge), numbers``, where the influence counts, too
-    - ``ties (judge), numbers``: the judge alone, whose ties the numbers break
+    By family: the judge alone and `Ex-DRE`, a column for each plain asking; the numbers alone
+    (`dre.paper.methods.WHOLE`); ``In-DRE``; ``DRE``, with reading ``c`` also where the influence
+    counts; and `WITHOUT_TIES`, the judge alone, whose ties the numbers break.
     """
     items = {name: of_set.items for name, of_set in by_set.items()}
     scores = RatedScores(items, resamples)
     for name, of_set in by_set.items():
-        scores.add(name, of_set.plain, "LLM-only", judge)
+        scores.add(name, Method(ALONE, judge), of_set.plain)
         for source, table in of_set.informed.items():
             s_d = table["s_d"]
             s_p = table["s_p"]
             s_c = fusion.s_c(s_d, s_p)
-            method = f"SLM (Prob & Dis), {source}"
-            scores.add(name, s_c, "SLM", slm=source, method=method)
-            scores.add(name, table["score"], "In-DRE", judge, source)
-            scores.add(name, of_set.plain.mul(s_c, axis=0), "Ex-DRE", judge, source)
-            scores.add(name, fusion.dre(s_d, s_p, table["score"]), "DRE", judge, source)
+            scores.add(name, Method(WHOLE, slm=source), s_c)
+            scores.add(name, Method("In-DRE", judge, source), table["score"])
+            scores.add(name, Method("Ex-DRE", judge, source), of_set.plain.mul(s_c, axis=0))
+            product = fusion.dre(s_d, s_p, table["score"])
+            scores.add(name, Method("DRE", judge, source), product)
             reading_c = fusion.dre(s_d, s_p, table["score"], table["influence"], "c")
-            scores.add(name, reading_c, "DRE, c", judge, source)
+            scores.add(name, Method("DRE", judge, source, "c"), reading_c)
             without_ties = of_set.plain.add(BREAKS_TIES * s_c, axis=0)
-            scores.add(name, without_ties, "ties", judge, source)
+            scores.add(name, Method(WITHOUT_TIES, judge, source), without_ties)
     return scores
 
 
-def comparisons(judge: str, source: str) -> dict[str, tuple[str, str]]:
+def comparisons(judge: str, source: str) -> dict[str, tuple[Method, Method]]:
     """Return what is compared with what, for one kind of numbers: methods of `rated_scores`."""
-    alone = f"LLM-only ({judge})"
-    slm = f"SLM (Prob & Dis), {source}"
-    other = f"In-DRE ({judge}), {OTHER}"
-    method_of = {family: f"{family} ({judge}), {source}" for family in (*_FUSIONS, "ties")}
+    alone = Method(ALONE, judge)
+    slm = Method(WHOLE, slm=source)
+    in_dre = Method("In-DRE", judge, source)
+    ex_dre = Method("Ex-DRE", judge, source)
+    dre = Method("DRE", judge, source)
+    without_ties = Method(WITHOUT_TIES, judge, source)
     compared = {}
-    for family in _FUSIONS:
-        compared[f"{family} less the judge"] = (method_of[family], alone)
-        compared[f"{family} less the small model"] = (method_of[family], slm)
-    compared["DRE less Ex-DRE"] = (method_of["DRE"], method_of["Ex-DRE"])
-    compared["In-DRE less another pair's numbers"] = (method_of["In-DRE"], other)
-    compared["Ex-DRE less broken ties"] = (method_of["Ex-DRE"], method_of["ties"])
-    compared["broken ties less the judge"] = (method_of["ties"], alone)
+    for method in (in_dre, ex_dre, dre):
+        compared[f"{method.family} less the judge"] = (method, alone)
+        compared[f"{method.family} less the small model"] = (method, slm)
+    compared["DRE less Ex-DRE"] = (dre, ex_dre)
+    if source != OTHER:
+        other = Method("In-DRE", judge, OTHER)
+        compared["In-DRE less another pair's numbers"] = (in_dre, other)
+    compared["Ex-DRE less broken ties"] = (ex_dre, without_ties)
+    compared["broken ties less the judge"] = (without_ties, alone)
     compared["the small model less the judge"] = (slm, alone)
-    return {label: pair for label, pair in compared.items() if pair[0] != pair[1]}
+    return compared
 
 
 def effects(judge: str, scores: RatedScores) -> pd.DataFrame:
@@ -224,7 +228,7 @@ def effects(judge: str, scores: RatedScores) -> pd.DataFrame:
     many pairs both methods have scored.
     """
     rows = []
-    sources = [about.slm for about in scores.methods.values() if about.family == "SLM"]
+    sources = [method.slm for method in scores.methods if method.family == WHOLE]
     for source in sources:
         for label, (first, second) in comparisons(judge, source).items():
             for measure in _MEASURES:
@@ -247,7 +251,7 @@ def _difference(scores, first, second, measure) -> dict[str, float]:
         of_first.append(scores.agreement(name, first, [second], [measure])[measure])
         of_second.append(scores.agreement(name, second, [first], [measure])[measure])
         row |= stats.interval(apart(of_first[-1], of_second[-1]), ratings.RATED[name])
-        both = pd.concat([scores.scores[name][first], scores.scores[name][second]], axis=1)
+        both = pd.concat([scores.of(name, first), scores.of(name, second)], axis=1)
         n_pairs += int((both.notna().all(axis=1) & table["human"].notna()).sum())
     if not of_first:
         return row
@@ -267,15 +271,15 @@ def agreements(judge: str, scores: RatedScores) -> pd.DataFrame:
     Columns ``judge, numbers``, ``alone`` (the numbers by themselves), ``In-DRE``, ``Ex-DRE`` and
     ``DRE``, all Spearman with intervals (95 %). That of the judge alone stands under ``In-DRE``.
     """
-    alone = scores.mean_agreement(f"LLM-only ({judge})")
+    alone = scores.mean_agreement(Method(ALONE, judge))
     rows = [{"judge": judge, "numbers": "nothing"} | stats.interval(alone, "In-DRE")]
-    for method, about in scores.methods.items():
-        if about.family != "SLM":
+    for method in scores.methods:
+        if method.family != WHOLE:
             continue
-        row = {"judge": judge, "numbers": about.slm}
+        row = {"judge": judge, "numbers": method.slm}
         row |= stats.interval(scores.mean_agreement(method), "alone")
         for family in _FUSIONS:
-            draws = scores.mean_agreement(f"{family} ({judge}), {about.slm}")
+            draws = scores.mean_agreement(Method(family, judge, method.slm))
             row |= stats.interval(draws, family)
         rows.append(row)
     table = pd.DataFrame(rows)

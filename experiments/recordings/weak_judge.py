@@ -210,7 +210,7 @@ def accuracies() -> dict[str, float]:
     table = pd.read_csv(PROJECT / "data" / "paper" / "dre_table3.csv", index_col="model")
     percent = table["overall_accuracy"]
     return {
-        "slm_accuracy": percent["SLM (Prob& Dis)"] / 100,
+        "slm_accuracy": percent["SLM (Prob & Dis)"] / 100,
         "llm_accuracy": percent["GPT-4"] / 100,
     }
 
