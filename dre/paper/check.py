@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from dre import judges
 from dre.datasets import dialogues, recordings
@@ -101,7 +102,8 @@ def _judge_fault(settings, judge: JudgeSettings) -> Iterator[str]:
 
 def _open(judge: JudgeSettings) -> None:
     """Open a live judge and close it again: its model, options and price are checked."""
-    judges.open_judge(judge.model, temperature=judge.temperature, **judge.connection).close()
+    opened: Any = judges.open_judge(judge.model, temperature=judge.temperature, **judge.connection)
+    opened.close()
 
 
 def _augmentation_fault(settings, entry) -> Iterator[str]:

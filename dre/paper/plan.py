@@ -326,6 +326,14 @@ def quality_questions(settings: Profile, shown: str) -> list[QualityQuestion]:
     return questions
 
 
+def fed_items(settings: Profile) -> set[str]:
+    """Return the ids of FED's turns and dialogues that are asked about."""
+    items = set()
+    for table in (ratings.rated("fed-turn"), ratings.fed_dialogues()):
+        items.update(table["pair_id"].head(settings.pairs_per_set or len(table)))
+    return items
+
+
 def _with_examples(pairs, pool, shown, is_turn) -> tuple[pd.DataFrame, dict[str, list] | None]:
     """The pairs that can be asked about, and their examples; None if nothing is shown."""
     if shown == "zero":

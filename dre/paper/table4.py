@@ -283,10 +283,7 @@ def add_interior(
         for judge in panel:
             numbers = judge.shown(items, of_slm)
             shown = _shown_numbers(judge, PAPER)
-            is_there = numbers is not None and _add_interior(
-                scores, name, judge, "dre", numbers, shown
-            )
-            if not is_there:
+            if numbers is None or not _add_interior(scores, name, judge, "dre", numbers, shown):
                 what = f"In-DRE and DRE by {judge.name} on {ratings.RATED[name]}"
                 not_run.append((what, "it was not shown numbers of a small model there"))
                 continue
