@@ -7,6 +7,7 @@ import importlib.util
 import itertools
 import multiprocessing
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -51,6 +52,14 @@ def experiment(name):
     finally:
         sys.path.remove(str(path.parent))
     return module
+
+
+def heed_interrupts():
+    """Let an interrupt end a child process, also where a shell lets this one ignore interrupts.
+
+    It is for ``preexec_fn``: what is ignored here would be ignored in the child.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def start_copy(function, *arguments):

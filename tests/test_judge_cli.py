@@ -19,7 +19,7 @@ import numpy as np
 import openai  # noqa: F401  (once, before processes are copied)
 import pandas as pd
 import pytest
-from conftest import needs_data, start_copy
+from conftest import heed_interrupts, needs_data, start_copy
 from judge_servers import Server, pairs
 
 import dre.judges
@@ -280,9 +280,10 @@ def test_a_judge_that_is_named_twice_is_refused(work, capsys):
 
 
 def start_command(*words):
-    """Start ``dre`` in a process of its own."""
+    """Start ``dre`` in a process of its own, which an interrupt reaches."""
     return subprocess.Popen(
         [sys.executable, "-m", "dre", *words],
+        preexec_fn=heed_interrupts,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

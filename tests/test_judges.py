@@ -18,7 +18,7 @@ import judge_servers as servers
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import start_copy
+from conftest import heed_interrupts, start_copy
 from judge_servers import Server, pairs
 
 import dre.judges
@@ -52,10 +52,11 @@ def judge(url, store=":memory:", **options):
 
 
 def start_run(url, path, n=100, concurrency=8):
-    """Start a run in a process of its own."""
+    """Start a run in a process of its own, which an interrupt reaches."""
     program = RUN.format(tests=os.path.dirname(__file__))
     return subprocess.Popen(
         [sys.executable, "-c", program, url, str(path), str(n), str(concurrency)],
+        preexec_fn=heed_interrupts,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
