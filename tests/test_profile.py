@@ -203,6 +203,17 @@ def test_what_is_stored_of_a_set_is_not_estimated_again_and_its_bound_holds(proj
     assert estimate.calls(settings).empty
 
 
+def test_contexts_that_two_sets_have_in_common_are_estimated_and_paid_for_once(project):
+    root, server = project
+    settings = with_set(root, server, "mini:train", train=5, test=2)
+    (entry,) = settings.augment
+    second = entry.model_copy(update={"file": "written/other.jsonl"})
+    settings = settings.model_copy(update={"augment": (entry, second)})
+    expected = estimate.calls(settings)
+    augmentation.write_sets(settings)
+    assert expected["calls"].sum() == len(server.requests) == 7 * 11
+
+
 def test_a_set_that_nobody_has_written_is_named():
     with pytest.raises(DreError, match="no such file yet: `augment` of the profile"):
         dialogues.load("nowhere/set.jsonl", "train")
