@@ -807,6 +807,7 @@ def test_no_file_that_another_program_made_is_written_over(slm, responses, tmp_p
 
     assert dre(*run, "--report", page, "--force") == 0
     assert "<html" in page.read_text()
+    assert "default-src 'none'; style-src 'unsafe-inline'\"" in page.read_text()
     assert json.loads(bad_records.read_text())["content"] == "{torn"
 
 

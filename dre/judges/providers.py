@@ -263,6 +263,8 @@ class Connection:
         body = None
         try:
             body = await self._client.send(payload)
+        except wire.TooLarge:
+            received.is_too_large = True
         except Exception as error:
             if not received.is_success:  # else what came is looked at here
                 if getattr(error, "code", None) == "content_filter":
@@ -917,6 +919,7 @@ class _RetiredGemini(_Client):
         session = self.client.transport._session
         session._max_refresh_attempts = 0  # else a bad key is tried three times
         session.max_redirects = 0
+        session.hooks["response"].append(wire.limit_size)
 
     def parameters(self):
         ours = {"candidate_count", "response_mime_type", "response_schema"}

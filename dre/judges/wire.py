@@ -26,6 +26,10 @@ class NoReply(LookupError):
     """A server answered, but not with a reply: the message says with what."""
 
 
+class TooLarge(Exception):
+    """A response has more than `MOST_BYTES`."""
+
+
 class Received:
     """What came in answer to a call.
 
@@ -93,6 +97,17 @@ async def note(response: Any) -> None:
         received.content_type = response.headers.get("content-type", "").lower()
         received.content = response._content
         received.is_too_large = is_too_large
+
+
+def limit_size(response: Any, **_: Any) -> None:
+    """Read a response of requests, but no more than `MOST_BYTES`: a hook of its session."""
+    content = bytearray()
+    for piece in response.iter_content(65_536):
+        content += piece
+        if len(content) > MOST_BYTES:
+            response.close()
+            raise TooLarge
+    response._content = bytes(content)
 
 
 def body_of(received: Received, join: Callable[[list[dict]], dict]) -> Any:
@@ -273,6 +288,7 @@ def join_chat(pieces: list[dict]) -> dict:
 
 def _add(message, delta):
     """Add a piece of a message to what came before: texts and lists grow, the rest is replaced."""
+    value: Any
     for name, value in delta.items():
         known: Any = message.get(name)
         both_texts = isinstance(value, str) and isinstance(known, str)

@@ -94,6 +94,8 @@ class JudgeSettings(BaseModel, extra="forbid", frozen=True):
     max_usd: float | None = Field(default=None, ge=0)
     price: StrictStr | None = None
     plain: bool = False
+    keep_going: bool = False
+    thinking_tags: StrictStr | None = None
 
     @property
     def is_live(self) -> bool:
@@ -115,6 +117,8 @@ class JudgeSettings(BaseModel, extra="forbid", frozen=True):
             "max_usd_judge": self.max_usd,
             "concurrency": self.concurrency,
             "plain": self.plain,
+            "keep_going": self.keep_going,
+            "thinking_tags": self.thinking_tags,
         }
 
     @model_validator(mode="after")
@@ -362,7 +366,7 @@ def profile(name: str, folder: Path | str | None = None) -> Profile:
 
 
 def _with_whole_paths(new_profile):
-    """Return a profile in which the files of training sets are named from the root of the disk.
+    """Return a profile in which its files are named from the root of the disk.
 
     Notebooks run in another folder than the project's own.
     """
@@ -374,7 +378,20 @@ def _with_whole_paths(new_profile):
             if name.endswith((".json", ".jsonl")):
                 splits[split_name] = (str(new_profile.root / name), split)
         sets.append(entry.model_copy(update=splits))
-    return new_profile.model_copy(update={"sets": tuple(sets)})
+    judges = [_with_whole_path(judge, new_profile.root) for judge in new_profile.judges]
+    augment = []
+    for entry in new_profile.augment:
+        judge = _with_whole_path(entry.judge, new_profile.root)
+        augment.append(entry.model_copy(update={"judge": judge}))
+    update = {"sets": tuple(sets), "judges": tuple(judges), "augment": tuple(augment)}
+    return new_profile.model_copy(update=update)
+
+
+def _with_whole_path(judge, root):
+    """Return a judge whose file of tags is named from the root of the disk."""
+    if isinstance(judge, str) or not judge.thinking_tags:
+        return judge
+    return judge.model_copy(update={"thinking_tags": str(root / judge.thinking_tags)})
 
 
 def _fault(details) -> str:
