@@ -147,7 +147,8 @@ def _import_function(name: str) -> Callable[..., float]:
         if not isinstance(error, ImportError | AttributeError | ValueError):
             reason = f"{type(error).__name__}: {error}"
         raise DreError(
-            f"no metric {name!r} ({reason}): expected module:function, of a module that can be imported here"
+            f"no metric {name!r} ({reason}): "
+            "expected module:function, of a module that can be imported here"
         ) from None
     finally:
         sys.path.remove("")

@@ -30,6 +30,8 @@ _MINUTES_OF_OTHERS = 1.0
 SECONDS_PER_STEP = 0.25
 #: The same for a step that trains a head on a frozen encoder.
 _SECONDS_PER_STEP_OF_HEAD = 0.02
+#: Contexts of each set that GPT-4 wrote: a fifth of the adversarial responses of DRE's Table 2.
+CONTEXTS_OF_GPT4_SETS = 1610
 #: Gigabytes of a trained model, by its encoder.
 _GIGABYTES = {"minilm": 0.1, "distilbert": 0.3}
 _KILOBYTES_PER_REPLY = 2.0
@@ -234,6 +236,8 @@ def _contexts(settings, entry):
     for augmented in settings.augment:
         if name == str(settings.root / augmented.file):
             return augmented.train
+    if (name, split) in dialogues.GPT4_FILES:
+        return CONTEXTS_OF_GPT4_SETS
     if name == "dailydialog++" and split == "train":
         table = pd.read_csv(settings.root / "data/paper/dre_table2.csv")
         is_train = (table["dataset"] == "DailyDialog++") & (table["split"] == "train")

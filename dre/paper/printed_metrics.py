@@ -392,7 +392,7 @@ def by_word_vectors(
     @cache
     def vectors_of(text):
         known = [vectors[word] for word in tokenize(text) if word in vectors]
-        return np.array(known, float).reshape(len(known), -1)
+        return np.array(known, float) if known else np.empty((0, 1))
 
     scores = []
     for response, reference in pairs:

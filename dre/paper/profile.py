@@ -81,6 +81,21 @@ class Sources(BaseModel, extra="forbid", frozen=True):
     graded: tuple[StrictStr, ...]
 
 
+class PCAFSettings(BaseModel, extra="forbid", frozen=True):
+    """How PCAF's Tables 7 and 8 are trained on DSTC11: encoders, and how much of its corpora.
+
+    ``archive`` is the path of DSTC11's archive; by default it is fetched. ``ideas`` are the
+    dialogues that are taken of each corpus; None means all.
+    """
+
+    encoder: StrictStr
+    english_encoder: StrictStr
+    archive: StrictStr | None = None
+    ideas: PositiveInt | None = None
+    epochs: tuple[PositiveInt, PositiveInt] = (10, 10)
+    batch_ideas: PositiveInt = 32
+
+
 class JudgeSettings(BaseModel, extra="forbid", frozen=True):
     """One judge of a profile: its model, and where, how and for how much money it is asked."""
 
@@ -173,6 +188,7 @@ class Profile(BaseModel, extra="forbid", frozen=True):
     prompts: dict[str, StrictStr] = {}
     augment: tuple[Augmentation, ...] = ()
     notebooks: tuple[StrictStr, ...] = ()
+    pcaf: PCAFSettings | None = None
     root: Path
 
     @model_validator(mode="after")

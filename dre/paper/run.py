@@ -66,6 +66,8 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
     _set_environment_of_kernels(profile)
     try:
         with FileLock(profile.root / "build" / "paper.lock", timeout=0):
+            for line in _read_what_lies_on_the_hub(profile):
+                print(line, flush=True)
             if profile.augment:
                 from dre.paper import augmentation  # which loads judges and data
 
@@ -81,6 +83,13 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
             "another make paper is under way in this folder: wait for it to end"
         ) from error
     return ran
+
+
+def _read_what_lies_on_the_hub(profile):
+    """Return what can be used of the sets that a profile takes from the Hub; most take none."""
+    from dre.paper import papers_sets  # which loads the data sets' modules
+
+    return papers_sets.check(profile)
 
 
 def _books_of(profile):

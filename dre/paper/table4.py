@@ -48,6 +48,9 @@ STRENGTHS = ("open", "middle", "current")
 #: The paper's methods that ask for one criterion at a time, and the prompts.
 _PROMPTS_OF_CRITERIA = {"G-EVAL": "geval", "LLM-Chiang": "analyse_rate"}
 _POOLED = ("pooled", "pooled_low", "pooled_high", "seen")
+_CLASS_MEANS = ["fusion", "slm", "less", "judges", "gain", "gain_low", "gain_high"]
+_CLASS_MEANS += ["above", "pairs", "seen", "undecided"]
+_GAIN_COLUMNS = ["set", "judge", "strength", "fusion", "slm", "less", "better", "decided", "alone"]
 #: How the families of metrics begin that count shared words.
 _WORD_OVERLAP = ("BLEU-", "ROUGE", "METEOR")
 #: What ablations call the parts of a small model's score.
@@ -494,7 +497,7 @@ def fusion_gains(
                 }
                 rows.append(row)
                 draws.append(gain_over[part])
-    return Gains(pd.DataFrame(rows), draws)
+    return Gains(pd.DataFrame(rows, columns=_GAIN_COLUMNS), draws)
 
 
 def _better_parts(scores, name, part_methods):
@@ -564,7 +567,7 @@ def class_means(gains: Gains, measure: str = "overall") -> pd.DataFrame:
                     "undecided": list(of_class["decided"]).count("here"),
                 }
             )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=_CLASS_MEANS)
 
 
 def wide_gains(means: pd.DataFrame, less: str = "judge") -> pd.DataFrame:
@@ -585,7 +588,7 @@ def wide_gains(means: pd.DataFrame, less: str = "judge") -> pd.DataFrame:
             row[f"{judges}_high"] = mean["gain_high"]
             row[f"{judges} above"] = f"{mean['above']} of {mean['pairs']}"
         rows.append(row)
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=None if rows else ["fusion", "slm"])
 
 
 def in_print(root: Path, name: str = "dre_table4") -> pd.DataFrame:
@@ -923,9 +926,11 @@ def gains_by_measure(means: pd.DataFrame, fusion_name: str, slm: str) -> pd.Data
         row[f"{measure}_high"] = mean["gain_high"]
         if measure == "overall":
             row["seen"] = mean["seen"]
-    table = pd.DataFrame(list(rows.values()))
-    is_class = table["judges"] != "all"
-    return pd.DataFrame(table[is_class]).reset_index(drop=True)
+    table = pd.DataFrame([row for row in rows.values() if row["judges"] != "all"])
+    # A measure without any number keeps its column.
+    columns = ["judges", "less", *stats.MEASURES, "seen"]
+    missing = [column for column in columns if column not in table]
+    return table.assign(**dict.fromkeys(missing, np.nan))
 
 
 def slide_table2(
@@ -1072,8 +1077,8 @@ def target_table(
         for name in names:
             items = scores.items[name]
             title = ratings.RATED[name]
-            row |= dict.fromkeys([title, f"{title}, mean of four"], np.nan)
             if not scores.has(name, method):
+                row |= dict.fromkeys([title, f"{title}, mean of four"], np.nan)
                 continue
             row |= stats.interval(scores.agreement(name, method)["overall"], title)
             draws = stats.draws(
