@@ -107,6 +107,7 @@ def changes(encoder: Path) -> dict[str, Any]:
         },
         # Nothing to learn from besides contexts, so recipe ours is the model of the package.
         "extra": {"dialogues": [], "graded": []},
+        "pcaf": None,  # it needs an archive and models from the Hub
         # Not in the order of tables, nor in that of the sets that they belong to.
         "rated": [
             "personachat-usr",
