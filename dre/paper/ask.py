@@ -46,9 +46,9 @@ def ask(settings: Profile, notebook: str | None = None) -> None:
         If the run was interrupted.
     """
     live_judges = [judge for judge in judgements.panel(settings) if judge.is_live]
-    planned = plan.asks(settings, notebook)
-    if not live_judges or not planned:
+    if not live_judges:
         return
+    planned = plan.asks(settings, notebook)
     # A training and a score take all cores, so they are not made side by side.
     numbers = _numbers_shown(settings, planned)
     tasks = []

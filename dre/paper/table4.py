@@ -678,7 +678,7 @@ def printed_table(
         ``spearman`` or ``pearson``.
     row_of : dict
         By the paper's method, our method of a judge that the paper does not have. It is set beside
-        the mean over the paper's judges.
+        the mean over the paper's judges, unless a row of the table is this method.
 
     Returns
     -------
@@ -686,6 +686,8 @@ def printed_table(
     """
     printed = _correlations_in_print(table, names, statistic)
     by_method = pd.DataFrame(printed.groupby(table["method"]).mean())
+    in_file = set(table["key"])
+    row_of = {name: method for name, method in row_of.items() if method not in in_file}
     means = by_method.loc[list(row_of)]
     printed["method"] = table["key"].where(table["key"].notna(), table["metric"].map(Method))
     printed = printed.assign(row_in_print=table["metric"], not_run=table["not_run"])
