@@ -27,7 +27,7 @@ from dre.datasets.dialogues import Context
 from dre.datasets.overlap import without_overlap
 from dre.paper.profile import Profile
 from dre.slm import pcaf
-from dre.slm.encoder import Reader, context_text, keep_end, load_encoder, native_bf16
+from dre.slm.encoder import Reader, Tokens, context_text, load_encoder, native_bf16
 from dre.slm.provenance import TRAINING
 from dre.slm.train import MAX_NORM, parameter_groups
 from dre.slm.triplets import distinct, embed
@@ -65,6 +65,7 @@ class PCAF:
     def __init__(self, encoder, recipe=None):
         self.encoder = encoder
         self.recipe = recipe or pcaf.Recipe()
+        self.tokens = Tokens(encoder)
         d = encoder.get_embedding_dimension()
         head = nn.Sequential(
             nn.Linear(d, d),
@@ -89,7 +90,7 @@ class PCAF:
         """Return turns and response joined to one text. Where it is too long, its end is read."""
         tokenizer = self.encoder.tokenizer
         text = context_text((*turns, response), tokenizer.sep_token or "\n")
-        return keep_end(text, tokenizer, self.encoder.max_seq_length)
+        return self.tokens.ends([text])[0]
 
     def autocast(self):
         """Compute in bfloat16 where the device has it."""
@@ -106,7 +107,7 @@ class PCAF:
             for turns, response in zip(table["context"], table["response"])
         ]
         with self.autocast():
-            return Reader(self.encoder)(texts).cpu()
+            return Reader(self.encoder, self.tokens)(texts).cpu()
 
     @torch.no_grad()
     def score(self, table: pd.DataFrame) -> np.ndarray:
@@ -142,7 +143,7 @@ class PCAF:
             ]
         )
         with self.autocast():
-            embeddings = embed(self.encoder, texts)
+            embeddings = embed(self.encoder, texts, self.tokens)
         embeddings = embeddings.float()
         index = index.to(embeddings.device)
         v, v_bar = embeddings[index]

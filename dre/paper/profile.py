@@ -18,9 +18,9 @@ from pydantic import (
 
 from dre.datasets import ratings
 from dre.datasets.registry import PROJECT
+from dre.environment import ADDRESS
 from dre.errors import DreError
 
-ADDRESS = "https://github.com/dre-companion/dre"
 #: The profile whose outputs the committed notebooks have, and whose numbers README and docs show.
 COMMITTED = "public"
 RECORDED = "recorded:"  # how the name of a recording begins
@@ -293,7 +293,7 @@ class Profile(BaseModel, extra="forbid", frozen=True):
         for entry in self.sets:
             names |= {name for name, _ in (entry.train, entry.dev, entry.test)}
         names |= {entry.contexts.partition(":")[0] for entry in self.augment}
-        return any(name != "mini" and not name.endswith(".jsonl") for name in names)
+        return any(name != "mini" and not name.endswith((".json", ".jsonl")) for name in names)
 
     @property
     def results(self) -> Path:

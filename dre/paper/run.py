@@ -62,7 +62,7 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
     if profile.name == COMMITTED:
         words.check_names(profile.root, notebooks(profile.root))
     _name_other_notebooks(profile)
-    (profile.build / "state").mkdir(parents=True, exist_ok=True)
+    _make_folder_of_records(profile)
     _set_environment_of_kernels(profile)
     try:
         with FileLock(profile.root / "build" / "paper.lock", timeout=0):
@@ -127,6 +127,19 @@ def _announce_downloads(profile):
             "notebooks need them, once",
             flush=True,
         )
+
+
+def _make_folder_of_records(profile):
+    """Make the folder of the records of runs; DreError if the project cannot be written to."""
+    folder = profile.build / "state"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (profile.root / "build" / "paper.lock").touch()
+    except OSError as error:
+        raise DreError(
+            f"{profile.root} cannot be written to ({error.strerror}), and results are written "
+            "there: clone the project into a folder of yours"
+        ) from error
 
 
 def _name_other_notebooks(profile):

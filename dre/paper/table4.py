@@ -741,7 +741,7 @@ def rows_of_live_judges(
     slm : our name of the papers' small model.
     """
     judge_of_row = in_paper.set_index("metric")["judge"]
-    judge_in_print = pd.Series(table["row_in_print"]).map(judge_of_row)
+    judge_in_print = pd.Series(table["row_in_print"]).map(pd.Series(judge_of_row))
     printed_names = [judge.printed_name for judge in live_judges if judge.printed_name]
     is_in_print = pd.Series(table["row_in_print"]).notna()
     is_in_print &= judge_in_print.isna() | judge_in_print.isin(printed_names)
@@ -956,7 +956,7 @@ def slide_table2(
     from scipy.stats import pearsonr, spearmanr
 
     by_metric = _correlations_in_print(printed, list(scores.items), "spearman")
-    names_in_print = printed[["method", "judge"]].fillna("")
+    names_in_print = pd.DataFrame(printed[["method", "judge"]]).fillna("")
     by_metric = by_metric.set_axis(pd.MultiIndex.from_frame(names_in_print))
     table = []
     for label, (method, *name_in_print) in rows.items():

@@ -261,7 +261,7 @@ def representations(slm, ideas) -> tuple[torch.Tensor, torch.Tensor]:
         ]
     )
     with torch.autocast(slm.encoder.device.type, torch.bfloat16, enabled=native_bf16()):
-        embeddings = embed(slm.encoder, texts)
+        embeddings = embed(slm.encoder, texts, slm.reader.tokens)
     whole_last_response = embeddings.float()[index].movedim(-2, 0)
     shape = whole_last_response.shape[1:4]
     likeness = slm.head.likeness(whole_last_response.flatten(1, 3)).view(shape)
