@@ -1,12 +1,11 @@
 """What a profile may say of its models and training sets, and the sets that it has written."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import needs_data
+from conftest import needs_data, writable_copy
 from judge_servers import Server, openai, pairs
 
 from dre.datasets import dialogues, overlap
@@ -94,7 +93,7 @@ def writer(request):
 
 @pytest.fixture
 def project(tmp_path, with_openai_key):
-    shutil.copytree(HERE / "profiles", tmp_path / "profiles")
+    writable_copy(HERE / "profiles", tmp_path / "profiles")
     with Server(writer) as server:
         yield tmp_path, server
 
