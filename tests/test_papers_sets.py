@@ -1,6 +1,5 @@
 """What a profile takes from the Hub is read before anything is paid for."""
 
-
 import dstc11_archive
 import pytest
 from conftest import writable_copy
