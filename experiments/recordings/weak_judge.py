@@ -423,7 +423,10 @@ def server(args):
         command += ["--ctx-size", "3072", "--parallel", "1", "--cache-ram", "0"]
         log = Path(args.store).with_suffix(".server.log")
         with log.open("w") as output:
-            process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+            # In a session of its own: an interrupt from the keyboard lets the last call end.
+            process = subprocess.Popen(
+                command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
     try:
         while not _answers(args.base_url):
             if process is None or process.poll() is not None:
