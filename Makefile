@@ -2,12 +2,12 @@
 # would not use, since it sets up .venv):  python -m dre.paper --profile public
 define HELP
 make paper                 set up .venv, run the notebooks on the embedded corpus
-make paper PROFILE=public  the same on public data (70 MB, fetched once) with recorded scores of the small models
+make paper PROFILE=public  the same on public data (64 MB, fetched once) with recorded scores of the small models
 make paper PROFILE=full    the same in the paper's own size; needs a GPU (docs/run_the_paper.md)
 make paper PROFILE=full ARGS=--estimate  say what that would take: calls, dollars, hours; nothing is asked
 make book                  build README, notebooks and docs as a website, in build/book; runs no notebook
 make install               only set up .venv, with every package at the version in requirements.lock
-make test                  run the tests; those that need public data say so and are skipped without it
+make test                  set up .venv, run the tests; those of the public data are skipped where these are absent
 make lab                   open the notebooks in JupyterLab
 make bench                 measure what scoring and asking a judge cost in time
 make lock                  write the versions that are installed in .venv to requirements.lock
@@ -39,7 +39,8 @@ install: $(STAMP)
 
 $(STAMP): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "error: no Python >= 3.11 found; install one, or say PYTHON=/path/to/python" >&2; exit 2; }
-	@echo "setting up $(VENV) with pinned versions (once; a few minutes)"
+	@test -w . || { echo "error: this folder cannot be written to; clone the project into one of yours" >&2; exit 2; }
+	@echo "setting up $(VENV) with pinned versions (once; some minutes, and 2.6 to 6.3 GB: docs/setup.md)"
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-input -r requirements.lock
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-build-isolation -e .

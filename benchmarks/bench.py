@@ -2,8 +2,9 @@
 
 - score: test pairs, of which ten share a context, are scored in one call by the small model of the
   package. Beside it, their distinct texts are embedded by Sentence-Transformers' ``encode``, which
-  is the least that any such model must do. ``--against FOLDER`` also scores the same pairs by the
-  package of another checkout, in turns with this one, each in a process of its own.
+  is the least that any such model must do, and the same call with encoders that return at once,
+  which leaves the Python code of the package. ``--against FOLDER`` also scores the same pairs by
+  the package of another checkout, in turns with this one, each in a process of its own.
 - judges: calls to a local server that answers after a fixed time, by a judge (stored, counted,
   parsed) and by a bare asyncio loop over the same SDK; and a hundred thousand replies replayed.
 
@@ -13,6 +14,7 @@ results/bench/{score,judges}.csv and .md.
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import platform
@@ -23,6 +25,7 @@ import time
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from unittest import mock
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 ROOT = Path(__file__).resolve().parents[1]
@@ -96,6 +99,22 @@ def test_pairs(limit):
     return name, dialogues.pairs(contexts, "pa").iloc[:limit]
 
 
+def rated_pairs():
+    """Return the pairs of all rated sets, of which about three share a context; None without them.
+
+    These contexts are longer than those of the test pairs.
+    """
+    import pandas as pd
+
+    from dre.datasets import ratings
+    from dre.errors import DreError
+
+    try:
+        return pd.concat([ratings.rated(name) for name in ratings.RATED], ignore_index=True)
+    except DreError:
+        return None
+
+
 def score_in_process(folder, pairs):
     """Score pairs with the package of a checkout; return seconds, processor seconds and scores."""
     columns = pairs[["pair_id", "context", "response"]].to_dict("list")
@@ -112,6 +131,32 @@ def score_in_process(folder, pairs):
     return tuple(json.loads(process.stdout))
 
 
+@contextlib.contextmanager
+def instant_encoders(slm):
+    """Let both encoders of a model return the same vector for each text, at once."""
+    import torch
+
+    vector = torch.randn(slm.encoder.get_embedding_dimension(), device=slm.encoder.device)
+
+    def forward(features):
+        return {"sentence_embedding": vector.expand(len(features["input_ids"]), -1)}
+
+    with (
+        mock.patch.object(slm.encoder, "forward", forward),
+        mock.patch.object(slm.base.encoder, "forward", forward),
+    ):
+        yield
+
+
+def measures_of(timing, n_pairs):
+    """Return what a table shows of the time that some pairs took."""
+    return {
+        "seconds": timing["seconds"],
+        "processor_seconds": timing["processor_seconds"],
+        "processor_ms_per_pair": 1000 * timing["processor_seconds"] / n_pairs,
+    }
+
+
 def bench_score(sizes, turns, against=None):
     """Return rows and settings of the comparison of scoring, for several numbers of pairs."""
     import torch
@@ -119,22 +164,28 @@ def bench_score(sizes, turns, against=None):
     from dre.slm.model import DEFAULT, SLM
 
     slm = SLM.load(DEFAULT)
+
+    def one_call(table):
+        slm.forget()  # texts that it has read
+        return slm.score(table)["score_slm"]
+
     rows = []
     for limit in sizes:
         data, table = test_pairs(limit)
         contexts = [slm.context(dialogue) for dialogue in table["context"]]
         texts = list(dict.fromkeys([*contexts, *table["response"]]))
 
-        def one_call(table=table):
-            slm.forget()  # texts that it has read
-            return slm.score(table)["score_slm"]
+        def without_encoder(table=table):
+            with instant_encoders(slm):
+                return one_call(table)
 
         def encode(texts=texts):
             return slm.encoder.encode(texts, convert_to_tensor=True)
 
         slm.score(table.iloc[-8:])  # loads what is loaded lazily
         functions = {
-            "one call": one_call,
+            "one call": partial(one_call, table),
+            "one call, encoders that return at once": without_encoder,
             "Sentence-Transformers, distinct texts": encode,
         }
         if against:
@@ -152,12 +203,18 @@ def bench_score(sizes, turns, against=None):
                     "way": name,
                     "pairs": len(table),
                     "texts": len(texts),
-                    "seconds": timing["seconds"],
-                    "processor_seconds": processor_seconds,
+                    **measures_of(timing, len(table)),
                     "times": processor_seconds / compared_with,
-                    "pairs_per_processor_second": len(table) / processor_seconds,
                 }
             )
+
+    rated = rated_pairs()
+    if rated is not None:
+        with instant_encoders(slm):
+            timings, _ = fastest({"rated": partial(one_call, rated)}, turns, "processor_seconds")
+        texts = {*rated["response"], *slm.contexts(rated["context"])}
+        row = {"way": "encoders that return at once, rated sets", "pairs": len(rated)}
+        rows.append(row | {"texts": len(texts)} | measures_of(timings["rated"], len(rated)))
 
     precision = next(slm.encoder.parameters()).dtype
     settings = {

@@ -159,6 +159,49 @@ def test_one_context_has_a_mean_and_no_interval():
     assert system["accepted"] == 0.5
 
 
+def test_a_system_in_one_context_has_a_mean_and_no_interval_beside_one_in_many():
+    rng = np.random.default_rng(0)
+    summary = summarise(frame(rng.normal(size=30), range(30)), frame([1.0], [0], "b"))
+    by_name = {row["system"]: row for row in summary["systems"]}
+    assert by_name["b"]["score"] == 1.0
+    assert by_name["b"]["score_low"] is None and by_name["b"]["score_high"] is None
+    assert by_name["a"]["score_low"] < by_name["a"]["score_high"]
+    (comparison,) = summary["comparisons"]
+    assert comparison["n_contexts"] == 1
+    assert comparison["difference_low"] is None
+
+
+def test_the_order_of_rows_changes_nothing():
+    rng = np.random.default_rng(0)
+    frames = []
+    for number, name in enumerate("abc"):
+        scores = rng.normal(0.2 * number, 1, 40)
+        contexts = rng.permutation(40)
+        frames.append(frame(scores, contexts, name, accepted=scores > 0))
+    table = pd.concat(frames, ignore_index=True)
+
+    def numbers(of_table):
+        summary = systems.summarise(of_table)
+        rows = pd.DataFrame(summary["systems"] + summary["comparisons"])
+        return rows.drop(columns="statuses")
+
+    expected = numbers(table)
+    for seed in range(3):
+        shuffled = table.sample(frac=1, random_state=seed)
+        pd.testing.assert_frame_equal(numbers(shuffled), expected, atol=1e-9)
+
+
+def test_a_system_without_any_score_has_no_share_of_accepted():
+    missing = pd.array([None, None], dtype="bool[pyarrow]")
+    accepted = pd.array([True, False], dtype="bool[pyarrow]")
+    summary = summarise(
+        frame([1.0, 2.0], [1, 2], accepted=accepted),
+        frame([np.nan, np.nan], [1, 2], "b", accepted=missing).assign(status="other_language"),
+    )
+    shares = {row["system"]: row["accepted"] for row in summary["systems"]}
+    assert shares == {"a": 0.5, "b": None}
+
+
 def two_systems(difficulty, difference, has_a, has_b):
     """Scores of a and b: b's are the difficulty of a context, a's are higher by the difference."""
     contexts = np.arange(len(difficulty))

@@ -65,6 +65,8 @@ def test_a_line_that_is_no_object_is_named(files, capsys):
             0,
             "10.0% of the contexts of either file have no new score",
         ),
+        ("better.jsonl old.csv --max-missing 0%", 0, ""),
+        ("better.jsonl old.csv --max-missing 0", 0, ""),
         (
             "fewer.csv old.csv --max-missing 5%",
             3,

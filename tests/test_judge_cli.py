@@ -1279,7 +1279,7 @@ def test_nothing_is_written_over_an_input_or_a_file_of_others(command, work, cap
     messages = {
         precious.name: "nothing says that this command made it: name another file, delete it, or",
         "a.txt": "expected a name that ends in",
-        f"none/a{ending}": "in a folder that can be written to",
+        f"none/a{ending}": "there is no folder",
     }
     if "in.jsonl" in command:
         messages["in.jsonl"] = "in.jsonl is an input: name another"

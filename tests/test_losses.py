@@ -40,6 +40,14 @@ def test_in_batch_negatives_never_include_another_positive_of_the_same_context()
         assert loss.item() == pytest.approx(expected.item(), abs=1e-4)
 
 
+def test_eq_13_squares_how_much_too_near_two_parts_are():
+    distances = torch.tensor([0.0, 0.2, 0.5, 1.3])
+    apart = losses.separation(distances, margin=0.5)
+    assert apart.tolist() == pytest.approx([0.25, 0.09, 0, 0])
+    together = losses.separation(distances, z=1)
+    assert together.tolist() == pytest.approx([0, 0.04, 0.25, 1.69])
+
+
 @pytest.mark.parametrize(("recipe_name", "loss"), [("paper", 0), ("paper-robust", 1.5)])
 def test_eq_12_acts_on_whole_embeddings_as_printed_or_on_robust_parts(recipe_name, loss):
     """Whole responses have the distances 0 and 1, as they should; robust parts have 1 and 0."""

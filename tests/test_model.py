@@ -11,7 +11,7 @@ from dre.datasets.dialogues import load, pairs
 from dre.errors import DreError
 from dre.slm import SLM, recipes
 from dre.slm import encoder as reading
-from dre.slm.encoder import keep_end, load_encoder
+from dre.slm.encoder import Tokens, load_encoder
 
 
 def untrained(path, recipe="paper"):
@@ -104,18 +104,15 @@ LONG_TEXTS = {
 
 @pytest.mark.parametrize("text", LONG_TEXTS.values(), ids=LONG_TEXTS)
 def test_the_end_of_a_long_text_is_short_enough_for_the_encoder(slm, text):
-    tokenizer = slm.encoder.tokenizer
-    limit = slm.encoder.max_seq_length
-
-    end = keep_end(text, tokenizer, limit)
+    (end,) = Tokens(slm.encoder).ends([text])
 
     assert end
     assert text.strip().endswith(end)
-    assert len(tokenizer(end)["input_ids"]) <= limit
+    assert len(slm.encoder.tokenizer(end)["input_ids"]) <= slm.encoder.max_seq_length
 
 
 def test_as_many_words_are_read_as_fit(slm):
-    end = keep_end(KOREAN, slm.encoder.tokenizer, limit=128)
+    (end,) = Tokens(slm.encoder).ends([KOREAN])
     assert len(end.split()) == 21  # of six tokens each
 
 

@@ -1,5 +1,6 @@
 """The package's model scores no pair twice while a paper is built."""
 
+import json
 import shutil
 
 import pandas as pd
@@ -50,10 +51,14 @@ def test_new_pairs_are_added_and_a_pair_id_may_name_several_texts(tmp_path, scor
 
 
 def test_a_model_with_other_weights_scores_the_same_pairs_again(tmp_path, scored_pairs):
-    changed_model = shutil.copytree(DEFAULT, tmp_path / "other")
+    model = shutil.copytree(DEFAULT, tmp_path / "model")
+    description = json.loads((model / "slm.json").read_text(encoding="utf-8"))
+    del description["sha256"]  # else the changed weights would be refused
+    (model / "slm.json").write_text(json.dumps(description), encoding="utf-8")
+    changed_model = shutil.copytree(model, tmp_path / "other")
     weights = bytearray((changed_model / "adapter.safetensors").read_bytes())
     weights[-1] ^= 1
     (changed_model / "adapter.safetensors").write_bytes(weights)
-    PackageModel(tmp_path).score(PAIRS)
+    PackageModel(tmp_path, model).score(PAIRS)
     PackageModel(tmp_path, changed_model).score(PAIRS)
     assert scored_pairs == [len(PAIRS)] * 2

@@ -737,6 +737,8 @@ def test_a_reply_that_repeats_the_key_is_stored_without_it(provider, monkeypatch
 @pytest.mark.parametrize("status", [200, 400, 401, 500])
 def test_a_key_of_no_known_form_is_in_no_error(provider, key, status, monkeypatch, capsys):
     """Such as that of a server of one's own, or of Azure."""
+    if status == 200 and sys.modules.get("google.genai", "") is None:
+        pytest.skip("the retired SDK drops what is no answer of Gemini's")
     monkeypatch.setenv("MY_OWN", key)
     answer = error(provider, status, f"what is {key} to me?")
     with Server(lambda request: answer) as server:

@@ -65,6 +65,17 @@ def test_what_is_held_out_is_that_of_the_training_and_needs_no_rated_set(request
         provenance.contexts(entry, (rated,))
 
 
+def test_what_a_profile_says_that_it_needs_is_true():
+    of_public = [name for name, source in registry.sources().items() if "sha256" in source]
+    assert registry.amount(of_public) == "50 files, 64 MB"
+    for name in ("mini", "public", "colab", "full"):
+        settings = profile(name)
+        assert settings.reads_public_data == ("public data" in settings.needs)
+        assert settings.reads_public_data != ("no download" in settings.needs)
+    for name in ("public", "colab"):
+        assert "64 MB of public data" in profile(name).needs
+
+
 @pytest.mark.parametrize("name", ["public", "full", "colab"])
 def test_an_estimate_without_data_says_so_and_fetches_nothing(requested, name, capsys):
     assert run.main(["--profile", name, "--estimate"]) == 1

@@ -91,6 +91,14 @@ def test_a_reply_without_words_of_its_own_counts_as_empty(response):
     assert own_words(CONTEXT, response) == (EMPTY, response)
 
 
+def test_a_quote_with_a_typographic_apostrophe_is_one():
+    context = ("I don't think that's Anna's.",)
+    response = "I don\u2019t think that\u2019s Anna\u2019s. Good."
+    quote = "I don\u2019t think that\u2019s Anna\u2019s."
+    assert own_words(context, response) == ("Good.", quote)
+    assert own_words((response,), context[0]) == (EMPTY, context[0])
+
+
 def test_three_words_of_the_context_are_a_reply():
     assert own_words(CONTEXT, "They are lovely!") == ("They are lovely!", "")
 

@@ -329,7 +329,33 @@ def test_holm_by_hand():
 
 
 def test_an_adjusted_p_value_is_at_most_1():
-    assert stats.holm([0.5, 0.9]).tolist() == [1, 1]
+    assert stats.holm([0.6, 0.7, 0.9]).tolist() == [1, 1, 1]
+
+
+def test_two_pairs_have_no_correlation():
+    """It would be 1 or -1 for any two points."""
+    human = pd.Series([1.0, 2, 3])
+    scores = pd.Series([1.0, 3, np.nan])
+    contexts = pd.Series(list("abc"))
+    assert stats.correlate({"m": scores}, human, contexts)["r"].isna().all()
+    assert np.isnan(stats.draws(scores[:2], human[:2], contexts[:2], n=2)).all()
+    assert stats.correlate({"m": human}, human, contexts)["r"].item() == pytest.approx(1)
+
+
+def test_a_swap_that_gives_the_same_difference_up_to_rounding_counts_as_a_hit():
+    """Swapping all contexts turns the sign of a difference, and no more.
+
+    With three contexts two of eight swaps do that: none, and all. So p cannot be below a quarter,
+    whatever the last bits of the sums are.
+    """
+    rng = np.random.default_rng(0)
+    contexts = pd.Series(np.repeat(list("abc"), 7))
+    for _ in range(20):
+        human = pd.Series(rng.normal(size=21))
+        good = human + 0.01 * rng.normal(size=21)
+        bad = -human + 0.01 * rng.normal(size=21)
+        p = stats.compare(good, bad, human, contexts, n=2, permutations=2000)["p"]
+        assert 0.2 < p < 0.3
 
 
 def test_rows_in_another_order_are_refused():

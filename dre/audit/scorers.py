@@ -147,7 +147,8 @@ def _import_function(name: str) -> Callable[..., float]:
         if not isinstance(error, ImportError | AttributeError | ValueError):
             reason = f"{type(error).__name__}: {error}"
         raise DreError(
-            f"no metric {name!r} ({reason}): expected module:function, of a module that can be imported here"
+            f"no metric {name!r} ({reason}): "
+            "expected module:function, of a module that can be imported here"
         ) from None
     finally:
         sys.path.remove("")
@@ -166,10 +167,11 @@ def _line_of_user_code(error: BaseException) -> str:
 def by_file(path: str | Path, pairs: pd.DataFrame) -> tuple[pd.Series, str]:
     """Take scores of pairs from a file with ``id`` (or ``pair_id``) and ``score``."""
     table = readers.scores(path, ("id", "pair_id"))
-    doubled = table["id"][table["id"].duplicated()]
-    if len(doubled):
+    ids = pd.Series(table["id"])
+    doubled = list(ids[ids.duplicated()])
+    if doubled:
         raise DreError(
-            f"{path}: {len(doubled):,} ids stand there more than once, first {doubled.iloc[0]!r}: "
+            f"{path}: {len(doubled):,} ids stand there more than once, first {doubled[0]!r}: "
             "expected one score for each pair"
         )
     score_by_id = dict(zip(table["id"], table["score"]))

@@ -64,7 +64,7 @@ def add(subparsers: Any) -> None:
     option(
         "--public",
         action="store_true",
-        help="also audit on replies to public dialogues (fetches 70 MB once)",
+        help="also audit on replies to public dialogues (fetches 14 MB once)",
     )
     option("--n", type=int, default=100, metavar="N", help="most contexts of a kind (default: 100)")
     option(

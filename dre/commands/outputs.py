@@ -26,10 +26,13 @@ def check_output(path: str | Path, endings: Sequence[str], *inputs: str | Path) 
     path = Path(path)
     if path.is_dir():
         raise DreError(f"{path} is a folder: expected the name of a file to write")
-    is_writable = os.access(path.resolve().parent, os.W_OK)
-    if path.suffix not in endings or not is_writable:
-        expected = f"a name that ends in {', '.join(endings)}, in a folder that can be written to"
-        raise DreError(f"{path}: expected {expected}")
+    if path.suffix not in endings:
+        raise DreError(f"{path}: expected a name that ends in {', '.join(endings)}")
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise DreError(f"{path}: there is no folder {folder}: make it, or name another file")
+    if not os.access(folder, os.W_OK):
+        raise DreError(f"{path}: the folder {folder} cannot be written to: name another file")
     if path.resolve() in [Path(name).resolve() for name in inputs]:
         raise DreError(f"{path} is an input: name another file to write")
 

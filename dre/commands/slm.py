@@ -82,7 +82,7 @@ def train(args: argparse.Namespace) -> None:
         raise DreError(
             f"recipe {recipe.name} learns from more than labelled contexts: it needs English "
             "dialogues and pairs that a judge has graded, which are not given. --extra public "
-            "takes those of the public data (70 MB, fetched once). With your contexts alone choose "
+            "takes those of the public data (24 MB, fetched once). With your contexts alone choose "
             "--recipe paper, which is much weaker"
         )
     extra = None

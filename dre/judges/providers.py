@@ -23,13 +23,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from dre.environment import how_to_install
 from dre.errors import DreError
 from dre.judges import failures, likelihoods, outcomes, wire
 from dre.judges.failures import CallFailed, redact
 from dre.judges.store import Reply, clean, count, is_thought
 from dre.judges.wire import NoReply
-
-_INSTALL = "pip install 'dre-companion[judges]', in a clone '.[judges]'"
 
 Messages = list[dict[str, str]]
 Params = Mapping[str, Any]
@@ -338,7 +337,7 @@ def connect(
         client = _make_client(provider, target)
     except ModuleNotFoundError as error:
         package = (error.name or provider).replace(".", "-")
-        raise DreError(f"{package} is not installed: {_INSTALL}") from None
+        raise DreError(f"{package} is not installed: {how_to_install('judges')}") from None
     except (ImportError, ValueError) as error:
         raise DreError(_about_proxies(error)) from None
     _check_parameters(provider, client, params or {})

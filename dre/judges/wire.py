@@ -186,8 +186,9 @@ def _in_words(text, content_type):
 def words_of_page(text: str) -> str:
     """Return the title and the words of a page, or any other text as it is."""
     title = _TITLE.search(text)
-    words = re.sub("<[^>]*>", " ", _HIDDEN.sub(" ", text))
-    return " ".join(f"{title[1] if title else ''} {words}".split())
+    words = " ".join(re.sub("<[^>]*>", " ", _HIDDEN.sub(" ", text)).split())
+    title_words = " ".join(title[1].split()) if title else ""
+    return words if words.startswith(title_words) else f"{title_words} {words}"
 
 
 def _quoted(text):
@@ -196,6 +197,8 @@ def _quoted(text):
 
 
 # Streams
+
+_OF_ONE_PIECE = ("role", "type", "id")  # texts of a message that come whole, and may come again
 
 
 def join_completion(pieces: list[dict]) -> dict:
@@ -288,12 +291,11 @@ def join_chat(pieces: list[dict]) -> dict:
 
 def _add(message, delta):
     """Add a piece of a message to what came before: texts and lists grow, the rest is replaced."""
-    value: Any
     for name, value in delta.items():
-        known: Any = message.get(name)
-        both_texts = isinstance(value, str) and isinstance(known, str)
-        both_lists = isinstance(value, list) and isinstance(known, list)
-        if both_lists or (both_texts and name not in ("role", "type", "id")):
-            message[name] = known + value
+        known = message.get(name)
+        if isinstance(value, list) and isinstance(known, list):
+            message[name] = [*known, *value]
+        elif isinstance(value, str) and isinstance(known, str) and name not in _OF_ONE_PIECE:
+            message[name] = f"{known}{value}"
         elif value is not None:
             message[name] = value

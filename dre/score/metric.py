@@ -80,6 +80,10 @@ COLUMNS = (
 _PLAIN_NAMES = {"distance": "cosine_distance", "s_d": "distance", "s_p": "fits"}
 #: Decimals of the SLM's numbers in a prompt: the last bits of a float must not cost another reply.
 _PROMPT_DECIMALS = 6
+#: What the small model computes.
+_SLM_NUMBERS = ("distance", "s_d", "s_p", "score_slm")
+#: Why a pair has no score that was computed all the same.
+_NOT_FINITE = "the score is not a finite number: the small model may be damaged"
 BLOCK = 256  # distinct pairs that are scored and kept together; a kill loses no more of them
 
 
@@ -268,6 +272,9 @@ class DRE:
         if self.judge is not None:
             table = self._with_judge_scores(table)
         table = self._with_scores(table).rename(columns=_PLAIN_NAMES)
+        has_no_score = (table["status"] == "ok") & ~np.isfinite(table["score"].astype(float))
+        table.loc[has_no_score, ["status", "reason"]] = "error", _NOT_FINITE
+        table["score"] = table["score"].mask(has_no_score)
         return table.reindex(columns=list(COLUMNS))
 
     def accepted(self, table: pd.DataFrame) -> pd.Series:
@@ -296,14 +303,17 @@ class DRE:
         if not len(distinct):
             return table.assign(distance=np.nan, s_d=np.nan, s_p=np.nan, score_slm=np.nan)
         scores = self._scores_in_blocks(distinct, progress, keep)
-        scores["what_is_cut"] = self._what_is_cut(distinct)
         scores = distinct[["pair_id", *columns]].merge(scores, on="pair_id")
         scores = scores.drop(columns="pair_id")
         table = table.merge(scores, on=columns, how="left")
         # The same texts may be those of a system that is not read as a whole.
         unread = table["status"] == language.STATUS
-        table.loc[unread, ["distance", "s_d", "s_p", "score_slm"]] = np.nan
-        return table.assign(reason=table["reason"].where(unread, table.pop("what_is_cut")))
+        table["reason"] = table["reason"].where(unread, table.pop("what_is_cut"))
+        is_finite = np.isfinite(table[list(_SLM_NUMBERS)]).all(axis=1)
+        is_damaged = ~unread & ~is_finite
+        table.loc[is_damaged, ["status", "reason"]] = "error", _NOT_FINITE
+        table.loc[~is_finite | unread, list(_SLM_NUMBERS)] = np.nan
+        return table
 
     def _scores_in_blocks(self, pairs, progress, keep):
         """Score pairs block by block, in their order; a block is kept before the next begins."""
@@ -312,9 +322,14 @@ class DRE:
 
         assert self.slm is not None, "this method needs a small model"
         kept = KeptScores(identity(self.slm, self.bf16)) if keep else None
-        tables = [] if kept is None else [kept.get(pairs)]
-        is_kept = pairs["pair_id"].isin(tables[0]["pair_id"]) if tables else False
-        missing = pairs[~is_kept] if tables else pairs
+        tables = []
+        missing = pairs
+        if kept is not None:
+            kept_scores = kept.get(pairs).set_index("pair_id")
+            is_kept = pairs["pair_id"].isin(kept_scores.index)
+            kept_pairs, missing = pairs[is_kept], pairs[~is_kept]
+            kept_scores = kept_scores.loc[list(kept_pairs["pair_id"])].reset_index()
+            tables.append(self._with_what_is_not_read(kept_scores, kept_pairs))
         n_kept = len(pairs) - len(missing)
         if progress and n_kept:
             print(f"{n_kept:,} of {len(pairs):,} pairs were scored before", file=sys.stderr)
@@ -325,48 +340,42 @@ class DRE:
             warnings.filterwarnings("ignore", message=r".*response\(s\) have more than")
             for first in range(0, len(missing), BLOCK):
                 block = missing.iloc[first : first + BLOCK]
-                scores = self.slm.score(block)
-                tables.append(scores.loc[:, ["pair_id", *NUMBERS]])
+                scores = self.slm.score(block).filter(["pair_id", *NUMBERS, "left_out"])
+                tables.append(self._with_what_is_not_read(scores, block))
                 if kept is not None:
                     kept.put(block, scores)
                 bar.update(len(block))
         if kept is not None:
             kept.close()
         scores = pd.concat(tables, ignore_index=True).set_index("pair_id")
-        scores = scores.loc[list(pairs["pair_id"])].reset_index()
-        return self._with_left_out(scores, pairs)
+        return scores.loc[list(pairs["pair_id"])].reset_index()
 
-    def _with_left_out(self, scores, pairs):
-        """Add what the model did not read of a response, which is not kept with its scores."""
+    def _with_what_is_not_read(self, scores, pairs):
+        """Add to the scores of pairs, row by row, what the model does not read of them, in words.
+
+        ``left_out`` are the words of a response that repeat its context. They are not kept with
+        scores, so they may have to be looked for. ``what_is_cut`` says what is too long.
+        """
         from dre.slm.ours import Ours, without_quotes
 
-        if isinstance(self.slm, Ours):
-            _, left_out = without_quotes(self.slm.readable(pairs))
-            return scores.assign(left_out=left_out)
-        return scores
-
-    def _what_is_cut(self, pairs):
-        """Return, for each pair, what the SLM does not read of it, in words."""
-        from dre.slm.encoder import context_text
-
         assert self.slm is not None, "this method needs a small model"
-        tokenizer = self.slm.encoder.tokenizer
+        pairs = self.slm.readable(pairs)
+        if isinstance(self.slm, Ours) and "left_out" not in scores:
+            _, left_out = without_quotes(pairs)
+            scores = scores.assign(left_out=left_out)
+
         limit = self.slm.encoder.max_seq_length
-        separator = getattr(tokenizer, "sep_token", None) or "\n"
-        is_context_cut = {
-            turns: self.slm.context(turns) != context_text(turns, separator, sys.maxsize)
-            for turns in pairs["context"].unique()
-        }
         is_response_cut = self.slm.cut(pairs["response"])
+        is_context_cut = self.slm.cut_contexts(pairs["context"])
         reasons = []
-        for turns, is_cut in zip(pairs["context"], is_response_cut):
+        for response_is_cut, context_is_cut in zip(is_response_cut, is_context_cut):
             sentences = []
-            if is_cut:
+            if response_is_cut:
                 sentences.append(f"the response is cut after {limit} tokens")
-            if is_context_cut[turns]:
+            if context_is_cut:
                 sentences.append(f"the context is cut: only its last {limit} tokens count")
             reasons.append("; ".join(sentences))
-        return reasons
+        return scores.assign(what_is_cut=reasons)
 
     def _with_judge_scores(self, table):
         """Add the judge's numbers, and what became of its replies."""

@@ -63,7 +63,8 @@ def summarise(table: pd.DataFrame, seed: int = 0) -> dict[str, Any]:
         ``comparisons`` as `compare_systems` returns them, and ``baselines``, the same for each of
         the `BASELINES` (its ``measure``). What is undefined is None.
     """
-    contexts, context_ids = pd.factorize(table["context_id"])
+    # In the order of their names, so that the order of rows changes nothing.
+    contexts, context_ids = pd.factorize(table["context_id"], sort=True)
     systems = [_counts(name, rows) for name, rows in table.groupby("system")]
 
     # The mean of each measure, with its interval.
@@ -117,7 +118,8 @@ def _counts(name, rows):
         "statuses": statuses,
     }
     if "accepted" in rows:
-        row["accepted"] = float(rows["accepted"].mean())
+        share = rows["accepted"].mean()
+        row["accepted"] = None if pd.isna(share) else float(share)
     return row
 
 

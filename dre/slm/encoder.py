@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,10 +12,13 @@ from dre.errors import DreError
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-    from transformers import PreTrainedTokenizerBase
 
 #: At most so many texts are remembered with their embeddings, which bounds memory.
 REMEMBERED = 50_000
+#: The same for texts with their tokens, which need less memory.
+TOKENISED = 200_000
+#: Texts that are turned into tokens in one call of the tokenizer.
+_TEXTS_AT_ONCE = 1000
 #: Tokens in a batch: as many as fit into the cache of a core (for each core), or fill a GPU.
 ROOM = {"cpu": 512, "gpu": 16_384}
 #: Encoders that have a short name here, and their names on the Hub.
@@ -95,28 +98,6 @@ def plain_text(text: str, special_tokens: Sequence[str]) -> str:
     return text
 
 
-def keep_end(text: str, tokenizer: "PreTrainedTokenizerBase", limit: int) -> str:
-    """Return the end of a text, as much of it as an encoder reads.
-
-    An encoder would cut off the end, which matters most for what fits next. So the beginning is
-    left out before it reads. ``limit`` is a number of tokens, [CLS] and [SEP] included.
-    """
-    room = limit - tokenizer.num_special_tokens_to_add()
-    # It takes one turn, unless half a word has more tokens than it had within the whole word.
-    while True:
-        encoding = tokenizer(
-            text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
-        )
-        offsets = encoding["offset_mapping"]
-        if len(offsets) <= room:
-            return text
-        start = max(offsets[-room][0], 1)
-        space = text.find(" ", start - 1)
-        if space >= 0:
-            start = space
-        text = text[start:].strip()
-
-
 def doubles(x: torch.Tensor) -> np.ndarray:
     """Return a tensor's numbers as a numpy array of float64, which not every device has."""
     return x.cpu().double().numpy()
@@ -133,15 +114,155 @@ def native_bf16() -> bool:
     return any(getattr(torch.cpu, probe, lambda: False)() for probe in probes)
 
 
-def token_counts(encoder: "SentenceTransformer", texts: Sequence[str]) -> np.ndarray:
-    """Return how many tokens each text has, (n,), special tokens included.
+class TokenIds(NamedTuple):
+    """A text as an encoder reads it.
 
-    Tokens beyond the length of the encoder count, too.
+    Attributes
+    ----------
+    ids : (k,) int32, at most as many as the encoder reads, special tokens included.
+    length : how many tokens the whole text has, special tokens included.
     """
-    if not texts:
-        return np.array([], dtype=int)
-    ids_by_text = encoder.tokenizer(list(texts), verbose=False)["input_ids"]
-    return np.array([len(ids) for ids in ids_by_text], dtype=int)
+
+    ids: np.ndarray
+    length: int
+
+
+class Tokens:
+    """Turns texts into tokens of an encoder, each distinct text once, and remembers them.
+
+    The tokens of the last `TOKENISED` texts are kept in ``known``. Encoders that share a tokenizer
+    and a length can share them.
+    """
+
+    def __init__(self, encoder: "SentenceTransformer"):
+        assert encoder.max_seq_length is not None, "load_encoder sets the limit"
+        self.tokenizer: Any = encoder.tokenizer
+        self.limit = encoder.max_seq_length
+        self.known: dict[str, TokenIds] = {}
+        self._ends: dict[str, str] = {}  # of texts that are too long
+        self._first, self._last = _tokens_around(self.tokenizer)
+
+    def __call__(self, texts: Iterable[str]) -> list[TokenIds]:
+        """Return the tokens of each text, in order."""
+        texts = list(texts)
+        new_texts = [text for text in dict.fromkeys(texts) if text not in self.known]
+        self._tokenise(new_texts)
+        tokens = [self.known[text] for text in texts]
+        _forget_oldest(self.known, TOKENISED)
+        return tokens
+
+    def lengths(self, texts: Iterable[str]) -> np.ndarray:
+        """Return how many tokens each text has, (n,), special tokens included.
+
+        Tokens beyond the length of the encoder count, too.
+        """
+        return np.array([tokens.length for tokens in self(texts)], dtype=int)
+
+    def ends(self, texts: Iterable[str]) -> list[str]:
+        """Return the end of each text, as much of it as an encoder reads.
+
+        An encoder would cut off the end, which matters most for what fits next. So the beginning is
+        left out before it reads, whole words where there are spaces.
+        """
+        texts = list(texts)
+        end_of_text = {text: self._ends.get(text, text) for text in texts}
+        # It takes one turn, unless half a word has more tokens than it had within the whole word.
+        shorter = self._without_beginning(end_of_text.values())
+        while shorter:
+            for text, end in end_of_text.items():
+                end_of_text[text] = shorter.get(end, end)
+            shorter = self._without_beginning(shorter.values())
+        self._ends.update({text: end for text, end in end_of_text.items() if text != end})
+        _forget_oldest(self.known, TOKENISED)
+        _forget_oldest(self._ends, TOKENISED)
+        return [end_of_text[text] for text in texts]
+
+    def features(self, texts: Sequence[str]) -> dict[str, torch.Tensor]:
+        """Return what an encoder reads of a batch of texts, padded to the longest, on the CPU."""
+        ids_of_texts = [tokens.ids for tokens in self(texts)]
+        longest = max(len(ids) for ids in ids_of_texts)
+        pad_token_id = self.tokenizer.pad_token_id or 0
+        input_ids = np.full((len(texts), longest), pad_token_id, dtype=np.int64)
+        attention_mask = np.zeros_like(input_ids)
+        is_left = self.tokenizer.padding_side == "left"
+        for row, ids in enumerate(ids_of_texts):
+            start = longest - len(ids) if is_left else 0
+            input_ids[row, start : start + len(ids)] = ids
+            attention_mask[row, start : start + len(ids)] = 1
+        features = {
+            "input_ids": torch.from_numpy(input_ids),
+            "attention_mask": torch.from_numpy(attention_mask),
+        }
+        if "token_type_ids" in self.tokenizer.model_input_names:
+            features["token_type_ids"] = torch.zeros_like(features["input_ids"])
+        return features
+
+    def forget(self) -> None:
+        """Forget all texts."""
+        self.known.clear()
+        self._ends.clear()
+
+    def _without_beginning(self, texts):
+        """Return for each text that is too long one without its first words, by text."""
+        unread = []
+        for text in dict.fromkeys(texts):
+            if text not in self.known or self.known[text].length > self.limit:
+                unread.append(text)
+        return self._tokenise(unread)
+
+    def _tokenise(self, texts):
+        """Read distinct texts in batches, and return for each that is too long a shorter one."""
+        room = self.limit - len(self._first) - len(self._last)
+        shorter = {}
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            batch = texts[start : start + _TEXTS_AT_ONCE]
+            encoded = self.tokenizer(
+                batch,
+                add_special_tokens=False,
+                return_attention_mask=False,
+                return_token_type_ids=False,
+                verbose=False,
+            )
+            for row, (text, own_ids) in enumerate(zip(batch, encoded["input_ids"])):
+                ids = [*self._first, *own_ids[:room], *self._last]
+                length = len(own_ids) + len(self._first) + len(self._last)
+                self.known[text] = TokenIds(np.array(ids, dtype=np.int32), length)
+                if length > self.limit:
+                    first_kept = len(own_ids) - room
+                    shorter[text] = _cut_before(text, encoded, row, first_kept)
+        return shorter
+
+
+def _tokens_around(tokenizer):
+    """Return the ids of the special tokens that a tokenizer puts before and behind a text."""
+    own_ids = tokenizer("a", add_special_tokens=False)["input_ids"]
+    ids = tokenizer("a")["input_ids"]
+    start = next(i for i in range(len(ids)) if ids[i : i + len(own_ids)] == own_ids)
+    return ids[:start], ids[start + len(own_ids) :]
+
+
+def _cut_before(text, encoded, row, token):
+    """Return a text from the word on in which a token begins, without the token's own first word.
+
+    ``encoded`` are the tokens of a batch of texts, and ``row`` is the place of the text in it.
+    """
+    if encoded.is_fast:
+        characters = encoded.token_to_chars(row, token)
+        start = characters.start if characters else 0
+    else:  # such a tokenizer does not say where a token is
+        n_tokens = len(encoded["input_ids"][row])
+        start = len(text) * token // n_tokens
+    start = max(start, 1)
+    space = text.find(" ", start - 1)
+    if space >= 0:
+        start = space
+    return text[start:].strip()
+
+
+def _forget_oldest(known, most):
+    """Drop what a dict has got first, until it has ``most`` entries."""
+    for key in list(known)[:-most]:
+        del known[key]
 
 
 class Reader:
@@ -149,11 +270,12 @@ class Reader:
 
     Each distinct text is read once, in batches of similar length, so that hardly a token is
     padding. While the encoder does not learn, the embeddings of the last `REMEMBERED` texts are
-    kept in ``known``.
+    kept in ``known``. Two readers whose encoders share a tokenizer can share their ``tokens``.
     """
 
-    def __init__(self, encoder: "SentenceTransformer"):
+    def __init__(self, encoder: "SentenceTransformer", tokens: Tokens | None = None):
         self.encoder = encoder
+        self.tokens = tokens or Tokens(encoder)
         self.known: dict[str, torch.Tensor] = {}
 
     @torch.no_grad()
@@ -162,16 +284,18 @@ class Reader:
         self.encoder.eval()
         if any(parameter.requires_grad for parameter in self.encoder.parameters()):
             self.known.clear()
+        device = self.encoder.device
         for batch in self.unread(texts, progress):
-            embeddings = self.encoder(self.features(batch))["sentence_embedding"].float()
+            features = self.tokens.features(batch)
+            on_device = {name: value.to(device) for name, value in features.items()}
+            embeddings = self.encoder(on_device)["sentence_embedding"].float()
             self.known.update(zip(batch, embeddings))
 
         distinct_texts = list(dict.fromkeys(texts))
         row_of_text = {text: row for row, text in enumerate(distinct_texts)}
         h = torch.stack([self.known[text] for text in distinct_texts])
         h = h[[row_of_text[text] for text in texts]]
-        for text in list(self.known)[:-REMEMBERED]:
-            del self.known[text]
+        _forget_oldest(self.known, REMEMBERED)
         return h
 
     def unread(self, texts: Sequence[str], progress: bool = False) -> Iterator[list[str]]:
@@ -180,19 +304,11 @@ class Reader:
         room = ROOM["gpu"]
         if self.encoder.device.type == "cpu":
             room = ROOM["cpu"] * torch.get_num_threads()
-        limit = self.encoder.max_seq_length
-        assert limit is not None, "load_encoder sets the limit"
-        lengths = np.minimum(token_counts(self.encoder, new_texts), limit)
+        lengths = np.minimum(self.tokens.lengths(new_texts), self.tokens.limit)
         with tqdm(total=len(new_texts), desc="texts read", disable=not progress) as bar:
             for indices in batches(lengths, room):
                 yield [new_texts[i] for i in indices]
                 bar.update(len(indices))
-
-    def features(self, batch: Sequence[str]) -> dict[str, torch.Tensor]:
-        """Return what the encoder reads of a batch of texts, on its device."""
-        features = self.encoder.preprocess(batch)
-        device = self.encoder.device
-        return {name: x.to(device) for name, x in features.items() if torch.is_tensor(x)}
 
 
 def batches(lengths: np.ndarray, room: int) -> Iterator[np.ndarray]:

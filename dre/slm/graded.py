@@ -13,7 +13,6 @@ The model gives three answers, which count alike.
 import copy
 import random
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Self, cast
@@ -30,7 +29,7 @@ from dre.errors import DreError
 from dre.slm.encoder import Reader, doubles, load_encoder
 from dre.slm.heads import FITS, FOOLS, GradedHead, LowRank, adapt, cosines, grade_loss
 from dre.slm.model import SLM
-from dre.slm.provenance import Extra, weights_hash
+from dre.slm.provenance import Extra, check_finite, weights_hash
 from dre.slm.recipes import Mixture, Recipe
 from dre.slm.triplets import distinct
 
@@ -64,7 +63,7 @@ class Graded(SLM):
             adapt(adapted[0].model, self.mixture.rank)
         super().__init__(adapted, GradedHead(base.get_embedding_dimension()), recipe)
         # If nothing is adapted, one reader serves both, so that every text is read once.
-        self.base = self.reader if adapted is base else Reader(base)
+        self.base = self.reader if adapted is base else Reader(base, self.reader.tokens)
 
     @classmethod
     def untrained(cls, encoder: str = "minilm", recipe: Recipe | None = None) -> Self:
@@ -103,8 +102,7 @@ class Graded(SLM):
         """Return the 3 n texts that are encoded for n pairs: contexts, last turns, responses."""
         pairs = self.readable(pairs)
         contexts, responses = self.texts(pairs)
-        last_turn_of = cache(lambda turns: self.context(turns[-1:]))
-        last_turns = [last_turn_of(turns) for turns in pairs["context"]]
+        last_turns = self.contexts(turns[-1:] for turns in pairs["context"])
         return contexts + last_turns + responses
 
     @torch.no_grad()
@@ -324,16 +322,33 @@ class Graded(SLM):
         DreError if the encoder on this machine is not the one that was adapted.
         """
         slm = cls.untrained(provenance["encoder"], recipe)
+        names = ", ".join(sorted(provenance.get("scales", {})))
+        if names != "fit, quality":
+            raise ValueError(f"slm.json has scales of {names or 'nothing'}: expected fit, quality")
         if slm._base_hash() != provenance["base"]:
             raise DreError(
                 f"encoder {provenance['encoder']!r} on this machine has other weights than the one "
                 "that was adapted: fetch it again, or train a model on this one"
             )
         # Python reads the file, not safetensors, so that `dre.paper.state` notices it.
-        slm.load_state(load((path / FILE).read_bytes()))
+        state = load((path / FILE).read_bytes())
+        slm._check_state(state)
+        slm.load_state(state)
         slm.head.requires_grad_(False).eval()
         slm.provenance = provenance
         return slm
+
+    def _check_state(self, state):
+        """Raise ValueError unless weights have the names and shapes of this model, all finite."""
+        expected = self.state()
+        if state.keys() != expected.keys():
+            different = sorted(state.keys() ^ expected.keys())
+            raise ValueError(f"{FILE} lacks or has too many weights: {', '.join(different[:3])}")
+        for name, value in state.items():
+            shape = tuple(expected[name].shape)
+            if tuple(value.shape) != shape:
+                raise ValueError(f"{name} has shape {tuple(value.shape)}: expected {shape}")
+        check_finite(state)
 
     def _base_hash(self) -> str:
         """Return the beginning of a sha256 over the weights of the original encoder."""

@@ -4,10 +4,10 @@ import json
 import os
 import pkgutil
 import shutil
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -28,19 +28,19 @@ from dre.slm.encoder import (
     Reader,
     context_text,
     doubles,
-    keep_end,
     load_encoder,
     plain_text,
-    token_counts,
 )
 from dre.slm.provenance import DEFAULT as DEFAULT
-from dre.slm.provenance import Extra
+from dre.slm.provenance import Extra, check_files, check_finite, check_numbers, file_hash
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 #: So many pairs are scored at once, which bounds memory.
 BLOCK = 4096
+#: Of the folder that `SLM.save` writes.
+FORMAT = 1
 #: Recipes whose models have a class of their own. The modules of these classes import this one.
 CLASSES = {"graded": "dre.slm.graded:Graded", "ours": "dre.slm.ours:Ours"}
 
@@ -142,6 +142,7 @@ class SLM:
     def forget(self) -> None:
         """Forget the texts that were read, since the encoder changes or memory is short."""
         self.reader.known.clear()
+        self.reader.tokens.forget()
 
     @torch.no_grad()
     def encode(self, texts: Sequence[str], progress: bool = False) -> dict[str, torch.Tensor]:
@@ -268,8 +269,7 @@ class SLM:
 
     def texts(self, pairs: pd.DataFrame) -> tuple[list[str], list[str]]:
         """Return context strings and response strings of `readable` pairs as they are encoded."""
-        context_of = cache(self.context)  # several pairs share a context
-        contexts = [context_of(turns) for turns in pairs["context"]]
+        contexts = self.contexts(pairs["context"])
         responses = list(pairs["response"])
         n_cut = self.cut(responses).sum()
         if n_cut:
@@ -280,21 +280,37 @@ class SLM:
             )
         return contexts, responses
 
-    def context(self, turns: Iterable[str]) -> str:
-        """Return the turns of a dialogue as one text, cut to the end that the encoder can read."""
-        tokenizer = self.encoder.tokenizer
-        separator = getattr(tokenizer, "sep_token", None) or "\n"
-        limit = self.encoder.max_seq_length
-        most_words = max(200, limit)  # each has a token at least
-        text = context_text(turns, separator, most_words)
-        return keep_end(text, tokenizer, limit)
+    def contexts(self, dialogues: Iterable[Sequence[str]]) -> list[str]:
+        """Return the turns of each dialogue as one text, cut to the end that the encoder reads."""
+        dialogues = [tuple(turns) for turns in dialogues]
+        distinct = list(dict.fromkeys(dialogues))
+        most_words = max(200, self.reader.tokens.limit)  # each has a token at least
+        texts = [context_text(turns, self._separator, most_words) for turns in distinct]
+        text_of_dialogue = dict(zip(distinct, self.reader.tokens.ends(texts)))
+        return [text_of_dialogue[turns] for turns in dialogues]
 
-    def cut(self, responses: Collection[str]) -> np.ndarray:
+    def context(self, turns: Sequence[str]) -> str:
+        """Return the turns of one dialogue as a text, see `contexts`."""
+        return self.contexts([turns])[0]
+
+    @property
+    def _separator(self) -> str:
+        """What comes between two turns."""
+        return getattr(self.encoder.tokenizer, "sep_token", None) or "\n"
+
+    def cut(self, responses: Iterable[str]) -> np.ndarray:
         """Return whether each response has more tokens than the encoder reads, a bool array."""
-        distinct = list(dict.fromkeys(responses))
-        is_long = token_counts(self.encoder, distinct) > self.encoder.max_seq_length
-        is_long_by_text = dict(zip(distinct, is_long))
-        return np.array([is_long_by_text[text] for text in responses], dtype=bool)
+        tokens = self.reader.tokens
+        return tokens.lengths(responses) > tokens.limit
+
+    def cut_contexts(self, dialogues: Iterable[Sequence[str]]) -> np.ndarray:
+        """Return whether each dialogue is longer than the encoder reads, a bool array."""
+        dialogues = [tuple(turns) for turns in dialogues]
+        text_of_dialogue = dict(zip(dialogues, self.contexts(dialogues)))
+        is_cut = {}
+        for turns, text in text_of_dialogue.items():
+            is_cut[turns] = text != context_text(turns, self._separator, sys.maxsize)
+        return np.array([is_cut[turns] for turns in dialogues], dtype=bool)
 
     def save(self, path: str | Path) -> None:
         """Write a folder with what `write` writes and ``slm.json``.
@@ -308,10 +324,12 @@ class SLM:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         self.write(partial)
+        weights = sorted(partial.rglob("*.safetensors"))
         description = {
-            "format": 1,
+            "format": FORMAT,
             "recipe": self.recipe.as_dict(),
             "provenance": self.provenance,
+            "sha256": {path.relative_to(partial).as_posix(): file_hash(path) for path in weights},
         }
         text = json.dumps(description, indent=1, sort_keys=True) + "\n"
         (partial / "slm.json").write_text(text, encoding="utf-8")
@@ -330,14 +348,23 @@ class SLM:
                 patterns = ["*.json", "*.txt", "*.safetensors"]
                 path = snapshot_download(str(path), allow_patterns=patterns)
             description = json.loads((Path(path) / "slm.json").read_text(encoding="utf-8"))
+            if description["format"] != FORMAT:
+                raise ValueError(
+                    f"slm.json has format {description['format']!r}: this version of dre reads "
+                    f"format {FORMAT}"
+                )
             recipe = TypeAdapter(recipes.Recipe).validate_python(description["recipe"])
+            check_numbers(description["provenance"])
+            # Models of earlier versions have no hashes.
+            check_files(Path(path), description.get("sha256", {}))
             return class_for(recipe).read(Path(path), recipe, description["provenance"])
         except DreError:  # of the encoder, which a model may name
             raise
         except Exception as error:
             reason = str(error).strip().partition("\n")[0]
             raise DreError(
-                f"{path} is not an SLM, here or on the Hub, or it is damaged ({reason})"
+                f"{path} is not an SLM, here or on the Hub, or it is damaged ({reason}): "
+                "train it again, fetch it again, or name another one"
             ) from error
 
     @classmethod
@@ -347,6 +374,7 @@ class SLM:
         head = _new_head(encoder, recipe)
         # Python reads the file, not safetensors, so that `dre.paper.state` notices it.
         head.load_state_dict(load((path / "head.safetensors").read_bytes()))
+        check_finite(encoder.state_dict() | head.state_dict())
         return cls(encoder.eval(), head.eval(), recipe, provenance)
 
     def write(self, path: Path) -> None:

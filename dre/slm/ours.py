@@ -19,7 +19,7 @@ from dre.datasets.dialogues import Context
 from dre.slm.graded import Graded, graded_table, mean_and_sd
 from dre.slm.model import sets_of
 from dre.slm.provenance import Extra
-from dre.slm.quotes import own_words
+from dre.slm.quotes import ContextWords, own_words
 
 #: How often likeness counts, where fit and quality count once.
 _LIKENESS = 2
@@ -86,8 +86,9 @@ def without_quotes(pairs: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Return pairs whose responses do not repeat their context, and what each of them repeated."""
     responses = []
     left_out = []
+    words_of_context = {turns: ContextWords.of(turns) for turns in set(pairs["context"])}
     for turns, response in zip(pairs["context"], pairs["response"]):
-        words = own_words(turns, response)
+        words = own_words(words_of_context[turns], response)
         responses.append(words.text)
         left_out.append(words.left_out)
     return pairs.assign(response=responses), left_out

@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import json
+import math
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from dre.datasets.overlap import without_overlap
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+    from torch import Tensor
 
     from dre.slm.recipes import Recipe
 
@@ -30,6 +32,8 @@ DEFAULT = Path(__file__).with_name("default")
 #: numbers on a CPU since attention is computed plainly there. Second, recipe graded ends with other
 #: weights since two contexts with the same right response are no longer negatives of each other.
 TRAINING = 1
+#: Numbers of a model that are not in its weights.
+_NUMBERS = ("d_min", "d_max", "threshold")
 #: What decides the weights of a training, apart from the machine. Recorded scores must agree in it.
 DECISIVE = ("train_hash", "dev_hash", "recipe", "seed", "encoder", "extra", "training")
 
@@ -195,6 +199,55 @@ def weights_hash(encoder: "SentenceTransformer") -> str:
         array = weights.float().cpu().numpy()
         digest.update(array.tobytes())
     return digest.hexdigest()[:16]
+
+
+def check_finite(weights_by_name: Mapping[str, "Tensor"]) -> None:
+    """Raise ValueError if weights are not finite numbers."""
+    for name, weights in weights_by_name.items():
+        if weights.is_floating_point() and not weights.isfinite().all():
+            raise ValueError(f"weights {name} are not all finite numbers")
+
+
+def check_files(folder: Path, sha256_by_name: Mapping[str, str]) -> None:
+    """Raise ValueError if a file of a folder is not the one with the sha256 that is given."""
+    for name, sha256 in sha256_by_name.items():
+        found = file_hash(folder / name)
+        if found != sha256:
+            raise ValueError(f"{name} has sha256 {found[:12]}...: expected {sha256[:12]}...")
+
+
+def file_hash(path: Path) -> str:
+    """Return the sha256 of a file, in hex digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_numbers(provenance: Mapping[str, Any]) -> None:
+    """Raise ValueError if the numbers that make a score of a model's answers make no sense.
+
+    These are ``d_min`` and ``d_max``, ``scales`` (a mean and a unit for each answer) and
+    ``threshold``. A model may lack them.
+    """
+    numbers = {name: provenance[name] for name in _NUMBERS if name in provenance}
+    scales = provenance.get("scales", {})
+    if not isinstance(scales, Mapping):
+        raise ValueError(f"slm.json has scales {scales!r}: expected a mean and a unit by answer")
+    for name, scale in scales.items():
+        if not isinstance(scale, list) or len(scale) != 2:
+            raise ValueError(f"slm.json has scales of {name} {scale!r}: expected a mean and a unit")
+        numbers[f"the mean of {name}"], numbers[f"the unit of {name}"] = scale
+    for name, value in numbers.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not math.isfinite(value):
+            raise ValueError(f"slm.json has {value!r} as {name}: expected a finite number")
+    for name in scales:
+        if numbers[f"the unit of {name}"] == 0:
+            raise ValueError(f"slm.json has 0 as the unit of {name}: expected another number")
+    if "d_min" in numbers and numbers["d_min"] >= numbers.get("d_max", -math.inf):
+        raise ValueError(
+            f"slm.json has d_min {numbers['d_min']} and d_max {numbers.get('d_max')}: "
+            "expected d_max above d_min"
+        )
 
 
 def decisive(hashes: Mapping, recipe: "Recipe", seed: int, encoder: str) -> dict:

@@ -8,7 +8,7 @@ is read as an empty one.
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 #: An empty response is read as this text.
 EMPTY = "."
@@ -34,6 +34,25 @@ class OwnWords(NamedTuple):
     left_out: str
 
 
+class ContextWords(NamedTuple):
+    """The words of a context, which are looked for in each response to it.
+
+    Attributes
+    ----------
+    turns : the `words` of each turn.
+    distinct : all of them.
+    """
+
+    turns: list[list[str]]
+    distinct: set[str]
+
+    @classmethod
+    def of(cls, turns: Sequence[str]) -> Self:
+        """Return the words of the turns of a context."""
+        words_of_turns = [words(turn) for turn in turns]
+        return cls(words_of_turns, set().union(*words_of_turns))
+
+
 class _Quote(NamedTuple):
     """A stretch of a response that repeats a turn.
 
@@ -46,13 +65,13 @@ class _Quote(NamedTuple):
     last: int
 
 
-def own_words(turns: Sequence[str], response: str) -> OwnWords:
+def own_words(turns: Sequence[str] | ContextWords, response: str) -> OwnWords:
     """Leave out of a response what it repeats of its context.
 
     Parameters
     ----------
     turns
-        The turns of the context.
+        The turns of the context, or their words where several responses have one context.
     response
         The response to it.
 
@@ -61,17 +80,21 @@ def own_words(turns: Sequence[str], response: str) -> OwnWords:
     The response as it is read, ``"."`` if nothing is left of it, and what was left out: the quotes,
     joined by `` ... ``, or the whole response; an empty string if it is read as it is.
     """
+    context = turns if isinstance(turns, ContextWords) else ContextWords.of(turns)
     rest = response
     quotes = []
-    quote = _longest_quote(turns, rest)
+    words_of_rest = words(response)
+    quote = _longest_quote(context, words_of_rest)
     while quote:
         before, quoted, after = _cut(rest, quote)
         quotes.append(quoted)
         rest = f"{before} {after}".strip()
-        quote = _longest_quote(turns, rest)
-    if not quotes and not _only_context_words(turns, response):
+        words_of_rest = words(rest)
+        quote = _longest_quote(context, words_of_rest)
+    has_no_own_words = _only_context_words(context, words_of_rest)
+    if not quotes and not has_no_own_words:
         return OwnWords(response, "")
-    if not _WORD.search(rest) or _only_context_words(turns, rest):
+    if not words_of_rest or has_no_own_words:
         return OwnWords(EMPTY, response)
     return OwnWords(rest, " ... ".join(quotes))
 
@@ -81,27 +104,31 @@ def words(text: str) -> list[str]:
     return [match.lower().replace("\u2019", "'") for match in _WORD.findall(text)]
 
 
-def _only_context_words(turns: Sequence[str], response: str) -> bool:
+def _only_context_words(context: ContextWords, response: list[str]) -> bool:
     """Whether a response of some length has hardly a word that is not in its context."""
-    response_words = words(response)
-    if len(response_words) < _LEAST_RESPONSE:
+    if len(response) < _LEAST_RESPONSE:
         return False
-    context_words = {word for turn in turns for word in words(turn)}
-    new_words = [word for word in response_words if word not in context_words]
-    return len(new_words) <= _MOST_OWN_SHARE * len(response_words)
+    n_new = sum(word not in context.distinct for word in response)
+    return n_new <= _MOST_OWN_SHARE * len(response)
 
 
-def _longest_quote(turns: Sequence[str], response: str) -> _Quote | None:
+def _longest_quote(context: ContextWords, response: list[str]) -> _Quote | None:
     """Return the quote in a response that repeats most words of a turn, None if there is none."""
-    response_words = words(response)
-    quotes = [_quote_of(words(turn), response_words) for turn in turns]
+    # Cheap first: nearly all responses share too few words with their whole context.
+    n_shared = sum(word in context.distinct for word in response)
+    if n_shared < _LEAST_WORDS:
+        return None
+    quotes = []
+    for turn in context.turns:
+        least = max(_LEAST_WORDS, -(-len(turn) * _LEAST_SHARE // 1))
+        if least <= n_shared and least <= len(turn):
+            quotes.append(_quote_of(turn, response, least))
     return max((quote for quote in quotes if quote), default=None)
 
 
-def _quote_of(turn: list[str], response: list[str]) -> _Quote | None:
-    """Return where a response repeats most words of one turn, in the fewest words."""
-    least = max(_LEAST_WORDS, -(-len(turn) * _LEAST_SHARE // 1))
-    # Cheap first: too few words in common, in whatever order.
+def _quote_of(turn: list[str], response: list[str], least: float) -> _Quote | None:
+    """Return where a response repeats most words of one turn, at least so many, in the fewest."""
+    # Too few words in common, in whatever order?
     shared = Counter(turn) & Counter(response)
     if shared.total() < least:
         return None

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import time
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,7 +26,7 @@ from dre.errors import DreError
 from dre.slm import curves, losses, recipes
 from dre.slm.encoder import native_bf16
 from dre.slm.model import SLM, class_for
-from dre.slm.provenance import Extra, describe
+from dre.slm.provenance import Extra, check_finite, describe
 from dre.slm.triplets import Row, distinct, embed, training_rows, triplet_batch
 
 #: Longest gradient of a step; a longer one is shortened to it.
@@ -115,7 +116,11 @@ def _load_same(out, provenance):
 
 @contextlib.contextmanager
 def _only_process(out):
-    """Refuse to train into a folder while another process does."""
+    """Refuse to train into a folder while another process does.
+
+    The lock file stays: if it were deleted, a process that waits for it and one that makes it anew
+    could both hold a lock.
+    """
     out.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(f"{out}.lock")
     try:
@@ -128,7 +133,6 @@ def _only_process(out):
         yield
     finally:
         lock.release()
-        Path(lock.lock_file).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -248,7 +252,7 @@ def _prepare(slm, stage, rows):
     """Let learn what a stage trains, and return the function that embeds texts in it."""
     slm.learns(stage.trains)
     if "encoder" in stage.trains:
-        return partial(embed, slm.encoder)
+        return partial(embed, slm.encoder, tokens=slm.reader.tokens)
     # An encoder that does not learn reads each text once.
     texts, position = distinct(text for row in rows for text in row.texts())
     embeddings = slm.reader(texts)
@@ -457,15 +461,32 @@ class _Checkpoints:
         self.last_write = time.monotonic()
 
     def read(self) -> _State:
-        """Return how far this training had come, and load its weights; never another training's."""
+        """Return how far this training had come, and load its weights; never another training's.
+
+        DreError if the checkpoint is damaged.
+        """
         if not self.path.exists():
             return _State()
-        content = torch.load(self.path, self.slm.encoder.device, weights_only=True)
-        if content["fingerprint"] != self.slm.provenance["fingerprint"]:
-            return _State()
-        self.slm.encoder.load_state_dict(content["encoder"])
-        self.slm.head.load_state_dict(content["head"])
-        return _State(**content["state"])
+        # A damaged file makes torch, pickle and zipfile raise errors of many classes.
+        try:
+            # A checkpoint is a zip file. It has checksums, at which torch does not look.
+            with zipfile.ZipFile(self.path) as file:
+                damaged = file.testzip()
+            if damaged:
+                raise zipfile.BadZipFile(damaged)
+            content = torch.load(self.path, self.slm.encoder.device, weights_only=True)
+            if content["fingerprint"] != self.slm.provenance["fingerprint"]:
+                return _State()
+            check_finite(content["encoder"] | content["head"])
+            self.slm.encoder.load_state_dict(content["encoder"])
+            self.slm.head.load_state_dict(content["head"])
+            return _State(**content["state"])
+        except Exception as error:
+            raise DreError(
+                f"the checkpoint {self.path} is damaged ({type(error).__name__}): delete the "
+                f"folder {self.path.parent} and give the same command again. The training then "
+                "begins anew"
+            ) from error
 
 
 class _Reporter:

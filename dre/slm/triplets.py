@@ -8,6 +8,7 @@ import torch
 
 from dre.datasets.dialogues import Context
 from dre.errors import DreError
+from dre.slm.encoder import Tokens
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -79,13 +80,20 @@ def triplet_batch(rows: Sequence[Row]) -> tuple[list[str], torch.Tensor]:
     return texts, torch.tensor(triplets)
 
 
-def embed(encoder: "SentenceTransformer", texts: Sequence[str]) -> torch.Tensor:
-    """Return embeddings (n, d) through which a gradient can flow, encoded chunk by chunk."""
+def embed(
+    encoder: "SentenceTransformer", texts: Sequence[str], tokens: Tokens | None = None
+) -> torch.Tensor:
+    """Return embeddings (n, d) through which a gradient can flow, encoded chunk by chunk.
+
+    ``tokens`` remember texts that were turned into tokens before.
+    """
+    tokens = tokens or Tokens(encoder)
+    tokens(texts)
     chunk_size = _CHUNK if encoder.device.type == "cpu" else _CHUNK_ON_GPU
     chunks = []
     ids_of_chunks = []
     for start in range(0, len(texts), chunk_size):
-        chunk = encoder.preprocess(texts[start : start + chunk_size])
+        chunk = tokens.features(texts[start : start + chunk_size])
         ids_of_chunks.append(chunk.pop("input_ids").to(encoder.device))
         chunks.append(chunk)
 
@@ -100,10 +108,7 @@ def embed(encoder: "SentenceTransformer", texts: Sequence[str]) -> torch.Tensor:
 
     embeddings = []
     for chunk, ids, vectors in zip(chunks, ids_of_chunks, vectors_of_chunks):
-        features = {}
-        for name, value in chunk.items():
-            if torch.is_tensor(value):
-                features[name] = value.to(encoder.device)
+        features = {name: value.to(encoder.device) for name, value in chunk.items()}
         features["inputs_embeds"] = vectors.view(*ids.shape, -1)
         embeddings.append(encoder(features)["sentence_embedding"])
     return torch.cat(embeddings)

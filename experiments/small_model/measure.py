@@ -17,16 +17,17 @@ right order, in percent, on contexts that nothing was trained on. Ties count hal
 ``corpus``
     right and adversarial responses of the embedded corpus
 
-A model's value is the mean of the six. Of two trainings with seed 0, the one with the higher value
-is shipped. Two things were not chosen by these measures: likeness counts twice, and quotes and
-replies without words of their own are left out. Both came from a look at the seven rated sets, so
-the agreement with people on these sets is not untouched.
+A model's value is the mean of the six. Three things were not chosen by these measures: likeness
+counts twice, quotes and replies without words of their own are left out, and recipe ``ours`` learns
+from copies of the context alone. All came from a look at the seven rated sets, so the agreement
+with people on these sets is not untouched.
 
 Run with the public data, and with the folders of a model's trainings in the order of their seeds:
 
     python experiments/small_model/measure.py measure NAME FOLDER ...
     python experiments/small_model/measure.py fooled NAME FOLDER ...
     python experiments/small_model/measure.py agreement NAME FOLDER ...
+    python experiments/small_model/measure.py length NAME FOLDER ...
 
 The files are in results/choices/small_model. Each step puts the rows of a model into its files, and
 takes some minutes of one core for a training. Intervals are over contexts and, where a model has
@@ -40,10 +41,13 @@ several trainings, over seeds.
 - ``agreement`` writes Spearman's correlation with people on the seven rated sets (agreement.csv).
   The scores are those that `dre.slm.SLM.score` gives. They are recorded in rated_scores.csv.gz, so
   that the weights are not needed again. Without a folder, the step reads the recorded scores of the
-  model: for ``ours``, the shipped model, those of notebook 09.
+  model: for ``ours``, the trainings of profile ``public``, those of notebook 09.
+- ``length`` writes how the three answers, the score and people's ratings rise with the number of
+  words of a reply, on the same sets (length.csv).
 
-"Ours, taught quotes" is recipe ``ours`` as the code has it. It also learns from quotes. The shipped
-weights come from another training, which learned from copies alone.
+"Ours" are the three trainings of recipe ``ours``, of which seed 0 is shipped. "Ours, taught quotes"
+are three trainings of an earlier recipe, which also learned from quotes: a turn of the context with
+a wrong reply before or behind it. The code has this recipe no more.
 """
 
 import argparse
@@ -64,7 +68,7 @@ from dre.datasets import ratings
 from dre.datasets.dialogues import load, pairs
 from dre.files import replace
 from dre.paper.profile import Profile, profile, root
-from dre.slm import SLM, contexts, extra, trained
+from dre.slm import SLM, contexts, extra, seeds, trained
 from dre.slm.graded import Graded, graded_table
 from dre.slm.ours import without_quotes
 from dre.slm.provenance import Extra
@@ -72,7 +76,8 @@ from dre.slm.provenance import Extra
 OUTPUT = root() / "results" / "choices" / "small_model"
 #: The six measures, whose mean is the value of a model.
 MEASURES = ("grades", "adversarial", "random", "exchanged", "audit", "corpus")
-#: The shipped model in the tables. Its scores of the rated sets are those of profile ``public``.
+#: The recipe of the shipped model, by its trainings. Their scores of the rated sets are those of
+#: profile ``public``.
 SHIPPED = "ours"
 #: The scores of further models on the rated sets: ``model, seed, pair_id, score``.
 RATED_SCORES = OUTPUT / "rated_scores.csv.gz"
@@ -365,8 +370,8 @@ def fooled(name: str, folders: list[str]) -> pd.DataFrame:
             scores_by_reading.setdefault(reading, []).append(scores)
     row_of_pair = pd.Series(range(len(table)), table["pair_id"])
     rows = []
-    for reading, seeds in scores_by_reading.items():
-        scores = np.column_stack(seeds)
+    for reading, scores_of_seeds in scores_by_reading.items():
+        scores = np.column_stack(scores_of_seeds)
         right = scores[cases["right"].map(row_of_pair)]
         rival = scores[cases["rival"].map(row_of_pair)]
         wins = 100 * audit.falls(right, rival, scores.std(axis=0))
@@ -378,7 +383,7 @@ def fooled(name: str, folders: list[str]) -> pd.DataFrame:
                 "model": name,
                 "reading": reading,
                 "kind": kind,
-                "seeds": len(seeds),
+                "seeds": len(scores_of_seeds),
                 "value": share["mean"],
                 "low": share["low"],
                 "high": share["high"],
@@ -403,13 +408,48 @@ def rated_scores(name: str, folders: list[str]) -> pd.DataFrame:
     return pd.concat(tables)[["model", "seed", "pair_id", "score"]]
 
 
+def length(name: str, folders: list[str]) -> pd.DataFrame:
+    """Return how answers and people's ratings rise with the number of words of a reply.
+
+    Returns
+    -------
+    DataFrame ``model, set, answer, seeds, r, r_low, r_high, r_sd`` and the correlation (Spearman)
+    of each training, such as ``seed 0``. An ``answer`` is likeness, fit or quality, the ``score``
+    that they make, or ``people``. Intervals (95 %) are over contexts and seeds. The responses are
+    read as the model reads them, without quotes, and their words are counted as they were written.
+    """
+    settings = profile("public")
+    slms = [_load(folder) for folder in folders]
+    rows = []
+    for number, (rated_name, title) in enumerate(ratings.RATED.items()):
+        rated = ratings.rated(rated_name)
+        n_words = metrics.length(rated["response"])
+        columns = {"people": rated[["human"]].to_numpy()}
+        answers = [slm.answers(without_quotes(slm.readable(rated))[0]) for slm in slms]
+        for answer in ("likeness", "fit", "quality"):
+            columns[answer] = np.column_stack([table[answer] for table in answers])
+        columns["score"] = np.column_stack([slm.score(rated)["score_slm"] for slm in slms])
+        for answer, values in columns.items():
+            draws = stats.draws(
+                values, n_words, rated["context_id"], n=settings.resamples, seed=number
+            )
+            row = {"model": name, "set": title, "answer": answer, "seeds": draws.shape[1]}
+            row |= stats.interval(draws, "r", settings.seed)
+            rows.append(row | {f"seed {seed}": r for seed, r in enumerate(draws[0])})
+    return pd.DataFrame(rows)
+
+
 def recorded_scores(name: str) -> pd.DataFrame:
     """Return the recorded scores of a model on the rated sets, by pair id: a column for a seed."""
     if name == SHIPPED:
         public = profile("public")
         rated = pd.concat([ratings.rated(rated_name) for rated_name in ratings.RATED])
-        scored = trained(public, public.sets[0].key, SHIPPED, 0).score(rated)
-        return scored.set_index("pair_id")[["score_slm"]].set_axis([0], axis=1)
+        key = public.sets[0].key
+        columns = {}
+        for seed in seeds(public, key, SHIPPED):
+            scored = trained(public, key, SHIPPED, seed).score(rated)
+            columns[seed] = scored.set_index("pair_id")["score_slm"]
+        return pd.DataFrame(columns)
     recorded = pd.read_csv(RATED_SCORES, dtype={"pair_id": str})
     of_model = recorded[recorded["model"] == name]
     assert len(of_model), f"{RATED_SCORES.name} has no scores of {name}: give its folders"
@@ -486,7 +526,7 @@ def add_rows(file: Path, table: pd.DataFrame) -> None:
 def main() -> None:
     """Measure one model and add its rows."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("step", choices=("measure", "fooled", "agreement"))
+    parser.add_argument("step", choices=("measure", "fooled", "agreement", "length"))
     parser.add_argument(
         "name", help="of the model; untrained is cosine and length, without a folder"
     )
@@ -500,6 +540,9 @@ def main() -> None:
     elif args.step == "fooled":
         table = fooled(args.name, args.folders)
         add_rows(OUTPUT / "fooled.csv", table)
+    elif args.step == "length":
+        table = length(args.name, args.folders)
+        add_rows(OUTPUT / "length.csv", table)
     else:
         if args.folders:
             add_rows(RATED_SCORES, rated_scores(args.name, args.folders))

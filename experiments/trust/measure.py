@@ -13,7 +13,7 @@ import pandas as pd
 
 from dre.datasets import ratings
 from dre.datasets.registry import REPOSITORY
-from dre.slm.encoder import context_text, load_encoder, token_counts
+from dre.slm.encoder import Tokens, context_text, load_encoder
 
 PROBE = REPOSITORY / "data/recorded/claude-2026-11/memory_probe.csv"
 #: The names of the probed sets for people.
@@ -61,7 +61,7 @@ def lengths() -> pd.DataFrame:
             continue
         contexts = ratings.rated(name)["context"].drop_duplicates()
         texts = [context_text(turns, max_words=10_000) for turns in contexts]
-        counts = token_counts(encoder, texts)
+        counts = Tokens(encoder).lengths(texts)
         row = {
             "rated set": label,
             "contexts": len(texts),
