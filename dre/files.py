@@ -1,11 +1,15 @@
 """Files that are written whole or not at all."""
 
 import os
+import re
 import secrets
 from contextlib import suppress
 from pathlib import Path
 
 from dre.errors import DreError
+
+#: How a text begins that a spreadsheet runs as a formula, or that was kept from it.
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
 
 def replace(path, content):
@@ -30,13 +34,35 @@ def replace(path, content):
             temporary.unlink()
 
 
+def without_formulas(table):
+    """Return a DataFrame in which no text is a formula of a spreadsheet.
+
+    Such texts begin with =, +, -, @, a tab or a carriage return. They get an apostrophe, which
+    spreadsheets take for the sign of a text. `dre.datasets.formats` takes it off names again.
+    """
+    escaped = {}
+    for column in table:
+        texts = table[column]
+        if texts.dtype.kind in "iufb":
+            continue
+        is_formula = [isinstance(text, str) and bool(_FORMULA.match(text)) for text in texts]
+        if any(is_formula):
+            escaped[column] = [
+                f"'{text}" if marked else text for text, marked in zip(texts, is_formula)
+            ]
+    return table.assign(**escaped) if escaped else table
+
+
 def write(table, path):
-    """Write a DataFrame as the ending of the name says: .csv, .parquet, else JSON Lines."""
+    """Write a DataFrame as the ending of the name says: .csv, .parquet, else JSON Lines.
+
+    In CSV a text that a spreadsheet would run as a formula has an apostrophe before it.
+    """
     path = Path(path)
     if path.suffix == ".parquet":
         replace(path, table.to_parquet(None, index=False))
     elif path.suffix == ".csv":
-        replace(path, table.to_csv(index=False, lineterminator="\n"))
+        replace(path, without_formulas(table).to_csv(index=False, lineterminator="\n"))
     else:
         replace(
             path,

@@ -207,12 +207,12 @@ def test_a_written_record_that_does_not_fit_is_named_by_file_and_line(
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ('{"id": "a", "context": ["Hi."]}', "the id 'a' occurs twice"),
-        ('{"id": "b", "context": [" "]}', "a text is empty"),
+        ('{"id": "a", "context": ["Hi."]}', "id 'a' is line 1's"),
+        ('{"id": "b", "context": [" "]}', "context is .* expected turns"),
         ('{"id": "b", "context": ["Hi."], "positive_responses": [""]}', "a text is empty"),
-        ('{"context": ["Hi."]}', "'id'"),
-        ('"Hi."', "found 'Hi.', not an object"),
-        ('{"id": "b", "context": ["Hi."], "positive_responses": "Fine."}', "not a list of texts"),
+        ('{"prompt": ["Hi."]}', "the record has prompt"),
+        ('"Hi."', "found 'Hi.', expected an object with context"),
+        ('{"id": "b", "context": ["Hi."], "positive_responses": {"a": 1}}', "not a list of texts"),
         ('{"id": "b", "context": ["Hi."], "positive_responses": [1]}', "not a list of texts"),
     ],
 )

@@ -24,7 +24,7 @@ def test_a_method_is_printed_as_what_it_is_made_of(name, method):
     assert str(method) == name
 
 
-def test_methods_with_the_same_parts_are_the_same_key_and_others_are_not():
+def test_methods_with_the_same_fields_are_the_same_key_and_others_are_not():
     assert {Method("DRE", "x"): 1}[Method("DRE", judge="x")] == 1
     # Two keys may be printed alike, and are never taken for each other.
     printed_alike = Method("DRE", slm="a, b"), Method("DRE", slm="a", reading="b")
@@ -32,14 +32,17 @@ def test_methods_with_the_same_parts_are_the_same_key_and_others_are_not():
 
 
 @pytest.mark.parametrize("method", [*NAMES.values()])
-def test_a_cell_that_names_a_method_part_by_part_gives_the_same_key(method):
-    parts = [f"{part}={getattr(method, part)}" for part in methods.PARTS if getattr(method, part)]
-    assert methods.from_text("; ".join(parts)) == method
+def test_a_cell_that_names_a_method_by_its_fields_gives_the_same_key(method):
+    fields = []
+    for name in methods.FIELDS:
+        if getattr(method, name):
+            fields.append(f"{name}={getattr(method, name)}")
+    assert methods.from_text("; ".join(fields)) == method
 
 
 @pytest.mark.parametrize("text", ["METEOR", "famly=DRE", "slm=paper", "family=DRE; size=3", ""])
 def test_a_cell_that_names_no_method_is_refused_in_words(text):
-    with pytest.raises(DreError, match="expected parts such as family="):
+    with pytest.raises(DreError, match="expected fields such as family="):
         methods.from_text(text)
 
 

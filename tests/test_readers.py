@@ -135,7 +135,10 @@ FAULTS = [  # content of a file, and what is said of it
         "x.csv:2: found 3 cells, expected 2, as many as the header has; a text that holds a ',' "
         "needs quotation marks around it; --skip-bad leaves bad records out\n",
     ),
-    (b'context,response\na,"b\n', "x.csv: cannot be read (unexpected end of data)"),
+    (
+        b'context,response\na,b\nc,"d\n',
+        "x.csv:3: cannot be read as CSV: a quotation mark opens and is never closed",
+    ),
     (b"context,response\na,\xe9\n", "x.csv:2: not UTF-8: save the file as UTF-8"),
     (
         "context,response\na,b\n".encode("utf-16"),

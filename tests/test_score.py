@@ -192,7 +192,7 @@ BAD_LINES = {
     "{torn": "no JSON: Expecting property name enclosed in double quotes at column 2",
     '{"context": "a", "response": ""}': "response is ''",
     '{"context": "a", "response": "half \\ud83d"}': "response is 'half",
-    '{"context": ["a", null], "response": "b"}': "context is ['a', None]: expected turns, oldest",
+    '{"context": ["a", 5], "response": "b"}': "context: turn 2 is 5: expected texts alone",
     "[" * 100_000: "no JSON: maximum recursion depth exceeded",
     json.dumps({"context": "[" + "-" * 200_000 + "1]", "response": " "}): "response is ' '",
     FIRST_LINE: "id 'c0' is line 1's",
@@ -799,10 +799,24 @@ def test_english_with_numbers_names_and_emoji_is_no_other_language(tmp_path, cap
     assert "script" not in notes
 
 
-def test_speaker_tags_are_said(slm, tmp_path, capsys):
-    rows = [{"context": ["A: Is it late?", "B: It is ten."], "response": "Then I must go."}]
-    assert dre("score", write(rows, tmp_path / "in.jsonl"), "--slm", slm) == 0
-    assert "2 of 2 turns begin with a speaker, such as 'A: Is it late?'" in capsys.readouterr().err
+def test_speaker_tags_are_taken_off_and_said(slm, tmp_path, capsys):
+    def score_of(turns, *options):
+        rows = [{"context": turns, "response": "Then I must go."}]
+        path = write(rows, tmp_path / "in.jsonl")
+        assert dre("score", path, "--slm", slm, "--json", *options) == 0
+        printed = capsys.readouterr()
+        summary = json.loads(printed.out)
+        return summary["scores"][0]["score"], summary["notes"], printed.err
+
+    plain, _, _ = score_of(["Is it late?", "It is ten."])
+    tagged = ["A: Is it late?", "B: It is ten."]
+    score, notes, err = score_of(tagged)
+    assert score == plain
+    assert "tags (A:, B:) were taken off 2 turns and 0 responses" in notes[0]
+    assert err.count("were taken off") == 1
+    kept, notes, _ = score_of(tagged, "--keep-tags")
+    assert kept != plain
+    assert "2 of 2 turns begin with a speaker, such as 'A: Is it late?'" in notes[0]
 
 
 def test_no_file_that_another_program_made_is_written_over(slm, responses, tmp_path, capsys):

@@ -281,8 +281,8 @@ def gain_at():
     judge = SimpleNamespace(name=released.CLAUDE)
     names_in_notebook = {
         "np": np,
-        "ours": "ours",
-        "panel": [judge],
+        "OURS": "ours",
+        "main_judge": judge,
         "items": items,
         "plain": {name: released.scores(name, with_gpt35=False) for name in set_names},
         "slms": {name: {"ours": [slm.score(table)]} for name, table in items.items()},

@@ -17,7 +17,7 @@ from dre.commands import inputs
 from dre.commands.judge_options import add_options, open_from
 from dre.commands.outputs import FAILED, check_output, refuse_to_replace
 from dre.errors import DreError
-from dre.files import replace, write
+from dre.files import replace, without_formulas, write
 from dre.judges import is_recording
 from dre.tables import Table
 
@@ -156,7 +156,7 @@ def _cases(args):
         cases += kinds.graded()
     if not args.input:
         return cases
-    responses = inputs.read(args)[0]
+    responses = inputs.read(args).pairs
     good = responses.drop_duplicates("context_id")
     if len(good) < len(responses):
         systems = [system for system in good["system"].unique() if system]
@@ -180,6 +180,12 @@ def _write_pairs(args, pairs):
         content = draft.read_bytes()
     refuse_to_replace(args.write, args.force, content)
     replace(args.write, content)
+    if args.write.endswith(".csv") and without_formulas(table) is not table:
+        print(
+            "note: texts that a spreadsheet would run as formulas (they begin with =, +, - or @) "
+            "have an apostrophe before them; .jsonl and .parquet have them as they are",
+            file=sys.stderr,
+        )
     print(
         f"{len(pairs):,} pairs are in {args.write}: "
         "score them, and give the scores with --scores FILE"

@@ -6,7 +6,7 @@ import sys
 
 from dre import __version__
 from dre.augment import algorithm
-from dre.commands import judge_options
+from dre.commands import inputs, judge_options
 from dre.commands.outputs import check_output, own_output, write_summary
 from dre.datasets import dialogues, overlap, ratings
 from dre.judges import asking
@@ -63,6 +63,7 @@ def add(subparsers):
         help="where to write the last drafts of the other contexts (.jsonl)",
     )
     option("--force", action="store_true", help="write over an output of another run")
+    inputs.add_form_options(parser)
     parser.set_defaults(run=_generate)
 
 
@@ -102,7 +103,8 @@ def _generate(args: argparse.Namespace) -> int:
 
 def _contexts(args):
     """Return the contexts to write for; public ones share nothing with what people rated."""
-    contexts = dialogues.contexts_by_name(args.contexts)
+    form = inputs.form_of(args, tuple(dialogues.FIELDS.values()))
+    contexts = dialogues.contexts_by_name(args.contexts, form, inputs.tell)
     if args.contexts in dialogues.PUBLIC:
         contexts = overlap.without_overlap(contexts, ratings.rated_tables())
     if args.sample is not None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dre.calibrated import MADE_WITH, Calibrated
+from dre.commands import inputs
 from dre.commands.outputs import check_output, refuse_to_replace
 from dre.datasets import readers
 from dre.errors import DreError
@@ -51,15 +52,16 @@ def add(subparsers: argparse._SubParsersAction) -> None:
         "--human",
         default="human",
         metavar="COLUMN",
-        help="column of the ratings in the rated files (default: human)",
+        help="column of the ratings in the rated files, or a path of keys such as "
+        "annotations.Overall (default: human)",
     )
     parser.set_defaults(run=_calibrate)
 
 
 def _calibrate(args):
     """Learn a fusion, write it, and print what one learned on the other sets gains on each set."""
-    inputs = [path for rated_and_scores in args.sets for path in rated_and_scores]
-    check_output(args.output, (".json",), *inputs)
+    input_files = [path for rated_and_scores in args.sets for path in rated_and_scores]
+    check_output(args.output, (".json",), *input_files)
     sets = [_load_set(rated, scores, args.human) for rated, scores in args.sets]
     made_with = _same_makers(sets)
     _refuse_shared_contexts(sets)
@@ -97,7 +99,7 @@ class RatedSet(NamedTuple):
 def _load_set(rated, scores, human):
     """Read a rated file and the scores made of it; DreError if they do not belong together."""
     data = readers.content(rated)
-    columns = ["context_id", "score_slm", "score_llm"]
+    columns = ["id", "context_id", "score_slm", "score_llm"]
     expected = "expected what dre score wrote, with the summary beside it"
     summary = load_summary(scores)
     if summary is None:
@@ -124,17 +126,52 @@ def _load_set(rated, scores, human):
             f"product, slide or calibrated, from {rated} as it is now"
         )
 
-    ratings = {}
-    for line, record in readers.records(rated, data):
-        ratings[line] = readers.rating(record, human, f"{rated}:{line}")
-    table = table[columns].assign(human=pd.Series(lines).map(ratings).astype(float))
-    table = table.dropna().reset_index(drop=True)
+    ratings = _ratings(rated, data, human, inputs.form_of_summary(summary.content))
+    table["human"] = [
+        ratings.get((line, str(id)), ratings.get((line, None)))
+        for line, id in zip(lines, table["id"])
+    ]
+    table["human"] = table["human"].astype(float)
+    table = table[[*columns[1:], "human"]].dropna().reset_index(drop=True)
     if len(table) < _FEWEST_PAIRS:
         raise DreError(
             f"{rated}: {len(table)} pairs have both scores and a rating {human!r} (--human): "
             f"expected {_FEWEST_PAIRS}"
         )
+    _refuse_one_value(table, rated, scores, human)
     return RatedSet(rated, table, signature)
+
+
+def _ratings(rated, data, human, form):
+    """Return the ratings of a rated file by line, and by id where a line has several responses."""
+    ratings: dict[tuple[int, str | None], float | None] = {}
+    for line, whole_record in readers.records(rated, data, form):
+        for record, default_id in readers.records_of_one(whole_record, line, form):
+            rating = readers.rating(record, human, f"{rated}:{line}")
+            if default_id == str(line):
+                ratings[line, None] = rating
+            else:
+                ratings[line, str(record[form.fields.get("id", "id")])] = rating
+    return ratings
+
+
+def _refuse_one_value(table, rated, scores, human):
+    """Raise DreError, with file and column, if nothing can be learned from a set."""
+    for column, path, name in (
+        ("human", rated, f"the rating {human!r} (--human)"),
+        ("score_slm", scores, "score_slm"),
+        ("score_llm", scores, "score_llm"),
+    ):
+        if table[column].nunique() < 2:
+            raise DreError(
+                f"{path}: {name} is {table[column].iloc[0]:g} in all {len(table):,} rated pairs: "
+                "expected two values or more, since nothing agrees with a constant"
+            )
+    if table["context_id"].nunique() < 2:
+        raise DreError(
+            f"{rated}: all {len(table):,} rated pairs have the same context: expected two contexts "
+            "or more, since a weight is chosen by resampling them"
+        )
 
 
 def _same_makers(sets):

@@ -1,16 +1,28 @@
-"""``dre data``: list, fetch and verify the public data."""
+"""``dre data``: show how a file is read; list, fetch and verify the public data."""
 
+import sys
+from collections import Counter
 from itertools import groupby
 
+from dre.commands import inputs
 from dre.commands.outputs import WRONG
+from dre.datasets import readers
 from dre.datasets.registry import absent, amount, fetch, home, mismatch, size_of, sources
 from dre.errors import DreError
+
+_SHOWN = 3  # pairs that `dre data show` prints
+_LONGEST_SHOWN = 300  # characters of a text
 
 
 def add(subparsers) -> None:
     """Add the command ``dre data`` with its actions."""
-    data = subparsers.add_parser("data", help="list, fetch and verify the public data")
+    text = "show how a file is read; list, fetch and verify the public data"
+    data = subparsers.add_parser("data", help=text)
     actions = data.add_subparsers(dest="action", required=True, metavar="action")
+    text = "show how the first records of a file are read: as turns and response"
+    parser = actions.add_parser("show", help=text, description=text)
+    inputs.add_options(parser)
+    parser.set_defaults(run=_show)
     for action, run, text in (
         ("list", _list, "say which public data there are, and which are here"),
         ("fetch", _fetch, "download what is missing"),
@@ -24,6 +36,45 @@ def add(subparsers) -> None:
             "that only profile full reads)",
         )
         parser.set_defaults(run=run)
+
+
+def _show(args):
+    """Print the first pairs of a file, what was left out of them, and what cannot be used.
+
+    Returns the exit status: 2 if a record cannot be used, and ``--skip-bad`` is not given.
+    """
+    form = inputs.form_of(args)
+    n_shown = _SHOWN if args.limit is None else args.limit
+    reading = readers.read(readers.records(args.input, form=form), form)
+    for row in reading.pairs.head(n_shown).to_dict("records"):
+        system = f", system {row['system']}" if row["system"] else ""
+        print(f"line {row['line']}, id {row['id']}{system}")
+        for number, turn in enumerate(row["context"], 1):
+            print(f"  {number:>2}. {_short(turn)}")
+        print(f"   → {_short(row['response'])}")
+        left_out = readers.in_words(reading.left_out.get(row["pair_id"], Counter()))
+        if left_out:
+            print(f"     left out: {left_out}")
+        print()
+    n_pairs, n_bad = len(reading.pairs), len(reading.bad_records)
+    print(
+        f"{args.input}: {readers.counted_kind(n_pairs, 'pairs')}, "
+        f"{readers.counted_kind(n_bad, 'records that cannot be used')}"
+    )
+    for note in reading.notes:
+        inputs.tell(note)
+    if not reading.bad_records:
+        return 0 if n_pairs else WRONG
+    explanation = inputs.about_bad_records(args.input, reading.bad_records, n_pairs + n_bad)
+    print(f"{'note' if args.skip_bad else 'error'}: {explanation}", file=sys.stderr)
+    return 0 if args.skip_bad and n_pairs else WRONG
+
+
+def _short(text):
+    """Return a text on one line, without its middle if it is long."""
+    line = " ".join(text.split())
+    half = _LONGEST_SHOWN // 2
+    return line if len(line) <= _LONGEST_SHOWN else f"{line[:half]} [...] {line[-half:]}"
 
 
 def _paths(args):

@@ -2,41 +2,40 @@
 
 import argparse
 import hashlib
+import sys
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dre.datasets import readers
+from dre.datasets import chats, readers
+from dre.datasets.chats import Form
 from dre.errors import DreError
 
 _INPUT_HELP = (
     "file of pairs: JSONL, JSON, CSV, TSV or Parquet, or - for standard input. Each record has "
-    "context (turns or chat messages) and response, and may have id (or pair_id), system and "
-    "reference"
+    "context (turns or chat messages) and response, or messages that end with the response; it may "
+    "have id (or pair_id), system and reference. `dre data show` shows how a file is read"
 )
 
 _FIRST_BAD = 5  # bad records that an error names
 
 
 class Input(NamedTuple):
-    """The pairs of a file, the records that could not be read, and the sha256 of the file."""
+    """What was read of a file, and the sha256 of the file."""
 
     pairs: pd.DataFrame
     bad_records: list[dict[str, Any]]
+    notes: list[str]
+    left_out: dict[str, Counter]
     sha256: str
 
 
 def add_options(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     """Add a file of responses and the options that say how it is read."""
     parser.add_argument("input", help=_INPUT_HELP, nargs="?" if optional else None)
-    parser.add_argument(
-        "--field",
-        action="append",
-        default=[],
-        metavar="NAME=COLUMN",
-        help="name the column that holds a field, where it has another name: context=history",
-    )
+    add_form_options(parser)
     parser.add_argument(
         "--skip-bad", action="store_true", help="leave out records that cannot be used, and go on"
     )
@@ -45,28 +44,113 @@ def add_options(parser: argparse.ArgumentParser, optional: bool = False) -> None
     )
 
 
+def add_form_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say of what form the dialogues of a file are."""
+    parser.add_argument(
+        "--field",
+        action="append",
+        default=[],
+        metavar="NAME=COLUMN",
+        help="name the column that holds a field, where it has another name: context=history. "
+        "messages=COLUMN is a whole dialogue, records=KEY the list in a JSON object; nothing "
+        "behind = means that no column has it",
+    )
+    parser.add_argument(
+        "--role",
+        action="append",
+        default=[],
+        metavar="NAME=SIDE",
+        help="say who speaks in messages: wizard=assistant (user, assistant, system or tool)",
+    )
+    parser.add_argument(
+        "--separator",
+        default="",
+        metavar="TEXT",
+        help="what stands between turns that are one text: __eou__ (default: line ends)",
+    )
+    parser.add_argument(
+        "--last-turn",
+        action="store_true",
+        help="the last turn of each dialogue is its response, whoever says it",
+    )
+    parser.add_argument(
+        "--keep-tags",
+        action="store_true",
+        help="read speakers' tags (User:) and separators as text that was said",
+    )
+
+
+def form_of(args: argparse.Namespace, more_fields: Sequence[str] = ()) -> Form:
+    """Return what the options of `add_form_options` say; DreError if one cannot be read.
+
+    ``more_fields`` are names that ``--field`` may give besides those of pairs.
+    """
+    names = (*readers.FIELDS, *readers.PLACES, *more_fields)
+    return Form(
+        fields=_by_name("--field", args.field, "NAME=COLUMN", names),
+        roles=_by_name("--role", args.role, "NAME=SIDE", (), chats.SIDES),
+        separator=args.separator,
+        last_turn=args.last_turn,
+        keep_tags=args.keep_tags,
+    )
+
+
+def _by_name(option, texts, form, names=(), allowed_values=()):
+    """Return the values of an option by name, as in ``--field context=history``."""
+    values = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        is_known = name in names if names else bool(name)
+        if not is_known or not equals or (allowed_values and value not in allowed_values):
+            expected = f"{form} with one of {', '.join(names or allowed_values)}"
+            raise DreError(f"{option} {text}: expected {expected}")
+        values[name] = value
+    return values
+
+
+def tell(note: str) -> None:
+    """Print a note on a file."""
+    print(f"note: {note}", file=sys.stderr)
+
+
+def form_settings(args: argparse.Namespace) -> dict[str, Any]:
+    """Return those options on the form of a file that were given, for a summary."""
+    settings = {"fields": args.field}
+    for name in ("role", "separator", "last_turn", "keep_tags"):
+        if getattr(args, name):
+            settings[name] = getattr(args, name)
+    return settings
+
+
+def form_of_summary(summary: dict[str, Any]) -> Form:
+    """Return the form with which the input of an output was read, as its summary says."""
+    fields = _by_name("--field", summary.get("fields") or [], "NAME=COLUMN")
+    roles = _by_name("--role", summary.get("role") or [], "NAME=SIDE")
+    return Form(
+        fields=fields,
+        roles=roles,
+        separator=summary.get("separator", ""),
+        last_turn=bool(summary.get("last_turn")),
+        keep_tags=bool(summary.get("keep_tags")),
+    )
+
+
 def read(
     args: argparse.Namespace,
     needs: Sequence[str] = ("context", "response"),
     whole: bool = False,
 ) -> Input:
-    """Read the file that the options of `add_options` name.
+    """Read the file that the options of `add_options` name, and print what there is to note.
 
     ``needs`` and ``whole`` are those of `dre.datasets.readers.pairs`. Raises DreError if there is
     no pair or, without ``--skip-bad``, if a record cannot be used.
     """
-    fields = {}
-    for text in args.field:
-        name, _, column = text.partition("=")
-        if name not in readers.FIELDS or not column:
-            expected = f"NAME=COLUMN with one of {', '.join(readers.FIELDS)}"
-            raise DreError(f"--field {text}: expected {expected}")
-        fields[name] = column
+    form = form_of(args)
     data = readers.content(args.input)
-    records = readers.records(args.input, data)
-    pairs, bad_records = readers.pairs(records, fields, needs, whole)
+    reading = readers.read(readers.records(args.input, data, form), form, needs, whole)
+    pairs, bad_records = reading.pairs, reading.bad_records
     if bad_records and not args.skip_bad:
-        raise DreError(_about_bad_records(args.input, bad_records, len(pairs) + len(bad_records)))
+        raise DreError(about_bad_records(args.input, bad_records, len(pairs) + len(bad_records)))
     if not len(pairs):
         raise DreError(
             f"{args.input}: there is no pair ({len(bad_records)} bad record(s)): expected at least "
@@ -76,10 +160,13 @@ def read(
         if args.limit < 1:
             raise DreError(f"--limit is {args.limit}: expected a number of pairs above 0")
         pairs = pairs.head(args.limit)
-    return Input(pairs, bad_records, hashlib.sha256(data).hexdigest())
+    for note in reading.notes:
+        tell(note)
+    sha256 = hashlib.sha256(data).hexdigest()
+    return Input(pairs, bad_records, reading.notes, reading.left_out, sha256)
 
 
-def _about_bad_records(path, bad_records, n_records):
+def about_bad_records(path, bad_records, n_records):
     """Say which records cannot be used: how many, the first few with reasons, and what helps."""
     advice = "--skip-bad leaves bad records out"
     if any("; the record has " in record["reason"] for record in bad_records):

@@ -187,11 +187,12 @@ def _requests(args, endings=(".csv", ".jsonl")):
     for name in ("context", "response"):
         if any(isinstance(judge, Recorded) or name in prompt.slots for _, judge, prompt in opened):
             needed.append(name)
-    pairs, bad_records, data_sha256 = inputs.read(args, needed, whole=True)
-    if bad_records:
-        first = bad_records[0]
+    file = inputs.read(args, needed, whole=True)
+    pairs = file.pairs
+    if file.bad_records:
+        first = file.bad_records[0]
         print(
-            f"{len(bad_records):,} bad record(s) left out, "
+            f"{len(file.bad_records):,} bad record(s) left out, "
             f"first line {first['line']}: {first['reason']}",
             file=sys.stderr,
         )
@@ -201,7 +202,7 @@ def _requests(args, endings=(".csv", ".jsonl")):
     signature = Signature.of(
         judge=signatures if len(signatures) > 1 else signatures[0],
         prompt=prompt if isinstance(prompt, str) else prompt.reading(),
-        data=data_sha256,
+        data=file.sha256,
         limit=getattr(args, "limit", None),
         version=__version__,
     )

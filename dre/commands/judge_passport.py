@@ -10,6 +10,7 @@ import pandas as pd
 
 from dre.audit import judge_agreement, kinds, measures, scorers
 from dre.commands import audit as audit_command
+from dre.commands import inputs
 from dre.commands.judge_options import RECORDED
 from dre.commands.outputs import TRY_LATER, WRONG, check_output, refuse_to_replace
 from dre.datasets import readers
@@ -43,8 +44,8 @@ def run(args: argparse.Namespace, judge: Any) -> int:
     Returns the exit status: 1 if the judge could not be asked for all pairs, 2 if none has a score.
     """
     if args.output:
-        inputs = [args.rated] if args.rated else []
-        check_output(args.output, (".csv",), *inputs)
+        input_files = [args.rated] if args.rated else []
+        check_output(args.output, (".csv",), *input_files)
         refuse_to_replace(args.output, args.force)
     if args.rated and args.sets:
         raise DreError("--sets are public rated pairs, --rated are your own: give one of them")
@@ -113,19 +114,31 @@ def _read_rated(path: str | Path) -> pd.DataFrame:
     ``human`` is a number on any scale, or a list of numbers, of which the mean counts. ``id`` and
     ``system`` are optional. DreError if a record cannot be read, or fewer than 9 pairs are rated.
     """
-    records = list(readers.records(path))
-    pairs, bad_records = readers.pairs(records)
-    if bad_records:
-        first = bad_records[0]
+    reading = readers.read(readers.records(path), whole=True)
+    pairs = reading.pairs
+    if reading.bad_records:
+        first = reading.bad_records[0]
         raise DreError(f"{path}:{first['line']}: {first['reason']}")
-    rating_by_line = {}
-    for line, record in records:
-        rating_by_line[line] = readers.rating(record, "human", f"{path}:{line}")
-    pairs["human"] = pd.to_numeric(pd.Series(pairs["line"]).map(rating_by_line))
+    for note in reading.notes:
+        inputs.tell(note)
+    ratings = []
+    for row in pairs.to_dict("records"):
+        ratings.append(readers.rating(row, "human", f"{path}:{row['line']}"))
+    pairs["human"] = pd.to_numeric(pd.Series(ratings, index=pairs.index, dtype=object))
     pairs = pairs.dropna(subset="human")
     if len(pairs) < _LEAST_PAIRS:
         raise DreError(
             f"{path}: {len(pairs)} pairs have a rating in `human`: expected {_LEAST_PAIRS} or more"
+        )
+    if len(set(pairs["human"])) < 2:
+        raise DreError(
+            f"{path}: `human` is {pairs['human'].iloc[0]:g} in all {len(pairs):,} pairs: expected "
+            "two ratings or more, since nothing agrees with a constant"
+        )
+    if len(set(pairs["context_id"])) < 2:
+        raise DreError(
+            f"{path}: all {len(pairs):,} rated pairs have the same context: expected two contexts "
+            "or more, since intervals come from resampling them"
         )
     return pairs
 

@@ -23,7 +23,9 @@ class Command(NamedTuple):
 
 
 ROOMS = {
-    "data": Command("dre.commands.data", "list, fetch and verify the public data"),
+    "data": Command(
+        "dre.commands.data", "show how a file is read; list, fetch and verify the public data"
+    ),
     "slm": Command("dre.commands.slm", "train the small model"),
     "judge": Command("dre.commands.judge", "score pairs with a language model"),
     "augment": Command(

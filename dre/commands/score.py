@@ -18,7 +18,7 @@ from dre.commands.outputs import (
     refuse_to_replace,
     write_summary,
 )
-from dre.datasets import readers
+from dre.datasets import formats, readers
 from dre.errors import DreError
 from dre.files import replace, write
 from dre.score import page, systems
@@ -139,19 +139,20 @@ def score(args: argparse.Namespace) -> int:
         "slm": args.slm,
     }
     options["method"] = metrics.check_options(judge=args.judge, **options)
-    pairs, bad_records, data_sha256 = inputs.read(args)
+    file = inputs.read(args)
+    pairs, bad_records = file.pairs, file.bad_records
     options["judge"] = open_from(args)
     metric = metrics.DRE.load(**options)
     if args.accepted and metric.threshold is None:
         raise DreError(
             "--accepted needs a small model that stores a threshold: train it with --dev"
         )
-    signature = metric.signature(data_sha256)
+    signature = metric.signature(file.sha256)
     if args.limit:
         signature = Signature({**signature.fields, "limit": args.limit})
 
     # An output of the same command is shown again, and no other file is written over.
-    settings = {"fields": args.field, "skip_bad": args.skip_bad}
+    settings = {**inputs.form_settings(args), "skip_bad": args.skip_bad}
     if args.accepted:
         settings["with_accepted"] = True
     if args.output:
@@ -162,7 +163,7 @@ def score(args: argparse.Namespace) -> int:
                 html = page.page(_load_table(args.output), pairs, printed)
                 refuse_to_replace(args.report, args.force, html)
                 replace(args.report, html)
-            _print_summary(earlier_summary, signature, args)
+            _print_summary(earlier_summary, signature, args, file.notes)
             return 0
     bad_path = f"{args.output}.bad.jsonl"
     bad_lines = "".join(json.dumps(record, default=str) + "\n" for record in bad_records)
@@ -187,7 +188,7 @@ def score(args: argparse.Namespace) -> int:
         "input": Path(args.input).name,
         **systems.summarise(table),
     }
-    summary["notes"] = notes(table, pairs, summary, metric.slm)
+    summary["notes"] = [*file.notes, *notes(table, pairs, summary, metric.slm)]
     if np.all(table["score"].isna()):
         print(f"error: nothing was written: {'; '.join(summary['notes'])}", file=sys.stderr)
         # Replies that did not come may come later; those that cannot be read stay as they are.
@@ -204,7 +205,7 @@ def score(args: argparse.Namespace) -> int:
         write(table, args.output)
     if args.report:
         replace(args.report, page.page(table, pairs, {**summary, "signature": str(signature)}))
-    _print_summary(summary, signature, args, None if args.output else table)
+    _print_summary(summary, signature, args, file.notes, None if args.output else table)
     return 0
 
 
@@ -249,14 +250,19 @@ def _load_table(path):
     if path.endswith(".jsonl"):
         return pd.read_json(path, lines=True)
     if path.endswith(".csv"):
-        return pd.read_csv(path)
+        table = pd.read_csv(path)
+        for column in formats.NAME_COLUMNS:
+            if column in table:
+                table[column] = table[column].map(formats.without_apostrophe)
+        return table
     return pd.read_parquet(path)
 
 
-def _print_summary(summary, signature, args, table=None):
+def _print_summary(summary, signature, args, printed_notes, table=None):
     """Print a summary; what a reader of the means has to know besides goes to standard error."""
     for note in summary["notes"]:
-        print(note, file=sys.stderr)
+        if note not in printed_notes:
+            print(note, file=sys.stderr)
     if args.json:
         content = {"signature": str(signature), **summary}
         if table is not None:

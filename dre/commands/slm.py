@@ -5,6 +5,7 @@ import argparse
 import pandas as pd
 
 from dre import classification, tables
+from dre.commands import inputs
 from dre.datasets import dialogues
 from dre.errors import DreError
 from dre.paper.profile import profile
@@ -57,6 +58,7 @@ def add(subparsers) -> None:
         help="further dialogues and grades, which the recipes ours and graded need: public",
     )
     option("--seed", type=int, default=0, metavar="N", help="seed of the training (default: 0)")
+    inputs.add_form_options(parser)
     option(
         "--plain",
         action="store_true",
@@ -76,8 +78,9 @@ def train(args: argparse.Namespace) -> None:
     if args.extra and not recipe.mixture:
         raise DreError(f"recipe {recipe.name} takes no --extra")
 
-    contexts = dialogues.contexts_by_name(args.train)
-    dev = dialogues.contexts_by_name(args.dev) if args.dev else []
+    form = inputs.form_of(args, tuple(dialogues.FIELDS.values()))
+    contexts = dialogues.contexts_by_name(args.train, form, inputs.tell)
+    dev = dialogues.contexts_by_name(args.dev, form, inputs.tell) if args.dev else []
     if recipe.mixture and not args.extra:
         raise DreError(
             f"recipe {recipe.name} learns from more than labelled contexts: it needs English "

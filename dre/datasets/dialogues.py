@@ -4,15 +4,16 @@ import hashlib
 import json
 import random
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from dre.datasets import authors, readers
+from dre.datasets.chats import PLAIN, Form
 from dre.datasets.registry import fetch, read_jsonl, read_lines, repository_file
 from dre.errors import DreError
 
@@ -329,45 +330,87 @@ def _topicalchat_histories(name):
     return histories_by_id
 
 
-def contexts_by_name(name: str | Path) -> list[Context]:
+def contexts_by_name(
+    name: str | Path, form: Form = PLAIN, tell: Callable[[str], None] | None = None
+) -> list[Context]:
     """Return contexts by a name that a user gives.
 
-    That is one of `PUBLIC`, ``<data set>:<split>``, or the path of a file for `read_contexts`.
+    That is one of `PUBLIC`, ``<data set>:<split>``, or the path of a file for `read_contexts`,
+    which takes ``form`` and ``tell``.
     """
     if name in PUBLIC:
         return list(public_contexts(str(name)))
     data_set, _, split = str(name).partition(":")
     if split and data_set in SPLITS:
         return load(data_set, split)
-    return read_contexts(name)
+    return read_contexts(name, form, tell)
 
 
-def read_contexts(path: str | Path) -> list[Context]:
-    """Read contexts from a JSON Lines file.
+def read_contexts(
+    path: str | Path, form: Form = PLAIN, tell: Callable[[str], None] | None = None
+) -> list[Context]:
+    """Read contexts from a file of any format and form that `dre.datasets.readers` knows.
 
-    A line holds ``id`` and ``context`` (a list of turns, oldest first, or one text with a turn on
-    each line; or in its place ``context_sha256`` of a context of `PUBLIC`). It may hold the lists
-    of `FIELDS`, ``split`` (default: ``train``), ``domain`` (``daily``) and ``set`` (the name of the
-    file).
+    A record holds a context as that of a pair (or in its place ``context_sha256`` of a context of
+    `PUBLIC`). It may hold ``id`` (default: its line), the lists of `FIELDS` or one text of each,
+    ``split`` (default: ``train``), ``domain`` (``daily``) and ``set`` (the name of the file). The
+    response of a record without positive responses is its positive.
+
+    Parameters
+    ----------
+    path
+        The file.
+    form
+        What the user says about the form of the records; its fields may name those of `FIELDS`.
+    tell
+        Takes the notes on what was left out; by default each is a warning.
 
     Raises
     ------
     DreError
-        With the file and the line, if a line is not such an object, a text is empty, or an id
-        occurs twice.
+        With the file and the line, if a record has no context, a text is empty, or an id occurs
+        twice.
     """
     defaults = {"set": Path(path).stem, "split": "train", "domain": "daily"}
+    own_fields = {name: column for name, column in form.fields.items() if name in FIELDS.values()}
+    pair_fields = {name: column for name, column in form.fields.items() if name not in own_fields}
+    pair_form = replace(form, fields=pair_fields)
+    records = []
+    for line, record in readers.records(path, form=pair_form):
+        if isinstance(record, dict):
+            try:
+                record = _with_own_fields(_with_named_turns(record), own_fields)
+            except (ValueError, KeyError) as error:
+                raise DreError(f"{path}:{line}: {error}") from None
+        records.append((line, record))
+    pairs, bad_records = readers.pairs(records, pair_form, ("context",), whole=True, tell=tell)
+    if bad_records:
+        first = bad_records[0]
+        raise DreError(
+            f"{path}:{first['line']}: {first['reason']}; contexts with labelled responses have "
+            f"context (turns) and lists of responses ({', '.join(FIELDS.values())})"
+        )
     contexts: dict[str, Context] = {}
-    for line, record in readers.records(path):
+    for row in pairs.to_dict("records"):
         try:
-            context = _context_of_record(record, defaults)
+            context = _user_context(row, defaults)
             if context.id in contexts:
                 raise ValueError(f"the id {context.id!r} occurs twice")
-        except (ValueError, TypeError, KeyError) as error:
-            expected = "an object with a unique id, context (turns) and lists of responses"
-            raise DreError(f"{path}:{line}: {error!r}: expected {expected}") from None
+        except ValueError as error:
+            expected = "a context (turns) with a unique id, and lists of responses"
+            raise DreError(f"{path}:{row['line']}: {error}: expected {expected}") from None
         contexts[context.id] = context
     return list(contexts.values())
+
+
+def _with_own_fields(record, own_fields):
+    """Return a record with lists of responses under the names of `FIELDS`."""
+    if not own_fields:
+        return record
+    missing = [column for column in own_fields.values() if column and column not in record]
+    if missing:
+        raise ValueError(f"there is no {missing[0]}; the record has {', '.join(record)}")
+    return {**record, **{name: record[column] for name, column in own_fields.items() if column}}
 
 
 def _written_file(path, split):
@@ -431,21 +474,20 @@ def _authors_contexts(name, split):
     return contexts
 
 
-def _context_of_record(record, defaults):
-    """Return the `Context` of a record, whose turns may be those of a public conversation.
+def _with_named_turns(record):
+    """Return a record with the turns of the public conversation that it names, if it has none.
 
-    Such a record has no turns, so that the text of other people is not passed on. It names them by
-    its id and their hash.
+    Such a record names them by its id and their hash, so that the text of other people is not
+    passed on.
     """
-    is_named = isinstance(record, dict) and "context" not in record and "context_sha256" in record
-    if not is_named:
-        return _user_context(record, defaults)
+    if "context" in record or "context_sha256" not in record:
+        return record
     context_id = str(record["id"])
     named = _public_contexts_by_id(context_id.partition("/")[0]).get(context_id)
     if named is None or context_sha256(named.turns) != record["context_sha256"]:
         raise ValueError(f"no public context is called {context_id!r} and has its text")
     turns = {"context": list(named.turns), "set": named.set, "domain": named.domain}
-    return _user_context({**turns, **record}, defaults)
+    return {**turns, **record}
 
 
 @cache
@@ -456,31 +498,33 @@ def _public_contexts_by_id(source):
     return {context.context_id: context for context in public_contexts(source)}
 
 
-def _user_context(record, defaults):
-    """Return the `Context` of a user's record.
-
-    ValueError if it is not an object, all turns are blank, a response is blank, or responses are
-    not a list of texts; KeyError without ``id`` or ``context``.
-    """
-    if not isinstance(record, dict):
-        raise ValueError(f"found {record!r:.40}, not an object")
-    for field in FIELDS.values():
-        texts = record.get(field) or []
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise ValueError(f"{field} is not a list of texts")
-    names = {field: str(record.get(field, default)) for field, default in defaults.items()}
-    responses = {kind: tuple(record.get(field) or ()) for kind, field in FIELDS.items()}
-    turns = readers.turns_of(record["context"])
-    texts = ["".join(turns)]
+def _user_context(row, defaults):
+    """Return the `Context` of a row that was read; ValueError if a response is blank or no text."""
+    responses = {}
+    for kind, field in FIELDS.items():
+        texts: Any = row.get(field)
+        texts = [] if readers.absent(texts) else texts
+        if isinstance(texts, str):
+            texts = readers.turns_of(texts) if readers.looks_like_data(texts) else [texts]
+        if hasattr(texts, "tolist"):
+            texts = texts.tolist()
+        if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
+            raise ValueError(f"{field} is {texts!r:.60}, not a list of texts")
+        responses[kind] = tuple(texts)
+    if not readers.absent(row["response"]) and not responses["positives"]:
+        responses["positives"] = (row["response"],)
     for kind_responses in responses.values():
-        texts += kind_responses
-    if not all(text.strip() for text in texts):
-        raise ValueError("a text is empty")
+        if not all(text.strip() for text in kind_responses):
+            raise ValueError("a text is empty")
+    names = {}
+    for field, default in defaults.items():
+        value = row.get(field)
+        names[field] = default if readers.absent(value) else str(value)
     return Context(
         set=names["set"],
-        id=str(record["id"]),
+        id=row["id"],
         split=names["split"],
-        turns=turns,
+        turns=row["context"],
         positives=responses["positives"],
         adversarials=responses["adversarials"],
         randoms=responses["randoms"],

@@ -1,173 +1,76 @@
-"""How every command reads files of responses: JSON Lines, a JSON array, CSV or TSV, Parquet.
+"""How every command reads files of responses, and what an error or a note says of them.
 
-The end of a file's name tells its format (that before ``.gz``, if it ends so). For standard input,
-``-``, the first character tells it.
+The formats of files are in `dre.datasets.formats`, forms of dialogues in `dre.datasets.chats`.
 """
 
-import ast
-import csv
-import gzip
+import functools
 import hashlib
-import io
 import json
 import math
 import numbers
 import re
-import sys
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-import pyarrow
-import pyarrow.parquet
 
+from dre.datasets import aliases, chats, tags
+from dre.datasets.chats import PLAIN, Form, looks_like_data, names, quote, turns_of
+from dre.datasets.formats import LARGEST_TEXT, NoRecord, at, content, records
 from dre.errors import DreError
 
+__all__ = [
+    "FIELDS",
+    "HALF",
+    "Form",
+    "NoRecord",
+    "Reading",
+    "absent",
+    "looks_like_data",
+    "content",
+    "pairs",
+    "rating",
+    "read",
+    "records",
+    "scores",
+    "turns_of",
+]
+
 FIELDS = ("context", "response", "reference", "id", "system")
-ENDINGS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
+#: What ``--field`` may name besides: a whole dialogue, and the list of a JSON object.
+PLACES = ("messages", "records")
 #: Half of a character (a surrogate), which no tokeniser accepts.
 HALF = re.compile("[\ud800-\udfff]")
-#: Chat messages with these roles are not turns of the dialogue.
-_UNSPOKEN = ("system", "developer", "tool", "function")
-
-_GZIP_START = b"\x1f\x8b"
-_PARQUET_START = b"PAR1"
-#: An error shows at most so many characters of a wrong value.
-_LONGEST_QUOTE = 60
-#: An error shows at most so many characters of the names of columns.
-_LONGEST_LIST = 200
-
-
-class NoRecord(NamedTuple):
-    """What is in a file where a record was expected, and why it is not a record."""
-
-    content: Any
-    reason: str
+#: Thoughts of a model, which some servers leave in its reply.
+_THOUGHTS = re.compile(r"</?think(?:ing)?>|\[/?THINK\]", re.IGNORECASE)
+_NEXT_SPEAKER = re.compile(r"\n\s*(?:User|Human|Assistant|Bot|Customer|System|AI):")
+#: Columns with one turn each, as PolyAI's sets have them.
+_NUMBERED = re.compile(r"context[/_.\- ]?\d+", re.IGNORECASE)
+#: Texts that often stand for a value that is missing.
+_MISSING = ("nan", "none", "null", "<na>", "n/a", "[]", "{}")
+#: A system's name of so many words is a sentence.
+_SENTENCE = 8
 
 
-def content(path: str | Path) -> bytes:
-    """Return the bytes of a file, or of standard input for ``-``; DreError if it cannot be read."""
-    try:
-        if str(path) == "-":
-            return sys.stdin.buffer.read()
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise DreError(f"{path}: cannot be read ({error.strerror})") from None
+class Reading(NamedTuple):
+    """What was read of a file.
 
-
-def records(path: str | Path, data: bytes | None = None) -> Iterator[tuple[int, Any]]:
-    """Yield all records of a file with their lines.
-
-    Parameters
+    Attributes
     ----------
-    path
-        The file, or ``-`` for standard input.
-    data
-        The bytes of the file, if they have been read already.
-
-    Yields
-    ------
-    line : int
-        The number of the line, from 1. In files without lines, such as Parquet, it is the number
-        of the record.
-    record
-        A dict. It is a `NoRecord` where a line has no record, and in a JSON array it may be any
-        other value.
-
-    Raises
-    ------
-    DreError
-        If the file cannot be read to its end.
+    pairs : the pairs, as `pairs` returns them.
+    bad_records : ``line, reason, content`` of each record that cannot be used.
+    notes : sentences on what was left out, taken off or may be meant otherwise.
+    left_out : what was left out of each pair, by its pair id, with counts.
     """
-    if data is None:
-        data = content(path)
-    ending = Path(str(path).removesuffix(".gz")).suffix
-    if str(path) != "-" and ending not in ENDINGS:
-        raise DreError(
-            f"{path}: expected a file whose name ends in {', '.join(ENDINGS)}, or - for standard "
-            "input"
-        )
-    try:
-        if data.startswith(_GZIP_START):
-            data = gzip.decompress(data)
-        if ending == ".parquet" or data.startswith(_PARQUET_START):
-            table = pyarrow.parquet.read_table(pyarrow.BufferReader(data))
-            yield from enumerate(table.to_pylist(), 1)
-        else:
-            yield from _text_records(data.decode("utf-8-sig"), ending)
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise DreError(f"{path}:{line}: not UTF-8: save the file as UTF-8") from None
-    except (
-        OSError,
-        EOFError,
-        ValueError,
-        TypeError,
-        RecursionError,
-        csv.Error,
-        zlib.error,
-    ) as error:
-        raise DreError(f"{path}: cannot be read ({error})") from None
 
-
-def _text_records(text, ending):
-    """Yield the records of a text. Without an ending, its first character tells the format."""
-    start = text.lstrip()[:1]
-    if not ending:
-        ending = {"[": ".json", "{": ".jsonl"}.get(start, ".csv")
-    if ending == ".json" and start != "{":
-        yield from enumerate(json.loads(text), 1)
-    elif ending in (".jsonl", ".json"):
-        # JSON Lines may be in a file called .json, too.
-        yield from _json_lines(text)
-    else:
-        yield from _csv_rows(text)
-
-
-def _json_lines(text):
-    """Yield line and record of JSON Lines, with a `NoRecord` for a line that is not JSON."""
-    # Only \n ends a line. Texts may contain other line ends, at which str.splitlines would split.
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError as error:
-            record = NoRecord(line, f"no JSON: {error.msg} at column {error.colno}")
-        except (ValueError, RecursionError) as error:
-            record = NoRecord(line, f"no JSON: {error}")
-        yield number, record
-
-
-def _csv_rows(text):
-    """Yield line and record of CSV with commas, semicolons or tabs, as spreadsheets write it.
-
-    The line of a record with several lines is its first. Blank lines are left out.
-    """
-    first_line = text.lstrip().partition("\n")[0]
-    separator = max(",;\t", key=first_line.count)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    names = None
-    last_line = 0
-    for cells in reader:
-        line = last_line + 1
-        last_line = reader.line_num
-        if not any(cells):
-            continue
-        if names is None:
-            names = [name.strip() for name in cells]
-        elif len(cells) == len(names):
-            yield line, dict(zip(names, cells))
-        else:
-            count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
-            reason = f"found {count}, expected {len(names)}, as many as the header has"
-            if len(cells) > len(names):
-                character = "tab" if separator == "\t" else f"{separator!r}"
-                reason += f"; a text that holds a {character} needs quotation marks around it"
-            yield line, NoRecord(cells, reason)
+    pairs: pd.DataFrame
+    bad_records: list[dict[str, Any]]
+    notes: list[str]
+    left_out: dict[str, Counter]
 
 
 def scores(
@@ -236,8 +139,7 @@ def _read_table(path):
             raise DreError(f"{path}:{line}: {record.reason}")
         if not isinstance(record, dict):
             raise DreError(
-                f"{path}:{line}: found {record!r:.{_LONGEST_QUOTE}}: "
-                "expected an object with named fields"
+                f"{path}:{line}: found {quote(record)}: expected an object with named fields"
             )
         rows.append(record)
     return pd.DataFrame(rows)
@@ -262,9 +164,10 @@ def _as_numbers(column):
 
 def pairs(
     records: Iterable[tuple[int, Any]],
-    fields: dict[str, str] | None = None,
+    form: Form = PLAIN,
     needs: Sequence[str] = ("context", "response"),
     whole: bool = False,
+    tell: Callable[[str], None] | None = None,
 ) -> tuple[pd.DataFrame, list[dict]]:
     """Return the pairs of context and response in records, and the records that have none.
 
@@ -272,12 +175,14 @@ def pairs(
     ----------
     records
         Line and record, as `records` yields them.
-    fields
-        The names of columns in the records, by the names in `FIELDS`, where they differ.
+    form
+        What the user says about the form of the records.
     needs
         The fields that every record must have.
     whole
         Whether to keep all other columns as well.
+    tell
+        Takes the notes there are; by default each is a warning.
 
     Returns
     -------
@@ -290,44 +195,167 @@ def pairs(
     Raises
     ------
     DreError
-        If ``fields`` names a column that no record has, or two pairs would get the same
-        ``pair_id``.
+        If the form names a column that no record has, or two pairs would get the same ``pair_id``.
     """
-    fields = fields or {}
+    reading = read(records, form, needs, whole)
+    for note in reading.notes:
+        if tell:
+            tell(note)
+        else:
+            warnings.warn(note, stacklevel=2)
+    return reading.pairs, reading.bad_records
+
+
+def read(
+    records: Iterable[tuple[int, Any]],
+    form: Form = PLAIN,
+    needs: Sequence[str] = ("context", "response"),
+    whole: bool = False,
+) -> Reading:
+    """Return what `pairs` does, with the notes and what was left out of each pair."""
     rows = []
     bad = []
+    left_out_by_row = []  # what was left out, row by row
+    note_counts = Counter()  # records and responses that a note is about
     # The first line of each (system, id), and the names of all columns in order.
     line_of_id = {}
     columns = {}
-    for line, record in records:
-        if isinstance(record, dict):
-            columns.update(dict.fromkeys(record))
-        try:
-            row = _pair(record, line, fields, needs)
-            first_line = line_of_id.setdefault((row["system"], row["id"]), line)
-            if first_line != line:
-                raise ValueError(
-                    f"id {row['id']!r} is line {first_line}'s: make ids unique in a system, or "
-                    "leave them out"
-                )
-        except ValueError as error:
-            bad_content = record.content if isinstance(record, NoRecord) else record
-            bad.append({"line": line, "reason": str(error), "content": bad_content})
-            continue
-        rows.append({**record, **row} if whole else row)
+    for line, whole_record in records:
+        for record, default_id in records_of_one(whole_record, line, form, note_counts):
+            if isinstance(record, dict):
+                columns.update(dict.fromkeys(record))
+            left_out = Counter()
+            try:
+                row = _pair(record, line, default_id, form, needs, left_out, note_counts)
+                first = line_of_id.setdefault((row["system"], row["id"]), (line, default_id))
+                if first != (line, default_id):
+                    raise ValueError(
+                        f"id {row['id']!r} is line {first[0]}'s: make ids unique in a system, or "
+                        "leave them out"
+                    )
+            except ValueError as error:
+                bad_content = record.content if isinstance(record, NoRecord) else record
+                bad.append({"line": line, "reason": str(error), "content": bad_content})
+                continue
+            rows.append({**record, **row} if whole and isinstance(record, dict) else row)
+            left_out_by_row.append(left_out)
 
-    unknown = sorted(set(fields.values()) - set(columns))
-    if unknown:
-        raise DreError(
-            f"--field names {', '.join(unknown)}: expected a column, the records have "
-            f"{_names(columns)}"
-        )
+    _refuse_unknown_columns(form, columns)
+    untagged = None if form.keep_tags else tags.take_off(rows)
     table = pd.DataFrame(rows) if rows else pd.DataFrame(columns=["line", *FIELDS])
     table["context_id"] = [_context_id(turns) for turns in table["context"]]
     is_shared_id = table["id"].duplicated(keep=False)
     table["pair_id"] = table["id"].mask(is_shared_id, table["system"] + "/" + table["id"])
     _refuse_equal_pair_ids(table)
-    return table, bad
+    left_out_by_id = {
+        pair_id: left_out
+        for pair_id, left_out in zip(table["pair_id"], left_out_by_row)
+        if left_out
+    }
+    notes = _notes(left_out_by_row, untagged, note_counts, rows)
+    return Reading(table, bad, notes, left_out_by_id)
+
+
+def _refuse_unknown_columns(form, columns):
+    """Raise DreError if the form names a column that no record has."""
+    unknown = []
+    for field, column in form.fields.items():
+        is_known = column in columns or column.partition(".")[0] in columns
+        if column and field != "records" and not is_known:
+            unknown.append(column)
+    if unknown:
+        raise DreError(
+            f"--field names {', '.join(sorted(unknown))}: expected a column, the records have "
+            f"{names(columns)}"
+        )
+
+
+def _notes(left_out_by_row, untagged, note_counts, rows):
+    """Return the sentences on what was left out, taken off or may be meant otherwise."""
+    notes = []
+    total = Counter()
+    for left_out in left_out_by_row:
+        total.update(left_out)
+    n_lists = total.pop(chats.WITHOUT_COMMAS, 0)
+    if n_lists:
+        notes.append(f"{n_lists:,} lists have no commas, as numpy writes them: read as lists")
+    if total:
+        n_pairs = sum(1 for left_out in left_out_by_row if {*left_out} - {chats.WITHOUT_COMMAS})
+        notes.append(f"left out of {counted_kind(n_pairs, 'dialogues')}: {in_words(total)}")
+    if untagged and untagged.tags:
+        shown = ", ".join(untagged.tags[:3])
+        more = ", ..." if len(untagged.tags) > 3 else ""
+        notes.append(
+            f"speakers' tags ({shown}{more}) were taken off {untagged.turns:,} turns and "
+            f"{untagged.responses:,} responses; --keep-tags keeps them"
+        )
+    if untagged and untagged.unsure:
+        notes.append(
+            f"all turns of {counted_kind(untagged.unsure, 'dialogues')} begin with a word and a "
+            "colon; these may be speakers' tags, and are read as text"
+        )
+    for sentence, count in note_counts.items():
+        note = sentence.format(n=f"{count:,}")
+        if count == 1:
+            note = note.replace("1 records have", "1 record has").replace("1 records", "1 record")
+        notes.append(note)
+    return notes + _notes_on_responses(rows)
+
+
+def in_words(left_out: Counter) -> str:
+    """Return what was left out, with counts: ``1 tool call, 2 system prompts``."""
+    parts = []
+    for kind, count in left_out.items():
+        if kind != chats.WITHOUT_COMMAS:
+            parts.append(counted_kind(count, kind))
+    return ", ".join(parts)
+
+
+def counted_kind(count: int, kind: str) -> str:
+    """Return a count of things, whose name is given in the plural."""
+    if count == 1:
+        kind = re.sub(r"s\b(?=$| that| behind| without)", "", kind, count=1)
+    return f"{count:,} {kind}"
+
+
+def _notes_on_responses(rows):
+    """Return the sentences on responses that hold something else than what was said."""
+    first = {}
+    counts = Counter()
+    for row in rows:
+        response = row["response"]
+        turns = row["context"] or ()
+        if len(turns) == 1 and len(turns[0]) < 6 and turns[0].strip().lower() in _MISSING:
+            kind = f"a context of nothing but {turns[0].strip()!r}: is a value missing?"
+            counts[kind] += 1
+            first.setdefault(kind, row["line"])
+        if tags.may_be_several(turns):
+            kind = "a context in one turn of which several speakers may have their say"
+            counts[kind] += 1
+            first.setdefault(kind, row["line"])
+        if not isinstance(response, str):
+            continue
+        kinds = []
+        if ("<" in response or "[" in response) and _THOUGHTS.search(response):
+            kinds.append("the thoughts of a model (<think>), which are read as part of the reply")
+        separator = tags.separator_in(response)
+        if separator:
+            kinds.append(f"{separator.strip()!r}, which is read as part of the reply")
+        if ":" in response and _NEXT_SPEAKER.search(response):
+            kinds.append("what another speaker says next, which is read as part of the reply")
+        if response[:1] in "[{" and looks_like_data(response):
+            kinds.append("a list or an object, which is read as text")
+        if len(response) < 6 and response.strip().lower() in _MISSING:
+            kinds.append(f"nothing but {response.strip()!r}: is a value missing?")
+        if response[:2] in ("b'", 'b"') and response[-1] == response[1]:
+            kinds.append("bytes that were written as text (b'...')")
+        for kind in kinds:
+            counts[kind] += 1
+            first.setdefault(kind, row["line"])
+    return [
+        f"{counted_kind(count, 'responses')} with {kind} (first in line {first[kind]})"
+        for kind, count in counts.items()
+    ]
 
 
 def _context_id(turns):
@@ -349,55 +377,366 @@ def _refuse_equal_pair_ids(table):
     )
 
 
-def _pair(record, line, fields, needs):
+class _Layout(NamedTuple):
+    """Which columns of a record have what. Records of a file mostly share one."""
+
+    fields: dict[str, str | None]  # the column of each field
+    dialogues: tuple[str, ...]
+    histories: tuple[str, ...]
+    answers: tuple[str, ...]
+    questions: tuple[str, ...]
+    numbered: tuple[str, ...]  # columns such as context/0
+    like_response: tuple[str, ...]
+    like_context: tuple[str, ...]
+    is_message: bool
+
+
+@functools.lru_cache(maxsize=256)
+def _layout(columns, own_columns):
+    """Return the layout of records with these columns; ``own_columns`` are the user's by field."""
+    by_small = {}
+    for column in columns:
+        name = str(column).strip().lower()
+        if name in by_small and name in FIELDS and name not in columns:
+            raise ValueError(f"{by_small[name]!r} and {column!r} are both {name}: rename one")
+        by_small.setdefault(name, column)
+    fields = {}
+    own = dict(own_columns)
+    for field in FIELDS:
+        name = own.get(field, field)
+        is_there = name in columns or field in own
+        fields[field] = name if is_there else by_small.get(field)
+
+    def present(aliases_of_kind):
+        return tuple(by_small[name] for name in aliases_of_kind if name in by_small)
+
+    has_speaker = any(name in by_small for name in ("role", "from", "speaker", "sender"))
+    return _Layout(
+        fields=fields,
+        dialogues=present(aliases.DIALOGUES),
+        histories=present(aliases.HISTORIES),
+        answers=present(aliases.ANSWERS),
+        questions=present((*aliases.QUESTIONS, *aliases.LONG_QUESTIONS)),
+        numbered=tuple(column for column in columns if _NUMBERED.fullmatch(str(column))),
+        like_response=present(aliases.LIKE_RESPONSE),
+        like_context=present(aliases.LIKE_CONTEXT),
+        is_message=has_speaker and any(name in by_small for name in aliases.TEXT_KEYS),
+    )
+
+
+def records_of_one(
+    record: Any, line: int, form: Form = PLAIN, note_counts: Counter | None = None
+) -> Iterator[tuple[Any, str]]:
+    """Yield a record with the id that it has by default, or one for each of its responses.
+
+    A list of messages becomes a record. ``about`` counts records with several responses.
+    """
+    if isinstance(record, list) and record and all(isinstance(item, dict) for item in record):
+        record = {"messages": record}
+    responses: Any = record.get("responses") if isinstance(record, dict) else None
+    has_several = isinstance(responses, (list, tuple)) or hasattr(responses, "tolist")
+    has_own = isinstance(record, dict) and not absent(record.get("response"))
+    if not isinstance(record, dict) or not has_several or has_own or "response" in form.fields:
+        yield record, str(line)
+        return
+
+    # USR has a record for each context, with the responses of several systems.
+    if note_counts is not None:
+        note_counts["{n} records have several responses: each of them is a pair"] += 1
+    shared = {column: value for column, value in record.items() if column != "responses"}
+    own_id = at(shared, form.fields.get("id", "id"))
+    first_id = str(line) if absent(own_id) else str(own_id)
+    for k, entry in enumerate(list(responses)):
+        own_columns = entry if isinstance(entry, dict) else {"response": entry}
+        yield {**shared, "id": f"{first_id}.{k}", **own_columns}, f"{line}.{k}"
+
+
+def _pair(record, line, default_id, form, needs, left_out, note_counts):
     """Return the pair of a record, or raise a ValueError that names its fault."""
     if isinstance(record, NoRecord):
         raise ValueError(record.reason)
     if not isinstance(record, dict):
-        raise ValueError(f"found {_quote(record)}, expected an object with {' and '.join(needs)}")
-
-    # Chat messages replace the context, and also the response if there is none.
-    values = {field: record.get(fields.get(field, field)) for field in FIELDS}
-    if isinstance(record.get("messages"), list):
-        if not absent(values["context"]):
-            raise ValueError(
-                "the record has both messages and a context: leave one of them out, or name "
-                "another column as context"
-            )
-        values.update(_split_chat(record["messages"], values["response"]))
+        raise ValueError(f"found {quote(record)}, expected an object with {' and '.join(needs)}")
+    own_columns = tuple(form.fields.items()) if form.fields else ()
+    layout = _layout(tuple(record), own_columns)
+    values = {}
+    for field, column in layout.fields.items():
+        values[field] = record[column] if column in record else at(record, column or "")
     if absent(values["id"]):
         values["id"] = record.get("pair_id")
 
-    turns = turns_of(values["context"])
+    dialogue = _dialogue_of(record, layout, values, form)
+    turns, response = _turns_and_response(
+        record, layout, values, dialogue, form, needs, left_out, note_counts
+    )
     if not _are_turns(turns) and ("context" in needs or not absent(values["context"])):
-        raise ValueError(
-            f"context is {_quote(values['context'])}: expected turns, oldest first, or chat "
-            f"messages; the record has {_names(record)}"
-        )
-    response = values["response"]
+        raise ValueError(_about_context(values["context"], turns, record, layout))
     if not _is_text(response) and ("response" in needs or not absent(response)):
-        raise ValueError(
-            f"response is {_quote(response)}: expected a text; the record has {_names(record)}"
-        )
+        found = values["response"] if response is None else response
+        raise ValueError(_about_response(found, dialogue, record, layout))
+    if turns and not form.keep_tags:
+        reason = tags.several_turns_in_one(turns) or tags.mixed_tags(turns)
+        if reason:
+            raise ValueError(f"{dialogue.column if dialogue else 'context'}: {reason}")
     return {
         "line": line,
         "context": turns,
         "response": response,
-        "reference": _optional_text("reference", values["reference"], None),
-        "id": _optional_text("id", values["id"], str(line)),
-        "system": _optional_text("system", values["system"], ""),
+        "reference": _reference(values["reference"], note_counts),
+        "id": _optional_text("id", values["id"], default_id),
+        "system": _system(values["system"], dialogue, form, left_out, note_counts),
     }
 
 
-def _quote(value):
-    """Return the beginning of a wrong value, for an error."""
-    return repr(value)[:_LONGEST_QUOTE]
+class _Dialogue(NamedTuple):
+    """A column with a dialogue, and whether it holds only what was said before the response."""
+
+    column: str
+    value: Any
+    is_history: bool
 
 
-def _names(columns):
-    """Return the names of columns, for an error."""
-    names = ", ".join(map(str, columns)) or "nothing"
-    return names[:_LONGEST_LIST]
+def _dialogue_of(record, layout, values, form):
+    """Return the column that has a dialogue in the place of a context; None if there is none.
+
+    ValueError if several columns may be meant.
+    """
+    own_column = form.fields.get("messages")
+    if own_column:
+        return _Dialogue(own_column, at(record, own_column), False)
+    if "context" in form.fields:
+        return None
+    found = []
+    has_context = not absent(values["context"])
+    for column in layout.dialogues:
+        is_detail = has_context and isinstance(record[column], dict)
+        if not is_detail and _is_dialogue(column, record[column]):
+            found.append(_Dialogue(column, record[column], False))
+    for column in layout.histories:
+        value = record[column]
+        is_text = isinstance(value, str) and value.strip()
+        if is_text or (looks_like_data(value) and len(value)):
+            found.append(_Dialogue(column, record[column], True))
+    if has_context and layout.numbered:
+        raise ValueError(
+            f"{names(layout.numbered)} stand beside context: are they turns before it? write all "
+            "turns as one list, or take context alone with --field context=context"
+        )
+    if not found:
+        if layout.questions and has_context:
+            _refuse_facts(record, layout, values)
+        return None
+    if has_context:
+        raise ValueError(
+            f"the record has both {found[0].column} and a context: leave one of them out, or name "
+            f"the one that counts: --field context=context or --field messages={found[0].column}"
+        )
+    if len(found) > 1:
+        columns = [dialogue.column for dialogue in found]
+        raise ValueError(
+            f"the record has {' and '.join(columns)}: --field messages=COLUMN says which is the "
+            "dialogue, --field context=COLUMN which are the turns before the response"
+        )
+    return found[0]
+
+
+def _is_dialogue(column, value):
+    """Return whether the value of a column with the name of a dialogue may be one."""
+    if isinstance(value, str):
+        return looks_like_data(value) or "\n" in value.strip()
+    if str(column).lower() == "input":  # a list of messages, and not what a test is about
+        return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+    return looks_like_data(value) and len(value) > 0
+
+
+def _refuse_facts(record, layout, values):
+    """Raise ValueError if a context stands beside a question, and may be facts."""
+    for column in layout.questions:
+        question = record[column]
+        is_text = isinstance(question, str) and bool(question.strip())
+        if str(column).lower() in aliases.LONG_QUESTIONS:
+            is_text = is_text and len(question.split()) >= _SENTENCE
+        if is_text and column not in layout.fields.values():
+            raise ValueError(
+                f"context stands beside {column}: is it the dialogue, or what the reply may draw "
+                f"on? --field context=context takes {quote(values['context'])}, --field "
+                f"context={column} takes {quote(question)}"
+            )
+
+
+def _turns_and_response(record, layout, values, dialogue, form, needs, left_out, note_counts):
+    """Return the turns before the response, and the response, as far as they are there."""
+    response = values["response"]
+    value = values["context"] if dialogue is None else dialogue.value
+    if type(response) is str and response and not form.separator and dialogue is None:
+        turns = chats.plain_turns(value)
+        if turns:
+            _refuse_long("context", sum(map(len, turns)))
+            _refuse_long("response", len(response))
+            return turns, response
+
+    if not absent(response):
+        response = chats.reply_in(response, "response", left_out)
+    column = dialogue.column if dialogue else layout.fields["context"] or "context"
+    if absent(value):
+        return None, response
+    _refuse_long(column, len(value) if isinstance(value, str) else 0)
+    try:
+        messages = chats.messages_of(value, form, left_out)
+    except ValueError as error:
+        raise ValueError(f"{column}: {error}; the record has {names(record)}") from None
+
+    if absent(response) and dialogue is not None and not dialogue.is_history:
+        for answer in layout.answers:
+            if answer != column and looks_like_data(record[answer]):
+                response = chats.reply_in(record[answer], answer, left_out)
+    if absent(response):
+        messages, response = _split(record, layout, messages, dialogue, form, needs, left_out)
+    elif dialogue is not None and _ends_with(messages, response):
+        # A chat often ends with the response that stands in a column of its own as well.
+        left_out["last messages that are the response"] += 1
+        messages = messages[:-1]
+    elif messages and messages[-1].side == "assistant":
+        note_counts[
+            "{n} records have messages that end with the assistant, and another response: it is "
+            "read as what is said next, and not in their last message's place"
+        ] += 1
+    turns = tuple(message.text for message in messages)
+    _refuse_long(column, sum(map(len, turns)))
+    if isinstance(response, str):
+        _refuse_long("response", len(response))
+        response = _one_turn(response, form)
+    return turns or None, response
+
+
+def _ends_with(messages, response):
+    """Return whether the last of some messages is the assistant's, and says the response."""
+    if not messages or messages[-1].side != "assistant" or not isinstance(response, str):
+        return False
+    return messages[-1].text.strip() == response.strip()
+
+
+def _one_turn(response, form):
+    """Return a response without a separator at its end; ValueError if it has several turns."""
+    if not form.separator:
+        return response
+    pieces = [piece.strip() for piece in chats.pieces_of(response, form) if piece.strip()]
+    if len(pieces) > 1:
+        raise ValueError(f"response is {quote(response)}: expected one turn, found {len(pieces)}")
+    return pieces[0] if pieces else response
+
+
+def _refuse_long(column, n_characters):
+    """Raise ValueError if a text, or the turns of a dialogue, are longer than any model reads."""
+    if n_characters > LARGEST_TEXT:
+        raise ValueError(
+            f"{column} has {n_characters:,} characters: expected at most {LARGEST_TEXT:,}"
+        )
+
+
+def _split(record, layout, messages, dialogue, form, needs, left_out):
+    """Return the messages before a response that stands in the dialogue itself, and the response.
+
+    Without a response the messages are returned as they are, and None.
+    """
+    if form.last_turn:
+        return chats.split(messages, form, left_out)
+    if dialogue is None or dialogue.is_history:
+        return messages, None
+    ends_with_reply = bool(messages) and messages[-1].side == "assistant"
+    if "response" not in needs and not ends_with_reply:
+        return messages, None
+    if not ends_with_reply:
+        for column in layout.like_response:
+            entry = record[column]
+            if column != dialogue.column and isinstance(entry, str) and entry.strip():
+                raise ValueError(
+                    f"{dialogue.column} does not end with the assistant, and there is {column}: "
+                    f"--field response={column} takes it as the response"
+                )
+    return chats.split(messages, form, left_out)
+
+
+def _about_context(value, turns, record, layout):
+    """Say why a context cannot be used."""
+    if layout.is_message and absent(value):
+        return (
+            f"the record is one message ({names(record)}): expected a record for each dialogue, "
+            'such as {"messages": [...]}'
+        )
+    shown = value if turns is None else turns
+    reason = (
+        f"context is {quote(shown)}: expected turns, oldest first, or chat messages; "
+        f"the record has {names(record)}"
+    )
+    return reason + _advice("context", layout.like_context)
+
+
+def _about_response(response, dialogue, record, layout):
+    """Say why a response cannot be used."""
+    reason = f"response is {quote(response)}: expected a text; the record has {names(record)}"
+    if dialogue is not None and dialogue.is_history:
+        reason += f"; {dialogue.column} has what was said before it"
+    return reason + _advice("response", layout.like_response)
+
+
+def _advice(field, columns):
+    """Return the options that may be meant."""
+    if not columns:
+        return ""
+    options = " or ".join(f"--field {field}={column}" for column in columns[:3])
+    return f"; perhaps {options}"
+
+
+def _system(value, dialogue, form, left_out, note_counts):
+    """Return the name of a system. A prompt beside messages is none."""
+    text = value
+    if dialogue is not None and isinstance(value, (list, dict)):
+        text = chats.text_of_content(value, "system", Counter())
+    is_sentence = isinstance(text, str) and _is_sentence(text)
+    if dialogue is not None and "system" not in form.fields and (is_sentence or text is not value):
+        left_out["system prompts"] += 1
+        note_counts[
+            "system of {n} records is a prompt beside messages, and not the name of a system: "
+            "--field system=COLUMN names the column that has it"
+        ] += 1
+        return ""
+    if is_sentence and "system" not in form.fields:
+        note_counts[
+            "system of {n} records is a sentence, and is read as the name of a system: "
+            "--field system=COLUMN names another column, --field system= none"
+        ] += 1
+    return _optional_text("system", value, "")
+
+
+def _is_sentence(text):
+    """Return whether a text is a sentence, and no name."""
+    words = text.split()
+    ends = text.strip().endswith((".", "!", "?")) and len(words) > 1
+    return ends or len(words) >= _SENTENCE or text.lower().startswith("you are ")
+
+
+def _reference(value, note_counts):
+    """Return a reference as text: of several the first, None if there is none that can be read."""
+    if absent(value):
+        return None
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, str) and looks_like_data(value):
+        with suppress(ValueError):
+            value = chats.unpacked(value, Counter())
+    if isinstance(value, dict):
+        note_counts["{n} records have a reference that is no text, and was left out"] += 1
+        return None
+    if isinstance(value, (list, tuple)):
+        texts = [text for text in value if _is_text(text)]
+        if len(texts) == len(value) and texts:
+            if len(texts) > 1:
+                note_counts["{n} records have several references: prompts are shown the first"] += 1
+            return texts[0]
+        note_counts["{n} records have a reference that is no text, and was left out"] += 1
+        return None
+    return _optional_text("reference", value, None)
 
 
 def _optional_text(field, value, default):
@@ -407,7 +746,7 @@ def _optional_text(field, value, default):
     if _is_whole_number(value):
         value = str(int(value))
     if not _is_text(value):
-        raise ValueError(f"{field} is {_quote(value)}: expected a text, a whole number, or nothing")
+        raise ValueError(f"{field} is {quote(value)}: expected a text, a whole number, or nothing")
     return value
 
 
@@ -420,77 +759,13 @@ def _are_turns(value):
 
 def _is_text(value):
     """Return whether a value is a text that is not blank, without half characters."""
-    return isinstance(value, str) and bool(value.strip()) and not HALF.search(value)
+    return isinstance(value, str) and not chats.is_blank(value) and not HALF.search(value)
 
 
 def absent(value: object) -> bool:
     """Return whether a value is absent: None, an empty text, or the NaN of an empty cell."""
-    return value is None or value == "" or (isinstance(value, float) and value != value)
-
-
-def turns_of(value: Any) -> Any:
-    """Return the turns of a context as a tuple of texts.
-
-    A context is a list of texts, a list of chat messages, the JSON or Python text of such a list,
-    or a text with one turn a line. Consecutive messages of one role are one turn, and messages of
-    the system or a tool are left out. Any other value is returned unchanged.
-    """
-    if isinstance(value, str):
-        parsed_list = _parse_list(value)
-        if parsed_list is not None:
-            value = parsed_list
-        else:
-            lines = [line.strip() for line in value.split("\n")]
-            value = [line for line in lines if line]
-    if hasattr(value, "tolist"):  # an array, as Parquet has them
-        value = value.tolist()
-    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
-        value = _turns_of_messages(value)
-    return tuple(value) if isinstance(value, (list, tuple)) else value
-
-
-def _turns_of_messages(messages):
-    """Return the turns of chat messages. Consecutive messages of one role are one turn."""
-    spoken = [message for message in messages if message.get("role") not in _UNSPOKEN]
-    turns = []
-    for _, same_role in groupby(spoken, key=lambda message: message.get("role")):
-        turns.append(" ".join(_text_of_message(message) for message in same_role))
-    return turns
-
-
-def _parse_list(text):
-    """Return a list of texts or messages that was written as JSON or Python text, else None."""
-    if not text.startswith("["):
-        return None
-    for load in (json.loads, ast.literal_eval):
-        try:
-            value = load(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-        if isinstance(value, list) and {type(item) for item in value} in ({str}, {dict}):
-            return value
-    return None
-
-
-def _split_chat(messages, response):
-    """Return the context of a chat, and its response if there is none yet.
-
-    Then the response is the last message of the assistant, and the context is all before it.
-    """
-    if absent(response):
-        for i in reversed(range(len(messages))):
-            message = messages[i]
-            if isinstance(message, dict) and message.get("role") == "assistant":
-                return {"context": messages[:i], "response": _text_of_message(message)}
-    return {"context": messages}
-
-
-def _text_of_message(message):
-    """Return the text of a chat message, whose content is a text or a list of texts."""
-    message_content = message.get("content") or ""
-    items = message_content if isinstance(message_content, list) else [message_content]
-    texts = [str(item.get("text", "")) if isinstance(item, dict) else str(item) for item in items]
-    return " ".join(texts)
+    is_empty = isinstance(value, str) and not value
+    return value is None or is_empty or (isinstance(value, float) and value != value)
 
 
 def rating(record: object, human: str, record_name: str) -> float | None:
@@ -501,7 +776,8 @@ def rating(record: object, human: str, record_name: str) -> float | None:
     record
         A record of a file.
     human
-        The column with the ratings: a number, a list of numbers, or the text of one of them.
+        The column with the ratings, or a path of keys: a number, a list of numbers, or the text
+        of one of them.
     record_name
         The name of the record in errors, such as ``ratings.jsonl:3``.
 
@@ -515,17 +791,22 @@ def rating(record: object, human: str, record_name: str) -> float | None:
     DreError
         If the column has something else.
     """
-    value: Any = record.get(human) if isinstance(record, dict) else None
+    value: Any = at(record, human) if isinstance(record, dict) else None
     try:
         ratings: Any = json.loads(value) if isinstance(value, str) and value else value
+        if hasattr(ratings, "tolist"):
+            ratings = ratings.tolist()
         if not isinstance(ratings, list):
             ratings = [ratings]
         known_ratings = [float(rating) for rating in ratings if not absent(rating)]
     except (ValueError, TypeError):
         raise DreError(
-            f"{record_name}: {human} is {_quote(value)}: "
+            f"{record_name}: {human} is {quote(value)}: "
             "expected a number, a list of numbers, or nothing"
         ) from None
+    infinite = [rating for rating in known_ratings if math.isinf(rating)]
+    if infinite:
+        raise DreError(f"{record_name}: {human} is {infinite[0]}: expected a finite number")
     if not known_ratings:
         return None
     return sum(known_ratings) / len(known_ratings)

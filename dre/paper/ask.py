@@ -79,12 +79,13 @@ def _ask_judge(
     judge: PanelJudge, planned: Sequence[Ask], numbers: Sequence[pd.DataFrame | None]
 ) -> None:
     """Ask one judge all questions that are meant for it, in their order."""
-    for question, shown in zip(planned, numbers, strict=True):
+    for question, of_slm in zip(planned, numbers, strict=True):
         if question.main_judge_only and not judge.is_main:
             continue
-        if shown is not None:
-            shown = judge.shown(question.pairs, shown)
-        table = judge.ask(question.pairs, question.prompt, shown, question.examples)
+        of_both = None
+        if of_slm is not None:
+            of_both = judge.interior_numbers(question.pairs, of_slm)
+        table = judge.ask(question.pairs, question.prompt, of_both, question.examples)
         _report(judge, question, table)
 
 

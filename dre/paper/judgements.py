@@ -248,11 +248,11 @@ class PanelJudge:
             none of these pairs.
         """
         if not self.is_live:
-            return self.shown(pairs, None, prompt)
+            return self.interior_numbers(pairs, None, prompt)
         accuracy = slm_accuracy(self.settings, slm, key)
-        return self.shown(pairs, slm_scores(pairs, slm).assign(slm_accuracy=accuracy))
+        return self.interior_numbers(pairs, slm_scores(pairs, slm).assign(slm_accuracy=accuracy))
 
-    def shown(
+    def interior_numbers(
         self, pairs: pd.DataFrame, of_slm: pd.DataFrame | None, prompt: str = "dre"
     ) -> pd.DataFrame | None:
         """Return what `numbers` does, of scores that are there already.

@@ -1,6 +1,6 @@
 """What a score is made of: the key that joins tables, effects, claims and the papers' rows.
 
-A `Method` is a value. What tables print of it is made from its parts, and is never read back.
+A `Method` is a value. What tables print of it is made from its fields, and is never read back.
 """
 
 from collections.abc import Sequence
@@ -45,10 +45,10 @@ class Method:
         name = self.family or self.judge
         if self.family and self.judge:
             name = f"{self.family} ({self.judge})"
-        return ", ".join(part for part in (name, self.slm, self.reading) if part)
+        return ", ".join(filter(None, [name, self.slm, self.reading]))
 
 
-PARTS = tuple(field.name for field in fields(Method))
+FIELDS = tuple(field.name for field in fields(Method))
 
 
 def encoder_alone() -> Method:
@@ -56,39 +56,39 @@ def encoder_alone() -> Method:
     return Method("Encoder", reading="untrained")
 
 
-def from_columns(table: pd.DataFrame, columns: Sequence[str] = PARTS) -> pd.Series:
+def from_columns(table: pd.DataFrame, columns: Sequence[str] = FIELDS) -> pd.Series:
     """Return the method of each row of a table, None where it names no family.
 
     Parameters
     ----------
     table : DataFrame
-        With the parts of methods as texts; an empty cell is an empty part.
+        With the fields of methods as texts; an empty cell is an empty field.
     columns : list of str
-        The columns of family, judge, small model and reading. Fewer stand for the first parts.
+        The columns of family, judge, small model and reading. Fewer stand for the first fields.
     """
-    parts = table[list(columns)].fillna("").astype(str)
+    cells = table[list(columns)].fillna("").astype(str)
     methods = []
-    for row in parts.itertuples(index=False):
+    for row in cells.itertuples(index=False):
         methods.append(Method(*row) if row[0] else None)
     return pd.Series(methods, table.index, dtype=object)
 
 
 def from_text(text: str) -> Method:
-    """Return the method that a cell of a file names part by part: ``family=Ex-DRE; slm=paper``.
+    """Return the method that a cell of a file names by its fields: ``family=Ex-DRE; slm=paper``.
 
     Raises
     ------
     DreError
-        If the cell has another part, or none of a family and a judge.
+        If the cell has another field, or neither a family nor a judge.
     """
     given: dict[str, str] = {}
     for entry in text.split(";"):
-        part, _, value = entry.partition("=")
-        given[part.strip()] = value.strip()
-    unknown = sorted(set(given) - set(PARTS))
+        field_name, _, value = entry.partition("=")
+        given[field_name.strip()] = value.strip()
+    unknown = sorted(set(given) - set(FIELDS))
     if unknown or not (given.get("family") or given.get("judge")):
         raise DreError(
-            f"{text!r} names no method: expected parts such as family=Ex-DRE; slm=paper, "
-            f"which are {', '.join(PARTS)}"
+            f"{text!r} names no method: expected fields such as family=Ex-DRE; slm=paper, "
+            f"which are {', '.join(FIELDS)}"
         )
     return Method(**{"family": "", **given})

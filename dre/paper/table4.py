@@ -284,7 +284,7 @@ def add_interior(
             accuracy = judgements.slm_accuracy(settings, slm, training.key)
             of_slm = judgements.slm_scores(items, slm).assign(slm_accuracy=accuracy)
         for judge in panel:
-            numbers = judge.shown(items, of_slm)
+            numbers = judge.interior_numbers(items, of_slm)
             shown = _shown_numbers(judge, PAPER)
             if numbers is None or not _add_interior(scores, name, judge, "dre", numbers, shown):
                 what = f"In-DRE and DRE by {judge.name} on {ratings.RATED[name]}"
@@ -607,9 +607,9 @@ def in_print(root: Path, name: str = "dre_table4") -> pd.DataFrame:
     was not run here.
     """
     table = pd.read_csv(root / "data/paper" / f"{name}.csv")
-    parts = ["family", "judge_here", "slm"]
-    keys = methods.from_columns(table, parts)
-    return table.drop(columns=parts).assign(key=keys)
+    columns = ["family", "judge_here", "slm"]
+    keys = methods.from_columns(table, columns)
+    return table.drop(columns=columns).assign(key=keys)
 
 
 def _correlations_in_print(table, names, statistic) -> pd.DataFrame:
@@ -1005,12 +1005,13 @@ def ablations(
     rows = []
     for family in (methods.DISTANCE, methods.PROBABILITY):
         for slm in slms:
-            whole, part = Method(WHOLE, slm=slm), Method(family, slm=slm)
-            gain = scores.mean_agreement(whole) - scores.mean_agreement(part)
+            whole = Method(WHOLE, slm=slm)
+            half = Method(family, slm=slm)
+            gain = scores.mean_agreement(whole) - scores.mean_agreement(half)
             claim = f"Prob & Dis agrees better than {_PART_OF[family]} alone"
             row: dict[str, object] = {"claim": claim, "with": slm}
             if slm == paper:
-                row["printed"] = mean_of_row[whole] - mean_of_row[part]
+                row["printed"] = mean_of_row[whole] - mean_of_row[half]
             rows.append(row | stats.interval(gain, "here"))
     chiang = row_of["LLM-Chiang"]
     geval = row_of["G-EVAL"]

@@ -12,7 +12,7 @@ measured up to three times:
 claim would follow, or it would not.
 
 An effect is a place in a table of ``results/public``, written as ``table: row; values: column``. A
-row that is a method is written by its parts: ``table4: family=METEOR: TopicalChat``. A number is
+row that is a method is written by its fields: ``table4: family=METEOR: TopicalChat``. A number is
 written out or is such a place.
 """
 

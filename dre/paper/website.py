@@ -33,6 +33,7 @@ STATUSES = (*LEGEND, *coverage.STATUSES)
 #: Pages in the order of the list beside each page. Docs that are not named come last.
 _USE = (
     "run_the_paper",
+    "files",
     "score",
     "compare",
     "judges",

@@ -84,7 +84,7 @@ def _tagged(pairs):
         return []
     return [
         f"{len(tagged):,} of {len(turns):,} turns begin with a speaker, such as "
-        f"{tagged[0][:20]!r}: take such tags off, since the SLM reads them as words"
+        f"{tagged[0][:20]!r}: the SLM reads them as words, so take off what nobody said"
     ]
 
 

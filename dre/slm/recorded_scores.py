@@ -20,7 +20,19 @@ import numpy as np
 import pandas as pd
 
 from dre import metrics
-from dre.datasets import authors, dialogues, overlap, ratings, readers, recordings, registry
+from dre.datasets import (
+    aliases,
+    authors,
+    chats,
+    dialogues,
+    formats,
+    overlap,
+    ratings,
+    readers,
+    recordings,
+    registry,
+    tags,
+)
 from dre.errors import DreError
 from dre.files import replace
 from dre.slm import provenance, recipes
@@ -36,7 +48,10 @@ _RECORDED_PROFILE = "public"
 #: What ``RETRAIN`` calls everything that is recorded of the model in the package.
 _PACKAGE = "package"
 #: The modules that choose the contexts of a training, and say how their hashes are computed.
-_CHOOSING = (authors, dialogues, overlap, ratings, readers, recordings, registry, provenance)
+_CHOOSING = (
+    *(authors, dialogues, overlap, ratings, recordings, registry, provenance),
+    *(readers, formats, chats, tags, aliases),
+)
 
 
 class Scores:

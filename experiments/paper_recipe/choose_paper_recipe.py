@@ -65,7 +65,7 @@ def decisions(slm, held_out) -> pd.DataFrame:
 def main() -> None:
     """Train each candidate twice, measure it, and write the table."""
     settings = profile("public")
-    train, _, _ = contexts(settings.sets[0], settings.rated)
+    train, _, _ = contexts(settings.main, settings.rated)
     order = np.random.default_rng(SEED).permutation(len(train))
     halves = [[train[i] for i in sorted(order[start::2])] for start in (0, 1)]
     rows = []

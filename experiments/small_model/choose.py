@@ -79,7 +79,7 @@ def load_tables() -> dict[str, pd.DataFrame]:
     ``labelled`` the pairs of held-out contexts. The first has no conversation in common with the
     others, or with a rated set.
     """
-    train, dev, _ = contexts(PUBLIC.sets[0], PUBLIC.rated)
+    train, dev, _ = contexts(PUBLIC.main, PUBLIC.rated)
     rated_tables = ratings.rated_tables()
     graded = table_without_overlap(ratings.graded(), rated_tables)
     is_for_choice = graded["for_choice"]
@@ -202,7 +202,7 @@ def main() -> None:
     in_file = set(zip(measured["variant"], measured["settings"], measured["seed"]))
     for seed in PUBLIC.seeds:
         started = time.process_time()
-        slm = load_or_train(PUBLIC, PUBLIC.sets[0].key, "graded", seed)
+        slm = load_or_train(PUBLIC, PUBLIC.main_set, "graded", seed)
         assert isinstance(slm, Graded)
         settings = json.dumps(slm.recipe.as_dict(), sort_keys=True)
         if ("graded", settings, seed) in in_file:

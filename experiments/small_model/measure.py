@@ -444,7 +444,7 @@ def recorded_scores(name: str) -> pd.DataFrame:
     if name == SHIPPED:
         public = profile("public")
         rated = pd.concat([ratings.rated(rated_name) for rated_name in ratings.RATED])
-        key = public.sets[0].key
+        key = public.main_set
         columns = {}
         for seed in seeds(public, key, SHIPPED):
             scored = trained(public, key, SHIPPED, seed).score(rated)

@@ -15,7 +15,7 @@ from dre.slm import load_or_train
 def main(seed: int) -> None:
     """Train one model unless it is there, and print its folder."""
     public = profile("public")
-    slm = load_or_train(public, public.sets[0].key, "ours", seed)
+    slm = load_or_train(public, public.main_set, "ours", seed)
     (folder,) = (public.build / "models").glob(f"*-{slm.provenance['fingerprint'][:12]}")
     print(folder)
 

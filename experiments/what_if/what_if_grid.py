@@ -89,7 +89,7 @@ def load_slm_scores(public) -> dict[str, dict[str, list[pd.DataFrame]]]:
     for recipe in (PAPER, OURS):
         scores[recipe] = {}
         for name, key in TRAINING_SETS.items():
-            training_key = key if recipe == PAPER else public.sets[0].key
+            training_key = key if recipe == PAPER else public.main_set
             models = [
                 trained(public, training_key, recipe, seed)
                 for seed in seeds(public, training_key, recipe)
