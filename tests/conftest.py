@@ -7,7 +7,9 @@ import importlib.util
 import itertools
 import multiprocessing
 import os
+import shutil
 import signal
+import stat
 import sys
 from pathlib import Path
 
@@ -62,6 +64,14 @@ def experiment(name):
     finally:
         sys.path.remove(str(path.parent))
     return module
+
+
+def writable_copy(source, target):
+    """Copy a folder of the project, which may be read-only; return the target."""
+    shutil.copytree(source, target, copy_function=shutil.copyfile)
+    for path in [target, *target.rglob("*")]:
+        path.chmod(path.stat().st_mode | stat.S_IWUSR)
+    return target
 
 
 def heed_interrupts():

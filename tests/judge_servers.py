@@ -52,6 +52,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         length = int(self.headers.get("content-length", 0))
         raw = self.rfile.read(length)
+        if len(raw) < length:  # its sender was killed: this is no request
+            self.close_connection = True
+            return
         headers = {name.lower(): value for name, value in self.headers.items()}
         request = Request(headers, raw)
         self.server.requests.append(request)

@@ -1,42 +1,172 @@
-"""A rehearsal of profile full, from nothing to Tables 3, 4 and 5.
+"""A rehearsal of profile full: every notebook, from a clone to the book, in some minutes.
 
-``python tests/rehearsal.py FOLDER`` runs it.
+``python tests/rehearsal.py FOLDER`` runs the full pass, and then each of `VARIANTS`. Behind the
+folder may stand which are run: names of cases, or ``variants``.
 
-The code is that of a real run: the providers' own packages talk to a local server that speaks
-OpenAI's and Ollama's protocols and answers by a fixed rule. The run is killed in the middle and
-started again. Then it is checked that every row of the tables is there for every judge, that
-nothing was paid for twice, and that the bill is what the estimate said.
+A case is a copy of the project in which profile ``full`` is changed as `changes` and the case say,
+and nothing else: a small encoder of random weights, few pairs of each set, and judges that a local
+server plays. The code is that of a real run. The providers' own packages talk to the server, which
+speaks OpenAI's and Ollama's protocols and answers by a fixed rule. Public data are the real ones.
+Files that cannot be fetched have stand-ins of the same form, which are registered in their place.
+
+The full pass is killed in the middle and started again. Of every case it is checked that the calls
+are those of the estimate, judge by judge and prompt by prompt, that the server had as many, that
+nothing was paid for twice, and that the tables have their rows.
 """
 
+import copy
+import hashlib
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import judge_servers
 import pandas as pd
 import psutil
 import torch
+import yaml
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from tiny import LETTERS, WORDS
 from transformers import AutoTokenizer, DistilBertConfig, DistilBertModel
 
-from dre.datasets import registry
+from dre.datasets import dialogues, ratings, registry
 from dre.judges.store import Store
-from dre.paper import estimate, judgements
-from dre.paper.profile import Profile, profile
+from dre.paper import website
+from dre.paper.profile import JudgeSettings, Profile, profile
 
 ROOT = Path(__file__).resolve().parents[1]
-IN_FLIGHT = 4  # the profile's concurrency
+NAME = "full"  # the profile that is rehearsed
+IN_FLIGHT = 4  # calls of each judge at a time
 USAGE = (50, 10)  # tokens in and out that the server reports of every reply
-PRICE = (1e-6, 2e-6)  # dollars for a token in and out, as in the profile
+PRICE = (1e-6, 2e-6)  # dollars for a token in and out
 SLM_VARIANTS = ("Dis", "Prob", "Prob & Dis")
+
+OPENAI = {
+    "model": "openai:gpt-3.5-turbo-1106",
+    "base_url": "SERVER/v1",
+    "price": "1,2",
+    "max_usd": 9,
+    "temperature": 0,
+    "concurrency": IN_FLIGHT,
+}
+OLLAMA = {"model": "ollama:llama3.3:70b", "base_url": "SERVER", "concurrency": IN_FLIGHT}
+WRITER = OPENAI | {"model": "openai:gpt-4-1106-preview"}
+RECORDED = "recorded:claude-2026-11"
+FILES = {
+    "personachat": "results/full/augmented/personachat.jsonl",
+    "topicalchat": "results/full/augmented/topicalchat.jsonl",
+}
+
+
+#: The sets of the profile, in another order than its own.
+ORDER = ("topicalchat", "dailydialog", "personachat")
+
+
+class Case(NamedTuple):
+    """One rehearsal: how its profile differs from that of the full pass."""
+
+    name: str
+    changes: dict[str, Any] = {}
+    order: Sequence[str] = ORDER
+    is_killed: bool = False
+
+
+FULL_PASS = Case("full pass", is_killed=True)
+_ALONE = {
+    "notebooks": ["04_correlation", "05_generalisation", "08_when_a_fusion_helps"],
+    "optional_prompts": [],
+}
+VARIANTS = [
+    Case("one rated set", _ALONE | {"rated": ["personachat-usr"]}),
+    Case("five pairs of a set", _ALONE | {"pairs_per_set": 5}),
+    Case("a recorded judge first", _ALONE | {"judges": [RECORDED, OLLAMA, OPENAI]}),
+    Case("sets reversed", _ALONE, order=ORDER[::-1]),
+]
+#: What is not rehearsed yet, with the reason: names of cases.
+NOT_YET: dict[str, str] = {}
+
+
+def changes(encoder: Path) -> dict[str, Any]:
+    """Return what differs from ``profiles/full.yaml`` in every case."""
+    return {
+        "encoder": str(encoder),
+        "seeds": [0],
+        "models": {
+            "paper": {"recipe": "paper", "epochs": 1, "text_length": 64},
+            "released": {"recipe": "released", "epochs": [1, 1, 1], "text_length": 64},
+            "ours": {"recipe": "ours"},
+        },
+        # Nothing to learn from besides contexts, so recipe ours is the model of the package.
+        "extra": {"dialogues": [], "graded": []},
+        "pcaf": None,  # it needs an archive and models from the Hub
+        # Not in the order of tables, nor in that of the sets that they belong to.
+        "rated": [
+            "personachat-usr",
+            "empathetic-grade",
+            "dailydialog-zhao",
+            "fed-turn",
+            "dailydialog-grade",
+            "topicalchat-usr",
+            "dailydialog-gupta",
+        ],
+        "judges": [OPENAI, OLLAMA, RECORDED],
+        "optional_prompts": ["geval", "analyse_rate", "slide_a1", "huynh"],
+        "resamples": 10,
+        "samples": 2,
+        "labels_per_kind": 24,
+        "pairs_per_set": 12,
+        "augment": [
+            _writing("personachat", "convai2-valid"),
+            _writing("topicalchat", "topicalchat-valid_freq"),
+        ],
+    }
+
+
+def _writing(key, contexts):
+    """Have a set written: few contexts, since each takes eleven calls."""
+    return {"file": FILES[key], "contexts": contexts, "judge": WRITER, "train": 4, "test": 2}
+
+
+def changed_sets(sets: list[dict], order: Sequence[str]) -> list[dict]:
+    """Return the sets of the profile in another order, small or written by a judge.
+
+    Two are written by a judge before the notebooks run, as the papers' sets were.
+    """
+    daily = {"train": ["dailydialog++", "train"], "dev": ["mini", "dev"], "test": ["mini", "test"]}
+    if not has_public_data():
+        daily["train"] = ["mini", "train"]
+    splits = {"dailydialog": daily}
+    for key, file in FILES.items():
+        splits[key] = {"train": [file, "train"], "dev": [file, "test"], "test": [file, "test"]}
+    by_key = {entry["key"]: entry for entry in sets}
+    changed = []
+    for key in order:
+        kept = {
+            name: by_key[key][name] for name in by_key[key] if name not in ("more", "dev_share")
+        }
+        changed.append(kept | splits[key])
+    return changed
+
+
+def without_public_data() -> dict[str, Any]:
+    """Return what differs where the public data are absent: no rated sets, so no Tables 4 and 5."""
+    return {
+        "rated": [],
+        "optional_prompts": ["geval", "analyse_rate", "slide_a1"],  # huynh is about a rated set
+        "augment": [_writing("personachat", "mini:train"), _writing("topicalchat", "mini:train")],
+    }
+
+
+# What the project is given
 
 
 def make_encoder(folder: Path) -> Path:
@@ -61,6 +191,51 @@ def make_encoder(folder: Path) -> Path:
     modules = [Transformer(str(raw)), Pooling(config.dim)]
     SentenceTransformer(modules=modules).save_pretrained(str(path))
     return path
+
+
+def has_public_data() -> bool:
+    """Whether the rated sets are at hand; nothing is downloaded."""
+    names = [name for name, file in registry.sources().items() if "sha256" in file]
+    return all((registry.home() / name).is_file() for name in names)
+
+
+def lend_data(folder: Path, home: Path) -> None:
+    """Make a data directory of links to the public files and of stand-ins for absent ones.
+
+    The copy of the project registers the stand-ins: their hash takes the place of the real file's.
+    """
+    names = [name for name in registry.sources() if (registry.home() / name).is_file()]
+    for name in names:
+        link = home / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(registry.home() / name)
+    (train,) = (name for name in registry.sources() if name.endswith("dataset/train.json"))
+    if train not in names:
+        content = stand_in_of_dailydialog_train()
+        path = home / train
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        header = b"blob %d\0" % len(content)  # what git puts before a file
+        blob = hashlib.sha1(header + content).hexdigest()
+        sources = folder / "dre/datasets/sources.yaml"
+        text = sources.read_text(encoding="utf-8")
+        text = text.replace(registry.sources()[train]["git_blob"], blob)
+        sources.write_text(text, encoding="utf-8")
+
+
+def stand_in_of_dailydialog_train() -> bytes:
+    """Return the embedded corpus in the form of DailyDialog++'s file of training contexts."""
+    lines = []
+    for number, context in enumerate(dialogues.load("mini", "train")):
+        record = {
+            "id": number,
+            "context": [*context.turns],
+            "positive_responses": [*context.positives],
+            "adversarial_negative_responses": [*context.adversarials],
+            "random_negative_responses": [*context.randoms],
+        }
+        lines.append(json.dumps(record))
+    return "\n".join(lines).encode()
 
 
 # The judges
@@ -102,152 +277,273 @@ def answer(request: judge_servers.Request) -> judge_servers.Answer:
 # The run
 
 
-def prepare(folder: Path, url: str) -> Profile:
-    """Make a project in a folder: notebooks, data, and the profile with encoder and server."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    for name in ("notebooks", "profiles", "data"):
-        shutil.copytree(ROOT / name, folder / name)
-    shutil.copy(ROOT / "requirements.lock", folder)
-    path = folder / "profiles/rehearsal.yaml"
-    text = path.read_text(encoding="utf-8")
-    text = text.replace("ENCODER", str(make_encoder(folder / "encoder")), 2)
-    text = text.replace("SERVER", url)
-    if not has_public_data():
-        print("no public data (DRE_DATA_HOME): rated sets are skipped, so Tables 4 and 5 are")
-        text = re.sub(r"contexts: \S+", "contexts: mini:train", text)
-        text = re.sub(r"\nrated: .*", "\nrated: []", text)
-    path.write_text(text, encoding="utf-8")
-    return profile("rehearsal", folder)
+class Rehearsal:
+    """One case in a folder of its own: its project, its server, its store and what it estimates."""
+
+    def __init__(self, case: Case, folder: Path, server: judge_servers.Server):
+        self.case = case
+        self.server = server
+        self.folder = folder / case.name.replace(" ", "_")
+        self.store_path = self.folder / "replies.db"
+        shutil.rmtree(self.folder, ignore_errors=True)
+        copy_project(self.folder)
+        lend_data(self.folder, self.folder / "build/data")
+        self.encoder = make_encoder(self.folder / "build/encoder")
+        self.settings = self._write_profile()
+        self.environment = os.environ | {
+            "DRE_DATA_HOME": str(self.folder / "build/data"),
+            "DRE_ROOT": str(self.folder),
+            "DRE_STORE": str(self.store_path),
+            "HF_HUB_OFFLINE": "1",
+            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
+            "OPENAI_API_KEY": "a key that nobody checks",
+            "PYTHONPATH": str(self.folder),
+        }
+
+    def _write_profile(self) -> Profile:
+        """Write the changed profile, and return it."""
+        path = self.folder / f"profiles/{NAME}.yaml"
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values |= changes(self.encoder)
+        if not has_public_data():
+            values |= without_public_data()
+        values |= copy.deepcopy(self.case.changes)
+        values["sets"] = changed_sets(values["sets"], self.case.order)
+        text = yaml.safe_dump(values, sort_keys=False)
+        path.write_text(text.replace("SERVER", self.server.url), encoding="utf-8")
+        return profile(NAME, self.folder)
+
+    def start(self, *options: str) -> subprocess.Popen:
+        """Start ``make paper PROFILE=full`` as a process of its own."""
+        command = [sys.executable, "-m", "dre.paper", "--profile", NAME, *options]
+        return subprocess.Popen(command, cwd=self.folder, env=self.environment)
+
+    def estimate(self) -> pd.DataFrame:
+        """Return the calls that the project estimates: a row for each table, judge and prompt."""
+        assert self.start("--estimate").wait() == 0, "the estimate failed"
+        code = "import sys; from dre.paper import estimate, profile; "
+        code += f"estimate.calls(profile.profile({NAME!r})).to_csv(sys.argv[1], index=False)"
+        path = self.folder / "build/estimate.csv"
+        command = [sys.executable, "-c", code, str(path)]
+        subprocess.run(command, cwd=self.folder, env=self.environment, check=True)
+        assert self.server.requests == [], "the estimate asked something"
+        return pd.read_csv(path)
+
+    def kill_in_the_middle(self, process: subprocess.Popen, after: int) -> None:
+        """Kill a run and its kernels when the server has had so many requests."""
+        while len(self.server.requests) < after:
+            assert process.poll() is None, "the run ended before it could be killed"
+            time.sleep(0.05)
+        children = psutil.Process(process.pid).children(recursive=True)
+        whole = [*children, psutil.Process(process.pid)]
+        for one_process in whole:
+            one_process.send_signal(signal.SIGKILL)
+        psutil.wait_procs(whole)
+        process.wait()
+        print(f"killed after {len(self.server.requests):,} requests", flush=True)
+
+    def run(self) -> None:
+        """Rehearse the case, and check what must hold."""
+        expected = self.estimate()
+        if self.case.is_killed:
+            n_calls = int(expected["calls"].sum())
+            self.kill_in_the_middle(self.start(), after=n_calls // 3)
+        assert self.start().wait() == 0, "the run failed"
+        self.check_calls(expected)
+        self.check_bill(expected)
+        check_models(self)
+        check_notebooks(self)
+        check_book(self)
+        check_table_4(self)
+        check_table_5(self)
+        if self.case.is_killed:
+            check_table_3(self)
+            n_requests = len(self.server.requests)
+            assert self.start().wait() == 0 and len(self.server.requests) == n_requests
+            print("the same command again asked nothing")
+
+    # What must hold
+
+    def check_calls(self, expected: pd.DataFrame) -> None:
+        """The calls are those of the estimate, by judge and prompt, and the server had as many.
+
+        A call that was in flight at the kill is the only one that may be made twice. How often a
+        writer's drafts are checked depends on its replies, so there the estimate is a bound.
+        """
+        made = Counter()
+        n_unanswered = 0
+        for group in Store(self.store_path).summary():
+            if group.status in ("pending", "unanswered"):
+                n_unanswered += group.n_calls
+            else:
+                made[group.judge, family(group.prompt)] += group.n_calls
+        estimated = Counter()
+        for row in expected[expected["table"] != "training set"].to_dict("records"):
+            estimated[row["judge"], family(row["prompt"])] += int(row["calls"])
+
+        of_writer = {key: n for key, n in made.items() if key[0] == WRITER["model"]}
+        made_by_judges = {key: n for key, n in made.items() if key not in of_writer}
+        differences = {}
+        for key in made_by_judges | dict(estimated):
+            if made[key] != estimated[key]:
+                differences[key] = f"{estimated[key]:,} estimated, {made[key]:,} made"
+        assert not differences, differences
+
+        of_sets = expected[expected["table"] == "training set"]
+        least, most = of_sets["calls"].sum(), of_sets["calls_at_most"].sum()
+        assert least <= sum(of_writer.values()) <= most, (least, of_writer, most)
+
+        n_requests = len(self.server.requests)
+        n_in_store = sum(made.values())
+        print(f"{n_requests:,} requests, {n_in_store:,} replies, {n_unanswered} unanswered")
+        assert 0 <= n_requests - n_in_store <= n_unanswered <= 2 * IN_FLIGHT
+        by_model = Counter(request.body["model"] for request in self.server.requests)
+        for judge in {judge for judge, _ in made}:
+            n_replies = sum(n for (of_judge, _), n in made.items() if of_judge == judge)
+            n_asked = by_model[judge.partition(":")[2]]
+            assert 0 <= n_asked - n_replies <= n_unanswered, (judge, n_asked, n_replies)
+
+    def check_bill(self, expected: pd.DataFrame) -> None:
+        """All that was answered is billed once, and the bill is below its bound."""
+        groups = Store(self.store_path).summary()
+        bill = sum(group.cost_usd or 0.0 for group in groups)
+        n_priced = 0
+        of_unanswered = 0.0
+        for group in groups:
+            if group.status in ("pending", "unanswered"):
+                of_unanswered += group.cost_usd or 0.0
+            elif group.judge.startswith("openai:"):
+                n_priced += group.n_calls
+        of_replies = n_priced * (USAGE[0] * PRICE[0] + USAGE[1] * PRICE[1])
+        print(f"bill ${bill:.4f}, of it ${of_unanswered:.4f} for what the kill left unanswered")
+        assert abs(bill - of_unanswered - of_replies) < 1e-9, (bill, of_unanswered, of_replies)
+        for judge, bound in expected.groupby("judge")["usd_at_most"].sum().items():
+            bill_of_judge = sum(group.cost_usd or 0.0 for group in groups if group.judge == judge)
+            assert bill_of_judge <= bound, (judge, bill_of_judge, bound)
 
 
-def has_public_data() -> bool:
-    """Whether the rated sets are at hand; nothing is downloaded."""
-    names = [name for name, file in registry.sources().items() if "sha256" in file]
-    return all((registry.home() / name).is_file() for name in names)
+def family(prompt: str) -> str:
+    """Return what the estimate calls a prompt that was sent, and the other way round."""
+    for name in ("geval", "analyse_rate", "slide_a1", "quality", "dialogue", "dre"):
+        if prompt == name or prompt.startswith(f"{name}_"):
+            return name
+    return prompt
 
 
-def start(folder: Path) -> subprocess.Popen:
-    """Start ``make paper PROFILE=rehearsal`` as a process of its own."""
-    command = [sys.executable, "-m", "dre.paper", "--profile", "rehearsal", "--jobs", "1"]
-    return subprocess.Popen(command, cwd=folder, env=os.environ)
+def copy_project(folder: Path) -> None:
+    """Copy the files of the project that git knows, or would: what a clone has."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True)
+    for name in listed.stdout.split("\0"):
+        if name and (ROOT / name).is_file():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, path)
 
 
-def kill_in_the_middle(process: subprocess.Popen, server: judge_servers.Server, after: int) -> int:
-    """Kill a run and its kernels when the server has had so many requests; return how many."""
-    while len(server.requests) < after:
-        assert process.poll() is None, "the run ended before it could be killed"
-        time.sleep(0.05)
-    whole = [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]
-    for one_process in whole:
-        one_process.send_signal(signal.SIGKILL)
-    psutil.wait_procs(whole)
-    process.wait()
-    return len(server.requests)
+def check_notebooks(rehearsal: Rehearsal) -> None:
+    """Every notebook that the profile names ended, and left its executed copy."""
+    executed = {path.stem for path in rehearsal.folder.glob(f"build/{NAME}/notebooks/*.ipynb")}
+    names = {path.stem for path in rehearsal.folder.glob("notebooks/*.ipynb")}
+    named = set(rehearsal.settings.notebooks) or names
+    assert executed == named, named ^ executed
+    print(f"{len(executed)} notebooks ended")
 
 
-# What must hold
+def live_judges(rehearsal: Rehearsal) -> list[JudgeSettings]:
+    """Return the judges of the profile that are asked."""
+    return [judge for judge in rehearsal.settings.judge_settings if judge.is_live]
 
 
-def check_calls(settings: Profile, server, expected: pd.DataFrame, store: Store) -> None:
-    """Nothing was asked twice but what was in flight when the run was killed, and all is billed."""
-    n_expected = int(expected["calls"].sum())
-    n_repeated = len(server.requests) - n_expected
-    unanswered = [group for group in store.summary() if group.status in ("pending", "unanswered")]
-    n_unanswered = sum(group.n_calls for group in unanswered)
-    print(f"{n_expected:,} calls estimated, {len(server.requests):,} made")
-    assert 0 <= n_repeated <= 2 * IN_FLIGHT, (n_repeated, n_expected)
-    assert n_repeated <= n_unanswered <= 2 * IN_FLIGHT, (n_repeated, n_unanswered)
-    priced = expected[expected["usd"] > 0]
-    bill = store.spent()
-    of_replies = priced["calls"].sum() * (USAGE[0] * PRICE[0] + USAGE[1] * PRICE[1])
-    of_unanswered = sum(group.cost_usd or 0.0 for group in unanswered)
-    print(f"bill ${bill:.4f}, of it ${of_unanswered:.4f} for what the kill left unanswered")
-    assert abs(bill - of_unanswered - of_replies) < 1e-9, (bill, of_unanswered, of_replies)
-    assert of_replies <= priced["usd"].sum() and bill <= priced["usd_at_most"].sum()
+def check_book(rehearsal: Rehearsal) -> None:
+    """The book is there, where its packages are."""
+    if website.is_installed():
+        assert (rehearsal.folder / f"build/{NAME}/book/index.html").is_file()
+        print("the book was built")
 
 
-def check_table_3(settings: Profile, folder: Path) -> None:
-    """Table 3 has the rehearsal's own small models, and a row of labels for every judge."""
-    table = pd.read_csv(folder / "results/rehearsal/table3.csv").set_index("model")
-    for variant in SLM_VARIANTS:
-        assert table.loc[f"SLM ({variant}), paper", "source"] == "ours"
-    for judge in judgements.panel(settings):
-        row = table.loc[judge.name]
-        assert row["n"] > 0 and 0 < row["overall"] < 100, judge.name
-
-
-def check_table_4(settings: Profile, folder: Path) -> None:
-    """Table 4 has every row of DRE and of its baselines for every judge, on every set."""
-    table = pd.read_csv(folder / "results/rehearsal/table4.csv").set_index("method")
-    sets = ["DailyDialog", "PersonaChat", "TopicalChat"]
-    names = [f"SLM ({variant}), paper" for variant in SLM_VARIANTS]
-    for judge in judgements.panel(settings):
-        of_judge = f"({judge.name})"
-        names += [f"LLM-only {of_judge}", f"G-EVAL {of_judge}", f"LLM-Chiang {of_judge}"]
-        for method in ("SLIDE", "In-DRE", "Ex-DRE", "DRE"):
-            names.append(f"{method} {of_judge}, paper")
-    missing = [name for name in names if name not in table.index]
-    assert not missing, missing
-    values = table.loc[names, sets]
-    assert values.notna().all(axis=None), values[values.isna().any(axis=1)]
-    # Rows of small models are those of the rehearsal: no other encoder was recorded for it.
-    foreign = [
-        name for name in table.index if "2026-11" in name and pd.notna(table.loc[name, sets]).any()
-    ]
-    assert not foreign, foreign
-
-
-def check_table_5(settings: Profile, folder: Path) -> None:
-    """Table 5 has In-DRE and DRE, unseen, for every judge on both sets."""
-    table = pd.read_csv(folder / "results/rehearsal/table5_main.csv").set_index("method")
-    methods = ("Small model", "LLM-only", "SLIDE", "In-DRE", "Ex-DRE", "DRE")
-    for judge in judgements.panel(settings):
-        rows = table.loc[[f"{method} ({judge.name})" for method in methods]]
-        assert rows[["PersonaChat", "TopicalChat"]].notna().all(axis=None), rows
-
-
-def check_models(folder: Path) -> None:
+def check_models(rehearsal: Rehearsal) -> None:
     """Every model that was trained is of the rehearsal's encoder."""
-    files = list((folder / "build/rehearsal/models").glob("*/slm.json"))
+    files = list(rehearsal.folder.glob(f"build/{NAME}/models/*/slm.json"))
     encoders = {json.loads(file.read_text())["provenance"]["encoder"] for file in files}
-    assert files and encoders == {str(folder / "encoder/encoder")}, encoders
+    assert files and encoders == {str(rehearsal.encoder)}, encoders
     print(f"{len(files)} small models trained")
 
 
-def main(folder: Path) -> None:
-    """Rehearse in a folder, which is made anew."""
-    folder = folder.resolve()
-    with judge_servers.Server(answer) as server:
-        settings = prepare(folder, server.url)
-        os.environ["DRE_ROOT"] = str(folder)
-        os.environ["DRE_STORE"] = str(folder / "replies.db")
-        os.environ["OPENAI_API_KEY"] = "a key that nobody checks"
-        os.environ["HF_HUB_OFFLINE"] = "1"
-        os.environ["PYTHONPATH"] = str(ROOT)
-        os.environ.setdefault("OMP_NUM_THREADS", "1")
+def table_of(rehearsal: Rehearsal, name: str, key: str) -> pd.DataFrame:
+    """Return a table that the run wrote, by one of its columns."""
+    return pd.read_csv(rehearsal.folder / f"results/{NAME}/{name}.csv").set_index(key)
 
-        expected = estimate.calls(settings)
-        print(estimate.report(settings, expected), flush=True)
-        assert server.requests == [], "the estimate asked something"
 
-        n_at_kill = kill_in_the_middle(
-            start(folder), server, after=int(expected["calls"].sum()) // 3
-        )
-        print(f"killed after {n_at_kill:,} requests", flush=True)
-        process = start(folder)
-        assert process.wait() == 0, "the second run failed"
+def check_table_3(rehearsal: Rehearsal) -> None:
+    """Table 3 has the rehearsal's own small models, and a row of labels for every judge."""
+    table = table_of(rehearsal, "table3", "model")
+    for variant in SLM_VARIANTS:
+        assert table.loc[f"SLM ({variant}), paper", "source"] == "ours"
+    for judge in live_judges(rehearsal):
+        row = table.loc[judge.label]
+        assert row["n"] > 0 and 0 < row["overall"] < 100, judge.label
 
-        check_calls(settings, server, expected, Store(folder / "replies.db"))
-        check_models(folder)
-        check_table_3(settings, folder)
-        if settings.rated:
-            check_table_4(settings, folder)
-            check_table_5(settings, folder)
-        n_requests = len(server.requests)
-        assert start(folder).wait() == 0 and len(server.requests) == n_requests
-    print("rehearsed: every row is there, and nothing was asked again")
+
+def check_table_4(rehearsal: Rehearsal) -> None:
+    """Table 4 has every row of DRE and of its baselines for every judge, on every rated set."""
+    settings = rehearsal.settings
+    titles = [ratings.RATED[name] for name in [*ratings.RATED][:3] if name in settings.rated]
+    if not titles:
+        return
+    table = table_of(rehearsal, "table4", "method")
+    names = [f"SLM ({variant}), paper" for variant in SLM_VARIANTS]
+    for judge in settings.judge_settings:
+        fusions = ("SLIDE", "Ex-DRE")  # a recorded judge was shown numbers of other small models
+        if judge.is_live:
+            fusions = ("SLIDE", "In-DRE", "Ex-DRE", "DRE")
+        names.append(f"LLM-only ({judge.label})")
+        names += [f"{method} ({judge.label}), paper" for method in fusions]
+    for judge in live_judges(rehearsal):
+        for prompt, method in (("geval", "G-EVAL"), ("analyse_rate", "LLM-Chiang")):
+            if prompt in settings.optional_prompts:
+                names.append(f"{method} ({judge.label})")
+    missing = [name for name in names if name not in table.index]
+    assert not missing, missing
+    values = table.loc[names, titles]
+    assert values.notna().all(axis=None), values[values.isna().any(axis=1)]
+    # What was not asked about has no number.
+    for title in {ratings.RATED[name] for name in [*ratings.RATED][:3]} - {*titles}:
+        assert title not in table or table[title].isna().all(), title
+
+
+def check_table_5(rehearsal: Rehearsal) -> None:
+    """Table 5 has all methods, unseen, for every judge on the rated sets that it is about."""
+    rated = {"personachat-usr", "topicalchat-usr"} & {*rehearsal.settings.rated}
+    titles = [ratings.RATED[name] for name in sorted(rated)]
+    if not titles:
+        return
+    table = table_of(rehearsal, "table5_main", "method")
+    methods = ("Small model", "LLM-only", "SLIDE", "In-DRE", "Ex-DRE", "DRE")
+    for judge in rehearsal.settings.judge_settings:
+        rows = table.loc[[f"{method} ({judge.label})" for method in methods]]
+        assert rows[titles].notna().all(axis=None), rows
+
+
+def main(folder: Path, names: list[str]) -> None:
+    """Rehearse cases in a folder: those of some names, or all that can be rehearsed."""
+    if not has_public_data():
+        print("no public data (DRE_DATA_HOME): no rated sets, so no Tables 4 and 5, no variants")
+    cases = [FULL_PASS, *VARIANTS] if has_public_data() else [FULL_PASS]
+    if names == ["variants"]:
+        names = [case.name for case in VARIANTS]
+    for case in cases:
+        if names and case.name not in names:
+            continue
+        if case.name in NOT_YET:
+            print(f"== {case.name}: not rehearsed, {NOT_YET[case.name]}")
+            continue
+        started = time.monotonic()
+        print(f"== {case.name}", flush=True)
+        with judge_servers.Server(answer) as server:
+            Rehearsal(case, folder.resolve(), server).run()
+        print(f"== {case.name}: rehearsed in {time.monotonic() - started:.0f} s", flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])

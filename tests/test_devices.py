@@ -41,11 +41,11 @@ def test_texts_are_read_where_the_encoder_is(on_meta):
     assert embed(slm.encoder, TEXTS).device.type == "meta"
 
 
-def test_inputs_that_stay_elsewhere_than_the_weights_are_noticed(on_meta, monkeypatch):
+def test_inputs_that_stay_elsewhere_than_the_weights_are_noticed(on_meta):
     slm = on_meta("paper")
-    monkeypatch.setattr(Reader, "features", lambda reader, batch: reader.encoder.preprocess(batch))
+    features = slm.reader.tokens.features(TEXTS)
     with pytest.raises(RuntimeError, match="cpu.*meta"):
-        Reader(slm.encoder)(TEXTS)
+        slm.encoder(features)
 
 
 @pytest.mark.parametrize("name", ["paper", "paper-robust", "released"])

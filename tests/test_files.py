@@ -1,5 +1,6 @@
 """Files of users in the commands: shown before anything is paid, written so that nothing runs."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -217,3 +218,32 @@ def test_every_command_that_reads_dialogues_takes_the_options_of_the_page(capsys
         for option in ("--field", "--role", "--separator", "--last-turn", "--keep-tags"):
             assert option in shown
             assert option in page
+
+
+def test_ratings_of_several_responses_in_a_record_are_joined_with_their_scores(tmp_path):
+    answers = [
+        {"model": name, "response": f"{name}.", "Overall": [k, k + 1]}
+        for k, name in enumerate(("Tide", "Ebb", "Flood"))
+    ]
+    rows = [{"context": text, "responses": answers} for text in ("Is it late?", "Is it far?")]
+    rated_file = jsonl(tmp_path / "rated.jsonl", rows)
+    form = Form(fields={"system": "model"})
+    pairs, _ = readers.pairs(readers.records(rated_file), form, tell=lambda note: None)
+    scores = pairs[["line", "id", "system", "context_id"]].assign(
+        score_slm=[0.1 * k for k in range(6)], score_llm=[5.0 - k for k in range(6)]
+    )
+    signature = {
+        "method": "product",
+        "model": "m",
+        "judge": "j",
+        "prompt": {"sha256": "p"},
+        "data": hashlib.sha256(rated_file.read_bytes()).hexdigest(),
+    }
+    for ending in ("csv", "jsonl", "parquet"):
+        path = tmp_path / f"scores.{ending}"
+        files.write(scores.iloc[::-1], path)
+        summary = {"signature": signature, "fields": ["system=model"]}
+        Path(f"{path}.summary.json").write_text(json.dumps(summary))
+        loaded = calibrate._load_set(str(rated_file), str(path), "Overall").table
+        assert loaded["human"].tolist() == [2.5, 1.5, 0.5] * 2
+        assert loaded["score_llm"].tolist() == [0, 1, 2, 3, 4, 5]

@@ -5,6 +5,7 @@ import shutil
 
 import pandas as pd
 import pytest
+from conftest import writable_copy
 
 from dre.datasets.dialogues import load, pairs
 from dre.slm import SLM
@@ -51,7 +52,7 @@ def test_new_pairs_are_added_and_a_pair_id_may_name_several_texts(tmp_path, scor
 
 
 def test_a_model_with_other_weights_scores_the_same_pairs_again(tmp_path, scored_pairs):
-    model = shutil.copytree(DEFAULT, tmp_path / "model")
+    model = writable_copy(DEFAULT, tmp_path / "model")
     description = json.loads((model / "slm.json").read_text(encoding="utf-8"))
     del description["sha256"]  # else the changed weights would be refused
     (model / "slm.json").write_text(json.dumps(description), encoding="utf-8")

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import psutil
 import pytest
+from conftest import writable_copy
 from filelock import FileLock
 
 from dre.errors import DreError
@@ -33,7 +33,7 @@ SETUP = headless.source(
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     """The root of a new project: profiles, a lock, no notebooks yet."""
-    shutil.copytree(HERE / "profiles", tmp_path / "profiles")
+    writable_copy(HERE / "profiles", tmp_path / "profiles")
     write(tmp_path, {"requirements.lock": "a==1\n", "data/some.txt": "data\n"})
     values = {
         "DRE_ROOT": str(tmp_path),
@@ -693,7 +693,7 @@ def test_in_a_kernel_the_setup_gives_a_book_and_a_notebook_may_end_itself(root):
 
 
 def test_without_a_clone_one_sentence_says_that_notebooks_need_one(tmp_path, monkeypatch, capsys):
-    shutil.copytree(HERE / "profiles", tmp_path / "profiles")  # all that a wheel has
+    writable_copy(HERE / "profiles", tmp_path / "profiles")  # all that a wheel has
     monkeypatch.setenv("DRE_ROOT", str(tmp_path))
     advice = "notebooks need a clone of the project, .*: git clone https://github.com/dre-companion"
 

@@ -1,9 +1,8 @@
 """What a profile takes from the Hub is read before anything is paid for."""
 
-import shutil
-
 import dstc11_archive
 import pytest
+from conftest import writable_copy
 from test_authors import written
 from test_pcaf_dstc11 import CORPUS, RECORDS
 
@@ -36,7 +35,7 @@ def test_a_run_without_the_papers_sets_ends_before_a_judge_writes_or_a_notebook_
     monkeypatch.setattr(augmentation, "write_sets", lambda settings: pytest.fail("it was paid"))
     monkeypatch.setattr(run, "_run_stale", lambda *arguments: pytest.fail("it ran"))
     monkeypatch.setattr(run, "_set_environment_of_kernels", lambda settings: None)
-    shutil.copytree(FULL.root / "notebooks", tmp_path / "notebooks")
+    writable_copy(FULL.root / "notebooks", tmp_path / "notebooks")
 
     with pytest.raises(DreError) as caught:
         run.run(FULL.model_copy(update={"root": tmp_path}))

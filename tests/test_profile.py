@@ -1,12 +1,11 @@
 """What a profile may say of its models and training sets, and the sets that it has written."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import needs_data
+from conftest import needs_data, writable_copy
 from judge_servers import Server, openai, pairs
 
 from dre.datasets import dialogues, overlap
@@ -94,7 +93,7 @@ def writer(request):
 
 @pytest.fixture
 def project(tmp_path, with_openai_key):
-    shutil.copytree(HERE / "profiles", tmp_path / "profiles")
+    writable_copy(HERE / "profiles", tmp_path / "profiles")
     with Server(writer) as server:
         yield tmp_path, server
 
@@ -184,6 +183,7 @@ def test_what_is_stored_of_a_set_is_not_estimated_again_and_its_bound_holds(proj
     server.script = rejecting(contexts[:n_rejected])
     before = estimate.calls(settings).iloc[0]
     assert (before["calls"], before["calls_at_most"]) == (18 * 11, 2 * 18 * 11)
+    assert "198 calls (at most 396)" in estimate.report(settings, estimate.calls(settings))
 
     (entry,) = settings.augment
     poor = entry.model_copy(update={"judge": entry.judge.model_copy(update={"max_usd": 0.01})})
@@ -201,6 +201,17 @@ def test_what_is_stored_of_a_set_is_not_estimated_again_and_its_bound_holds(proj
     spent = augmentation.open_writer(entry).store.spent()
     assert spent <= before["usd_at_most"]
     assert estimate.calls(settings).empty
+
+
+def test_contexts_that_two_sets_have_in_common_are_estimated_and_paid_for_once(project):
+    root, server = project
+    settings = with_set(root, server, "mini:train", train=5, test=2)
+    (entry,) = settings.augment
+    second = entry.model_copy(update={"file": "written/other.jsonl"})
+    settings = settings.model_copy(update={"augment": (entry, second)})
+    expected = estimate.calls(settings)
+    augmentation.write_sets(settings)
+    assert expected["calls"].sum() == len(server.requests) == 7 * 11
 
 
 def test_a_set_that_nobody_has_written_is_named():

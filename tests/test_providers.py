@@ -2,7 +2,9 @@
 
 import json
 import math
+import os
 import ssl
+import subprocess
 import sys
 import time
 from datetime import UTC, datetime, timedelta
@@ -780,3 +782,21 @@ def test_every_client_verifies_the_certificate_and_the_name_of_its_server():
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.check_hostname
     assert context is providers._certificates()
+
+
+ASKING = """
+import sys
+from dre import judges
+judge = judges.open("openai:any", store=":memory:", base_url=sys.argv[1], price="1,2")
+judge.score([{"pair_id": "a", "context": ["Tea?"], "response": "Yes."}])
+print("httpx" in sys.modules)
+"""
+
+
+def test_what_the_sdk_of_another_judge_imports_is_there_before_the_first_call():
+    # OpenAI's SDK takes it as it finds it, also in the middle of its import in another thread.
+    with Server(servers.graded) as server:
+        command = [sys.executable, "-c", ASKING, server.url]
+        environment = os.environ | {"OPENAI_API_KEY": "a-key"}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.split() == ["True"]

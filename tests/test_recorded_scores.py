@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tiny
-from conftest import needs_data
+from conftest import needs_data, writable_copy
 
 from dre import metrics
 from dre.datasets import overlap, readers
@@ -273,7 +273,7 @@ def test_recorded_reference_metrics_are_accepted_until_the_metrics_change(monkey
 
 
 def test_a_notebook_that_loads_a_model_is_stale_after_its_weights_change(tmp_path):
-    shutil.copytree(provenance.DEFAULT, tmp_path / "model")
+    writable_copy(provenance.DEFAULT, tmp_path / "model")
     watch = state.Watch(tmp_path / "state", tmp_path)
     is_watched = True
 

@@ -79,8 +79,9 @@ def test_scores_on_two_scales_are_not_compared(server, capsys):
 def test_a_parameter_with_a_bar_or_a_colon_runs_twice(server, command, value, capsys):
     judge_options = judge(server, "--param", f"stop={value}")
     run = [*command.split(), "in.jsonl", "-o", "o.csv", *judge_options]
-    # The prompt wants JSON, so the judge's replies may be malformed, which does not matter here.
-    assert main(run) in (0, 1)
+    # The prompt wants JSON, and the judge gives none: the run gets as far as its replies.
+    assert main(run) == 2
+    assert "malformed" in capsys.readouterr().err
     Path("polite.txt").write_text(TEMPLATE.format(scale=[0, 5]))
     run += ["--prompt", "polite.txt"]
     Path("o.csv").unlink(missing_ok=True)

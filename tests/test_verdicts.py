@@ -62,7 +62,7 @@ def project(tmp_path):
     for path in paths:
         copy = tmp_path / path.relative_to(HERE)
         copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, copy)
+        shutil.copyfile(path, copy)
     return tmp_path
 
 
@@ -114,7 +114,7 @@ def changed_claim(project, claim, effect, i, change):
     columns = pd.read_csv(project / verdicts.CLAIMS, nrows=0).columns
     CLAIMS.loc[[i], list(columns)].to_csv(project / verdicts.CLAIMS, index=False)
     outcome = verdicts.judged(project).iloc[0]
-    shutil.copy(HERE / f"results/public/{table}.csv", path)
+    shutil.copyfile(HERE / f"results/public/{table}.csv", path)
     return outcome
 
 

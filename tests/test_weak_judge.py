@@ -52,7 +52,7 @@ def small(tmp_path, monkeypatch):
     folder = tmp_path / weak_judge.JUDGE
     folder.mkdir()
     for path in weak_judge.FOLDER.glob("*.csv"):
-        shutil.copy(path, folder)
+        shutil.copyfile(path, folder / path.name)
     few.to_csv(tmp_path / "drawn.csv", index=False)
     model = tmp_path / "model.gguf"
     model.write_bytes(b"GGUF")

@@ -490,6 +490,10 @@ def _certificates() -> ssl.SSLContext | bool:
 
 def _http_options(target: _Target, key_header: str, key_value: str) -> dict[str, Any]:
     """Return the options of an HTTP client: no redirects, no time limit, plain headers."""
+    # OpenAI's SDK looks at httpx while it sends, if it is there. It must not be there in part, as
+    # where the SDK of another judge is just importing it in a thread of its own.
+    with contextlib.suppress(ImportError):
+        importlib.import_module("httpx")
     options: dict[str, Any] = {
         "follow_redirects": False,
         "timeout": None,

@@ -65,7 +65,8 @@ def calls(settings: Profile, notebook: str | None = None) -> pd.DataFrame:
     """
     rows = []
     if notebook is None:
-        rows = [_augmentation(settings, entry) for entry in settings.augment]
+        counted_drafts: set[str] = set()
+        rows = [_augmentation(settings, entry, counted_drafts) for entry in settings.augment]
     planned = plan.asks(settings, notebook) if settings.has_live_judge else []
     for judge in judgements.panel(settings):
         if not judge.is_live:
@@ -128,8 +129,8 @@ def _stand_in(pairs, training):
     return table.assign(slm_accuracy=0.5, llm_accuracy=0.5)
 
 
-def _augmentation(settings, entry) -> dict[str, Any]:
-    """What writing a set still takes.
+def _augmentation(settings, entry, counted: set[str]) -> dict[str, Any]:
+    """What writing a set still takes, without contexts that an earlier set has in common with it.
 
     It is about what is asked if each context is accepted in its next check, and at most what is
     asked if none is. Stored replies are read first, so a complete set takes nothing.
@@ -139,7 +140,10 @@ def _augmentation(settings, entry) -> dict[str, Any]:
     sums = dict.fromkeys(COLUMNS[3:], 0.0)
     try:
         result = algorithm.generate(contexts, judge, max_rounds=entry.rounds, ask=False)
-        items = [item for item in result.items if item.status == "missing"]
+        missing = [item for item in result.items if item.status == "missing"]
+        drafts = _requests_of(judge, prompts.load("generate"), missing)
+        items = [item for item, draft in zip(missing, drafts) if draft.key not in counted]
+        counted.update(draft.key for draft in drafts)
         for prompt_name in ("generate", "classify") if items else ():
             prompt = prompts.load(prompt_name)
             calls = [_calls_of_item(item, prompt_name, entry.rounds) for item in items]
@@ -171,19 +175,23 @@ def _expected_of_items(judge, prompt, items) -> tuple[Expected, float]:
     Responses are not written yet. They are taken to be of ordinary length, and for the bound as
     long as the longest reply that writes them: the prompt of a later round shows that one, too.
     """
+    expected = judge.expect(_requests_of(judge, prompt, items), prompt)
+    most_usd = expected.most_usd
+    if judge.price:
+        longest = judge.max_tokens(prompts.load("generate"))
+        most_usd += judge.price.cost(longest * len(items), 0) or 0.0
+    return expected, most_usd
+
+
+def _requests_of(judge, prompt, items) -> list[Request]:
+    """Return the request of a prompt for each context, in their order."""
     rows = []
     for item in items:
         context = item.context
         response = " ".join(context.positives[:1]) or "A reply of ordinary length, as people write."
         row = {"pair_id": context.context_id, "context": context.turns, "response": response}
         rows.append(row)
-    requests = [request for request, _ in judge.replies(rows, prompt)]
-    expected = judge.expect(requests, prompt)
-    most_usd = expected.most_usd
-    if judge.price:
-        longest = judge.max_tokens(prompts.load("generate"))
-        most_usd += judge.price.cost(longest * len(items), 0) or 0.0
-    return expected, most_usd
+    return [request for request, _ in judge.replies(rows, prompt)]
 
 
 class Trainings(NamedTuple):
@@ -310,9 +318,10 @@ def _in_words(row):
     if not math.isnan(row["usd"]):
         money = prices.in_words(row["usd"], row["usd_at_most"])
     tokens_in, tokens_out = row["tokens_in"] / 1e6, row["tokens_out"] / 1e6
-    return (
-        f"{row['calls']:,.0f} calls, {tokens_in:.2f} M tokens in, {tokens_out:.2f} M out, {money}"
-    )
+    calls_in_words = f"{row['calls']:,.0f} calls"
+    if row["calls_at_most"] > row["calls"]:
+        calls_in_words += f" (at most {row['calls_at_most']:,.0f})"
+    return f"{calls_in_words}, {tokens_in:.2f} M tokens in, {tokens_out:.2f} M out, {money}"
 
 
 def hours_of_ollama(judge: str, n_calls: float) -> float:
