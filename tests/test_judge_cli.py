@@ -1097,7 +1097,8 @@ def test_a_recording_of_others_answers_for_the_texts_that_it_was_shown_alone(wor
 def test_a_recording_that_is_not_there_is_answered_with_those_that_are(work, capsys):
     assert dre_judge("run", "pairs.jsonl", judge="recorded:nosuch") == 2
     error = capsys.readouterr().err
-    assert "no recording 'nosuch': there are claude-2026-11, qwen2.5-coder-0.5b; from" in error
+    names = "claude-2026-11, qwen2.5-coder-0.5b, qwen2.5-coder-1.5b"
+    assert f"no recording 'nosuch': there are {names}; from" in error
     assert "Claude-3-haiku, Llama2-13B, Qwen-14B" in error
 
 

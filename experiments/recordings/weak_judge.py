@@ -439,7 +439,10 @@ def server(args):
         yield {
             "model sha256": digest.hexdigest(),
             "server": args.server,
-            "machine": f"{args.threads} threads of a {platform.machine()} processor",
+            "machine": (
+                f"a {platform.machine()} processor, other work beside it; in the last run "
+                f"{args.threads} of its cores"
+            ),
         }
     finally:
         if process is not None:
