@@ -436,8 +436,10 @@ def server(args):
         port = args.base_url.rpartition(":")[2].partition("/")[0]
         command = [args.llama_server, "--host", "127.0.0.1", "--port", port, "--alias", JUDGE]
         command += ["--model", args.model_file, "--threads", str(args.threads)]
-        command += ["--parallel", str(args.at_once), "--cache-ram", "0"]
-        command += ["--ctx-size", str(3072 * args.at_once)]
+        # A slot for each prompt: a call then reads again only what follows the words in common.
+        n_slots = max(args.at_once, len(CONDITIONS))
+        command += ["--parallel", str(n_slots), "--cache-ram", "0"]
+        command += ["--ctx-size", str(3072 * n_slots)]
         log = Path(args.store).with_suffix(".server.log")
         with log.open("w") as output:
             # In a session of its own: an interrupt from the keyboard lets the last call end.
