@@ -189,14 +189,18 @@ def test_the_gain_of_a_model_is_its_distance_from_the_shipped_one():
     assert mean["gain_high"] - mean["gain_low"] < mean["r_high"] - mean["r_low"]
 
 
-def test_the_score_rises_with_length_as_its_answers_do_together():
-    """Likeness counts twice: the score lies between its answers, or near them."""
+def test_correlations_with_length_are_means_of_the_trainings_on_every_set():
     lengths = pd.read_csv(measure.OUTPUT / "length.csv")
-    lengths = lengths[lengths["model"] == "ours"].pivot(index="set", columns="answer", values="r")
-    assert [*lengths.index] == sorted(measure.ratings.RATED.values())
-    answers = lengths[["likeness", "fit", "quality"]]
-    assert (lengths["score"] > answers.min(axis=1)).all()
-    assert (lengths["score"] < answers.max(axis=1)).all()
+    titles = {*measure.ratings.RATED.values()}
+    for _, rows in lengths.groupby(["model", "answer"]):
+        assert {*rows["set"]} == titles
+    of_seeds = lengths.filter(regex="^seed [0-9]")
+    assert (of_seeds.notna().sum(axis=1) == lengths["seeds"]).all()
+    assert np.allclose(lengths["r"], of_seeds.mean(axis=1), atol=2e-4)
+    assert lengths["r"].between(lengths["r_low"], lengths["r_high"]).all()
+    # People's ratings are the same, whichever model stands beside them.
+    people = lengths[lengths["answer"] == "people"].pivot(index="set", columns="model", values="r")
+    assert (people.nunique(axis=1) == 1).all()
 
 
 def test_seed_0_is_in_the_package():
