@@ -6,7 +6,8 @@ project = "dre"
 author = "The dre companion authors"
 release = dre.__version__
 
-extensions = ["myst_nb"]
+# The second brings MathJax into the website, so that formulas are set without a network.
+extensions = ["myst_nb", "sphinx-mathjax-offline"]
 exclude_patterns = [".doctrees"]
 highlight_language = "none"  # of blocks that name no language, such as what a command prints
 
@@ -43,5 +44,5 @@ html_theme_options = {
     "launch_buttons": {"colab_url": "https://colab.research.google.com"},
 }
 
-# A formula that is wider than the screen of a phone is broken into lines.
-mathjax4_config = {"output": {"displayOverflow": "linebreak"}}
+# A formula that is wider than the screen of a phone is scrolled from its beginning.
+mathjax3_config = {"chtml": {"displayAlign": "left"}}

@@ -20,18 +20,28 @@ gc.disable()
 
 import pytest
 import tiny
+import torch
 from judge_servers import KEYS
 
 from dre.datasets import registry
 from dre.judges import asking
 
-_absent = registry.absent()
+#: Marks tests of the public data: ``pytest -m needs_data`` runs these alone.
+needs_data = pytest.mark.needs_data
 
-needs_data = pytest.mark.skipif(
-    bool(_absent),
-    reason=f"{len(_absent)} public files are not in {registry.home()}: "
-    "set DRE_DATA_HOME or run `dre data fetch`",
-)
+
+def pytest_collection_modifyitems(items):
+    """Skip what needs the public data where they are absent."""
+    missing = registry.absent()
+    if not missing:
+        return
+    reason = (
+        f"{len(missing)} public files are not in {registry.home()}: "
+        "set DRE_DATA_HOME or run `dre data fetch`"
+    )
+    for item in items:
+        if item.get_closest_marker("needs_data"):
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_collection_finish():
@@ -82,6 +92,13 @@ def encoder(tmp_path_factory):
 def still(tmp_path_factory):
     """The folder of a tiny encoder without dropout, whose training is the same on every machine."""
     return tiny.still(tiny.encoder(tmp_path_factory.mktemp("still")))
+
+
+@pytest.fixture
+def on_cpu(monkeypatch):
+    """A model that is loaded in this test is on the CPU: digits of a GPU are others."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
 
 
 @pytest.fixture

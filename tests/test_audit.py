@@ -485,6 +485,60 @@ def test_a_metric_that_raises_is_reported_with_pair_line_and_text(tmp_path, caps
     assert "expected a number" in message
 
 
+LEAVING_METRICS = """import sys
+
+class Odd:
+    def __float__(self):
+        sys.exit(0)
+    def __repr__(self):
+        raise OSError("no")
+
+def leaves(context, response):
+    sys.exit(0)
+
+def is_huge(context, response):
+    return 10 ** 5000
+
+def is_odd(context, response):
+    return Odd()
+"""
+
+
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        ("leaving:leaves", "leaving:leaves raised SystemExit: 0 for pair"),
+        ("leaving:is_huge", "leaving:is_huge returned something of type int for pair"),
+        ("leaving:is_odd", "leaving:is_odd returned something of type Odd for pair"),
+        ("at_import:score", "no metric 'at_import:score' (SystemExit: 0)"),
+        ("no_python:score", "no metric 'no_python:score' (SyntaxError: "),
+        ("raising:score", "no metric 'raising:score' (ZeroDivisionError: "),
+    ],
+)
+def test_a_metric_that_leaves_the_program_or_overflows_passes_no_limit(
+    tmp_path, capsys, monkeypatch, metric, message
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "leaving.py").write_text(LEAVING_METRICS)
+    (tmp_path / "at_import.py").write_text("raise SystemExit(0)\n")
+    (tmp_path / "no_python.py").write_text("def score(:\n")
+    (tmp_path / "raising.py").write_text("1 / 0\n")
+    assert main(["audit", "--metric", metric, "--n", "3", "--fail-under", "1"]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_scores_with_an_id_twice_are_refused(own_files, capsys):
+    assert main(["audit", "mine.jsonl", "--write", "pairs.jsonl"]) == 0
+    table = pd.read_json("pairs.jsonl", lines=True).assign(score=1.0)
+    twice = pd.concat([table, table.iloc[3:5].assign(score=2.0)])
+    twice.to_csv("scores.csv", index=False)
+    assert main(["audit", "mine.jsonl", "--scores", "scores.csv"]) == 2
+    error = capsys.readouterr().err
+    assert f"2 ids stand there more than once, first '{table['id'][3]}'" in error
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -156,7 +156,8 @@ def test_the_core_needs_no_torch_and_what_does_says_which_extra_has_it():
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert result.returncode == 2
     assert result.stderr == (
-        "error: this needs torch: pip install 'dre-companion[slm]', in a clone '.[slm]'\n"
+        "error: this needs torch: pip install 'dre-companion[slm] @ "
+        "git+https://github.com/dre-companion/dre', in a clone pip install -e '.[slm]'\n"
     )
 
 

@@ -1,14 +1,12 @@
 """What a run of a profile would take, before anything is asked: it must be what is asked then."""
 
-from collections import Counter
-
 import pandas as pd
 import pytest
 from conftest import experiment, needs_data
 from judge_servers import Server
-from test_judgements import MINI, Halves, replies
+from test_judgements import MINI, replies
 
-from dre.paper import estimate, judgements
+from dre.paper import estimate, judgements, plan
 from dre.paper.profile import Augmentation, JudgeSettings, profile
 
 
@@ -23,28 +21,28 @@ def with_judge(server, **values):
     return profile("mini").model_copy(update={"judges": (judge,), "labels_per_kind": 6, **values})
 
 
-def test_the_calls_of_the_estimate_are_those_that_are_made_and_none_is_made_for_it(server):
-    settings = with_judge(server, notebooks=("03_classification", "06_case_studies"))
-    expected = estimate.calls(settings).set_index(["table", "prompt"])
+def test_nothing_is_asked_for_an_estimate_and_what_is_stored_is_not_counted(server):
+    settings = with_judge(server, notebooks=("03_classification",))
+    expected = estimate.calls(settings).set_index(["table", "prompt"])["calls"]
     assert server.requests == []
+    # Six replies of each kind, two random ones, and four that are shown with their labels.
+    assert expected.to_dict() == {("Table 3", "classify"): 6 + 6 + 2 + 4}
     (judge,) = judgements.panel(settings)
-    made = Counter()
-    for question in estimate.questions(settings):
-        before = len(server.requests)
-        numbers = None
-        if question.prompt == "dre":
-            numbers = judge.numbers(question.pairs, Halves(), "mini")
-        judge.scores(question.pairs, question.prompt, numbers=numbers)
-        made[question.table, question.prompt] += len(server.requests) - before
-    assert made == expected["calls"].to_dict()
-    assert len(server.requests) == expected["calls"].sum()
-    # What is stored is not counted again, but for DRE's prompt, whose numbers are not known.
-    assert list(estimate.calls(settings)["prompt"]) == ["dre"]
+    judge.ask(plan.pairs_to_label(settings).head(5), "classify")
+    assert list(estimate.calls(settings)["calls"]) == [6 + 6 + 2 + 4 - 5]
+
+
+def test_the_estimate_of_a_notebook_is_of_what_it_reads_alone(server):
+    settings = with_judge(server, notebooks=("03_classification", "06_case_studies"))
+    table = estimate.calls(settings, "06_case_studies")
+    assert set(table["prompt"]) == {"classify", "llm_only", "dre"}
+    assert "calls" in estimate.of_notebook(settings, "06_case_studies")
+    assert estimate.of_notebook(settings, "02_slm_training") == ""
 
 
 def test_optional_prompts_are_counted_only_where_they_are_named(server, monkeypatch):
-    question = estimate.Question("Table 4", "geval", MINI.head(3))
-    monkeypatch.setattr(estimate, "questions", lambda settings: [question])
+    question = plan.Ask("Table 4", ("04_correlation",), "geval", MINI.head(3))
+    monkeypatch.setattr(plan, "_all_asks", lambda settings: [question])
     assert estimate.calls(with_judge(server)).empty
     named = with_judge(server, optional_prompts=("geval",), samples=20)
     assert estimate.calls(named)["calls"].to_list() == [3 * 4 * 20]

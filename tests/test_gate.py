@@ -77,6 +77,12 @@ def test_a_line_that_is_no_object_is_named(files, capsys):
             3,
             "gone is gone: the old scores have it, and the new ones do not",
         ),
+        ("better.jsonl old.csv --max-missing 0%", 0, ""),
+        (
+            "fewer.csv old.csv --max-missing 0%",
+            3,
+            "10.0% of the contexts have no new score, more than 0.0%",
+        ),
         ("better.jsonl two.csv", 0, "only the old file has: gone"),
         (
             "better.jsonl two.csv --max-missing 0.4",

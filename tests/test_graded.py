@@ -81,6 +81,7 @@ def test_only_adapters_learn_and_the_base_reads_as_before(slm, encoder):
         assert weights[own].equal(value), name
     h = slm.views(table, slm.base)
     distance = torch.tensor(before.distances(table)["distance"])
+    h = h.cpu()
     assert torch.allclose(1 - torch.cosine_similarity(h[0], h[2]).double(), distance, atol=1e-6)
     was = torch.cosine_similarity(h[:2], h[2:], dim=-1).mean(0).double()
     assert (
@@ -102,7 +103,8 @@ def test_heads_learn_on_adapters_as_they_are_saved(encoder, tmp_path, monkeypatc
 
 def test_a_response_is_not_wrong_in_its_own_context(slm, monkeypatch):
     slm, shown = copy.deepcopy(slm), []
-    h, fit_of = torch.randn(3, 40, slm.encoder.get_embedding_dimension()), slm.head.fit
+    size = (3, 40, slm.encoder.get_embedding_dimension())
+    h, fit_of = torch.randn(size, device=slm.encoder.device), slm.head.fit
     monkeypatch.setattr(slm.head, "fit", lambda h: (shown.append(h.shape[1]), fit_of(h))[1])
     slm.learn_fit(h, [1.0] * 40, pd.Series(["a"] * 40), 0)
     slm.learn_fit(h, [1.0] * 40, pd.Series(["a", "b"] * 20), 0)
@@ -129,9 +131,9 @@ def test_three_answers_make_the_score_and_vary_alike_over_the_graded_pairs(slm):
 
 def test_fit_learns_from_adversarial_responses_and_from_those_of_other_contexts(slm):
     slm = copy.deepcopy(slm)
-    c, wrong = torch.randn(
-        2, 2000, slm.encoder.get_embedding_dimension(), generator=torch.Generator().manual_seed(0)
-    )
+    size = (2, 2000, slm.encoder.get_embedding_dimension())
+    drawn = torch.randn(size, generator=torch.Generator().manual_seed(0))
+    c, wrong = drawn.to(slm.encoder.device)
     shown = torch.stack([torch.cat([c, c]), torch.cat([c, c]), torch.cat([c, wrong])])
     slm.learn_fit(shown, [1.0] * 2000 + [0.0] * 2000, pd.Series([*range(2000)] * 2), seed=0)
     with torch.no_grad():
@@ -169,6 +171,6 @@ def test_without_adapters_both_encoders_are_one(encoder, tmp_path):
     cosine = torch.cosine_similarity(h[:2], h[2:], dim=-1).mean(0)
     found = frozen.answers(table)
     assert frozen.reader is frozen.base and found["likeness"].to_numpy() == pytest.approx(
-        cosine.numpy(), abs=1e-6
+        cosine.cpu().numpy(), abs=1e-6
     )
     pd.testing.assert_frame_equal(SLM.load(tmp_path / "a").answers(table), found, atol=1e-6)

@@ -16,7 +16,7 @@ from dre import classification
 from dre.datasets import dialogues, ratings
 from dre.errors import DreError
 from dre.judges import prompts
-from dre.paper import judgements, notebook
+from dre.paper import judgements, notebook, plan
 from dre.paper.profile import JudgeSettings, Profile, profile
 
 GPT35 = "openai:gpt-3.5-turbo-1106"
@@ -65,21 +65,31 @@ def test_a_live_judge_is_asked_for_every_prompt_and_nothing_twice(server):
     judge = panel_of(server, {"optional_prompts": ("geval", "slide_a1", "huynh"), "samples": 2})
     pairs = MINI.head(6)
     assert judge.is_live and judge.name == GPT35 and judge.printed_name == "GPT-3.5"
-    assert judge.scores(pairs)["score"].between(0, 5).all()
-    assert set(judge.scores(pairs, "classify")["label"]) <= {"Positive", "Negative"}
-    assert judge.scores(pairs, "good_response")["label"].isna().all()  # "1" is neither yes nor no
+    assert judge.ask(pairs, "llm_only")["score"].between(0, 5).all()
+    assert set(judge.ask(pairs, "classify")["label"]) <= {"Positive", "Negative"}
+    assert judge.ask(pairs, "good_response")["label"].isna().all()  # "1" is neither yes nor no
     assert judge.scores(pairs, "analyse_rate") is None  # the profile does not name it
     before = len(server.requests)
-    table = judge.scores(pairs, "geval")
+    table = judge.ask(pairs, "geval")
     assert len(server.requests) == before + 6 * 4 * 2
     # 1 of 1 to 3 is the lowest, 1 of 0 to 1 the highest.
     assert (table["groundedness"] == 1).all() and (table["score"] == 5 / 4).all()
-    assert (judge.scores(pairs, "slide_a1")["score"] == 5).all()
+    assert (judge.ask(pairs, "slide_a1")["score"] == 5).all()
     asked = len(server.requests)
-    judge.scores(pairs), judge.scores(pairs, "geval"), judge.scores(pairs, "classify")
+    for prompt in ("llm_only", "geval", "classify"):
+        assert judge.ask(pairs, prompt).equals(judge.scores(pairs, prompt))
     assert len(server.requests) == asked
-    judge.scores(pairs, repeat=1)
-    assert len(server.requests) == asked + 6
+
+
+def test_what_a_notebook_reads_is_never_asked_and_a_reply_that_did_not_come_is_told(server, capsys):
+    judge = panel_of(server)
+    judge.ask(MINI.head(4), "llm_only")
+    table = judge.scores(MINI.head(6))
+    assert list(table["status"]) == ["ok"] * 4 + ["missing"] * 2
+    assert "2 of 6 replies to llm_only are missing" in capsys.readouterr().out
+    with pytest.raises(DreError, match="has not been asked"):
+        judge.scores(MINI.head(6), repeat=1)
+    assert len(server.requests) == 4
 
 
 def test_interior_refinement_shows_the_small_models_own_numbers_and_measured_accuracies(server):
@@ -87,11 +97,12 @@ def test_interior_refinement_shows_the_small_models_own_numbers_and_measured_acc
     pairs = MINI.head(4)
     with pytest.raises(DreError, match="give numbers="):
         judge.scores(pairs, "dre")
+    judge.ask(plan.pairs_to_label(judge.settings), "classify")
     numbers = judge.numbers(pairs, Halves(), "mini")
-    table = judge.scores(pairs, "dre", numbers=numbers)
+    table = judge.ask(pairs, "dre", numbers)
     assert table["influence"].between(0, 1).all() and table["score"].between(0, 5).all()
     # What it says of s_p, and of the two accuracies, is what was measured.
-    labelled = judgements.pairs_to_label(judge.settings)
+    labelled = plan.pairs_to_label(judge.settings)
     assert labelled["kind"].value_counts().to_dict() == {"p": 9, "a": 9, "r": 3}
     labels = judge.scores(labelled, "classify")["label"] == "Positive"
     right = labels.eq(labelled["kind"] == "p").groupby(labelled["kind"]).mean()
@@ -120,11 +131,11 @@ def test_the_run_stops_at_the_budget_and_goes_on_with_a_larger_one(server):
     # A call may cost about $0.003 at most, so a few fit, and all do with a larger budget.
     judge = panel_of(server, max_usd=0.006, concurrency=1)
     with pytest.raises(DreError, match="stopped at its budget.*max_usd in profiles/mini.yaml"):
-        judge.scores(MINI.head(200))
+        judge.ask(MINI.head(200), "llm_only")
     asked = len(server.requests)
     assert 0 < asked < 200
     assert judge.open("llm_only").store.spent() <= 0.006
-    panel_of(server, max_usd=9.0).scores(MINI.head(200))
+    panel_of(server, max_usd=9.0).ask(MINI.head(200), "llm_only")
     assert len(server.requests) == len({request.raw for request in server.requests})
 
 
@@ -132,7 +143,7 @@ def test_the_profiles_own_file_takes_the_place_of_a_prompt(server, tmp_path):
     text = (prompts.FOLDER / "llm_only.txt").read_text().replace("No explanation", "No words")
     (tmp_path / "printed.txt").write_text(text)
     judge = panel_of(server, {"prompts": {"llm_only": str(tmp_path / "printed.txt")}})
-    judge.scores(MINI.head(1))
+    judge.ask(MINI.head(1), "llm_only")
     assert "No words" in server.requests[-1].body["messages"][-1]["content"]
 
 
@@ -140,9 +151,9 @@ def test_temperature_and_repeats_are_the_profiles_and_samples_come_warm(server):
     judge = panel_of(
         server, {"optional_prompts": ("geval",), "samples": 1}, temperature=0.2, repeats=3
     )
-    judge.scores(MINI.head(1))
+    judge.ask(MINI.head(1), "llm_only")
     assert [request.body["temperature"] for request in server.requests] == [0.2] * 3
-    judge.scores(MINI.head(1), "geval")
+    judge.ask(MINI.head(1), "geval")
     assert [request.body["temperature"] for request in server.requests[3:]] == [1.0] * 4
 
 
@@ -196,6 +207,8 @@ def test_a_recorded_judge_says_what_was_recorded_and_none_where_nothing_was():
 def test_the_strength_of_a_live_judge_is_measured(server):
     settings = {"rated": ("personachat-usr",), "pairs_per_set": 60}
     judge = panel_of(server, settings)
+    pairs = plan.rated(judge.settings, "personachat-usr")
+    judge.ask(pairs, "llm_only")
     assert judge.strength() == "open"  # a hash agrees with nobody
     human = ratings.rated("personachat-usr").head(60)
     scores = {row["response"]: row["human"] for row in human.to_dict("records")}
@@ -207,7 +220,9 @@ def test_the_strength_of_a_live_judge_is_measured(server):
         return openai(json.dumps({"score": by_words[response]}))
 
     with Server(agrees) as better:
-        assert panel_of(better, settings).strength() == "current"
+        judge = panel_of(better, settings)
+        judge.ask(pairs, "llm_only")
+        assert judge.strength() == "current"
 
 
 def test_a_live_judge_in_colab_takes_its_key_from_the_secrets(monkeypatch):
@@ -233,12 +248,16 @@ def test_feds_qualities_are_asked_one_at_a_time_with_the_examples_that_are_named
     judge = panel_of(server, settings)
     assert judge.qualities("zero") is None and server.requests == []
     judge = panel_of(server, {**settings, "optional_prompts": ("huynh",)})
+    for shown in ("zero", "bm25"):
+        for question in plan.quality_questions(judge.settings, shown):
+            judge.ask(question.pairs, question.prompt, examples=question.examples)
+    n_calls = len(server.requests)
     told = judge.qualities("zero")
     # Nine qualities of nine turns and eleven of nine dialogues; equal prompts share a reply.
     assert len(told) == 9 * 9 + 9 * 11 and set(told["quality"]) >= {"Fluent", "Error recovery"}
-    assert 0 < len(server.requests) <= len(told)
+    assert 0 < n_calls <= 2 * len(told)
     assert told["score"].eq(1).all()  # the server's only word, on each quality's own scale
-    judge.qualities("bm25")
+    assert len(judge.qualities("bm25")) == len(told) and len(server.requests) == n_calls
     sent = server.requests[-1].body["messages"][-1]["content"]
     assert sent.count("Rating: ") >= 3
     (recorded,) = judgements.panel(profile("public"))

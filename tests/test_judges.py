@@ -151,6 +151,27 @@ def test_a_reply_under_another_limit_is_taken_if_it_has_room_under_ones_own(
     assert table["status"].tolist() == [expected]
 
 
+def test_a_reply_that_was_cut_is_paid_for_once_until_there_is_more_room():
+    """It fits every limit up to its own, and gives way to a whole reply."""
+    store = Store(":memory:")
+    cut = servers.openai('{"sc', "length", tokens=(50, 100))
+    with Server(lambda request: cut) as server:
+        for limit in (100, 100, 80):
+            table = judge(server.url, store, max_tokens=limit).score(pairs(1))
+            assert table["status"].tolist() == ["truncated"]
+        assert len(server.requests) == 1
+
+        server.script = lambda request: servers.openai('{"score": 3}', tokens=(50, 70))
+        for limit in (200, 100, 80):
+            table = judge(server.url, store, max_tokens=limit).score(pairs(1))
+            assert table["score_llm"].tolist() == [3]
+        assert len(server.requests) == 2
+        # Where the whole reply has no room, the cut one is what one would get.
+        table = judge(server.url, store, max_tokens=60).score(pairs(1))
+        assert table["status"].tolist() == ["truncated"]
+        assert len(server.requests) == 2
+
+
 def test_a_server_of_this_machine_is_one_server_under_either_name():
     store = Store(":memory:")
     with Server(servers.graded) as server:
@@ -418,6 +439,44 @@ def test_a_server_that_refuses_every_fifth_first_call_is_asked_in_parallel():
     assert (table["status"] == "ok").all()
     assert len(server.requests) == 60 + 12
     assert time.monotonic() - start < 10
+
+
+# Ceilings and other runs
+
+
+def leave_a_call(store, created):
+    """Leave a call in the store, as a run that was killed does."""
+    live_judge = judge("http://127.0.0.1:1", store, price="1,1")
+    [request] = live_judge.unanswered(pairs(1))
+    call = request._replace(key=f"{request.key}:1")
+    store.put([(call, dre.judges.store.Reply("", "pending", cost=0.002))])
+    with store._opened(write=True) as connection:
+        connection.execute("UPDATE reply SET created = ?", (created,))
+
+
+def test_a_call_that_was_left_in_the_future_holds_up_no_run(tmp_path, capsys):
+    store = Store(tmp_path / "s.sqlite")
+    leave_a_call(store, "2999-01-01T00:00:00+00:00")
+    with Server(servers.graded) as server:
+        live_judge = judge(server.url, store, price="1,1", max_usd_total=0.003)
+        start = time.monotonic()
+        live_judge.score(pairs(5))
+    assert time.monotonic() - start < 10
+    assert live_judge.last.stopped == "budget"
+    assert "other runs" not in capsys.readouterr().err
+
+
+def test_waiting_for_calls_of_other_runs_shows_a_sign_of_life(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(asking, "SIGN_OF_LIFE", 0.3)
+    monkeypatch.setattr(asking, "_OTHERS_SECONDS", 2.0)
+    store = Store(tmp_path / "s.sqlite")
+    now = dre.judges.store.datetime.now(dre.judges.store.UTC)
+    leave_a_call(store, now.isoformat(timespec="seconds"))
+    with Server(servers.graded) as server:
+        live_judge = judge(server.url, store, price="1,1", max_usd_total=0.003)
+        live_judge.score(pairs(5))
+    error = capsys.readouterr().err
+    assert "waiting for calls of other runs on this store, which count under --max-usd-to" in error
 
 
 # Kills and interrupts

@@ -125,6 +125,32 @@ def test_an_equal_influence_in_a_json_object_is_not_the_place_of_the_score(tmp_p
     assert verdict.s_inf == 1
 
 
+@pytest.mark.parametrize(
+    "fence", [["```", "json", "\n", "{\n"], ["```json\n{", "\n"], ["```\n{\n"]]
+)
+def test_a_code_fence_that_the_server_takes_from_the_text_alone_moves_no_place(tmp_path, fence):
+    header = "kind: score\nscale: [0, 5]\noutput: json"
+    prompt = load_own_prompt(tmp_path, header)
+    # As llama.cpp's server answers where a schema goes with the request.
+    rest = [" ", ' "', "score", '":', " ", "4", "\n", "}\n", "```"]
+    probabilities = {"4": 0.6, "3": 0.3, "5": 0.1}
+    logprobs = []
+    for token in (*fence, *rest):
+        of_token = probabilities if token == "4" else {token: 0.9, "other": 0.1}
+        candidates = [{"token": t, "logprob": math.log(p)} for t, p in of_token.items()]
+        logprob = math.log(of_token[token])
+        logprobs.append({"token": token, "logprob": logprob, "top_logprobs": candidates})
+    reply = '{\n  "score": 4\n}'
+    verdict = prompt.parse(reply, structured=True)
+    rescored = likelihoods.rescore(verdict, reply, likelihoods.keep(logprobs), prompt)
+    assert rescored.score_llm == pytest.approx(0.6 * 4 + 0.3 * 3 + 0.1 * 5)
+
+    other_reply = '{\n  "score": 5, "score": 4\n}'
+    verdict = verdict._replace(span=(len(other_reply) - 3, len(other_reply) - 2))
+    of_other = likelihoods.rescore(verdict, other_reply, likelihoods.keep(logprobs), prompt)
+    assert of_other.status == "malformed"
+
+
 def test_an_equal_word_before_the_answer_is_not_the_place_that_counts(tmp_path):
     prompt = load_own_prompt(tmp_path, "kind: label\nlabels: {Yes: Positive, No: Negative}")
     tokens = [

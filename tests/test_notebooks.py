@@ -5,8 +5,11 @@ import base64
 import dataclasses
 import hashlib
 import inspect
+import os
 import pkgutil
 import re
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,9 +21,10 @@ from scipy.stats import spearmanr
 from test_paper import HERE, SETUP
 
 from dre.datasets import ratings
+from dre.environment import ADDRESS
 from dre.paper import words
 from dre.paper.headless import code_cells, code_hash, manifest, notebooks, source
-from dre.paper.profile import ADDRESS, COMMITTED, profile
+from dre.paper.profile import COMMITTED, profile
 
 PUBLIC = profile(COMMITTED)
 BOOKS = notebooks(HERE)
@@ -49,6 +53,37 @@ def test_parameters_and_setup_come_next_and_the_setup_is_the_same_in_all(book):
     assert source(parameters).startswith("profile = ")
     assert source(setup) == SETUP.replace("03_classification", book.name)
     assert f"git clone --quiet --depth 1 {ADDRESS} " in SETUP
+
+
+WITHOUT_PACKAGE = """
+import importlib.util, sys
+from IPython.core.interactiveshell import InteractiveShell
+find_spec = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name == "dre" else find_spec(name, *more)
+shell = InteractiveShell.instance()
+result = shell.run_cell("profile = 'mini'\\n" + sys.stdin.read())
+print("ENDED BY", type(result.error_in_exec).__name__, result.error_in_exec)
+"""
+
+
+def test_a_setup_cell_that_cannot_clone_says_so(tmp_path):
+    nowhere = {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"url.file://{tmp_path}/nothing.insteadOf",
+        "GIT_CONFIG_VALUE_0": ADDRESS,
+        "IPYTHONDIR": str(tmp_path),
+    }
+    result = subprocess.run(
+        [sys.executable, "-c", WITHOUT_PACKAGE],
+        input=SETUP,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | nowhere,
+    )
+    output = result.stdout + result.stderr
+    assert "nothing" in output and "does not" in output  # git's own message
+    assert "ENDED BY RuntimeError git could not clone the project: its message stands" in output
 
 
 def test_the_notebooks_of_profile_colab_offer_it_in_their_first_cell():

@@ -371,6 +371,7 @@ def test_an_error_within_status_200_is_told_as_one(form):
         {"error": ["try it once more"]},
         {"error": {"code": 503, "message": "loading"}},
         {"error": {"message": "too many requests", "type": "rate_limit"}},
+        {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
         {"choices": [{"error": {"code": 502, "message": "x"}, "message": {"content": ""}}]},
     ],
 )
@@ -475,6 +476,32 @@ def test_a_limit_is_sent_by_the_name_that_the_server_knows(
         answered = [request.body for request in server.requests if refused not in request.body]
     assert len(answered) == 12
     assert {body[wanted] for body in answered} == {77}
+
+
+def test_a_limit_is_renamed_by_a_list_of_validation_errors_too():
+    """In the forms of Mistral and of FastAPI, which also repeat the request."""
+    entry = {
+        "type": "extra_forbidden",
+        "loc": ["body", "max_tokens"],
+        "msg": "Extra inputs are ...",
+    }
+    for body in ({"detail": [entry]}, {"object": "error", "message": {"detail": [entry]}}):
+
+        def script(request, body=body):
+            if "max_tokens" in request.body:
+                return Answer(body | {"input": request.body}, 422)
+            return servers.openai(SCORE)
+
+        with Server(script) as server:
+            assert (judge(server).score(pairs(3))["score_llm"] == 4).all()
+            assert len(server.requests) == 4
+
+
+def test_the_words_of_an_error_within_an_error_are_told():
+    busy = Answer({"detail": {"msg": "Server is busy; come back later."}}, 503)
+    with Server(lambda request: busy) as server:
+        table = judge(server, attempts=2).score(pairs(1))
+    assert table["reason"][0] == "HTTP 503: Server is busy; come back later."
 
 
 def test_a_limit_that_is_refused_by_both_names_ends_the_run():

@@ -422,6 +422,8 @@ def test_a_manifest_has_tables_figures_and_what_was_not_run(quick):
 
 
 PRINTING = """import os, sys
+print("profile mini · Python 3.99.1+ · torch 2.13.0+cu130 · numpy 2.4.6")
+print("dre:small|version:0.3.0|torch:2.13.0+cpu|transformers:5.23.0")
 print("in", os.path.dirname(os.getcwd()))
 print("noise", file=sys.stderr)
 print(os.environ["DRE_DATA_HOME"])
@@ -459,7 +461,11 @@ def test_failing_cells_are_named_and_a_run_is_committed_without_traces_of_the_ma
     parameters, _, _, cell = json.loads(committed)["cells"]
     stream, _ = cell["outputs"]
     assert parameters["source"] == PARAMETERS
-    assert "".join(stream["text"]) == "in .\n$DRE_DATA_HOME\n"
+    assert "".join(stream["text"]) == (
+        "profile mini · torch 2.13.0 · numpy 2.4.6\n"
+        "dre:small|version:0.3.0|torch:2.13.0|transformers:5.23.0\n"
+        "in .\n$DRE_DATA_HOME\n"
+    )
 
 
 @pytest.mark.parametrize("home", ["/home/me", r"C:\Users\me", "data"])

@@ -10,13 +10,14 @@ from conftest import experiment, needs_data
 
 from dre.datasets import ratings
 from dre.datasets.dialogues import VERSIONS, pairs, parallel
+from dre.paper import pcaf as trained
 from dre.paper.profile import profile
 from dre.slm import pcaf
 from dre.slm.pcaf import Recipe
 
 trainer = experiment("pcaf/train_pcaf")
-PCAF = trainer.PCAF
-Idea = trainer.Idea
+PCAF = trained.PCAF
+Idea = trained.Idea
 SMALL_RECIPE = Recipe(epochs=(1, 1), batch_ideas=4)
 
 
@@ -38,7 +39,7 @@ def english_and_spanish_ideas(n_contexts=6):
 
 def test_wrong_responses_are_those_that_an_idea_has():
     ideas = english_and_spanish_ideas()
-    wrong_responses = trainer.wrong_responses(ideas, random.Random(0))
+    wrong_responses = trained.wrong_responses(ideas, random.Random(0))
     assert wrong_responses == [idea.wrong for idea in ideas]
 
 
@@ -50,7 +51,7 @@ def test_an_idea_without_wrong_responses_gets_those_of_another_idea_in_all_versi
         assert responses not in idea_by_responses
         idea_by_responses[responses] = idea
 
-    all_wrong_responses = trainer.wrong_responses(ideas, random.Random(0))
+    all_wrong_responses = trained.wrong_responses(ideas, random.Random(0))
 
     for idea, wrong_responses in zip(ideas, all_wrong_responses):
         assert idea_by_responses[wrong_responses] != idea
@@ -94,15 +95,15 @@ class Training(NamedTuple):
 def train_both_stages(encoder):
     ideas = english_and_spanish_ideas()
     teacher = PCAF.untrained(encoder, SMALL_RECIPE)
-    teacher_losses = trainer.train(teacher, ideas, 0)
+    teacher_losses = trained.train(teacher, ideas, 0)
     student = copy.deepcopy(teacher)
-    student_losses = trainer.train(student, ideas, 0, teacher)
+    student_losses = trained.train(student, ideas, 0, teacher)
     return Training(teacher, student, teacher_losses, student_losses)
 
 
 def test_the_code_that_trains_is_the_one_whose_scores_are_recorded(still, monkeypatch):
     """Where these losses change, dre.slm.provenance.TRAINING is raised."""
-    monkeypatch.setattr(trainer, "native_bf16", lambda: False)
+    monkeypatch.setattr(trained, "native_bf16", lambda: False)
 
     training = train_both_stages(still)
 
@@ -126,12 +127,12 @@ def test_the_recorded_scores_are_of_the_recipe_for_minilm(variant):
 
 
 def test_both_stages_at_once_leave_the_teacher_what_it_was_after_the_first(still, monkeypatch):
-    monkeypatch.setattr(trainer, "native_bf16", lambda: False)
+    monkeypatch.setattr(trained, "native_bf16", lambda: False)
     ideas = english_and_spanish_ideas()
     table = pairs(parallel("test")["es"][:3])
     training = train_both_stages(still)
 
-    teacher, student = trainer.fit(ideas, ideas, SMALL_RECIPE, 0, still)
+    teacher, student = trained.fit(ideas, ideas, SMALL_RECIPE, 0, still)
 
     teacher_scores = teacher.score(table)
     student_scores = student.score(table)

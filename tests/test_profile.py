@@ -4,13 +4,14 @@ import json
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from conftest import needs_data
-from judge_servers import Server, openai
+from judge_servers import Server, openai, pairs
 
 from dre.datasets import dialogues, overlap
 from dre.errors import DreError
-from dre.paper import augmentation, estimate
+from dre.paper import augmentation, estimate, judgements
 from dre.paper.profile import Augmentation, Profile, profile
 from dre.slm import recipes, recorded_scores
 
@@ -215,6 +216,29 @@ def test_the_files_of_a_profile_are_found_from_any_folder(project):
     (entry,) = profile("mini", root).sets
     assert entry.train == (str(root / "written/set.jsonl"), "train")
     assert entry.dev == ("mini", "dev")
+
+
+def test_a_judge_of_a_profile_that_cannot_be_read_stops_in_one_sentence(project):
+    """Unless the profile says that it goes on; its file of tags is found from any folder."""
+    root, server = project
+    server.script = lambda request: openai("[PLAN]Hm.[/PLAN]4")
+    tags = "- {begins: ['[PLAN]'], ends: ['[/PLAN]']}"
+    (root / "tags.yaml").write_text(tags)
+    path = root / "profiles/mini.yaml"
+    unread = f"{{model: 'openai:m', base_url: '{server.url}', plain: true}}"
+    judge = unread.replace("}", ", keep_going: true, thinking_tags: tags.yaml}")
+    for described, expected in ((unread, "malformed"), (judge, "ok")):
+        text = (HERE / "profiles/mini.yaml").read_text()
+        path.write_text(text.replace('["recorded:claude-2026-11"]', f"[{described}]"))
+        settings = profile("mini", root)
+        [asked] = judgements.panel(settings)
+        rows = pd.DataFrame(pairs(30)).assign(facts="")
+        if expected == "malformed":
+            with pytest.raises(DreError, match="none of its first 10.*keep_going: true") as raised:
+                asked.ask(rows, "llm_only")
+            assert "\n" not in str(raised.value)
+        else:
+            assert set(asked.ask(rows, "llm_only")["status"]) == {"ok"}
 
 
 @needs_data

@@ -733,6 +733,24 @@ def test_a_reply_that_repeats_the_key_is_stored_without_it(provider, monkeypatch
     )
 
 
+@pytest.mark.parametrize("key", ["hal9000x", "d41d8cd98f00b204e9800998ecf8427e"])
+@pytest.mark.parametrize("status", [200, 400, 401, 500])
+def test_a_key_of_no_known_form_is_in_no_error(provider, key, status, monkeypatch, capsys):
+    """Such as that of a server of one's own, or of Azure."""
+    if status == 200 and sys.modules.get("google.genai", "") is None:
+        pytest.skip("the retired SDK drops what is no answer of Gemini's")
+    monkeypatch.setenv("MY_OWN", key)
+    answer = error(provider, status, f"what is {key} to me?")
+    with Server(lambda request: answer) as server:
+        judge = open_judge(provider, server, key_env="MY_OWN", attempts=2, concurrency=1)
+        try:
+            said = judge.score(pairs(1))["reason"][0]
+        except DreError as stopped:
+            said = str(stopped)
+    assert "what is [key] to me?" in said
+    assert key not in said + capsys.readouterr().err
+
+
 @pytest.mark.parametrize("key", ["3", "score", "4.5"])
 def test_a_short_key_damages_no_reply(provider, key, monkeypatch):
     monkeypatch.setenv("MY_KEY", key)

@@ -80,6 +80,15 @@ def test_a_faulty_line_is_one_sentence_with_file_and_line(tmp_path, fault):
         dre.judges.open(spec)
 
 
+def test_a_line_that_is_there_twice_is_named(tmp_path):
+    lines = [line("a/1", score=4), line("a/2", score=4), line("a/1", score=4)]
+    spec = record(tmp_path / "mine", lines)
+    with pytest.raises(DreError, match=r"judgements\.jsonl:3: .*a/1 is there twice"):
+        dre.judges.open(spec)
+    lines[2]["repeat"] = 1
+    assert dre.judges.open(record(tmp_path / "other", lines)).score(PAIRS)["score_llm"][0] == 4
+
+
 FAULTY_MANIFESTS = {
     "absent": (None, "there is no such file"),
     "no JSON": ("{", "expected JSON in UTF-8"),

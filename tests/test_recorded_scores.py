@@ -28,6 +28,7 @@ from dre.slm import (
     provenance,
     recipes,
     reference_based,
+    scores_of_package,
     seeds,
     trained,
     untrained,
@@ -131,6 +132,42 @@ def test_recorded_arrays_know_what_they_are_computed_from(recording):
     fault = "recorded figure is missing or of other models .*RETRAIN=figure"
     with pytest.raises(DreError, match=fault):
         arrays(recording.public, "figure", changed_recipe, stop)
+
+
+class LengthMetric:
+    """A metric that gives a reply its length, and counts how often it is asked."""
+
+    n_calls = 0
+
+    def score(self, contexts, responses):
+        self.n_calls += 1
+        return pd.DataFrame({"score": [float(len(response)) for response in responses]})
+
+
+def test_scores_of_the_packages_model_are_recorded_by_one_name_and_then_read(
+    recording, tmp_path, monkeypatch
+):
+    public = recording.public.model_copy(update={"root": tmp_path})
+    contexts = pd.Series([("Is it late?",), ("Why?",)])
+    metric = LengthMetric()
+    monkeypatch.setenv("RETRAIN", "package")
+    recorded = scores_of_package(public, "own", metric, contexts, ["Yes.", "Because."])
+    assert recorded.tolist() == [4, 8]
+    monkeypatch.delenv("RETRAIN")
+
+    replayed = scores_of_package(public, "own", metric, contexts, ["Yes.", "Because."])
+
+    assert replayed.tolist() == [4, 8]
+    assert metric.n_calls == 1
+    with pytest.raises(DreError, match="other models than those asked for: RETRAIN=package makes"):
+        scores_of_package(public, "own", metric, contexts, ["Yes.", "Because!"])
+    other_model = {"name": "another", "fingerprint": "0" * 64}
+    monkeypatch.setattr(provenance, "default", lambda: other_model)
+    with pytest.raises(DreError, match="RETRAIN=package makes"):
+        scores_of_package(public, "own", metric, contexts, ["Yes.", "Because."])
+    # Other profiles ask the model.
+    mini = public.model_copy(update={"name": "mini"})
+    assert scores_of_package(mini, "own", metric, contexts, ["Yes.", "No."]).tolist() == [4, 3]
 
 
 def test_arrays_that_were_never_recorded_are_missing(recording):

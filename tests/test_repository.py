@@ -20,8 +20,9 @@ from test_paper import HERE
 from dre import __version__
 from dre.commands import main as cli
 from dre.datasets import dialogues, ratings
+from dre.environment import ADDRESS, how_to_install
 from dre.paper.headless import manifest, notebooks
-from dre.paper.profile import ADDRESS, COMMITTED, profile
+from dre.paper.profile import COMMITTED, profile
 from dre.paper.state import SCORES
 
 PUBLIC = profile(COMMITTED)
@@ -74,6 +75,28 @@ def test_commands_are_taken_as_typed(path):
     for line in re.findall(r"^(?:CUDA_VISIBLE_DEVICES=\d )?dre ([^$\n]+)$", text, re.MULTILINE):
         arguments = shlex.split(line, comments=True)
         cli._parser(arguments[0]).parse_args(arguments)
+
+
+def test_the_limits_of_all_steps_of_integration_add_up_to_at_most_88_minutes():
+    script = (HERE / ".ci" / "run").read_text()
+    limits = dict(re.findall(r'^\s*(?:if )?step "([^"]+)" (\d+) ', script, re.MULTILINE))
+    assert len(limits) == script.count('step "')
+    usual = [int(limit) for name, limit in limits.items() if not name.startswith("llama.cpp")]
+    assert sum(usual) <= 88 * 60
+
+
+def test_advice_to_install_names_a_place_that_has_the_package():
+    """It is on no index, where anybody may register its name."""
+    for path, text in committed():
+        if path.startswith("tests/"):
+            continue
+        for advice in re.findall(r"pip install +['\"]dre-companion[^\n]*", text):
+            assert "@ git+" in advice or "{" in advice, (path, advice)
+    command = shlex.split(how_to_install("slm").partition(", in a clone ")[0])
+    requirement = Requirement(command[-1])
+    assert command[:-1] == ["pip", "install"]
+    assert requirement.url == f"git+{PROJECT['urls']['Repository']}"
+    assert requirement.extras <= PROJECT["optional-dependencies"].keys()
 
 
 def test_make_help_names_every_target():

@@ -304,6 +304,26 @@ def test_what_a_threshold_accepts_is_said_where_it_is_asked_for(tmp_path, capsys
     assert type(accepted) is bool
 
 
+def test_of_a_system_that_is_not_read_no_share_is_accepted(tmp_path, capsys):
+    replies = {
+        "english": "Only with milk, please.",
+        "chinese": "\u6211\u5f88\u559c\u6b22\u559d\u8336\u3002",
+    }
+    rows = []
+    for system, reply in replies.items():
+        rows.append({"context": ["Do you like tea?"], "response": reply, "system": system})
+    output = tmp_path / "o.csv"
+
+    assert dre("score", write(rows, tmp_path / "in.jsonl"), "-o", output, "--accepted") == 0
+
+    assert "of 'chinese' have no score" in capsys.readouterr().err
+    summary = json.loads(Path(f"{output}.summary.json").read_text())
+    shares = {row["system"]: row["accepted"] for row in summary["systems"]}
+    assert shares["english"] in (0, 1)
+    assert shares["chinese"] is None
+    assert read(output)["accepted"].notna().tolist() == [True, False]
+
+
 def test_without_a_threshold_nothing_can_be_accepted(slm, responses, capsys):
     assert dre("score", responses, "--slm", slm, "--accepted") == 2
     assert "stores a threshold" in capsys.readouterr().err
@@ -807,6 +827,7 @@ def test_no_file_that_another_program_made_is_written_over(slm, responses, tmp_p
 
     assert dre(*run, "--report", page, "--force") == 0
     assert "<html" in page.read_text()
+    assert "default-src 'none'; style-src 'unsafe-inline'\"" in page.read_text()
     assert json.loads(bad_records.read_text())["content"] == "{torn"
 
 

@@ -350,3 +350,50 @@ def test_a_store_of_an_earlier_version_is_read_and_goes_on(tmp_path):
     assert live_judge.score([ROW], ask=False)["score_llm"].tolist() == [3.0]
     put(live_judge.store, n=1)
     assert sum(group.n_calls for group in live_judge.store.summary()) == 2
+
+
+# Faults
+
+
+def test_a_call_from_the_future_is_not_in_flight(tmp_path):
+    """A kill left it before the clock was set back."""
+    store = Store(tmp_path / "s.sqlite")
+    call = request_for(ROW)._replace(key="x:1")
+    store.put([(call, Reply("", "pending", cost=0.25))])
+    assert store.has_calls_in_flight(30)
+    with store._opened(write=True) as connection:
+        connection.execute("UPDATE reply SET created = '2999-01-01T00:00:00+00:00'")
+    assert not store.has_calls_in_flight(30)
+
+
+def test_a_damaged_store_says_how_to_rescue_what_can_be_read(tmp_path):
+    path = tmp_path / "s.sqlite"
+    store = Store(path)
+    for n in range(400):
+        put(store, n=n)
+    with store.held():
+        pass
+    store.close()
+    content = bytearray(path.read_bytes())
+    content[4096 * 3 : 4096 * 5] = b"\xff" * 4096 * 2
+    path.write_bytes(content)
+    with pytest.raises(DreError) as raised:
+        Store(path).summary()
+    message = str(raised.value)
+    assert "the store is damaged (database disk image is malformed): copy the file" in message
+    assert f"sqlite3 {path} .dump" in message
+    assert "kept" not in message
+
+    if shutil.which("sqlite3"):  # the advice is followed to the letter
+        command = message.partition("program: ")[2].partition("; then")[0]
+        subprocess.run(command, shell=True, check=True, capture_output=True)
+        rescued = Store(tmp_path / "rescued-s.sqlite")
+        assert 200 < sum(group.n_calls for group in rescued.summary()) < 400
+
+
+def test_a_file_that_is_no_store_is_not_told_to_be_rescued(tmp_path):
+    path = tmp_path / "s.sqlite"
+    path.write_text("These are notes of mine, and no store at all. " * 50)
+    with pytest.raises(DreError, match="damaged or no store.*give another --store") as raised:
+        Store(path).summary()
+    assert "sqlite3" not in str(raised.value)

@@ -117,6 +117,7 @@ def test_curves_have_every_term_of_the_loss_and_the_share_of_triplets_on_which_i
     for batch in (held_out[:2], held_out[2:]):
         texts, triplets = triplet_batch(training_rows(batch, slm.context))
         h = slm.encode(texts)
+        triplets = triplets.to(slm.encoder.device)
         terms = losses.triplet_terms(slm.head, h, triplets, names, recipe)
         for term, values in terms.items():
             expected[term] += values.tolist()
@@ -156,9 +157,9 @@ SCORES = {
 @pytest.mark.filterwarnings("ignore:.*more than 128 tokens")
 @pytest.mark.parametrize("name", recipes.RECIPES)
 def test_the_code_that_trains_is_the_one_whose_scores_are_recorded(
-    still, tmp_path, monkeypatch, name
+    still, tmp_path, monkeypatch, on_cpu, name
 ):
-    """From the first step to the threshold, without dropout in the encoder and in float32.
+    """From the first step to the threshold, on a CPU, without dropout in the encoder, in float32.
 
     Two threads instead of one change these scores by less than 0.00001.
     """

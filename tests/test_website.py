@@ -1,14 +1,16 @@
 """What `make book` makes of README, notebooks and docs."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from nbformat import v4
 
+from dre.environment import ADDRESS
 from dre.errors import DreError
 from dre.paper import website
-from dre.paper.profile import ADDRESS, profile
+from dre.paper.profile import profile
 
 HERE = Path(__file__).parents[1]
 README = """# Home
@@ -131,6 +133,28 @@ def test_a_book_is_built_once_and_again_after_a_change(project):
     assert not website.build(settings)
     (project / "README.md").write_text(README.replace("# Home", "# New"))
     assert website.build(settings)
+
+
+def test_a_book_needs_no_network_and_numbers_formulas_of_several_lines(project):
+    if not website.is_installed():
+        pytest.skip("needs the packages of extra book")
+    for name in ("docs/conf.py", "docs/_static/book.css"):
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text((HERE / name).read_text())
+    path = project / "notebooks/04_x.ipynb"
+    cases = r"\\begin{cases}1 & x \\\\ 2 & y\\end{cases}"
+    path.write_text(path.read_text().replace("$$d$$", f"$${cases}$$"))
+    website.build(profile("public", project))
+    pages = list((project / "build/book").rglob("*.html"))
+    assert pages
+    for page in pages:
+        text = page.read_text()
+        assert not re.findall(r'<(?:script|link|img)\b[^>]*(?:src|href)="(?:https?:)?//', text)
+    formulas = (project / "build/book/notebooks/04_x.html").read_text()
+    assert "_static/mathjax/tex-chtml.js" in formulas
+    assert (project / "build/book/_static/mathjax/tex-chtml.js").is_file()
+    assert "cases" in formulas and r"\tag{4.2}" in formulas
+    assert r"\begin{split}" not in formulas
 
 
 def test_a_warning_of_sphinx_fails_the_build(project):

@@ -113,7 +113,7 @@ def _scores_of_function(function, name, pairs):
         pair = f"for pair {pair_id} (response {response!r:.80})"
         try:
             score = function(context, response)
-        except Exception as error:  # any kind: the code is the user's
+        except (Exception, SystemExit) as error:  # any kind: the code is the user's
             line = _line_of_user_code(error)
             raise DreError(
                 f"{name} raised {type(error).__name__}: {error} {pair}{line}: "
@@ -121,9 +121,19 @@ def _scores_of_function(function, name, pairs):
             ) from error
         try:
             scores.append(float(score))
-        except (TypeError, ValueError):
-            raise DreError(f"{name} returned {score!r:.60} {pair}: expected a number") from None
+        except (Exception, SystemExit):  # of the user's own kinds of numbers, too
+            raise DreError(
+                f"{name} returned {_beginning(score)} {pair}: expected a number"
+            ) from None
     return scores
+
+
+def _beginning(value):
+    """Return how a value of the user's code is written, as far as it goes into a sentence."""
+    try:
+        return f"{value!r:.60}"
+    except (Exception, SystemExit):  # an integer of thousands of digits has no text, for one
+        return f"something of type {type(value).__name__}"
 
 
 def _import_function(name: str) -> Callable[..., float]:
@@ -132,16 +142,19 @@ def _import_function(name: str) -> Callable[..., float]:
     sys.path.insert(0, "")  # the folder that the user is in
     try:
         return getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (Exception, SystemExit) as error:  # any kind: the module is the user's
+        reason = str(error)
+        if not isinstance(error, ImportError | AttributeError | ValueError):
+            reason = f"{type(error).__name__}: {error}"
         raise DreError(
-            f"no metric {name!r} ({error}): "
+            f"no metric {name!r} ({reason}): "
             "expected module:function, of a module that can be imported here"
         ) from None
     finally:
         sys.path.remove("")
 
 
-def _line_of_user_code(error: Exception) -> str:
+def _line_of_user_code(error: BaseException) -> str:
     """Return ", in FILE, line N: CODE" of the user's code, "" if it is not written in Python."""
     frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is our call
     if not frames:
@@ -154,6 +167,13 @@ def _line_of_user_code(error: Exception) -> str:
 def by_file(path: str | Path, pairs: pd.DataFrame) -> tuple[pd.Series, str]:
     """Take scores of pairs from a file with ``id`` (or ``pair_id``) and ``score``."""
     table = readers.scores(path, ("id", "pair_id"))
+    ids = pd.Series(table["id"])
+    doubled = list(ids[ids.duplicated()])
+    if doubled:
+        raise DreError(
+            f"{path}: {len(doubled):,} ids stand there more than once, first {doubled[0]!r}: "
+            "expected one score for each pair"
+        )
     score_by_id = dict(zip(table["id"], table["score"]))
     scores = pd.Series(pairs["pair_id"]).map(score_by_id)
     if scores.isna().all():

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from dre import __version__
 from dre.commands.outputs import TRY_LATER, WRONG
+from dre.environment import how_to_install
 from dre.errors import DreError, TryLater
 
 
@@ -119,12 +120,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         package = (error.name or "").partition(".")[0]
         if package not in _EXTRAS:
             raise
-        extra = _EXTRAS[package]
-        print(
-            f"error: this needs {package}: pip install 'dre-companion[{extra}]', in a clone "
-            f"'.[{extra}]'",
-            file=sys.stderr,
-        )
+        command = how_to_install(_EXTRAS[package])
+        print(f"error: this needs {package}: {command}", file=sys.stderr)
         return WRONG
     except KeyboardInterrupt:
         print(

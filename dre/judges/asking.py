@@ -39,6 +39,7 @@ _LONGEST_WAIT = 600.0  # seconds; a provider that asks for a longer wait ends th
 BACKOFF = 0.5  # seconds before the second attempt, doubled with each further one
 LONGEST_BACKOFF = 30.0  # seconds
 HEARTBEAT = 30.0  # seconds between lines that say how far a run is, where no bar shows it
+SIGN_OF_LIFE = 3.0  # seconds of waiting for other runs after which this is said
 _DROP_SECONDS = 5.0  # seconds that calls have to end once they are dropped
 _POLL = 0.2  # seconds between looks at something that may have changed
 # Seconds after which a call of another run no longer holds back the last money under a ceiling.
@@ -410,6 +411,7 @@ class _Asking:
         self.n_left = len(missing)  # replies that are neither here nor given up
         self.n_waiting = 0  # pairs that wait for a further attempt
         self.n_pending = 0  # calls that are in the store as pending
+        self.waits_since = math.inf  # for calls of other runs, under a ceiling of all runs
         self.start_times = {}  # of the calls in flight, by key
         self.began = time.monotonic()
 
@@ -507,10 +509,13 @@ class _Asking:
             raise KeyboardInterrupt
         if self.run_record.stopped != "interrupted":
             self.run_record.stopped = "interrupted"
-            _say(
-                f"\ninterrupted: waiting for {len(self.start_times)} calls in flight, which are "
-                f"paid for (at most {self.judge.timeout:g} s); once more drops them"
-            )
+            in_flight = "no call is in flight"
+            if self.n_pending:
+                in_flight = (
+                    f"waiting for {self.n_pending} calls in flight, which are paid for (at most "
+                    f"{self.judge.timeout:g} s); once more drops them"
+                )
+            _say(f"\ninterrupted: {in_flight}")
         elif number != getattr(signal, "SIGHUP", None) and self.task is not None:
             self.is_dropped = True
             self.dropped_at = time.monotonic()
@@ -680,10 +685,25 @@ class _Asking:
                 return True
             is_over = most_usd > limit
             if not is_over and (self.n_pending or judge.store.has_calls_in_flight(_OTHERS_SECONDS)):
+                self._say_that_it_waits(option)
                 await asyncio.sleep(_POLL)
                 continue
             self._stop_at(option, limit, most_usd)
         return False
+
+    def _say_that_it_waits(self, option):
+        """Say now and then that the last money waits for calls of other runs to end."""
+        now = time.monotonic()
+        if self.n_pending:  # calls of one's own show that they come
+            self.waits_since = math.inf
+        elif self.waits_since == math.inf:
+            self.waits_since = now
+        elif now - self.waits_since > SIGN_OF_LIFE:
+            self.waits_since = now
+            _say(
+                f"{self.judge.spec}: waiting for calls of other runs on this store, which count "
+                f"under {option}"
+            )
 
     def _without_reply(self, outcome, most_input, most_usd):
         """Return what is stored of a call without a reply: the most that it can cost.

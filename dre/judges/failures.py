@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from dre.judges import wire
 
 _LONGEST_MESSAGE = 300  # characters of an error that are kept
+_DEEPEST_ERROR = 3  # errors within errors that are looked at
 _LONGEST_WORDS = 4000  # characters of a server's own words that are looked at
 # Seconds; the longest wait for a date that can only be compared with this machine's clock.
 _UNSURE_WAIT = 60.0
@@ -48,9 +49,7 @@ _NO_RIGHT = re.compile(
     r"unauthorized|invalid.{0,20}(api.?key|token)|authentication|permission|forbidden",
     re.IGNORECASE,
 )
-_BUSY = re.compile(
-    r"rate.?limit|too many requests|overloaded|at capacity|\bbusy\b|quota", re.IGNORECASE
-)
+_TOO_MANY = re.compile(r"rate.?limit|too many requests|quota", re.IGNORECASE)
 _LOGPROBS = re.compile("logprobs")
 # What a server says of a number that is too large for it, such as of alternatives.
 _BOUND = re.compile(
@@ -367,7 +366,7 @@ def _decide_by_words(words, request):
         return _decide(404, words, request, None)
     if _NO_RIGHT.search(own_words):
         return _decide(401, words, request, None)
-    if _BUSY.search(own_words):
+    if _TOO_MANY.search(own_words):
         return _decide(429, words, request, None)
     decision = _decide(400, words, request, None)
     is_known = decision.advice or decision.then == "stop"
@@ -532,13 +531,7 @@ def _server_words(body):
         return _ServerWords(error[:_LONGEST_WORDS])
     if not isinstance(error, dict):
         return _ServerWords("")
-    sentences = []
-    for field in ("message", "msg", "detail"):
-        value = error.get(field)
-        if isinstance(value, str):
-            sentences.append(value)
-        elif isinstance(value, list):  # FastAPI's: each with a location, a message and the input
-            sentences.extend(_validation_message(entry) for entry in value)
+    sentences = _sentences(error)
     codes = [str(error[field]) for field in ("code", "type", "status") if error.get(field)]
     if error.get("details"):
         codes.append(json.dumps(error["details"]))
@@ -548,6 +541,20 @@ def _server_words(body):
         " ".join(codes)[:_LONGEST_WORDS],
         parameter if isinstance(parameter, str) else "",
     )
+
+
+def _sentences(error, depth=0):
+    """Return what an error says, also where one object of an error holds another."""
+    sentences = []
+    for field in ("message", "msg", "detail"):
+        value = error.get(field)
+        if isinstance(value, str):
+            sentences.append(value)
+        elif isinstance(value, dict) and depth < _DEEPEST_ERROR:
+            sentences.extend(_sentences(value, depth + 1))
+        elif isinstance(value, list):  # FastAPI's: each with a location, a message and the input
+            sentences.extend(_validation_message(entry) for entry in value)
+    return sentences
 
 
 def _validation_message(entry):

@@ -39,6 +39,7 @@ _HIGHEST_DIGIT = 9
 _LOWEST_LOGPROB = -9999.0  # what OpenAI writes for "very unlikely"
 _ROUNDING = 1e-3  # by which a log-probability may lie above 0
 # How some servers write tokens: "\u2581" and "\u0120" for a space, "\u010a" for a line.
+_FENCE = re.compile(r"\s*```\w*[ \t]*\n")  # ```json
 _MARKS_IN_TOKENS = str.maketrans({"\u2581": " ", "\u0120": " ", "\u010a": "\n"})
 
 
@@ -242,13 +243,30 @@ def _malformed(verdict, reason):
 
 
 def _as_in_the_reply(positions, reply):
-    """The positions with tokens that spell the reply, or None if they spell another text."""
+    """The positions with tokens that spell the reply, or None if they spell another text.
+
+    Servers that hold a reply to a schema may take a code fence around it away from the text, and
+    not from the tokens.
+    """
     readable = [(token.translate(_MARKS_IN_TOKENS), candidates) for token, candidates in positions]
-    for spelt in (positions, readable):
+    for spelt in (positions, readable, _without_fence(readable)):
         text_of_tokens = "".join(token for token, _ in spelt)
         if _begins_alike(text_of_tokens.lstrip(), reply.lstrip()):
             return spelt
     return None
+
+
+def _without_fence(positions):
+    """The positions without those of the line that begins a code fence, if there is one."""
+    text_of_tokens = "".join(token for token, _ in positions)
+    fence = _FENCE.match(text_of_tokens)
+    n_left = fence.end() if fence else 0
+    kept = []
+    for token, candidates in positions:
+        if len(token) > n_left:
+            kept.append((token[n_left:], candidates))
+        n_left = max(0, n_left - len(token))
+    return kept
 
 
 def _candidates_at(verdict, reply, positions, prompt):

@@ -149,7 +149,8 @@ def none_readable(verdicts: Sequence[Verdict], text: str) -> str:
     said = f"; the last begins {_quoted(text)}" if text.strip() else ""
     return (
         f"none of its first {len(verdicts)} replies can be read ({statuses}): {example.reason}"
-        f"{said}. Mend that, or go on all the same with --keep-going"
+        f"{said}. Mend that, or go on all the same with --keep-going (in a profile "
+        "keep_going: true)"
     )
 
 

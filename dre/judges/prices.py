@@ -118,12 +118,12 @@ def find(provider: str, model: str, base_url: str = "") -> Price | None:
     n_tokens = 1000
     per_million = 1e6 / n_tokens
     all_fresh = _listed_usd(provider, model, Usage(input_tokens=n_tokens))
-    if all_fresh is None:
-        return None
     all_cached = _listed_usd(
         provider, model, Usage(input_tokens=n_tokens, cache_read_tokens=n_tokens)
     )
     reply = _listed_usd(provider, model, Usage(input_tokens=0, output_tokens=n_tokens))
+    if all_fresh is None or all_cached is None or reply is None:
+        return None
     return Price(
         input=all_fresh * per_million,
         output=reply * per_million,

@@ -23,13 +23,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from dre.environment import how_to_install
 from dre.errors import DreError
 from dre.judges import failures, likelihoods, outcomes, wire
 from dre.judges.failures import CallFailed, redact
 from dre.judges.store import Reply, clean, count, is_thought
 from dre.judges.wire import NoReply
-
-_INSTALL = "pip install 'dre-companion[judges]', in a clone '.[judges]'"
 
 Messages = list[dict[str, str]]
 Params = Mapping[str, Any]
@@ -263,6 +262,8 @@ class Connection:
         body = None
         try:
             body = await self._client.send(payload)
+        except wire.TooLarge:
+            received.is_too_large = True
         except Exception as error:
             if not received.is_success:  # else what came is looked at here
                 if getattr(error, "code", None) == "content_filter":
@@ -336,7 +337,7 @@ def connect(
         client = _make_client(provider, target)
     except ModuleNotFoundError as error:
         package = (error.name or provider).replace(".", "-")
-        raise DreError(f"{package} is not installed: {_INSTALL}") from None
+        raise DreError(f"{package} is not installed: {how_to_install('judges')}") from None
     except (ImportError, ValueError) as error:
         raise DreError(_about_proxies(error)) from None
     _check_parameters(provider, client, params or {})
@@ -917,6 +918,7 @@ class _RetiredGemini(_Client):
         session = self.client.transport._session
         session._max_refresh_attempts = 0  # else a bad key is tried three times
         session.max_redirects = 0
+        session.hooks["response"].append(wire.limit_size)
 
     def parameters(self):
         ours = {"candidate_count", "response_mime_type", "response_schema"}

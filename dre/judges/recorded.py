@@ -71,6 +71,10 @@ class Recorded:
         """The prompts, of any repeat, that were recorded."""
         return {name for name, _ in self._verdicts}
 
+    def knows(self, prompt_name: str) -> bool:
+        """Return whether anything was recorded with a prompt."""
+        return prompt_name in self.prompt_names
+
     def prompt(self, name_or_path: str | Path | Prompt) -> str | Prompt:
         """Return the prompt that is meant by a name or a path, or a prompt as it is.
 

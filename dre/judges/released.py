@@ -86,6 +86,10 @@ class Released(Recorded):
         digest = hashlib.sha256(repr(verdicts).encode()).hexdigest()
         self.signature = f"{self.spec} repeat={repeat} repeats={repeats} sha256={digest[:12]}"
 
+    def knows(self, prompt_name: str) -> bool:
+        """Return whether a prompt stands for the words of those who released the scores."""
+        return prompt_name in (PROMPT, "llm_only")
+
     def prompt(self, name_or_path: str | Path | Prompt) -> str:
         """Return the name of the one prompt; raise `DreError` if another one is meant."""
         name = name_or_path.name if isinstance(name_or_path, Prompt) else str(name_or_path)

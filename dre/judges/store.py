@@ -442,10 +442,17 @@ class Store:
         return _total_usd(self._select(question, *values), price)
 
     def has_calls_in_flight(self, seconds: float) -> bool:
-        """Whether a call was begun in the last seconds and has not ended, in any run."""
-        since = datetime.now(UTC) - timedelta(seconds=seconds)
-        question = "SELECT COUNT(*) FROM reply WHERE outcome = 'pending' AND created >= ?"
-        [(n_calls,)] = self._select(question, since.isoformat(timespec="seconds")) or [(0,)]
+        """Whether a call was begun in the last seconds and has not ended, in any run.
+
+        A call that begins later than now was left by a clock that has been set back since.
+        """
+        now = datetime.now(UTC)
+        since = now - timedelta(seconds=seconds)
+        question = (
+            "SELECT COUNT(*) FROM reply WHERE outcome = 'pending' AND created >= ? AND created <= ?"
+        )
+        times = [moment.isoformat(timespec="seconds") for moment in (since, now)]
+        [(n_calls,)] = self._select(question, *times) or [(0,)]
         return n_calls > 0
 
     def summary(self) -> list[CallGroup]:
@@ -493,13 +500,26 @@ class Store:
                     self._is_prepared = True
                 yield self._connection
         except (sqlite3.DatabaseError, OSError) as error:
-            advice = (
-                "free space, mend the file or the right to write it, or give another --store; "
-                "what is stored is kept"
+            raise DreError(f"{self.path}: {self._fault(error)}") from None
+
+    def _fault(self, error):
+        """Say what is wrong with the file, and what to do."""
+        if "not a database" in str(error):
+            return (
+                f"the store cannot be opened, since the file is damaged or no store ({error}): "
+                "give another --store, or a copy of the store from before"
             )
-            raise DreError(
-                f"{self.path}: the store cannot be opened or written ({error}): {advice}"
-            ) from None
+        if "malformed" in str(error) or "corrupt" in str(error):
+            rescued = self.path.with_name(f"rescued-{self.path.name}")
+            return (
+                f"the store is damaged ({error}): copy the file, and rescue what can be read with "
+                f"SQLite's own program: sqlite3 {self.path} .dump | sed 's/^ROLLBACK.*/COMMIT;/' "
+                f"| sqlite3 {rescued}; then give --store {rescued}"
+            )
+        return (
+            f"the store cannot be opened or written ({error}): free space, mend the right to write "
+            "the file, or give another --store; what is stored is kept"
+        )
 
     def _prepare(self, connection):
         """Make the table, if it is not there; runs that begin at once do so one after the other."""

@@ -26,6 +26,10 @@ class NoReply(LookupError):
     """A server answered, but not with a reply: the message says with what."""
 
 
+class TooLarge(Exception):
+    """A response has more than `MOST_BYTES`."""
+
+
 class Received:
     """What came in answer to a call.
 
@@ -93,6 +97,17 @@ async def note(response: Any) -> None:
         received.content_type = response.headers.get("content-type", "").lower()
         received.content = response._content
         received.is_too_large = is_too_large
+
+
+def limit_size(response: Any, **_: Any) -> None:
+    """Read a response of requests, but no more than `MOST_BYTES`: a hook of its session."""
+    content = bytearray()
+    for piece in response.iter_content(65_536):
+        content += piece
+        if len(content) > MOST_BYTES:
+            response.close()
+            raise TooLarge
+    response._content = bytes(content)
 
 
 def body_of(received: Received, join: Callable[[list[dict]], dict]) -> Any:
@@ -171,8 +186,9 @@ def _in_words(text, content_type):
 def words_of_page(text: str) -> str:
     """Return the title and the words of a page, or any other text as it is."""
     title = _TITLE.search(text)
-    words = re.sub("<[^>]*>", " ", _HIDDEN.sub(" ", text))
-    return " ".join(f"{title[1] if title else ''} {words}".split())
+    words = " ".join(re.sub("<[^>]*>", " ", _HIDDEN.sub(" ", text)).split())
+    title_words = " ".join(title[1].split()) if title else ""
+    return words if words.startswith(title_words) else f"{title_words} {words}"
 
 
 def _quoted(text):
@@ -181,6 +197,8 @@ def _quoted(text):
 
 
 # Streams
+
+_OF_ONE_PIECE = ("role", "type", "id")  # texts of a message that come whole, and may come again
 
 
 def join_completion(pieces: list[dict]) -> dict:
@@ -274,10 +292,10 @@ def join_chat(pieces: list[dict]) -> dict:
 def _add(message, delta):
     """Add a piece of a message to what came before: texts and lists grow, the rest is replaced."""
     for name, value in delta.items():
-        known: Any = message.get(name)
-        both_texts = isinstance(value, str) and isinstance(known, str)
-        both_lists = isinstance(value, list) and isinstance(known, list)
-        if both_lists or (both_texts and name not in ("role", "type", "id")):
-            message[name] = known + value
+        known = message.get(name)
+        if isinstance(value, list) and isinstance(known, list):
+            message[name] = [*known, *value]
+        elif isinstance(value, str) and isinstance(known, str) and name not in _OF_ONE_PIECE:
+            message[name] = f"{known}{value}"
         elif value is not None:
             message[name] = value

@@ -2,6 +2,8 @@
 
 ``data/paper/items.csv`` has a row for each equation, algorithm, prompt, table, figure and claim.
 Its ``cell_with`` is a text that stands in the cell where the item is: the page names that cell.
+``full_status`` and ``full_note`` say what becomes of it in profile ``full``, where that is another
+thing. ``test`` names the test that runs its code path.
 """
 
 import json
@@ -34,6 +36,18 @@ def load(root: Path) -> pd.DataFrame:
             )
         if status != "printed only" and not row["notebook"]:
             raise DreError(f"{location}: found no notebook, expected its number")
+        in_full = row.get("full_status", "")
+        if in_full and in_full not in STATUSES:
+            raise DreError(
+                f"{location}: found full_status {in_full!r}, expected {_listed(STATUSES)}, or "
+                "nothing where it is as in the other profiles"
+            )
+        if in_full == "done" and not row["test"]:
+            raise DreError(
+                f"{location}: found no test, expected the one that runs its code path in full"
+            )
+        if in_full and not row["full_note"]:
+            raise DreError(f"{location}: found no full_note, expected what becomes of it in full")
     return items
 
 
@@ -77,8 +91,8 @@ def markdown(root: Path) -> str:
     for paper, rows in items.groupby("paper", sort=False):
         lines = [
             f"## {paper}\n",
-            "| item | status | what differs, or why not | notebook |",
-            "|:--|:--|:--|:--|",
+            "| item | status | what differs, or why not | in `full` | notebook |",
+            "|:--|:--|:--|:--|:--|",
         ]
         for row in rows.to_dict(orient="records"):
             notebook = row["notebook"]
@@ -87,9 +101,18 @@ def markdown(root: Path) -> str:
                 name, number = cell_of(root, notebook, row["cell_with"])
                 label = notebook if number is None else f"{notebook}, cell {number}"
                 link = f"[{label}](../notebooks/{name})"
-            lines.append(f"| {row['item']} | **{row['status']}** | {row['note']} | {link} |")
+            cells = [row["item"], f"**{row['status']}**", row["note"], _in_full(row), link]
+            lines.append(f"| {' | '.join(cells)} |")
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks) + "\n"
+
+
+def _in_full(row):
+    """Return what becomes of an item in profile ``full``, and the test that runs its code path."""
+    if not row["full_status"]:
+        return ""
+    text = f"**{row['full_status']}**: {row['full_note']}"
+    return f"{text} (`{row['test']}`)" if row["test"] else text
 
 
 def _counts(items):

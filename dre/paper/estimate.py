@@ -5,20 +5,19 @@ stored already is not counted, except with DRE's prompt, whose numbers come from
 may not be trained yet.
 """
 
-import json
 import math
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from dre.augment import algorithm
-from dre.datasets import dialogues, ratings, registry
+from dre.datasets import dialogues, registry
 from dre.judges import prices, prompts
 from dre.judges.judge import Expected
 from dre.judges.store import Request
-from dre.paper import augmentation, judgements
-from dre.paper.judgements import OPTIONAL, PanelJudge
+from dre.paper import augmentation, judgements, plan
+from dre.paper.judgements import PanelJudge
+from dre.paper.plan import FAMILIES, OPTIONAL, Ask
 from dre.paper.profile import Profile
 from dre.slm import recipes
 
@@ -31,105 +30,25 @@ _MINUTES_OF_OTHERS = 1.0
 SECONDS_PER_STEP = 0.25
 #: The same for a step that trains a head on a frozen encoder.
 _SECONDS_PER_STEP_OF_HEAD = 0.02
+#: Contexts of each set that GPT-4 wrote: a fifth of the adversarial responses of DRE's Table 2.
+CONTEXTS_OF_GPT4_SETS = 1610
 #: Gigabytes of a trained model, by its encoder.
 _GIGABYTES = {"minilm": 0.1, "distilbert": 0.3}
 _KILOBYTES_PER_REPLY = 2.0
-_NOTEBOOKS = {
-    "Table 3": "03_classification",
-    "Table 4": "04_correlation",
-    "Table 5": "05_generalisation",
-    "Table 6": "06_case_studies",
-    "all rated sets": "08_when_a_fusion_helps",
-    "Huynh et al.": "11_how_a_judge_is_asked",
-}
-_CONTEXT_OF_TABLE_3 = 4
-_CASE_OF_TABLE_4 = "contradiction-4"
 COLUMNS = ["table", "judge", "prompt", "calls", "tokens_in", "tokens_out", "usd", "usd_at_most"]
 COLUMNS += ["calls_at_most"]
 
 
-class Question(NamedTuple):
-    """What a table asks of a live judge: one prompt for some pairs."""
-
-    table: str
-    prompt: str
-    pairs: pd.DataFrame
-    numbers: pd.DataFrame | None = None
-    examples: dict[str, list] | None = None
-    first_judge_only: bool = False
-
-
-def questions(settings: Profile) -> Iterator[Question]:
-    """Yield what the notebooks of a profile ask of each live judge, table by table."""
-    runs = {table for table, name in _NOTEBOOKS.items() if _is_run(settings, name)}
-    first_three = [name for name in list(ratings.RATED)[:3] if name in settings.rated]
-
-    asks_for_accuracy = {"Table 3", "Table 4", "Table 5", "Table 6"}
-    if runs & asks_for_accuracy:
-        yield Question("Table 3", "classify", judgements.pairs_to_label(settings))
-    if "Table 3" in runs:
-        # Four replies to one context are shown there with the labels of the first judge.
-        example = dialogues.pairs([dialogues.load("mini", "test")[_CONTEXT_OF_TABLE_3]], "pa")
-        replies = example.groupby("kind", sort=False).head(2)
-        yield Question("Table 3", "classify", replies, first_judge_only=True)
-    if "Table 4" in runs:
-        # One case is followed step by step there, with the first judge of the profile.
-        cases = _cases(settings)
-        is_shown = cases["pair_id"].str.startswith(f"cases/{_CASE_OF_TABLE_4}/")
-        case = pd.DataFrame(cases[is_shown])
-        yield Question("Table 4", "llm_only", case, first_judge_only=True)
-        yield Question("Table 4", "dre", case, _numbers(case, 0.5), first_judge_only=True)
-    for name in first_three:
-        if "Table 4" in runs:
-            items = judgements.rated(settings, name)
-            for prompt in ("llm_only", *judgements.FAMILIES):
-                yield Question("Table 4", prompt, items)
-            yield Question("Table 4", "dre", items, _numbers(items, 0.5))
-    for name in first_three[1:]:
-        if "Table 5" in runs:
-            items = judgements.rated(settings, name)
-            yield Question("Table 5", "llm_only", items)
-            yield Question("Table 5", "dre_transfer", items, _numbers(items, 0.25))
-    if "Table 6" in runs:
-        cases = _cases(settings)
-        yield Question("Table 6", "llm_only", cases)
-        yield Question("Table 6", "dre", cases, _numbers(cases, 0.5))
-    if "all rated sets" in runs:
-        for name in settings.rated:
-            yield Question("all rated sets", "llm_only", judgements.rated(settings, name))
-    if "Huynh et al." in runs and "huynh" in settings.optional_prompts and settings.rated:
-        for shown in judgements.SHOWN:
-            for question in judgements.quality_questions(settings, shown):
-                yield Question(
-                    "Huynh et al.", question.prompt, question.pairs, examples=question.examples
-                )
-
-
-def _is_run(settings, notebook):
-    return not settings.notebooks or notebook in settings.notebooks
-
-
-def _numbers(items, value):
-    """Numbers as long as those of a small model, which may not be trained yet."""
-    table = items[["pair_id"]].assign(s_d=1 - value, s_p=value, score_slm=2 * value)
-    return table.assign(slm_accuracy=0.5, llm_accuracy=0.5)
-
-
-def _cases(settings):
-    """The responses of the case studies, as notebook 06 shows them."""
-    rows = []
-    for line in (settings.root / "data/cases.jsonl").read_text(encoding="utf-8").splitlines():
-        case = json.loads(line)
-        for number, response in enumerate(case["responses"], 1):
-            pair_id = f"cases/{case['id']}/{number}"
-            context = tuple(case["context"])
-            rows.append({"pair_id": pair_id, "context": context, "response": response})
-    return pd.DataFrame(rows)
-
-
 @registry.nothing_fetched()
-def calls(settings: Profile) -> pd.DataFrame:
+def calls(settings: Profile, notebook: str | None = None) -> pd.DataFrame:
     """Return what is still to be asked of the live judges of a profile.
+
+    Parameters
+    ----------
+    settings : the profile.
+    notebook : str, optional
+        Only what this notebook reads; by default what all notebooks of the profile read, and what
+        training sets take that are written for it.
 
     Returns
     -------
@@ -144,18 +63,21 @@ def calls(settings: Profile) -> pd.DataFrame:
     DreError
         If what is asked about is missing, such as public data.
     """
-    rows = [_augmentation(settings, entry) for entry in settings.augment]
-    asked = list(questions(settings)) if settings.has_live_judge else []
+    rows = []
+    if notebook is None:
+        rows = [_augmentation(settings, entry) for entry in settings.augment]
+    planned = plan.asks(settings, notebook) if settings.has_live_judge else []
     for judge in judgements.panel(settings):
         if not judge.is_live:
             continue
         counted: set[str] = set()
-        is_first = judge.name == settings.judge_settings[0].label
-        for question in asked:
-            if question.first_judge_only and not is_first:
+        trainings = []  # in the order in which their numbers are shown first
+        for question in planned:
+            if question.main_judge_only and not judge.is_main:
                 continue
-            if judge.asks(question.prompt):
-                rows.append(_row(judge, question, counted))
+            if question.training and question.training not in trainings:
+                trainings.append(question.training)
+            rows.append(_row(judge, question, counted, trainings))
     table = pd.DataFrame(rows, columns=COLUMNS)
     by = ["table", "judge", "prompt"]
     sums = table.groupby(by, sort=False).sum(min_count=1)
@@ -164,14 +86,19 @@ def calls(settings: Profile) -> pd.DataFrame:
     return pd.DataFrame(total[has_calls]).reset_index(drop=True)
 
 
-def _row(judge: PanelJudge, question: Question, counted: set[str]) -> dict[str, Any]:
+def _row(
+    judge: PanelJudge, question: Ask, counted: set[str], trainings: list[plan.Training]
+) -> dict[str, Any]:
     """What one question takes, without what earlier ones counted."""
     live = judge.open(question.prompt)
-    family = question.prompt if question.prompt in judgements.FAMILIES else ""
+    family = question.prompt if question.prompt in FAMILIES else ""
     family = family or question.prompt.split("_")[0]
     sums = dict.fromkeys(COLUMNS[3:], 0.0)
     try:
-        rows = judge.rows(question.pairs, question.prompt, question.numbers)
+        numbers = None
+        if question.training:
+            numbers = _stand_in(question.pairs, trainings.index(question.training))
+        rows = judge.rows(question.pairs, question.prompt, numbers)
         if question.examples is not None:
             rows["examples"] = [question.examples[pair_id] for pair_id in rows["pair_id"]]
         for name in judge.prompt_names(question.prompt):
@@ -189,6 +116,16 @@ def _row(judge: PanelJudge, question: Question, counted: set[str]) -> dict[str, 
     sums["calls_at_most"] = sums["calls"]
     prompt_name = family if question.table == "Huynh et al." else question.prompt
     return {"table": question.table, "judge": judge.name, "prompt": prompt_name, **sums}
+
+
+def _stand_in(pairs, training):
+    """Numbers as long as those of a small model, which may not be trained yet.
+
+    Each training has its own, so that what is asked with the numbers of two counts twice.
+    """
+    value = 0.5 + training / 1000
+    table = pairs[["pair_id"]].assign(s_d=1 - value, s_p=value, score_slm=2 * value)
+    return table.assign(slm_accuracy=0.5, llm_accuracy=0.5)
 
 
 def _augmentation(settings, entry) -> dict[str, Any]:
@@ -264,36 +201,23 @@ def trainings(settings: Profile) -> Trainings:
 
     DreError if a training set is missing.
     """
-    sizes = [_contexts(settings, entry) for entry in settings.sets]
-    size_of_all = sum(sizes) + sum(_added_contexts(entry) for entry in settings.sets)
+    sizes = {entry.key: _contexts(settings, entry) for entry in settings.sets}
+    size_of_all = sum(sizes.values()) + sum(_added_contexts(entry) for entry in settings.sets)
     seconds = 0.0
-    n_models = 0
     n_steps = 0
-    for name in dict.fromkeys([*settings.recipes, settings.controls]):
-        model = settings.models[name]
+    planned = plan.trainings(settings)
+    for training in planned:
+        model = settings.models[training.model]
         recipe = recipes.get(model.recipe, model.epochs)
-        if recipe.mixture and not settings.extra.dialogues:
-            continue  # the model of the package stands in
         batch = model.batch_contexts or recipe.batch_contexts
-        # The first recipe is trained on every set, and its controls too. Ours is trained on all
-        # sets together.
-        if recipe.takes_all_sets:
-            sizes_of_trainings = [size_of_all]
-        elif name in (settings.recipes[0], settings.controls):
-            sizes_of_trainings = list(sizes)
-        else:
-            sizes_of_trainings = sizes[:1]
-        n_twins = 2 if name == settings.controls else 1
-        for size in sizes_of_trainings:
-            steps = math.ceil(size / batch)
-            n_trainings = n_twins * len(settings.seeds)
-            n_models += n_trainings
-            for stage in recipe.stages:
-                learns = "encoder" in stage.trains
-                per_step = SECONDS_PER_STEP if learns else _SECONDS_PER_STEP_OF_HEAD
-                steps_of_stage = n_trainings * stage.epochs * steps
-                n_steps += steps_of_stage
-                seconds += steps_of_stage * per_step
+        size = size_of_all if recipe.takes_all_sets else sizes[training.key]
+        steps = math.ceil(size / batch)
+        for stage in recipe.stages:
+            learns = "encoder" in stage.trains
+            per_step = SECONDS_PER_STEP if learns else _SECONDS_PER_STEP_OF_HEAD
+            n_steps += stage.epochs * steps
+            seconds += stage.epochs * steps * per_step
+    n_models = len(planned)
     gigabytes = n_models * _GIGABYTES.get(settings.encoder, math.nan)
     return Trainings(n_models, n_steps, seconds / 3600, gigabytes)
 
@@ -304,6 +228,8 @@ def _contexts(settings, entry):
     for augmented in settings.augment:
         if name == str(settings.root / augmented.file):
             return augmented.train
+    if (name, split) in dialogues.GPT4_FILES:
+        return CONTEXTS_OF_GPT4_SETS
     if name == "dailydialog++" and split == "train":
         table = pd.read_csv(settings.root / "data/paper/dre_table2.csv")
         is_train = (table["dataset"] == "DailyDialog++") & (table["split"] == "train")
@@ -316,6 +242,15 @@ def _added_contexts(entry):
     """How many contexts recipe ``ours`` adds to those of a set, at most."""
     name, _ = entry.train
     return len(dialogues.load(name, entry.more)) if entry.more else 0
+
+
+def of_notebook(settings: Profile, notebook: str) -> str:
+    """Say in words what asking for one notebook will take, a line for each live judge."""
+    table = calls(settings, notebook)
+    lines = []
+    for judge, rows in table.groupby("judge", sort=False):
+        lines.append(f"{judge}: {_in_words(_sums(rows))}")
+    return "\n".join(lines)
 
 
 def report(settings: Profile, table: pd.DataFrame) -> str:
@@ -335,9 +270,7 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
     for row in table.to_dict("records"):
         lines.append(f"{row['table']:<14} {row['prompt']:<14} {row['judge']:<34} {_in_words(row)}")
     for judge, rows in table.groupby("judge", sort=False):
-        sums = rows[COLUMNS[3:]].sum(min_count=1)
-        unknown = bool(rows["usd"].isna().any())
-        lines += ["", f"{judge}: {_in_words(sums if not unknown else {**sums, 'usd': math.nan})}"]
+        lines += ["", f"{judge}: {_in_words(_sums(rows))}"]
         if str(judge).startswith("ollama:"):
             hours = hours_of_ollama(str(judge), math.fsum(rows["calls"]))
             lines.append(f"  about {hours:,.0f} hours of an RTX A6000 at the papers' speed")
@@ -363,6 +296,12 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
         "Packages and public data take about 7 GB more.",
     ]
     return "\n".join(lines)
+
+
+def _sums(rows):
+    """Return the sums of some rows of `calls`, without dollars where a price is not known."""
+    sums = rows[COLUMNS[3:]].sum(min_count=1)
+    return {**sums, "usd": math.nan} if rows["usd"].isna().any() else sums
 
 
 def _in_words(row):

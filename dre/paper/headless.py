@@ -23,6 +23,9 @@ SIGN_OF_LIFE = 30.0  # seconds after which a running notebook that writes nothin
 
 _DISK_IS_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}  # EDQUOT: not on Windows
 _PROJECT_NAME = re.compile(r"\d\d_[a-z\d_]+\.ipynb")  # not 04_correlation-Copy1.ipynb
+#: What a notebook prints of Python's version, and of the build of torch, such as ``+cpu``.
+_PYTHON = re.compile(r" · Python 3\.[\w.+]+(?= · )")
+_BUILD_OF_TORCH = re.compile(r"(\btorch[ :]\d+\.\d+\.[\w.]+)\+\w+")
 _NO_CODE = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -254,8 +257,9 @@ def _failure(error):
 def commit(path: Path, profile: Profile) -> bool:
     """Put the outputs of an executed notebook into itself; return whether that changed it.
 
-    Timings, messages on standard error and paths of this machine are left out: equal results give
-    the same bytes. The caller has seen to it that both have the same `code`.
+    Timings, messages on standard error, paths of this machine, its Python and its build of torch
+    are left out: equal results give the same bytes. The caller has seen to it that both have the
+    same `code`.
     """
     before = path.read_text(encoding="utf-8")
     content = json.loads(before)
@@ -308,6 +312,8 @@ def _clean(output, number, root):
     texts = output.get("data", output)
     for kind in texts.keys() & {"text", "text/plain", "text/markdown", "text/html"}:
         text = "".join(texts[kind])
+        text = _PYTHON.sub("", text)
+        text = _BUILD_OF_TORCH.sub(r"\1", text)
         for folder, name in folders.items():
             text = _with_folder_named(text, folder, name)
         texts[kind] = text.splitlines(keepends=True)

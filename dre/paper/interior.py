@@ -178,15 +178,17 @@ def rated_scores(
     for name, of_set in by_set.items():
         scores.add(name, Method(ALONE, judge), of_set.plain)
         for source, table in of_set.informed.items():
-            s_d = table["s_d"]
-            s_p = table["s_p"]
+            s_d = pd.Series(table["s_d"])
+            s_p = pd.Series(table["s_p"])
+            score = pd.Series(table["score"])
+            influence = pd.Series(table["influence"])
             s_c = fusion.s_c(s_d, s_p)
             scores.add(name, Method(WHOLE, slm=source), s_c)
-            scores.add(name, Method("In-DRE", judge, source), table["score"])
+            scores.add(name, Method("In-DRE", judge, source), score)
             scores.add(name, Method("Ex-DRE", judge, source), of_set.plain.mul(s_c, axis=0))
-            product = fusion.dre(s_d, s_p, table["score"])
+            product = fusion.dre(s_d, s_p, score)
             scores.add(name, Method("DRE", judge, source), product)
-            reading_c = fusion.dre(s_d, s_p, table["score"], table["influence"], "c")
+            reading_c = fusion.dre(s_d, s_p, score, influence, "c")
             scores.add(name, Method("DRE", judge, source, "c"), reading_c)
             without_ties = of_set.plain.add(BREAKS_TIES * s_c, axis=0)
             scores.add(name, Method(WITHOUT_TIES, judge, source), without_ties)
@@ -311,10 +313,10 @@ def pull(
     weights = stats.context_weights(contexts, n)
     is_used = (plain.notna() & informed.notna()).to_numpy()
     weights = weights[:, is_used]
-    scaled_plain = plain[is_used].to_numpy() / _TOP
-    move = informed[is_used].to_numpy() / _TOP - scaled_plain
+    scaled_plain = plain.to_numpy()[is_used] / _TOP
+    move = informed.to_numpy()[is_used] / _TOP - scaled_plain
     ones = np.ones(len(move))
-    predictors = np.column_stack([ones, scaled_plain, s_c[is_used].to_numpy() / 2])
+    predictors = np.column_stack([ones, scaled_plain, s_c.to_numpy()[is_used] / 2])
     # The normal equations of weighted least squares, in each resample.
     gram = np.einsum("rn,ni,nj->rij", weights, predictors, predictors)
     moments = (weights * move) @ predictors
@@ -428,12 +430,12 @@ def side_by_side(table: pd.DataFrame, names: Mapping[str, str]) -> Figure:
     fig, grid = plt.subplots(1, len(names), figsize=(8.0, 3.2), sharey=True, squeeze=False)
     axes = grid[0]
     for ax, (judge, title) in zip(axes, names.items()):
-        of_judge = table[table["judge"] == judge]
+        of_judge = pd.DataFrame(table[table["judge"] == judge])
         judge_alone = of_judge.loc[of_judge["numbers"] == "nothing", "In-DRE"].item()
         ax.axvline(judge_alone, color="0.3", linewidth=0.9, linestyle="--")
         for column, (colour, marker, legend, offset) in _DRAWN.items():
-            rows = of_judge[of_judge[column].notna()]
-            y = rows["numbers"].map(labels.index) + offset
+            rows = of_judge.dropna(subset=[column])
+            y = pd.Series(rows["numbers"]).map(labels.index) + offset
             plots.whiskers(ax, rows, y, colour, column, marker, legend)
         ax.set_title(title, fontweight="normal")
         ax.grid(axis="y", visible=False)

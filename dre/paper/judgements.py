@@ -1,15 +1,14 @@
-"""The judges of a profile, and what each says of some pairs with each prompt of the papers.
+"""The judges of a profile, and what each said of some pairs with each prompt of the papers.
 
-`panel` returns the judges in the order of the profile. A recorded judge repeats what it was asked
-once. A live one is asked for every prompt, through the store of replies: what is stored is not
-paid for again, and a run that was ended goes on where it was.
+`panel` returns the judges in the order of the profile. Nobody is asked here: a recorded judge
+repeats its recording, and of a live one the stored replies are read. `dre.paper.ask` asks live
+judges what `dre.paper.plan` says.
 """
 
 import functools
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,35 +16,14 @@ import pandas as pd
 from dre import classification, judges
 from dre.datasets import dialogues, ratings, recordings
 from dre.errors import DreError
-from dre.judges import examples, prompts, released
-from dre.judges.recorded import Recorded
+from dre.judges import prompts, released
+from dre.paper import plan
+from dre.paper.plan import FAMILIES, INTERIOR, SAMPLED
 from dre.paper.profile import RECORDED, JudgeSettings, Profile
 from dre.slm import provenance
 
 #: The papers' names of models, by ours.
 ALIASES = Path(__file__).with_name("aliases.csv")
-#: Families of prompts that ask for one criterion at a time; a score is the mean of the four.
-FAMILIES = ("geval", "analyse_rate", "slide_a1")
-#: Those that the papers ask many times at temperature 1.
-_SAMPLED = ("geval", "analyse_rate")
-#: The prompts of interior refinement: one to a live judge, and recorded with several numbers.
-_INTERIOR = {
-    "dre": "dre_inputs.csv",
-    "dre_transfer": "dre_inputs_transfer.csv",
-    "dre_graded": "dre_inputs_graded.csv",
-    "dre_as_printed": "dre_as_printed.csv",
-}
-#: Of these a live judge is asked only where ``optional_prompts`` of the profile names them.
-OPTIONAL = {
-    "geval": "geval",
-    "analyse_rate": "analyse_rate",
-    "slide_a1": "slide_a1",
-    "quality": "huynh",
-    "dialogue": "huynh",
-    "good_response": "huynh",
-}
-#: The rated examples that a live judge is shown with FED's qualities.
-SHOWN = ("zero", "random0", "bm25", "manual")
 COLUMNS = ("pair_id", "score", "influence", "label", "status", "reason", "cost")
 STRENGTHS = ("open", "middle", "current")
 TOP = 5  # of the scale of all scores
@@ -66,41 +44,33 @@ def panel(settings: Profile) -> "list[PanelJudge]":
     return [PanelJudge(settings, judge) for judge in settings.judge_settings]
 
 
+def main_judge(panel: "Sequence[PanelJudge]") -> "PanelJudge":
+    """Return the judge of a panel that main tables and figures show."""
+    return next(judge for judge in panel if judge.is_main)
+
+
 def printed_name(model: str) -> str:
     """Return what the papers call a model, as ``openai:gpt-4-1106-preview``, or "" if nowhere."""
     names = pd.read_csv(ALIASES, index_col="model")["printed"]
     return str(names.get(model, ""))
 
 
-def rated(settings: Profile, name: str) -> pd.DataFrame:
-    """Return `dre.datasets.ratings.rated` of a set, its first ``pairs_per_set`` pairs."""
-    table = ratings.rated(name)
-    n = settings.pairs_per_set
-    return table.head(n) if n else table
+def slm_scores(pairs: pd.DataFrame, slm: Any) -> pd.DataFrame:
+    """Return the scores of a small model that DRE's prompt shows a judge (Eq. 24).
 
-
-def pairs_to_label(settings: Profile) -> pd.DataFrame:
-    """Return the pairs of the first set's test split that judges are asked to classify.
-
-    They are ``labels_per_kind`` positive and as many adversarial responses, and a third of it of
-    random ones. Those that were labelled in a recording come first, the others are drawn.
+    Parameters
+    ----------
+    pairs : DataFrame
+        With ``pair_id, context`` and ``response``.
+    slm : a small model, or its recorded scores, as `dre.slm.trained` returns them.
 
     Returns
     -------
-    A table as `dre.datasets.dialogues.pairs` returns it.
+    DataFrame
+        ``pair_id, s_d, s_p, score_slm``, with the index of `pairs`.
     """
-    test = dialogues.pairs(dialogues.load(*settings.sets[0].test), "par")
-    if settings.labels_per_kind is None:
-        return test
-    order = np.random.default_rng(settings.seed).permutation(len(test))
-    shuffled = test.iloc[order]
-    is_new = ~shuffled["pair_id"].isin(ratings.labels().index)
-    shuffled = shuffled.iloc[np.argsort(is_new, kind="stable")]
-    parts = []
-    for kind in "par":
-        n_pairs = settings.labels_per_kind // (3 if kind == "r" else 1)
-        parts.append(shuffled[shuffled["kind"] == kind].head(n_pairs))
-    return pd.concat(parts).sort_index().reset_index(drop=True)
+    table = slm.score(pairs).set_index(pairs.index)
+    return table[["s_d", "s_p", "score_slm"]].assign(pair_id=pairs["pair_id"])
 
 
 def slm_accuracy(settings: Profile, slm: Any, key: str) -> float:
@@ -113,7 +83,7 @@ def slm_accuracy(settings: Profile, slm: Any, key: str) -> float:
     ----------
     settings : the profile.
     slm : a small model, or its recorded scores, as `dre.slm.trained` returns them.
-    key : that of the set.
+    key : the set of the profile that it was trained on.
     """
     entry = next(entry for entry in settings.sets if entry.key == key)
     dev, test = provenance.held_out(entry)
@@ -133,62 +103,6 @@ def _accuracy(pairs, decisions):
     return float(np.mean(accuracies))
 
 
-class QualityQuestion(NamedTuple):
-    """One quality of FED for all its turns or dialogues: the prompt, and the examples by pair."""
-
-    quality: str
-    prompt: str
-    pairs: pd.DataFrame
-    examples: dict[str, list] | None
-
-
-def quality_questions(settings: Profile, shown: str) -> list[QualityQuestion]:
-    """Return what a live judge is asked of FED's qualities, with some examples shown.
-
-    The parameters are those of `PanelJudge.qualities` and a profile.
-    """
-    turns = rated(settings, "fed-turn")
-    whole = ratings.fed_dialogues()
-    whole = whole.head(settings.pairs_per_set or len(whole))
-    whole = whole.assign(context=whole["turns"], response="")
-    people = ratings.fed_qualities()
-    questions = []
-    for key, rows in people.groupby(["level", "quality"], sort=False):
-        level, quality = cast(tuple[str, str], key)
-        is_turn = level == "turn"
-        family = "quality" if is_turn else "dialogue"
-        prompt = f"{family}_{quality.lower().replace(' ', '_')}"
-        table = turns if is_turn else whole
-        pairs = pd.DataFrame(table[["pair_id", "context_id", "context", "response"]])
-        human = pd.Series(rows.set_index("item")["human"])
-        rating = pd.Series(pairs["pair_id"]).map(human)
-        pool = pairs.assign(rating=rating).dropna(subset="rating")
-        pairs, examples_by_pair = _with_examples(pairs, pool, shown, is_turn)
-        questions.append(QualityQuestion(quality, prompt, pairs, examples_by_pair))
-    return questions
-
-
-def _with_examples(pairs, pool, shown, is_turn) -> tuple[pd.DataFrame, dict[str, list] | None]:
-    """The pairs that can be asked about, and their examples; None if nothing is shown."""
-    if shown == "zero":
-        return pairs, None
-    if shown == "manual":
-        file = recordings.FOLDER / released.CLAUDE / "fed_examples.json"
-        name, key = ("fed-turn", "turn_manual") if is_turn else ("fed-dialog", "dial_manual")
-        chosen = [f"{name}/{i}" for i in json.loads(file.read_text(encoding="utf-8"))[key]]
-        chosen = [pair_id for pair_id in chosen if pair_id in set(pool["pair_id"])]
-        # What shares a dialogue with an example is not asked about.
-        contexts = pool.loc[pool["pair_id"].isin(chosen), "context_id"]
-        pairs = pd.DataFrame(pairs[~pairs["context_id"].isin(contexts)])
-        by_pair = examples.select(pairs, pool, "manual", k=len(chosen), chosen=chosen)
-        return pairs, by_pair
-    if shown == "bm25":
-        method = "bm25_both" if is_turn else "bm25_context"
-        return pairs, examples.select(pairs, pool, method, k=3)
-    draw = int(shown.removeprefix("random"))
-    return pairs, examples.select(pairs, pool, "random", k=3, seed=draw)
-
-
 class PanelJudge:
     """One judge of a profile.
 
@@ -201,6 +115,8 @@ class PanelJudge:
         What the papers call the same model, such as ``GPT-3.5``, or "".
     is_live : bool
         Whether the model is asked, and not a recording read.
+    is_main : bool
+        Whether main tables and figures show it.
     """
 
     def __init__(self, settings: Profile, judge: JudgeSettings):
@@ -209,11 +125,13 @@ class PanelJudge:
         self.name = judge.label
         self.printed_name = printed_name(judge.model)
         self.is_live = judge.is_live
+        self.is_main = judge.label == settings.main_label
+        self._told_missing = set()
 
     def __repr__(self) -> str:
         return f"PanelJudge({self.name!r})"
 
-    # What it says of pairs
+    # What it said of pairs
 
     def scores(
         self,
@@ -223,7 +141,9 @@ class PanelJudge:
         repeat: int = 0,
         examples: dict[str, list] | None = None,
     ) -> pd.DataFrame | None:
-        """Return what the judge says of some pairs, with one of the papers' prompts.
+        """Return what the judge said of some pairs, with one of the papers' prompts.
+
+        Nobody is asked: of a live judge the stored replies are read.
 
         Parameters
         ----------
@@ -236,7 +156,7 @@ class PanelJudge:
         numbers : DataFrame or None
             What `numbers` returned: needed by interior refinement.
         repeat : int
-            Which asking, from 0: another one asks again.
+            Which asking, from 0.
         examples : dict or None
             Rated examples for each pair, as `dre.judges.examples.select` returns them.
 
@@ -248,27 +168,58 @@ class PanelJudge:
             or Negative, ``cost`` in US dollars; what a reply lacks is NaN or None, and ``status``
             and ``reason`` say why. A family adds a column for each criterion, on its own scale.
             None if the recording has no such prompt for these pairs, or if the profile does not
-            ask live judges for it.
+            have live judges asked for it.
+
+        Raises
+        ------
+        DreError
+            If a live judge has not been asked about any of the pairs.
+        """
+        if self.is_live:
+            if not self.asks(prompt):
+                return None
+            table = self._live_table(pairs, prompt, numbers, repeat, examples, ask=False)
+            self._check_asked(table, prompt)
+            return table
+        if examples is not None:
+            return None
+        return self._recorded_table(pairs, prompt, repeat)
+
+    def ask(
+        self,
+        pairs: pd.DataFrame,
+        prompt: str,
+        numbers: pd.DataFrame | None = None,
+        examples: dict[str, list] | None = None,
+    ) -> pd.DataFrame:
+        """Ask a live judge for what is not stored yet, and return what `scores` does.
+
+        The parameters are those of `scores`.
 
         Raises
         ------
         DreError
             If the judge cannot be asked, or its budget is used up. What was answered is kept.
         """
-        if self.is_live:
-            if not self.asks(prompt):
-                return None
-            return self._asked(pairs, prompt, numbers, repeat, examples)
-        if examples is not None:
-            return None
-        return self._recorded(pairs, prompt, repeat)
+        return self._live_table(pairs, prompt, numbers, 0, examples, ask=True)
 
     def asks(self, prompt: str) -> bool:
         """Whether the profile has a live judge asked for a prompt: for most, it always has."""
-        for beginning, option in OPTIONAL.items():
-            if prompt.startswith(beginning):
-                return option in self.settings.optional_prompts
-        return True
+        return plan.is_named(self.settings, prompt)
+
+    def _check_asked(self, table, prompt):
+        """Raise a DreError if no reply came, and say once if some did not."""
+        is_missing = (table["status"] == "missing").to_numpy()
+        if len(table) and is_missing.all():
+            raise DreError(
+                f"{self.name} has not been asked about these {len(table)} pairs with prompt "
+                f"{prompt}: `book.ask()` in a cell above asks what a notebook reads, and make "
+                f"paper PROFILE={self.settings.name} what all of them do"
+            )
+        note = (prompt, len(table), int(is_missing.sum()))
+        if is_missing.any() and note not in self._told_missing:
+            self._told_missing.add(note)
+            print(f"{self.name}: {note[2]} of {len(table)} replies to {prompt} are missing")
 
     def numbers(
         self, pairs: pd.DataFrame, slm: Any, key: str, prompt: str = "dre"
@@ -287,7 +238,7 @@ class PanelJudge:
         key : str
             The set of the profile that it was trained on.
         prompt : str
-            One of `_INTERIOR`: which recorded numbers.
+            One of `dre.paper.plan.INTERIOR`: which recorded numbers.
 
         Returns
         -------
@@ -297,18 +248,26 @@ class PanelJudge:
             none of these pairs.
         """
         if not self.is_live:
-            return self._numbers_shown(pairs, _INTERIOR[prompt])
-        table = slm.score(pairs).set_index(pairs.index)
-        return pd.DataFrame(
-            {
-                "pair_id": pairs["pair_id"],
-                "s_d": table["s_d"],
-                "s_p": table["s_p"],
-                "score_slm": table["score_slm"],
-                "slm_accuracy": slm_accuracy(self.settings, slm, key),
-                "llm_accuracy": self.accuracy(),
-            }
-        )
+            return self.shown(pairs, None, prompt)
+        accuracy = slm_accuracy(self.settings, slm, key)
+        return self.shown(pairs, slm_scores(pairs, slm).assign(slm_accuracy=accuracy))
+
+    def shown(
+        self, pairs: pd.DataFrame, of_slm: pd.DataFrame | None, prompt: str = "dre"
+    ) -> pd.DataFrame | None:
+        """Return what `numbers` does, of scores that are there already.
+
+        Parameters
+        ----------
+        pairs, prompt : as of `numbers`.
+        of_slm : DataFrame or None
+            What `slm_scores` returned of these pairs, with ``slm_accuracy``. A recorded judge does
+            without it.
+        """
+        if not self.is_live:
+            return self._numbers_shown(pairs, INTERIOR[prompt])
+        assert of_slm is not None, "a live judge is shown numbers of a small model"
+        return of_slm.assign(llm_accuracy=self.accuracy())
 
     def qualities(self, shown: str = "zero") -> pd.DataFrame | None:
         """Return its ratings of FED's qualities (Huynh et al., Tables 1 and 2).
@@ -326,27 +285,26 @@ class PanelJudge:
             ``score``, on the scale of the quality. None as of `scores`.
         """
         if not self.is_live:
-            recording = self.judge.model.removeprefix(RECORDED)
-            if not (recordings.folder(recording) / "fed_qualities.jsonl").is_file():
+            if not self._has_file("fed_qualities.jsonl"):
                 return None
-            table = ratings.fed_judged(recording)
+            table = ratings.fed_judged(self._recording)
             is_shown = table["examples"] == shown
             table = pd.DataFrame(table[is_shown]).drop(columns="examples")
             return None if table.empty else table.reset_index(drop=True)
         if not self.asks("quality_overall"):
             return None
         parts = []
-        for question in quality_questions(self.settings, shown):
-            told = self.scores(question.pairs, question.prompt, examples=question.examples)
-            assert told is not None, "the profile asks for these"
-            part = told.rename(columns={"pair_id": "item"}).assign(quality=question.quality)
+        for question in plan.quality_questions(self.settings, shown):
+            table = self.scores(question.pairs, question.prompt, examples=question.examples)
+            assert table is not None, "the profile asks for these"
+            part = table.rename(columns={"pair_id": "item"}).assign(quality=question.quality)
             parts.append(part[["item", "quality", "score"]])
         return pd.concat(parts, ignore_index=True)
 
     @functools.cache  # noqa: B019 (a panel lives as long as its notebook)
     def accuracy(self) -> float:
         """Return how often its labels are right, in [0, 1]: its number in Table 3."""
-        pairs = pairs_to_label(self.settings)
+        pairs = plan.pairs_to_label(self.settings)
         table = self.scores(pairs, "classify")
         if table is None or not table["label"].notna().to_numpy().any():
             raise DreError(f"{self.name} gave no label, so its accuracy (Table 3) is not known")
@@ -365,7 +323,7 @@ class PanelJudge:
         distances: dict[str, float] = dict.fromkeys(STRENGTHS, 0.0)
         names = [name for name in _SETS_OF_STRENGTH if name in self.settings.rated]
         for name in names:
-            items = rated(self.settings, name)
+            items = plan.rated(self.settings, name)
             table = self.scores(items, "llm_only")
             if table is None:
                 return ""
@@ -377,13 +335,27 @@ class PanelJudge:
 
     # A recorded judge
 
-    def _recorded(self, pairs, prompt, repeat):
+    @property
+    def _recording(self) -> str:
+        """The name of the recording, or its folder; a path begins at the project's folder."""
+        name = self.judge.model.removeprefix(RECORDED)
+        folder = self.settings.root / name
+        is_path = not recordings.exists(name) and recordings.exists(str(folder))
+        return str(folder) if is_path else name
+
+    def _has_file(self, name):
+        """Whether the recording has a file besides its judgements."""
+        recording = self._recording
+        return recordings.exists(recording) and (recordings.folder(recording) / name).is_file()
+
+    def _recorded_table(self, pairs, prompt, repeat):
         """What the recording has; None if it has nothing of these pairs."""
-        recording = self.judge.model.removeprefix(RECORDED)
         if prompt in FAMILIES:
-            return _recorded_criteria(recording, pairs, prompt)
-        judge = Recorded(recording, repeat=repeat)
-        if prompt not in judge.prompt_names:
+            if not self._has_file("criteria.jsonl"):
+                return None
+            return _recorded_criteria(self._recording, pairs, prompt)
+        judge: Any = judges.open_judge(f"{RECORDED}{self._recording}", repeat=repeat)
+        if not judge.knows(prompt):
             return None
         table = judge.score(pairs, prompt, ask=False)
         if (table["status"] == "missing").to_numpy().all():
@@ -392,9 +364,9 @@ class PanelJudge:
 
     def _numbers_shown(self, pairs, file_name):
         """The numbers that a recorded judge was shown, or None."""
-        file = recordings.folder(self.judge.model.removeprefix(RECORDED)) / file_name
-        if not file.is_file():
+        if not self._has_file(file_name):
             return None
+        file = recordings.folder(self._recording) / file_name
         shown = pd.read_csv(file, index_col="pair_id").reindex(pairs["pair_id"])
         if shown["s_d"].isna().to_numpy().all():
             return None
@@ -413,12 +385,12 @@ class PanelJudge:
         """Return the prompts that are sent: those of all criteria of a family, or one."""
         if prompt in FAMILIES:
             return [name for name in prompts.names() if name.startswith(f"{prompt}_")]
-        return ["dre"] if prompt in _INTERIOR else [prompt]
+        return ["dre"] if prompt in INTERIOR else [prompt]
 
     def open(self, prompt: str) -> Any:
         """Return the live judge as it is asked with a prompt: how often, how warm, how fast."""
         judge = self.judge
-        is_sampled = prompt in _SAMPLED
+        is_sampled = prompt in SAMPLED
         return judges.open_judge(
             judge.model,
             **judge.connection,
@@ -431,29 +403,30 @@ class PanelJudge:
     ) -> pd.DataFrame:
         """Return the rows that a prompt is filled with: texts, and the numbers that it shows."""
         rows = pairs[["pair_id", "context", "response"]].assign(facts=pairs.get("facts", _NO_FACT))
-        if prompt not in _INTERIOR:
+        if prompt not in INTERIOR:
             return rows
         if numbers is None:
             raise DreError(f"prompt {prompt} shows numbers of a small model: give numbers=")
         return rows.join(numbers.drop(columns="pair_id"))
 
-    def _asked(self, pairs, prompt, numbers, repeat, examples):
-        """What the live judge says, asked for what is not stored yet."""
+    def _live_table(self, pairs, prompt, numbers, repeat, examples, ask):
+        """What a live judge said, or says if it is asked for what is not stored yet."""
         rows = self.rows(pairs, prompt, numbers)
         names = self.prompt_names(prompt)
         if prompt not in FAMILIES:
-            return _told(self._ask(rows, prompt, names[0], repeat, examples), pairs)
+            return _told(self._replies(rows, prompt, names[0], repeat, examples, ask), pairs)
         tables = {}
         for name in names:
-            tables[name.removeprefix(f"{prompt}_")] = self._ask(rows, prompt, name, repeat)
+            table = self._replies(rows, prompt, name, repeat, None, ask)
+            tables[name.removeprefix(f"{prompt}_")] = table
         return _mean_of_criteria(tables, pairs, prompt)
 
-    def _ask(self, rows, prompt, name, repeat, examples=None):
+    def _replies(self, rows, prompt, name, repeat, examples, ask):
         """The table of one prompt; a DreError if the money ended before the pairs did."""
         judge = self.open(prompt)
         try:
             table = judge.score(
-                rows, self.prompt(name), first=repeat * judge.repeats, examples=examples
+                rows, self.prompt(name), first=repeat * judge.repeats, ask=ask, examples=examples
             )
         finally:
             judge.close()
@@ -514,8 +487,6 @@ def _scale(name) -> tuple[float, float]:
 
 def _recorded_criteria(recording, pairs, family):
     """The criteria that a recorded judge rated in one reply, or None."""
-    if not (recordings.folder(recording) / "criteria.jsonl").is_file():
-        return None
     table = ratings.criteria(recording)
     table = table[table["prompt"] == family].set_index("pair_id")
     criteria = list(released.CRITERIA.values())

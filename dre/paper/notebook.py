@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import warnings
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn
@@ -20,6 +21,7 @@ from dre.paper.profile import profile as read_profile
 from dre.paper.profile import root as project_root
 from dre.tables import Table, number
 
+_NOT_A_NUMBER = re.compile(r"\bnan\b", re.IGNORECASE)
 _KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
 
 
@@ -136,12 +138,17 @@ class Book:
         ----------
         text : str
             One or more sentences in Markdown.
+            Where a number is missing (NaN), this is said in the place of the sentence.
         **numbers
             Texts, which are kept as they are, or numbers, which are kept with two decimals (whole
             ones with none), rounded as in tables.
         """
         from IPython.display import Markdown, display
 
+        values = [text, *(value for value in numbers.values() if isinstance(value, str))]
+        if any(_NOT_A_NUMBER.search(value) for value in values):
+            self.not_run("a sentence", "this profile lacks some of its numbers")
+            return
         text = re.sub(r"(?<![\w-])-(?=\d)", "−", text)  # a true minus sign, as in tables
         # The mark tells sentences from tables, which are Markdown as well.
         display(Markdown(text), metadata={"dre": "note"})
@@ -168,15 +175,43 @@ class Book:
         self._register("figure", name, caption, [png, pdf])
         return _Picture(name, png.read_bytes())
 
+    def ask(self) -> None:
+        """Ask live judges what this notebook reads of them, in a reader's own kernel.
+
+        First it prints what that takes. The runner asks for all notebooks before it executes them,
+        so there this does nothing. Recorded judges are not asked.
+
+        Raises
+        ------
+        DreError
+            If a judge cannot be asked, or its budget is used up. What was answered is kept.
+        """
+        if state.active is not None or not self.profile.has_live_judge:
+            return
+        from dre.paper import ask, estimate
+
+        takes = estimate.of_notebook(self.profile, self.name)
+        print(takes or "judges: all that this notebook reads is stored")
+        ask.ask(self.profile, self.name)
+
     def not_run(self, what: str, why: str) -> None:
         """Say here that something was not run, and why."""
         self._manifest["not_run"].append({"what": what, "why": why})
         self._write_manifest()
         print(f"not run: {what} ({why})")
 
-    def needs_public(self, why: str) -> None:
-        """End the notebook here, and say why, if the profile has no sets with human ratings."""
-        if not self.profile.rated:
+    def needs_public(self, why: str, among: Sequence[str] | None = None) -> None:
+        """End the notebook here, and say why, if the profile has no sets with human ratings.
+
+        Parameters
+        ----------
+        why : str
+            What is missing.
+        among : list of str, optional
+            The rated sets of the profile that would do, by default all of them.
+        """
+        rated = self.profile.rated if among is None else among
+        if not rated:
             self.end(f"{why}: make paper PROFILE=public")
 
     def end(self, why: str) -> NoReturn:

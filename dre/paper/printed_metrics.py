@@ -18,6 +18,7 @@ import pandas as pd
 
 from dre import metrics
 from dre.datasets.registry import fetch
+from dre.environment import how_to_install
 from dre.errors import DreError, TryLater
 
 #: What a profile names, and what it means in full size.
@@ -85,7 +86,7 @@ def make(items_by_set: Mapping[str, pd.DataFrame], models: Mapping[str, str]) ->
         try:
             score, origin = makers[key](model_name)
         except ModuleNotFoundError as error:
-            reason = f"needs {error.name}: pip install 'dre-companion[metrics]'"
+            reason = f"needs {error.name}: {how_to_install('metrics')}"
             made.missing.update(dict.fromkeys(ROWS[key], reason))
         except (OSError, ValueError, LookupError, DreError) as error:
             reason = f"{model_name} cannot be loaded: {_first_line(error)}"
@@ -392,7 +393,7 @@ def by_word_vectors(
     @cache
     def vectors_of(text):
         known = [vectors[word] for word in tokenize(text) if word in vectors]
-        return np.array(known, float).reshape(len(known), -1)
+        return np.array(known, float) if known else np.empty((0, 1))
 
     scores = []
     for response, reference in pairs:

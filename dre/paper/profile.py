@@ -16,13 +16,23 @@ from pydantic import (
     model_validator,
 )
 
+from dre.datasets import ratings
 from dre.datasets.registry import PROJECT
+from dre.environment import ADDRESS
 from dre.errors import DreError
 
-ADDRESS = "https://github.com/dre-companion/dre"
 #: The profile whose outputs the committed notebooks have, and whose numbers README and docs show.
 COMMITTED = "public"
 RECORDED = "recorded:"  # how the name of a recording begins
+#: The two models that every profile has: the papers' small model, and ours.
+PAPER = "paper"
+OURS = "ours"
+#: The rated sets of the papers' Table 4, and how columns of their tables begin.
+TABLE_4 = {
+    "dailydialog-zhao": "dailydialog",
+    "personachat-usr": "personachat",
+    "topicalchat-usr": "topicalchat",
+}
 Split = tuple[StrictStr, StrictStr]  # name and split, as `dre.datasets.dialogues.load` takes them
 
 
@@ -31,11 +41,13 @@ class TrainingSet(BaseModel, extra="forbid", frozen=True):
 
     Where train and dev are the same contexts, the share ``dev_share`` of them is kept from
     training, for thresholds. The papers' recipes learn from ``train``; ``more`` are the splits that
-    recipe ``ours`` adds to it.
+    recipe ``ours`` adds to it. ``rated_by`` is the rated set on which people judged replies to
+    dialogues of this kind: a model of the papers that was trained on the set is measured there.
     """
 
     key: StrictStr
     label: StrictStr
+    rated_by: StrictStr | None = None
     train: Split
     more: StrictStr | None = None
     dev: Split
@@ -69,6 +81,21 @@ class Sources(BaseModel, extra="forbid", frozen=True):
     graded: tuple[StrictStr, ...]
 
 
+class PCAFSettings(BaseModel, extra="forbid", frozen=True):
+    """How PCAF's Tables 7 and 8 are trained on DSTC11: encoders, and how much of its corpora.
+
+    ``archive`` is the path of DSTC11's archive; by default it is fetched. ``ideas`` are the
+    dialogues that are taken of each corpus; None means all.
+    """
+
+    encoder: StrictStr
+    english_encoder: StrictStr
+    archive: StrictStr | None = None
+    ideas: PositiveInt | None = None
+    epochs: tuple[PositiveInt, PositiveInt] = (10, 10)
+    batch_ideas: PositiveInt = 32
+
+
 class JudgeSettings(BaseModel, extra="forbid", frozen=True):
     """One judge of a profile: its model, and where, how and for how much money it is asked."""
 
@@ -82,6 +109,8 @@ class JudgeSettings(BaseModel, extra="forbid", frozen=True):
     max_usd: float | None = Field(default=None, ge=0)
     price: StrictStr | None = None
     plain: bool = False
+    keep_going: bool = False
+    thinking_tags: StrictStr | None = None
 
     @property
     def is_live(self) -> bool:
@@ -103,6 +132,8 @@ class JudgeSettings(BaseModel, extra="forbid", frozen=True):
             "max_usd_judge": self.max_usd,
             "concurrency": self.concurrency,
             "plain": self.plain,
+            "keep_going": self.keep_going,
+            "thinking_tags": self.thinking_tags,
         }
 
     @model_validator(mode="after")
@@ -145,8 +176,10 @@ class Profile(BaseModel, extra="forbid", frozen=True):
     controls: StrictStr
     extra: Sources
     sets: tuple[TrainingSet, ...] = Field(min_length=1)
+    main_set: StrictStr
     rated: tuple[StrictStr, ...]
-    judges: tuple[StrictStr | JudgeSettings, ...]
+    judges: tuple[StrictStr | JudgeSettings, ...] = Field(min_length=1)
+    main_judge: StrictStr = ""
     resamples: PositiveInt
     optional_prompts: tuple[Literal["geval", "analyse_rate", "slide_a1", "huynh"], ...] = ()
     samples: PositiveInt = 20
@@ -155,6 +188,7 @@ class Profile(BaseModel, extra="forbid", frozen=True):
     prompts: dict[str, StrictStr] = {}
     augment: tuple[Augmentation, ...] = ()
     notebooks: tuple[StrictStr, ...] = ()
+    pcaf: PCAFSettings | None = None
     root: Path
 
     @model_validator(mode="after")
@@ -166,11 +200,51 @@ class Profile(BaseModel, extra="forbid", frozen=True):
         return self
 
     @model_validator(mode="after")
+    def _has_both_models(self):
+        for name in (PAPER, OURS):
+            if name not in self.recipes:
+                raise ValueError(f"'recipes' lacks {name}, which tables compare with the others")
+        return self
+
+    @model_validator(mode="after")
     def _names_of_judges_differ(self):
         labels = [judge.label for judge in self.judge_settings]
-        twice = sorted({label for label in labels if labels.count(label) > 1})
+        twice = _repeated(labels)
         if twice:
-            raise ValueError(f"two judges are called {twice[0]}: give them a 'name' each")
+            raise ValueError(f"two judges are called {twice}: give them a 'name' each")
+        if self.main_judge and self.main_judge not in labels:
+            names = ", ".join(labels)
+            raise ValueError(f"'main_judge' is {self.main_judge}, expected one of {names}")
+        return self
+
+    @model_validator(mode="after")
+    def _sets_are_told_apart(self):
+        keys = [entry.key for entry in self.sets]
+        twice = _repeated(keys)
+        if twice:
+            raise ValueError(f"two 'sets' have the key {twice}: give each its own")
+        if self.main_set not in keys:
+            expected = ", ".join(keys)
+            raise ValueError(f"'main_set' is {self.main_set}, expected one of {expected}")
+        return self
+
+    @model_validator(mode="after")
+    def _rated_sets_have_a_training(self):
+        rated_by = [entry.rated_by for entry in self.sets if entry.rated_by]
+        for key, names in (("rated", list(self.rated)), ("rated_by", rated_by)):
+            for name in names:
+                if name not in ratings.RATED:
+                    expected = ", ".join(ratings.RATED)
+                    raise ValueError(f"'{key}' names {name}, expected some of {expected}")
+            twice = _repeated(names)
+            if twice:
+                raise ValueError(f"'{key}' names {twice} twice")
+        for name in self.table_4:
+            if name not in rated_by:
+                raise ValueError(
+                    f"'rated' names {name}, and no set says 'rated_by: {name}': tables 4 and 5 "
+                    "measure the model that was trained on the set which says so"
+                )
         return self
 
     @property
@@ -184,6 +258,30 @@ class Profile(BaseModel, extra="forbid", frozen=True):
         return tuple(settings)
 
     @property
+    def main(self) -> TrainingSet:
+        """The set that Table 3 is about, and whose training Table 5 carries over to others."""
+        return next(entry for entry in self.sets if entry.key == self.main_set)
+
+    @property
+    def table_4(self) -> tuple[str, ...]:
+        """The rated sets of Table 4 that this profile has, in the papers' order."""
+        return tuple(name for name in TABLE_4 if name in self.rated)
+
+    @property
+    def table_5(self) -> tuple[str, ...]:
+        """Those of them whose kind of dialogue the training on the main set has not seen."""
+        return tuple(name for name in self.table_4 if name != self.main.rated_by)
+
+    def training_set(self, rated: str) -> TrainingSet:
+        """Return the set whose training is measured on a rated set, one of `table_4`."""
+        return next(entry for entry in self.sets if entry.rated_by == rated)
+
+    @property
+    def main_label(self) -> str:
+        """The label of the judge that main tables and figures show: by default the first."""
+        return self.main_judge or self.judge_settings[0].label
+
+    @property
     def has_live_judge(self) -> bool:
         """Whether a run asks a model."""
         return any(judge.is_live for judge in self.judge_settings)
@@ -195,7 +293,7 @@ class Profile(BaseModel, extra="forbid", frozen=True):
         for entry in self.sets:
             names |= {name for name, _ in (entry.train, entry.dev, entry.test)}
         names |= {entry.contexts.partition(":")[0] for entry in self.augment}
-        return any(name != "mini" and not name.endswith(".jsonl") for name in names)
+        return any(name != "mini" and not name.endswith((".json", ".jsonl")) for name in names)
 
     @property
     def results(self) -> Path:
@@ -216,6 +314,11 @@ class Profile(BaseModel, extra="forbid", frozen=True):
     def seed(self) -> int:
         """The first seed: that of everything that is done once."""
         return self.seeds[0]
+
+
+def _repeated(names):
+    """Return the first name that is there twice, or ""."""
+    return next((name for name in names if names.count(name) > 1), "")
 
 
 def check_clone(folder: Path) -> None:
@@ -279,7 +382,7 @@ def profile(name: str, folder: Path | str | None = None) -> Profile:
 
 
 def _with_whole_paths(new_profile):
-    """Return a profile in which the files of training sets are named from the root of the disk.
+    """Return a profile in which its files are named from the root of the disk.
 
     Notebooks run in another folder than the project's own.
     """
@@ -291,7 +394,20 @@ def _with_whole_paths(new_profile):
             if name.endswith((".json", ".jsonl")):
                 splits[split_name] = (str(new_profile.root / name), split)
         sets.append(entry.model_copy(update=splits))
-    return new_profile.model_copy(update={"sets": tuple(sets)})
+    judges = [_with_whole_path(judge, new_profile.root) for judge in new_profile.judges]
+    augment = []
+    for entry in new_profile.augment:
+        judge = _with_whole_path(entry.judge, new_profile.root)
+        augment.append(entry.model_copy(update={"judge": judge}))
+    update = {"sets": tuple(sets), "judges": tuple(judges), "augment": tuple(augment)}
+    return new_profile.model_copy(update=update)
+
+
+def _with_whole_path(judge, root):
+    """Return a judge whose file of tags is named from the root of the disk."""
+    if isinstance(judge, str) or not judge.thinking_tags:
+        return judge
+    return judge.model_copy(update={"thinking_tags": str(root / judge.thinking_tags)})
 
 
 def _fault(details) -> str:

@@ -21,13 +21,16 @@ from dre.datasets import registry
 from dre.environment import make_paths_absolute
 from dre.errors import DreError
 from dre.files import replace
-from dre.paper import state, website, words
+from dre.paper import check, state, website, words
 from dre.paper.headless import Notebook, code, commit, execute, notebooks
 from dre.paper.profile import COMMITTED, Profile, check_clone, profile, root
 
 
 def run(profile: Profile, jobs: int = 2) -> list[str]:
     """Bring results, figures and book of a profile up to date.
+
+    Models are trained first. Then live judges are asked what the notebooks read of them, and the
+    notebooks are executed, which ask nobody.
 
     Deletes what notebooks wrote once and write no more. In the committed profile it brings the
     committed notebooks, and the numbers in README and docs, up to date as well.
@@ -36,8 +39,8 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
     ----------
     profile : Profile
     jobs : int
-        How many notebooks run at a time at most. It is one where judges are asked or where
-        RETRAIN is set, since such a run records what it does.
+        How many notebooks run at a time at most. It is one where RETRAIN is set, since such a run
+        records what it does.
 
     Returns
     -------
@@ -47,7 +50,8 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
     Raises
     ------
     DreError
-        If a notebook fails, changes while it runs, or another run is under way.
+        If the profile cannot be carried out, a judge cannot be asked, a notebook fails or changes
+        while it runs, or another run is under way.
     """
     books = _books_of(profile)
     print(
@@ -62,6 +66,8 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
     _set_environment_of_kernels(profile)
     try:
         with FileLock(profile.root / "build" / "paper.lock", timeout=0):
+            for line in _read_what_lies_on_the_hub(profile):
+                print(line, flush=True)
             if profile.augment:
                 from dre.paper import augmentation  # which loads judges and data
 
@@ -79,12 +85,20 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
     return ran
 
 
+def _read_what_lies_on_the_hub(profile):
+    """Return what can be used of the sets that a profile takes from the Hub; most take none."""
+    from dre.paper import papers_sets  # which loads the data sets' modules
+
+    return papers_sets.check(profile)
+
+
 def _books_of(profile):
     """Return the notebooks that a profile runs: all of them, unless it names some.
 
-    A DreError if it names one that does not exist, or one without those that it needs, unless
-    their results are up to date.
+    A DreError if the profile cannot be carried out: if it names something that does not exist, or
+    a notebook without those that it needs, unless their results are up to date.
     """
+    check.check(profile)
     books = {book.name: book for book in notebooks(profile.root)}
     if not profile.notebooks:
         return list(books.values())
@@ -172,17 +186,33 @@ def _build_book_if_possible(profile):
 
 def _run_stale(books, profile, jobs):
     """Run the notebooks that are stale; return the names of those that ran, as they ended."""
-    if profile.has_live_judge or os.environ.get("RETRAIN", "0") not in ("", "0"):
+    if os.environ.get("RETRAIN", "0") not in ("", "0"):
         jobs = 1
-    if jobs == 1:
-        return _run_together(books, profile, 1)
 
     # A notebook that trains the models of all others runs alone, on all cores, and before them.
     training = [book for book in books if book.trains and profile.name != COMMITTED]
     other_books = [book for book in books if book not in training]
     ran = _run_together(training, profile, 1) if training else []
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // jobs)))
+    _prepare(other_books, profile, jobs)
+    if jobs > 1:
+        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // jobs)))
     return ran + _run_together(other_books, profile, jobs)
+
+
+def _prepare(books, profile, jobs):
+    """Train what is missing yet, and ask live judges what notebooks read, if one is to be run."""
+    is_prepared = jobs == 1 or profile.name == COMMITTED
+    if is_prepared and not profile.has_live_judge:
+        return  # a notebook that needs a model trains it, and no other does so at the same time
+    if not any(stale(book, profile) for book in books):
+        return
+    from dre.paper import ask  # which loads judges and models
+
+    planned = profile.model_copy(update={"notebooks": tuple(book.name for book in books)})
+    with contextlib.chdir(profile.root / "notebooks"):  # from where notebooks read
+        if profile.name != COMMITTED:
+            ask.train(planned)
+        ask.ask(planned)
 
 
 def _run_together(books, profile, jobs):

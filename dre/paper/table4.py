@@ -17,19 +17,13 @@ from dre import fusion, stats
 from dre.datasets import ratings
 from dre.errors import DreError
 from dre.judges import released
-from dre.paper import methods
+from dre.paper import judgements, methods, plan
 from dre.paper.judgements import PanelJudge
 from dre.paper.methods import ALONE, AS_SHOWN, WHOLE, Method
-from dre.paper.profile import Profile
+from dre.paper.profile import PAPER, TABLE_4, Profile
 from dre.slm import trained
 from dre.tables import number
 
-#: The rated sets of the papers' Table 4, and how columns of their tables begin.
-SETS = {
-    "dailydialog-zhao": "dailydialog",
-    "personachat-usr": "personachat",
-    "topicalchat-usr": "topicalchat",
-}
 #: What a recorded judge was shown besides the numbers of one training.
 EARLIER = "our earlier model as shown"
 AS_PRINTED = "as printed"
@@ -53,6 +47,10 @@ PARTS = ("judge", "small model", "better part")
 STRENGTHS = ("open", "middle", "current")
 #: The paper's methods that ask for one criterion at a time, and the prompts.
 _PROMPTS_OF_CRITERIA = {"G-EVAL": "geval", "LLM-Chiang": "analyse_rate"}
+_POOLED = ("pooled", "pooled_low", "pooled_high", "seen")
+_CLASS_MEANS = ["fusion", "slm", "less", "judges", "gain", "gain_low", "gain_high"]
+_CLASS_MEANS += ["above", "pairs", "seen", "undecided"]
+_GAIN_COLUMNS = ["set", "judge", "strength", "fusion", "slm", "less", "better", "decided", "alone"]
 #: How the families of metrics begin that count shared words.
 _WORD_OVERLAP = ("BLEU-", "ROUGE", "METEOR")
 #: What ablations call the parts of a small model's score.
@@ -213,6 +211,11 @@ class RatedScores:
         return is_scored
 
 
+def with_single_raters(items: Mapping[str, pd.DataFrame]) -> list[str]:
+    """Return the sets that say what each of several raters gave, and not their mean alone."""
+    return [name for name, table in items.items() if len(table["ratings"].iloc[0]) > 1]
+
+
 def plain_scores(
     panel: Sequence[PanelJudge], items: Mapping[str, pd.DataFrame]
 ) -> dict[str, dict[str, pd.Series]]:
@@ -272,20 +275,22 @@ def add_interior(
     -------
     What was not run, and why.
     """
-    paper = settings.recipes[0]
     not_run = []
-    for judge in panel:
-        shown = _shown_numbers(judge, paper)
-        for name, entry in zip(scores.items, settings.sets):
-            items = scores.items[name]
-            slm = trained(settings, entry.key, paper, settings.seed)
-            numbers = judge.numbers(items, slm, entry.key)
-            if numbers is None:
+    for name, items in scores.items.items():
+        training = plan.training_of(settings, settings.training_set(name).key)
+        of_slm = None
+        if any(judge.is_live for judge in panel):
+            slm = trained(settings, *training)
+            accuracy = judgements.slm_accuracy(settings, slm, training.key)
+            of_slm = judgements.slm_scores(items, slm).assign(slm_accuracy=accuracy)
+        for judge in panel:
+            numbers = judge.shown(items, of_slm)
+            shown = _shown_numbers(judge, PAPER)
+            if numbers is None or not _add_interior(scores, name, judge, "dre", numbers, shown):
                 what = f"In-DRE and DRE by {judge.name} on {ratings.RATED[name]}"
                 not_run.append((what, "it was not shown numbers of a small model there"))
                 continue
-            _add_interior(scores, name, judge, "dre", numbers, shown)
-            if not judge.is_live:
+            if not judge.is_live and judge.name in plain[name]:
                 scores.add(name, Method(WHOLE, slm=shown), numbers["score_slm"])
                 s_d = pd.Series(numbers["s_d"])
                 s_p = pd.Series(numbers["s_p"])
@@ -295,10 +300,13 @@ def add_interior(
 
 
 def _add_interior(scores, name, judge, prompt, numbers, shown):
-    """Add In-DRE, DRE and DRE by the reading c of a judge that was shown some numbers."""
+    """Add In-DRE, DRE and DRE by the reading c of a judge that was shown some numbers.
+
+    Return whether it said anything.
+    """
     told = judge.scores(scores.items[name], prompt, numbers=numbers)
     if told is None:
-        return
+        return False
     s_d = numbers["s_d"]
     s_p = numbers["s_p"]
     dre = Method("DRE", judge.name, shown)
@@ -306,6 +314,7 @@ def _add_interior(scores, name, judge, prompt, numbers, shown):
     scores.add(name, dre, fusion.dre(s_d, s_p, told["score"]))
     reading_c = fusion.dre(s_d, s_p, told["score"], told["influence"], "c")
     scores.add(name, replace(dre, reading="c"), reading_c)
+    return True
 
 
 def add_by_criterion(scores: RatedScores, name: str, judge: PanelJudge, slm: str) -> None:
@@ -363,7 +372,7 @@ def add_second_askings(
             continue
         s_c = numbers["score_slm"]
         scores.add(name, Method(WHOLE, slm=shown), s_c)
-        _add_interior(scores, name, judge, prompt, numbers, shown)
+        is_there = _add_interior(scores, name, judge, prompt, numbers, shown)
         ex_dre = Method("Ex-DRE", judge.name, shown)
         products = []
         for asking, score in askings.items():
@@ -371,7 +380,7 @@ def add_second_askings(
             scores.add(name, replace(ex_dre, reading=asking), products[-1])
         scores.add(name, replace(ex_dre, reading=EITHER), products)
         second = judge.scores(items, prompt, repeat=1)
-        if second is not None:
+        if is_there and second is not None:
             in_dre = Method("In-DRE", judge.name, shown)
             both = [scores.of(name, in_dre)[0], pd.Series(second["score"])]
             scores.add(name, replace(in_dre, reading=AGAIN), second["score"])
@@ -488,7 +497,7 @@ def fusion_gains(
                 }
                 rows.append(row)
                 draws.append(gain_over[part])
-    return Gains(pd.DataFrame(rows), draws)
+    return Gains(pd.DataFrame(rows, columns=_GAIN_COLUMNS), draws)
 
 
 def _better_parts(scores, name, part_methods):
@@ -558,7 +567,7 @@ def class_means(gains: Gains, measure: str = "overall") -> pd.DataFrame:
                     "undecided": list(of_class["decided"]).count("here"),
                 }
             )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=_CLASS_MEANS)
 
 
 def wide_gains(means: pd.DataFrame, less: str = "judge") -> pd.DataFrame:
@@ -579,7 +588,7 @@ def wide_gains(means: pd.DataFrame, less: str = "judge") -> pd.DataFrame:
             row[f"{judges}_high"] = mean["gain_high"]
             row[f"{judges} above"] = f"{mean['above']} of {mean['pairs']}"
         rows.append(row)
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=None if rows else ["fusion", "slm"])
 
 
 def in_print(root: Path, name: str = "dre_table4") -> pd.DataFrame:
@@ -605,11 +614,11 @@ def in_print(root: Path, name: str = "dre_table4") -> pd.DataFrame:
 
 def _correlations_in_print(table, names, statistic) -> pd.DataFrame:
     """Return a paper's correlations with the columns called by the titles of rated sets."""
-    columns = {f"{SETS[name]}_{statistic}": ratings.RATED[name] for name in names}
+    columns = {f"{TABLE_4[name]}_{statistic}": ratings.RATED[name] for name in names}
     return table[list(columns)].rename(columns=columns).astype(float)
 
 
-def printed_gains(table: pd.DataFrame, names: Sequence[str] = tuple(SETS)) -> pd.DataFrame:
+def printed_gains(table: pd.DataFrame, names: Sequence[str] = tuple(TABLE_4)) -> pd.DataFrame:
     """Return what each fusion gains in the papers' own Table 4, over its judge and its SLM.
 
     Parameters
@@ -617,7 +626,7 @@ def printed_gains(table: pd.DataFrame, names: Sequence[str] = tuple(SETS)) -> pd
     table : DataFrame
         What `in_print` returned.
     names : list of str
-        Which of `SETS`.
+        Which of `dre.paper.profile.TABLE_4`.
 
     Returns
     -------
@@ -625,7 +634,7 @@ def printed_gains(table: pd.DataFrame, names: Sequence[str] = tuple(SETS)) -> pd
     ``cells``, ``above`` (in how many cells the fusion is above) and the mean gain by set.
     """
     spearman = _correlations_in_print(table, names, "spearman")
-    is_slm = table["key"] == Method(WHOLE, slm="paper")
+    is_slm = table["key"] == Method(WHOLE, slm=PAPER)
     of_slm = spearman[is_slm].iloc[0]
     spearman = spearman.assign(method=table["method"], judge=table["judge"])
     by_judge = spearman.dropna(subset="judge").set_index(["method", "judge"])
@@ -664,12 +673,12 @@ def printed_table(
     table : DataFrame
         What `in_print` returned. A row without a key is known by its name in print.
     names : list of str
-        Which of `SETS`.
+        Which of `dre.paper.profile.TABLE_4`.
     statistic : str
         ``spearman`` or ``pearson``.
     row_of : dict
         By the paper's method, our method of a judge that the paper does not have. It is set beside
-        the mean over the paper's judges.
+        the mean over the paper's judges, unless a row of the table is this method.
 
     Returns
     -------
@@ -677,6 +686,8 @@ def printed_table(
     """
     printed = _correlations_in_print(table, names, statistic)
     by_method = pd.DataFrame(printed.groupby(table["method"]).mean())
+    in_file = set(table["key"])
+    row_of = {name: method for name, method in row_of.items() if method not in in_file}
     means = by_method.loc[list(row_of)]
     printed["method"] = table["key"].where(table["key"].notna(), table["metric"].map(Method))
     printed = printed.assign(row_in_print=table["metric"], not_run=table["not_run"])
@@ -730,7 +741,7 @@ def rows_of_live_judges(
     slm : our name of the papers' small model.
     """
     judge_of_row = in_paper.set_index("metric")["judge"]
-    judge_in_print = pd.Series(table["row_in_print"]).map(judge_of_row)
+    judge_in_print = pd.Series(table["row_in_print"]).map(pd.Series(judge_of_row))
     printed_names = [judge.printed_name for judge in live_judges if judge.printed_name]
     is_in_print = pd.Series(table["row_in_print"]).notna()
     is_in_print &= judge_in_print.isna() | judge_in_print.isin(printed_names)
@@ -818,7 +829,7 @@ def measures_table(
     which is the highest correlation that a perfect score could reach, and one rater against the
     others.
     """
-    rows = []
+    rows: list[dict] = []
     for name in names:
         title = ratings.RATED[name]
         of_raters = rater_agreement(scores, name)
@@ -826,10 +837,14 @@ def measures_table(
         rows.append({"set": title, "score": "one rater, the others", **of_raters["rater"]})
         for label, method in method_of.items():
             row: dict[str, object] = {"set": title, "score": label}
+            if not scores.has(name, method):
+                rows.append(row)
+                continue
             for measure, draws in scores.agreement(name, method, measures=stats.MEASURES).items():
                 row |= stats.interval(draws, measure)
             rows.append(row)
-    return pd.DataFrame(rows)
+    table = pd.DataFrame(rows)
+    return table if rows else pd.DataFrame(columns=["set", "score", *stats.MEASURES])
 
 
 def rater_agreement(scores: RatedScores, name: str) -> dict[str, dict[str, float]]:
@@ -876,7 +891,7 @@ def differences(
             of_second.append(scores.agreement(name, second, [first])["overall"])
             row |= stats.interval(apart(of_first[-1], of_second[-1]), ratings.RATED[name])
         if not of_first:
-            rows.append(row | dict.fromkeys(["pooled", "pooled_low", "pooled_high", "seen"]))
+            rows.append(row | dict.fromkeys(_POOLED, np.nan))
             continue
         pooled = apart(np.mean(of_first, axis=0), np.mean(of_second, axis=0))
         interval = stats.interval(pooled, "pooled")
@@ -913,9 +928,11 @@ def gains_by_measure(means: pd.DataFrame, fusion_name: str, slm: str) -> pd.Data
         row[f"{measure}_high"] = mean["gain_high"]
         if measure == "overall":
             row["seen"] = mean["seen"]
-    table = pd.DataFrame(list(rows.values()))
-    is_class = table["judges"] != "all"
-    return pd.DataFrame(table[is_class]).reset_index(drop=True)
+    table = pd.DataFrame([row for row in rows.values() if row["judges"] != "all"])
+    # A measure without any number keeps its column.
+    columns = ["judges", "less", *stats.MEASURES, "seen"]
+    missing = [column for column in columns if column not in table]
+    return table.assign(**dict.fromkeys(missing, np.nan))
 
 
 def slide_table2(
@@ -939,7 +956,7 @@ def slide_table2(
     from scipy.stats import pearsonr, spearmanr
 
     by_metric = _correlations_in_print(printed, list(scores.items), "spearman")
-    names_in_print = printed[["method", "judge"]].fillna("")
+    names_in_print = pd.DataFrame(printed[["method", "judge"]]).fillna("")
     by_metric = by_metric.set_axis(pd.MultiIndex.from_frame(names_in_print))
     table = []
     for label, (method, *name_in_print) in rows.items():
@@ -1007,6 +1024,8 @@ def ablations(
     rows.append(row)
     words = [method for method in scores.methods if method.family.startswith(_WORD_OVERLAP)]
     words = [method for method in words if method in by_key.index]
+    if not words:
+        return pd.DataFrame(rows).drop(columns="here_sd", errors="ignore")
     best = max(words, key=lambda method: scores.mean_agreement(method)[0].mean())
     row = {"claim": "Every word-overlap metric stays below 0.4 (the highest)", "with": best}
     row["printed"] = by_key.loc[words].to_numpy().max()
@@ -1060,6 +1079,9 @@ def target_table(
         for name in names:
             items = scores.items[name]
             title = ratings.RATED[name]
+            if not scores.has(name, method):
+                row |= dict.fromkeys([title, f"{title}, mean of four"], np.nan)
+                continue
             row |= stats.interval(scores.agreement(name, method)["overall"], title)
             draws = stats.draws(
                 scores.of(name, method),
@@ -1123,11 +1145,14 @@ def rank_systems(
         row: dict[str, object] = {"score": label}
         for name, table in scores.items.items():
             n_systems = pd.Series(table["system"]).nunique()
-            if n_systems < 2 or not scores.has(name, method):
+            if n_systems < 2:
+                continue
+            title = ratings.RATED[name]
+            row |= dict.fromkeys([title, f"{title}, machines"], np.nan)
+            if not scores.has(name, method):
                 continue
             score = scores.of(name, method).iloc[:, 0]
             is_machine = ~table["system"].isin(PEOPLE) & score.notna()
-            title = ratings.RATED[name]
             for column, is_used in ((title, score.notna()), (f"{title}, machines", is_machine)):
                 used = table[is_used]
                 row[column] = stats.soft_pairwise_accuracy(

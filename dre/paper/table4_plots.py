@@ -47,6 +47,9 @@ def rating_scatter(
     )
     for row_of_axes, (label, method) in zip(axes, method_of.items()):
         for ax, (name, table) in zip(row_of_axes, scores.items.items()):
+            if not scores.has(name, method):
+                ax.set_title(f"{ratings.RATED[name]}: not run", fontweight="normal")
+                continue
             score = scores.of(name, method).iloc[:, 0]
             people = table["human"]
             for is_person, colour, marker, legend in looks:
@@ -66,8 +69,13 @@ def rating_scatter(
         row_of_axes[0].set_ylabel(f"score: {label}")
     for ax in axes[-1]:
         ax.set_xlabel("people's mean rating")
-    handles = axes[0][-1].get_legend_handles_labels()
-    fig.legend(*handles, loc="outside lower center", ncols=2, markerscale=2)
+    by_label = {}
+    for ax in axes.flat:
+        handles, labels = ax.get_legend_handles_labels()
+        by_label |= dict(zip(labels, handles))
+    fig.legend(
+        by_label.values(), by_label.keys(), loc="outside lower center", ncols=2, markerscale=2
+    )
     return fig
 
 

@@ -1,5 +1,6 @@
 """Helpers for tables in notebooks: intervals, the papers' numbers, and wide tables."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,9 +37,13 @@ def named(name: str, statistics: Mapping[str, Any] | pd.Series) -> dict[str, Any
 
 
 def with_interval(row: Mapping[str, Any] | pd.Series, column: str, form: str = "+.2f") -> str:
-    """Return a number of a row as text with its interval: ``+0.09 [+0.06, +0.13]``."""
-    low, high = (number(row[f"{column}{ending}"], form) for ending in PARTS[:2])
-    return f"{number(row[column], form)} [{low}, {high}]"
+    """Return a number of a row as text with its interval: ``+0.09 [+0.06, +0.13]``.
+
+    What the row lacks is ``NaN``.
+    """
+    ends = [row.get(f"{column}{ending}", math.nan) for ending in ("", *PARTS[:2])]
+    value, low, high = (number(end, form) for end in ends)
+    return f"{value} [{low}, {high}]"
 
 
 def beside_print(table: pd.DataFrame, printed: pd.DataFrame, on: str) -> pd.DataFrame:

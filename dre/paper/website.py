@@ -17,15 +17,16 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
+from dre.environment import ADDRESS
 from dre.errors import DreError
 from dre.files import replace
 from dre.paper import coverage
 from dre.paper.headless import INJECTED, Notebook, notebooks, source
-from dre.paper.profile import ADDRESS, COMMITTED, Profile
+from dre.paper.profile import COMMITTED, Profile
 from dre.paper.verdicts import LEGEND
 
 HOW_TO_INSTALL = "make book, or pip install -r requirements-book.lock"
-_PACKAGES = ("sphinx", "myst-nb", "sphinx-book-theme")
+_PACKAGES = ("sphinx", "myst-nb", "sphinx-book-theme", "sphinx-mathjax-offline")
 #: Words in tables that are shown in colour: the verdicts, and the statuses of docs/coverage.md.
 STATUSES = (*LEGEND, *coverage.STATUSES)
 
@@ -55,7 +56,7 @@ _PLUMBING = re.compile(r"book\.(table|figure|data|note|say)\(|\bplt\.|\bax(es)?[
 
 def is_installed() -> bool:
     """Tell whether the packages of extra ``book`` are there."""
-    modules = ("sphinx", "myst_nb", "sphinx_book_theme")
+    modules = ("sphinx", "myst_nb", "sphinx_book_theme", "sphinx-mathjax-offline")
     return all(importlib.util.find_spec(module) for module in modules)
 
 
@@ -278,9 +279,14 @@ def _numbered(text, chapter, count):
     """Return Markdown whose displayed equations have numbers such as (4.2), and the new count."""
     parts = re.split(r"(\$\$.+?\$\$)", text, flags=re.DOTALL)
     for number in range(1, len(parts), 2):
-        if r"\tag" not in parts[number]:
+        formula = parts[number][2:-2].strip()
+        if r"\tag" not in formula:
             count += 1
-            parts[number] = rf"{parts[number][:-2].rstrip()} \tag{{{chapter}.{count}}}$$"
+            formula = rf"{formula} \tag{{{chapter}.{count}}}"
+        parts[number] = f"$${formula}$$"
+        # Sphinx would put several lines into an environment that takes no number.
+        if r"\\" in formula:
+            parts[number] = f"\\begin{{equation*}}\n{formula}\n\\end{{equation*}}"
     return "".join(parts), count
 
 

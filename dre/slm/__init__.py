@@ -15,7 +15,7 @@ _HOME = {"SLM": "model", "fit": "train", "contexts": "provenance", "extra": "pro
 _HOME |= dict.fromkeys(
     ("arrays", "load_or_train", "made_of", "reference_based", "seeds"), "recorded_scores"
 )
-_HOME |= dict.fromkeys(("trained", "untrained"), "recorded_scores")
+_HOME |= dict.fromkeys(("scores_of_package", "trained", "untrained"), "recorded_scores")
 
 __all__ = list(_HOME)
 

@@ -6,12 +6,13 @@ of every pair that the notebooks use. The ``.json`` file of the same name says w
 model, as the profile and the environment variable ``RETRAIN`` demand.
 """
 
+import glob
 import gzip
 import hashlib
 import io
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 #: The profile whose scores are recorded and committed.
 _RECORDED_PROFILE = "public"
+#: What ``RETRAIN`` calls everything that is recorded of the model in the package.
+_PACKAGE = "package"
 #: The modules that choose the contexts of a training, and say how their hashes are computed.
 _CHOOSING = (authors, dialogues, overlap, ratings, readers, recordings, registry, provenance)
 
@@ -137,6 +140,7 @@ def trained(
 
     Profile ``public`` trains and records anew what ``RETRAIN`` names: one of ``profile.models``, a
     recording such as ``dailydialog-paper-seed0``, several of these with commas, or 1 for all.
+    ``package`` records anew what was recorded of the model in the package, and trains nothing.
 
     Parameters
     ----------
@@ -183,9 +187,17 @@ def load_or_train(
     recipe = _recipe(profile, name, disentangled)
     train, dev, extra = _learned_from(profile, key, recipe)
     description = provenance.describe(train, dev, recipe, seed, profile.encoder, extra)
-    stem = _file(profile, key, name, seed, disentangled).name.removesuffix(".csv.gz")
+    stem = _stem(profile, key, name, seed, disentangled)
     out = profile.build / "models" / f"{stem}-{description['fingerprint'][:12]}"
     return fit(train, dev, out, recipe, seed, profile.encoder, extra=extra)
+
+
+def has_model(
+    profile: "Profile", key: str, name: str, seed: int, disentangled: bool = True
+) -> bool:
+    """Return whether the build folder has a model of one training, also an earlier one of it."""
+    stem = _stem(profile, key, name, seed, disentangled)
+    return any((profile.build / "models").glob(f"{glob.escape(stem)}-*/slm.json"))
 
 
 def made_of(profile: "Profile", key: str, name: str, seed: int, disentangled: bool = True) -> dict:
@@ -246,7 +258,8 @@ def arrays(
         If the recorded arrays are missing, or made of something else.
     """
     file = profile.results / "scores" / f"{name}.npz"
-    if make is not None and not _reads_recorded(profile, file):
+    model = _PACKAGE if made_from.items() >= provenance.default().items() else None
+    if make is not None and not _reads_recorded(profile, file, model):
         by_name = make()
         if profile.name == _RECORDED_PROFILE:
             record_arrays(file, made_from, by_name)
@@ -255,11 +268,39 @@ def arrays(
     recorded = dict(np.load(file)) if file.exists() else {}
     recorded_from = str(recorded.pop("made_of", ""))
     if recorded_from != json.dumps(made_from, sort_keys=True):
-        source = f"RETRAIN={name} makes" if make else "its script in experiments/ makes"
+        source = f"RETRAIN={model or name} makes" if make else "its script in experiments/ makes"
         raise DreError(
             f"recorded {name} is missing or of other models than those asked for: {source} it anew"
         )
     return recorded
+
+
+def scores_of_package(
+    profile: "Profile", name: str, metric: Any, contexts: Sequence, responses: Sequence[str]
+) -> np.ndarray:
+    """Return what the package's model gives to replies; for profile ``public`` it is recorded.
+
+    The sixth digit of a score depends on the processor.
+
+    Parameters
+    ----------
+    profile, name : as `arrays` takes them.
+    metric : has the model, and a method ``score(contexts, responses)``, which returns a table with
+        the column ``score``.
+    contexts, responses : (n,), what `metric` scores.
+
+    Returns
+    -------
+    (n,) scores.
+    """
+
+    def make():
+        scores = metric.score(list(contexts), list(responses))["score"]
+        return {"score": scores.to_numpy()}
+
+    texts = json.dumps([list(contexts), list(responses)])
+    made_from = {"texts": hashlib.sha256(texts.encode()).hexdigest()} | provenance.default()
+    return arrays(profile, name, made_from, make)["score"]
 
 
 def record_arrays(file: Path, made_from: Mapping, by_name: Mapping[str, np.ndarray]) -> None:
@@ -381,6 +422,11 @@ def _file(profile, key, name, seed, disentangled):
         key = "all"
     control = "" if disentangled else "-plain"
     return profile.results / "scores" / f"{key}-{name}{control}-seed{seed}.csv.gz"
+
+
+def _stem(profile, key, name, seed, disentangled):
+    """Return how the files and folders of one training are called, without their endings."""
+    return _file(profile, key, name, seed, disentangled).name.removesuffix(".csv.gz")
 
 
 def _hashes(profile, key, recipe):

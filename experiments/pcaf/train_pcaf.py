@@ -35,11 +35,9 @@ import copy
 import hashlib
 import itertools
 import json
-import math
 import random
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import NamedTuple
 
 import numpy as np
@@ -47,16 +45,15 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 from sklearn.decomposition import PCA
-from torch import nn
-from transformers import get_linear_schedule_with_warmup
 
 from dre.datasets import ratings
 from dre.datasets.dialogues import Context, pairs, parallel
 from dre.datasets.overlap import without_overlap
 from dre.errors import DreError
+from dre.paper.pcaf import PCAF, Idea, fit, train, write
 from dre.paper.profile import Model, profile
 from dre.slm import SLM, arrays, pcaf
-from dre.slm.encoder import Reader, Tokens, context_text, load_encoder, native_bf16
+from dre.slm.encoder import native_bf16
 from dre.slm.provenance import TRAINING
 from dre.slm.recorded_scores import load_or_train, record_arrays
 from dre.slm.train import MAX_NORM, parameter_groups
@@ -79,206 +76,6 @@ class Variants(NamedTuple):
 
 WITH_ALIGNMENT = Variants("align", "align-distil")
 WITHOUT_ALIGNMENT = Variants("plain", "distil")
-
-
-@dataclass(frozen=True)
-class Idea:
-    """A dialogue in parallel versions.
-
-    Attributes
-    ----------
-    versions : (turns, response) of each version.
-    wrong : a wrong response for each version, or none.
-    """
-
-    versions: tuple
-    wrong: tuple = ()
-
-
-class Batch(NamedTuple):
-    """What is computed of ideas, (B, V, ...) each: representations and scores, right and wrong."""
-
-    v: torch.Tensor
-    v_bar: torch.Tensor
-    s: torch.Tensor
-    s_bar: torch.Tensor
-
-
-class PCAF:
-    """An encoder over context and response together (Eq. 1) with a three-layer MLP (Eq. 2).
-
-    Its scores are about 0 to 1.
-    """
-
-    def __init__(self, encoder, recipe=None):
-        self.encoder = encoder
-        self.tokens = Tokens(encoder)
-        self.recipe = recipe or pcaf.Recipe()
-        d = encoder.get_embedding_dimension()
-        head = nn.Sequential(
-            nn.Linear(d, d),
-            nn.GELU(),
-            nn.Linear(d, d // 2),
-            nn.GELU(),
-            nn.Linear(d // 2, 1),
-        )
-        self.head = head.to(encoder.device)
-
-    @classmethod
-    def untrained(cls, encoder="minilm", recipe=None, seed=0):
-        """Return a metric before training.
-
-        ``encoder`` is as for `load_encoder`. In the paper it is XLM-RoBERTa.
-        """
-        torch.manual_seed(seed)
-        recipe = recipe or pcaf.Recipe()
-        return cls(load_encoder(encoder, recipe.max_seq_length), recipe)
-
-    def text(self, turns: Sequence[str], response: str) -> str:
-        """Return turns and response joined to one text. Where it is too long, its end is read."""
-        separator = self.encoder.tokenizer.sep_token or "\n"
-        text = context_text((*turns, response), separator)
-        return self.tokens.ends([text])[0]
-
-    def autocast(self):
-        """Compute in bfloat16 where the device has it."""
-        return torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=native_bf16())
-
-    @torch.no_grad()
-    def features(self, table: pd.DataFrame) -> torch.Tensor:
-        """Return v_r of Eq. 1 for ``context`` (turns) and ``response`` of a table.
-
-        It is (n, d), float32, on the CPU.
-        """
-        texts = [
-            self.text(turns, response)
-            for turns, response in zip(table["context"], table["response"])
-        ]
-        with self.autocast():
-            return Reader(self.encoder, self.tokens)(texts).cpu()
-
-    @torch.no_grad()
-    def score(self, table: pd.DataFrame) -> np.ndarray:
-        """Return s of Eq. 2 for the rows of a table, (n,).
-
-        It is trained towards 1 (right) and 0 (wrong), and not bounded.
-        """
-        self.head.eval()
-        features = self.features(table).to(self.encoder.device)
-        return self.head(features).squeeze(-1).cpu().numpy()
-
-    def batch(self, ideas: Sequence[Idea], wrong: Sequence[Sequence[str]]) -> Batch:
-        """Return representations and scores of ideas with these wrong responses.
-
-        A distinct text is read once.
-        """
-        right_texts = [
-            [self.text(turns, response) for turns, response in idea.versions] for idea in ideas
-        ]
-        wrong_texts = [
-            [
-                self.text(turns, response)
-                for (turns, _), response in zip(idea.versions, wrong_responses)
-            ]
-            for idea, wrong_responses in zip(ideas, wrong)
-        ]
-        all_texts = itertools.chain(*right_texts, *wrong_texts)
-        texts, position = distinct(all_texts)
-        index = torch.tensor(
-            [
-                [[position[text] for text in version_texts] for version_texts in idea_texts]
-                for idea_texts in (right_texts, wrong_texts)
-            ]
-        )
-        with self.autocast():
-            embeddings = embed(self.encoder, texts, self.tokens)
-        embeddings = embeddings.float()
-        index = index.to(embeddings.device)
-        v, v_bar = embeddings[index]
-        s, s_bar = self.head(embeddings).squeeze(-1)[index]
-        return Batch(v, v_bar, s, s_bar)
-
-
-def wrong_responses(ideas: Sequence[Idea], draw: random.Random) -> list[tuple]:
-    """Return wrong responses for each idea, in all versions.
-
-    They are its own wrong responses, or else the right ones of another idea.
-    """
-    order = draw.sample(range(len(ideas)), len(ideas))
-    following = {}
-    for position, i in enumerate(order):
-        following[i] = order[(position + 1) % len(order)]
-    responses = []
-    for i, idea in enumerate(ideas):
-        next_idea = ideas[following[i]]
-        responses.append(idea.wrong or tuple(response for _, response in next_idea.versions))
-    return responses
-
-
-def train(metric: PCAF, ideas: Sequence[Idea], seed: int, teacher: PCAF | None = None) -> list:
-    """Train through one stage: alignment (Eq. 7) or, with a teacher, distillation (Eq. 10).
-
-    Eq. 5 to 7 are sums over ideas; a step takes their mean, which scales them. Wrong responses are
-    drawn for every epoch.
-
-    Returns
-    -------
-    The loss of each step.
-    """
-    recipe = metric.recipe
-    stage = 0 if teacher is None else 1
-    n_epochs = recipe.epochs[stage]
-    # Eq. 3 needs a second idea, so that no batch has one.
-    steps_per_epoch = max(math.ceil((len(ideas) - 1) / recipe.batch_ideas), 1)
-    n_steps = steps_per_epoch * n_epochs
-    optimizer = torch.optim.AdamW(parameter_groups(metric))
-    warmup_steps = math.ceil(recipe.warmup * n_steps)
-    schedule = get_linear_schedule_with_warmup(optimizer, warmup_steps, n_steps)
-    parameters = [*metric.encoder.parameters(), *metric.head.parameters()]
-    losses = []
-    for epoch in range(n_epochs):
-        draw = random.Random(f"{seed}/{stage}/{epoch}")
-        torch.manual_seed(draw.getrandbits(32))
-        wrong = wrong_responses(ideas, draw)
-        order = draw.sample(range(len(ideas)), len(ideas))
-        metric.encoder.train()
-        metric.head.train()
-        for start in range(0, len(order) - 1, recipe.batch_ideas):
-            chosen = order[start : start + recipe.batch_ideas]
-            loss = _loss(metric, teacher, [ideas[i] for i in chosen], [wrong[i] for i in chosen])
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(parameters, MAX_NORM)
-            optimizer.step()
-            schedule.step()
-            optimizer.zero_grad()
-            losses.append(loss.item())
-    metric.encoder.eval()
-    metric.head.eval()
-    return losses
-
-
-def _loss(metric, teacher, ideas, wrong):
-    """Return the loss of a batch: Eq. 10 with a teacher, else Eq. 6 or 7."""
-    batch = metric.batch(ideas, wrong)
-    if teacher is not None:
-        with torch.no_grad():
-            targets = teacher.batch(ideas, wrong)
-        return pcaf.student(
-            batch.s, batch.s_bar, targets.s, targets.s_bar, metric.recipe.alpha
-        ).mean()
-    loss = pcaf.right_and_wrong(batch.s, batch.s_bar).sum()
-    if metric.recipe.align:
-        loss = loss + pcaf.alignment(batch.v, batch.v_bar, metric.recipe.temperature)
-    return loss / len(ideas)
-
-
-def fit(first, further, recipe=None, seed=0, encoder="minilm") -> tuple[PCAF, PCAF]:
-    """Return a teacher trained on ``first``, and a copy of it that is distilled on ``further``."""
-    teacher = PCAF.untrained(encoder, recipe, seed)
-    train(teacher, first, seed)
-    student = copy.deepcopy(teacher)
-    train(student, further, seed, teacher)
-    return teacher, student
 
 
 class SetOfIdeas(NamedTuple):
@@ -384,20 +181,6 @@ def principal_components(features: torch.Tensor, ids) -> pd.DataFrame:
         "share_second": share_second,
     }
     return pd.DataFrame(table)
-
-
-def write(table: pd.DataFrame, folder, name: str, origin: dict | None = None) -> None:
-    """Write ids and numbers (four digits), and to a second file what made them.
-
-    The same numbers give the same bytes.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.csv.gz"
-    compression = {"method": "gzip", "mtime": 0}
-    table.to_csv(path, index=False, float_format="%.4g", compression=compression)
-    if origin:
-        text = json.dumps(origin, indent=1, sort_keys=True) + "\n"
-        path.with_name(f"{name}.json").write_text(text, encoding="utf-8")
 
 
 def parallel_ideas() -> list[Idea]:

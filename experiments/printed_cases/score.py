@@ -1,11 +1,8 @@
 """Score the seven replies that DRE (Table 6) and SLIDE (Tables 3 and 4) print.
 
 Writes ``results/printed_cases.csv``, which notebook 06 shows: numbers only, because the texts are
-the papers'. Type them into a JSONL file of your own, with a line for each case:
-
-    {"id": "DRE 1", "context": ["..."], "reference": "...", "responses": ["...", "..."]}
-
-The ids are ``DRE 1``, ``DRE 2``, ``SLIDE 1``, ``SLIDE 2`` and ``SLIDE 3``. Then run
+the papers'. Type them into a JSONL file of your own (`dre.paper.printed_cases` shows its form), and
+run
 
     python experiments/printed_cases/score.py cases.jsonl
 
@@ -13,37 +10,19 @@ after a change of the package's small model. It takes half a minute.
 """
 
 import argparse
-import json
 from pathlib import Path
 
 import pandas as pd
 
 from dre import metrics
 from dre.datasets.registry import REPOSITORY
+from dre.paper import printed_cases
 from dre.slm import SLM
 from dre.slm.encoder import load_encoder
 from dre.slm.provenance import DEFAULT
 
 RESULT = REPOSITORY / "results/printed_cases.csv"
 OVERLAP = ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "BERTScore"]
-
-
-def load_cases(file: Path) -> pd.DataFrame:
-    """Return a row for each reply: ``case, reply`` (from 1), ``context, reference, response``."""
-    rows = []
-    for line in file.read_text(encoding="utf-8").splitlines():
-        case = json.loads(line)
-        for number, response in enumerate(case["responses"], start=1):
-            row = {
-                "pair_id": f"{case['id']}/{number}",
-                "case": case["id"],
-                "reply": number,
-                "context": tuple(case["context"]),
-                "reference": case["reference"],
-                "response": response,
-            }
-            rows.append(row)
-    return pd.DataFrame(rows)
 
 
 def score(replies: pd.DataFrame) -> pd.DataFrame:
@@ -70,6 +49,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Score the replies that the papers print.")
     parser.add_argument("cases", type=Path, help="the JSONL file with the texts")
     arguments = parser.parse_args()
-    table = score(load_cases(arguments.cases)).round(4)
+    table = score(printed_cases.read(arguments.cases)).round(4)
     table.to_csv(RESULT, index=False, lineterminator="\n")
     print(table.to_string(index=False))

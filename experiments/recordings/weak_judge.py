@@ -40,10 +40,10 @@ All of this was fixed before the first call:
 - **Order.** Pair by pair, the three sets in turn, and all prompts of a pair one after the other. So
   at any time the pairs that all prompts have are whole contexts, in the order of the draw.
 
-llama.cpp's server is compiled with its ``llama-server``, here from the source that comes with
-llama-cpp-python 0.3.36. This command starts it, asks, and writes ``data/recorded/<model>/`` after
-every 50 pairs. Three to five hours of two cores; it may be killed at any time, and the same command
-goes on. What is recorded is not asked again:
+``llama-server`` of llama.cpp was compiled from the source that comes with llama-cpp-python 0.3.36,
+since the server of that package itself takes no JSON schema. This command starts it, asks, and
+writes ``data/recorded/<model>/`` after every 50 pairs. Three to five hours of two cores; it may be
+killed at any time, and the same command goes on. What is recorded is not asked again:
 
     python experiments/recordings/weak_judge.py --llama-server FILE --model-file FILE
 
@@ -465,7 +465,7 @@ def main() -> None:
     parser.add_argument("--store", default="build/weak_judge.sqlite")
     parser.add_argument(
         "--server",
-        default="llama-server of llama.cpp 0c1e57098, compiled from llama-cpp-python 0.3.36",
+        default="llama-server of llama.cpp 0c1e57098, without its router, tools and images",
         help="its name and version, for the manifest",
     )
     parser.add_argument("--draw", action="store_true", help="only write the pairs and numbers")

@@ -1,0 +1,101 @@
+"""Carrying out what a profile plans: trainings and questions to live judges, before notebooks.
+
+Every reply is stored when it comes. So a run that was ended goes on where it was, and what is
+stored is not paid for again.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from dre.errors import DreError
+from dre.judges import asking
+from dre.paper import judgements, plan
+from dre.paper.judgements import PanelJudge
+from dre.paper.plan import Ask, Training
+from dre.paper.profile import Profile
+from dre.slm import recorded_scores, trained
+
+
+def train(settings: Profile) -> None:
+    """Train the models that notebooks of a profile read, and that are not in the build folder."""
+    for training in plan.trainings(settings):
+        if not recorded_scores.has_model(settings, *training):
+            recorded_scores.load_or_train(settings, *training)
+
+
+def ask(settings: Profile, notebook: str | None = None) -> None:
+    """Ask the live judges of a profile, side by side, for what is not stored yet.
+
+    Small models whose numbers judges are shown come first: they are trained if they are not there.
+
+    Parameters
+    ----------
+    settings : the profile.
+    notebook : str, optional
+        Only what this notebook reads; by default what all notebooks of the profile read.
+
+    Raises
+    ------
+    DreError
+        If a judge cannot be asked, its budget is used up, or none of its replies came. The others
+        are asked nevertheless. What was answered is kept.
+    KeyboardInterrupt
+        If the run was interrupted.
+    """
+    live_judges = [judge for judge in judgements.panel(settings) if judge.is_live]
+    if not live_judges:
+        return
+    planned = plan.asks(settings, notebook)
+    # A training and a score take all cores, so they are not made side by side.
+    numbers = _numbers_shown(settings, planned)
+    tasks = []
+    for judge in live_judges:
+        tasks.append(functools.partial(_ask_judge, judge, planned, numbers))
+    asking.side_by_side(tasks)
+
+
+def _numbers_shown(settings, planned) -> list[pd.DataFrame | None]:
+    """Return for each question the numbers of a small model that it shows, if any."""
+    slms: dict[Training, Any] = {}
+    accuracies: dict[Training, float] = {}
+    numbers = []
+    for question in planned:
+        training = question.training
+        if training is None:
+            numbers.append(None)
+            continue
+        if training not in slms:
+            slms[training] = trained(settings, *training)
+            accuracies[training] = judgements.slm_accuracy(settings, slms[training], training.key)
+        table = judgements.slm_scores(question.pairs, slms[training])
+        numbers.append(table.assign(slm_accuracy=accuracies[training]))
+    return numbers
+
+
+def _ask_judge(
+    judge: PanelJudge, planned: Sequence[Ask], numbers: Sequence[pd.DataFrame | None]
+) -> None:
+    """Ask one judge all questions that are meant for it, in their order."""
+    for question, shown in zip(planned, numbers, strict=True):
+        if question.main_judge_only and not judge.is_main:
+            continue
+        if shown is not None:
+            shown = judge.shown(question.pairs, shown)
+        table = judge.ask(question.pairs, question.prompt, shown, question.examples)
+        _report(judge, question, table)
+
+
+def _report(judge, question, table):
+    """Print what a judge was asked; a DreError if no reply came."""
+    is_absent = table["status"].isin(["error", "missing"])
+    about = f"{judge.name}: {question.table}, {question.prompt}: {len(table):,} pairs"
+    if not is_absent.any():
+        print(about, flush=True)
+        return
+    reason = table.loc[is_absent, "reason"].iloc[0]
+    if is_absent.all():
+        raise DreError(f"{about}, and no reply came: {reason}. The same command asks again")
+    print(f"{about}, {is_absent.sum():,} replies did not come: {reason}", flush=True)

@@ -1,0 +1,355 @@
+"""The plan of a profile: what is asked of whom, with which pairs and numbers, and what is trained.
+
+The estimate prices it, the runner carries it out before the notebooks that read it, and notebooks
+take their pairs from here. So they read what was asked, and nothing else is asked.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+import numpy as np
+import pandas as pd
+
+from dre.datasets import dialogues, ratings, recordings
+from dre.judges import examples, released
+from dre.paper.profile import OURS, PAPER, Profile
+from dre.slm import recipes
+
+#: Families of prompts that ask for one criterion at a time; a score is the mean of the four.
+FAMILIES = ("geval", "analyse_rate", "slide_a1")
+#: Those that the papers ask many times at temperature 1.
+SAMPLED = ("geval", "analyse_rate")
+#: The prompts of interior refinement: one to a live judge, and recorded with several numbers.
+INTERIOR = {
+    "dre": "dre_inputs.csv",
+    "dre_transfer": "dre_inputs_transfer.csv",
+    "dre_graded": "dre_inputs_graded.csv",
+    "dre_as_printed": "dre_as_printed.csv",
+}
+#: Of these a live judge is asked only where ``optional_prompts`` of the profile names them.
+OPTIONAL = {
+    "geval": "geval",
+    "analyse_rate": "analyse_rate",
+    "slide_a1": "slide_a1",
+    "quality": "huynh",
+    "dialogue": "huynh",
+    "good_response": "huynh",
+}
+#: The rated examples that a live judge is shown with FED's qualities.
+SHOWN = ("zero", "random0", "bm25", "manual")
+#: The notebooks that read replies of live judges, by what the estimate calls their questions.
+READERS = {
+    "Table 3": "03_classification",
+    "Table 4": "04_correlation",
+    "Table 5": "05_generalisation",
+    "Table 6": "06_case_studies",
+    "all rated sets": "08_when_a_fusion_helps",
+    "Huynh et al.": "11_how_a_judge_is_asked",
+}
+#: Of the embedded corpus, the test context whose replies are shown with their labels.
+_CONTEXT_OF_TABLE_3 = 4
+#: The case that is followed step by step.
+_CASE_OF_TABLE_4 = "contradiction-4"
+#: The notebooks that read scores of a small model of the papers, of any other one, and of twins.
+_READERS_OF_PAPER = tuple(f"0{number}_" for number in range(2, 9))
+_READERS_OF_OTHERS = ("03_", "04_", "06_")
+_READERS_OF_OURS = (*_READERS_OF_OTHERS, "07_", "08_")
+_READERS_OF_TWINS = ("02_", "03_")
+#: Those that read models of all sets.
+_READERS_OF_ALL_SETS = ("02_", "05_")
+
+
+class Training(NamedTuple):
+    """One training of a profile, as `dre.slm.trained` takes it."""
+
+    key: str
+    model: str
+    seed: int
+    disentangled: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """What live judges are asked: one prompt for some pairs.
+
+    Attributes
+    ----------
+    table : str
+        What the estimate calls it, one of `READERS`.
+    notebooks : tuple of str
+        The notebooks that read the replies.
+    prompt : str
+        As `dre.paper.judgements.PanelJudge.scores` takes it.
+    pairs : DataFrame
+        With ``pair_id, context`` and ``response``.
+    training : Training or None
+        Whose numbers the prompt shows.
+    examples : dict or None
+        Rated examples for each pair.
+    main_judge_only : bool
+        Whether only the judge of main tables is asked.
+    """
+
+    table: str
+    notebooks: tuple[str, ...]
+    prompt: str
+    pairs: pd.DataFrame
+    training: Training | None = None
+    examples: dict[str, list] | None = None
+    main_judge_only: bool = False
+
+
+def is_run(settings: Profile, notebook: str) -> bool:
+    """Return whether a profile runs a notebook, by its name or the beginning of it."""
+    names = settings.notebooks
+    return not names or any(name.startswith(notebook) for name in names)
+
+
+def is_named(settings: Profile, prompt: str) -> bool:
+    """Return whether a profile has live judges asked for a prompt: for most, it always has."""
+    for beginning, option in OPTIONAL.items():
+        if prompt.startswith(beginning):
+            return option in settings.optional_prompts
+    return True
+
+
+def asks(settings: Profile, notebook: str | None = None) -> list[Ask]:
+    """Return what a profile asks its live judges, in this order: labels come first.
+
+    Parameters
+    ----------
+    settings : the profile.
+    notebook : str, optional
+        Only what this notebook reads; by default what all notebooks of the profile read.
+    """
+    chosen = []
+    for ask in _all_asks(settings):
+        readers = [name for name in ask.notebooks if is_run(settings, name)]
+        if notebook is not None:
+            readers = [name for name in ask.notebooks if name == notebook]
+        if readers and is_named(settings, ask.prompt):
+            chosen.append(ask)
+    return chosen
+
+
+def _all_asks(settings) -> Iterator[Ask]:
+    """Yield what all notebooks would ask of a profile with every optional prompt."""
+    table3, table4, table5, table6, all_sets, huynh = READERS.values()
+
+    # The labels of Table 3 are the accuracy that DRE's prompt shows.
+    with_accuracy = [table3, table4, table6]
+    if settings.table_5:
+        with_accuracy.append(table5)
+    yield Ask("Table 3", tuple(with_accuracy), "classify", pairs_to_label(settings))
+    yield Ask("Table 3", (table3,), "classify", example_replies(), main_judge_only=True)
+
+    paper_on_main = training_of(settings, settings.main_set)
+    case = followed_case(settings)
+    yield Ask("Table 4", (table4,), "llm_only", case, main_judge_only=True)
+    yield Ask("Table 4", (table4,), "dre", case, paper_on_main, main_judge_only=True)
+    for name in settings.table_4:
+        pairs = rated(settings, name)
+        for prompt in ("llm_only", *FAMILIES):
+            yield Ask("Table 4", (table4,), prompt, pairs)
+        training = training_of(settings, settings.training_set(name).key)
+        yield Ask("Table 4", (table4,), "dre", pairs, training)
+    for name in settings.table_5:
+        pairs = rated(settings, name)
+        yield Ask("Table 5", (table5,), "llm_only", pairs)
+        yield Ask("Table 5", (table5,), "dre_transfer", pairs, paper_on_main)
+
+    all_cases = cases(settings)
+    yield Ask("Table 6", (table6,), "llm_only", all_cases)
+    yield Ask("Table 6", (table6,), "dre", all_cases, paper_on_main)
+    for name in settings.rated:
+        yield Ask("all rated sets", (all_sets,), "llm_only", rated(settings, name))
+    if "fed-turn" in settings.rated and "huynh" in settings.optional_prompts:
+        for shown in SHOWN:
+            for question in quality_questions(settings, shown):
+                yield Ask(
+                    "Huynh et al.",
+                    (huynh,),
+                    question.prompt,
+                    question.pairs,
+                    examples=question.examples,
+                )
+
+
+def training_of(settings: Profile, key: str) -> Training:
+    """Return the training whose numbers judges are shown: the papers' model on one of the sets."""
+    return Training(key, PAPER, settings.seed)
+
+
+def trainings(settings: Profile) -> list[Training]:
+    """Return the trainings whose models the notebooks of a profile read, without the package's."""
+    needed = []
+    for name in dict.fromkeys([*settings.recipes, settings.controls]):
+        model = settings.models[name]
+        recipe = recipes.get(model.recipe)
+        if recipe.mixture and not settings.extra.dialogues:
+            continue  # the model of the package stands in
+        kinds = [True] if _any_is_run(settings, _readers_of(name)) else []
+        if name == settings.controls and _any_is_run(settings, _READERS_OF_TWINS):
+            kinds = [True, False]
+        for disentangled in kinds:
+            for key in _keys(settings, name, recipe, disentangled):
+                for seed in settings.seeds:
+                    needed.append(Training(key, name, seed, disentangled))
+    return needed
+
+
+def _readers_of(name):
+    return {PAPER: _READERS_OF_PAPER, OURS: _READERS_OF_OURS}.get(name, _READERS_OF_OTHERS)
+
+
+def _any_is_run(settings, beginnings):
+    return any(is_run(settings, beginning) for beginning in beginnings)
+
+
+def _keys(settings, name, recipe, disentangled):
+    """Return the sets that a model is trained on, each by itself."""
+    if recipe.takes_all_sets or name not in (PAPER, settings.controls):
+        return [settings.main_set]
+    readers_of_all = _READERS_OF_ALL_SETS if disentangled else ("02_",)
+    if _any_is_run(settings, readers_of_all):
+        return [entry.key for entry in settings.sets]
+    keys = [settings.main_set]
+    if disentangled and _any_is_run(settings, ("04_", "08_")):
+        keys += [settings.training_set(name).key for name in settings.table_4]
+    return list(dict.fromkeys(keys))
+
+
+# Pairs
+
+
+def rated(settings: Profile, name: str) -> pd.DataFrame:
+    """Return `dre.datasets.ratings.rated` of a set, its first ``pairs_per_set`` pairs."""
+    table = ratings.rated(name)
+    n = settings.pairs_per_set
+    return table.head(n) if n else table
+
+
+def pairs_to_label(settings: Profile) -> pd.DataFrame:
+    """Return the pairs of the main set's test split that judges are asked to classify.
+
+    They are ``labels_per_kind`` positive and as many adversarial responses, and a third of it of
+    random ones. Those that were labelled in a recording come first, the others are drawn.
+
+    Returns
+    -------
+    A table as `dre.datasets.dialogues.pairs` returns it.
+    """
+    test = dialogues.pairs(dialogues.load(*settings.main.test), "par")
+    if settings.labels_per_kind is None:
+        return test
+    order = np.random.default_rng(settings.seed).permutation(len(test))
+    shuffled = test.iloc[order]
+    is_new = ~shuffled["pair_id"].isin(ratings.labels().index)
+    shuffled = shuffled.iloc[np.argsort(is_new, kind="stable")]
+    parts = []
+    for kind in "par":
+        n_pairs = settings.labels_per_kind // (3 if kind == "r" else 1)
+        parts.append(shuffled[shuffled["kind"] == kind].head(n_pairs))
+    return pd.concat(parts).sort_index().reset_index(drop=True)
+
+
+def example_replies() -> pd.DataFrame:
+    """Return four replies to one context of the embedded corpus, two of each kind."""
+    example = dialogues.pairs([dialogues.load("mini", "test")[_CONTEXT_OF_TABLE_3]], "pa")
+    return example.groupby("kind", sort=False).head(2).reset_index(drop=True)
+
+
+def cases(settings: Profile) -> pd.DataFrame:
+    """Return our cases of Table 6, a row for each reply.
+
+    Returns
+    -------
+    Columns ``id, design, context`` (tuple of turns), ``response``, what else the file says of a
+    case, ``number`` (of the reply, from 1) and ``pair_id``.
+    """
+    text = (settings.root / "data/cases.jsonl").read_text(encoding="utf-8")
+    table = pd.DataFrame(map(json.loads, text.splitlines()))
+    table["context"] = table["context"].map(tuple)
+    table = table.explode("responses", ignore_index=True)
+    table = table.rename(columns={"responses": "response"})
+    table["number"] = table.groupby("id").cumcount() + 1
+    table["pair_id"] = "cases/" + table["id"] + "/" + table["number"].astype(str)
+    return table
+
+
+def followed_case(settings: Profile) -> pd.DataFrame:
+    """Return the replies of the case that notebook 04 follows step by step."""
+    table = cases(settings)
+    is_followed = table["id"] == _CASE_OF_TABLE_4
+    return pd.DataFrame(table[is_followed]).reset_index(drop=True)
+
+
+class QualityQuestion(NamedTuple):
+    """One quality of FED for all its turns or dialogues: the prompt, and the examples by pair."""
+
+    quality: str
+    prompt: str
+    pairs: pd.DataFrame
+    examples: dict[str, list] | None
+
+
+def quality_questions(settings: Profile, shown: str) -> list[QualityQuestion]:
+    """Return what a live judge is asked of FED's qualities, with some examples shown.
+
+    The examples are chosen among all items, also where ``pairs_per_set`` takes a part of them.
+
+    Parameters
+    ----------
+    settings : the profile.
+    shown : one of `SHOWN`.
+    """
+    whole = ratings.fed_dialogues()
+    whole = whole.assign(context=whole["turns"], response="")
+    texts = ["pair_id", "context_id", "context", "response"]
+    tables = {"turn": ratings.rated("fed-turn")[texts], "dialogue": whole[texts]}
+    people = ratings.fed_qualities()
+    questions = []
+    for key, rows in people.groupby(["level", "quality"], sort=False):
+        level, quality = cast(tuple[str, str], key)
+        is_turn = level == "turn"
+        family = "quality" if is_turn else "dialogue"
+        prompt = f"{family}_{quality.lower().replace(' ', '_')}"
+        table = tables[level]
+        human = pd.Series(rows.set_index("item")["human"])
+        rating = pd.Series(table["pair_id"]).map(human)
+        pool = table.assign(rating=rating).dropna(subset="rating")
+        pairs = table.head(settings.pairs_per_set or len(table))
+        pairs, examples_by_pair = _with_examples(pairs, pool, shown, is_turn)
+        questions.append(QualityQuestion(quality, prompt, pairs, examples_by_pair))
+    return questions
+
+
+def fed_items(settings: Profile) -> set[str]:
+    """Return the ids of FED's turns and dialogues that are asked about."""
+    items = set()
+    for table in (ratings.rated("fed-turn"), ratings.fed_dialogues()):
+        items.update(table["pair_id"].head(settings.pairs_per_set or len(table)))
+    return items
+
+
+def _with_examples(pairs, pool, shown, is_turn) -> tuple[pd.DataFrame, dict[str, list] | None]:
+    """The pairs that can be asked about, and their examples; None if nothing is shown."""
+    if shown == "zero":
+        return pairs, None
+    if shown == "manual":
+        file = recordings.FOLDER / released.CLAUDE / "fed_examples.json"
+        name, key = ("fed-turn", "turn_manual") if is_turn else ("fed-dialog", "dial_manual")
+        chosen = [f"{name}/{i}" for i in json.loads(file.read_text(encoding="utf-8"))[key]]
+        chosen = [pair_id for pair_id in chosen if pair_id in set(pool["pair_id"])]
+        # What shares a dialogue with an example is not asked about.
+        contexts = pool.loc[pool["pair_id"].isin(chosen), "context_id"]
+        pairs = pd.DataFrame(pairs[~pairs["context_id"].isin(contexts)])
+        by_pair = examples.select(pairs, pool, "manual", k=len(chosen), chosen=chosen)
+        return pairs, by_pair
+    if shown == "bm25":
+        method = "bm25_both" if is_turn else "bm25_context"
+        return pairs, examples.select(pairs, pool, method, k=3)
+    draw = int(shown.removeprefix("random"))
+    return pairs, examples.select(pairs, pool, "random", k=3, seed=draw)
