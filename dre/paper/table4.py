@@ -25,7 +25,7 @@ from dre.slm import trained
 from dre.tables import number
 
 #: What a recorded judge was shown besides the numbers of one training.
-EARLIER = "our earlier model as shown"
+EARLIER = "an earlier training of ours as shown"
 AS_PRINTED = "as printed"
 WRONG_NUMBERS = "another pair's numbers"
 #: Readings of a method: asked a second time, or over both askings.

@@ -1,8 +1,8 @@
 """Train two variants of recipe ``ours``, which were compared with it on a GPU.
 
 Run ``python experiments/small_model/variants.py VARIANT SEED`` with the public data. It makes the
-folder build/public/models/VARIANT-seedSEED, prints its name, and makes no committed file; measure.py
-takes the folder. After an interruption it goes on from its last checkpoint.
+folder build/public/models/VARIANT-seedSEED and prints its name, which measure.py takes. It makes no
+committed file. After an interruption it goes on from its last checkpoint.
 
 ``eight dialogues``
     Eight dialogues come into a batch with each labelled context, not four, and the head for fit
