@@ -46,7 +46,7 @@ def describe(folder, change):
 
 
 def without_hashes(description):
-    """Make the description one of an earlier version, which did not hash weights."""
+    """Make the description one that was written without hashes of weights."""
     del description["sha256"]
 
 
@@ -153,7 +153,7 @@ def test_a_damaged_model_is_one_sentence_and_gives_no_score(folder, damage, caps
     assert not scores.exists()
 
 
-def test_a_whole_model_of_an_earlier_version_is_read(ours, folder):
+def test_a_whole_model_that_was_saved_without_hashes_is_read(ours, folder):
     table = pairs(load("mini", "test")[:2])
     expected = SLM.load(ours).score(table)
     describe(folder, without_hashes)

@@ -902,21 +902,6 @@ def test_calibrate_typed_twice_writes_the_same_and_never_over_something_else(
     assert file.read_bytes() == content
 
 
-def test_a_fusion_of_version_0_2_is_held_to_its_model_and_prompt(slm, sets, tmp_path, capsys):
-    file = tmp_path / "fusion.json"
-    assert dre("calibrate", "--set", *sets[0], "--set", *sets[1], "-o", file) == 0
-    fusion_now = json.loads(file.read_text())
-    made_with = fusion_now["made_with"]
-    old = made_with | {"model": "f" * 12, "prompt": made_with["prompt"]["sha256"][:12]}
-    run = ("score", sets[0][0], "--slm", slm, *RECORDED, "--method", "calibrated", "--fusion", file)
-
-    file.write_text(json.dumps(fusion_now | {"made_with": old}))
-    assert dre(*run, "-o", tmp_path / "fused.csv") == 0
-    file.write_text(json.dumps(fusion_now | {"made_with": old | {"prompt": "0" * 12}}))
-    assert dre(*run, "-o", tmp_path / "other.csv") == 2
-    assert "learned with prompt sha256 000000000000, not with" in capsys.readouterr().err
-
-
 def test_a_mean_is_printed_once_and_no_longer_than_it_is_sure(slm, tmp_path, capsys):
     write(records(1)[:1], tmp_path / "one.jsonl")
     assert dre("score", tmp_path / "one.jsonl", "--slm", slm) == 0
@@ -1056,20 +1041,3 @@ def test_the_papers_names_of_methods_are_taken(slm, responses, tmp_path, capsys)
 )
 def test_threads_are_as_many_as_cores_are_free(n_cores, load, n_threads):
     assert threads.suitable(n_cores, load) == n_threads
-
-
-def test_scores_of_version_0_2_still_teach_a_fusion(slm, sets, tmp_path):
-    """Its summaries have the signature as a line, with short hashes and no scale of the prompt."""
-    (source, scores), other_set = sets
-    old_scores, fusion_path = tmp_path / "old.csv", tmp_path / "fusion.json"
-    shutil.copy(scores, old_scores)
-    summary = json.loads(Path(f"{scores}.summary.json").read_text())
-    fields = summary["signature"]
-    prompt, data = fields["prompt"]["sha256"][:12], fields["data"][:12]
-    line = f"dre:ex_dre|model:{'f' * 12}|judge:{fields['judge']}|prompt:{prompt}|data:{data}"
-    old_summary = json.dumps(summary | {"signature": line})
-    Path(f"{old_scores}.summary.json").write_text(old_summary)
-
-    learn = ("calibrate", "--set", source, old_scores, "--set", *other_set, "-o", fusion_path)
-    assert dre(*learn) == 0
-    assert dre(*fused_run(source, slm, fusion_path), tmp_path / "fused.csv") == 0

@@ -1,9 +1,8 @@
-"""The store of replies: keys, locks, permissions, copies, forks, and stores of earlier versions."""
+"""The store of replies: keys, locks, permissions, copies and forks."""
 
 import multiprocessing
 import os
 import shutil
-import sqlite3
 import stat
 import subprocess
 import sys
@@ -36,12 +35,12 @@ os._exit(0)
 
 
 def key(spec="openai:model-a", row=ROW, prompt="llm_only", first=0, **options):
-    live_judge = dre.judges.open_judge(spec, store=":memory:", **options)
+    live_judge = dre.judges.open(spec, store=":memory:", **options)
     return live_judge.unanswered([row], prompt, first=first)[0].key
 
 
 def request_for(pair, n=0):
-    live_judge = dre.judges.open_judge("openai:m", store=":memory:", base_url="http://127.0.0.1:1")
+    live_judge = dre.judges.open("openai:m", store=":memory:", base_url="http://127.0.0.1:1")
     return live_judge.unanswered([pair], "llm_only", first=n)[0]
 
 
@@ -111,7 +110,7 @@ def test_judges_that_ask_differently_have_different_signatures():
     )
     signatures = set()
     for chosen in options:
-        live_judge = dre.judges.open_judge("openai:m", store=":memory:", **chosen)
+        live_judge = dre.judges.open("openai:m", store=":memory:", **chosen)
         signatures.add(live_judge.signature)
     assert len(signatures) == len(options)
 
@@ -217,7 +216,7 @@ def test_a_committed_reply_outlives_a_power_cut(tmp_path):
 
 def test_one_process_asks_a_judge_in_a_setting_and_the_next_is_told_which(tmp_path):
     path = tmp_path / "s.sqlite"
-    live_judge = dre.judges.open_judge("openai:m", store=path, base_url="http://127.0.0.1:1")
+    live_judge = dre.judges.open("openai:m", store=path, base_url="http://127.0.0.1:1")
     prompt = prompts.load("llm_only")
     setting = live_judge.lock_name(prompt)
     with subprocess.Popen(
@@ -230,7 +229,7 @@ def test_one_process_asks_a_judge_in_a_setting_and_the_next_is_told_which(tmp_pa
             with pytest.raises(TryLater, match=message):
                 live_judge.score(pairs(1))
             # Another judge, and the same judge with another prompt, may ask and write.
-            other = dre.judges.open_judge("openai:o", store=path, base_url="http://127.0.0.1:1")
+            other = dre.judges.open("openai:o", store=path, base_url="http://127.0.0.1:1")
             classify = prompts.load("classify")
             names = (other.lock_name(prompt), live_judge.lock_name(classify))
             for n, name in enumerate(names):
@@ -245,7 +244,7 @@ def test_one_process_asks_a_judge_in_a_setting_and_the_next_is_told_which(tmp_pa
 
 def test_runs_that_could_pay_for_the_same_reply_have_the_same_lock():
     def lock(spec="openai:m", prompt="llm_only", **options):
-        live_judge = dre.judges.open_judge(spec, store=":memory:", **options)
+        live_judge = dre.judges.open(spec, store=":memory:", **options)
         return live_judge.lock_name(prompts.load(prompt))
 
     assert lock(max_tokens=7) == lock(repeats=3, max_usd=1, price="1,1") == lock()
@@ -327,29 +326,6 @@ def test_counts_of_tokens_that_cannot_be_stored_are_unknown(tmp_path):
 def test_thoughts_among_the_parts_of_a_message_are_no_part_of_the_reply():
     message = [{"text": "I think 5.", "thought": True}, {"text": '{"score": '}, {"text": "3}"}]
     assert Reply.from_answer(message, "ok", "m").text == '{"score": 3}'
-
-
-# What an earlier version made: the same table, and no rows of pending calls.
-EARLIER = """CREATE TABLE reply (
-    key TEXT PRIMARY KEY, judge TEXT NOT NULL, base_url TEXT NOT NULL, prompt TEXT NOT NULL,
-    params TEXT NOT NULL, pair_id TEXT NOT NULL, repeat INTEGER NOT NULL, text TEXT NOT NULL,
-    outcome TEXT NOT NULL, model TEXT NOT NULL, input_tokens INTEGER, output_tokens INTEGER,
-    cost REAL, seconds REAL, source TEXT NOT NULL, created TEXT NOT NULL, top TEXT
-) WITHOUT ROWID"""
-
-
-def test_a_store_of_an_earlier_version_is_read_and_goes_on(tmp_path):
-    path = tmp_path / "s.sqlite"
-    request = request_for(ROW)
-    row = (*request[:7], '{"score": 3}', "ok", "m", 50, 10, None, 0.5, "live", "2026-10-01", None)
-    with sqlite3.connect(path) as connection:
-        connection.execute(EARLIER)
-        connection.execute(f"INSERT INTO reply VALUES ({', '.join('?' * 17)})", row)
-    connection.close()
-    live_judge = dre.judges.open_judge("openai:m", store=path, base_url="http://127.0.0.1:1")
-    assert live_judge.score([ROW], ask=False)["score_llm"].tolist() == [3.0]
-    put(live_judge.store, n=1)
-    assert sum(group.n_calls for group in live_judge.store.summary()) == 2
 
 
 # Faults

@@ -324,21 +324,6 @@ def test_a_killed_training_goes_on_within_its_epoch_and_ends_with_the_same_weigh
     assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"whole", "killed"}
 
 
-def test_a_checkpoint_of_an_older_version_goes_on_after_its_epoch(encoder, tmp_path, monkeypatch):
-    settings = {"recipe": recipes.get("paper", epochs=2), "encoder": encoder, "progress": False}
-    out = tmp_path / "slm"
-    with monkeypatch.context() as patch, pytest.raises(IndexError):
-        stop_after(patch, 1)  # an epoch has one step
-        fit(TRAIN[:2], [], out, **settings)
-    (file,) = Path(f"{out}.work").iterdir()
-    checkpoint = torch.load(file, weights_only=True)
-    for name in ("steps_done", "scaler", "random_states"):
-        del checkpoint["state"][name]
-    torch.save(checkpoint, file)
-    stop_after(monkeypatch, 1)
-    fit(TRAIN[:2], [], out, **settings)
-
-
 def test_the_best_epoch_is_kept_and_of_equally_good_ones_the_last(encoder, tmp_path, monkeypatch):
     """By triplet accuracy on held-out contexts, which is given here."""
     accuracies = iter([0.1, 0.9, 0.9, 0.3])

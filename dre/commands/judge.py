@@ -70,8 +70,7 @@ def add(subparsers: Any) -> None:
             "examine a judge on pairs that people have rated, beside the recorded judges",
         ),
     ):
-        aliases = ["compare"] if name == "passport" else []
-        action = actions.add_parser(name, help=text, description=text, aliases=aliases)
+        action = actions.add_parser(name, help=text, description=text)
         _add_arguments(action, name)
         add_options(action, **_judge_options_of(name))
         action.set_defaults(run=run)

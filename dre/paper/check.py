@@ -102,7 +102,7 @@ def _judge_fault(settings, judge: JudgeSettings) -> Iterator[str]:
 
 def _open(judge: JudgeSettings) -> None:
     """Open a live judge and close it again: its model, options and price are checked."""
-    opened: Any = judges.open_judge(judge.model, temperature=judge.temperature, **judge.connection)
+    opened: Any = judges.open(judge.model, temperature=judge.temperature, **judge.connection)
     opened.close()
 
 

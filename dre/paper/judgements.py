@@ -354,7 +354,7 @@ class PanelJudge:
             if not self._has_file("criteria.jsonl"):
                 return None
             return _recorded_criteria(self._recording, pairs, prompt)
-        judge: Any = judges.open_judge(f"{RECORDED}{self._recording}", repeat=repeat)
+        judge: Any = judges.open(f"{RECORDED}{self._recording}", repeat=repeat)
         if not judge.knows(prompt):
             return None
         table = judge.score(pairs, prompt, ask=False)
@@ -391,7 +391,7 @@ class PanelJudge:
         """Return the live judge as it is asked with a prompt: how often, how warm, how fast."""
         judge = self.judge
         is_sampled = prompt in SAMPLED
-        return judges.open_judge(
+        return judges.open(
             judge.model,
             **judge.connection,
             temperature=_SAMPLING_TEMPERATURE if is_sampled else judge.temperature,

@@ -20,7 +20,7 @@ from dre.errors import DreError, TryLater
 from dre.judges import prompts
 from dre.progress import Progress
 from dre.score import language
-from dre.signature import METHOD_NAMES, Signature
+from dre.signature import Signature
 from dre.slm.location import find_slm
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ METHODS = {
         ("slm", "judge", "fusion"), "in standard deviations, 0 is an ordinary pair"
     ),
 }
-#: The papers' names, and those of earlier versions.
-ALIASES = METHOD_NAMES
+#: The papers' names of methods.
+ALIASES = {"slm": "small", "non_dre": "judge", "ex_dre": "product"}
 #: What a method may need besides an SLM, in the words of an error.
 _NEEDS_IN_WORDS = {
     "judge": "a judge",

@@ -355,7 +355,7 @@ class SLM:
                 )
             recipe = TypeAdapter(recipes.Recipe).validate_python(description["recipe"])
             check_numbers(description["provenance"])
-            # Models of earlier versions have no hashes.
+            # A model that was saved without hashes is read as well.
             check_files(Path(path), description.get("sha256", {}))
             return class_for(recipe).read(Path(path), recipe, description["provenance"])
         except DreError:  # of the encoder, which a model may name

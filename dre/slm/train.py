@@ -400,10 +400,7 @@ def parameter_groups(slm: SLM) -> list[dict]:
 
 @dataclass
 class _State:
-    """How far a training has come; a checkpoint holds this and the weights.
-
-    Checkpoints of older versions were written after epochs alone, and lack the fields of an epoch.
-    """
+    """How far a training has come; a checkpoint holds this and the weights."""
 
     epochs_done: int = 0  # of all stages together
     curves: list[dict] = field(default_factory=list)
