@@ -187,7 +187,9 @@ def test_a_score_that_is_not_finite_is_never_ok(tmp_path):
 
     assert set(table["status"]) == {"error"}
     assert table["reason"].str.contains("not a finite number").all()
-    assert table[["score", "score_slm", "distance", "fits"]].isna().all(axis=None)
+    assert (
+        table[["score", "score_slm", "distance", "scaled_distance", "fits"]].isna().all(axis=None)
+    )
     assert metric.accepted(table).isna().all()
 
 

@@ -132,7 +132,7 @@ def test_a_file_of_each_form_gets_the_scores_of_the_model(slm, tmp_path, capsys,
     expected = SLM.load(slm).score(pd.DataFrame(rows).assign(pair_id=range(24)))
     names = [[row["id"], row["system"]] for row in rows]
     assert table[["id", "system"]].to_numpy().tolist() == names
-    numbers = ["cosine_distance", "distance", "fits", "score_slm"]
+    numbers = ["distance", "scaled_distance", "fits", "score_slm"]
     papers_names = ["distance", "s_d", "s_p", "score_slm"]
     np.testing.assert_allclose(table[numbers], expected[papers_names], atol=1e-5)
     assert table["score"].equals(table["score_slm"])
@@ -430,12 +430,13 @@ def test_a_prompt_is_shown_the_slms_numbers_within_their_range(slm):
 
     table = metric.score(list(pairs["context"]), list(pairs["response"]))
 
-    assert table["distance"].min() < 0
-    assert table["distance"].max() > 1
+    assert list(table["distance"]) == pytest.approx(list(distances))
+    assert table["scaled_distance"].min() < 0
+    assert table["scaled_distance"].max() > 1
     s_d, s_p = own_judge.pairs["s_d"], own_judge.pairs["s_p"]
     assert (s_d.min(), s_d.max()) == (0, 1)
     assert (own_judge.pairs["score_slm"] == (1 - s_d + s_p).round(6)).all()
-    expected = (1 - table["distance"] + table["fits"]) * table["score_llm"]
+    expected = (1 - table["scaled_distance"] + table["fits"]) * table["score_llm"]
     np.testing.assert_allclose(table["score"], expected)
 
 
@@ -906,7 +907,9 @@ def test_a_mean_is_printed_once_and_no_longer_than_it_is_sure(slm, tmp_path, cap
     write(records(1)[:1], tmp_path / "one.jsonl")
     assert dre("score", tmp_path / "one.jsonl", "--slm", slm) == 0
     out = capsys.readouterr().out
-    assert "| Rank | System | n | N missing | Score | Distance | Fits | Length | Echo |" in out
+    assert (
+        "| Rank | System | n | N missing | Score | Scaled distance | Fits | Length | Echo |" in out
+    )
     assert "Intervals: 95 %, over 1 context. Systems" in out
     assert re.search(r"\| 0\.\d{3} \|", out)
     assert not re.search(r"\d\.\d{4}", out.partition("Mean scores")[2])

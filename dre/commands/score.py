@@ -34,7 +34,7 @@ _KINDS_IN_WORDS = {
 }
 
 #: Decimals of means that are printed; of the others two.
-_DIGITS = {"score": 3, "score_slm": 3, "distance": 3, "fits": 3, "length": 1}
+_DIGITS = {"score": 3, "score_slm": 3, "scaled_distance": 3, "fits": 3, "length": 1}
 
 
 def add(subparsers: argparse._SubParsersAction) -> None:

@@ -60,8 +60,8 @@ COLUMNS = (
     "id",
     "system",
     "context_id",
-    "cosine_distance",
     "distance",
+    "scaled_distance",
     "fits",
     "score_slm",
     "score_llm",
@@ -75,9 +75,9 @@ COLUMNS = (
     "reason",
     "left_out",
 )
-#: What the table of scores calls the numbers of the papers: s_d says how far the response is from
-#: its context, s_p how well it fits there.
-_PLAIN_NAMES = {"distance": "cosine_distance", "s_d": "distance", "s_p": "fits"}
+#: What the table of scores calls the numbers of the papers: s_d is the distance, scaled to the
+#: distances of the training; s_p says how well the response fits its context.
+_PLAIN_NAMES = {"s_d": "scaled_distance", "s_p": "fits"}
 #: Decimals of the SLM's numbers in a prompt: the last bits of a float must not cost another reply.
 _PROMPT_DECIMALS = 6
 #: What the small model computes.

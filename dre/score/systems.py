@@ -18,7 +18,7 @@ from dre import metrics, stats, tables
 #: What a score should know more than: the number of words, and how many of them the context has.
 BASELINES = ("length", "echo")
 #: The columns of a table of scores whose means are given.
-MEASURES = ("score", "score_slm", "distance", "fits", "score_llm", "s_inf", *BASELINES)
+MEASURES = ("score", "score_slm", "scaled_distance", "fits", "score_llm", "s_inf", *BASELINES)
 
 #: What columns are called where the name alone would not say it.
 HEADERS = {"visible": "Smallest difference that could be seen"}
