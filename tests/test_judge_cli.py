@@ -23,11 +23,12 @@ from conftest import heed_interrupts, needs_data, start_copy
 from judge_servers import Server, pairs
 
 import dre.judges
-from dre.audit import judge_agreement, kinds
+from dre.audit import kinds
 from dre.commands.main import main
 from dre.datasets import ratings
 from dre.datasets.registry import read_jsonl, repository_file
 from dre.errors import DreError
+from dre.judges import passport as passports
 from dre.judges import prompts, released
 from dre.judges.asking import Run
 from dre.judges.store import Store
@@ -667,10 +668,10 @@ class FailingJudge:
 
 def test_a_judge_keeps_its_ceiling_when_a_comparison_fails():
     rated = pd.DataFrame(pairs(12)).assign(human=range(12))
-    samples = judge_agreement.draw_samples(own_rated=rated)
+    samples = passports.draw_samples(own_rated=rated)
     judge = FailingJudge()
     with pytest.raises(DreError, match="no reply"):
-        judge_agreement.measure(judge, samples)
+        passports.measure(judge, samples)
     assert judge.max_usd == 1.0
 
 
@@ -840,7 +841,7 @@ def claude_in_disguise(tmp_path_factory):
     replies = {}
     samples = []
     for name in SETS:
-        sample = judge_agreement.draw_sample(name, 15)
+        sample = passports.draw_sample(name, 15)
         sample["score"] = recorded.score(sample)["score_llm"].to_numpy()
         for row in sample.to_dict("records"):
             text = prompt.render(row)[-1]["content"]
@@ -906,8 +907,8 @@ def test_a_passport_counts_replies_and_money(claude_in_disguise):
 
 @needs_data
 def test_another_seed_draws_another_sample():
-    first = judge_agreement.draw_sample("personachat-usr", 15)
-    second = judge_agreement.draw_sample("personachat-usr", 15, seed=1)
+    first = passports.draw_sample("personachat-usr", 15)
+    second = passports.draw_sample("personachat-usr", 15, seed=1)
     assert not first.index.equals(second.index)
 
 

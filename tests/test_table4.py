@@ -7,9 +7,9 @@ import pytest
 from dre.datasets import ratings, registry
 from dre.errors import DreError
 from dre.paper import judgements, table4, table4_plots
-from dre.paper import tables as report
 from dre.paper.methods import DISTANCE, PROBABILITY, WHOLE, Method
 from dre.paper.profile import profile
+from dre.tables import beside_print
 
 NAMES = ["dailydialog-zhao", "personachat-usr", "topicalchat-usr"]
 JUDGE = Method("LLM-only", "a judge")
@@ -335,7 +335,7 @@ def test_table_4_of_live_judges_has_their_rows_and_those_without_a_judge():
     new_judge = table4.judge_rows(panel[1], "paper")
     measured = pd.DataFrame({"method": [*new_judge.values(), Method("LLM-only", "another")]})
     measured = measured.assign(**dict.fromkeys(titles, 0.5))
-    all_rows = report.beside_print(measured, printed, "method")
+    all_rows = beside_print(measured, printed, "method")
 
     is_shown = table4.rows_of_live_judges(all_rows, in_paper, panel, "paper")
 

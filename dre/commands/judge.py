@@ -32,7 +32,7 @@ from dre.commands.outputs import (
 from dre.datasets import readers
 from dre.errors import DreError, TryLater
 from dre.files import replace, write
-from dre.judges import asking, files, page, prompts, providers
+from dre.judges import asking, batch, page, prompts, providers
 from dre.judges.recorded import Recorded
 from dre.judges.store import Store
 from dre.signature import Signature
@@ -451,7 +451,7 @@ def _replay(args):
 def _export(args):
     """Write the missing prompts as a batch file."""
     request = _request(args, (".jsonl",))
-    n = files.export_prompts(request.judge, request.pairs, request.prompt, args.output, args.retry)
+    n = batch.export_prompts(request.judge, request.pairs, request.prompt, args.output, args.retry)
     write_summary(args.output, request.signature, {})
     print(f"{n:,} prompts are in {args.output}")
 
@@ -459,7 +459,7 @@ def _export(args):
 def _import(args):
     """Take in replies to exported prompts, and write the table."""
     request = _request(args)
-    stored, stored_before, failed = files.import_replies(
+    stored, stored_before, failed = batch.import_replies(
         request.judge, request.pairs, request.prompt, args.source
     )
     print(

@@ -158,7 +158,7 @@ class PanelJudge:
         repeat : int
             Which asking, from 0.
         examples : dict or None
-            Rated examples for each pair, as `dre.judges.examples.select` returns them.
+            Rated examples for each pair, as `dre.paper.examples.select` returns them.
 
         Returns
         -------

@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 
 from dre.datasets import dialogues, ratings, recordings
-from dre.judges import examples, released
+from dre.judges import released
+from dre.paper import examples
 from dre.paper.profile import OURS, PAPER, Profile
 from dre.slm import recipes
 

@@ -735,7 +735,7 @@ def rows_of_live_judges(
 
     Parameters
     ----------
-    table : all rows, as `dre.paper.tables.beside_print` returns them.
+    table : all rows, as `dre.tables.beside_print` returns them.
     in_paper : what `in_print` returned.
     live_judges : live judges of the profile.
     slm : our name of the papers' small model.
@@ -1161,3 +1161,28 @@ def rank_systems(
                 )
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def printed_correlations(root: Path, name: str, statistic: str = "spearman") -> pd.DataFrame:
+    """Return the correlations in a table of the papers that belong to methods with a judge.
+
+    Parameters
+    ----------
+    root : Path
+        The folder of the project.
+    name : str
+        A file of ``data/paper`` with columns ``method, judge`` and ``<set>_<statistic>``.
+    statistic : str
+        ``spearman`` or ``pearson``.
+
+    Returns
+    -------
+    DataFrame
+        By ``method`` and ``judge``, as the paper calls them, a column for each set, such as
+        ``personachat``.
+    """
+    table = pd.read_csv(root / "data" / "paper" / f"{name}.csv").dropna(subset="judge")
+    by_key = table.set_index(["method", "judge"])
+    ending = f"_{statistic}"
+    correlations = by_key.filter(regex=f"{ending}$").astype(float)
+    return correlations.rename(columns=lambda column: column.removesuffix(ending))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dre.slm.model import SLM
 
 
-class Method(NamedTuple):
+class Scoring(NamedTuple):
     """A way to score: what it needs (an SLM, a judge, ...), and which numbers its scores are."""
 
     needs: tuple[str, ...]
@@ -36,13 +36,13 @@ class Method(NamedTuple):
 
 #: The methods by name. Those that the papers' names say better keep them.
 METHODS = {
-    "small": Method(("slm",), "about 0 to 2"),
-    "judge": Method(("judge",), "0 to 5"),
-    "product": Method(("slm", "judge"), "about 0 to 10"),
-    "slide": Method(("slm", "judge"), "0 to 2"),
-    "in_dre": Method(("slm", "judge", "accuracies"), "0 to 5"),
-    "dre": Method(("slm", "judge", "accuracies"), "about 0 to 10"),
-    "calibrated": Method(
+    "small": Scoring(("slm",), "about 0 to 2"),
+    "judge": Scoring(("judge",), "0 to 5"),
+    "product": Scoring(("slm", "judge"), "about 0 to 10"),
+    "slide": Scoring(("slm", "judge"), "0 to 2"),
+    "in_dre": Scoring(("slm", "judge", "accuracies"), "0 to 5"),
+    "dre": Scoring(("slm", "judge", "accuracies"), "about 0 to 10"),
+    "calibrated": Scoring(
         ("slm", "judge", "fusion"), "in standard deviations, 0 is an ordinary pair"
     ),
 }
