@@ -8,7 +8,7 @@ from test_pcaf_dstc11 import CORPUS, RECORDS
 
 from dre.datasets import dstc11
 from dre.errors import DreError
-from dre.paper import papers_sets, run
+from dre.paper import papers_sets, run, written_sets
 from dre.paper.profile import PCAFSettings, TrainingSet, profile
 
 FULL = profile("full")

@@ -13,8 +13,8 @@ dialogue the same score. The scores of these three for the test pairs of the cor
 
 Two things are different from the paper, since they matter little or two cores cannot do more. The
 mean over tokens replaces XLM-R's pooled output (Eq. 1). AdamW with a warm-up, and another learning
-rate for the MLP, replaces Adam (`pcaf_losses.PcafRecipe`). MiniLM has epochs, batches and a learning
-rate that suit it. XLM-RoBERTa has the paper's.
+rate for the MLP, replaces Adam (`pcaf_losses.PcafRecipe`). MiniLM has epochs, batches and a
+learning rate that suit it. XLM-RoBERTa has the paper's.
 
 Run ``python experiments/pcaf/train_pcaf.py [profile]``: ``public`` (default; MiniLM, 17 minutes of
 one core a seed) or ``full`` (XLM-RoBERTa-base, of the paper's kind, from the Hub; a GPU). It makes
