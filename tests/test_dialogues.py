@@ -10,8 +10,9 @@ from dre.datasets import dialogues, ratings
 from dre.datasets.dialogues import Context, data_hash, load
 from dre.datasets.overlap import without_overlap, without_shared_utterances
 from dre.errors import DreError
+from dre.paper.contexts import contexts, extra
 from dre.paper.profile import Sources, TrainingSet, profile
-from dre.slm import contexts, extra, provenance
+from dre.slm import provenance
 
 # Contexts of each split, and how the hash of their data begins. The hashes name the training data
 # of

@@ -6,7 +6,8 @@ from dre.datasets import dialogues, registry
 from dre.errors import DreError, TryLater
 from dre.paper import estimate, run
 from dre.paper.profile import Augmentation, TrainingSet, profile
-from dre.slm import made_of, provenance
+from dre.paper.trainings import made_of
+from dre.slm import provenance
 
 CACHES = (
     dialogues.histories,

@@ -50,8 +50,8 @@ def by_method(
         return _by_pair_id(pairs, _bleu_4(pairs)), "BLEU-4"
 
     # Only these two need the packages of the extra `slm`.
-    from dre.slm.location import find_slm
     from dre.slm.model import SLM
+    from dre.slm.provenance import find_slm
 
     if name == "cosine":
         untrained = SLM.untrained()

@@ -62,7 +62,7 @@ def slm_scores(pairs: pd.DataFrame, slm: Any) -> pd.DataFrame:
     ----------
     pairs : DataFrame
         With ``pair_id, context`` and ``response``.
-    slm : a small model, or its recorded scores, as `dre.slm.trained` returns them.
+    slm : a small model, or its recorded scores, as `dre.paper.trainings.trained` returns them.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def slm_accuracy(settings: Profile, slm: Any, key: str) -> float:
     Parameters
     ----------
     settings : the profile.
-    slm : a small model, or its recorded scores, as `dre.slm.trained` returns them.
+    slm : a small model, or its recorded scores, as `dre.paper.trainings.trained` returns them.
     key : the set of the profile that it was trained on.
     """
     entry = next(entry for entry in settings.sets if entry.key == key)
@@ -234,7 +234,7 @@ class PanelJudge:
         pairs : DataFrame
             With ``pair_id, context`` and ``response``.
         slm : object
-            A small model, as `dre.slm.trained` returns it.
+            A small model, as `dre.paper.trainings.trained` returns it.
         key : str
             The set of the profile that it was trained on.
         prompt : str

@@ -63,7 +63,7 @@ _READERS_OF_ALL_SETS = ("02_", "05_")
 
 
 class Training(NamedTuple):
-    """One training of a profile, as `dre.slm.trained` takes it."""
+    """One training of a profile, as `dre.paper.trainings.trained` takes it."""
 
     key: str
     model: str

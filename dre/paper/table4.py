@@ -21,7 +21,7 @@ from dre.paper import judgements, methods, plan
 from dre.paper.judgements import PanelJudge
 from dre.paper.methods import ALONE, AS_SHOWN, WHOLE, Method
 from dre.paper.profile import PAPER, TABLE_4, Profile
-from dre.slm import trained
+from dre.paper.trainings import trained
 from dre.tables import number
 
 #: What a recorded judge was shown besides the numbers of one training.

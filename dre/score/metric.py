@@ -21,7 +21,8 @@ from dre.judges import prompts
 from dre.progress import Progress
 from dre.score import language
 from dre.signature import Signature
-from dre.slm.location import find_slm
+from dre.slm import remembered
+from dre.slm.provenance import find_slm
 
 if TYPE_CHECKING:
     from dre.slm.model import SLM
@@ -80,8 +81,6 @@ COLUMNS = (
 _PLAIN_NAMES = {"s_d": "scaled_distance", "s_p": "fits"}
 #: Decimals of the SLM's numbers in a prompt: the last bits of a float must not cost another reply.
 _PROMPT_DECIMALS = 6
-#: What the small model computes.
-_SLM_NUMBERS = ("distance", "s_d", "s_p", "score_slm")
 #: Why a pair has no score that was computed all the same.
 _NOT_FINITE = "the score is not a finite number: the small model may be damaged"
 BLOCK = 256  # distinct pairs that are scored and kept together; a kill loses no more of them
@@ -135,7 +134,7 @@ class DRE:
         Parameters
         ----------
         slm
-            What `dre.slm.location.find_slm` finds; None for the model that comes with the package.
+            What `find_slm` finds; None for the model that comes with the package.
         judge
             What `dre.judges.open` takes: a name, a function, or a judge.
         method
@@ -309,44 +308,38 @@ class DRE:
         # The same texts may be those of a system that is not read as a whole.
         unread = table["status"] == language.STATUS
         table["reason"] = table["reason"].where(unread, table.pop("what_is_cut"))
-        is_finite = np.isfinite(table[list(_SLM_NUMBERS)]).all(axis=1)
+        is_finite = np.isfinite(table[list(remembered.NUMBERS)]).all(axis=1)
         is_damaged = ~unread & ~is_finite
         table.loc[is_damaged, ["status", "reason"]] = "error", _NOT_FINITE
-        table.loc[~is_finite | unread, list(_SLM_NUMBERS)] = np.nan
+        table.loc[~is_finite | unread, list(remembered.NUMBERS)] = np.nan
         return table
 
     def _scores_in_blocks(self, pairs, progress, keep):
         """Score pairs block by block, in their order; a block is kept before the next begins."""
-        from dre.score.kept import COLUMNS as NUMBERS
-        from dre.score.kept import KeptScores, identity
-
         assert self.slm is not None, "this method needs a small model"
-        kept = KeptScores(identity(self.slm, self.bf16)) if keep else None
+        signature = remembered.signature_of(self.slm, self.bf16) if keep else None
+        cache = remembered.Cache(signature)
+        known = cache.get(pairs)
         tables = []
-        missing = pairs
-        if kept is not None:
-            kept_scores = kept.get(pairs).set_index("pair_id")
-            is_kept = pairs["pair_id"].isin(kept_scores.index)
-            kept_pairs, missing = pairs[is_kept], pairs[~is_kept]
-            kept_scores = kept_scores.loc[list(kept_pairs["pair_id"])].reset_index()
-            tables.append(self._with_what_is_not_read(kept_scores, kept_pairs))
-        n_kept = len(pairs) - len(missing)
-        if progress and n_kept:
-            print(f"{n_kept:,} of {len(pairs):,} pairs were scored before", file=sys.stderr)
+        if len(known):
+            tables.append(self._with_what_is_not_read(known, pairs.loc[known.index]))
+        missing = pairs.drop(index=known.index)
+        n_known = len(known)
+        if progress and n_known:
+            print(f"{n_known:,} of {len(pairs):,} pairs were scored before", file=sys.stderr)
 
-        bar = Progress(len(pairs), "pairs", n_kept, is_silent=not progress)
+        bar = Progress(len(pairs), "pairs", n_known, is_silent=not progress)
         with bar, warnings.catch_warnings():
             # The column `reason` says what is cut.
             warnings.filterwarnings("ignore", message=r".*response\(s\) have more than")
             for first in range(0, len(missing), BLOCK):
                 block = missing.iloc[first : first + BLOCK]
-                scores = self.slm.score(block).filter(["pair_id", *NUMBERS, "left_out"])
+                scores = self.slm.score(block).filter(["pair_id", *remembered.NUMBERS, "left_out"])
                 tables.append(self._with_what_is_not_read(scores, block))
-                if kept is not None:
-                    kept.put(block, scores)
+                if keep:
+                    cache.put(block, scores)
                 bar.update(len(block))
-        if kept is not None:
-            kept.close()
+        cache.close()
         scores = pd.concat(tables, ignore_index=True).set_index("pair_id")
         return scores.loc[list(pairs["pair_id"])].reset_index()
 

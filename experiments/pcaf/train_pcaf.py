@@ -53,10 +53,11 @@ from dre.errors import DreError
 from dre.paper import pcaf_losses
 from dre.paper.pcaf import PCAF, Idea, fit, train, write
 from dre.paper.profile import Model, profile
-from dre.slm import SLM, arrays
+from dre.paper.trainings import arrays, load_or_train
+from dre.slm import SLM
 from dre.slm.encoder import native_bf16
 from dre.slm.provenance import TRAINING
-from dre.slm.recorded_scores import load_or_train, record_arrays
+from dre.slm.remembered import record_arrays
 from dre.slm.train import MAX_NORM, parameter_groups
 from dre.slm.triplets import distinct, embed
 

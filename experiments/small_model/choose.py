@@ -45,11 +45,12 @@ from sklearn.metrics import roc_auc_score
 from dre import stats
 from dre.datasets import ratings
 from dre.datasets.dialogues import pairs
+from dre.paper.contexts import contexts, table_without_overlap
 from dre.paper.profile import Model, profile, root
-from dre.slm import SLM, contexts, load_or_train
+from dre.paper.trainings import load_or_train
+from dre.slm import SLM
 from dre.slm.graded import Graded
 from dre.slm.heads import GAP
-from dre.slm.provenance import table_without_overlap
 
 OUTPUT = root() / "results" / "choices" / "slm.csv"
 #: The training that answers are chosen for. Profile ``public`` does not name it.

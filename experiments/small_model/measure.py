@@ -67,8 +67,10 @@ from dre.audit import measures as audit
 from dre.datasets import ratings
 from dre.datasets.dialogues import load, pairs
 from dre.files import replace
+from dre.paper.contexts import contexts, extra
 from dre.paper.profile import Profile, profile, root
-from dre.slm import SLM, contexts, extra, seeds, trained
+from dre.paper.trainings import seeds, trained
+from dre.slm import SLM
 from dre.slm.graded import Graded, graded_table
 from dre.slm.ours import without_quotes
 from dre.slm.provenance import Extra

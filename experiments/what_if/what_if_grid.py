@@ -34,7 +34,7 @@ from dre.files import replace
 from dre.judges import released
 from dre.judges.recorded import Recorded
 from dre.paper.profile import profile
-from dre.slm import seeds, trained
+from dre.paper.trainings import seeds, trained
 
 PROJECT = Path(__file__).resolve().parents[2]
 OUTPUT = PROJECT / "results" / "what_if"
