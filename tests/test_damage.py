@@ -17,7 +17,7 @@ from dre.commands.main import main
 from dre.datasets.dialogues import load, pairs
 from dre.errors import DreError
 from dre.slm import SLM, fit, train
-from dre.slm.graded import FILE
+from dre.slm.ours import FILE
 
 CONTEXTS = [["Do you like tea?"], ["Was the train late?", "It was."]]
 RESPONSES = ["Yes, with milk.", "No, it was not."]

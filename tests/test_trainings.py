@@ -21,9 +21,9 @@ from dre.paper import pcaf_losses, state
 from dre.paper.profile import Model, Profile, profile, root
 from dre.paper.trainings import (
     _CHOOSING,
-    _learned_from,
     _recipe,
     arrays,
+    learned_from,
     load_or_train,
     made_of,
     reference_based,
@@ -63,7 +63,7 @@ def recording(tmp_path_factory):
         "name": "public",
         "root": folder,
         "encoder": tiny.encoder(folder),
-        "models": {name: Model(recipe=name, epochs=1) for name in ("paper", "released", "graded")},
+        "models": {name: Model(recipe=name, epochs=1) for name in ("paper", "released", "ours")},
         "sets": (entry,),
     }
     public = profile("mini").model_copy(update=settings)
@@ -366,7 +366,7 @@ def test_other_profiles_have_models_and_record_nothing(recording, monkeypatch):
 
     assert seeds(full, "mini", "paper") == [0, 1]
     assert isinstance(trained(full, "mini", "paper", 0), SLM)
-    package_model = trained(full, "mini", "graded", 0)
+    package_model = trained(full, "mini", "ours", 0)
     assert package_model.provenance["name"].startswith("default")
     assert len(untrained(full).distances(table)) == len(table)
     assert arrays(full, "figure", {}, lambda: ARRAYS) is ARRAYS
@@ -415,8 +415,8 @@ def test_committed_scores_are_of_the_data_as_they_are(key, recipe):
     file = public.results / "scores" / f"{key}-{recipe}-seed0.csv.gz"
     recorded = Remembered.recorded(file).provenance
 
-    learned_from = _learned_from(public, key, _recipe(public, recipe, True))
-    hashes = provenance.hashes(*learned_from)
+    sets = learned_from(public, key, _recipe(public, recipe, True))
+    hashes = provenance.hashes(*sets)
 
     assert {field: recorded[field] for field in hashes} == hashes
 

@@ -108,7 +108,7 @@ def load_or_train(
     from dre.slm.train import fit
 
     recipe = _recipe(profile, name, disentangled)
-    train, dev, extra = _learned_from(profile, key, recipe)
+    train, dev, extra = learned_from(profile, key, recipe)
     description = provenance.describe(train, dev, recipe, seed, profile.encoder, extra)
     stem = _stem(profile, key, name, seed, disentangled)
     out = profile.build / "models" / f"{stem}-{description['fingerprint'][:12]}"
@@ -314,7 +314,7 @@ def _recipe(profile, name, disentangled):
     return recipes.replace(recipe, **chosen)
 
 
-def _learned_from(profile, key, recipe):
+def learned_from(profile, key, recipe):
     """Return the contexts to train on, those held out, and what our own recipes learn besides.
 
     A recipe of the papers learns from one set of a profile, or from several. Recipe ``ours`` learns
@@ -363,6 +363,6 @@ def _hashes(profile, key, recipe):
         digest.update(path.read_bytes())
     file = profile.build / "hashes" / f"{digest.hexdigest()[:16]}.json"
     if not file.exists():
-        hashes = provenance.hashes(*_learned_from(profile, key, recipe))
+        hashes = provenance.hashes(*learned_from(profile, key, recipe))
         replace(file, json.dumps(hashes))
     return json.loads(file.read_text(encoding="utf-8"))

@@ -52,9 +52,10 @@ from dre.datasets.overlap import without_overlap
 from dre.errors import DreError
 from dre.paper import pcaf_losses
 from dre.paper.pcaf import PCAF, Idea, fit, train, write
-from dre.paper.profile import Model, profile
-from dre.paper.trainings import arrays, load_or_train
-from dre.slm import SLM
+from dre.paper.profile import profile
+from dre.paper.trainings import arrays, learned_from
+from dre.slm import SLM, recipes
+from dre.slm import fit as fit_slm
 from dre.slm.encoder import native_bf16
 from dre.slm.provenance import TRAINING
 from dre.slm.remembered import record_arrays
@@ -283,9 +284,13 @@ def parallel_scores() -> dict[str, np.ndarray]:
     table = pd.concat([pairs(contexts) for contexts in parallel("test").values()])
     table = table.reset_index(drop=True)
     ideas = parallel_ideas()
-    models = {"graded": Model(recipe="graded", epochs=2)}
-    public = profile("public").model_copy(update={"models": models})
-    graded = load_or_train(public, "dailydialog", "graded", 0)
+    public = profile("public")
+    recipe = recipes.replace(
+        recipes.get("ours", epochs=2), name="graded", mixture=recipes.Mixture(copies=False)
+    )
+    learned, dev, extra = learned_from(public, "dailydialog", recipe)
+    out = public.build / "models" / "graded-seed0"
+    graded = fit_slm(learned, dev, out, recipe, 0, public.encoder, extra=extra)
     student = aligned(graded, ideas, 0, **pcaf_losses.PARALLEL[ALIGNED_SLM])
     scores = {ALIGNED_SLM: student.score(table)["score_slm"]}
     for name in ("PCAF", "PCAF, not aligned"):

@@ -71,8 +71,7 @@ from dre.paper.contexts import contexts, extra
 from dre.paper.profile import Profile, profile, root
 from dre.paper.trainings import seeds, trained
 from dre.slm import SLM
-from dre.slm.graded import Graded, graded_table
-from dre.slm.ours import without_quotes
+from dre.slm.ours import Ours, graded_table, without_quotes
 from dre.slm.provenance import Extra
 
 OUTPUT = root() / "results" / "choices" / "small_model"
@@ -265,7 +264,7 @@ class Scorer:
     graded : the graded pairs on which the three answers are standardised.
     """
 
-    def __init__(self, slm: Graded, graded: pd.DataFrame):
+    def __init__(self, slm: Ours, graded: pd.DataFrame):
         self.slm = slm
         answers = slm.answers(graded)
         self.mean = answers.mean()
@@ -310,9 +309,9 @@ def scorers(name: str, folders: list[str], graded: pd.DataFrame) -> list:
 
 
 def _load(folder):
-    """Return a training of recipe ``graded`` or ``ours``, which give three answers."""
+    """Return a training of recipe ``ours``, which gives three answers."""
     slm = SLM.load(folder)
-    assert isinstance(slm, Graded), f"{folder} has recipe {slm.recipe.name}"
+    assert isinstance(slm, Ours), f"{folder} has recipe {slm.recipe.name}"
     return slm
 
 
