@@ -10,9 +10,9 @@ from judge_servers import Server, openai, pairs
 
 from dre.datasets import dialogues, overlap
 from dre.errors import DreError
-from dre.paper import estimate, judgements, written_sets
+from dre.paper import estimate, judgements, trainings, written_sets
 from dre.paper.profile import Augmentation, Profile, profile
-from dre.slm import recipes, recorded_scores
+from dre.slm import recipes
 
 HERE = Path(__file__).parents[1]
 
@@ -21,7 +21,7 @@ def model(**values):
     """The recipe of a model that profile mini describes so."""
     mini = profile("mini").model_dump()
     mini["models"]["paper"] = {"recipe": "paper", **values}
-    return recorded_scores._recipe(Profile.model_validate(mini), "paper", True)
+    return trainings._recipe(Profile.model_validate(mini), "paper", True)
 
 
 def test_a_profile_sets_batch_rates_length_and_epochs_and_leaves_the_rest_to_the_recipe():
@@ -34,7 +34,7 @@ def test_a_profile_sets_batch_rates_length_and_epochs_and_leaves_the_rest_to_the
 
 def test_full_trains_released_as_its_source_does():
     full = profile("full")
-    recipe = recorded_scores._recipe(full, "released", True)
+    recipe = trainings._recipe(full, "released", True)
     epochs = {stage.name: stage.epochs for stage in recipe.stages}
     assert (epochs["contrastive"], epochs["classifier"]) == (5, 30)
     assert recipe.max_seq_length == 512

@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from dre.datasets import dialogues, overlap, ratings
+from dre.datasets import dialogues, overlap, ratings, recordings
 from dre.datasets.dialogues import Context
 from dre.datasets.overlap import without_overlap
 from dre.slm.provenance import Extra
@@ -41,7 +41,7 @@ def contexts(entry, rated_names=(), seed=0, more=False):
     ids = [context.context_id for context in (*train, *dev, *test)]
     conversation_of = overlap.conversations(ids)
     sources = {context.context_id.partition("/")[0] for context in train}
-    reserved = ratings.conversations_for_choice(sources)
+    reserved = recordings.conversations_for_choice(sources)
     reserved |= {conversation_of(context.context_id) for context in (*dev, *test)}
     train = [context for context in train if conversation_of(context.context_id) not in reserved]
     train = without_overlap(train, rated)
@@ -86,7 +86,7 @@ def _extra(names, dev, tests, rated_names):
     reserved += ratings.rated_tables(rated_names)
     # Nor must the turns of the graded pairs that small models are chosen by. (Their replies may
     # come from other conversations.)
-    graded_tables = [ratings.graded(name) for name in names.graded]
+    graded_tables = [recordings.graded(name) for name in names.graded]
     for table in graded_tables:
         for_choice = table[table["for_choice"]]
         ids = set(zip(for_choice["context_id"], for_choice["context"]))
@@ -102,7 +102,7 @@ def _extra(names, dev, tests, rated_names):
     graded = []
     columns = ["context_id", "context", "response", "score"]
     for name, table in zip(names.graded, graded_tables):
-        for rows in (table[~table["for_choice"]], ratings.training_scores(name)):
+        for rows in (table[~table["for_choice"]], recordings.training_scores(name)):
             clean = table_without_overlap(rows, reserved)
             graded += zip(*(clean[column] for column in columns))
     return Extra(without_overlap(pool, reserved), graded)

@@ -17,10 +17,9 @@ from dre import classification, judges
 from dre.datasets import dialogues, ratings, recordings
 from dre.errors import DreError
 from dre.judges import prompts, released
-from dre.paper import plan
+from dre.paper import contexts, plan
 from dre.paper.plan import FAMILIES, INTERIOR, SAMPLED
 from dre.paper.profile import RECORDED, JudgeSettings, Profile
-from dre.slm import provenance
 
 #: The papers' names of models, by ours.
 ALIASES = Path(__file__).with_name("aliases.csv")
@@ -86,7 +85,7 @@ def slm_accuracy(settings: Profile, slm: Any, key: str) -> float:
     key : the set of the profile that it was trained on.
     """
     entry = next(entry for entry in settings.sets if entry.key == key)
-    dev, test = provenance.held_out(entry)
+    dev, test = contexts.held_out(entry)
     dev_pairs = dialogues.pairs(dev, "pa")
     test_pairs = dialogues.pairs(test, "pa")
     dev_scores = slm.score(dev_pairs)["score_slm"]
@@ -287,7 +286,7 @@ class PanelJudge:
         if not self.is_live:
             if not self._has_file("fed_qualities.jsonl"):
                 return None
-            table = ratings.fed_judged(self._recording)
+            table = recordings.fed_judged(self._recording)
             is_shown = table["examples"] == shown
             table = pd.DataFrame(table[is_shown]).drop(columns="examples")
             return None if table.empty else table.reset_index(drop=True)
@@ -487,7 +486,7 @@ def _scale(name) -> tuple[float, float]:
 
 def _recorded_criteria(recording, pairs, family):
     """The criteria that a recorded judge rated in one reply, or None."""
-    table = ratings.criteria(recording)
+    table = recordings.criteria(recording)
     table = table[table["prompt"] == family].set_index("pair_id")
     criteria = list(released.CRITERIA.values())
     by_criterion = table[criteria].reindex(pairs["pair_id"]).set_index(pairs.index)

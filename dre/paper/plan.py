@@ -247,7 +247,7 @@ def pairs_to_label(settings: Profile) -> pd.DataFrame:
         return test
     order = np.random.default_rng(settings.seed).permutation(len(test))
     shuffled = test.iloc[order]
-    is_new = ~shuffled["pair_id"].isin(ratings.labels().index)
+    is_new = ~shuffled["pair_id"].isin(recordings.labels().index)
     shuffled = shuffled.iloc[np.argsort(is_new, kind="stable")]
     parts = []
     for kind in "par":

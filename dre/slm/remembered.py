@@ -95,7 +95,7 @@ class Remembered:
         pairs = pairs.reset_index(drop=True)
         # Known pairs are not scored again, since rounding depends on the batch.
         known = self._memory.get(pairs)
-        new_pairs = pairs[~pairs.index.isin(known.index)]
+        new_pairs = pairs.drop(index=known.index)
         if not len(new_pairs):
             return known
         if self._model is None:
@@ -234,7 +234,7 @@ class Recording:
 
     def get(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return the scores of those pairs that are recorded, by their index."""
-        positions = self._table.index.get_indexer(pairs["pair_id"])
+        positions = self._table.index.get_indexer(list(pairs["pair_id"]))
         is_recorded = positions >= 0
         table = self._table.take(positions[is_recorded]).reset_index()
         table.index = pairs.index[is_recorded]
@@ -248,7 +248,7 @@ class Recording:
     def put(self, pairs: pd.DataFrame, scores: pd.DataFrame) -> None:
         """Record scores, which are row by row those of ``pairs``, rounded to five digits."""
         columns = ["s_d", "s_p"] if "d_min" in self.provenance else ["distance"]
-        rows = scores[["pair_id", *columns]].drop_duplicates("pair_id").set_index("pair_id")
+        rows = scores.drop_duplicates("pair_id").set_index("pair_id").loc[:, columns]
         rows = rows.map(_five_digits)
         self._table = pd.concat([self._table, rows]) if len(self._table) else rows
         self._write()

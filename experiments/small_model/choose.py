@@ -43,7 +43,7 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import roc_auc_score
 
 from dre import stats
-from dre.datasets import ratings
+from dre.datasets import ratings, recordings
 from dre.datasets.dialogues import pairs
 from dre.paper.contexts import contexts, table_without_overlap
 from dre.paper.profile import profile, root
@@ -84,10 +84,10 @@ def load_tables() -> dict[str, pd.DataFrame]:
     """
     train, dev, _ = contexts(PUBLIC.main, PUBLIC.rated)
     rated_tables = ratings.rated_tables()
-    graded = table_without_overlap(ratings.graded(), rated_tables)
+    graded = table_without_overlap(recordings.graded(), rated_tables)
     is_for_choice = graded["for_choice"]
     for_choice = table_without_overlap(graded[is_for_choice], train)
-    further = table_without_overlap(ratings.training_scores(), [*rated_tables, for_choice])
+    further = table_without_overlap(recordings.training_scores(), [*rated_tables, for_choice])
     tables = {
         "graded": pd.concat([graded[~is_for_choice], further]),
         "for_choice": for_choice,

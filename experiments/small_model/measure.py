@@ -64,7 +64,7 @@ from sklearn.metrics import roc_auc_score
 from dre import metrics, stats
 from dre.audit import kinds
 from dre.audit import measures as audit
-from dre.datasets import ratings
+from dre.datasets import ratings, recordings
 from dre.datasets.dialogues import load, pairs
 from dre.files import replace
 from dre.paper.contexts import contexts, extra
@@ -136,7 +136,7 @@ class Measures:
     """The six measures, and the tables of pairs that a model has to score for them."""
 
     def __init__(self, data: TrainingData):
-        grades = ratings.graded()
+        grades = recordings.graded()
         grades = grades[grades["for_choice"] & grades["kind"].isin(HUMAN_WRITTEN)]
         labelled = pairs(data.held_out, "par").drop_duplicates("pair_id")
         right = labelled[labelled["kind"] == "p"].reset_index(drop=True)
