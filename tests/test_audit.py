@@ -397,7 +397,7 @@ def test_in_a_log_file_a_long_audit_tells_now_and_then_how_far_it_is(
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0)
     assert main(["audit", "--metric", "mine:words"]) == 0
     error = capsys.readouterr().err
-    assert re.search(r"^32 of \d+ pairs scored, about \d+ minutes left$", error, re.MULTILINE)
+    assert re.search(r"^32 of \d+ pairs, about \d+ s left$", error, re.MULTILINE)
 
 
 def score_written_pairs():

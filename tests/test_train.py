@@ -21,6 +21,7 @@ from filelock import FileLock
 from safetensors.torch import load_file, save_file
 from torch.nn.utils import parameters_to_vector
 
+from dre import progress
 from dre.classification import choose_threshold
 from dre.commands.main import main
 from dre.datasets.dialogues import Context, load, pairs
@@ -448,7 +449,7 @@ def test_without_a_terminal_a_line_now_and_then_says_how_far_it_has_come(
     fit(TRAIN[:9], [], tmp_path / "quick", **settings)
     assert "training paper" not in capsys.readouterr().err  # it took no half a minute
 
-    monkeypatch.setattr(train, "SECONDS_BETWEEN_LINES", 0)
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0)
     fit(TRAIN[:9], [], tmp_path / "slow", **settings)
     lines = [line for line in capsys.readouterr().err.splitlines() if "training paper" in line]
     assert len(lines) == 5  # two steps in each epoch, and the end

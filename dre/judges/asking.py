@@ -21,14 +21,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tqdm import tqdm
-
 from dre.errors import DreError, TryLater
 from dre.judges import likelihoods, outcomes, prices, providers
 from dre.judges.failures import CallFailed
 from dre.judges.parse import Verdict
 from dre.judges.prompts import Prompt
 from dre.judges.store import Reply, Request, Store
+from dre.progress import Progress
 
 if TYPE_CHECKING:
     from dre.judges.judge import Judge
@@ -456,8 +455,10 @@ class _Asking:
                 judge.params,
             )
             self.ask = connection.ask
-            name = judge.spec if len(_active) > 1 else None
-            with tqdm(total=self.n_left, desc=name, unit="call", disable=None) as self.bar:
+            name = judge.spec if len(_active) > 1 else ""
+            # Where no bar shows, lines say more than how many calls are done.
+            is_silent = not sys.stderr.isatty()
+            with Progress(self.n_left, "calls", is_silent=is_silent, name=name) as self.bar:
                 await self._ask_for_all()
         finally:
             await self.journal.close()
@@ -486,7 +487,7 @@ class _Asking:
 
     async def _report_progress(self):
         """Say now and then how far the run is, where no bar shows it."""
-        while self.bar.disable:
+        while not self.bar.has_bar:
             await asyncio.sleep(HEARTBEAT)
             now = time.monotonic()
             longest = max((now - start for start in self.start_times.values()), default=0.0)
@@ -563,8 +564,7 @@ class _Asking:
         self.places.release()
         self.n_left -= 1
         run = self.run_record
-        self.bar.set_postfix_str(f"{run.money}, {len(run.errors)} failed", refresh=False)
-        self.bar.update()
+        self.bar.update(beside=f"{run.money}, {len(run.errors)} failed")
 
     async def _sleep(self, seconds):
         """Sleep, but not longer than the run goes on."""
