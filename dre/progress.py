@@ -66,18 +66,18 @@ class Progress:
         """Close the bar."""
         self._bar.close()
 
-    def update(self, n: int = 1, line: Callable[[], str] | None = None, beside: str = "") -> None:
+    def update(self, n: int = 1, line: Callable[[], str] | None = None, note: str = "") -> None:
         """Note that so many more are done.
 
         Parameters
         ----------
         n : how many.
         line : returns what a line says, if one is due; by default how many are done.
-        beside : what stands beside the bar.
+        note : what stands beside the bar.
         """
         self.n_done += n
-        if beside:
-            self._bar.set_postfix_str(beside, refresh=False)
+        if note:
+            self._bar.set_postfix_str(note, refresh=False)
         self._bar.update(n)
         if self._is_due():
             text = f"{self.n_done:,} of {self.total:,} {self._noun}" if line is None else line()

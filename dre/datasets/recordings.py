@@ -111,14 +111,14 @@ def judgements(folder: Path) -> list[tuple[str, Judgement]]:
 
     # Whose numbers were shown is only known when all lines are.
     for location, judgement in lines:
-        other, pair_id = judgement.shown, judgement.pair_id
-        if other is None:
+        source_id = judgement.shown
+        if source_id is None:
             continue
-        is_text = isinstance(other, str)
-        is_judged = is_text and (judgement.prompt, judgement.repeat, other) in keys
-        if not is_judged or other.partition("/")[0] != pair_id.partition("/")[0]:
+        is_text = isinstance(source_id, str)
+        is_judged = is_text and (judgement.prompt, judgement.repeat, source_id) in keys
+        if not is_judged or source_id.partition("/")[0] != judgement.pair_id.partition("/")[0]:
             raise DreError(
-                f"{location}: shown is {other!r:.60}, expected a pair of the same set that was "
+                f"{location}: shown is {source_id!r:.60}, expected a pair of the same set that was "
                 "judged by this prompt, too"
             )
 
@@ -139,8 +139,8 @@ def _fault(details):
     if not details["loc"]:
         return "expected an object with prompt, pair_id and a score"
     (name,) = details["loc"]
-    found = None if details["type"] == "missing" else details["input"]
-    return f"{name} is {found!r:.60}, expected {Judgement.model_fields[name].description}"
+    value = None if details["type"] == "missing" else details["input"]
+    return f"{name} is {value!r:.60}, expected {Judgement.model_fields[name].description}"
 
 
 def names() -> list[str]:

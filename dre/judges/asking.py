@@ -564,7 +564,7 @@ class _Asking:
         self.places.release()
         self.n_left -= 1
         run = self.run_record
-        self.bar.update(beside=f"{run.money}, {len(run.errors)} failed")
+        self.bar.update(note=f"{run.money}, {len(run.errors)} failed")
 
     async def _sleep(self, seconds):
         """Sleep, but not longer than the run goes on."""

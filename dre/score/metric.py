@@ -319,12 +319,13 @@ class DRE:
         assert self.slm is not None, "this method needs a small model"
         signature = remembered.signature_of(self.slm, self.bf16) if keep else None
         cache = remembered.Cache(signature)
-        known = cache.get(pairs)
+        scored_before = cache.get(pairs)
         tables = []
-        if len(known):
-            tables.append(self._with_what_is_not_read(known, pairs.loc[known.index]))
-        missing = pairs.drop(index=known.index)
-        n_known = len(known)
+        n_known = len(scored_before)
+        if n_known:
+            known_pairs = pairs.loc[scored_before.index]
+            tables.append(self._with_what_is_not_read(scored_before, known_pairs))
+        missing = pairs.drop(index=scored_before.index)
         if progress and n_known:
             print(f"{n_known:,} of {len(pairs):,} pairs were scored before", file=sys.stderr)
 
@@ -382,18 +383,19 @@ class DRE:
             )
         # No judge is paid for a pair that the small model cannot read, since no score would follow.
         is_read = table["status"] == "ok"
-        asked = table[is_read]
-        if not len(asked):
+        readable = table[is_read]
+        if not len(readable):
             return table.assign(score_llm=np.nan, s_inf=np.nan)
-        replies = self.judge.score(self._for_prompt(asked), self.prompt).set_index(asked.index)
+        replies = self.judge.score(self._for_prompt(readable), self.prompt)
+        replies = replies.set_index(readable.index)
         if self.judge.last.stopped == "budget":
             raise TryLater(f"{self.judge.last.why}; what was answered is stored")
         judge_scores = pd.Series(replies["score_llm"]).where(replies["status"] == "ok")
         has_reason = replies["reason"].fillna("") != ""
-        reasons = replies["reason"].where(has_reason, asked["reason"])
+        reasons = replies["reason"].where(has_reason, readable["reason"])
         score_llm = fusion.to_llm_scale(judge_scores, *self.prompt.scale)
         return table.assign(
-            score_llm=pd.Series(score_llm, asked.index).reindex(table.index),
+            score_llm=pd.Series(score_llm, readable.index).reindex(table.index),
             s_inf=replies["s_inf"].reindex(table.index),
             status=table["status"].where(~is_read, replies["status"].reindex(table.index)),
             reason=table["reason"].where(~is_read, reasons.reindex(table.index)),

@@ -259,10 +259,10 @@ def _cut_before(text, encoded, row, token):
     return text[start:].strip()
 
 
-def _forget_oldest(known, most):
+def _forget_oldest(entries, most):
     """Drop what a dict has got first, until it has ``most`` entries."""
-    for key in list(known)[:-most]:
-        del known[key]
+    for key in list(entries)[:-most]:
+        del entries[key]
 
 
 class Reader:

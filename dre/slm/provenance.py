@@ -95,9 +95,9 @@ def check_finite(weights_by_name: Mapping[str, "Tensor"]) -> None:
 def check_files(folder: Path, sha256_by_name: Mapping[str, str]) -> None:
     """Raise ValueError if a file of a folder is not the one with the sha256 that is given."""
     for name, sha256 in sha256_by_name.items():
-        found = file_hash(folder / name)
-        if found != sha256:
-            raise ValueError(f"{name} has sha256 {found[:12]}...: expected {sha256[:12]}...")
+        digest = file_hash(folder / name)
+        if digest != sha256:
+            raise ValueError(f"{name} has sha256 {digest[:12]}...: expected {sha256[:12]}...")
 
 
 def file_hash(path: Path) -> str:

@@ -94,10 +94,10 @@ class Remembered:
         """
         pairs = pairs.reset_index(drop=True)
         # Known pairs are not scored again, since rounding depends on the batch.
-        known = self._memory.get(pairs)
-        new_pairs = pairs.drop(index=known.index)
+        scores = self._memory.get(pairs)
+        new_pairs = pairs.drop(index=scores.index)
         if not len(new_pairs):
-            return known
+            return scores
         if self._model is None:
             raise DreError(
                 f"{len(new_pairs)} of {len(pairs)} pairs (such as {new_pairs['pair_id'].iloc[0]}) "
