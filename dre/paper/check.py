@@ -9,7 +9,7 @@ from dre.datasets import dialogues, recordings
 from dre.errors import DreError
 from dre.judges import prompts, released
 from dre.paper import printed_cases, printed_metrics
-from dre.paper.profile import RECORDED, JudgeSettings, Profile
+from dre.paper.profile import COMMITTED, RECORDED, JudgeSettings, Profile
 from dre.slm import recipes
 
 
@@ -57,7 +57,9 @@ def _faults(settings) -> Iterator[str]:
         if name not in printed_metrics.MODELS:
             expected = ", ".join(printed_metrics.MODELS)
             yield f"metrics names {name}, expected some of {expected}"
-    if settings.cases:
+    if settings.cases and settings.name == COMMITTED:
+        yield f"cases: profile {COMMITTED} reads recorded scores of small models, take another one"
+    elif settings.cases:
         yield from _fault_of("cases", printed_cases.read, settings.cases)
     if "huynh" in settings.optional_prompts and "fed-turn" not in settings.rated:
         yield "optional_prompts names huynh, whose items are those of fed-turn: name it in rated"
