@@ -98,7 +98,7 @@ def test_both_tables_have_every_printed_row_on_every_column_and_are_trained_once
 
 
 def test_the_number_is_the_mean_over_qualities_and_then_over_sets(settings, agreement):
-    file = settings.results / "scores" / "pcaf-table7-w-o-kd-seed0.csv.gz"
+    file = settings.build / "pcaf" / "pcaf-table7-w-o-kd-seed0.csv.gz"
     scores = pd.read_csv(file).set_index("pair_id")
 
     by_set = []
@@ -116,7 +116,7 @@ def test_the_number_is_the_mean_over_qualities_and_then_over_sets(settings, agre
 def test_another_recipe_trains_anew_and_one_version_is_not_aligned(
     settings, agreement, monkeypatch
 ):
-    file = settings.results / "scores" / "pcaf-table8-ori-seed0.json"
+    file = settings.build / "pcaf" / "pcaf-table8-ori-seed0.json"
     assert not json.loads(file.read_text())["recipe"]["align"]
     both = file.with_name("pcaf-table8-ori---para-seed0.json")
     assert json.loads(both.read_text())["recipe"]["align"]

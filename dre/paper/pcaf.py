@@ -366,8 +366,8 @@ def _drawn_replies(path, name, seed):
 def dstc11_agreement(settings: Profile) -> pd.DataFrame:
     """Return Tables 7 and 8 of a profile that has ``pcaf``: trained here, or recorded before.
 
-    The scores of each training are written as soon as they are there, so that a run that was ended
-    goes on with the next training.
+    The scores of each training are written into ``build/<profile>/pcaf`` as soon as they are there,
+    so that a run that was ended goes on with the next training.
 
     Returns
     -------
@@ -433,7 +433,8 @@ def _scores(settings, training, seed, tested, columns):
         "ideas_hash": hashlib.sha256(texts.encode()).hexdigest(),
         "training": TRAINING,
     }
-    folder = settings.results / "scores"
+    # Beside the models: a notebook depends on the files in results, and this one writes them.
+    folder = settings.build / "pcaf"
     signs = "".join(sign if sign.isalnum() else "-" for sign in training.row)
     name = f"{training.table.replace('_', '-')}-{signs}-seed{seed}"
     recorded = _recorded(folder / name, origin, tested, columns)
