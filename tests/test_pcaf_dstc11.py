@@ -12,6 +12,7 @@ from scipy.stats import spearmanr
 from dre.datasets import dstc11
 from dre.paper import estimate, pcaf
 from dre.paper.profile import PCAFSettings, profile
+from dre.slm import pcaf as slm_pcaf
 
 TURNS = ["tea is my train", "do you do it", "no the train was", "can we", "is it tea", "you did my"]
 RECORDS = [
@@ -95,6 +96,34 @@ def test_both_tables_have_every_printed_row_on_every_column_and_are_trained_once
     # What is recorded is not trained again, and gives the same.
     monkeypatch.setattr(pcaf, "train", None)
     pd.testing.assert_frame_equal(pcaf.dstc11_agreement(settings), agreement)
+
+
+def test_figure_2_has_the_teachers_with_and_without_alignment_in_three_languages(
+    settings, agreement, monkeypatch
+):
+    monkeypatch.setattr(pcaf, "train", None)  # what Table 7 has trained is drawn
+    points = pcaf.figure2(settings)
+    assert [*points] == ["align", "plain", "untrained"]
+    for name, table in points.items():
+        assert table["language"].tolist() == ["en"] * 4 + ["es"] * 4 + ["zh"] * 4, name
+        assert table["idea"].tolist() == [0, 1, 2, 3] * 3
+        # Components are centred and uncorrelated, and the first has the larger share.
+        xy = table[["first", "second"]].to_numpy()
+        assert np.abs(xy.mean(axis=0)).max() < 1e-3
+        assert abs(np.corrcoef(xy.T)[0, 1]) < 1e-2
+        shares = (xy**2).sum(axis=0)
+        first, second = table[["share_first", "share_second"]].iloc[0]
+        assert shares[1] / shares[0] == pytest.approx(second / first, rel=1e-2)
+    assert not points["align"]["first"].equals(points["untrained"]["first"])
+    ideas = pcaf.ideas_of_corpus(settings, "DAILYD", dstc11.LANGUAGES)
+    metric = pcaf.PCAF.untrained(settings.pcaf.encoder, slm_pcaf.TABLE7_OF_XLM_R, settings.seed)
+    chinese = pd.DataFrame([idea.versions[2] for idea in ideas], columns=["context", "response"])
+    features = metric.features(chinese).numpy()
+    # Distances in the plane are at most those of the features.
+    plane = points["untrained"].query("language == 'zh'")[["first", "second"]].to_numpy()
+    of_plane = np.linalg.norm(plane[:, None] - plane[None], axis=-1)
+    of_features = np.linalg.norm(features[:, None] - features[None], axis=-1)
+    assert (of_plane <= of_features + 1e-4).all() and of_plane.max() > 0
 
 
 def test_the_number_is_the_mean_over_qualities_and_then_over_sets(settings, agreement):

@@ -155,7 +155,7 @@ def in_print(table: pd.DataFrame, made: Made) -> pd.DataFrame:
         table.loc[is_bartscore, "not_run"] = np.nan
     for row, reason in made.missing.items():
         is_row = is_bartscore if row == "BARTScore" else table["key"] == Method(row)
-        table.loc[is_row, "not_run"] = reason
+        table.loc[is_row, "not_run"] = f"the model of its reference was not used: {reason}"
     return table
 
 
