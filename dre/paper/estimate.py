@@ -203,7 +203,7 @@ class Trainings(NamedTuple):
     """What the trainings of a profile take: how many, steps, hours of a GPU, gigabytes of disk."""
 
     n_models: int
-    n_steps: int
+    n_steps: float
     gpu_hours: float
     gigabytes: float
 

@@ -7,7 +7,7 @@
 import functools
 import math
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import pandas as pd
 
@@ -73,7 +73,7 @@ def _agreement(scores, items, n_resamples):
         return pd.Series({"r": math.nan, "n": 0})
     table = pd.DataFrame({"score": scores})
     r = stats.correlate(table, items["human"], items["context_id"], n=n_resamples)
-    return r.loc["score"]
+    return pd.Series(r.loc["score"])
 
 
 # Tables 1 to 4
@@ -102,11 +102,12 @@ def quality_rows(settings: Profile, judge: PanelJudge) -> list[dict]:
         if verdicts is None:
             continue
         answers = people.merge(verdicts, on=["item", "quality"]).dropna(subset="human")
-        for (level, quality), items in answers.groupby(["level", "quality"], sort=False):
+        for key, items in answers.groupby(["level", "quality"], sort=False):
+            level, quality = cast(tuple[str, str], key)
             row = {"judge": judge.name, "level": level, "quality": quality}
             row |= {"examples": CHOICES[shown.choice], "shown": shown.n}
             r = _agreement(items["score"], items, settings.resamples)
-            row |= named("spearman", r) | {"n": int(r["n"])}
+            row |= named("spearman", r) | {"n": int(items["score"].notna().sum())}
             rows.append(row | _printed_quality(settings.root, judge, level, quality, shown))
     return rows
 
@@ -174,8 +175,8 @@ def printed_yes_no_rows(settings: Profile) -> list[dict]:
     shown_here = set(plan.shown_with_yes_or_no(settings))
     models = _printed(settings.root, "huynh_table6").reset_index()
     of_models = models.dropna(subset="examples").rename(columns={"examples": "k"})
-    choice = of_models["k"].map({0: "zero", 4: "bm25_context"})
-    tables = [of_models.assign(examples=choice)]
+    choices = ["zero" if k == 0 else "bm25_context" for k in of_models["k"]]
+    tables = [of_models.assign(examples=choices)]
     tables.append(_printed(settings.root, "huynh_table5_13").reset_index())
     rows = []
     for record in pd.concat(tables).to_dict("records"):

@@ -321,8 +321,9 @@ class PanelJudge:
         if table is None:
             return None
         if self.judge.logprobs:
-            return table["score"]
-        return (table["label"] == "Positive").astype(float).where(table["label"].notna())
+            return pd.Series(table["score"])
+        label = pd.Series(table["label"])
+        return (label == "Positive").astype(float).where(label.notna())
 
     @functools.cache  # noqa: B019 (a panel lives as long as its notebook)
     def accuracy(self) -> float:

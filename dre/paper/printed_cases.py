@@ -179,13 +179,13 @@ def table6(
     """
     rows: list[tuple[Method, str, pd.Series]] = []
     for metric, in_print in OVERLAP.items():
-        rows.append((Method(metric), in_print, 5 * overlap[metric].clip(lower=0)))
+        rows.append((Method(metric), in_print, 5 * pd.Series(overlap[metric]).clip(lower=0)))
     for recipe, table in small_models.items():
         probability = Method(methods.PROBABILITY, slm=recipe)
-        rows.append((probability, "SLM(prob-only)", 5 * table["s_p"]))
+        rows.append((probability, "SLM(prob-only)", 5 * pd.Series(table["s_p"])))
     for judge in judges:
-        s_d = judge.numbers["s_d"]
-        s_p = judge.numbers["s_p"]
+        s_d = pd.Series(judge.numbers["s_d"])
+        s_p = pd.Series(judge.numbers["s_p"])
         by_row = {
             "non-DRE": judge.alone,
             "in-DRE": judge.hinted,
@@ -213,7 +213,8 @@ def slide_tables(
     """
     rows: list[tuple[Method, str, pd.Series]] = []
     for recipe, table in small_models.items():
-        rows.append((Method(methods.WHOLE, slm=recipe), "SLM", 2.5 * table["score_slm"]))
+        whole = Method(methods.WHOLE, slm=recipe)
+        rows.append((whole, "SLM", 2.5 * pd.Series(table["score_slm"])))
     families = {"geval": "G-EVAL", "analyse_rate": "LLM-Chiang"}
     for judge in judges:
         in_brackets = f" ({judge.printed_name})"
@@ -222,7 +223,7 @@ def slide_tables(
                 column = judge.by_family[family]
                 rows.append((Method(name, judge.name), name + in_brackets, column))
         llm = judge.by_family.get("slide_a1", judge.alone)
-        fused = 2.5 * fusion.slide(judge.numbers["score_slm"], llm)
+        fused = 2.5 * fusion.slide(pd.Series(judge.numbers["score_slm"]), llm)
         rows.append((Method("SLIDE", judge.name), f"SLIDE{in_brackets}", fused))
     printed = pd.read_csv(root / "data/paper/slide_table3.csv", index_col="metric")
     return _beside_print(rows, replies, "SLIDE", printed)

@@ -192,8 +192,8 @@ def with_origins(table: pd.DataFrame, encoder: str, made: Made) -> pd.DataFrame:
     """
     if not made.origins and not made.missing:
         return table
-    made_by = origins(encoder, made).set_index("metric")["made_by"]
-    return table.assign(made_by=table["method"].map(str).map(made_by))
+    made_by = pd.Series(origins(encoder, made).set_index("metric")["made_by"])
+    return table.assign(made_by=pd.Series(table["method"]).map(str).map(made_by))
 
 
 def _first_line(error):

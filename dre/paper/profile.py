@@ -100,8 +100,8 @@ class PCAFSettings(BaseModel, extra="forbid", frozen=True):
 class Examples(BaseModel, extra="forbid", frozen=True):
     """How many rated examples ``huynh`` shows: with FED's qualities, and with a yes-no question."""
 
-    qualities: tuple[PositiveInt, ...] = Field((3,), min_length=1)
-    good_response: tuple[PositiveInt, ...] = Field((4,), min_length=1)
+    qualities: tuple[PositiveInt, ...] = Field(default=(3,), min_length=1)
+    good_response: tuple[PositiveInt, ...] = Field(default=(4,), min_length=1)
 
 
 class JudgeSettings(BaseModel, extra="forbid", frozen=True):
