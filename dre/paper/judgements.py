@@ -8,7 +8,7 @@ judges what `dre.paper.plan` says.
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from dre import classification, judges
 from dre.datasets import dialogues, ratings, recordings
 from dre.errors import DreError
 from dre.judges import prompts, released
+from dre.judges.store import new_run
 from dre.paper import plan
 from dre.paper.plan import BY_TOKEN, FAMILIES, INTERIOR, SAMPLED
 from dre.paper.profile import RECORDED, JudgeSettings, Profile
@@ -103,6 +104,13 @@ def _accuracy(pairs, decisions):
     return float(np.mean(accuracies))
 
 
+class PaidBy(NamedTuple):
+    """Who pays for a call: a run, as `dre.judges.store.new_run` names it, and on which account."""
+
+    run: str
+    account: str
+
+
 class PanelJudge:
     """One judge of a profile.
 
@@ -178,7 +186,7 @@ class PanelJudge:
         if self.is_live:
             if not self.asks(prompt):
                 return None
-            table = self._live_table(pairs, prompt, numbers, repeat, examples, ask=False)
+            table = self._live_table(pairs, prompt, numbers, repeat, examples)
             self._check_asked(table, prompt)
             return table
         if examples is not None:
@@ -191,17 +199,19 @@ class PanelJudge:
         prompt: str,
         numbers: pd.DataFrame | None = None,
         examples: dict[str, list] | None = None,
+        paid_by: "PaidBy | None" = None,
     ) -> pd.DataFrame:
         """Ask a live judge for what is not stored yet, and return what `scores` does.
 
-        The parameters are those of `scores`.
+        The parameters are those of `scores`, and who pays: by default a run of its own.
 
         Raises
         ------
         DreError
             If the judge cannot be asked, or its budget is used up. What was answered is kept.
         """
-        return self._live_table(pairs, prompt, numbers, 0, examples, ask=True)
+        paid_by = paid_by or PaidBy(new_run(), "")
+        return self._live_table(pairs, prompt, numbers, 0, examples, paid_by)
 
     def asks(self, prompt: str) -> bool:
         """Whether the profile has a live judge asked for a prompt: for most, it always has."""
@@ -435,24 +445,30 @@ class PanelJudge:
             raise DreError(f"prompt {prompt} shows numbers of a small model: give numbers=")
         return rows.join(numbers.drop(columns="pair_id"))
 
-    def _live_table(self, pairs, prompt, numbers, repeat, examples, ask):
-        """What a live judge said, or says if it is asked for what is not stored yet."""
+    def _live_table(self, pairs, prompt, numbers, repeat, examples, paid_by=None):
+        """What a live judge said, or says if somebody pays for what is not stored yet."""
         rows = self.rows(pairs, prompt, numbers)
         names = self.prompt_names(prompt)
         if prompt not in FAMILIES:
-            return _told(self._replies(rows, prompt, names[0], repeat, examples, ask), pairs)
+            return _told(self._replies(rows, prompt, names[0], repeat, examples, paid_by), pairs)
         tables = {}
         for name in names:
-            table = self._replies(rows, prompt, name, repeat, None, ask)
+            table = self._replies(rows, prompt, name, repeat, None, paid_by)
             tables[name.removeprefix(f"{prompt}_")] = table
         return _mean_of_criteria(tables, pairs, prompt)
 
-    def _replies(self, rows, prompt, name, repeat, examples, ask):
+    def _replies(self, rows, prompt, name, repeat, examples, paid_by):
         """The table of one prompt; a DreError if the money ended before the pairs did."""
         judge = self.open(prompt)
+        if paid_by is not None:
+            judge.run, judge.account = paid_by
         try:
             table = judge.score(
-                rows, self.prompt(name), first=repeat * judge.repeats, ask=ask, examples=examples
+                rows,
+                self.prompt(name),
+                first=repeat * judge.repeats,
+                ask=paid_by is not None,
+                examples=examples,
             )
         finally:
             judge.close()
