@@ -12,6 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
+from matplotlib.layout_engine import PlaceHolderLayoutEngine
 from matplotlib.patches import FancyBboxPatch
 from matplotlib.textpath import text_to_path
 
@@ -166,8 +167,8 @@ def draw(pictured: Sequence[Column], table: pd.DataFrame) -> Figure:
         ``who`` scores, ``of`` how much, and a column for each reply. The highest score of a row is
         bold and has a dot.
     """
-    with plt.rc_context({"figure.constrained_layout.use": False}):  # all places are given here
-        figure = plt.figure(figsize=(_WIDTH, 1))
+    # Nothing moves what is placed here; without an engine, a PDF is laid out as the style says.
+    figure = plt.figure(figsize=(_WIDTH, 1), layout=PlaceHolderLayoutEngine(True, True))
     ax = figure.add_axes((0, 0, 1, 1))
     ax.set_axis_off()
     width = (_WIDTH - _GAP * (len(pictured) - 1)) / len(pictured)
