@@ -179,7 +179,7 @@ def _cells(rows: Sequence[dict[str, Any]], columns: Iterable[str]) -> list[list[
     return [[_cell(row, name) for name in columns] for row in rows]
 
 
-def _cell(row, name):
+def _cell(row: dict[str, Any], name: str) -> Cell:
     """Return the cell of a row in a column."""
     header = _HEADERS.get(name, name)
     value = row.get(name)
