@@ -125,7 +125,7 @@ def show(turns: Sequence[str], replies: Iterable[tuple[str, str]] = ()) -> None:
     replies
         Replies to it, each after its name or what is said of it.
     """
-    from IPython.display import Markdown, display
+    from IPython.display import Markdown, display  # pyright: ignore[reportPrivateImportUsage]
 
     paragraphs = ["\n>\n".join(f"> {_plain(turn)}" for turn in turns)]
     for name, reply in replies:
