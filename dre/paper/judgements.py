@@ -19,7 +19,7 @@ from dre.errors import DreError
 from dre.judges import prompts, released
 from dre.judges.store import new_run
 from dre.paper import plan
-from dre.paper.plan import FAMILIES, INTERIOR, SAMPLED
+from dre.paper.plan import BY_TOKEN, FAMILIES, INTERIOR, SAMPLED
 from dre.paper.profile import RECORDED, JudgeSettings, Profile
 from dre.slm import provenance
 
@@ -279,14 +279,15 @@ class PanelJudge:
         assert of_slm is not None, "a live judge is shown numbers of a small model"
         return of_slm.assign(llm_accuracy=self.accuracy())
 
-    def qualities(self, shown: str = "zero") -> pd.DataFrame | None:
+    def qualities(self, shown: plan.Shown = plan.ZERO_SHOT) -> pd.DataFrame | None:
         """Return its ratings of FED's qualities (Huynh et al., Tables 1 and 2).
 
         Parameters
         ----------
-        shown : str
+        shown : Shown
             Which rated examples it is shown: ``zero`` for none, ``random0`` (a draw), ``bm25`` (the
-            nearest three) or ``manual`` (three dialogues that were chosen by hand).
+            nearest) or ``manual`` (three dialogues that were chosen by hand). A recording has three
+            of each.
 
         Returns
         -------
@@ -298,7 +299,7 @@ class PanelJudge:
             if not self._has_file("fed_qualities.jsonl"):
                 return None
             table = ratings.fed_judged(self._recording)
-            is_shown = table["examples"] == shown
+            is_shown = table["examples"] == shown.choice
             table = pd.DataFrame(table[is_shown]).drop(columns="examples")
             return None if table.empty else table.reset_index(drop=True)
         if not self.asks("quality_overall"):
@@ -310,6 +311,29 @@ class PanelJudge:
             part = table.rename(columns={"pair_id": "item"}).assign(quality=question.quality)
             parts.append(part[["item", "quality", "score"]])
         return pd.concat(parts, ignore_index=True)
+
+    def goodness(self, question: plan.YesNoQuestion) -> pd.Series | None:
+        """Return how good a live judge calls responses, from 0 to 1 (Huynh et al., section 3.2).
+
+        It is p(yes) of a judge with ``logprobs``; of others 1 for a yes and 0 for a no.
+
+        Parameters
+        ----------
+        question : one of `dre.paper.plan.yes_no_questions`.
+
+        Returns
+        -------
+        Series or None
+            With the index of the question's pairs, NaN where no answer can be read. None as of
+            `scores`.
+        """
+        table = self.scores(question.pairs, question.prompt, examples=question.examples)
+        if table is None:
+            return None
+        if self.judge.logprobs:
+            return pd.Series(table["score"])
+        label = pd.Series(table["label"])
+        return (label == "Positive").astype(float).where(label.notna())
 
     @functools.cache  # noqa: B019 (a panel lives as long as its notebook)
     def accuracy(self) -> float:
@@ -401,9 +425,11 @@ class PanelJudge:
         """Return the live judge as it is asked with a prompt: how often, how warm, how fast."""
         judge = self.judge
         is_sampled = prompt in SAMPLED
+        is_by_token = prompt.startswith(BY_TOKEN)
         return judges.open_judge(
             judge.model,
             **judge.connection,
+            logprobs=judge.logprobs if is_by_token else False,
             temperature=_SAMPLING_TEMPERATURE if is_sampled else judge.temperature,
             repeats=self.settings.samples if is_sampled else judge.repeats,
         )
