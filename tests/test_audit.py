@@ -11,7 +11,7 @@ import pytest
 from dre import progress, stats
 from dre.audit import kinds, measures
 from dre.commands.main import main
-from dre.datasets import ratings, recordings
+from dre.datasets import recordings
 from dre.datasets.registry import read_jsonl
 
 
@@ -114,7 +114,7 @@ def test_a_score_that_never_varies_has_no_shares():
 
 def recorded_pairs():
     """Return the pairs that a judge was recorded on, a table by context id for each kind."""
-    folder = recordings.folder(ratings.NAME)
+    folder = recordings.folder(recordings.NAME)
     table = pd.DataFrame(read_jsonl(folder / "audit.jsonl"))
     return {kind: rows.set_index("context_id") for kind, rows in table.groupby("kind", sort=False)}
 
@@ -391,13 +391,19 @@ def test_a_metric_of_ones_own_is_audited_on_ones_own_file_and_held_to_a_limit(ow
     assert rows["cut"]["share"] == 100
 
 
+@pytest.mark.parametrize("percent", ["150", "-1", "nan"])
+def test_a_limit_that_no_score_can_keep_or_miss_is_refused(percent, capsys):
+    assert main(["audit", "--method", "length", "--fail-under", percent]) == 2
+    assert f"--fail-under is {percent}: expected percent, from 0 to 100" in capsys.readouterr().err
+
+
 def test_in_a_log_file_a_long_audit_tells_now_and_then_how_far_it_is(
     own_files, monkeypatch, capsys
 ):
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0)
     assert main(["audit", "--metric", "mine:words"]) == 0
     error = capsys.readouterr().err
-    assert re.search(r"^32 of \d+ pairs scored, about \d+ minutes left$", error, re.MULTILINE)
+    assert re.search(r"^32 of \d+ pairs, about \d+ s left$", error, re.MULTILINE)
 
 
 def score_written_pairs():

@@ -13,7 +13,7 @@ from conftest import needs_data
 from judge_servers import Server, openai
 
 from dre import classification
-from dre.datasets import dialogues, ratings
+from dre.datasets import dialogues, ratings, recordings
 from dre.errors import DreError
 from dre.judges import prompts
 from dre.paper import judgements, notebook, plan
@@ -190,7 +190,7 @@ def test_a_recorded_judge_says_what_was_recorded_and_none_where_nothing_was():
     agreement = judge.scores(items)["score"].corr(items["human"], method="spearman")
     assert agreement == pytest.approx(0.816, abs=0.001)
     # G-EVAL's criteria are rated from 1 to 3, groundedness from 0 to 1.
-    criteria = ratings.criteria().query("prompt == 'geval'").set_index("pair_id")
+    criteria = recordings.criteria().query("prompt == 'geval'").set_index("pair_id")
     criteria = criteria.loc[items["pair_id"]].reset_index(drop=True)
     three = (criteria[["coherence", "engagingness", "naturalness"]] - 1) / 2
     geval = 5 * (three.sum(axis=1) + criteria["groundedness"]) / 4
@@ -246,20 +246,21 @@ def test_a_live_judge_in_colab_takes_its_key_from_the_secrets(monkeypatch):
 def test_feds_qualities_are_asked_one_at_a_time_with_the_examples_that_are_named(server):
     settings = {"rated": ("fed-turn",), "pairs_per_set": 9}  # of three dialogues
     judge = panel_of(server, settings)
-    assert judge.qualities("zero") is None and server.requests == []
+    assert judge.qualities() is None and server.requests == []
+    nearest = plan.Shown("bm25", 3)
     judge = panel_of(server, {**settings, "optional_prompts": ("huynh",)})
-    for shown in ("zero", "bm25"):
+    for shown in (plan.ZERO_SHOT, nearest):
         for question in plan.quality_questions(judge.settings, shown):
             judge.ask(question.pairs, question.prompt, examples=question.examples)
     n_calls = len(server.requests)
-    told = judge.qualities("zero")
+    told = judge.qualities()
     # Nine qualities of nine turns and eleven of nine dialogues; equal prompts share a reply.
     assert len(told) == 9 * 9 + 9 * 11 and set(told["quality"]) >= {"Fluent", "Error recovery"}
     assert 0 < n_calls <= 2 * len(told)
     assert told["score"].eq(1).all()  # the server's only word, on each quality's own scale
-    assert len(judge.qualities("bm25")) == len(told) and len(server.requests) == n_calls
+    assert len(judge.qualities(nearest)) == len(told) and len(server.requests) == n_calls
     sent = server.requests[-1].body["messages"][-1]["content"]
     assert sent.count("Rating: ") >= 3
     (recorded,) = judgements.panel(profile("public"))
-    assert set(recorded.qualities("bm25").columns) == {"item", "quality", "score"}
-    assert recorded.qualities("no such examples") is None
+    assert set(recorded.qualities(nearest).columns) == {"item", "quality", "score"}
+    assert recorded.qualities(plan.Shown("no such examples", 3)) is None

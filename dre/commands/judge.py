@@ -32,7 +32,7 @@ from dre.commands.outputs import (
 from dre.datasets import readers
 from dre.errors import DreError, TryLater
 from dre.files import replace, write
-from dre.judges import asking, files, page, prompts, providers
+from dre.judges import asking, batch, bill, prompts, providers, reply_page
 from dre.judges.recorded import Recorded
 from dre.judges.store import Store
 from dre.signature import Signature
@@ -70,8 +70,7 @@ def add(subparsers: Any) -> None:
             "examine a judge on pairs that people have rated, beside the recorded judges",
         ),
     ):
-        aliases = ["compare"] if name == "passport" else []
-        action = actions.add_parser(name, help=text, description=text, aliases=aliases)
+        action = actions.add_parser(name, help=text, description=text)
         _add_arguments(action, name)
         add_options(action, **_judge_options_of(name))
         action.set_defaults(run=run)
@@ -235,9 +234,6 @@ def _run(args):
     has_several = len(requests) > 1
     for request in requests:
         _print_estimate(request, args.retry, has_several, sys.stderr if args.json else None)
-    if has_several:
-        _share_budget(requests, args.max_usd)
-
     if not has_several:
         table = requests[0].judge.score(requests[0].pairs, requests[0].prompt, args.retry)
         return _finish_run(args, requests, [table])
@@ -245,7 +241,9 @@ def _run(args):
     def task_for(request):
         return lambda: _score_or_error(request, args.retry)
 
-    outcomes = asking.side_by_side([task_for(request) for request in requests])
+    # `--max-usd` holds for all judges of a run together.
+    with asking.one_run(*[request.judge for request in requests]):
+        outcomes = asking.side_by_side([task_for(request) for request in requests])
     _raise_if_all_failed(outcomes)
     status = 0
     tables = []
@@ -276,14 +274,6 @@ def _raise_if_all_failed(outcomes):
     is_for_later = all(isinstance(error, TryLater) for error in errors)
     kind = TryLater if is_for_later else DreError
     raise kind("; ".join(reasons))
-
-
-def _share_budget(requests, max_usd):
-    """Let ``--max-usd`` hold for all judges of a run together."""
-    budget = asking.Budget(max_usd)
-    for request in requests:
-        if not _is_recorded(request):
-            request.judge.budget = budget
 
 
 def _finish_run(args, requests, tables):
@@ -452,7 +442,7 @@ def _replay(args):
 def _export(args):
     """Write the missing prompts as a batch file."""
     request = _request(args, (".jsonl",))
-    n = files.export_prompts(request.judge, request.pairs, request.prompt, args.output, args.retry)
+    n = batch.export_prompts(request.judge, request.pairs, request.prompt, args.output, args.retry)
     write_summary(args.output, request.signature, {})
     print(f"{n:,} prompts are in {args.output}")
 
@@ -460,7 +450,7 @@ def _export(args):
 def _import(args):
     """Take in replies to exported prompts, and write the table."""
     request = _request(args)
-    stored, stored_before, failed = files.import_replies(
+    stored, stored_before, failed = batch.import_replies(
         request.judge, request.pairs, request.prompt, args.source
     )
     print(
@@ -529,7 +519,7 @@ def _write_page(args):
         if verdict["status"] == "missing":
             continue
         turns = row.get("context")
-        shown_pair = page.ShownPair(
+        shown_pair = reply_page.ShownPair(
             pair_id=row["pair_id"],
             system=_text_or_empty(row.get("system")),
             turns=[turns] if isinstance(turns, str) else turns or [],
@@ -551,7 +541,7 @@ def _write_page(args):
         "input": args.input,
         "signature": str(request.signature),
     }
-    content = page.page(shown_pairs, about)
+    content = reply_page.page(shown_pairs, about)
     refuse_to_replace(args.html, args.force or _is_own_page(args.html), content)
     replace(args.html, content)
     print(f"{len(shown_pairs):,} of {len(pairs):,} pairs were judged; the page is {args.html}")
@@ -562,7 +552,7 @@ def _is_own_page(path):
     """Return whether a file is a page that this command wrote, and may write anew."""
     try:
         with Path(path).open(encoding="utf-8") as file:
-            return page.MARK in file.read(200)
+            return reply_page.MARK in file.read(200)
     except (OSError, ValueError):
         return False
 
@@ -576,7 +566,7 @@ def _shown_reply(call, reply, judge):
         origin += f", ${reply.cost:.4f}"
     if reply.seconds is not None:
         origin += f", {reply.seconds:.1f} s"
-    return page.ShownReply(origin, reply.text)
+    return reply_page.ShownReply(origin, reply.text)
 
 
 def _text_or_empty(value):
@@ -612,17 +602,30 @@ def _status(args):
         _finish(request.judge.score(request.pairs, request.prompt, ask=False))
         return
     store = Store(args.store)
-    rows = store.summary()
-    print(f"store: {store.path}{'' if rows else ': nothing is stored yet'}")
-    for (judge, base_url, prompt, params), group in groupby(rows, key=lambda row: row[:4]):
-        address = f" at {base_url}" if base_url else ""
-        print(f"{judge}{address}, prompt {prompt}, {params}")
-        for *_, status, source, count, cost, tokens_in, tokens_out in group:
+    groups = store.summary()
+    print(f"store: {store.path}{'' if groups else ': nothing is stored yet'}")
+    for (judge, base_url, prompt, params), alike in groupby(groups, key=lambda group: group[:4]):
+        print(f"{_at(judge, base_url)}, prompt {prompt}, {params}")
+        for (status, source), of_status in groupby(alike, key=lambda group: group[4:6]):
+            [line] = bill.lines(of_status, ["judge"]).to_dict("records")
             money = "cost unknown"
-            if cost is not None:
-                money = f"at most ${cost:.4f}" if status in WITHOUT_REPLY else f"${cost:.4f} spent"
-            tokens = f"{tokens_in or 0:,} tokens in, {tokens_out or 0:,} out"
-            print(f"  {status}: {count:,} ({source}; {money}; {tokens})")
+            if line["calls_priced"]:
+                usd = line["usd"]
+                money = f"at most ${usd:.4f}" if status in WITHOUT_REPLY else f"${usd:.4f} spent"
+            tokens = []
+            for column in ("input_tokens", "output_tokens"):
+                tokens.append(0 if np.isnan(line[column]) else line[column])
+            print(
+                f"  {status}: {line['calls']:,.0f} ({source}; {money}; "
+                f"{tokens[0]:,.0f} tokens in, {tokens[1]:,.0f} out)"
+            )
+    for line in bill.lines(groups, ["judge", "base_url"]).to_dict("records"):
+        print(f"{_at(line['judge'], line['base_url'])} in all: {bill.in_words(line)}")
+
+
+def _at(judge, base_url):
+    """Return the name of a judge with its address, if that is not the provider's own."""
+    return f"{judge} at {base_url}" if base_url else judge
 
 
 def _finish(table, signature=None, path=None):

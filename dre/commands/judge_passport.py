@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dre.audit import judge_agreement, kinds, measures, scorers
+from dre.audit import kinds, measures, scorers
 from dre.commands import audit as audit_command
 from dre.commands import inputs
 from dre.commands.judge_options import RECORDED
@@ -16,8 +16,9 @@ from dre.commands.outputs import TRY_LATER, WRONG, check_output, refuse_to_repla
 from dre.datasets import readers
 from dre.errors import DreError
 from dre.files import replace
+from dre.judges import passport as passports
 from dre.judges import prompts
-from dre.judges.asking import spent_in_words
+from dre.judges.asking import one_run, spent_in_words
 from dre.tables import Table, number
 
 HEADERS = {
@@ -51,30 +52,30 @@ def run(args: argparse.Namespace, judge: Any) -> int:
         raise DreError("--sets are public rated pairs, --rated are your own: give one of them")
     is_recorded = args.judge.startswith(RECORDED)
     own_rated = _read_rated(args.rated) if args.rated else None
-    sets = judge_agreement.SETS
+    sets = passports.SETS
     if args.sets:
         sets = args.sets.split(",")
     elif is_recorded and own_rated is None:
-        sets = judge_agreement.known_sets(judge, args.prompt)
-    samples = judge_agreement.draw_samples(sets, args.n, args.seed, own_rated)
+        sets = passports.known_sets(judge, args.prompt)
+    samples = passports.draw_samples(sets, args.n, args.seed, own_rated)
     repeats = args.repeats or 2
     cases, audit_pairs = None, None
     if args.audit:
         cases, audit_pairs = kinds.tables(kinds.corpus())
     if not is_recorded:
         print(_estimate(judge, samples, repeats, audit_pairs, args.prompt), file=sys.stderr)
-    passport = judge_agreement.measure(judge, samples, repeats, args.seed, args.prompt)
     audited = None
-    if args.audit and not passport.stopped:
-        audited = _audit(judge, cases, audit_pairs, args.prompt, passport)
+    with one_run(judge):
+        passport = passports.measure(judge, samples, repeats, args.seed, args.prompt)
+        if args.audit and not passport.stopped:
+            audited = _audit(judge, cases, audit_pairs, args.prompt, passport)
     table = _table(passport, list(samples))
     if args.json:
         print(_as_json(judge, passport, audited))
     else:
-        uncertain_usd = 0.0 if is_recorded else judge.uncertain_usd
         money = "cost unknown"
         if judge.price is not None:
-            money = spent_in_words(passport.spent_usd, uncertain_usd)
+            money = spent_in_words(passport.spent_usd, passport.uncertain_usd)
         print(f"{table}\n{_lines(judge, passport, money)}")
         if audited is not None:
             print(f"\n{audit_command.as_table(audited, judge.spec)}", end="")
@@ -92,18 +93,12 @@ def run(args: argparse.Namespace, judge: Any) -> int:
 
 
 def _audit(judge, cases, pairs, prompt, passport):
-    """Return the audit of a judge, and count what it took in the passport.
-
-    It may spend what the rated pairs left of ``--max-usd``.
-    """
-    limit = judge.max_usd
-    if limit is not None:
-        judge.max_usd = max(0.0, limit - passport.spent_usd)
+    """Return the audit of a judge, and count what it took in the passport."""
     scores, _ = scorers.by_judge(judge, pairs, prompt)
-    judge.max_usd = limit
     if not judge.spec.startswith(RECORDED):
         passport.calls += judge.last.calls
         passport.spent_usd += judge.last.spent
+        passport.uncertain_usd += judge.last.uncertain
         passport.stopped = judge.last.stopped
     return measures.preferred(cases, scores)
 
@@ -228,7 +223,7 @@ def _lines(judge, passport, money):
     return "\n".join(lines)
 
 
-def verdict(passport: judge_agreement.Passport) -> list[str]:
+def verdict(passport: passports.Passport) -> list[str]:
     """Say in a few plain sentences what a judge is good for."""
     sentences = [_on_agreement(passport)]
     weaknesses = _weaknesses(passport)

@@ -12,21 +12,21 @@ import pandas as pd
 
 from dre.errors import DreError
 from dre.judges import asking
-from dre.paper import judgements, plan
-from dre.paper.judgements import PanelJudge
+from dre.judges.store import new_run
+from dre.paper import bill, judgements, plan, trainings
+from dre.paper.judgements import PaidBy, PanelJudge
 from dre.paper.plan import Ask, Training
 from dre.paper.profile import Profile
-from dre.slm import recorded_scores, trained
 
 
 def train(settings: Profile) -> None:
     """Train the models that notebooks of a profile read, and that are not in the build folder."""
     for training in plan.trainings(settings):
-        if not recorded_scores.has_model(settings, *training):
-            recorded_scores.load_or_train(settings, *training)
+        if not trainings.has_model(settings, *training):
+            trainings.load_or_train(settings, *training)
 
 
-def ask(settings: Profile, notebook: str | None = None) -> None:
+def ask(settings: Profile, notebook: str | None = None, run: str | None = None) -> None:
     """Ask the live judges of a profile, side by side, for what is not stored yet.
 
     Small models whose numbers judges are shown come first: they are trained if they are not there.
@@ -36,6 +36,8 @@ def ask(settings: Profile, notebook: str | None = None) -> None:
     settings : the profile.
     notebook : str, optional
         Only what this notebook reads; by default what all notebooks of the profile read.
+    run : str, optional
+        The run that pays, as `dre.judges.store.new_run` returns it; by default one of its own.
 
     Raises
     ------
@@ -51,9 +53,10 @@ def ask(settings: Profile, notebook: str | None = None) -> None:
     planned = plan.asks(settings, notebook)
     # A training and a score take all cores, so they are not made side by side.
     numbers = _numbers_shown(settings, planned)
+    run = run or new_run()
     tasks = []
     for judge in live_judges:
-        tasks.append(functools.partial(_ask_judge, judge, planned, numbers))
+        tasks.append(functools.partial(_ask_judge, judge, planned, numbers, run))
     asking.side_by_side(tasks)
 
 
@@ -68,7 +71,7 @@ def _numbers_shown(settings, planned) -> list[pd.DataFrame | None]:
             numbers.append(None)
             continue
         if training not in slms:
-            slms[training] = trained(settings, *training)
+            slms[training] = trainings.trained(settings, *training)
             accuracies[training] = judgements.slm_accuracy(settings, slms[training], training.key)
         table = judgements.slm_scores(question.pairs, slms[training])
         numbers.append(table.assign(slm_accuracy=accuracies[training]))
@@ -76,7 +79,10 @@ def _numbers_shown(settings, planned) -> list[pd.DataFrame | None]:
 
 
 def _ask_judge(
-    judge: PanelJudge, planned: Sequence[Ask], numbers: Sequence[pd.DataFrame | None]
+    judge: PanelJudge,
+    planned: Sequence[Ask],
+    numbers: Sequence[pd.DataFrame | None],
+    run: str,
 ) -> None:
     """Ask one judge all questions that are meant for it, in their order."""
     for question, of_slm in zip(planned, numbers, strict=True):
@@ -85,7 +91,8 @@ def _ask_judge(
         of_both = None
         if of_slm is not None:
             of_both = judge.interior_numbers(question.pairs, of_slm)
-        table = judge.ask(question.pairs, question.prompt, of_both, question.examples)
+        paid_by = PaidBy(run, bill.account(judge.settings, question.table))
+        table = judge.ask(question.pairs, question.prompt, of_both, question.examples, paid_by)
         _report(judge, question, table)
 
 

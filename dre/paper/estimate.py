@@ -15,9 +15,9 @@ from dre.datasets import dialogues, registry
 from dre.judges import prices, prompts
 from dre.judges.judge import Expected
 from dre.judges.store import Request
-from dre.paper import augmentation, judgements, plan
+from dre.paper import judgements, plan, written_sets
 from dre.paper.judgements import PanelJudge
-from dre.paper.plan import FAMILIES, OPTIONAL, Ask
+from dre.paper.plan import OPTIONAL, Ask
 from dre.paper.profile import Profile
 from dre.slm import recipes
 
@@ -30,6 +30,9 @@ _MINUTES_OF_OTHERS = 1.0
 SECONDS_PER_STEP = 0.25
 #: The same for a step that trains a head on a frozen encoder.
 _SECONDS_PER_STEP_OF_HEAD = 0.02
+#: The same for a text that PCAF's large encoder learns from, and the share that its teacher adds.
+SECONDS_PER_TEXT_OF_PCAF = 0.005
+_SHARE_OF_TEACHER = 1 / 3
 #: Contexts of each set that GPT-4 wrote: a fifth of the adversarial responses of DRE's Table 2.
 CONTEXTS_OF_GPT4_SETS = 1610
 #: Gigabytes of a trained model, by its encoder.
@@ -92,8 +95,10 @@ def _row(
 ) -> dict[str, Any]:
     """What one question takes, without what earlier ones counted."""
     live = judge.open(question.prompt)
-    family = question.prompt if question.prompt in FAMILIES else ""
-    family = family or question.prompt.split("_")[0]
+    family = question.prompt.split("_")[0]
+    for name in OPTIONAL:
+        if question.prompt.startswith(name):
+            family = name
     sums = dict.fromkeys(COLUMNS[3:], 0.0)
     try:
         numbers = None
@@ -135,8 +140,8 @@ def _augmentation(settings, entry, counted: set[str]) -> dict[str, Any]:
     It is about what is asked if each context is accepted in its next check, and at most what is
     asked if none is. Stored replies are read first, so a complete set takes nothing.
     """
-    judge = augmentation.open_writer(entry)
-    contexts = augmentation.contexts_to_write_for(settings, entry)
+    judge = written_sets.open_writer(entry)
+    contexts = written_sets.contexts_to_write_for(settings, entry)
     sums = dict.fromkeys(COLUMNS[3:], 0.0)
     try:
         result = algorithm.generate(contexts, judge, max_rounds=entry.rounds, ask=False)
@@ -198,7 +203,7 @@ class Trainings(NamedTuple):
     """What the trainings of a profile take: how many, steps, hours of a GPU, gigabytes of disk."""
 
     n_models: int
-    n_steps: int
+    n_steps: float
     gpu_hours: float
     gigabytes: float
 
@@ -228,6 +233,43 @@ def trainings(settings: Profile) -> Trainings:
     n_models = len(planned)
     gigabytes = n_models * _GIGABYTES.get(settings.encoder, math.nan)
     return Trainings(n_models, n_steps, seconds / 3600, gigabytes)
+
+
+def pcaf_trainings(settings: Profile) -> Trainings:
+    """Return what PCAF's Tables 7 and 8 take, by the texts that are learned from.
+
+    Nothing if the profile does not train them. The models are not kept, so they take no disk. Steps
+    and hours are NaN where ``ideas`` does not say how many dialogues are taken.
+    """
+    if settings.pcaf is None or not plan.is_run(settings, "12_"):
+        return Trainings(0, 0, 0.0, 0.0)
+    from dre.paper import pcaf  # which loads PyTorch
+
+    planned = pcaf.trainings()
+    n_models = len(planned) * len(settings.seeds)
+    n_ideas = settings.pcaf.ideas
+    if n_ideas is None:
+        return Trainings(n_models, math.nan, math.nan, 0.0)
+    n_steps = 0
+    n_texts = 0.0
+    of_first, of_distillation = settings.pcaf.epochs
+    for training in planned:
+        # A right and a wrong response of each idea, in each version. The teacher reads them, too.
+        n_versions = 2 * len(training.versions)
+        n_further = n_ideas * len(training.further)
+        n_steps += of_first * _steps(n_ideas, settings) + of_distillation * _steps(
+            n_further, settings
+        )
+        n_texts += of_first * n_versions * n_ideas
+        n_texts += of_distillation * n_versions * n_further * (1 + _SHARE_OF_TEACHER)
+    n_seeds = len(settings.seeds)
+    hours = n_seeds * n_texts * SECONDS_PER_TEXT_OF_PCAF / 3600
+    return Trainings(n_models, n_seeds * n_steps, hours, 0.0)
+
+
+def _steps(n_ideas, settings):
+    """Return the steps of an epoch over so many ideas, as `dre.paper.pcaf.train` takes them."""
+    return math.ceil(max(n_ideas - 1, 0) / settings.pcaf.batch_ideas)
 
 
 def _contexts(settings, entry):
@@ -292,6 +334,7 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
         total, most = math.fsum(priced["usd"]), math.fsum(priced["usd_at_most"])
         lines += ["", f"All judges together: {prices.in_words(total, most)}."]
     n_models, n_steps, hours, gigabytes = trainings(settings)
+    of_pcaf = pcaf_trainings(settings)
     replies = table["calls"].sum() * _KILOBYTES_PER_REPLY / 1e6
     size = "unknown size" if math.isnan(gigabytes) else f"{gigabytes:.1f} GB of disk"
     lines += [
@@ -300,10 +343,33 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
         f"  The hours are those of {n_steps:,} steps. A step of the encoder is assumed to take "
         f"{SECONDS_PER_STEP} s,",
         f"  and one of a head {_SECONDS_PER_STEP_OF_HEAD} s: no GPU has measured them.",
+        *_pcaf_in_words(of_pcaf),
+        *_metrics_in_words(settings),
         f"Replies take about {replies:.2f} GB of disk. "
         "Packages and public data take about 7 GB more.",
     ]
     return "\n".join(lines)
+
+
+def _pcaf_in_words(of_pcaf):
+    """Return lines of the report about PCAF's trainings, none if there are none."""
+    if not of_pcaf.n_models:
+        return []
+    hours = "an unknown number of hours (`ideas` says how many dialogues are taken)"
+    if not math.isnan(of_pcaf.gpu_hours):
+        hours = f"at most {of_pcaf.gpu_hours:.1f} hours of a GPU for {of_pcaf.n_steps:,} steps"
+    return [
+        f"PCAF on DSTC11: {of_pcaf.n_models} trainings, {hours}.",
+        f"  A text is assumed to take {SECONDS_PER_TEXT_OF_PCAF} s: no GPU has measured that.",
+    ]
+
+
+def _metrics_in_words(settings):
+    """Return the line of the report about the models of Table 4's metrics, if there are some."""
+    if not settings.metrics or not plan.is_run(settings, "04_"):
+        return []
+    names = ", ".join(settings.metrics.values())
+    return [f"Metrics of Table 4: {names} are fetched where they are not here."]
 
 
 def _sums(rows):

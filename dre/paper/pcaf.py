@@ -19,14 +19,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
+from sklearn.decomposition import PCA
 from torch import nn
 from transformers import get_linear_schedule_with_warmup
 
 from dre.datasets import dstc11
 from dre.datasets.dialogues import Context
 from dre.datasets.overlap import without_overlap
+from dre.paper import pcaf_losses
 from dre.paper.profile import Profile
-from dre.slm import pcaf
 from dre.slm.encoder import Reader, Tokens, context_text, load_encoder, native_bf16
 from dre.slm.provenance import TRAINING
 from dre.slm.train import MAX_NORM, parameter_groups
@@ -64,7 +65,7 @@ class PCAF:
 
     def __init__(self, encoder, recipe=None):
         self.encoder = encoder
-        self.recipe = recipe or pcaf.Recipe()
+        self.recipe = recipe or pcaf_losses.PcafRecipe()
         self.tokens = Tokens(encoder)
         d = encoder.get_embedding_dimension()
         head = nn.Sequential(
@@ -83,7 +84,7 @@ class PCAF:
         ``encoder`` is as for `load_encoder`. In the paper it is XLM-RoBERTa.
         """
         torch.manual_seed(seed)
-        recipe = recipe or pcaf.Recipe()
+        recipe = recipe or pcaf_losses.PcafRecipe()
         return cls(load_encoder(encoder, recipe.max_seq_length), recipe)
 
     def text(self, turns: Sequence[str], response: str) -> str:
@@ -215,12 +216,12 @@ def _loss(metric, teacher, ideas, wrong):
     if teacher is not None:
         with torch.no_grad():
             targets = teacher.batch(ideas, wrong)
-        return pcaf.student(
+        return pcaf_losses.student(
             batch.s, batch.s_bar, targets.s, targets.s_bar, metric.recipe.alpha
         ).mean()
-    loss = pcaf.right_and_wrong(batch.s, batch.s_bar).sum()
+    loss = pcaf_losses.right_and_wrong(batch.s, batch.s_bar).sum()
     if metric.recipe.align:
-        loss = loss + pcaf.alignment(batch.v, batch.v_bar, metric.recipe.temperature)
+        loss = loss + pcaf_losses.alignment(batch.v, batch.v_bar, metric.recipe.temperature)
     return loss / len(ideas)
 
 
@@ -251,7 +252,7 @@ def write(table: pd.DataFrame, folder, name: str, origin: dict | None = None) ->
 
 #: The corpus of the first stage, and those of distillation.
 FIRST_CORPUS = "DAILYD"
-#: The rows of Table 7, as printed: the variant of `dre.slm.pcaf.VARIANTS`, and the corpora that its
+#: The rows of Table 7, as printed: the variant of `pcaf_losses.VARIANTS`, and the corpora that its
 #: student learns from (none: the teacher itself).
 TABLE_7 = {
     "PCAF": ("align-distil", tuple(dstc11.TRAINING)),
@@ -270,6 +271,9 @@ TABLE_8 = {
     "ori + para + bt": ((_ORIGINAL, _PARAPHRASE, _BACK), ()),
     "ori + para + kd": ((_ORIGINAL, _PARAPHRASE), tuple(dstc11.TRAINING)),
 }
+#: The row of Table 7 whose teacher Figure 2 draws, by what the picture calls it.
+FIGURE_2 = {"align": "w/o kd", "plain": "w/o kd & align"}
+_IDEAS_OF_FIGURE = 100
 #: What each table is tested on, by the columns of the printed table.
 TESTED_ON = {
     "pcaf_table7": {"en": "en", "zh": "zh", "es": "es"},
@@ -295,7 +299,7 @@ def trainings() -> list[Training]:
     """Return the rows of both tables as they are printed."""
     rows = []
     for row, (variant, further) in TABLE_7.items():
-        align = pcaf.VARIANTS[variant]
+        align = pcaf_losses.VARIANTS[variant]
         rows.append(Training("pcaf_table7", row, dstc11.LANGUAGES, align, further))
     for row, (versions, further) in TABLE_8.items():
         # One version has nothing to be aligned with.
@@ -366,8 +370,8 @@ def _drawn_replies(path, name, seed):
 def dstc11_agreement(settings: Profile) -> pd.DataFrame:
     """Return Tables 7 and 8 of a profile that has ``pcaf``: trained here, or recorded before.
 
-    The scores of each training are written as soon as they are there, so that a run that was ended
-    goes on with the next training.
+    The scores of each training are written into ``build/<profile>/pcaf`` as soon as they are there,
+    so that a run that was ended goes on with the next training.
 
     Returns
     -------
@@ -399,6 +403,59 @@ def dstc11_agreement(settings: Profile) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def figure2(settings: Profile) -> dict[str, pd.DataFrame]:
+    """Return what Figure 2 draws: ideas of DailyDialog in three languages, in the plane.
+
+    The models are those of Table 7 with the first seed, trained here or recorded before.
+
+    Parameters
+    ----------
+    settings : a profile that has ``pcaf``.
+
+    Returns
+    -------
+    By ``align``, ``plain`` and ``untrained`` what `principal_components` returns.
+    """
+    tested = rated_sets(settings)
+    columns = TESTED_ON["pcaf_table7"]
+    ideas = ideas_of_corpus(settings, FIRST_CORPUS, dstc11.LANGUAGES)[:_IDEAS_OF_FIGURE]
+    points = {}
+    for name, row in FIGURE_2.items():
+        (training,) = (training for training in trainings() if training.row == row)
+        _scores(settings, training, settings.seed, tested, columns)
+        points[name] = pd.read_csv(_folder(settings) / f"figure2-{name}.csv.gz")
+    encoder = _encoder(settings, "pcaf_table7")
+    untrained = PCAF.untrained(encoder, pcaf_losses.TABLE7_OF_XLM_R, settings.seed)
+    points["untrained"] = principal_components(untrained, ideas)
+    return points
+
+
+def principal_components(metric: PCAF, ideas: Sequence[Idea]) -> pd.DataFrame:
+    """Return the first two principal components of the features of ideas in three languages.
+
+    Returns
+    -------
+    A row for each language and idea: ``idea`` (its number), ``language``, ``first, second``, and
+    the shares of the variance that the components have, the same in all rows.
+    """
+    features = []
+    labels = []
+    for k, language in enumerate(dstc11.LANGUAGES):
+        spoken = pd.DataFrame([idea.versions[k] for idea in ideas], columns=["context", "response"])
+        features.append(metric.features(spoken).numpy())
+        labels.append(pd.DataFrame({"idea": range(len(ideas)), "language": language}))
+    pca = PCA(n_components=2)
+    components = pca.fit_transform(np.concatenate(features))
+    share_first, share_second = pca.explained_variance_ratio_
+    points = pd.concat(labels, ignore_index=True)
+    return points.assign(
+        first=components[:, 0],
+        second=components[:, 1],
+        share_first=share_first,
+        share_second=share_second,
+    )
+
+
 def _mean_of_qualities(rated, scores):
     """Return the mean Spearman correlation of scores with the qualities of a set."""
     correlations = []
@@ -419,7 +476,7 @@ def _scores(settings, training, seed, tested, columns):
             further += ideas_of_corpus(settings, name, training.versions)
     encoder = _encoder(settings, training.table)
     recipe = replace(
-        pcaf.TABLE7_OF_XLM_R,
+        pcaf_losses.TABLE7_OF_XLM_R,
         align=training.align,
         epochs=settings.pcaf.epochs,
         batch_ideas=settings.pcaf.batch_ideas,
@@ -433,7 +490,7 @@ def _scores(settings, training, seed, tested, columns):
         "ideas_hash": hashlib.sha256(texts.encode()).hexdigest(),
         "training": TRAINING,
     }
-    folder = settings.results / "scores"
+    folder = _folder(settings)
     signs = "".join(sign if sign.isalnum() else "-" for sign in training.row)
     name = f"{training.table.replace('_', '-')}-{signs}-seed{seed}"
     recorded = _recorded(folder / name, origin, tested, columns)
@@ -443,6 +500,7 @@ def _scores(settings, training, seed, tested, columns):
     print(f"{training.table}, {training.row}, seed {seed}: {len(first)} ideas", flush=True)
     metric = PCAF.untrained(encoder, recipe, seed)
     train(metric, first, seed)
+    _record_figure2(settings, training, seed, metric, first)
     if further:
         teacher = metric
         metric = copy.deepcopy(teacher)
@@ -460,6 +518,22 @@ def _scores(settings, training, seed, tested, columns):
     recorded = _recorded(folder / name, origin, tested, columns)
     assert recorded is not None, "it was just written"
     return recorded
+
+
+def _folder(settings):
+    """Return where trainings are recorded: beside the models.
+
+    A notebook depends on the files in ``results``, and this one writes them while it runs.
+    """
+    return settings.build / "pcaf"
+
+
+def _record_figure2(settings, training, seed, metric, ideas):
+    """Write the points of Figure 2 of a teacher that it draws."""
+    for name, row in FIGURE_2.items():
+        if training.row == row and seed == settings.seed:
+            points = principal_components(metric, ideas[:_IDEAS_OF_FIGURE])
+            write(points, _folder(settings), f"figure2-{name}")
 
 
 def _recorded(path, origin, tested, columns):
