@@ -269,9 +269,9 @@ def known_sets(judge: AnyJudge, prompt: str = "llm_only") -> list[str]:
         if np.any(table["n_samples"]):
             sets.append(name)
     if not sets:
-        known = cast(Recorded, judge).known(prompt)
+        own_sets = cast(Recorded, judge).known(prompt)
         raise DreError(
-            f"{judge.spec} knows no pair of {', '.join(SETS)}. It knows {known}: name sets that it "
+            f"{judge.spec} knows no pair of {', '.join(SETS)}. It knows {own_sets}: name sets that it "
             "knows with --sets, or another --prompt"
         )
     return sets
