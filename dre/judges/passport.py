@@ -271,8 +271,8 @@ def known_sets(judge: AnyJudge, prompt: str = "llm_only") -> list[str]:
     if not sets:
         own_sets = cast(Recorded, judge).known(prompt)
         raise DreError(
-            f"{judge.spec} knows no pair of {', '.join(SETS)}. It knows {own_sets}: name sets that it "
-            "knows with --sets, or another --prompt"
+            f"{judge.spec} knows no pair of {', '.join(SETS)}. It knows {own_sets}: name sets that "
+            "it knows with --sets, or another --prompt"
         )
     return sets
 
