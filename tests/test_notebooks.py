@@ -526,7 +526,7 @@ def test_rows_of_table_4_are_what_plain_scipy_makes_of_the_recorded_judgements(n
         f"In-DRE ({judge}), as shown": judge_score("dre"),
         f"DRE ({judge}), as shown": s_c_shown * judge_score("dre"),
         f"Ex-DRE ({judge}), as shown": s_c_shown * judge_score("llm_only"),
-        f"In-DRE ({judge}), our earlier model as shown": judge_score("dre_graded"),
+        f"In-DRE ({judge}), an earlier training of ours as shown": judge_score("dre_graded"),
         f"In-DRE ({judge}), another pair's numbers": judge_score("dre_other"),
         f"G-EVAL ({judge}), one reply": geval,
     }
