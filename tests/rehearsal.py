@@ -43,7 +43,7 @@ from transformers import AutoTokenizer, DistilBertConfig, DistilBertModel
 
 from dre.datasets import dialogues, dstc11, ratings, registry
 from dre.judges.store import Store
-from dre.paper import pcaf, printed_cases, printed_metrics, website
+from dre.paper import huynh, pcaf, plan, printed_cases, printed_metrics, website
 from dre.paper.profile import JudgeSettings, Profile, profile
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -480,6 +480,7 @@ class Rehearsal:
         check_book(self)
         check_table_4(self)
         check_table_5(self)
+        check_tables_are_whole(self)
         if self.case.is_killed:
             check_table_3(self)
             check_what_is_fetched(self)
@@ -533,6 +534,11 @@ class Rehearsal:
         """All that was answered is billed once, and the bill is below its bound."""
         groups = Store(self.store_path).summary()
         bill = sum(group.cost_usd or 0.0 for group in groups)
+        written = pd.read_csv(self.folder / f"results/{NAME}/bill.csv")
+        in_all = written.set_index("judge").loc["all judges"]
+        assert abs(in_all["usd"] - bill) < 1e-5 * bill, (in_all["usd"], bill)
+        assert in_all["calls"] == sum(group.n_calls for group in groups)
+        assert {*expected["table"]} - {"training set"} <= {*written["table"]}
         n_priced = 0
         of_unanswered = 0.0
         for group in groups:
@@ -651,6 +657,30 @@ def check_table_5(rehearsal: Rehearsal) -> None:
         assert rows[titles].notna().all(axis=None), rows
 
 
+def check_tables_are_whole(rehearsal: Rehearsal) -> None:
+    """Tables 4 to 6 and SLIDE's Table 2 have every printed row, and rows of every judge."""
+    settings = rehearsal.settings
+    papers = ROOT / "data/paper"
+    three = [*ratings.RATED][:3]
+    if {*three} & {*settings.rated}:
+        in_print = pd.read_csv(papers / "dre_table4.csv")["metric"]
+        assert {*in_print} <= {*table_of(rehearsal, "table4", "row_in_print").index}
+        slide = table_of(rehearsal, "slide_table2", "judge")
+        in_print = pd.read_csv(papers / "slide_table2.csv")["metric"]
+        assert {*in_print} <= {*slide["method"]}
+        for judge in settings.judge_settings:
+            assert len(slide.loc[[judge.label]]) == 4, judge.label
+    if {*three[1:]} & {*settings.rated}:
+        table = table_of(rehearsal, "table5_main", "in_print")
+        for judge in pd.read_csv(papers / "dre_table5.csv")["judge"].unique():
+            assert len(table.loc[[judge]]) == 4, judge
+    table = table_of(rehearsal, "table6", "metric")
+    main_label = settings.main_label
+    for judge in live_judges(rehearsal):
+        row = "DRE" if judge.label == main_label else f"DRE ({judge.label})"
+        assert row in table.index, row
+
+
 def check_what_is_fetched(rehearsal: Rehearsal) -> None:
     """The authors' sets, DSTC11, the metrics and the printed cases have rows with numbers."""
     trained = list(rehearsal.folder.glob(f"build/{NAME}/models/personachat-*"))
@@ -696,7 +726,7 @@ def check_huynh(rehearsal: Rehearsal) -> None:
     table = table_of(rehearsal, "huynh_live", "judge")
     good = table_of(rehearsal, "huynh_yes_no", "model")
     for judge in (with_p.label, without.label):
-        assert {*table.loc[judge, "examples"]} == {"none", "random", "BM25", "by hand"}
+        assert {*table.loc[judge, "examples"]} == {huynh.CHOICES[choice] for choice in plan.SHOWN}
         assert len(good.loc[judge]) == 5
         assert good.loc[judge, ["TU", "DZ", "PU", "FT", "FD"]].notna().any(axis=None)
     assert good.loc["OPT-6.7B", "PU"] == 0.444
