@@ -43,7 +43,11 @@ def project(tmp_path):
         v4.new_output("stream", name="stderr", text="progress"),
         v4.new_output("display_data", markdown),
     ]
-    cells = [equation, setup, formula, table]
+    merging = v4.new_code_cell("df = df.merge(other)")
+    printing = v4.new_code_cell("print(1 + 1)")
+    printing["outputs"] = [v4.new_output("stream", text="2\n")]
+    algorithm = v4.new_code_cell("def f(x): ...", metadata={"tags": ["shown"]})
+    cells = [equation, setup, formula, table, merging, printing, algorithm]
     book = v4.new_notebook(cells=cells)
     texts = {
         "README.md": README,
@@ -98,9 +102,10 @@ def test_equations_have_the_number_of_the_paper_or_of_their_notebook(prepared):
     assert text.count(r"\tag") == 3 and "Colab" not in text
 
 
-def test_plumbing_is_folded_and_formulas_are_not(prepared):
+def test_a_cell_is_folded_that_is_no_equation_and_shows_no_result_of_its_own(prepared):
     tags = [cell["metadata"].get("tags", []) for cell in cells_of(prepared)]
-    assert tags == [[], ["hide-cell"], ["formula"], ["hide-input"]]
+    assert tags[:3] == [[], ["hide-cell"], ["formula"]]
+    assert tags[3:] == [["hide-input"], ["hide-cell"], [], ["shown"]]
     assert len(cells_of(prepared)[3]["outputs"]) == 1
 
 

@@ -21,6 +21,7 @@ from dre.environment import ADDRESS
 from dre.errors import DreError
 from dre.files import replace
 from dre.paper import coverage
+from dre.paper.folding import folded_part
 from dre.paper.headless import INJECTED, Notebook, notebooks, source
 from dre.paper.profile import COMMITTED, Profile
 from dre.paper.verdicts import LEGEND
@@ -52,7 +53,6 @@ _HOME = "index.md"
 _TITLES = {"docs/verdicts.md": "What the papers say, and what came out"}
 
 _LINK = re.compile(r"(!?)(\[(?:[^\[\]]|\[[^\]]*\])*\]\()((?:[^()\s]|\([^()\s]*\))+)(\))")
-_PLUMBING = re.compile(r"book\.(table|figure|data|note|say)\(|\bplt\.|\bax(es)?[.\[]|not_run\(")
 
 
 def is_installed() -> bool:
@@ -262,8 +262,8 @@ def _with_website_cells(book: Notebook, markdown: Callable[[str], str]) -> dict:
             if not setup_is_over:
                 tags.append("hide-cell")
                 setup_is_over = "setup(" in text
-            elif "formula" not in tags and _PLUMBING.search(text):
-                tags.append("hide-input")
+            elif part := folded_part(cell):
+                tags.append(f"hide-{part}")
         new_cell["metadata"] = {"tags": tags} if tags else {}
         cells.append(new_cell)
     # This name colours lines for the shell as well.
