@@ -57,11 +57,13 @@ CONCLUDING_IN_CAPTIONS = re.compile(
 )
 #: Names, and events that are counted: a reply may lose in 3 % of cases.
 NEUTRAL = re.compile(
-    r"better (?:part|of its (?:two )?parts)|(?:at|the) (?:most|least)\b|no examples|\bnot asked"
+    r"better (?:part|one|of its (?:two )?parts)|(?:at|the) (?:most|least)\b|no examples|\bnot asked"
     r"|\bnot run|weak judges?|only (?:the|one) (?:small model|LLM|judge)|no word"
+    r"|borrowed words tell nothing|nothing was trained on|highest for the system"
+    r"|larger than chance|A difference that is not significant .* too few contexts"
     r"|(?:the|its|'s) (?:best|worst|largest|highest|smallest) (?:of|printed|choice|model|mean)"
     r"|\b(?:better|worse|higher|lower|larger|above|below|rises|falls?|loses?|wins?)"
-    r"(?=(?: [\w*',]+){0,6}? (?:in|on|for) [-+−]?\d)",
+    r"(?=(?: [\w*',]+){0,6}? (?:in|on|for) (?:up to )?[-+−]?\d)",
     re.IGNORECASE,
 )
 
