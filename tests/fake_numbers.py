@@ -317,7 +317,11 @@ def _run(statements, namespace, world):
                     _make_up(statement.target, namespace, world)
                 _run(statement.body, namespace, world)
             continue
-        if says and isinstance(statement, ast.If) and "settings.name" not in ast.unparse(statement.test):
+        if (
+            says
+            and isinstance(statement, ast.If)
+            and "settings.name" not in ast.unparse(statement.test)
+        ):
             for branch in (statement.body, statement.orelse):
                 with contextlib.suppress(Ended):
                     _run(branch, namespace, world)

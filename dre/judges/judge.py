@@ -280,7 +280,9 @@ class Judge:
                 continue
             reason = f"no price is known for {self.spec}" if usd >= 0 else f"it is {usd}"
             is_of_profile = not option.startswith("--")
-            price = 'price: "IN,OUT" beside it in the profile' if is_of_profile else "--price IN,OUT"
+            price = (
+                'price: "IN,OUT" beside it in the profile' if is_of_profile else "--price IN,OUT"
+            )
             raise DreError(
                 f"{reason}, so {option} cannot be kept: "
                 f"give dollars, and with {price} what a million tokens cost"

@@ -499,7 +499,6 @@ def _recorded_criteria(recording, pairs, family):
     return told.join(by_criterion)
 
 
-
 def printed_rows(table: pd.DataFrame, judge_names: Sequence[PanelJudge]) -> pd.DataFrame:
     """Return the rows of a paper's table that belong to judges of the panel.
 

@@ -243,9 +243,7 @@ def plain_scores(
     return by_set
 
 
-def strengths(
-    panel: Sequence[PanelJudge], plain: Mapping[str, Iterable[str]]
-) -> dict[str, str]:
+def strengths(panel: Sequence[PanelJudge], plain: Mapping[str, Iterable[str]]) -> dict[str, str]:
     """Return the class of each judge, one of `STRENGTHS`, or its name where it is in no class.
 
     Parameters
