@@ -62,7 +62,7 @@ NEUTRAL = re.compile(
     r"|borrowed words tell nothing|nothing was trained on|highest for the system"
     r"|larger than chance|A difference that is not significant .* too few contexts"
     r"|(?:the|its|'s) (?:best|worst|largest|highest|smallest) (?:of|printed|choice|model|mean)"
-    r"|\b(?:better|worse|higher|lower|larger|above|below|rises|falls?|loses?|wins?)"
+    r"|\b(?:better|worse|more|higher|lower|larger|above|below|rises|falls?|loses?|wins?)"
     r"(?=(?: [\w*',]+){0,6}? (?:in|on|for) (?:up to )?[-+−]?\d)",
     re.IGNORECASE,
 )
@@ -210,7 +210,19 @@ class Fake(str):
         return False
 
 
-for _name in "add sub mul truediv floordiv mod pow and or xor matmul".split():
+for _name in [
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "and",
+    "or",
+    "xor",
+    "matmul",
+]:
     setattr(Fake, f"__{_name}__", _operator(f"__{_name}__"))
     setattr(Fake, f"__r{_name}__", _operator(f"__r{_name}__"))
 for _name in ("lt", "le", "gt", "ge", "neg", "abs", "invert", "pos"):

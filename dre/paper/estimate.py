@@ -28,7 +28,7 @@ _MINUTES = {"deepseek-r1": 3.0}
 _MINUTES_OF_OTHERS = 1.0
 #: Assumed, since no GPU has measured it: seconds of a step that trains the encoder on 8 contexts.
 SECONDS_PER_STEP = 0.25
-#: The same for a step with another number of contexts: it goes with that number, but for this share.
+#: The same for a step with another number of contexts: it goes with it, but for this share.
 _SHARE_OF_ANY_STEP = 0.1
 _CONTEXTS_OF_STEP = 8
 #: The same for a step that trains a head on a frozen encoder.

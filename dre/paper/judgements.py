@@ -59,7 +59,7 @@ def printed_name(model: str) -> str:
 
 
 def strength(model: str) -> str:
-    """Return the class of a judge, one of `dre.paper.table4.STRENGTHS`, or "" where it is not known.
+    """Return the class of a judge, one of `dre.paper.table4.STRENGTHS`, or "" if it is unknown.
 
     Open are five models of 6 to 14 billion parameters, asked one question by others. Middle are
     Claude-3-haiku and GPT-3.5. Current, which tables call strong, is ``claude-2026-11``.

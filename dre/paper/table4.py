@@ -259,9 +259,9 @@ def strengths(panel: Sequence[PanelJudge], plain: Mapping[str, Iterable[str]]) -
     return by_judge
 
 
-def classes(strength_of: Mapping[str, str]) -> list[str]:
-    """Return the classes that judges are in, weak ones first, and then judges of no class."""
-    found = list(dict.fromkeys(strength_of.values()))
+def classes(strengths: Iterable[str]) -> list[str]:
+    """Return the classes of some judges, weak ones first, and then judges of no class."""
+    found = list(dict.fromkeys(strengths))
     known = [strength for strength in STRENGTHS if strength in found]
     return known + [name for name in found if name not in STRENGTHS]
 
@@ -270,7 +270,7 @@ def judges_in_words(strength_of: Mapping[str, str]) -> str:
     """Return which judges are in which class, as a sentence in Markdown."""
     parts = []
     alone = []
-    for name in classes(strength_of):
+    for name in classes(strength_of.values()):
         judges = [judge for judge, strength in strength_of.items() if strength == name]
         if name in STRENGTHS:
             parts.append(f"*{NAMES_OF_STRENGTHS[name]}*: {', '.join(judges)}")
@@ -462,8 +462,7 @@ class Gains:
 def counts_in_words(gains: Gains) -> str:
     """Return how many judges and pairs of a set and a judge stand behind each class."""
     parts = []
-    strength_of = dict(zip(gains.rows["judge"], gains.rows["strength"]))
-    for name in classes(strength_of):
+    for name in classes(gains.rows["strength"]):
         of_class = pd.DataFrame(gains.rows[gains.rows["strength"] == name])
         n_judges = of_class["judge"].nunique()
         n_pairs = len(of_class[["set", "judge"]].drop_duplicates())
@@ -575,7 +574,8 @@ def class_means(gains: Gains, measure: str = "overall") -> pd.DataFrame:
 
     Returns
     -------
-    Columns ``fusion, slm, less, judges`` (one of `CLASSES`, a judge of no class, or `ALL`), ``gain, gain_low, gain_high``,
+    Columns ``fusion, slm, less, judges`` (one of `CLASSES`, a judge of no class, or `ALL`),
+    ``gain, gain_low, gain_high``,
     ``above`` (how many of the pairs of set and judge gain), ``pairs``, ``seen`` (the gain that
     would have been seen with a power of 80 %) and ``undecided`` (for how many pairs the better part
     was not decided on other sets).
@@ -584,7 +584,7 @@ def class_means(gains: Gains, measure: str = "overall") -> pd.DataFrame:
     groups = gains.rows.groupby(["fusion", "slm", "less"], sort=False)
     for key, of_fusion in groups:
         fusion_name, slm, less = cast(tuple[str, str, str], key)
-        present = classes(dict(enumerate(of_fusion["strength"])))
+        present = classes(of_fusion["strength"])
         alone = {name: [name] for name in present if name not in STRENGTHS}
         for judges, members in (CLASSES | alone | {ALL: present}).items():
             of_class = of_fusion[of_fusion["strength"].isin(members)]
@@ -632,7 +632,8 @@ def gains_in_words(means: pd.DataFrame, fusion_name: str, less: str = "judge") -
     by_verb: dict[str, list[str]] = {}
     for row in pd.DataFrame(means[is_shown & ~is_pooled]).to_dict("records"):
         verb = by_interval(row, "gain", "helps", "harms", "does not clearly change")
-        name = _CALLED.get(row["judges"], row["judges"])
+        judges = str(row["judges"])
+        name = _CALLED.get(judges, judges)
         by_verb.setdefault(verb, []).append(name)
     parts = [f"{verb} {' and '.join(names)}" for verb, names in by_verb.items()]
     return ", ".join(parts) or "was compared with no judge"
