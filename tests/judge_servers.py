@@ -6,6 +6,7 @@ port.
 """
 
 import json
+import math
 import sys
 import threading
 import time
@@ -135,6 +136,18 @@ def openai(text, finish="stop", refusal=None, tokens=(50, 10), model="test-model
         "choices": [choice],
     }
     return Answer(body, **answer)
+
+
+def with_logprobs(answer, probabilities):
+    """The same completion of one token, with the log-probabilities of tokens in its place."""
+    candidates = []
+    for token, probability in probabilities.items():
+        candidates.append({"token": token, "logprob": math.log(probability), "bytes": None})
+    choice = answer.body["choices"][0]
+    text = choice["message"]["content"]
+    [said] = [candidate for candidate in candidates if candidate["token"] == text]
+    choice["logprobs"] = {"content": [said | {"top_logprobs": candidates}], "refusal": None}
+    return answer
 
 
 def anthropic(text, finish="end_turn"):

@@ -15,6 +15,7 @@ nothing was paid for twice, and that the tables have their rows.
 """
 
 import copy
+import fnmatch
 import hashlib
 import json
 import os
@@ -28,9 +29,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import dstc11_archive
 import judge_servers
 import pandas as pd
 import psutil
+import tiny_metrics
 import torch
 import yaml
 from sentence_transformers import SentenceTransformer
@@ -38,9 +41,9 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from tiny import LETTERS, WORDS
 from transformers import AutoTokenizer, DistilBertConfig, DistilBertModel
 
-from dre.datasets import dialogues, ratings, registry
+from dre.datasets import dialogues, dstc11, ratings, registry
 from dre.judges.store import Store
-from dre.paper import website
+from dre.paper import pcaf, printed_cases, printed_metrics, website
 from dre.paper.profile import JudgeSettings, Profile, profile
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -57,14 +60,14 @@ OPENAI = {
     "max_usd": 9,
     "temperature": 0,
     "concurrency": IN_FLIGHT,
+    "logprobs": True,
 }
 OLLAMA = {"model": "ollama:llama3.3:70b", "base_url": "SERVER", "concurrency": IN_FLIGHT}
-WRITER = OPENAI | {"model": "openai:gpt-4-1106-preview"}
+WRITER = OPENAI | {"model": "openai:gpt-4-1106-preview", "logprobs": False}
 RECORDED = "recorded:claude-2026-11"
-FILES = {
-    "personachat": "results/full/augmented/personachat.jsonl",
-    "topicalchat": "results/full/augmented/topicalchat.jsonl",
-}
+#: A set that a judge writes, and one that is there in the form of the papers' own: two files.
+WRITTEN = "results/full/augmented/topicalchat.jsonl"
+AUTHORS = {"train": "build/authors/train.json", "test": "build/authors/test.json"}
 
 
 #: The sets of the profile, in another order than its own.
@@ -84,6 +87,9 @@ FULL_PASS = Case("full pass", is_killed=True)
 _ALONE = {
     "notebooks": ["04_correlation", "05_generalisation", "08_when_a_fusion_helps"],
     "optional_prompts": [],
+    "pcaf": None,
+    "metrics": {},
+    "cases": "",
 }
 VARIANTS = [
     Case("one rated set", _ALONE | {"rated": ["personachat-usr"]}),
@@ -95,8 +101,14 @@ VARIANTS = [
 NOT_YET: dict[str, str] = {}
 
 
-def changes(encoder: Path) -> dict[str, Any]:
-    """Return what differs from ``profiles/full.yaml`` in every case."""
+def changes(folder: Path, encoder: Path) -> dict[str, Any]:
+    """Return what differs from ``profiles/full.yaml`` in every case.
+
+    Parameters
+    ----------
+    folder : of the project, to which `make_files` has written.
+    encoder : what `make_encoder` returned.
+    """
     return {
         "encoder": str(encoder),
         "seeds": [0],
@@ -107,7 +119,22 @@ def changes(encoder: Path) -> dict[str, Any]:
         },
         # Nothing to learn from besides contexts, so recipe ours is the model of the package.
         "extra": {"dialogues": [], "graded": []},
-        "pcaf": None,  # it needs an archive and models from the Hub
+        "pcaf": {
+            "encoder": str(encoder),
+            "english_encoder": str(encoder),
+            "archive": str(folder / "build/dstc11.zip"),
+            "ideas": 4,
+            "epochs": [1, 1],
+            "batch_ideas": 2,
+        },
+        "metrics": {
+            "bartscore": "build/bart",
+            "unieval": "build/t5",
+            "bertscore": str(encoder.with_name("raw")),
+            "word_vectors": "build/vectors.txt",
+            "wordnet": "wordnet",
+        },
+        "cases": "build/cases.jsonl",
         # Not in the order of tables, nor in that of the sets that they belong to.
         "rated": [
             "personachat-usr",
@@ -124,29 +151,34 @@ def changes(encoder: Path) -> dict[str, Any]:
         "samples": 2,
         "labels_per_kind": 24,
         "pairs_per_set": 12,
-        "augment": [
-            _writing("personachat", "convai2-valid"),
-            _writing("topicalchat", "topicalchat-valid_freq"),
-        ],
+        "augment": [_writing("topicalchat-valid_freq")],
     }
 
 
-def _writing(key, contexts):
+def _writing(contexts):
     """Have a set written: few contexts, since each takes eleven calls."""
-    return {"file": FILES[key], "contexts": contexts, "judge": WRITER, "train": 4, "test": 2}
+    return {"file": WRITTEN, "contexts": contexts, "judge": WRITER, "train": 4, "test": 2}
 
 
 def changed_sets(sets: list[dict], order: Sequence[str]) -> list[dict]:
-    """Return the sets of the profile in another order, small or written by a judge.
+    """Return the sets of the profile in another order, small, written by a judge, or the authors'.
 
-    Two are written by a judge before the notebooks run, as the papers' sets were.
+    One is written by a judge before the notebooks run. One has the form of the papers' own files.
     """
     daily = {"train": ["dailydialog++", "train"], "dev": ["mini", "dev"], "test": ["mini", "test"]}
     if not has_public_data():
         daily["train"] = ["mini", "train"]
     splits = {"dailydialog": daily}
-    for key, file in FILES.items():
-        splits[key] = {"train": [file, "train"], "dev": [file, "test"], "test": [file, "test"]}
+    splits["topicalchat"] = {
+        "train": [WRITTEN, "train"],
+        "dev": [WRITTEN, "test"],
+        "test": [WRITTEN, "test"],
+    }
+    splits["personachat"] = {
+        "train": [AUTHORS["train"], "train"],
+        "dev": [AUTHORS["test"], "test"],
+        "test": [AUTHORS["test"], "test"],
+    }
     by_key = {entry["key"]: entry for entry in sets}
     changed = []
     for key in order:
@@ -162,7 +194,7 @@ def without_public_data() -> dict[str, Any]:
     return {
         "rated": [],
         "optional_prompts": ["geval", "analyse_rate", "slide_a1"],  # huynh is about a rated set
-        "augment": [_writing("personachat", "mini:train"), _writing("topicalchat", "mini:train")],
+        "augment": [_writing("mini:train")],
     }
 
 
@@ -209,17 +241,22 @@ def lend_data(folder: Path, home: Path) -> None:
         link = home / name
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(registry.home() / name)
-    (train,) = (name for name in registry.sources() if name.endswith("dataset/train.json"))
-    if train not in names:
-        content = stand_in_of_dailydialog_train()
-        path = home / train
+    stand_ins = {
+        "DailyDialog-plusplus/*/dataset/train.json": stand_in_of_dailydialog_train(),
+        "UniEval/*/utils.py": tiny_metrics.QUESTIONS.encode(),
+    }
+    for pattern, content in stand_ins.items():
+        (name,) = fnmatch.filter(registry.sources(), f"*{pattern}")
+        if name in names:
+            continue
+        path = home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
         header = b"blob %d\0" % len(content)  # what git puts before a file
         blob = hashlib.sha1(header + content).hexdigest()
         sources = folder / "dre/datasets/sources.yaml"
         text = sources.read_text(encoding="utf-8")
-        text = text.replace(registry.sources()[train]["git_blob"], blob)
+        text = text.replace(registry.sources()[name]["git_blob"], blob)
         sources.write_text(text, encoding="utf-8")
 
 
@@ -236,6 +273,77 @@ def stand_in_of_dailydialog_train() -> bytes:
         }
         lines.append(json.dumps(record))
     return "\n".join(lines).encode()
+
+
+def make_files(folder: Path) -> None:
+    """Write what a user fetches or types in, in its own form: texts of the embedded corpus or ours.
+
+    Parameters
+    ----------
+    folder : of the copy of the project.
+    """
+    build = folder / "build"
+    write_authors_sets(folder)
+    write_archive(build / "dstc11.zip")
+    write_cases(build / "cases.jsonl")
+    for name, make in (("bart", tiny_metrics.bart), ("t5", tiny_metrics.t5)):
+        (build / name).mkdir(parents=True)
+        make(build / name)
+    tiny_metrics.word_vectors(build / "vectors.txt")
+    tiny_metrics.wordnet_folder(build / "nltk")
+    tiny_metrics.punkt_folder(build / "nltk")
+
+
+def write_authors_sets(folder: Path) -> None:
+    """Write contexts of the embedded corpus as the papers' authors wrote theirs.
+
+    They are objects one behind the other. One list is short, and one object cannot be used.
+    """
+    contexts = dialogues.load("mini", "dev")
+    for split, chosen in (("train", contexts[:6]), ("test", contexts[6:9])):
+        objects = []
+        for number, context in enumerate(chosen):
+            record = {
+                "id": number,
+                "context": "".join(f"{turn}\n" for turn in context.turns),
+                "positive": [list(context.positives)[: 3 if number == 1 else 5]],
+                "adversarial": [list(context.adversarials) if number != 2 else []],
+            }
+            objects.append(json.dumps(record, indent=4) + "\n")
+        path = folder / AUTHORS[split]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(objects), encoding="utf-8")
+
+
+def write_archive(path: Path) -> None:
+    """Write an archive of DSTC11's form with rated replies and five corpora."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    contexts = dialogues.load("mini", "test")
+    records = []
+    for i, context in enumerate(contexts[:8]):
+        qualities = {"relevance": [i % 4], "fit": [i % 3]}
+        response = context.positives[0]
+        records.append(dstc11_archive.rated_record(i, context.turns, response, **qualities))
+    spoken = [
+        [*context.turns, *context.positives[:1]] for context in dialogues.load("mini", "train")
+    ]
+    corpora = {name: spoken[6 * i : 6 * i + 6] for i, name in enumerate(dstc11.TRAINING)}
+    rated = {"dailydialog-zhao": records, "topical-usr": records[2:]}
+    dstc11_archive.write(path, rated, corpora)
+
+
+def write_cases(path: Path) -> None:
+    """Write seven replies in the form of those that are printed."""
+    lines = []
+    for name, n_replies in printed_cases.REPLIES.items():
+        case = {
+            "id": name,
+            "context": ["Did the boat leave?", f"It left before {name}."],
+            "reference": "Then we walk.",
+            "responses": [f"Then we wait {n} hours." for n in range(n_replies)],
+        }
+        lines.append(json.dumps(case) + "\n")
+    path.write_text("".join(lines), encoding="utf-8")
 
 
 # The judges
@@ -258,7 +366,18 @@ def reply_to(message: str, fields: dict, model: str) -> str:
         return json.dumps({"influence": number / 100, "score": number / 20})
     if "score" in fields:
         return json.dumps({"score": number / 20})
+    if "Yes or No" in message:
+        return "Yes" if number % 2 else "No"
     return "1" if number % 2 else "0" if "from 0 to 1" in message.lower() else "2"
+
+
+def probabilities_of(text: str, message: str) -> dict[str, float]:
+    """Return the probabilities of some tokens in the place of a reply of one token."""
+    p = 0.5 + sum(message.encode()) % 101 / 250
+    if text in ("Yes", "No"):
+        return {text: p, "No" if text == "Yes" else "Yes": 0.95 - p, "Well": 0.05}
+    others = [token for token in ("0", "1", "2") if token != text]
+    return {text: p, others[0]: 0.6 * (1 - p), others[1]: 0.4 * (1 - p)}
 
 
 def answer(request: judge_servers.Request) -> judge_servers.Answer:
@@ -268,7 +387,10 @@ def answer(request: judge_servers.Request) -> judge_servers.Answer:
     if "response_format" in body or "max_tokens" in body or "max_completion_tokens" in body:
         wanted = body.get("response_format", {}).get("json_schema", {}).get("schema", {})
         text = reply_to(message, wanted.get("properties", {}), body["model"])
-        return judge_servers.openai(text, tokens=USAGE, model=body["model"])
+        completion = judge_servers.openai(text, tokens=USAGE, model=body["model"])
+        if not body.get("logprobs"):
+            return completion
+        return judge_servers.with_logprobs(completion, probabilities_of(text, message))
     schema = body.get("format") or {}
     fields = schema.get("properties", {}) if isinstance(schema, dict) else {}
     return judge_servers.ollama(reply_to(message, fields, body["model"]))
@@ -289,12 +411,14 @@ class Rehearsal:
         copy_project(self.folder)
         lend_data(self.folder, self.folder / "build/data")
         self.encoder = make_encoder(self.folder / "build/encoder")
+        make_files(self.folder)
         self.settings = self._write_profile()
         self.environment = os.environ | {
             "DRE_DATA_HOME": str(self.folder / "build/data"),
             "DRE_ROOT": str(self.folder),
             "DRE_STORE": str(self.store_path),
             "HF_HUB_OFFLINE": "1",
+            "NLTK_DATA": str(self.folder / "build/nltk"),
             "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
             "OPENAI_API_KEY": "a key that nobody checks",
             "PYTHONPATH": str(self.folder),
@@ -304,7 +428,7 @@ class Rehearsal:
         """Write the changed profile, and return it."""
         path = self.folder / f"profiles/{NAME}.yaml"
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
-        values |= changes(self.encoder)
+        values |= changes(self.folder, self.encoder)
         if not has_public_data():
             values |= without_public_data()
         values |= copy.deepcopy(self.case.changes)
@@ -358,6 +482,8 @@ class Rehearsal:
         check_table_5(self)
         if self.case.is_killed:
             check_table_3(self)
+            check_what_is_fetched(self)
+            check_huynh(self)
             n_requests = len(self.server.requests)
             assert self.start().wait() == 0 and len(self.server.requests) == n_requests
             print("the same command again asked nothing")
@@ -523,6 +649,60 @@ def check_table_5(rehearsal: Rehearsal) -> None:
     for judge in rehearsal.settings.judge_settings:
         rows = table.loc[[f"{method} ({judge.label})" for method in methods]]
         assert rows[titles].notna().all(axis=None), rows
+
+
+def check_what_is_fetched(rehearsal: Rehearsal) -> None:
+    """The authors' sets, DSTC11, the metrics and the printed cases have rows with numbers."""
+    trained = list(rehearsal.folder.glob(f"build/{NAME}/models/personachat-*"))
+    assert trained, "nothing was trained on the authors' set"
+    for name, columns in pcaf.TESTED_ON.items():
+        table = table_of(rehearsal, f"{name}_dstc11", "row")
+        printed = pd.read_csv(ROOT / f"data/paper/{name}.csv", index_col=0)
+        assert [*table.index] == [*printed.index]
+        assert table[[*columns]].notna().all(axis=None), table
+
+    assert (rehearsal.folder / f"figures/{NAME}/pcaf_figure2.png").is_file()
+
+    live = [judge.label for judge in live_judges(rehearsal)]
+    replies = table_of(rehearsal, "table6_own_replies", "method")
+    rows = [f"{row} ({judge})" for judge in live for row in ("Non-DRE", "In-DRE", "Ex-DRE", "DRE")]
+    assert replies.loc[[*rows, "BLEU-1", "SLM (Prob), paper"]].notna().all(axis=None)
+    replies = table_of(rehearsal, "slide_tables_own_replies", "method")
+    rows = [f"{row} ({judge})" for judge in live for row in ("G-EVAL", "LLM-Chiang", "SLIDE")]
+    assert replies.loc[rows, printed_cases.COLUMNS["SLIDE"]].notna().all(axis=None)
+
+    if not rehearsal.settings.rated:
+        return
+    titles = [ratings.RATED[name] for name in rehearsal.settings.table_4]
+    table = table_of(rehearsal, "table4", "method")
+    missing = table_of(rehearsal, "table4_metrics", "metric")["missing"].dropna()
+    for model, rows in printed_metrics.ROWS.items():
+        for row in rows:
+            if row in missing:  # a row says so where its package is not installed
+                assert "pip install" in missing[row] and model in ("bertscore", "word_vectors")
+                assert missing[row] in table.loc[row, "not_run"]
+            else:
+                assert table.loc[row, titles].notna().all(), row
+                assert "build/" in table.loc[row, "made_by"] or row == "METEOR"
+    print(f"metrics of Table 4 by their models: all but {', '.join(missing.index) or 'none'}")
+
+
+def check_huynh(rehearsal: Rehearsal) -> None:
+    """Both live judges have rows for every choice of examples, one of them by log-probabilities."""
+    if not rehearsal.settings.rated:
+        return
+    with_p, without = live_judges(rehearsal)
+    assert with_p.logprobs and not without.logprobs
+    table = table_of(rehearsal, "huynh_live", "judge")
+    good = table_of(rehearsal, "huynh_yes_no", "model")
+    for judge in (with_p.label, without.label):
+        assert {*table.loc[judge, "examples"]} == {"none", "random", "BM25", "by hand"}
+        assert len(good.loc[judge]) == 5
+        assert good.loc[judge, ["TU", "DZ", "PU", "FT", "FD"]].notna().any(axis=None)
+    assert good.loc["OPT-6.7B", "PU"] == 0.444
+    asked = [request.body for request in rehearsal.server.requests if request.body.get("logprobs")]
+    assert asked and {body["model"] for body in asked} == {with_p.model.partition(":")[2]}
+    assert not any("response_format" in body for body in asked)
 
 
 def main(folder: Path, names: list[str]) -> None:

@@ -246,20 +246,21 @@ def test_a_live_judge_in_colab_takes_its_key_from_the_secrets(monkeypatch):
 def test_feds_qualities_are_asked_one_at_a_time_with_the_examples_that_are_named(server):
     settings = {"rated": ("fed-turn",), "pairs_per_set": 9}  # of three dialogues
     judge = panel_of(server, settings)
-    assert judge.qualities("zero") is None and server.requests == []
+    assert judge.qualities() is None and server.requests == []
+    nearest = plan.Shown("bm25", 3)
     judge = panel_of(server, {**settings, "optional_prompts": ("huynh",)})
-    for shown in ("zero", "bm25"):
+    for shown in (plan.ZERO_SHOT, nearest):
         for question in plan.quality_questions(judge.settings, shown):
             judge.ask(question.pairs, question.prompt, examples=question.examples)
     n_calls = len(server.requests)
-    told = judge.qualities("zero")
+    told = judge.qualities()
     # Nine qualities of nine turns and eleven of nine dialogues; equal prompts share a reply.
     assert len(told) == 9 * 9 + 9 * 11 and set(told["quality"]) >= {"Fluent", "Error recovery"}
     assert 0 < n_calls <= 2 * len(told)
     assert told["score"].eq(1).all()  # the server's only word, on each quality's own scale
-    assert len(judge.qualities("bm25")) == len(told) and len(server.requests) == n_calls
+    assert len(judge.qualities(nearest)) == len(told) and len(server.requests) == n_calls
     sent = server.requests[-1].body["messages"][-1]["content"]
     assert sent.count("Rating: ") >= 3
     (recorded,) = judgements.panel(profile("public"))
-    assert set(recorded.qualities("bm25").columns) == {"item", "quality", "score"}
-    assert recorded.qualities("no such examples") is None
+    assert set(recorded.qualities(nearest).columns) == {"item", "quality", "score"}
+    assert recorded.qualities(plan.Shown("no such examples", 3)) is None

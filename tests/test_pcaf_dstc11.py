@@ -10,8 +10,9 @@ from dstc11_archive import rated_record
 from scipy.stats import spearmanr
 
 from dre.datasets import dstc11
-from dre.paper import pcaf
+from dre.paper import estimate, pcaf
 from dre.paper.profile import PCAFSettings, profile
+from dre.slm import pcaf as slm_pcaf
 
 TURNS = ["tea is my train", "do you do it", "no the train was", "can we", "is it tea", "you did my"]
 RECORDS = [
@@ -42,8 +43,43 @@ def settings(tmp_path_factory, encoder):
 
 
 @pytest.fixture(scope="module")
-def agreement(settings):
-    return pcaf.dstc11_agreement(settings)
+def steps():
+    """The number of steps of each training that was run."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def agreement(settings, steps):
+    train = pcaf.train
+
+    def counted(*arguments):
+        losses = train(*arguments)
+        steps.append(len(losses))
+        return losses
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pcaf, "train", counted)
+        return pcaf.dstc11_agreement(settings)
+
+
+def test_the_estimate_counts_the_trainings_and_their_steps(settings, agreement, steps):
+    expected = estimate.pcaf_trainings(settings)
+    with_teacher = sum(bool(training.further) for training in pcaf.trainings())
+    assert expected.n_steps == sum(steps)
+    assert len(steps) == expected.n_models + with_teacher
+    assert expected.gpu_hours > 0
+    # Twice the dialogues take about twice the hours, and all of an archive an unknown number.
+    changes = {"ideas": 2 * settings.pcaf.ideas}
+    more = settings.model_copy(update={"pcaf": settings.pcaf.model_copy(update=changes)})
+    assert estimate.pcaf_trainings(more).gpu_hours == pytest.approx(2 * expected.gpu_hours)
+    everything = settings.model_copy(
+        update={"pcaf": settings.pcaf.model_copy(update={"ideas": None})}
+    )
+    assert "an unknown number of hours" in "\n".join(
+        estimate._pcaf_in_words(estimate.pcaf_trainings(everything))
+    )
+    other = settings.model_copy(update={"notebooks": ("04_correlation",)})
+    assert estimate.pcaf_trainings(other).n_models == 0
 
 
 def test_both_tables_have_every_printed_row_on_every_column_and_are_trained_once(
@@ -62,8 +98,36 @@ def test_both_tables_have_every_printed_row_on_every_column_and_are_trained_once
     pd.testing.assert_frame_equal(pcaf.dstc11_agreement(settings), agreement)
 
 
+def test_figure_2_has_the_teachers_with_and_without_alignment_in_three_languages(
+    settings, agreement, monkeypatch
+):
+    monkeypatch.setattr(pcaf, "train", None)  # what Table 7 has trained is drawn
+    points = pcaf.figure2(settings)
+    assert [*points] == ["align", "plain", "untrained"]
+    for name, table in points.items():
+        assert table["language"].tolist() == ["en"] * 4 + ["es"] * 4 + ["zh"] * 4, name
+        assert table["idea"].tolist() == [0, 1, 2, 3] * 3
+        # Components are centred and uncorrelated, and the first has the larger share.
+        xy = table[["first", "second"]].to_numpy()
+        assert np.abs(xy.mean(axis=0)).max() < 1e-3
+        assert abs(np.corrcoef(xy.T)[0, 1]) < 1e-2
+        shares = (xy**2).sum(axis=0)
+        first, second = table[["share_first", "share_second"]].iloc[0]
+        assert shares[1] / shares[0] == pytest.approx(second / first, rel=1e-2)
+    assert not points["align"]["first"].equals(points["untrained"]["first"])
+    ideas = pcaf.ideas_of_corpus(settings, "DAILYD", dstc11.LANGUAGES)
+    metric = pcaf.PCAF.untrained(settings.pcaf.encoder, slm_pcaf.TABLE7_OF_XLM_R, settings.seed)
+    chinese = pd.DataFrame([idea.versions[2] for idea in ideas], columns=["context", "response"])
+    features = metric.features(chinese).numpy()
+    # Distances in the plane are at most those of the features.
+    plane = points["untrained"].query("language == 'zh'")[["first", "second"]].to_numpy()
+    of_plane = np.linalg.norm(plane[:, None] - plane[None], axis=-1)
+    of_features = np.linalg.norm(features[:, None] - features[None], axis=-1)
+    assert (of_plane <= of_features + 1e-4).all() and of_plane.max() > 0
+
+
 def test_the_number_is_the_mean_over_qualities_and_then_over_sets(settings, agreement):
-    file = settings.results / "scores" / "pcaf-table7-w-o-kd-seed0.csv.gz"
+    file = settings.build / "pcaf" / "pcaf-table7-w-o-kd-seed0.csv.gz"
     scores = pd.read_csv(file).set_index("pair_id")
 
     by_set = []
@@ -81,7 +145,7 @@ def test_the_number_is_the_mean_over_qualities_and_then_over_sets(settings, agre
 def test_another_recipe_trains_anew_and_one_version_is_not_aligned(
     settings, agreement, monkeypatch
 ):
-    file = settings.results / "scores" / "pcaf-table8-ori-seed0.json"
+    file = settings.build / "pcaf" / "pcaf-table8-ori-seed0.json"
     assert not json.loads(file.read_text())["recipe"]["align"]
     both = file.with_name("pcaf-table8-ori---para-seed0.json")
     assert json.loads(both.read_text())["recipe"]["align"]

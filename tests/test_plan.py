@@ -9,7 +9,7 @@ from test_judgements import replies
 
 from dre.datasets import dialogues, recordings
 from dre.errors import DreError
-from dre.paper import ask, check, estimate, judgements, notebook, plan, state
+from dre.paper import ask, bill, check, estimate, judgements, notebook, plan, state
 from dre.paper.profile import Model, Profile, TrainingSet, profile
 
 LIVE = "openai:gpt-3.5-turbo-1106"
@@ -101,12 +101,17 @@ def test_a_server_counts_the_calls_of_the_estimate_by_judge_and_prompt(
     changes = {"judges": (live(server), live(server, OTHER))} | changes
     settings = settings_of(server, encoder, project, **changes)
     expected = planned(settings)
+    by_table = estimate.calls(settings).groupby(["judge", "table"])["calls"].sum()
     assert server.requests == []
     ask.ask(settings)
     assert made(server) == expected
     n_calls = len(server.requests)
+    of_run = bill.lines(settings).set_index(["judge", "table"])
+    assert of_run["calls"].to_dict() == by_table.to_dict()
+    assert (of_run["seconds"] > 0).all()
     ask.ask(settings)
     assert len(server.requests) == n_calls
+    assert bill.lines(settings)["calls"].sum() == n_calls
 
 
 @needs_data

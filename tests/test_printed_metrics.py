@@ -8,44 +8,18 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import tiny_metrics
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import (
-    BartConfig,
-    BartForConditionalGeneration,
-    BertConfig,
-    BertModel,
-    PreTrainedTokenizerFast,
-    T5Config,
-    T5ForConditionalGeneration,
-)
+from tiny_metrics import QUESTIONS, WORDS, save_tokenizer, wordnet_folder
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast, T5Config
 
 from dre import metrics
 from dre.errors import DreError, TryLater
-from dre.paper import printed_metrics
+from dre.paper import check, printed_metrics, table4
+from dre.paper.methods import Method
 from dre.paper.printed_metrics import Seq2Seq
+from dre.paper.profile import PROJECT, profile
 
-WORDS = [
-    "the",
-    "train",
-    "was",
-    "late",
-    "again",
-    "i",
-    "took",
-    "a",
-    "boat",
-    "Yes",
-    "No",
-    "ask",
-    ":",
-    "is",
-    "this",
-    "nice",
-    "?",
-    "reply",
-    "facts",
-]
 ITEMS = pd.DataFrame(
     {
         "context": [("the train was late", "again ?"), ("i took a boat",), ("is this nice ?",)],
@@ -58,94 +32,14 @@ ITEMS = pd.DataFrame(
 PAIRS = list(zip(ITEMS["response"][:2], ITEMS["reference"][:2]))
 
 
-def save_tokenizer(folder, beginning, end, pad):
-    """Write a tokenizer of whole words that marks beginning and end, if it has marks for them."""
-    special = [mark for mark in (pad, beginning, end, "<unk>") if mark]
-    vocabulary = {word: i for i, word in enumerate(dict.fromkeys([*special, *WORDS]))}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    marks = [(mark, vocabulary[mark]) for mark in (beginning, end) if mark]
-    template = " ".join([mark for mark in (beginning, "$A", end) if mark])
-    tokenizer.post_processor = processors.TemplateProcessing(single=template, special_tokens=marks)
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, unk_token="<unk>", pad_token=pad, model_max_length=60
-    ).save_pretrained(folder)
-    return vocabulary
-
-
 @pytest.fixture(scope="module")
 def bart(tmp_path_factory):
-    """The folder of a tiny BART with random weights."""
-    folder = tmp_path_factory.mktemp("bart")
-    vocabulary = save_tokenizer(folder, "<s>", "</s>", "<pad>")
-    torch.manual_seed(0)
-    config = BartConfig(
-        vocab_size=len(vocabulary),
-        d_model=16,
-        encoder_layers=2,
-        decoder_layers=2,
-        encoder_attention_heads=2,
-        decoder_attention_heads=2,
-        encoder_ffn_dim=32,
-        decoder_ffn_dim=32,
-        max_position_embeddings=64,
-        init_std=0.5,
-        pad_token_id=vocabulary["<pad>"],
-        bos_token_id=vocabulary["<s>"],
-        eos_token_id=vocabulary["</s>"],
-        decoder_start_token_id=vocabulary["</s>"],
-    )
-    BartForConditionalGeneration(config).save_pretrained(folder)
-    return str(folder)
+    return tiny_metrics.bart(tmp_path_factory.mktemp("bart"))
 
 
 @pytest.fixture(scope="module")
 def t5(tmp_path_factory):
-    """The folder of a tiny T5 with random weights."""
-    folder = tmp_path_factory.mktemp("t5")
-    vocabulary = save_tokenizer(folder, None, "</s>", "<pad>")
-    torch.manual_seed(0)
-    config = T5Config(
-        vocab_size=len(vocabulary),
-        d_model=16,
-        d_kv=8,
-        d_ff=32,
-        num_layers=2,
-        num_heads=2,
-        initializer_factor=3.0,
-        pad_token_id=vocabulary["<pad>"],
-        eos_token_id=vocabulary["</s>"],
-        decoder_start_token_id=vocabulary["<pad>"],
-    )
-    T5ForConditionalGeneration(config).save_pretrained(folder)
-    return str(folder)
-
-
-#: In the form of UniEval's own file, with other questions.
-QUESTIONS = """
-def add_question(dimension, output, src=None, ref=None, context=None, task=None):
-    asked = []
-    for i in range(len(output)):
-        if task == 'tales':
-            if dimension == 'coherence':
-                asked_now = 'ask : a tale ? ' + output[i]
-        elif task == 'dialogue':
-            if dimension == 'naturalness':
-                asked_now = 'ask : nice ? reply : ' + output[i]
-            elif dimension == 'coherence':
-                asked_now = 'ask : is this late ? reply : '\\
-                            + output[i] + ' the train : ' + src[i]
-            elif dimension == 'engagingness':
-                asked_now = 'ask : a boat ? reply : ' + output[i] + ' : ' + src[i] + context[i]
-            elif dimension == 'groundedness':
-                asked_now = 'ask : is this facts ? reply : ' + output[i] + ' facts : ' + context[i]
-            elif dimension == 'understandability':
-                asked_now = 'ask : again ? reply : ' + output[i]
-            else:
-                raise NotImplementedError('no such dimension')
-        asked.append(asked_now)
-    return asked
-"""
+    return tiny_metrics.t5(tmp_path_factory.mktemp("t5"))
 
 
 @pytest.fixture
@@ -261,48 +155,6 @@ def test_unieval_asks_all_five_and_sums_engagingness_over_sentences(t5, template
     assert scores.index.tolist() == [3, 5, 8] and scores.notna().all(axis=None)
 
 
-# WordNet in its own form, with one set of synonyms
-
-
-def wordnet_folder(folder):
-    """Write a WordNet with the nouns boat, ship (synonyms) and train, in the form of its files."""
-    corpus = folder / "corpora" / "wordnet"
-    corpus.mkdir(parents=True)
-    lines = []
-    offsets = []
-    position = 0
-    for words in (("boat", "ship"), ("train",)):
-        entries = " ".join(f"{word} 0" for word in words)
-        line = f"{position:08d} 06 n {len(words):02x} {entries} 000 | made for a test  \n"
-        offsets.append(position)
-        position += len(line)
-        lines.append(line)
-    (corpus / "data.noun").write_text("".join(lines))
-    index = [("boat", offsets[0]), ("ship", offsets[0]), ("train", offsets[1])]
-    (corpus / "index.noun").write_text(
-        "".join(f"{word} n 1 0 1 0 {offset:08d}  \n" for word, offset in index)
-    )
-    for name in ("adj", "adv", "verb"):
-        (corpus / f"data.{name}").write_text("")
-        (corpus / f"index.{name}").write_text("")
-    for name in ("noun", "adj", "adv", "verb"):
-        (corpus / f"{name}.exc").write_text("")
-    names = [
-        "adj.all",
-        "adj.pert",
-        "adv.all",
-        "noun.Tops",
-        "noun.act",
-        "noun.animal",
-        "noun.artifact",
-    ]
-    (corpus / "lexnames").write_text(
-        "".join(f"{i:02d}\t{name}\t1\n" for i, name in enumerate(names))
-    )
-    (corpus / "index.sense").write_text("")
-    (corpus / "cntlist.rev").write_text("")
-
-
 def test_meteor_with_wordnet_matches_synonyms(tmp_path, monkeypatch):
     import nltk
 
@@ -340,6 +192,65 @@ def test_what_cannot_be_loaded_is_a_row_that_says_why(tmp_path, bart, monkeypatc
     assert {*made.missing} >= {"Embedding Extrema", "Embedding Greedy", "Embedding Average"}
     assert list(made.tables["made"]) == ["BARTScore"]
     assert made.tables["made"]["BARTScore"].isna().tolist() == [False, False, True]
+
+
+def rated_items():
+    """Three responses as a rated set has them, of which the second is its own reference."""
+    items = ITEMS.assign(reference=["the boat was late", "the train was late again ", "Yes , late"])
+    columns = {"human": [1.0, 2.0, 3.0], "context_id": ["a", "b", "c"], "system": ""}
+    return items.assign(**columns)
+
+
+def test_a_response_that_is_its_reference_has_no_score_unless_the_metric_reads_none():
+    items = rated_items()
+    name = "topicalchat-usr"
+    table = pd.DataFrame({"BARTScore": [-1.0, -2, -3], "UniEval": [1.0, 2, 3]}, items.index)
+    made = printed_metrics.Made({name: table}, {"BARTScore": "b", "UniEval": "u"}, {})
+    scores = table4.RatedScores({name: items}, resamples=2)
+    scores.add(name, Method("UniEval"), pd.Series([9.0, 9, 9], items.index))
+
+    printed_metrics.add(scores, made)
+
+    assert scores.of(name, Method("BARTScore"))[0].isna().tolist() == [False, True, False]
+    assert scores.of(name, Method("UniEval"))[0].tolist() == [1, 2, 3]
+
+
+def test_rows_of_table_4_say_what_made_them_and_why_a_model_did_not(tmp_path, bart, monkeypatch):
+    import nltk
+
+    monkeypatch.setattr(nltk.data, "path", [str(tmp_path / "nothing")])
+    monkeypatch.setattr(nltk, "download", lambda *_arguments, **_options: False)
+    named = {"bartscore": bart, "unieval": str(tmp_path / "no-model"), "wordnet": "wordnet"}
+    made = printed_metrics.make({"topicalchat-usr": rated_items()}, named)
+
+    table = printed_metrics.in_print(table4.in_print(PROJECT), made).set_index("metric")
+
+    assert table.loc["BARTSCORE", "key"] == Method("BARTScore")
+    assert pd.isna(table.loc["BARTSCORE", "not_run"]) and table.loc["CMN", "not_run"]
+    assert "no-model cannot be loaded" in table.loc["Unieval", "not_run"]
+    assert "NLTK has no corpora/wordnet" in table.loc["METEOR", "not_run"]
+    rows = pd.DataFrame({"method": [Method("BARTScore"), Method("METEOR"), Method("SLIDE", "x")]})
+    made_by = printed_metrics.with_origins(rows, "minilm", made)["made_by"]
+    assert made_by.tolist()[:2] == [f"{bart}, mean of both directions", "NLTK without synonyms"]
+    assert pd.isna(made_by[2])
+    origins = printed_metrics.origins("minilm", made).set_index("metric")
+    assert origins.loc["BERTScore", "made_by"] == "hidden states of minilm"
+    assert "cannot be loaded" in origins.loc["UniEval", "missing"]
+
+
+def test_a_profile_that_names_no_model_keeps_its_rows_as_they_are():
+    made = printed_metrics.make({"topicalchat-usr": rated_items()}, profile("public").metrics)
+    table = table4.in_print(PROJECT)
+    pd.testing.assert_frame_equal(printed_metrics.in_print(table, made), table)
+    rows = pd.DataFrame({"method": [Method("METEOR")]})
+    assert list(printed_metrics.with_origins(rows, "minilm", made)) == ["method"]
+
+
+def test_full_names_a_model_for_every_row_and_an_unknown_one_is_refused():
+    assert profile("full").metrics == printed_metrics.MODELS
+    settings = profile("full").model_copy(update={"metrics": {"cmn": "cmn"}})
+    with pytest.raises(DreError, match="metrics names cmn, expected some of bartscore, unieval"):
+        check.check(settings)
 
 
 # What needs the extra
@@ -385,7 +296,7 @@ def test_bertscore_of_its_package_is_our_plain_one(tmp_path):
 def test_embedding_metrics_by_a_file_of_word_vectors(tmp_path):
     pytest.importorskip("gensim")
     path = tmp_path / "vectors.txt"
-    path.write_text("3 2\nboat 1 0\ntrain 0 1\nlate 0.6 0.8\n")
+    tiny_metrics.word_vectors(path)
 
     made = printed_metrics.make(
         {

@@ -1,4 +1,4 @@
-"""The store of replies: keys, locks, permissions, copies, forks, and stores of earlier versions."""
+"""The store of replies: keys, locks, permissions, copies, forks, money, stores of other forms."""
 
 import multiprocessing
 import os
@@ -14,7 +14,7 @@ from judge_servers import pairs
 import dre.judges
 from dre.errors import DreError, TryLater
 from dre.judges import prompts
-from dre.judges.store import Reply, Store
+from dre.judges.store import Ceiling, Reply, Store
 
 ROW = {"pair_id": "x", "context": ("One turn.",), "response": "A response."}
 HOLD = """
@@ -256,17 +256,18 @@ def test_runs_that_could_pay_for_the_same_reply_have_the_same_lock():
 def test_a_ceiling_counts_what_other_runs_have_in_flight(tmp_path):
     path = tmp_path / "s.sqlite"
     store, other_store = Store(path), Store(path)
-    question = (None, "openai:m", [""])
+    of_judge = (None, "openai:m", [""])
+    low, high = Ceiling("--max-usd-total", 1.0), Ceiling("--max-usd-total", 1.1 + 0.4)
 
     def pending(n):
         return [(request_for(ROW, n), Reply("", "pending", cost=0.4))]
 
-    assert store.put_within(1.0, pending(0), *question)
-    assert other_store.put_within(1.0, pending(1), *question)
-    assert not store.put_within(1.0, pending(2), *question)
+    assert store.put_within([low], pending(0), *of_judge) is None
+    assert other_store.put_within([low], pending(1), *of_judge) is None
+    assert store.put_within([low], pending(2), *of_judge) == low
     assert store.has_calls_in_flight(60)
     store.put([(request_for(ROW, 0), Reply("3", cost=0.1))])
-    assert store.put_within(1.1 + 0.4, pending(2), *question)
+    assert store.put_within([high], pending(2), *of_judge) is None
 
 
 def read_in_child(store, stored_key, connection_of_parent, answers):
@@ -329,7 +330,7 @@ def test_thoughts_among_the_parts_of_a_message_are_no_part_of_the_reply():
     assert Reply.from_answer(message, "ok", "m").text == '{"score": 3}'
 
 
-# What an earlier version made: the same table, and no rows of pending calls.
+# What an earlier version made: no runs, no accounts, and no number of the form.
 EARLIER = """CREATE TABLE reply (
     key TEXT PRIMARY KEY, judge TEXT NOT NULL, base_url TEXT NOT NULL, prompt TEXT NOT NULL,
     params TEXT NOT NULL, pair_id TEXT NOT NULL, repeat INTEGER NOT NULL, text TEXT NOT NULL,
@@ -338,18 +339,89 @@ EARLIER = """CREATE TABLE reply (
 ) WITHOUT ROWID"""
 
 
-def test_a_store_of_an_earlier_version_is_read_and_goes_on(tmp_path):
+@pytest.mark.parametrize(
+    "statements, found",
+    [
+        ([EARLIER], "a store of form 0, of a version before 0.4.0, which knows no runs"),
+        (["CREATE TABLE reply (key)", "PRAGMA user_version = 99"], "form 99, of a newer version"),
+        (["CREATE TABLE score (key)"], "a database of something else, with a table score"),
+    ],
+)
+def test_a_store_of_another_form_is_refused_in_words_and_left_alone(
+    tmp_path, capsys, statements, found
+):
+    from dre.commands.main import main
+
     path = tmp_path / "s.sqlite"
-    request = request_for(ROW)
-    row = (*request[:7], '{"score": 3}', "ok", "m", 50, 10, None, 0.5, "live", "2026-10-01", None)
     with sqlite3.connect(path) as connection:
-        connection.execute(EARLIER)
-        connection.execute(f"INSERT INTO reply VALUES ({', '.join('?' * 17)})", row)
+        for statement in statements:
+            connection.execute(statement)
     connection.close()
-    live_judge = dre.judges.open_judge("openai:m", store=path, base_url="http://127.0.0.1:1")
-    assert live_judge.score([ROW], ask=False)["score_llm"].tolist() == [3.0]
-    put(live_judge.store, n=1)
-    assert sum(group.n_calls for group in live_judge.store.summary()) == 2
+    content = path.read_bytes()
+    with pytest.raises(DreError, match=f"{found}.*expected form 1.*--store"):
+        put(Store(path))
+    assert main(["judge", "status", "--store", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert found in error
+    assert str(path) in error
+    assert "expected form 1" in error
+    assert path.read_bytes() == content
+
+
+def test_a_reader_that_came_first_does_not_refuse_the_store_that_a_run_makes(tmp_path):
+    path = tmp_path / "s.sqlite"
+    path.touch()
+    reader = Store(path)
+    assert reader.summary() == []
+    put(Store(path))
+    assert len(reader.summary()) == 1
+    put(reader, n=1)
+    assert sum(group.n_calls for group in reader.summary()) == 2
+
+
+# Money
+
+
+def test_what_a_run_paid_is_a_condition_on_the_one_ledger(tmp_path):
+    store = Store(tmp_path / "s.sqlite")
+    request = request_for(ROW)._replace(run="first", account="Table 4")
+    store.put([(request, Reply("3", cost=0.1, input_tokens=50, output_tokens=10, seconds=2.0))])
+    lost = request._replace(key="lost", run="second")
+    store.put([(lost, Reply("", "pending", cost=0.25))])
+    unsure = request._replace(key="unsure", run="second", account="Table 5")
+    store.put([(unsure, Reply("3", cost=0.5, seconds=1.0))])
+
+    assert store.paid("first") == (0.1, 0.0)
+    assert store.paid("second") == (0.75, 0.75)
+    assert store.paid("second", in_flight=False) == (0.5, 0.5)
+    assert store.paid("second", judge="openai:other") == (0.0, 0.0)
+    assert store.spent() == pytest.approx(0.85)
+    by_account = {group.account: group for group in store.summary() if group.status == "ok"}
+    assert by_account["Table 4"].seconds == 2.0
+    assert {group.n_calls for group in store.summary("first")} == {1}
+
+    # A reply that is asked again stays in the accounts of the run that paid for it.
+    store.put([(request._replace(run="third"), Reply("4", cost=0.2))])
+    assert store.paid("first").usd == 0.1
+    assert store.paid("third").usd == 0.2
+
+
+def test_a_ceiling_of_a_run_counts_its_calls_alone(tmp_path):
+    store = Store(tmp_path / "s.sqlite")
+    of_judge = (None, "openai:m", [""])
+
+    def pending(n, run):
+        return [(request_for(ROW, n)._replace(run=run), Reply("", "pending", cost=0.4))]
+
+    of_run = Ceiling("--max-usd", 1.0, run="mine")
+    of_store = Ceiling("--max-usd-total", 1.3)
+    assert store.put_within([of_run], pending(0, "other"), *of_judge) is None
+    assert store.put_within([of_run], pending(1, "mine"), *of_judge) is None
+    assert store.put_within([of_run, of_store], pending(2, "mine"), *of_judge) is None
+    assert store.put_within([of_run], pending(3, "mine"), *of_judge) == of_run
+    assert store.put_within([of_store], pending(3, "other"), *of_judge) == of_store
+    assert store.has_calls_in_flight(60, "mine")
+    assert not store.has_calls_in_flight(60, "third")
 
 
 # Faults

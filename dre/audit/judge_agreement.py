@@ -3,7 +3,6 @@
 The pairs are public ones, on which other judges are recorded, or the user's own.
 """
 
-import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from dre import stats, what_if
 from dre.datasets import ratings
 from dre.datasets.registry import repository_file
 from dre.errors import DreError
-from dre.judges import AnyJudge, is_recording, released
+from dre.judges import AnyJudge, asking, is_recording, released
 from dre.judges.recorded import Recorded
 
 SETS = ("personachat-usr", "topicalchat-usr", "fed-turn")  # known to most recorded judges
@@ -53,7 +52,7 @@ class Passport:
         Share of replies without a score, 0 to 1.
     usd_per_1000, seconds_per_1000, tokens_per_reply : float
         NaN where unknown, or where nothing was asked.
-    calls, spent_usd, stopped
+    calls, spent_usd, uncertain_usd, stopped
         Of this run; ``stopped`` says why it ended early, "" if it did not.
     constant : dict
         The one score that all pairs of a set got, by set; it correlates with nothing.
@@ -75,6 +74,7 @@ class Passport:
     tokens_per_reply: float
     calls: int
     spent_usd: float
+    uncertain_usd: float
     stopped: str
     constant: dict[str, float]
     contexts_to_show: dict[float, float]
@@ -102,6 +102,7 @@ class _Replies:
     token_counts: list[int] = field(default_factory=list)
     calls: int = 0
     spent_usd: float = 0.0
+    uncertain_usd: float = 0.0
     seconds: float = 0.0
     stopped: str = ""
 
@@ -175,8 +176,8 @@ def measure(
     Parameters
     ----------
     judge : Judge, Recorded or Function
-        One that gives a single reply at a time (``repeats=1``). Its ``max_usd`` is a limit of all
-        that is asked here.
+        One that gives a single reply at a time (``repeats=1``). The ``max_usd`` of a `Judge` is a
+        limit of all that is asked here.
     samples : dict
         What `draw_samples` returns.
     repeats : int
@@ -190,8 +191,12 @@ def measure(
     all_pairs = []
     # Only judges that know all sets stand in the table. GPT-3.5 knows one set alone.
     with_gpt35 = len(samples) == 1
+    scores_by_sample = {}
+    with asking.one_run(judge):
+        for name, pairs in samples.items():
+            scores_by_sample[name] = _ask(judge, pairs, prompt, repeats, replies)
     for name, pairs in samples.items():
-        scores = _ask(judge, pairs, prompt, repeats, replies)
+        scores = scores_by_sample[name]
         recorded = pd.DataFrame()
         if name in ratings.RATED:
             recorded = _recorded_scores(judge, name, prompt, with_gpt35)
@@ -218,6 +223,7 @@ def measure(
         tokens_per_reply=_mean(replies.token_counts),
         calls=replies.calls,
         spent_usd=replies.spent_usd,
+        uncertain_usd=replies.uncertain_usd,
         stopped=replies.stopped,
         constant=constant,
         contexts_to_show=_contexts_to_show(scored_samples, judge.spec),
@@ -234,15 +240,15 @@ def _ask(judge, pairs, prompt, repeats, replies):
         start = time.monotonic()
         # Of a recording the first replies are needed, and others are taken where it has them.
         is_extra = repeat > 0 and is_recording(judge.spec)
-        with _limit_left(judge, replies.spent_usd):
-            ask = not replies.stopped and not is_extra
-            table = judge.score(pairs, prompt, first=repeat, ask=ask)
+        ask = not replies.stopped and not is_extra
+        table = judge.score(pairs, prompt, first=repeat, ask=ask)
         if is_extra and not np.any(table["n_samples"]):
             continue
         if judge.last.calls:
             replies.seconds += time.monotonic() - start
         replies.calls += judge.last.calls
         replies.spent_usd += judge.last.spent
+        replies.uncertain_usd += judge.last.uncertain
         replies.stopped = replies.stopped or judge.last.stopped
         replies.tables.append(table)
         replies.token_counts += _token_counts(judge, pairs, prompt, repeat)
@@ -269,20 +275,6 @@ def known_sets(judge: AnyJudge, prompt: str = "llm_only") -> list[str]:
             "knows with --sets, or another --prompt"
         )
     return sets
-
-
-@contextlib.contextmanager
-def _limit_left(judge, spent_usd):
-    """Lower a judge's ``max_usd`` by what is spent, and restore it afterwards."""
-    limit = getattr(judge, "max_usd", None)  # your own judge may have none
-    if limit is None:
-        yield
-        return
-    judge.max_usd = max(0.0, limit - spent_usd)
-    try:
-        yield
-    finally:
-        judge.max_usd = limit
 
 
 def _token_counts(judge, pairs, prompt, repeat):

@@ -19,6 +19,7 @@ from dre.datasets.registry import read_jsonl, repository_file
 from dre.errors import DreError
 from dre.files import replace
 from dre.judges import is_recording
+from dre.judges.asking import one_run
 
 # The label that the check has to give to a response of each kind.
 EXPECTED = {"positive": "Positive", "adversarial": "Negative"}
@@ -179,8 +180,28 @@ def generate(
     """
     checker = checker or judge
     stopped = "" if ask else _NOT_ASKED
-    result = Result([Item(context) for context in contexts], judge.max_usd, stopped)
+    result = Result([Item(context) for context in contexts], stopped)
     _check_arguments(result.items, judge, checker, max_rounds, again)
+    ceiling_of_checker = checker.max_usd
+    try:
+        with one_run(judge, checker) as run:
+            if judge.max_usd is not None and not run.has_one_store:
+                raise DreError(
+                    f"{judge.spec} and {checker.spec} have different stores, so the ceiling "
+                    "cannot hold for both: give both the same store"
+                )
+            checker.max_usd = judge.max_usd
+            _go_through_rounds(result, judge, checker, max_rounds, again)
+            paid = run.paid()
+    finally:
+        checker.max_usd = ceiling_of_checker
+    result.spent = paid.usd
+    result.uncertain = paid.uncertain_usd
+    return result
+
+
+def _go_through_rounds(result, judge, checker, max_rounds, again):
+    """Write and check until each context is accepted, or has been through all rounds."""
     for round_number in range(max_rounds):
         waiting = [item for item in result.items if item.status == "rejected"]
         for item in waiting:
@@ -192,7 +213,6 @@ def generate(
         for item in drafted:
             if item.draft and not item.unaccepted:
                 item.status = "accepted"
-    return result
 
 
 def _check_arguments(items, judge, checker, max_rounds, again):
@@ -275,15 +295,15 @@ class Result:
     Attributes
     ----------
     items : the contexts with their drafts and labels.
-    max_usd : the ceiling in dollars for all rounds, or None.
     stopped : why the judge stopped early, or "".
     spent : dollars spent by this call.
+    uncertain : the part of them that may not have been billed.
     """
 
     items: list[Item]
-    max_usd: float | None = None
     stopped: str = ""
     spent: float = 0.0
+    uncertain: float = 0.0
 
     def ask(
         self,
@@ -293,7 +313,7 @@ class Result:
         items: Sequence[Item],
         rows: list[dict],
     ) -> list:
-        """Ask a judge about each row within what is left of the ceiling.
+        """Ask a judge about each row.
 
         Returns
         -------
@@ -301,18 +321,7 @@ class Result:
         """
         if not rows:
             return []
-        own_ceiling = judge.max_usd
-        if self.max_usd is None:
-            judge.max_usd = None
-        else:
-            judge.max_usd = max(0.0, self.max_usd - self.spent)
-        try:
-            table = judge.score(
-                pd.DataFrame(rows), prompt, first=round_number, ask=not self.stopped
-            )
-        finally:
-            judge.max_usd = own_ceiling
-        self.spent += judge.last.spent
+        table = judge.score(pd.DataFrame(rows), prompt, first=round_number, ask=not self.stopped)
         self.stopped = self.stopped or judge.last.stopped
 
         usable = []

@@ -98,7 +98,7 @@ def _generate(args: argparse.Namespace) -> int:
         n_written = result.save(path, rejected=is_rejected, turns=not is_public)
         kind = "rejected contexts" if is_rejected else "contexts"
         print(f"{n_written:,} {kind} written to {path}")
-    return _say(result, judge, checker)
+    return _say(result, judge)
 
 
 def _contexts(args):
@@ -129,14 +129,13 @@ def _checker(args, judge):
     return judge_options.open_from(args, args.judge, store=judge.store, **given)
 
 
-def _say(result, judge, checker=None):
+def _say(result, judge):
     """Print what became of the contexts; return 1 if one was not accepted."""
     report = result.report
     counts = ", ".join(f"{n:,} {status}" for status, n in report["status"].value_counts().items())
     spent = ""
     if judge.price:
-        uncertain_usd = judge.uncertain_usd + (checker.uncertain_usd if checker else 0.0)
-        spent = f"; {asking.spent_in_words(result.spent, uncertain_usd)}"
+        spent = f"; {asking.spent_in_words(result.spent, result.uncertain)}"
     print(f"{len(report):,} contexts: {counts}{spent}")
     if result.stopped:
         print(

@@ -32,7 +32,7 @@ from dre.commands.outputs import (
 from dre.datasets import readers
 from dre.errors import DreError, TryLater
 from dre.files import replace, write
-from dre.judges import asking, files, page, prompts, providers
+from dre.judges import asking, bill, files, page, prompts, providers
 from dre.judges.recorded import Recorded
 from dre.judges.store import Store
 from dre.signature import Signature
@@ -235,9 +235,6 @@ def _run(args):
     has_several = len(requests) > 1
     for request in requests:
         _print_estimate(request, args.retry, has_several, sys.stderr if args.json else None)
-    if has_several:
-        _share_budget(requests, args.max_usd)
-
     if not has_several:
         table = requests[0].judge.score(requests[0].pairs, requests[0].prompt, args.retry)
         return _finish_run(args, requests, [table])
@@ -245,7 +242,9 @@ def _run(args):
     def task_for(request):
         return lambda: _score_or_error(request, args.retry)
 
-    outcomes = asking.side_by_side([task_for(request) for request in requests])
+    # `--max-usd` holds for all judges of a run together.
+    with asking.one_run(*[request.judge for request in requests]):
+        outcomes = asking.side_by_side([task_for(request) for request in requests])
     _raise_if_all_failed(outcomes)
     status = 0
     tables = []
@@ -276,14 +275,6 @@ def _raise_if_all_failed(outcomes):
     is_for_later = all(isinstance(error, TryLater) for error in errors)
     kind = TryLater if is_for_later else DreError
     raise kind("; ".join(reasons))
-
-
-def _share_budget(requests, max_usd):
-    """Let ``--max-usd`` hold for all judges of a run together."""
-    budget = asking.Budget(max_usd)
-    for request in requests:
-        if not _is_recorded(request):
-            request.judge.budget = budget
 
 
 def _finish_run(args, requests, tables):
@@ -612,17 +603,30 @@ def _status(args):
         _finish(request.judge.score(request.pairs, request.prompt, ask=False))
         return
     store = Store(args.store)
-    rows = store.summary()
-    print(f"store: {store.path}{'' if rows else ': nothing is stored yet'}")
-    for (judge, base_url, prompt, params), group in groupby(rows, key=lambda row: row[:4]):
-        address = f" at {base_url}" if base_url else ""
-        print(f"{judge}{address}, prompt {prompt}, {params}")
-        for *_, status, source, count, cost, tokens_in, tokens_out in group:
+    groups = store.summary()
+    print(f"store: {store.path}{'' if groups else ': nothing is stored yet'}")
+    for (judge, base_url, prompt, params), alike in groupby(groups, key=lambda group: group[:4]):
+        print(f"{_at(judge, base_url)}, prompt {prompt}, {params}")
+        for (status, source), of_status in groupby(alike, key=lambda group: group[4:6]):
+            [line] = bill.lines(of_status, ["judge"]).to_dict("records")
             money = "cost unknown"
-            if cost is not None:
-                money = f"at most ${cost:.4f}" if status in WITHOUT_REPLY else f"${cost:.4f} spent"
-            tokens = f"{tokens_in or 0:,} tokens in, {tokens_out or 0:,} out"
-            print(f"  {status}: {count:,} ({source}; {money}; {tokens})")
+            if line["calls_priced"]:
+                usd = line["usd"]
+                money = f"at most ${usd:.4f}" if status in WITHOUT_REPLY else f"${usd:.4f} spent"
+            tokens = []
+            for column in ("input_tokens", "output_tokens"):
+                tokens.append(0 if np.isnan(line[column]) else line[column])
+            print(
+                f"  {status}: {line['calls']:,.0f} ({source}; {money}; "
+                f"{tokens[0]:,.0f} tokens in, {tokens[1]:,.0f} out)"
+            )
+    for line in bill.lines(groups, ["judge", "base_url"]).to_dict("records"):
+        print(f"{_at(line['judge'], line['base_url'])} in all: {bill.in_words(line)}")
+
+
+def _at(judge, base_url):
+    """Return the name of a judge with its address, if that is not the provider's own."""
+    return f"{judge} at {base_url}" if base_url else judge
 
 
 def _finish(table, signature=None, path=None):

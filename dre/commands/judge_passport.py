@@ -17,7 +17,7 @@ from dre.datasets import readers
 from dre.errors import DreError
 from dre.files import replace
 from dre.judges import prompts
-from dre.judges.asking import spent_in_words
+from dre.judges.asking import one_run, spent_in_words
 from dre.tables import Table, number
 
 HEADERS = {
@@ -63,18 +63,18 @@ def run(args: argparse.Namespace, judge: Any) -> int:
         cases, audit_pairs = kinds.tables(kinds.corpus())
     if not is_recorded:
         print(_estimate(judge, samples, repeats, audit_pairs, args.prompt), file=sys.stderr)
-    passport = judge_agreement.measure(judge, samples, repeats, args.seed, args.prompt)
     audited = None
-    if args.audit and not passport.stopped:
-        audited = _audit(judge, cases, audit_pairs, args.prompt, passport)
+    with one_run(judge):
+        passport = judge_agreement.measure(judge, samples, repeats, args.seed, args.prompt)
+        if args.audit and not passport.stopped:
+            audited = _audit(judge, cases, audit_pairs, args.prompt, passport)
     table = _table(passport, list(samples))
     if args.json:
         print(_as_json(judge, passport, audited))
     else:
-        uncertain_usd = 0.0 if is_recorded else judge.uncertain_usd
         money = "cost unknown"
         if judge.price is not None:
-            money = spent_in_words(passport.spent_usd, uncertain_usd)
+            money = spent_in_words(passport.spent_usd, passport.uncertain_usd)
         print(f"{table}\n{_lines(judge, passport, money)}")
         if audited is not None:
             print(f"\n{audit_command.as_table(audited, judge.spec)}", end="")
@@ -92,18 +92,12 @@ def run(args: argparse.Namespace, judge: Any) -> int:
 
 
 def _audit(judge, cases, pairs, prompt, passport):
-    """Return the audit of a judge, and count what it took in the passport.
-
-    It may spend what the rated pairs left of ``--max-usd``.
-    """
-    limit = judge.max_usd
-    if limit is not None:
-        judge.max_usd = max(0.0, limit - passport.spent_usd)
+    """Return the audit of a judge, and count what it took in the passport."""
     scores, _ = scorers.by_judge(judge, pairs, prompt)
-    judge.max_usd = limit
     if not judge.spec.startswith(RECORDED):
         passport.calls += judge.last.calls
         passport.spent_usd += judge.last.spent
+        passport.uncertain_usd += judge.last.uncertain
         passport.stopped = judge.last.stopped
     return measures.preferred(cases, scores)
 

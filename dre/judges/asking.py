@@ -17,7 +17,7 @@ import textwrap
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,7 +28,7 @@ from dre.judges import likelihoods, outcomes, prices, providers
 from dre.judges.failures import CallFailed
 from dre.judges.parse import Verdict
 from dre.judges.prompts import Prompt
-from dre.judges.store import Reply, Request, Store
+from dre.judges.store import Paid, Reply, Request, Store, new_run
 
 if TYPE_CHECKING:
     from dre.judges.judge import Judge
@@ -44,6 +44,7 @@ _DROP_SECONDS = 5.0  # seconds that calls have to end once they are dropped
 _POLL = 0.2  # seconds between looks at something that may have changed
 # Seconds after which a call of another run no longer holds back the last money under a ceiling.
 _OTHERS_SECONDS = 30.0
+_MONEY_SECONDS = 1.0  # between looks at the store for what a bar shows
 
 
 @dataclass
@@ -55,7 +56,7 @@ class Run:
     calls : int
         Requests that were sent.
     spent : float
-        US dollars that they cost, at most where this is not known.
+        US dollars that they cost, at most where this is not known: what the store has of them.
     uncertain : float
         The part of these dollars that may not have been billed, or not as much of it: of calls that
         brought no reply, and of replies without a number of tokens.
@@ -65,6 +66,8 @@ class Run:
         What ended the run before its end: ``budget``, ``interrupted`` or ``error``; else empty.
     why : str
         A sentence about that.
+    id : str
+        Under which the store has its calls (`dre.judges.store.new_run`).
     """
 
     calls: int = 0
@@ -73,6 +76,7 @@ class Run:
     errors: dict[str, str] = field(default_factory=dict)
     stopped: str = ""
     why: str = ""
+    id: str = ""
 
     @property
     def money(self) -> str:
@@ -80,42 +84,53 @@ class Run:
         return spent_in_words(self.spent, self.uncertain)
 
 
-class Budget:
-    """What may be spent in one run, which several judges can share.
+class OneRun:
+    """A run of several calls of `score`, which pay under one id.
 
     Parameters
     ----------
-    usd : float or None
-        The most that all their calls may cost, in US dollars; None for no limit.
+    id : str
+        The id of the run in the store.
+    judges : list of AnyJudge
+        Those who are asked. A recording or a function asks nobody, and pays nothing.
     """
 
-    def __init__(self, usd: float | None = None):
-        self.usd = math.inf if usd is None else usd
-        self._lock = threading.Lock()  # each judge asks in a thread
-        self._spent_usd = 0.0
-        self._reserved_usd = 0.0
-        self._n_in_flight = 0
+    def __init__(self, id: str, judges: Sequence[Any]):
+        self.id = id
+        stores = {}
+        for judge in judges:
+            if isinstance(getattr(judge, "store", None), Store):
+                stores[judge.store.identity] = judge.store
+        self._stores = list(stores.values())
 
-    def reserve(self, usd: float) -> str:
-        """Set aside the most that a call can cost.
+    @property
+    def has_one_store(self) -> bool:
+        """Whether one store has all its calls, so that a ceiling can hold for them together."""
+        return len(self._stores) <= 1
 
-        Returns ``reserved``; ``wait`` if there may be room once the calls in flight have ended; or
-        ``full``.
-        """
-        with self._lock:
-            if self._spent_usd + self._reserved_usd + usd <= self.usd:
-                self._reserved_usd += usd
-                self._n_in_flight += 1
-                return "reserved"
-            return "wait" if self._n_in_flight else "full"
+    def paid(self) -> Paid:
+        """Return what all its calls cost."""
+        parts = [store.paid(self.id) for store in self._stores]
+        usd = math.fsum(part.usd for part in parts)
+        return Paid(usd, math.fsum(part.uncertain_usd for part in parts))
 
-    def settle(self, reserved_usd: float, spent_usd: float) -> None:
-        """Replace what was set aside for a call by what it cost."""
-        with self._lock:
-            self._spent_usd += spent_usd
-            self._n_in_flight -= 1
-            # After the last call nothing is set aside, whatever rounding has left.
-            self._reserved_usd = self._reserved_usd - reserved_usd if self._n_in_flight else 0.0
+
+@contextlib.contextmanager
+def one_run(*judges: Any) -> Iterator[OneRun]:
+    """Let all that judges are asked within be one run: ``max_usd`` holds for its calls together.
+
+    Within another such block it is the run of that one.
+    """
+    live_judges = [judge for judge in judges if hasattr(judge, "run")]
+    outer_runs = [judge.run for judge in live_judges]
+    run_id = next((run for run in outer_runs if run), None) or new_run()
+    try:
+        for judge in live_judges:
+            judge.run = run_id
+        yield OneRun(run_id, live_judges)
+    finally:
+        for judge, outer_run in zip(live_judges, outer_runs):
+            judge.run = outer_run
 
 
 def spent_in_words(spent_usd: float, uncertain_usd: float) -> str:
@@ -398,12 +413,14 @@ class _Asking:
     ):
         self.judge = judge
         self.prompt = prompt
-        self.missing = missing
+        self.missing = []
+        for request in missing:
+            self.missing.append(request._replace(run=run.id, account=judge.account))
         self.run_record = run
         self.schema = judge.schema(prompt)
         self.max_tokens = judge.max_tokens(prompt)
         self.params = judge.params | {"max_tokens": self.max_tokens}
-        self.budget = judge.budget or Budget(judge.max_usd)
+        self.ceilings = judge.ceilings(run.id)
         self.rate_limit = _RateLimit(judge.concurrency)
         self.error = None  # what ends the run
 
@@ -442,7 +459,6 @@ class _Asking:
         judge = self.judge
         self.loop = asyncio.get_running_loop()
         self.task = asyncio.current_task()
-        self.call_ended = asyncio.Condition()
         self.places = asyncio.Semaphore(judge.concurrency)
         self.journal = _Journal(judge.store)
         connection = None
@@ -485,9 +501,14 @@ class _Asking:
         return self.n_waiting > 0 and self.n_failures_in_a_row >= self.judge.concurrency
 
     async def _report_progress(self):
-        """Say now and then how far the run is, where no bar shows it."""
-        while self.bar.disable:
-            await asyncio.sleep(HEARTBEAT)
+        """Show what the run has cost, and, where no bar does, say now and then how far it is."""
+        while True:
+            await asyncio.sleep(HEARTBEAT if self.bar.disable else _MONEY_SECONDS)
+            money = await asyncio.to_thread(self._money)
+            failed = f"{len(self.run_record.errors)} failed"
+            if not self.bar.disable:
+                self.bar.set_postfix_str(f"{money}, {failed}", refresh=False)
+                continue
             now = time.monotonic()
             longest = max((now - start for start in self.start_times.values()), default=0.0)
             text = f"{self.n_left:,} calls to go"
@@ -495,10 +516,17 @@ class _Asking:
                 seconds_left = (now - self.began) / self.n_replies * self.n_left
                 text += f", about {minutes(seconds_left)}"
             text += f"; {len(self.start_times)} in flight, the longest for {longest:.0f} s"
-            text += f"; {self.run_record.money}"
-            text += f", {len(self.run_record.errors)} failed"
+            text += f"; {money}, {failed}"
             name = f"{self.judge.spec}: " if len(_active) > 1 else ""
             _say(name + text + self.last_trouble)
+
+    def _money(self):
+        """Say what the calls that have ended cost."""
+        try:
+            paid = self.judge.store.paid(self.run_record.id, self.judge.spec, in_flight=False)
+        except DreError:  # what is wrong with the store ends the run elsewhere
+            return "cost unknown"
+        return spent_in_words(paid.usd, paid.uncertain_usd)
 
     def interrupt(self, number, _):
         """Let the calls in flight finish; when told once more, drop them.
@@ -534,11 +562,11 @@ class _Asking:
         error = kind(f"{self.judge.spec}: {message}; what was answered is stored")
         self._stop("error", error)
 
-    def _stop_at(self, option, usd, most_usd):
+    def _stop_at(self, ceiling, most_usd):
         """End the run, because another call might pass a ceiling."""
         self.run_record.why = (
-            f"{self.judge.spec}: stopped before ${usd:g} would be passed, since a call may cost "
-            f"${most_usd:.4f}; raise {option} to go on"
+            f"{self.judge.spec}: stopped before ${ceiling.usd:g} would be passed, since a call may "
+            f"cost ${most_usd:.4f}; raise {ceiling.option} to go on"
         )
         self._stop("budget")
 
@@ -562,8 +590,6 @@ class _Asking:
             self._stop("error", error)
         self.places.release()
         self.n_left -= 1
-        run = self.run_record
-        self.bar.set_postfix_str(f"{run.money}, {len(run.errors)} failed", refresh=False)
         self.bar.update()
 
     async def _sleep(self, seconds):
@@ -587,12 +613,9 @@ class _Asking:
         while seconds > 0 and not self.run_record.stopped:
             await self._sleep(min(_POLL, seconds))
             seconds = self.rate_limit.seconds_to_wait()
-        if not await self._reserve(request.key, most_usd):
+        if self.run_record.stopped:
             return None
 
-        # Until it is known better, the call may cost what it can cost at most.
-        spent_usd = most_usd
-        is_certain = False
         is_sent = False
         is_pending = False
         call = request._replace(key=f"{request.key}:{secrets.token_hex(8)}")
@@ -600,7 +623,6 @@ class _Asking:
             pending = self._without_reply("pending", most_input, most_usd)
             is_pending = await self._begin(call, pending, most_usd)
             if not is_pending:
-                spent_usd = 0.0
                 return None
             self.n_pending += 1
             is_sent = True
@@ -609,89 +631,61 @@ class _Asking:
                 reply = await self._call_in_time(request)
             except CallFailed as failure:
                 is_sent = failure.sent
-                spent_usd = most_usd if failure.billed else 0.0
                 replies = []
                 if failure.billed:  # it stays in the accounts, and answers nothing
                     replies = [(call, self._without_reply("unanswered", most_input, most_usd))]
                 await self.journal.commit(replies, ended_keys=[call.key])
                 return self._after_failure(request.key, failure, start)
-            is_certain = None not in (reply.input_tokens, reply.output_tokens)
-            spent_usd = self._cost_usd(reply, most_usd) or 0.0
-            reply = reply._replace(
-                cost=spent_usd if self.judge.price else None, seconds=time.monotonic() - start
-            )
+            seconds = time.monotonic() - start
+            reply = reply._replace(cost=self._cost_usd(reply, most_usd), seconds=seconds)
             await self.journal.commit([(request, reply)], ended_keys=[call.key])
             self._note_reply(request, reply)
             return None
-        except DreError:
-            if not is_sent:  # the store could not be written, so no call was made
-                spent_usd = 0.0
-            raise
         finally:
-            async with self.call_ended:
-                del self.start_times[request.key]
-                self.n_pending -= is_pending
-                self.budget.settle(most_usd, spent_usd)
-                self.run_record.spent += spent_usd
-                if not is_certain:
-                    self.run_record.uncertain += spent_usd
-                    self.judge.uncertain_usd += spent_usd
-                self.run_record.calls += is_sent
-                self.call_ended.notify_all()
-
-    async def _reserve(self, key, most_usd):
-        """Set aside the most that a call can cost, once the calls in flight leave room for it.
-
-        Returns whether the call may be made.
-        """
-        run = self.run_record
-        async with self.call_ended:
-            while not run.stopped:
-                answer = self.budget.reserve(most_usd)
-                if answer == "reserved":
-                    self.start_times[key] = time.monotonic()
-                    return True
-                if answer == "full":
-                    self._stop_at("--max-usd", self.budget.usd, most_usd)
-                    break
-                # Another judge's call may be the next to end, so do not only wait for one's own.
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self.call_ended.wait(), _POLL)
-        return False
+            self.start_times.pop(request.key, None)
+            self.n_pending -= is_pending
+            self.run_record.calls += is_sent
 
     async def _begin(self, call, pending, most_usd):
         """Store a call before it is made; returns whether it may be made.
 
-        Under a ceiling for all runs the store adds up what they spend. Their calls in flight count
-        at the most that they can cost, so there may be room once they have ended.
+        Under a ceiling the store adds up what its calls cost. Those in flight count at the most
+        that they can cost, so there may be room once they have ended.
         """
         judge = self.judge
-        option, limit = "--max-usd-total", judge.max_usd_total
-        if judge.max_usd_judge is not None:
-            option, limit = "max_usd", judge.max_usd_judge
-        if limit is None:
+        if not self.ceilings:
             await self.journal.commit([(call, pending)])
             return True
         put_within = functools.partial(
             judge.store.put_within,
+            self.ceilings,
+            [(call, pending)],
             price=judge.price,
             judge=judge.spec,
             base_urls=judge.addresses,
-            alone=option == "max_usd",
         )
         while not self.run_record.stopped:
-            is_stored = await asyncio.to_thread(put_within, limit, [(call, pending)])
-            if is_stored:
+            ceiling = await asyncio.to_thread(put_within)
+            if ceiling is None:
                 return True
-            is_over = most_usd > limit
-            if not is_over and (self.n_pending or judge.store.has_calls_in_flight(_OTHERS_SECONDS)):
-                self._say_that_it_waits(option)
+            if most_usd <= ceiling.usd and self._may_get_room(ceiling):
+                self._say_that_it_waits(ceiling)
                 await asyncio.sleep(_POLL)
                 continue
-            self._stop_at(option, limit, most_usd)
+            self._stop_at(ceiling, most_usd)
         return False
 
-    def _say_that_it_waits(self, option):
+    def _may_get_room(self, ceiling):
+        """Whether calls that count under a ceiling are in flight."""
+        if self.n_pending:
+            return True
+        # Other judges of the same run ask in this process. Calls of other processes may be lost.
+        own_run = self.run_record.id
+        if any(asking.n_pending for asking in _active if asking.run_record.id == own_run):
+            return True
+        return self.judge.store.has_calls_in_flight(_OTHERS_SECONDS, ceiling.run)
+
+    def _say_that_it_waits(self, ceiling):
         """Say now and then that the last money waits for calls of other runs to end."""
         now = time.monotonic()
         if self.n_pending:  # calls of one's own show that they come
@@ -702,7 +696,7 @@ class _Asking:
             self.waits_since = now
             _say(
                 f"{self.judge.spec}: waiting for calls of other runs on this store, which count "
-                f"under {option}"
+                f"under {ceiling.option}"
             )
 
     def _without_reply(self, outcome, most_input, most_usd):
@@ -715,9 +709,12 @@ class _Asking:
         return Reply("", outcome, input_tokens=most_input, output_tokens=self.max_tokens)
 
     def _cost_usd(self, reply, most_usd):
-        """Return what a reply cost, at most if the provider does not say how long it is."""
+        """Return what a reply cost, at most if the provider does not say how long it is.
+
+        None without a price.
+        """
         if not self.judge.price:
-            return 0.0
+            return None
         cost_usd = self.judge.price.cost(
             reply.input_tokens, reply.output_tokens, cached=reply.cached
         )

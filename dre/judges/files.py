@@ -13,6 +13,7 @@ from dre.files import replace
 from dre.judges import prompts, providers
 from dre.judges.judge import AGAIN, Judge
 from dre.judges.prompts import Prompt
+from dre.judges.store import new_run
 
 # Parameters of Ollama's that OpenAI's protocol does not know.
 _ONLY_OLLAMA = ("num_ctx", "think", "keep_alive")
@@ -97,6 +98,7 @@ def import_replies(
     requests = {request.key: request for request, _ in judge.replies(pairs, prompt)}
     wanted_keys = {request.key for request in judge.unanswered(pairs, prompt, AGAIN)}
     replies = []
+    run = new_run()
     n_failed = 0
     keys = set()
     for number, line in readers.records(path):
@@ -123,7 +125,9 @@ def import_replies(
                 cost_usd = judge.price.cost(
                     reply.input_tokens, reply.output_tokens, batch=True, cached=reply.cached
                 )
-            replies.append((requests[key], reply._replace(cost=cost_usd, source="batch")))
+            request = requests[key]._replace(run=run, account=judge.account)
+            # Nobody knows when the batch service asked, so there are no seconds.
+            replies.append((request, reply._replace(cost=cost_usd, source="batch")))
 
     with judge.store.held(judge.lock_name(prompt)):
         judge.store.put(replies)

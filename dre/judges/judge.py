@@ -1,5 +1,6 @@
 """A language model as a judge: scores pairs, and asks only for what is not stored yet."""
 
+import contextlib
 import json
 import math
 import statistics
@@ -16,7 +17,15 @@ from dre.judges import asking, likelihoods, outcomes, prices, prompts, providers
 from dre.judges.parse import Verdict
 from dre.judges.prices import Price
 from dre.judges.prompts import Prompt
-from dre.judges.store import Reply, Request, Store, key_of, setting_sha256
+from dre.judges.store import (
+    Ceiling,
+    Reply,
+    Request,
+    Store,
+    key_of,
+    new_run,
+    setting_sha256,
+)
 
 # Parameters of an API that --param may not set: the request, and the bound on what a call can cost.
 _SET_BY_US = {
@@ -107,7 +116,8 @@ class Judge:
     price : Price, str or None
         ``"IN,OUT"``, in US dollars per million tokens. Default: as `dre.judges.prices.find` has it.
     max_usd : float or None
-        The most that one call of `score` may spend, in US dollars.
+        The most that one call of `score` may spend, in US dollars, or all of one run
+        (`dre.judges.asking.one_run`).
     max_usd_total : float or None
         The most that all calls in the store may have cost after it, those of other judges and of
         runs at the same time among them.
@@ -133,6 +143,8 @@ class Judge:
         Go on although none of the first ten replies to a prompt can be read.
     thinking_tags : path or None
         A file with further tags of thinking (`dre.judges.thinking`).
+    account : str
+        What the replies are for, in your words; a bill has a row for each.
     api_params : dict or None
         Further parameters of the API, for those whose names are options here, such as OpenAI's
         ``store``.
@@ -170,6 +182,7 @@ class Judge:
         logprobs: int = 0,
         keep_going: bool = False,
         thinking_tags: str | Path | None = None,
+        account: str = "",
         api_params: dict[str, Any] | None = None,
         **params: Any,
     ):
@@ -221,8 +234,8 @@ class Judge:
         self._check_money()
 
         self.store = store if isinstance(store, Store) else Store(store)
-        self.budget: asking.Budget | None = None  # shared with other judges of the same run
-        self.uncertain_usd = 0.0  # of all its calls here, what may not have been billed
+        self.account = account
+        self.run: str | None = None  # that of `asking.one_run`; else each `score` is one by itself
         self.last = asking.Run()
         self.served_models = {"", self.model}  # models that answered; others are noted once
         self.was_read: set[str] = set()  # hashes of prompts to which some reply could be read
@@ -288,6 +301,17 @@ class Judge:
                 f"give dollars, and with {price} what a million tokens cost"
             )
 
+    def ceilings(self, run: str) -> list[Ceiling]:
+        """Return the ceilings that hold for the calls of a run."""
+        ceilings = []
+        if self.max_usd is not None:
+            ceilings.append(Ceiling("--max-usd", self.max_usd, run=run))
+        if self.max_usd_judge is not None:
+            ceilings.append(Ceiling("max_usd", self.max_usd_judge, is_of_judge=True))
+        elif self.max_usd_total is not None:
+            ceilings.append(Ceiling("--max-usd-total", self.max_usd_total))
+        return ceilings
+
     def close(self) -> None:
         """Close the store; the next use opens it again."""
         self.store.close()
@@ -351,7 +375,7 @@ class Judge:
         """
         prompt = prompts.load(prompt)
         rows = rows_of(pairs)
-        self.last = asking.Run()
+        self.last = asking.Run(id=self.run or new_run())
         if examples is not None:
             _add_examples(rows, examples, prompt)
 
@@ -364,7 +388,8 @@ class Judge:
                 unanswered = self._unanswered(requests, replies, prompt, retry)
                 if unanswered:
                     unread = self._unread(requests, replies, prompt)
-                    asking.ask_all(self, unanswered, prompt, self.last, unread)
+                    with self._paid_in(self.last):
+                        asking.ask_all(self, unanswered, prompt, self.last, unread)
             replies = self._stored(requests)
 
         outcomes_by_pair = {row["pair_id"]: [] for row in rows}
@@ -380,6 +405,18 @@ class Judge:
                 self.note_verdict(outcome[0], prompt)
             outcomes_by_pair[request.pair_id].append(outcome)
         return frame(outcomes_by_pair)
+
+    @contextlib.contextmanager
+    def _paid_in(self, run):
+        """Note what this judge pays, by the store's account of the run."""
+        before = self.store.paid(run.id, self.spec)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(DreError):  # what is wrong with the store is said elsewhere
+                after = self.store.paid(run.id, self.spec)
+                run.spent = after.usd - before.usd
+                run.uncertain = after.uncertain_usd - before.uncertain_usd
 
     def unanswered(
         self,

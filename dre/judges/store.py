@@ -8,6 +8,9 @@ a run holds the lock of its setting, which the operating system frees when the p
 A call is in the store before it is made: as a row with the outcome ``pending``, at the most that
 the call can cost. The reply replaces this row. A process that is killed leaves the rows of the
 calls that were in flight.
+
+So the store is the one ledger of money. Each row says in which run it was paid for, and on whose
+account. Every ceiling, of a run, a judge or the whole store, is a sum over some of its rows.
 """
 
 import contextlib
@@ -15,10 +18,11 @@ import functools
 import hashlib
 import json
 import os
+import secrets
 import socket
 import sqlite3
 import threading
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,12 +33,18 @@ from filelock import FileLock, Timeout
 from dre.errors import DreError, TryLater
 from dre.judges import prompts
 
+_FORM = 1  # of the table, as ``PRAGMA user_version`` has it; another form is refused
 _SCHEMA = """CREATE TABLE IF NOT EXISTS reply (
     key TEXT PRIMARY KEY, judge TEXT NOT NULL, base_url TEXT NOT NULL, prompt TEXT NOT NULL,
     params TEXT NOT NULL, pair_id TEXT NOT NULL, repeat INTEGER NOT NULL, text TEXT NOT NULL,
     outcome TEXT NOT NULL, model TEXT NOT NULL, input_tokens INTEGER, output_tokens INTEGER,
-    cost REAL, seconds REAL, source TEXT NOT NULL, created TEXT NOT NULL, top TEXT
+    cost REAL, seconds REAL, source TEXT NOT NULL, created TEXT NOT NULL, top TEXT,
+    run TEXT NOT NULL, account TEXT NOT NULL
 ) WITHOUT ROWID"""
+# With it a sum over the rows of a run, or over all rows, reads no text of a reply.
+_INDEX = """CREATE INDEX IF NOT EXISTS money ON reply (
+    run, judge, base_url, outcome, cost, input_tokens, output_tokens
+)"""
 
 _IN_MEMORY = ":memory:"
 _BUSY_SECONDS = 60  # how long a statement waits for other connections
@@ -43,7 +53,7 @@ _LARGEST_COUNT = 2**63 - 1  # the largest integer that SQLite stores
 _LOCK_NAME = 16  # characters of a setting's hash in the name of its lock
 
 # The lock of the thread that asks in a setting, for each file and setting of this process.
-_writer_locks: dict[tuple[Path, str], Any] = {}
+_writer_locks: dict[tuple[Any, str], Any] = {}
 _table_lock = threading.Lock()  # of `_writer_locks`
 # Connections of the parent process. SQLite forbids a child to use them, and also to close them.
 _connections_of_parents: list[sqlite3.Connection] = []
@@ -69,7 +79,7 @@ class Reply(NamedTuple):
     cost : float or None
         US dollars; None if no price is known.
     seconds : float or None
-        How long the call took.
+        From the call to its reply. None of a reply from a batch, and of a call without a reply.
     source : str
         ``live``, ``batch``, or ``replaced``: paid for, and asked again since.
     top : str or None
@@ -122,8 +132,8 @@ class Reply(NamedTuple):
 class Request(NamedTuple):
     """What a reply answers.
 
-    The fields up to ``repeat`` are stored beside the reply, for people to read. The others are not
-    stored.
+    The fields up to ``repeat`` are stored beside the reply, for people to read, and so are ``run``
+    and ``account``. The others are not stored.
 
     Attributes
     ----------
@@ -142,6 +152,10 @@ class Request(NamedTuple):
     limits : dict
         The keys under which the reply may be stored, with the limit on tokens of each. The first is
         ``key``.
+    run : str
+        The run that pays for the reply (`new_run`); "" of what nobody was asked for yet.
+    account : str
+        What the reply is for, in the words of whoever asks: a bill has a row for each.
     """
 
     key: str
@@ -154,10 +168,16 @@ class Request(NamedTuple):
     row: dict
     messages: list[dict]
     limits: dict[str, int]
+    run: str = ""
+    account: str = ""
 
 
 class CallGroup(NamedTuple):
-    """Stored calls that are alike; dollars and tokens are sums, None if all are unknown."""
+    """Stored calls that are alike; dollars, tokens and seconds are sums, None if all are unknown.
+
+    ``n_timed`` calls of them have seconds. ``uncertain_usd`` is the part of the dollars that may
+    not have been billed: of calls without a reply, and of replies without a number of tokens.
+    """
 
     judge: str
     base_url: str
@@ -165,10 +185,43 @@ class CallGroup(NamedTuple):
     params: str
     status: str
     source: str
+    account: str
     n_calls: int
+    n_timed: int
+    n_priced: int
     cost_usd: float | None
+    uncertain_usd: float
     input_tokens: int | None
     output_tokens: int | None
+    seconds: float | None
+
+
+class Paid(NamedTuple):
+    """What calls cost, in US dollars, and how much of it may not have been billed."""
+
+    usd: float
+    uncertain_usd: float
+
+
+class Ceiling(NamedTuple):
+    """The most that some calls may cost together.
+
+    Attributes
+    ----------
+    option : str
+        What the user calls it, such as ``--max-usd``.
+    usd : float
+        US dollars.
+    run : str or None
+        Only the calls of this run count (None: those of all runs).
+    is_of_judge : bool
+        Only the calls of the judge that asks count.
+    """
+
+    option: str
+    usd: float
+    run: str | None = None
+    is_of_judge: bool = False
 
 
 _REPLY_COLUMNS = (
@@ -183,8 +236,14 @@ _REPLY_COLUMNS = (
     "top",
 )
 _REQUEST_COLUMNS = ("key", "judge", "base_url", "prompt", "params", "pair_id", "repeat")
-_COLUMNS = (*_REQUEST_COLUMNS, *_REPLY_COLUMNS, "created")
+_COLUMNS = (*_REQUEST_COLUMNS, *_REPLY_COLUMNS, "run", "account", "created")
 _INSERT = f"INSERT INTO reply ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+_UNCERTAIN = "outcome IN ('pending', 'unanswered') OR input_tokens IS NULL OR output_tokens IS NULL"
+
+
+def new_run() -> str:
+    """Return an id for a run: when it began, and a part that no other run has."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
 
 
 def clean(value: Any) -> str:
@@ -274,9 +333,13 @@ class Store:
 
     def _writer_lock(self, setting):
         """Return the lock that threads of this process share, for one setting."""
-        file = Path(f"{_IN_MEMORY}{id(self)}") if self.is_in_memory else self.path.resolve()
         with _table_lock:
-            return _writer_locks.setdefault((file, setting), threading.RLock())
+            return _writer_locks.setdefault((self.identity, setting), threading.RLock())
+
+    @property
+    def identity(self) -> Any:
+        """What two `Store`s of one file have in common."""
+        return id(self) if self.is_in_memory else self.path.resolve()
 
     def close(self) -> None:
         """Close the file; the next use of the store opens it again."""
@@ -379,30 +442,32 @@ class Store:
 
     def put_within(
         self,
-        usd: float,
+        ceilings: Sequence[Ceiling],
         replies: Iterable[tuple[Request, Reply]],
         price: Any,
         judge: str,
         base_urls: Collection[str],
-        alone: bool = False,
-    ) -> bool:
-        """Commit calls that are about to be made, unless the store would then pass a ceiling.
+    ) -> Ceiling | None:
+        """Commit calls that are about to be made, unless a ceiling would then be passed.
 
-        The sum is taken in the same transaction, so the ceiling holds for all runs together. The
-        parameters behind ``replies`` are those of `spent`. With `alone`, only the calls of this
-        judge are summed. Returns whether the calls were stored.
+        The sums are taken in the same transaction, so a ceiling holds for all runs together. The
+        parameters behind ``replies`` are those of `spent`. Returns the first ceiling that would be
+        passed; None if the calls were stored.
         """
         rows = _rows(replies)
-        question, values = _sum_question(judge, base_urls, alone)
+        most_usd = sum(reply.cost or 0.0 for _, reply in replies)
         with self._opened(write=True) as connection:
             connection.execute("BEGIN IMMEDIATE")
             with connection:
-                spent_usd = _total_usd(connection.execute(question, values), price)
-                most_usd = sum(reply.cost or 0.0 for _, reply in replies)
-                if spent_usd + most_usd > usd:
-                    return False
+                for ceiling in ceilings:
+                    question, values = _sum_question(
+                        judge, base_urls, ceiling.run, ceiling.is_of_judge
+                    )
+                    spent_usd = _total_usd(connection.execute(question, values), price)
+                    if spent_usd + most_usd > ceiling.usd:
+                        return ceiling
                 connection.executemany(_INSERT, rows)
-        return True
+        return None
 
     # Reading
 
@@ -441,8 +506,30 @@ class Store:
         question, values = _sum_question(judge, base_urls)
         return _total_usd(self._select(question, *values), price)
 
-    def has_calls_in_flight(self, seconds: float) -> bool:
-        """Whether a call was begun in the last seconds and has not ended, in any run.
+    def paid(self, run: str, judge: str | None = None, in_flight: bool = True) -> Paid:
+        """Return what the calls of a run cost, at most where this is not known.
+
+        Parameters
+        ----------
+        run : str
+            The id of the run (`new_run`).
+        judge : str or None
+            Only the calls of this judge (None: those of all judges of the run).
+        in_flight : bool
+            Whether calls that have not ended count, at the most that they can cost.
+        """
+        condition, values = "run = ?", [run]
+        if judge is not None:
+            condition += " AND judge = ?"
+            values.append(judge)
+        if not in_flight:
+            condition += " AND outcome <> 'pending'"
+        sums = f"TOTAL(cost), TOTAL(cost) FILTER (WHERE {_UNCERTAIN})"
+        rows = self._select(f"SELECT {sums} FROM reply WHERE {condition}", *values)
+        return Paid(*rows[0]) if rows else Paid(0.0, 0.0)
+
+    def has_calls_in_flight(self, seconds: float, run: str | None = None) -> bool:
+        """Whether a call was begun in the last seconds and has not ended, in one run or any.
 
         A call that begins later than now was left by a clock that has been set back since.
         """
@@ -451,21 +538,33 @@ class Store:
         question = (
             "SELECT COUNT(*) FROM reply WHERE outcome = 'pending' AND created >= ? AND created <= ?"
         )
-        times = [moment.isoformat(timespec="seconds") for moment in (since, now)]
-        [(n_calls,)] = self._select(question, *times) or [(0,)]
+        values = [moment.isoformat(timespec="seconds") for moment in (since, now)]
+        if run is not None:
+            question += " AND run = ?"
+            values.append(run)
+        [(n_calls,)] = self._select(question, *values) or [(0,)]
         return n_calls > 0
 
-    def summary(self) -> list[CallGroup]:
+    def summary(self, run: str | None = None) -> list[CallGroup]:
         """Return what is stored, as one row for each group of calls that are alike.
+
+        With `run`, only the calls that this run paid for.
 
         The status is that of the verdict, read without the dialogue. It is ``answered`` for a reply
         to a prompt of one's own, which is not at hand here; ``unanswered`` for a call that may have
         been billed but brought no reply; and ``pending`` for a call that is in flight, or was when
         its process was killed.
         """
-        sums = "COUNT(*), SUM(cost), SUM(input_tokens), SUM(output_tokens)"
-        groups = "judge, base_url, prompt, params, status(outcome, prompt, text), source"
-        rows = self._select(f"SELECT {groups}, {sums} FROM reply GROUP BY 1, 2, 3, 4, 5, 6")
+        sums = (
+            "COUNT(*), COUNT(seconds), COUNT(cost), SUM(cost), "
+            f"TOTAL(cost) FILTER (WHERE {_UNCERTAIN}), "
+            "SUM(input_tokens), SUM(output_tokens), SUM(seconds)"
+        )
+        groups = "judge, base_url, prompt, params, status(outcome, prompt, text), source, account"
+        condition, values = ("", []) if run is None else ("WHERE run = ?", [run])
+        rows = self._select(
+            f"SELECT {groups}, {sums} FROM reply {condition} GROUP BY 1, 2, 3, 4, 5, 6, 7", *values
+        )
         return [CallGroup(*row) for row in rows]
 
     def _select(self, sql, *values):
@@ -513,8 +612,9 @@ class Store:
             rescued = self.path.with_name(f"rescued-{self.path.name}")
             return (
                 f"the store is damaged ({error}): copy the file, and rescue what can be read with "
-                f"SQLite's own program: sqlite3 {self.path} .dump | sed 's/^ROLLBACK.*/COMMIT;/' "
-                f"| sqlite3 {rescued}; then give --store {rescued}"
+                f"SQLite's own program: (sqlite3 {self.path} .dump | sed 's/^ROLLBACK.*/COMMIT;/'; "
+                f"echo 'PRAGMA user_version = {_FORM};') | sqlite3 {rescued}"
+                f"; then give --store {rescued}"
             )
         return (
             f"the store cannot be opened or written ({error}): free space, mend the right to write "
@@ -527,10 +627,34 @@ class Store:
             if not self.is_in_memory:
                 path = str(self._lock_folder() / "prepare.lock")
                 lock.enter_context(FileLock(path, timeout=_BUSY_SECONDS, mode=0o600))
+            # Another run may have made a table since this connection was opened.
+            self._check_form(connection)
             # WAL and FULL: a committed reply outlives a kill and a power cut.
             connection.executescript(
-                f"PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; {_SCHEMA};"
+                "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; "
+                f"BEGIN IMMEDIATE; {_SCHEMA}; {_INDEX}; PRAGMA user_version = {_FORM}; COMMIT;"
             )
+
+    def _check_form(self, connection):
+        """Raise `DreError` if the file has tables, and they are not those of this version."""
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        names = [name for (name,) in tables]
+        [(form,)] = connection.execute("PRAGMA user_version")
+        if not names or (form == _FORM and "reply" in names):
+            return
+        if "reply" not in names:
+            found = f"a database of something else, with a table {names[0]}"
+            advice = "give another file as --store"
+        elif form < _FORM:
+            found = f"a store of form {form}, of a version before 0.4.0, which knows no runs"
+            advice = (
+                "give another --store, or move this file away: it stays as it is, and the version "
+                "that wrote it still reads it"
+            )
+        else:
+            found = f"a store of form {form}, of a newer version"
+            advice = "install that version, or give another --store"
+        raise DreError(f"{self.path}: found {found}; expected form {_FORM}: {advice}")
 
     def _lock_folder(self):
         folder = Path(f"{self.path.resolve()}.locks")
@@ -544,13 +668,14 @@ class Store:
         else:
             connection = _connection_to(self.path)
         try:
-            connection.execute("SELECT name FROM sqlite_master").fetchall()
+            self._check_form(connection)
         except sqlite3.OperationalError:
             # Where nothing can be written, not even SQLite's index of the -wal file, the store can
             # still be read without that file.
             connection.close()
             self._refuse_unread_replies()
             connection = _connection_to(f"{self.path.resolve().as_uri()}?immutable=1")
+            self._check_form(connection)
         connection.create_function("status", 3, _status)
         return connection
 
@@ -591,27 +716,34 @@ def _rows(replies):
     for request, reply in replies:
         request_values = request[: len(_REQUEST_COLUMNS)]
         reply_values = reply[: len(_REPLY_COLUMNS)]
-        rows.append((*request_values, *reply_values, created))
+        rows.append((*request_values, *reply_values, request.run, request.account, created))
     return rows
 
 
-def _sum_question(judge, base_urls, alone=False):
+def _sum_question(judge, base_urls, run=None, is_of_judge=False):
     """Return the question for known dollars and for tokens of unknown cost, with its values.
 
-    Calls of unknown cost count if they are of the judge, all others count too unless `alone`.
+    Calls of unknown cost count if they are of the judge. All others count, too, unless only those
+    of a run or of the judge are asked for.
     """
-    is_of_judge = "TRUE"
-    values = ()
+    of_judge = "TRUE"
+    judge_values = []
     if judge is not None:
-        is_of_judge = "(judge = ? AND base_url IN (SELECT value FROM json_each(?)))"
-        values = (judge, json.dumps(list(base_urls)))
-    of_dollars = is_of_judge if alone else "TRUE"
-    dollars = f"TOTAL(cost) FILTER (WHERE {of_dollars})"
-    tokens = []
+        of_judge = "(judge = ? AND base_url IN (SELECT value FROM json_each(?)))"
+        judge_values = [judge, json.dumps(list(base_urls))]
+    sums = ["TOTAL(cost)"]
+    values = []
     for column in ("input_tokens", "output_tokens"):
-        tokens.append(f"TOTAL({column}) FILTER (WHERE cost IS NULL AND {is_of_judge})")
-    n_filters = 3 if alone else 2
-    return f"SELECT {dollars}, {', '.join(tokens)} FROM reply", values * n_filters
+        sums.append(f"TOTAL({column}) FILTER (WHERE cost IS NULL AND {of_judge})")
+        values += judge_values
+    conditions = ["TRUE"]
+    if run is not None:
+        conditions.append("run = ?")
+        values.append(run)
+    if is_of_judge:
+        conditions.append(of_judge)
+        values += judge_values
+    return f"SELECT {', '.join(sums)} FROM reply WHERE {' AND '.join(conditions)}", values
 
 
 def _total_usd(sums, price):

@@ -12,8 +12,9 @@ import pandas as pd
 
 from dre.errors import DreError
 from dre.judges import asking
-from dre.paper import judgements, plan
-from dre.paper.judgements import PanelJudge
+from dre.judges.store import new_run
+from dre.paper import bill, judgements, plan
+from dre.paper.judgements import PaidBy, PanelJudge
 from dre.paper.plan import Ask, Training
 from dre.paper.profile import Profile
 from dre.slm import recorded_scores, trained
@@ -26,7 +27,7 @@ def train(settings: Profile) -> None:
             recorded_scores.load_or_train(settings, *training)
 
 
-def ask(settings: Profile, notebook: str | None = None) -> None:
+def ask(settings: Profile, notebook: str | None = None, run: str | None = None) -> None:
     """Ask the live judges of a profile, side by side, for what is not stored yet.
 
     Small models whose numbers judges are shown come first: they are trained if they are not there.
@@ -36,6 +37,8 @@ def ask(settings: Profile, notebook: str | None = None) -> None:
     settings : the profile.
     notebook : str, optional
         Only what this notebook reads; by default what all notebooks of the profile read.
+    run : str, optional
+        The run that pays, as `dre.judges.store.new_run` returns it; by default one of its own.
 
     Raises
     ------
@@ -51,9 +54,10 @@ def ask(settings: Profile, notebook: str | None = None) -> None:
     planned = plan.asks(settings, notebook)
     # A training and a score take all cores, so they are not made side by side.
     numbers = _numbers_shown(settings, planned)
+    run = run or new_run()
     tasks = []
     for judge in live_judges:
-        tasks.append(functools.partial(_ask_judge, judge, planned, numbers))
+        tasks.append(functools.partial(_ask_judge, judge, planned, numbers, run))
     asking.side_by_side(tasks)
 
 
@@ -76,7 +80,10 @@ def _numbers_shown(settings, planned) -> list[pd.DataFrame | None]:
 
 
 def _ask_judge(
-    judge: PanelJudge, planned: Sequence[Ask], numbers: Sequence[pd.DataFrame | None]
+    judge: PanelJudge,
+    planned: Sequence[Ask],
+    numbers: Sequence[pd.DataFrame | None],
+    run: str,
 ) -> None:
     """Ask one judge all questions that are meant for it, in their order."""
     for question, of_slm in zip(planned, numbers, strict=True):
@@ -85,7 +92,8 @@ def _ask_judge(
         of_both = None
         if of_slm is not None:
             of_both = judge.interior_numbers(question.pairs, of_slm)
-        table = judge.ask(question.pairs, question.prompt, of_both, question.examples)
+        paid_by = PaidBy(run, bill.account(judge.settings, question.table))
+        table = judge.ask(question.pairs, question.prompt, of_both, question.examples, paid_by)
         _report(judge, question, table)
 
 

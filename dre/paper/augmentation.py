@@ -6,6 +6,7 @@ complete costs nothing again.
 
 import dataclasses
 import random
+from pathlib import Path
 from typing import Any
 
 from dre import judges
@@ -13,14 +14,21 @@ from dre.augment import algorithm
 from dre.datasets import dialogues, overlap, ratings
 from dre.datasets.dialogues import Context
 from dre.errors import DreError
+from dre.paper import bill
 from dre.paper.profile import Augmentation, Profile
 
 #: The share of the contexts of each split that must be accepted, so that a set can be trained on.
 _LEAST_SHARE = 0.5
 
 
-def write_sets(profile: Profile) -> None:
+def write_sets(profile: Profile, run: str | None = None) -> None:
     """Bring the training sets of ``profile.augment`` up to date.
+
+    Parameters
+    ----------
+    profile : the profile.
+    run : str, optional
+        The run that pays, as `dre.judges.store.new_run` returns it; by default one of its own.
 
     Raises
     ------
@@ -30,6 +38,8 @@ def write_sets(profile: Profile) -> None:
     """
     for entry in profile.augment:
         judge = open_writer(entry)
+        judge.run = run
+        judge.account = bill.account(profile, f"training set {Path(entry.file).stem}")
         try:
             _write_set(profile, entry, judge)
         finally:

@@ -8,7 +8,8 @@ from dre import judges
 from dre.datasets import dialogues, recordings
 from dre.errors import DreError
 from dre.judges import prompts, released
-from dre.paper.profile import RECORDED, JudgeSettings, Profile
+from dre.paper import printed_cases, printed_metrics
+from dre.paper.profile import COMMITTED, RECORDED, JudgeSettings, Profile
 from dre.slm import recipes
 
 
@@ -52,6 +53,14 @@ def _faults(settings) -> Iterator[str]:
             yield from _fault_of(f"prompts.{name}", prompts.load, settings.root / file)
     for entry in settings.augment:
         yield from _augmentation_fault(settings, entry)
+    for name in settings.metrics:
+        if name not in printed_metrics.MODELS:
+            expected = ", ".join(printed_metrics.MODELS)
+            yield f"metrics names {name}, expected some of {expected}"
+    if settings.cases and settings.name == COMMITTED:
+        yield f"cases: profile {COMMITTED} reads recorded scores of small models, take another one"
+    elif settings.cases:
+        yield from _fault_of("cases", printed_cases.read, settings.cases)
     if "huynh" in settings.optional_prompts and "fed-turn" not in settings.rated:
         yield "optional_prompts names huynh, whose items are those of fed-turn: name it in rated"
 
@@ -102,7 +111,8 @@ def _judge_fault(settings, judge: JudgeSettings) -> Iterator[str]:
 
 def _open(judge: JudgeSettings) -> None:
     """Open a live judge and close it again: its model, options and price are checked."""
-    opened: Any = judges.open_judge(judge.model, temperature=judge.temperature, **judge.connection)
+    options = {"temperature": judge.temperature, "logprobs": judge.logprobs}
+    opened: Any = judges.open_judge(judge.model, **options, **judge.connection)
     opened.close()
 
 

@@ -17,7 +17,7 @@ from dre.judges.judge import Expected
 from dre.judges.store import Request
 from dre.paper import augmentation, judgements, plan
 from dre.paper.judgements import PanelJudge
-from dre.paper.plan import FAMILIES, OPTIONAL, Ask
+from dre.paper.plan import OPTIONAL, Ask
 from dre.paper.profile import Profile
 from dre.slm import recipes
 
@@ -33,6 +33,9 @@ _SHARE_OF_ANY_STEP = 0.1
 _CONTEXTS_OF_STEP = 8
 #: The same for a step that trains a head on a frozen encoder.
 _SECONDS_PER_STEP_OF_HEAD = 0.02
+#: The same for a text that PCAF's large encoder learns from, and the share that its teacher adds.
+SECONDS_PER_TEXT_OF_PCAF = 0.005
+_SHARE_OF_TEACHER = 1 / 3
 #: Contexts of each set that GPT-4 wrote: a fifth of the adversarial responses of DRE's Table 2.
 CONTEXTS_OF_GPT4_SETS = 1610
 #: Gigabytes of a trained model, by its encoder.
@@ -95,8 +98,10 @@ def _row(
 ) -> dict[str, Any]:
     """What one question takes, without what earlier ones counted."""
     live = judge.open(question.prompt)
-    family = question.prompt if question.prompt in FAMILIES else ""
-    family = family or question.prompt.split("_")[0]
+    family = question.prompt.split("_")[0]
+    for name in OPTIONAL:
+        if question.prompt.startswith(name):
+            family = name
     sums = dict.fromkeys(COLUMNS[3:], 0.0)
     try:
         numbers = None
@@ -201,7 +206,7 @@ class Trainings(NamedTuple):
     """What the trainings of a profile take: how many, steps, hours of a GPU, gigabytes of disk."""
 
     n_models: int
-    n_steps: int
+    n_steps: float
     gpu_hours: float
     gigabytes: float
 
@@ -237,6 +242,43 @@ def _seconds_per_step(batch):
     """Return the seconds of a step that trains the encoder on so many contexts."""
     share = batch / _CONTEXTS_OF_STEP
     return SECONDS_PER_STEP * (_SHARE_OF_ANY_STEP + (1 - _SHARE_OF_ANY_STEP) * share)
+
+
+def pcaf_trainings(settings: Profile) -> Trainings:
+    """Return what PCAF's Tables 7 and 8 take, by the texts that are learned from.
+
+    Nothing if the profile does not train them. The models are not kept, so they take no disk. Steps
+    and hours are NaN where ``ideas`` does not say how many dialogues are taken.
+    """
+    if settings.pcaf is None or not plan.is_run(settings, "12_"):
+        return Trainings(0, 0, 0.0, 0.0)
+    from dre.paper import pcaf  # which loads PyTorch
+
+    planned = pcaf.trainings()
+    n_models = len(planned) * len(settings.seeds)
+    n_ideas = settings.pcaf.ideas
+    if n_ideas is None:
+        return Trainings(n_models, math.nan, math.nan, 0.0)
+    n_steps = 0
+    n_texts = 0.0
+    of_first, of_distillation = settings.pcaf.epochs
+    for training in planned:
+        # A right and a wrong response of each idea, in each version. The teacher reads them, too.
+        n_versions = 2 * len(training.versions)
+        n_further = n_ideas * len(training.further)
+        n_steps += of_first * _steps(n_ideas, settings) + of_distillation * _steps(
+            n_further, settings
+        )
+        n_texts += of_first * n_versions * n_ideas
+        n_texts += of_distillation * n_versions * n_further * (1 + _SHARE_OF_TEACHER)
+    n_seeds = len(settings.seeds)
+    hours = n_seeds * n_texts * SECONDS_PER_TEXT_OF_PCAF / 3600
+    return Trainings(n_models, n_seeds * n_steps, hours, 0.0)
+
+
+def _steps(n_ideas, settings):
+    """Return the steps of an epoch over so many ideas, as `dre.paper.pcaf.train` takes them."""
+    return math.ceil(max(n_ideas - 1, 0) / settings.pcaf.batch_ideas)
 
 
 def _contexts(settings, entry):
@@ -301,6 +343,7 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
         total, most = math.fsum(priced["usd"]), math.fsum(priced["usd_at_most"])
         lines += ["", f"All judges together: {prices.in_words(total, most)}."]
     n_models, n_steps, hours, gigabytes = trainings(settings)
+    of_pcaf = pcaf_trainings(settings)
     replies = table["calls"].sum() * _KILOBYTES_PER_REPLY / 1e6
     size = "unknown size" if math.isnan(gigabytes) else f"{gigabytes:.1f} GB of disk"
     lines += [
@@ -309,10 +352,33 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
         f"  The hours are those of {n_steps:,} steps. A step of the encoder on "
         f"{_CONTEXTS_OF_STEP} contexts is assumed to take {SECONDS_PER_STEP} s,",
         f"  and one of a head {_SECONDS_PER_STEP_OF_HEAD} s: no GPU has measured them.",
+        *_pcaf_in_words(of_pcaf),
+        *_metrics_in_words(settings),
         f"Replies take about {replies:.2f} GB of disk. "
         "Packages and public data take about 7 GB more.",
     ]
     return "\n".join(lines)
+
+
+def _pcaf_in_words(of_pcaf):
+    """Return lines of the report about PCAF's trainings, none if there are none."""
+    if not of_pcaf.n_models:
+        return []
+    hours = "an unknown number of hours (`ideas` says how many dialogues are taken)"
+    if not math.isnan(of_pcaf.gpu_hours):
+        hours = f"at most {of_pcaf.gpu_hours:.1f} hours of a GPU for {of_pcaf.n_steps:,} steps"
+    return [
+        f"PCAF on DSTC11: {of_pcaf.n_models} trainings, {hours}.",
+        f"  A text is assumed to take {SECONDS_PER_TEXT_OF_PCAF} s: no GPU has measured that.",
+    ]
+
+
+def _metrics_in_words(settings):
+    """Return the line of the report about the models of Table 4's metrics, if there are some."""
+    if not settings.metrics or not plan.is_run(settings, "04_"):
+        return []
+    names = ", ".join(settings.metrics.values())
+    return [f"Metrics of Table 4: {names} are fetched where they are not here."]
 
 
 def _sums(rows):

@@ -8,7 +8,7 @@ judges what `dre.paper.plan` says.
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,8 +17,9 @@ from dre import classification, judges
 from dre.datasets import dialogues, ratings, recordings
 from dre.errors import DreError
 from dre.judges import prompts, released
+from dre.judges.store import new_run
 from dre.paper import plan
-from dre.paper.plan import FAMILIES, INTERIOR, SAMPLED
+from dre.paper.plan import BY_TOKEN, FAMILIES, INTERIOR, SAMPLED
 from dre.paper.profile import RECORDED, JudgeSettings, Profile
 from dre.slm import provenance
 
@@ -120,6 +121,13 @@ def _accuracy(pairs, decisions):
     return float(np.mean(accuracies))
 
 
+class PaidBy(NamedTuple):
+    """Who pays for a call: a run, as `dre.judges.store.new_run` names it, and on which account."""
+
+    run: str
+    account: str
+
+
 class PanelJudge:
     """One judge of a profile.
 
@@ -195,7 +203,7 @@ class PanelJudge:
         if self.is_live:
             if not self.asks(prompt):
                 return None
-            table = self._live_table(pairs, prompt, numbers, repeat, examples, ask=False)
+            table = self._live_table(pairs, prompt, numbers, repeat, examples)
             self._check_asked(table, prompt)
             return table
         if examples is not None:
@@ -208,17 +216,19 @@ class PanelJudge:
         prompt: str,
         numbers: pd.DataFrame | None = None,
         examples: dict[str, list] | None = None,
+        paid_by: "PaidBy | None" = None,
     ) -> pd.DataFrame:
         """Ask a live judge for what is not stored yet, and return what `scores` does.
 
-        The parameters are those of `scores`.
+        The parameters are those of `scores`, and who pays: by default a run of its own.
 
         Raises
         ------
         DreError
             If the judge cannot be asked, or its budget is used up. What was answered is kept.
         """
-        return self._live_table(pairs, prompt, numbers, 0, examples, ask=True)
+        paid_by = paid_by or PaidBy(new_run(), "")
+        return self._live_table(pairs, prompt, numbers, 0, examples, paid_by)
 
     def asks(self, prompt: str) -> bool:
         """Whether the profile has a live judge asked for a prompt: for most, it always has."""
@@ -286,14 +296,15 @@ class PanelJudge:
         assert of_slm is not None, "a live judge is shown numbers of a small model"
         return of_slm.assign(llm_accuracy=self.accuracy())
 
-    def qualities(self, shown: str = "zero") -> pd.DataFrame | None:
+    def qualities(self, shown: plan.Shown = plan.ZERO_SHOT) -> pd.DataFrame | None:
         """Return its ratings of FED's qualities (Huynh et al., Tables 1 and 2).
 
         Parameters
         ----------
-        shown : str
+        shown : Shown
             Which rated examples it is shown: ``zero`` for none, ``random0`` (a draw), ``bm25`` (the
-            nearest three) or ``manual`` (three dialogues that were chosen by hand).
+            nearest) or ``manual`` (three dialogues that were chosen by hand). A recording has three
+            of each.
 
         Returns
         -------
@@ -305,7 +316,7 @@ class PanelJudge:
             if not self._has_file("fed_qualities.jsonl"):
                 return None
             table = ratings.fed_judged(self._recording)
-            is_shown = table["examples"] == shown
+            is_shown = table["examples"] == shown.choice
             table = pd.DataFrame(table[is_shown]).drop(columns="examples")
             return None if table.empty else table.reset_index(drop=True)
         if not self.asks("quality_overall"):
@@ -317,6 +328,29 @@ class PanelJudge:
             part = table.rename(columns={"pair_id": "item"}).assign(quality=question.quality)
             parts.append(part[["item", "quality", "score"]])
         return pd.concat(parts, ignore_index=True)
+
+    def goodness(self, question: plan.YesNoQuestion) -> pd.Series | None:
+        """Return how good a live judge calls responses, from 0 to 1 (Huynh et al., section 3.2).
+
+        It is p(yes) of a judge with ``logprobs``; of others 1 for a yes and 0 for a no.
+
+        Parameters
+        ----------
+        question : one of `dre.paper.plan.yes_no_questions`.
+
+        Returns
+        -------
+        Series or None
+            With the index of the question's pairs, NaN where no answer can be read. None as of
+            `scores`.
+        """
+        table = self.scores(question.pairs, question.prompt, examples=question.examples)
+        if table is None:
+            return None
+        if self.judge.logprobs:
+            return pd.Series(table["score"])
+        label = pd.Series(table["label"])
+        return (label == "Positive").astype(float).where(label.notna())
 
     @functools.cache  # noqa: B019 (a panel lives as long as its notebook)
     def accuracy(self) -> float:
@@ -390,9 +424,11 @@ class PanelJudge:
         """Return the live judge as it is asked with a prompt: how often, how warm, how fast."""
         judge = self.judge
         is_sampled = prompt in SAMPLED
+        is_by_token = prompt.startswith(BY_TOKEN)
         return judges.open_judge(
             judge.model,
             **judge.connection,
+            logprobs=judge.logprobs if is_by_token else False,
             temperature=_SAMPLING_TEMPERATURE if is_sampled else judge.temperature,
             repeats=self.settings.samples if is_sampled else judge.repeats,
         )
@@ -408,24 +444,30 @@ class PanelJudge:
             raise DreError(f"prompt {prompt} shows numbers of a small model: give numbers=")
         return rows.join(numbers.drop(columns="pair_id"))
 
-    def _live_table(self, pairs, prompt, numbers, repeat, examples, ask):
-        """What a live judge said, or says if it is asked for what is not stored yet."""
+    def _live_table(self, pairs, prompt, numbers, repeat, examples, paid_by=None):
+        """What a live judge said, or says if somebody pays for what is not stored yet."""
         rows = self.rows(pairs, prompt, numbers)
         names = self.prompt_names(prompt)
         if prompt not in FAMILIES:
-            return _told(self._replies(rows, prompt, names[0], repeat, examples, ask), pairs)
+            return _told(self._replies(rows, prompt, names[0], repeat, examples, paid_by), pairs)
         tables = {}
         for name in names:
-            table = self._replies(rows, prompt, name, repeat, None, ask)
+            table = self._replies(rows, prompt, name, repeat, None, paid_by)
             tables[name.removeprefix(f"{prompt}_")] = table
         return _mean_of_criteria(tables, pairs, prompt)
 
-    def _replies(self, rows, prompt, name, repeat, examples, ask):
+    def _replies(self, rows, prompt, name, repeat, examples, paid_by):
         """The table of one prompt; a DreError if the money ended before the pairs did."""
         judge = self.open(prompt)
+        if paid_by is not None:
+            judge.run, judge.account = paid_by
         try:
             table = judge.score(
-                rows, self.prompt(name), first=repeat * judge.repeats, ask=ask, examples=examples
+                rows,
+                self.prompt(name),
+                first=repeat * judge.repeats,
+                ask=paid_by is not None,
+                examples=examples,
             )
         finally:
             judge.close()

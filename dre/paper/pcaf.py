@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
+from sklearn.decomposition import PCA
 from torch import nn
 from transformers import get_linear_schedule_with_warmup
 
@@ -270,6 +271,9 @@ TABLE_8 = {
     "ori + para + bt": ((_ORIGINAL, _PARAPHRASE, _BACK), ()),
     "ori + para + kd": ((_ORIGINAL, _PARAPHRASE), tuple(dstc11.TRAINING)),
 }
+#: The row of Table 7 whose teacher Figure 2 draws, by what the picture calls it.
+FIGURE_2 = {"align": "w/o kd", "plain": "w/o kd & align"}
+_IDEAS_OF_FIGURE = 100
 #: What each table is tested on, by the columns of the printed table.
 TESTED_ON = {
     "pcaf_table7": {"en": "en", "zh": "zh", "es": "es"},
@@ -366,8 +370,8 @@ def _drawn_replies(path, name, seed):
 def dstc11_agreement(settings: Profile) -> pd.DataFrame:
     """Return Tables 7 and 8 of a profile that has ``pcaf``: trained here, or recorded before.
 
-    The scores of each training are written as soon as they are there, so that a run that was ended
-    goes on with the next training.
+    The scores of each training are written into ``build/<profile>/pcaf`` as soon as they are there,
+    so that a run that was ended goes on with the next training.
 
     Returns
     -------
@@ -397,6 +401,59 @@ def dstc11_agreement(settings: Profile) -> pd.DataFrame:
                     }
                 )
     return pd.DataFrame(rows)
+
+
+def figure2(settings: Profile) -> dict[str, pd.DataFrame]:
+    """Return what Figure 2 draws: ideas of DailyDialog in three languages, in the plane.
+
+    The models are those of Table 7 with the first seed, trained here or recorded before.
+
+    Parameters
+    ----------
+    settings : a profile that has ``pcaf``.
+
+    Returns
+    -------
+    By ``align``, ``plain`` and ``untrained`` what `principal_components` returns.
+    """
+    tested = rated_sets(settings)
+    columns = TESTED_ON["pcaf_table7"]
+    ideas = ideas_of_corpus(settings, FIRST_CORPUS, dstc11.LANGUAGES)[:_IDEAS_OF_FIGURE]
+    points = {}
+    for name, row in FIGURE_2.items():
+        (training,) = (training for training in trainings() if training.row == row)
+        _scores(settings, training, settings.seed, tested, columns)
+        points[name] = pd.read_csv(_folder(settings) / f"figure2-{name}.csv.gz")
+    encoder = _encoder(settings, "pcaf_table7")
+    untrained = PCAF.untrained(encoder, pcaf.TABLE7_OF_XLM_R, settings.seed)
+    points["untrained"] = principal_components(untrained, ideas)
+    return points
+
+
+def principal_components(metric: PCAF, ideas: Sequence[Idea]) -> pd.DataFrame:
+    """Return the first two principal components of the features of ideas in three languages.
+
+    Returns
+    -------
+    A row for each language and idea: ``idea`` (its number), ``language``, ``first, second``, and
+    the shares of the variance that the components have, the same in all rows.
+    """
+    features = []
+    labels = []
+    for k, language in enumerate(dstc11.LANGUAGES):
+        spoken = pd.DataFrame([idea.versions[k] for idea in ideas], columns=["context", "response"])
+        features.append(metric.features(spoken).numpy())
+        labels.append(pd.DataFrame({"idea": range(len(ideas)), "language": language}))
+    pca = PCA(n_components=2)
+    components = pca.fit_transform(np.concatenate(features))
+    share_first, share_second = pca.explained_variance_ratio_
+    points = pd.concat(labels, ignore_index=True)
+    return points.assign(
+        first=components[:, 0],
+        second=components[:, 1],
+        share_first=share_first,
+        share_second=share_second,
+    )
 
 
 def _mean_of_qualities(rated, scores):
@@ -433,7 +490,7 @@ def _scores(settings, training, seed, tested, columns):
         "ideas_hash": hashlib.sha256(texts.encode()).hexdigest(),
         "training": TRAINING,
     }
-    folder = settings.results / "scores"
+    folder = _folder(settings)
     signs = "".join(sign if sign.isalnum() else "-" for sign in training.row)
     name = f"{training.table.replace('_', '-')}-{signs}-seed{seed}"
     recorded = _recorded(folder / name, origin, tested, columns)
@@ -443,6 +500,7 @@ def _scores(settings, training, seed, tested, columns):
     print(f"{training.table}, {training.row}, seed {seed}: {len(first)} ideas", flush=True)
     metric = PCAF.untrained(encoder, recipe, seed)
     train(metric, first, seed)
+    _record_figure2(settings, training, seed, metric, first)
     if further:
         teacher = metric
         metric = copy.deepcopy(teacher)
@@ -460,6 +518,22 @@ def _scores(settings, training, seed, tested, columns):
     recorded = _recorded(folder / name, origin, tested, columns)
     assert recorded is not None, "it was just written"
     return recorded
+
+
+def _folder(settings):
+    """Return where trainings are recorded: beside the models.
+
+    A notebook depends on the files in ``results``, and this one writes them while it runs.
+    """
+    return settings.build / "pcaf"
+
+
+def _record_figure2(settings, training, seed, metric, ideas):
+    """Write the points of Figure 2 of a teacher that it draws."""
+    for name, row in FIGURE_2.items():
+        if training.row == row and seed == settings.seed:
+            points = principal_components(metric, ideas[:_IDEAS_OF_FIGURE])
+            write(points, _folder(settings), f"figure2-{name}")
 
 
 def _recorded(path, origin, tested, columns):

@@ -14,6 +14,7 @@ import pandas as pd
 
 from dre.datasets import dialogues, ratings, recordings
 from dre.judges import examples, released
+from dre.paper import printed_cases
 from dre.paper.profile import OURS, PAPER, Profile
 from dre.slm import recipes
 
@@ -37,8 +38,18 @@ OPTIONAL = {
     "dialogue": "huynh",
     "good_response": "huynh",
 }
-#: The rated examples that a live judge is shown with FED's qualities.
+#: The prompts whose answer is one token, so that log-probabilities tell its score.
+BY_TOKEN = ("quality", "dialogue", "good_response")
+#: The rated examples that a live judge is shown with FED's qualities, and with the yes-no question.
 SHOWN = ("zero", "random0", "bm25", "manual")
+SHOWN_WITH_YES_OR_NO = ("zero", "random0", "bm25_context", "bm25_response", "bm25_both")
+#: Of these, those whose number is not chosen: none, and three that were chosen by hand.
+_FIXED_NUMBERS = {"zero": 0, "manual": 3}
+#: FED's whole dialogues, which are rated like a set of `dre.datasets.ratings.RATED`.
+FED_DIALOGUES = "fed-dialog"
+#: The middle of a scale of overall ratings. What people rate above it is a good response.
+_MIDDLE = {"fed-turn": 2.0, FED_DIALOGUES: 2.0}  # of 0 to 4
+_MIDDLE_OF_OTHERS = 3.0  # of 1 to 5
 #: The notebooks that read replies of live judges, by what the estimate calls their questions.
 READERS = {
     "Table 3": "03_classification",
@@ -53,9 +64,9 @@ _CONTEXT_OF_TABLE_3 = 4
 #: The case that is followed step by step.
 _CASE_OF_TABLE_4 = "contradiction-4"
 #: The notebooks that read scores of a small model of the papers, of any other one, and of twins.
-_READERS_OF_PAPER = tuple(f"0{number}_" for number in range(2, 9))
+_READERS_OF_PAPER = (*(f"0{number}_" for number in range(2, 9)), "12_")
 _READERS_OF_OTHERS = ("03_", "04_", "06_")
-_READERS_OF_OURS = (*_READERS_OF_OTHERS, "07_", "08_")
+_READERS_OF_OURS = (*_READERS_OF_OTHERS, "07_", "08_", "12_")
 _READERS_OF_TWINS = ("02_", "03_")
 #: Those that read models of all sets.
 _READERS_OF_ALL_SETS = ("02_", "05_")
@@ -163,18 +174,27 @@ def _all_asks(settings) -> Iterator[Ask]:
     all_cases = cases(settings)
     yield Ask("Table 6", (table6,), "llm_only", all_cases)
     yield Ask("Table 6", (table6,), "dre", all_cases, paper_on_main)
+    replies = printed_replies(settings)
+    if replies is not None:
+        for prompt in ("llm_only", *FAMILIES):
+            yield Ask("Table 6", (table6,), prompt, replies)
+        yield Ask("Table 6", (table6,), "dre", replies, paper_on_main)
     for name in settings.rated:
         yield Ask("all rated sets", (all_sets,), "llm_only", rated(settings, name))
     if "fed-turn" in settings.rated and "huynh" in settings.optional_prompts:
-        for shown in SHOWN:
-            for question in quality_questions(settings, shown):
-                yield Ask(
-                    "Huynh et al.",
-                    (huynh,),
-                    question.prompt,
-                    question.pairs,
-                    examples=question.examples,
-                )
+        questions: list[QualityQuestion | YesNoQuestion] = []
+        for shown in shown_with_qualities(settings):
+            questions += quality_questions(settings, shown)
+        for shown in shown_with_yes_or_no(settings):
+            questions += yes_no_questions(settings, shown)
+        for question in questions:
+            yield Ask(
+                "Huynh et al.",
+                (huynh,),
+                question.prompt,
+                question.pairs,
+                examples=question.examples,
+            )
 
 
 def training_of(settings: Profile, key: str) -> Training:
@@ -279,6 +299,16 @@ def cases(settings: Profile) -> pd.DataFrame:
     return table
 
 
+def printed_replies(settings: Profile) -> pd.DataFrame | None:
+    """Return the replies that the papers print, if the profile names a file with them.
+
+    Returns
+    -------
+    What `dre.paper.printed_cases.read` returns, or None.
+    """
+    return printed_cases.read(settings.cases) if settings.cases else None
+
+
 def followed_case(settings: Profile) -> pd.DataFrame:
     """Return the replies of the case that notebook 04 follows step by step."""
     table = cases(settings)
@@ -286,16 +316,51 @@ def followed_case(settings: Profile) -> pd.DataFrame:
     return pd.DataFrame(table[is_followed]).reset_index(drop=True)
 
 
+class Shown(NamedTuple):
+    """Which rated examples a judge is shown, and how many of them."""
+
+    choice: str
+    n: int
+
+    @property
+    def is_zero_shot(self) -> bool:
+        """Whether nothing is shown."""
+        return self.choice == "zero"
+
+
+ZERO_SHOT = Shown("zero", 0)
+
+
+def shown_with_qualities(settings: Profile) -> list[Shown]:
+    """Return the examples that a live judge is shown with FED's qualities, each in turn."""
+    return _with_numbers(SHOWN, settings.examples.qualities)
+
+
+def shown_with_yes_or_no(settings: Profile) -> list[Shown]:
+    """Return the examples that a live judge is shown with the yes-no question, each in turn."""
+    return _with_numbers(SHOWN_WITH_YES_OR_NO, settings.examples.good_response)
+
+
+def _with_numbers(choices, numbers) -> list[Shown]:
+    shown = []
+    for choice in choices:
+        fixed = _FIXED_NUMBERS.get(choice)
+        for n in numbers if fixed is None else (fixed,):
+            shown.append(Shown(choice, n))
+    return list(dict.fromkeys(shown))
+
+
 class QualityQuestion(NamedTuple):
     """One quality of FED for all its turns or dialogues: the prompt, and the examples by pair."""
 
+    level: str
     quality: str
     prompt: str
     pairs: pd.DataFrame
     examples: dict[str, list] | None
 
 
-def quality_questions(settings: Profile, shown: str) -> list[QualityQuestion]:
+def quality_questions(settings: Profile, shown: Shown) -> list[QualityQuestion]:
     """Return what a live judge is asked of FED's qualities, with some examples shown.
 
     The examples are chosen among all items, also where ``pairs_per_set`` takes a part of them.
@@ -303,7 +368,7 @@ def quality_questions(settings: Profile, shown: str) -> list[QualityQuestion]:
     Parameters
     ----------
     settings : the profile.
-    shown : one of `SHOWN`.
+    shown : one of `shown_with_qualities`.
     """
     whole = ratings.fed_dialogues()
     whole = whole.assign(context=whole["turns"], response="")
@@ -322,8 +387,57 @@ def quality_questions(settings: Profile, shown: str) -> list[QualityQuestion]:
         pool = table.assign(rating=rating).dropna(subset="rating")
         pairs = table.head(settings.pairs_per_set or len(table))
         pairs, examples_by_pair = _with_examples(pairs, pool, shown, is_turn)
-        questions.append(QualityQuestion(quality, prompt, pairs, examples_by_pair))
+        questions.append(QualityQuestion(level, quality, prompt, pairs, examples_by_pair))
     return questions
+
+
+class YesNoQuestion(NamedTuple):
+    """Whether the responses of a set are good, yes or no: the prompt, and the examples by pair."""
+
+    name: str
+    prompt: str
+    pairs: pd.DataFrame
+    examples: dict[str, list] | None
+
+
+def yes_no_questions(settings: Profile, shown: Shown) -> list[YesNoQuestion]:
+    """Return what a live judge is asked of each rated set, yes or no (Huynh et al., section 3.2).
+
+    An example has the answer Yes if people rate it above the middle of the scale; the paper does
+    not say what it takes. FED's whole dialogues, the paper's eighth set, have no response: the
+    system's last turn is taken for it, after the turns before.
+
+    Parameters
+    ----------
+    settings : the profile. Its rated sets are asked about, and the dialogues of FED with its turns.
+    shown : one of `shown_with_yes_or_no`.
+    """
+    tables = {name: ratings.rated(name) for name in settings.rated}
+    if "fed-turn" in tables:
+        tables[FED_DIALOGUES] = _with_last_response(ratings.fed_dialogues())
+    questions = []
+    for name, table in tables.items():
+        table = table.dropna(subset="human")
+        is_good = table["human"] > _MIDDLE.get(name, _MIDDLE_OF_OTHERS)
+        pool = table.assign(rating=np.where(is_good, "Yes", "No"))
+        pairs = table.head(settings.pairs_per_set or len(table))
+        examples_by_pair = None
+        if not shown.is_zero_shot:
+            method, seed = _drawn(shown.choice)
+            examples_by_pair = examples.select(pairs, pool, method, k=shown.n, seed=seed)
+        questions.append(YesNoQuestion(name, "good_response", pairs, examples_by_pair))
+    return questions
+
+
+def _with_last_response(whole_dialogues):
+    """Return FED's dialogues as pairs: the system's last turn, and the turns before it."""
+    contexts = []
+    responses = []
+    for turns in whole_dialogues["turns"]:
+        last = (len(turns) - 2) // 2 * 2 + 1  # the user begins
+        contexts.append(turns[:last])
+        responses.append(turns[last])
+    return whole_dialogues.assign(context=contexts, response=responses)
 
 
 def fed_items(settings: Profile) -> set[str]:
@@ -336,9 +450,9 @@ def fed_items(settings: Profile) -> set[str]:
 
 def _with_examples(pairs, pool, shown, is_turn) -> tuple[pd.DataFrame, dict[str, list] | None]:
     """The pairs that can be asked about, and their examples; None if nothing is shown."""
-    if shown == "zero":
+    if shown.is_zero_shot:
         return pairs, None
-    if shown == "manual":
+    if shown.choice == "manual":
         file = recordings.FOLDER / released.CLAUDE / "fed_examples.json"
         name, key = ("fed-turn", "turn_manual") if is_turn else ("fed-dialog", "dial_manual")
         chosen = [f"{name}/{i}" for i in json.loads(file.read_text(encoding="utf-8"))[key]]
@@ -348,8 +462,15 @@ def _with_examples(pairs, pool, shown, is_turn) -> tuple[pd.DataFrame, dict[str,
         pairs = pd.DataFrame(pairs[~pairs["context_id"].isin(contexts)])
         by_pair = examples.select(pairs, pool, "manual", k=len(chosen), chosen=chosen)
         return pairs, by_pair
-    if shown == "bm25":
+    if shown.choice == "bm25":
         method = "bm25_both" if is_turn else "bm25_context"
-        return pairs, examples.select(pairs, pool, method, k=3)
-    draw = int(shown.removeprefix("random"))
-    return pairs, examples.select(pairs, pool, "random", k=3, seed=draw)
+        return pairs, examples.select(pairs, pool, method, k=shown.n)
+    method, seed = _drawn(shown.choice)
+    return pairs, examples.select(pairs, pool, method, k=shown.n, seed=seed)
+
+
+def _drawn(choice) -> tuple[str, int]:
+    """Return the method of `dre.judges.examples.select` for a choice, and the seed of a draw."""
+    if choice.startswith("random"):
+        return "random", int(choice.removeprefix("random"))
+    return choice, 0

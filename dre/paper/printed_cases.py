@@ -4,18 +4,38 @@ Their texts are the papers', so this project does not have them. Whoever has the
 into a JSONL file, a line for each case:
 
     {"id": "DRE 1", "context": ["..."], "reference": "...", "responses": ["...", "..."]}
+
+A profile that names the file (``cases``) has them scored by its judges and small models: `table6`
+and `slide_tables` set these scores beside those that are printed.
 """
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
+from dre import fusion
 from dre.datasets import readers
 from dre.errors import DreError
+from dre.paper import methods
+from dre.paper.methods import Method
 
 #: How many replies the papers print of each case.
 REPLIES = {"DRE 1": 2, "DRE 2": 2, "SLIDE 1": 1, "SLIDE 2": 1, "SLIDE 3": 1}
+#: How the printed tables call the replies of each paper, in the order of `REPLIES`.
+COLUMNS = {
+    "DRE": ["case1_response1", "case1_response2", "case2_response1", "case2_response2"],
+    "SLIDE": ["case1", "case2", "case3"],
+}
+#: The metrics that need a reference, as DRE's Table 6 calls them.
+OVERLAP = {
+    "BLEU-1": "BLEU-1",
+    "BLEU-2": "BLEU-2",
+    "BLEU-3": "BLEU-3",
+    "BLEU-4": "BLEU-4",
+    "BERTScore": "BertScore",
+}
 
 
 def read(file: str | Path) -> pd.DataFrame:
@@ -85,3 +105,147 @@ def _rows(record: Any) -> tuple[str, list[dict]]:
         }
         rows.append(row)
     return case, rows
+
+
+class Judged(NamedTuple):
+    """What a judge said of the printed replies, on 0 to 5, and the numbers that it was shown.
+
+    Attributes
+    ----------
+    name : of the judge.
+    printed_name : what the papers call it, or "".
+    alone, hinted : its scores without and with the numbers of a small model.
+    numbers : these numbers, ``s_d, s_p, score_slm``.
+    by_family : by family of prompts (``geval``, ``analyse_rate``, ``slide_a1``) the scores, where
+        the profile has it asked.
+    """
+
+    name: str
+    printed_name: str
+    alone: pd.Series
+    hinted: pd.Series
+    numbers: pd.DataFrame
+    by_family: dict[str, pd.Series]
+
+
+def judged(judge: Any, replies: pd.DataFrame, slm: Any, key: str) -> Judged:
+    """Return what a live judge said of the printed replies; nobody is asked.
+
+    Parameters
+    ----------
+    judge : `dre.paper.judgements.PanelJudge`.
+    replies : what `read` returned.
+    slm : the small model whose numbers it was shown.
+    key : the set of the profile that the small model was trained on.
+    """
+    numbers = judge.numbers(replies, slm, key)
+    by_family = {}
+    for family in ("geval", "analyse_rate", "slide_a1"):
+        told = judge.scores(replies, family)
+        if told is not None:
+            by_family[family] = told["score"]
+    return Judged(
+        judge.name,
+        judge.printed_name,
+        judge.scores(replies)["score"],
+        judge.scores(replies, "dre", numbers=numbers)["score"],
+        numbers,
+        by_family,
+    )
+
+
+def table6(
+    replies: pd.DataFrame,
+    overlap: pd.DataFrame,
+    small_models: Mapping[str, pd.DataFrame],
+    judges: Sequence[Judged],
+    root: Path,
+) -> pd.DataFrame:
+    """Return DRE's Table 6 about its own replies, beside what is printed, on 0 to 5.
+
+    Parameters
+    ----------
+    replies : what `read` returned.
+    overlap : of the replies, the metrics of `OVERLAP`, in [0, 1].
+    small_models : by recipe, the scores of the replies, ``s_d, s_p, score_slm``.
+    judges : what `judged` returned of each judge.
+    root : the project's folder.
+
+    Returns
+    -------
+    A row for each score: ``method`` (a `Method`), ``row_in_print`` and, for each of `COLUMNS`, ours
+    and ``<column>_printed``. A score is brought to 0 to 5 by its own range, as in notebook 06. The
+    paper prints one judge, which it does not name, so all judges stand beside it.
+    """
+    rows: list[tuple[Method, str, pd.Series]] = []
+    for metric, in_print in OVERLAP.items():
+        rows.append((Method(metric), in_print, 5 * pd.Series(overlap[metric]).clip(lower=0)))
+    for recipe, table in small_models.items():
+        probability = Method(methods.PROBABILITY, slm=recipe)
+        rows.append((probability, "SLM(prob-only)", 5 * pd.Series(table["s_p"])))
+    for judge in judges:
+        s_d = pd.Series(judge.numbers["s_d"])
+        s_p = pd.Series(judge.numbers["s_p"])
+        by_row = {
+            "non-DRE": judge.alone,
+            "in-DRE": judge.hinted,
+            "ex-DRE": fusion.ex_dre(s_d, s_p, judge.alone) / 2,
+            "DRE": fusion.dre(s_d, s_p, judge.hinted) / 2,
+        }
+        for in_print, column in by_row.items():
+            family = in_print[0].upper() + in_print[1:]
+            rows.append((Method(family, judge.name), in_print, column))
+    printed = pd.read_csv(root / "data/paper/dre_table6.csv", index_col="metric")
+    return _beside_print(rows, replies, "DRE", printed)
+
+
+def slide_tables(
+    replies: pd.DataFrame,
+    small_models: Mapping[str, pd.DataFrame],
+    judges: Sequence[Judged],
+    root: Path,
+) -> pd.DataFrame:
+    """Return SLIDE's Tables 3 and 4 about its own replies, beside what is printed.
+
+    Ours are on 0 to 5, the printed ones on 1 to 5. SLIDE fuses the judge's answer to the question
+    of SLIDE's appendix A.1 where that was asked, and else its plain score. What the parameters are,
+    and what comes back, is as with `table6`.
+    """
+    rows: list[tuple[Method, str, pd.Series]] = []
+    for recipe, table in small_models.items():
+        whole = Method(methods.WHOLE, slm=recipe)
+        rows.append((whole, "SLM", 2.5 * pd.Series(table["score_slm"])))
+    families = {"geval": "G-EVAL", "analyse_rate": "LLM-Chiang"}
+    for judge in judges:
+        in_brackets = f" ({judge.printed_name})"
+        for family, name in families.items():
+            if family in judge.by_family:
+                column = judge.by_family[family]
+                rows.append((Method(name, judge.name), name + in_brackets, column))
+        llm = judge.by_family.get("slide_a1", judge.alone)
+        fused = 2.5 * fusion.slide(pd.Series(judge.numbers["score_slm"]), llm)
+        rows.append((Method("SLIDE", judge.name), f"SLIDE{in_brackets}", fused))
+    printed = pd.read_csv(root / "data/paper/slide_table3.csv", index_col="metric")
+    return _beside_print(rows, replies, "SLIDE", printed)
+
+
+def _beside_print(rows, replies, paper, printed):
+    """Return rows of scores about a paper's replies, each beside its row in print, if it has one.
+
+    Rows that are in print alone come last.
+    """
+    is_of_paper = replies["case"].str.startswith(paper).to_numpy()
+    columns = COLUMNS[paper]
+    table = []
+    for method, in_print, scores in rows:
+        row: dict[str, Any] = {"method": method, "row_in_print": ""}
+        row |= dict(zip(columns, scores.to_numpy()[is_of_paper], strict=True))
+        if in_print in printed.index:
+            row["row_in_print"] = in_print
+            row |= printed.loc[in_print].add_suffix("_printed").to_dict()
+        table.append(row)
+    shown = {row["row_in_print"] for row in table}
+    for in_print in printed.index.difference(shown, sort=False):
+        in_paper = printed.loc[in_print].add_suffix("_printed").to_dict()
+        table.append({"method": Method(in_print), "row_in_print": in_print, **in_paper})
+    return pd.DataFrame(table)

@@ -20,6 +20,8 @@ from dre import metrics
 from dre.datasets.registry import fetch
 from dre.environment import how_to_install
 from dre.errors import DreError, TryLater
+from dre.paper.methods import Method
+from dre.paper.table4 import RatedScores
 
 #: What a profile names, and what it means in full size.
 MODELS = {
@@ -37,11 +39,31 @@ ROWS = {
     "word_vectors": ["Embedding Extrema", "Embedding Greedy", "Embedding Average"],
     "wordnet": ["METEOR"],
 }
+#: Of these, those that compare with no reference.
+_WITHOUT_REFERENCE = ("UniEval",)
+#: What the paper's Table 4 calls a row that has no other name there.
+_BARTSCORE_IN_PRINT = "BARTSCORE"
 #: UniEval's questions, in the order of its authors. Its overall score is their mean.
 DIMENSIONS = ("naturalness", "coherence", "engagingness", "groundedness", "understandability")
 #: BART's and UniEval's texts are cut to so many tokens.
 _MAX_TOKENS = 1024
 _BATCH = 16
+
+
+def own_origins(encoder: str) -> dict[str, str]:
+    """Return by row what makes it where its model is not named, or cannot be had.
+
+    Parameters
+    ----------
+    encoder : that of the profile.
+    """
+    words = dict.fromkeys(ROWS["word_vectors"], f"input embeddings of {encoder}")
+    return {
+        "METEOR": "NLTK without synonyms",
+        **words,
+        "BERTScore": f"hidden states of {encoder}",
+        "UniEval": "predictions that its authors released, of TopicalChat alone",
+    }
 
 
 class Made(NamedTuple):
@@ -97,6 +119,81 @@ def make(items_by_set: Mapping[str, pd.DataFrame], models: Mapping[str, str]) ->
                 tables[name][ROWS[key]] = rows
             made.origins.update(dict.fromkeys(ROWS[key], origin))
     return made
+
+
+def add(scores: RatedScores, made: Made) -> None:
+    """Put the rows that were made into Table 4, in the place of those that the profile has.
+
+    A response that is its own reference has no score by a metric that compares with references.
+
+    Parameters
+    ----------
+    scores : of the sets that were scored.
+    made : what `make` returned of them.
+    """
+    for name, table in made.tables.items():
+        items = scores.items[name]
+        responses = items["response"].str.strip()
+        is_reference = responses == items["reference"].str.strip()
+        for row, column in table.items():
+            compares = row not in _WITHOUT_REFERENCE
+            scores.add(name, Method(str(row)), column.mask(is_reference & compares))
+
+
+def in_print(table: pd.DataFrame, made: Made) -> pd.DataFrame:
+    """Return the paper's Table 4 with the rows that were made, and why others were not.
+
+    Parameters
+    ----------
+    table : what `dre.paper.table4.in_print` returned.
+    made : what `make` returned.
+    """
+    table = table.copy()
+    is_bartscore = table["metric"] == _BARTSCORE_IN_PRINT
+    if "BARTScore" in made.origins:
+        table["key"] = table["key"].mask(is_bartscore, Method("BARTScore"))
+        table.loc[is_bartscore, "not_run"] = np.nan
+    for row, reason in made.missing.items():
+        is_row = is_bartscore if row == "BARTScore" else table["key"] == Method(row)
+        table.loc[is_row, "not_run"] = f"the model of its reference was not used: {reason}"
+    return table
+
+
+def origins(encoder: str, made: Made) -> pd.DataFrame:
+    """Return what makes each metric that needs a model: ``metric, made_by`` and ``missing``.
+
+    ``missing`` says why the model that the profile names did not make it.
+
+    Parameters
+    ----------
+    encoder : that of the profile.
+    made : what `make` returned.
+    """
+    by_row = own_origins(encoder) | made.origins
+    rows = []
+    for row in [row for rows_of_model in ROWS.values() for row in rows_of_model]:
+        rows.append(
+            {
+                "metric": row,
+                "made_by": by_row.get(row, ""),
+                "missing": made.missing.get(row, ""),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def with_origins(table: pd.DataFrame, encoder: str, made: Made) -> pd.DataFrame:
+    """Return Table 4 with a column ``made_by``, where the profile names models of metrics.
+
+    Parameters
+    ----------
+    table : all rows, with ``method``.
+    encoder, made : as `origins` takes them.
+    """
+    if not made.origins and not made.missing:
+        return table
+    made_by = pd.Series(origins(encoder, made).set_index("metric")["made_by"])
+    return table.assign(made_by=pd.Series(table["method"]).map(str).map(made_by))
 
 
 def _first_line(error):

@@ -9,6 +9,7 @@ from pydantic import (
     BaseModel,
     Field,
     PositiveInt,
+    StrictBool,
     StrictInt,
     StrictStr,
     ValidationError,
@@ -96,8 +97,19 @@ class PCAFSettings(BaseModel, extra="forbid", frozen=True):
     batch_ideas: PositiveInt = 32
 
 
+class Examples(BaseModel, extra="forbid", frozen=True):
+    """How many rated examples ``huynh`` shows: with FED's qualities, and with a yes-no question."""
+
+    qualities: tuple[PositiveInt, ...] = Field(default=(3,), min_length=1)
+    good_response: tuple[PositiveInt, ...] = Field(default=(4,), min_length=1)
+
+
 class JudgeSettings(BaseModel, extra="forbid", frozen=True):
-    """One judge of a profile: its model, and where, how and for how much money it is asked."""
+    """One judge of a profile: its model, and where, how and for how much money it is asked.
+
+    ``logprobs`` has the answers to `dre.paper.plan.BY_TOKEN` scored by log-probabilities: True, or
+    how many of the likeliest ratings count.
+    """
 
     model: StrictStr
     name: StrictStr = ""
@@ -109,6 +121,7 @@ class JudgeSettings(BaseModel, extra="forbid", frozen=True):
     max_usd: float | None = Field(default=None, ge=0)
     price: StrictStr | None = None
     plain: bool = False
+    logprobs: StrictBool | PositiveInt = False
     keep_going: bool = False
     thinking_tags: StrictStr | None = None
 
@@ -189,6 +202,9 @@ class Profile(BaseModel, extra="forbid", frozen=True):
     augment: tuple[Augmentation, ...] = ()
     notebooks: tuple[StrictStr, ...] = ()
     pcaf: PCAFSettings | None = None
+    examples: Examples = Examples()
+    metrics: dict[StrictStr, StrictStr] = {}
+    cases: StrictStr = ""
     root: Path
 
     @model_validator(mode="after")
@@ -400,7 +416,13 @@ def _with_whole_paths(new_profile):
         judge = _with_whole_path(entry.judge, new_profile.root)
         augment.append(entry.model_copy(update={"judge": judge}))
     update = {"sets": tuple(sets), "judges": tuple(judges), "augment": tuple(augment)}
-    return new_profile.model_copy(update=update)
+    if new_profile.cases:
+        update["cases"] = str(new_profile.root / new_profile.cases)
+    metrics = {}
+    for key, name in new_profile.metrics.items():
+        path = new_profile.root / name
+        metrics[key] = str(path) if path.exists() else name
+    return new_profile.model_copy(update={**update, "metrics": metrics})
 
 
 def _with_whole_path(judge, root):

@@ -21,7 +21,8 @@ from dre.datasets import registry
 from dre.environment import make_paths_absolute
 from dre.errors import DreError
 from dre.files import replace
-from dre.paper import check, state, website, words
+from dre.judges.store import new_run
+from dre.paper import bill, check, state, website, words
 from dre.paper.headless import Notebook, code, commit, execute, notebooks
 from dre.paper.profile import COMMITTED, Profile, check_clone, profile, root
 
@@ -64,15 +65,16 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
     _name_other_notebooks(profile)
     _make_folder_of_records(profile)
     _set_environment_of_kernels(profile)
+    paid_run = new_run()
     try:
-        with FileLock(profile.root / "build" / "paper.lock", timeout=0):
+        with FileLock(profile.root / "build" / "paper.lock", timeout=0), _billed(profile, paid_run):
             for line in _read_what_lies_on_the_hub(profile):
                 print(line, flush=True)
             if profile.augment:
                 from dre.paper import augmentation  # which loads judges and data
 
-                augmentation.write_sets(profile)
-            ran = _run_stale(books, profile, jobs)
+                augmentation.write_sets(profile, paid_run)
+            ran = _run_stale(books, profile, jobs, paid_run)
             _check_nothing_changed(profile)
             _drop_stale(profile)
             for path in _write_documents(books, profile):
@@ -83,6 +85,25 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
             "another make paper is under way in this folder: wait for it to end"
         ) from error
     return ran
+
+
+@contextlib.contextmanager
+def _billed(profile, paid_run):
+    """Write and print the bill when a run ends, also when it fails or is interrupted."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(DreError, OSError):  # the run has its own error to tell
+            _tell_bill(profile, paid_run)
+        raise
+    _tell_bill(profile, paid_run)
+
+
+def _tell_bill(profile, paid_run):
+    """Write and print the bill of a profile that asks somebody."""
+    if profile.has_live_judge or profile.augment:
+        bill.write(profile)
+        print(bill.in_words(profile, paid_run), flush=True)
 
 
 def _read_what_lies_on_the_hub(profile):
@@ -197,7 +218,7 @@ def _build_book_if_possible(profile):
         print(f"no book, since its packages are not installed: {website.HOW_TO_INSTALL}")
 
 
-def _run_stale(books, profile, jobs):
+def _run_stale(books, profile, jobs, paid_run):
     """Run the notebooks that are stale; return the names of those that ran, as they ended."""
     if os.environ.get("RETRAIN", "0") not in ("", "0"):
         jobs = 1
@@ -206,13 +227,13 @@ def _run_stale(books, profile, jobs):
     training = [book for book in books if book.trains and profile.name != COMMITTED]
     other_books = [book for book in books if book not in training]
     ran = _run_together(training, profile, 1) if training else []
-    _prepare(other_books, profile, jobs)
+    _prepare(other_books, profile, jobs, paid_run)
     if jobs > 1:
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // jobs)))
     return ran + _run_together(other_books, profile, jobs)
 
 
-def _prepare(books, profile, jobs):
+def _prepare(books, profile, jobs, paid_run):
     """Train what is missing yet, and ask live judges what notebooks read, if one is to be run."""
     is_prepared = jobs == 1 or profile.name == COMMITTED
     if is_prepared and not profile.has_live_judge:
@@ -225,7 +246,7 @@ def _prepare(books, profile, jobs):
     with contextlib.chdir(profile.root / "notebooks"):  # from where notebooks read
         if profile.name != COMMITTED:
             ask.train(planned)
-        ask.ask(planned)
+        ask.ask(planned, run=paid_run)
 
 
 def _run_together(books, profile, jobs):

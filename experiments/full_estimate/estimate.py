@@ -90,8 +90,13 @@ def of_tables(optional_prompts: Sequence[str] = ALL_OPTIONAL) -> pd.DataFrame:
 def of_training() -> pd.DataFrame:
     """Return a row for each profile with a GPU: what training its models takes."""
     rows = []
-    for name in ("full", "colab"):
-        trainings = estimate.trainings(profile(name))
+    full = profile("full")
+    trainings_by_name = {
+        "full": estimate.trainings(full),
+        "full, PCAF": estimate.pcaf_trainings(full),
+        "colab": estimate.trainings(profile("colab")),
+    }
+    for name, trainings in trainings_by_name.items():
         row = {
             "profile": name,
             "models": trainings.n_models,

@@ -1,0 +1,192 @@
+"""What live judges say when they are asked as Huynh et al. ask, beside what that paper prints.
+
+`quality_rows` is for its Tables 1 to 4 (FED's qualities), `yes_no_rows` for its Tables 5, 6 and 13
+(is the response good?). `dre.paper.plan` says what is asked, and nobody is asked here.
+"""
+
+import functools
+import math
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import pandas as pd
+
+from dre import stats
+from dre.datasets import ratings
+from dre.paper import plan
+from dre.paper.judgements import PanelJudge
+from dre.paper.plan import Shown
+from dre.paper.profile import Profile
+from dre.paper.tables import named
+
+#: The paper's abbreviations of its eight rated sets, in its order.
+SHORT_NAMES = {
+    "topicalchat-usr": "TU",
+    "dailydialog-zhao": "DZ",
+    "personachat-usr": "PU",
+    "dailydialog-gupta": "DGU",
+    "dailydialog-grade": "DGR",
+    "fed-turn": "FT",
+    "empathetic-grade": "EG",
+    plan.FED_DIALOGUES: "FD",
+}
+#: What tables call a choice of examples.
+CHOICES = {
+    "zero": "none",
+    "random0": "random",
+    "bm25": "BM25",
+    "manual": "by hand",
+    "bm25_context": "BM25 on context",
+    "bm25_response": "BM25 on response",
+    "bm25_both": "BM25 on both",
+}
+#: The paper's name of a random choice: the mean of three draws, where a live judge has one.
+_RANDOM = "random"
+#: The model that the paper tries choices of examples on.
+_LARGEST = "TNLGv2 530B"
+
+
+class PrintedModel(NamedTuple):
+    """A model of the paper: its column of Tables 3 and 4, and its name in Table 6."""
+
+    column: str
+    name: str
+
+
+#: By the model that a server serves, those of the paper's models whose weights are public.
+PRINTED_MODELS = {
+    "facebook/opt-6.7b": PrintedModel("opt_6.7b", "OPT-6.7B"),
+    "facebook/opt-30b": PrintedModel("opt_30b", "OPT-30B"),
+    "bigscience/bloom-7b1": PrintedModel("bloom_7b", "BLOOM-7B"),
+    "google/flan-t5-xl": PrintedModel("flan_t5_3b", "Flan-T5-3B"),
+}
+
+
+def printed_model(judge: PanelJudge) -> PrintedModel | None:
+    """Return the paper's model that a judge is, or None."""
+    return PRINTED_MODELS.get(judge.judge.model.partition(":")[2])
+
+
+def _agreement(scores, items, n_resamples):
+    """Return how scores correlate with people over contexts; NaN where no answer could be read."""
+    if scores.isna().all():
+        return pd.Series({"r": math.nan, "n": 0})
+    table = pd.DataFrame({"score": scores})
+    r = stats.correlate(table, items["human"], items["context_id"], n=n_resamples)
+    return pd.Series(r.loc["score"])
+
+
+# Tables 1 to 4
+
+
+def quality_rows(settings: Profile, judge: PanelJudge) -> list[dict]:
+    """Return how a live judge's ratings of FED's qualities agree with people.
+
+    Parameters
+    ----------
+    settings : the profile.
+    judge : a live judge, which the profile has asked.
+
+    Returns
+    -------
+    A row for each choice of examples and each quality: ``judge, level, quality, examples, shown``
+    (how many), ``spearman`` with its interval over dialogues, ``n``, and ``printed`` with the
+    model that it is ``printed_of``. Printed is the same model's number where the paper has it, and
+    else that of its largest model with the same choice. No row if the profile does not have them
+    asked.
+    """
+    people = ratings.fed_qualities()
+    rows = []
+    for shown in plan.shown_with_qualities(settings):
+        verdicts = judge.qualities(shown)
+        if verdicts is None:
+            continue
+        answers = people.merge(verdicts, on=["item", "quality"]).dropna(subset="human")
+        for key, items in answers.groupby(["level", "quality"], sort=False):
+            level, quality = cast(tuple[str, str], key)
+            row = {"judge": judge.name, "level": level, "quality": quality}
+            row |= {"examples": CHOICES[shown.choice], "shown": shown.n}
+            r = _agreement(items["score"], items, settings.resamples)
+            row |= named("spearman", r) | {"n": int(items["score"].notna().sum())}
+            rows.append(row | _printed_quality(settings.root, judge, level, quality, shown))
+    return rows
+
+
+def _printed_quality(root, judge, level, quality, shown):
+    """Return what the paper prints of a quality with a choice of three examples, if it does."""
+    nothing = {"printed": math.nan, "printed_of": ""}
+    if shown.n != 3:
+        return nothing
+    is_turn = level == "turn"
+    model = printed_model(judge)
+    if model and shown.choice == "manual":
+        table = _printed(root, "huynh_table3" if is_turn else "huynh_table4")
+        return {"printed": table.loc[quality, model.column], "printed_of": model.name}
+    column = f"{_RANDOM if shown.choice == 'random0' else shown.choice}_530b"
+    table = _printed(root, "huynh_table1" if is_turn else "huynh_table2")
+    return {"printed": table.loc[quality, column], "printed_of": _LARGEST}
+
+
+@functools.cache
+def _printed(root: Path, name: str) -> pd.DataFrame:
+    """Return one of the paper's tables by its first column."""
+    return pd.read_csv(root / f"data/paper/{name}.csv", index_col=0)
+
+
+# Tables 5, 6 and 13
+
+
+def yes_no_rows(settings: Profile, judge: PanelJudge) -> list[dict]:
+    """Return how a live judge's answers to the yes-no question agree with people.
+
+    Parameters
+    ----------
+    settings : the profile.
+    judge : a live judge, which the profile has asked.
+
+    Returns
+    -------
+    A row for each choice of examples: ``model, source`` (*asked*), ``examples, shown`` (how many)
+    and, for each set by its `SHORT_NAMES`, the Spearman correlation with its interval over
+    contexts. ``mean`` is over the sets that were asked about. No row if the profile does not have
+    them asked.
+    """
+    rows = []
+    for shown in plan.shown_with_yes_or_no(settings):
+        row: dict = {"model": judge.name, "source": "asked"}
+        row |= {"examples": CHOICES[shown.choice], "shown": shown.n}
+        correlations = []
+        for question in plan.yes_no_questions(settings, shown):
+            goodness = judge.goodness(question)
+            if goodness is None:
+                return []
+            r = _agreement(goodness, question.pairs, settings.resamples)
+            row |= named(SHORT_NAMES[question.name], r)
+            correlations.append(r["r"])
+        rows.append(row | {"mean": float(pd.Series(correlations).mean())})
+    return rows
+
+
+def printed_yes_no_rows(settings: Profile) -> list[dict]:
+    """Return the printed rows with the choices and numbers of examples that a profile asks.
+
+    The columns are those of `yes_no_rows`, with *paper* as their source.
+    """
+    shown_here = set(plan.shown_with_yes_or_no(settings))
+    models = _printed(settings.root, "huynh_table6").reset_index()
+    of_models = models.dropna(subset="examples").rename(columns={"examples": "k"})
+    choices = ["zero" if k == 0 else "bm25_context" for k in of_models["k"]]
+    tables = [of_models.assign(examples=choices)]
+    tables.append(_printed(settings.root, "huynh_table5_13").reset_index())
+    rows = []
+    for record in pd.concat(tables).to_dict("records"):
+        name = "random0" if record["examples"] == _RANDOM else record["examples"]
+        shown = Shown(name, int(record["k"]))
+        # Table 6 repeats two rows of Tables 5 and 13, by shorter names of these models.
+        if shown not in shown_here or record["model"].startswith("TNLG-"):
+            continue
+        row = {"model": record["model"], "source": "paper"}
+        row |= {"examples": CHOICES[name], "shown": shown.n}
+        by_set = {short: record[of_set] for of_set, short in SHORT_NAMES.items()}
+        rows.append({**row, **by_set, "mean": float(pd.Series(by_set).mean())})
+    return rows
