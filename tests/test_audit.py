@@ -391,6 +391,12 @@ def test_a_metric_of_ones_own_is_audited_on_ones_own_file_and_held_to_a_limit(ow
     assert rows["cut"]["share"] == 100
 
 
+@pytest.mark.parametrize("percent", ["150", "-1", "nan"])
+def test_a_limit_that_no_score_can_keep_or_miss_is_refused(percent, capsys):
+    assert main(["audit", "--method", "length", "--fail-under", percent]) == 2
+    assert f"--fail-under is {percent}: expected percent, from 0 to 100" in capsys.readouterr().err
+
+
 def test_in_a_log_file_a_long_audit_tells_now_and_then_how_far_it_is(
     own_files, monkeypatch, capsys
 ):

@@ -196,6 +196,16 @@ def test_a_mistyped_option_is_named_by_its_command(line, message, capsys):
     assert message in "".join(capsys.readouterr())
 
 
+@pytest.mark.parametrize("command", ["score", "judge run x.jsonl", "compare new.csv"])
+def test_a_forgotten_option_is_one_line_and_one_on_where_all_are(command, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(command.split())
+    assert ended.value.code == 2
+    message, advice = capsys.readouterr().err.splitlines()
+    assert "error: the following arguments are required" in message
+    assert advice.endswith("--help lists all options")
+
+
 def test_every_sign_can_be_printed_into_a_file_of_windows(monkeypatch):
     file = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")
     monkeypatch.setattr(sys, "stdout", file)

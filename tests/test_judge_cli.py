@@ -562,6 +562,8 @@ def test_what_may_pass_has_another_exit_status_than_what_must_be_mended(work, ca
             "--max-usd cannot be kept: give dollars, and with --price IN,OUT what a million",
         ),
         ("pairs.jsonl --param n=5", "would break the count of money"),
+        ("pairs.jsonl --judge claude-3-haiku", "did you mean anthropic:claude-3-haiku?"),
+        ("pairs.jsonl --judge llama-of-mine", "ollama:<model>, recorded:<model>\n"),
     ],
 )
 def test_faults_are_reported_before_anything_is_asked(work, capsys, options, message):

@@ -2,9 +2,12 @@
 
 import ast
 import base64
+import contextlib
 import dataclasses
+import functools
 import hashlib
 import inspect
+import io
 import os
 import pkgutil
 import re
@@ -20,11 +23,14 @@ from conftest import needs_data
 from scipy.stats import spearmanr
 from test_paper import HERE, SETUP
 
-from dre.datasets import ratings
+from dre import DRE
+from dre.audit import measures
+from dre.datasets import dialogues, ratings
 from dre.environment import ADDRESS
 from dre.paper import words
 from dre.paper.headless import code_cells, code_hash, manifest, notebooks, source
 from dre.paper.profile import COMMITTED, profile
+from dre.slm.quotes import own_words
 
 PUBLIC = profile(COMMITTED)
 BOOKS = notebooks(HERE)
@@ -222,34 +228,252 @@ LESS = np.linspace(0, 1, 101)
 _KINDS = pd.DataFrame({"kind": ["p"] * 50 + ["r"] * 50})
 _SCORES = np.concatenate([np.linspace(1, 2, 50), np.linspace(0.6, 1.6, 50)])
 _ROBUST, _NON_ROBUST = torch.randn(2, 384, generator=torch.Generator().manual_seed(0))
-EXERCISES = {  # what the check of a notebook's exercise needs besides its imports and formulas
-    "01_augmentation": {},
-    "02_slm_training": {"np": np, "h_pr": _ROBUST, "h_pn": _NON_ROBUST},
-    "03_classification": {"dev": _KINDS, "test": _KINDS, "runs": [(_SCORES, _SCORES)]},
-    "08_when_a_fusion_helps": {
-        "COUNTS": "few",
-        "book": SimpleNamespace(needs_public=lambda why: None),
-        "curves": {"few": LESS - LESS**2, "claude-2026-11": -LESS},
+
+
+def judged(seed):
+    """Return a table of 120 pairs, with the scores of a judge and a small model, and ratings."""
+    rng = np.random.default_rng(seed)
+    human = rng.uniform(1, 5, 120)
+    return pd.DataFrame(
+        {
+            "s_d": rng.uniform(size=120),
+            "s_p": rng.uniform(size=120),
+            "score_llm": (human + rng.normal(0, 1.5, 120)).clip(0, 5),
+            "human": human,
+            "context_id": np.arange(120) // 3,
+        }
+    )
+
+
+def corpus_of_swaps():
+    """Return what notebook 07 swaps and squares, of the embedded corpus."""
+    test = dialogues.pairs(dialogues.load("mini", "test"), "par")
+    positives = test[test["kind"] == "p"].reset_index(drop=True)
+    cells = measures.grid(test, 60, 0)
+    return {
+        "positives": positives,
+        "swapped": measures.exchange(positives, 4, 0),
+        "cells": cells,
+        "side": cells["owner"].nunique(),
+    }
+
+
+def gains_of_a_weight(weight, judge_name):
+    """Return what notebook 04's weight gains over a judge that it harms from 0.4 on."""
+    return -(weight**2) / 33 if 0 <= weight <= 1 else np.nan
+
+
+def needs(**values):
+    return lambda: values
+
+
+EXERCISES = {  # by the cell of its check, what an exercise needs besides imports and formulas
+    "00 exercise": needs(pd=pd, published=pd.read_csv(HERE / "data/paper/dre_table2.csv")),
+    "01 exercise01": needs(),
+    "02 c30": needs(np=np, h_pr=_ROBUST, h_pn=_NON_ROBUST),
+    "03 c34": needs(np=np, dev=_KINDS, test=_KINDS, runs=[(_SCORES, _SCORES)]),
+    "04 cell-23": needs(
+        np=np, OURS="ours", items={}, plain={}, slms={}, main_judge=SimpleNamespace(name="m")
+    ),
+    "07 exercise": lambda: corpus_of_swaps() | {"settings": SimpleNamespace(seed=0)},
+    "08 check08": needs(
+        COUNTS="few",
+        book=SimpleNamespace(needs_public=lambda why: None),
+        curves={"few": LESS - 1.5 * LESS**2, "claude-2026-11": -LESS},
+    ),
+    "08 exercise-levels": needs(rated=["a"], tables={("a", f"j{k}"): judged(k) for k in range(3)}),
+    "09 e73f852a": lambda: {
+        "pd": pd,
+        "load": dialogues.load,
+        "own_words": own_words,
+        "ours": default_model(),
     },
-    "11_how_a_judge_is_asked": {},
-    "12_one_idea_in_other_words": {},
+    "10 cell-23": lambda: {"dialogues": dialogues, "metric": DRE.load()},
+    "11 exercise-check": needs(),
+    "12 exercise": needs(),
 }
 
 
-@pytest.mark.parametrize("name", EXERCISES)
-def test_the_check_of_an_exercise_takes_its_answer_and_nothing_before(name, capsys):
-    [book] = [book for book in BOOKS if book.name == name]
-    namespace = dict(EXERCISES[name])
-    exec("\n".join([imports(book), *map(source, formula_cells(book))]), namespace)
-    cells = book.content["cells"]
-    position = next(i for i, cell in enumerate(cells) if "<details>" in source(cell))
-    answer = re.search("```python\n(.*?)```", source(cells[position]), re.DOTALL)[1]
+@functools.cache
+def default_model():
+    return DRE.load().slm
 
-    exec(source(cells[position + 1]), namespace)
-    assert "that is it" not in capsys.readouterr().out
 
-    exec(answer, namespace)
-    assert capsys.readouterr().out.count("that is it") == len(namespace.get("curves", "1"))
+_DONE = "that is it"
+each_exercise = pytest.mark.parametrize("name", EXERCISES)
+
+
+class Exercise:
+    """An exercise of a notebook, with the names that its check finds there."""
+
+    def __init__(self, name):
+        number, cell_id = name.split()
+        [book] = [book for book in BOOKS if book.name.startswith(number)]
+        cells = book.content["cells"]
+        place = next(i for i, cell in enumerate(cells) if cell["id"] == cell_id)
+        self.code = source(cells[place])
+        self.answer = re.search("```python\n(.*?)```", source(cells[place - 1]), re.DOTALL)[1]
+        self.names = EXERCISES[name]()
+        if number == "00":
+            columns = ["set", "split", "contexts", "positives", "adversarials"]
+            self.names["published"] = self.names["published"].set_axis(columns, axis=1)
+        self.run("\n".join([imports(book), *map(source, formula_cells(book))]))
+
+    def run(self, code):
+        """Run code where the exercise stands; return what it prints."""
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(code, self.names)
+        return out.getvalue()
+
+    def begin(self):
+        """Run the cell of the exercise; return what it prints."""
+        printed = self.run(self.code)
+        if "gain_at" in self.names:
+            self.names["gain_at"] = gains_of_a_weight
+            printed = self.run(self.code[self.code.index("def check") :])
+        return printed
+
+
+def test_every_exercise_is_tried_here():
+    n_exercises = 0
+    for book in BOOKS:
+        texts = [source(c) for c in book.content["cells"] if c["cell_type"] == "markdown"]
+        n_exercises += sum("xercise" in text and "<details>" in text for text in texts)
+    assert n_exercises == len(EXERCISES)
+
+
+@each_exercise
+def test_the_check_of_an_exercise_takes_its_answer_and_nothing_before(name):
+    exercise = Exercise(name)
+    assert _DONE not in exercise.begin()
+    expected = len(exercise.names["curves"]) if name == "08 check08" else 1
+    assert exercise.run(exercise.answer).count(_DONE) == expected
+
+
+TRIVIAL = {  # what somebody may try who does not want to think, and slips that are easily made
+    "00 exercise": [
+        "check(lambda rows: rows.head(0))",
+        "check(lambda rows: rows.head(7))",
+        "check(lambda rows: rows.tail(7))",
+        "check(lambda rows: rows.iloc[[-1] * 7])",
+        "check(lambda rows: None)",
+        "check(lambda rows: rows['contexts'] > 0)",
+        "check(lambda rows: rows.assign(contexts=0, positives=0, adversarials=0).head(7))",
+    ],
+    "01 exercise01": [
+        "check(adversarial='', fitting='')",
+        "check(adversarial='Me too.', fitting='Me too.')",
+        "check(adversarial='My brother lives in Lisbon.', fitting='cat tuna half left')",
+        "check(adversarial='My brother lives in Lisbon.', fitting=turns[-1])",
+        "check(adversarial='My brother lives in Lisbon.', fitting=turns[0])",
+        "check(adversarial='My brother lives in Lisbon.', fitting='the tuna of the cat and half')",
+        "check(adversarial='the of and', fitting='The cat left the tuna? Half of it is mine.')",
+        "check(adversarial='?', fitting='The cat left the tuna? Then half of it is mine.')",
+        "check(adversarial=turns[-1], fitting='The cat left the tuna? Then half of it is mine.')",
+    ],
+    "02 c30": [f"check({margin})" for margin in ("0", "-1", "2", "99", "np.nan", "np.inf", "1")],
+    "03 c34": [
+        f"check(lambda scores, kinds: {threshold})"
+        for threshold in ("0", "99", "np.nan", "None", "scores", "scores.mean()", "scores.max()")
+    ],
+    "04 cell-23": [f"check({weight}, 'm')" for weight in ("0", "0.001", "1", "-1", "np.nan", "99")],
+    "07 exercise": [
+        "check(lambda pairs: np.zeros(len(pairs)))",
+        "check(lambda pairs: [0.5] * len(pairs))",
+        "check(lambda pairs: np.arange(len(pairs)))",
+        "check(lambda pairs: np.random.default_rng(0).random(len(pairs)))",
+        "check(lambda pairs: np.random.random(len(pairs)))",
+        "check(lambda pairs: [hash(pair) % 997 for pair in zip(pairs.context, pairs.response)])",
+        "check(lambda pairs: pairs['response'].str.len())",
+        "check(lambda pairs: np.full(len(pairs), np.nan))",
+    ],
+    "08 check08": [
+        "\n".join(f"check({judge}, {w})" for judge in ("COUNTS",))
+        for w in ("0", "1", "-1", "0.5", "np.nan", "99")
+    ],
+    "08 exercise-levels": [
+        f"check_levels(lambda llm, human, contexts, rows: {level})"
+        for level in ("0", "1", "None", "np.nan", "0.3", "what_if.LEVELS", "what_if.LEVELS[2]")
+    ],
+    "09 e73f852a": [
+        "check('')",
+        "check('.')",
+        "check('I see.')",
+        "check('That is interesting. Tell me more about it!')",
+        "check(good)",
+        "check(good + ' Thanks!')",
+        "check(dialogue.positives[1])",
+        "check('hospital bus stop church walk roadworks drop minute')",
+        "check(' '.join(dialogue.turns))",
+    ],
+    "10 cell-23": [
+        f"compare_with_good_replies(lambda turns: {reply})"
+        for reply in ("''", "None", "turns[-1]", "turns[0]", "' '.join(turns)", "'Tell me more.'")
+    ],
+    "11 exercise-check": [
+        f"check(lambda p: {formula})"
+        for formula in ("14 / 6", "None", "np.nan", "rating(p)", "max(p)", "np.mean(list(p))")
+    ],
+    "12 exercise": [
+        f"check(lambda v, v_bar: {loss})"
+        for loss in (
+            "0",
+            "None or 1",
+            "torch.rand(())",
+            "v_bar.sum()",
+            "-align(v, v_bar)",
+            "2 * align(v, v_bar) + 1",
+            "torch.cosine_similarity(v, v_bar, dim=-1).sum()",
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "attempt"),
+    [(name, attempt) for name, attempts in TRIVIAL.items() for attempt in attempts],
+)
+def test_no_trivial_answer_passes_or_ends_in_an_error(name, attempt):
+    exercise = begun(name)
+    assert _DONE not in exercise.run(attempt)
+
+
+@functools.cache
+def begun(name):
+    """Return an exercise whose cell was run: attempts that change no name can share it."""
+    exercise = Exercise(name)
+    exercise.begin()
+    return exercise
+
+
+RANDOM = {  # by exercise, an attempt that a generator `rng` makes
+    "01 exercise01": (
+        "check(adversarial=' '.join(rng.choice(vocabulary, 8)), "
+        "fitting=' '.join(rng.choice(vocabulary, 8)))"
+    ),
+    "02 c30": "check(rng.uniform(0, 2))",
+    "03 c34": "guess = rng.uniform(0.6, 1.6)\ncheck(lambda scores, kinds: guess)",
+    "07 exercise": "check(lambda pairs: rng.normal(size=len(pairs)))",
+    "08 exercise-levels": "check_levels(lambda *given: rng.uniform())",
+    "09 e73f852a": "check(' '.join(rng.choice(vocabulary, 8)))",
+    "10 cell-23": "compare_with_good_replies(lambda turns: ' '.join(rng.choice(vocabulary, 8)))",
+    "11 exercise-check": "check(lambda p: rng.choice(list(p)))",
+    "12 exercise": "check(lambda v, v_bar: torch.tensor(rng.normal()))",
+}
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_random_answers_do_not_pass(name):
+    """Of ten at most one does: a margin in steps of 0.01 can be guessed."""
+    exercise = begun(name)
+    words = [
+        word for c in dialogues.load("mini", "dev") for turn in c.turns for word in turn.split()
+    ]
+    exercise.names |= {"rng": np.random.default_rng(7), "vocabulary": words}
+    n_attempts = 2 if name.startswith("10") else 10
+    passed = sum(_DONE in exercise.run(RANDOM[name]) for _ in range(n_attempts))
+    assert passed <= (1 if name == "02 c30" else 0)
 
 
 # Numbers in words

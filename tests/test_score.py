@@ -1,6 +1,7 @@
 """``dre score`` and ``dre calibrate`` as a user runs them, and the metric from Python."""
 
 import contextlib
+import html.parser
 import json
 import re
 import shutil
@@ -739,7 +740,7 @@ def test_a_page_shows_the_worst_and_where_systems_and_judge_and_slm_disagree(pag
     assert "turn &lt;0&gt;?" in first_card
     assert first_card.index("b says 0") < first_card.index("a says 0")
     assert between_models.count("<article>") == 10
-    assert "score slm <b>" in between_models
+    assert "small model <b>" in between_models
     assert "dre:product" in between_models
 
 
@@ -747,6 +748,126 @@ def test_a_page_is_small_and_escapes_what_it_shows(page):
     assert "<8>" not in page
     assert "turn <0>" not in page
     assert len(page) < 30_000
+
+
+class Reading(html.parser.HTMLParser):
+    """A page as a browser reads it: its tags with their attributes, and its tables."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags = []
+        self.headers = []  # of each table
+        self.is_header = False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag == "table":
+            self.headers.append([])
+        self.is_header = tag == "th"
+
+    def handle_data(self, data):
+        if self.is_header:
+            self.headers[-1].append(data.strip())
+            self.is_header = False
+
+    def of(self, name, **attributes):
+        """Return the attributes of the tags of a name that have some attributes."""
+        found = [attrs for tag, attrs in self.tags if tag == name]
+        return [attrs for attrs in found if attributes.items() <= attrs.items()]
+
+
+def test_a_page_of_one_system_has_a_picture_and_no_column_twice(slm, tmp_path):
+    rows = [row for row in records(12) if row["system"] == "alpha"]
+    source, page = write(rows, tmp_path / "in.jsonl"), tmp_path / "p.html"
+    assert dre("score", source, "--slm", slm, "-o", tmp_path / "o.csv", "--report", page) == 0
+    text = page.read_text()
+    reading = Reading(text)
+    expected = ["system", "n", "missing", "score", "distance", "fits", "length", "echo"]
+    assert reading.headers == [expected]
+    assert "Comparisons" not in text
+    assert "over 12 contexts" in text
+
+    # A stroke stands for each reply, further right where the score is higher, all in the picture.
+    strokes = [attrs["x1"] for attrs in reading.of("line", **{"class": "one"})]
+    places = [float(stroke.removesuffix("%")) for stroke in strokes]
+    scores = read(tmp_path / "o.csv")["score"]
+    assert len(places) == 12
+    assert all(0 <= place <= 100 for place in places)
+    assert np.corrcoef(places, scores)[0, 1] > 0.999
+    mean = float(reading.of("circle")[0]["cx"].removesuffix("%"))
+    assert mean == pytest.approx(np.mean(places), abs=0.02)
+    (interval,) = reading.of("line", **{"class": "range"})
+    assert float(interval["x1"][:-1]) <= mean <= float(interval["x2"][:-1])
+
+
+def test_a_page_of_one_context_and_equal_scores_gives_no_interval(slm, tmp_path):
+    rows = [{"context": ["Tea?"], "response": "With milk.", "id": str(i)} for i in range(2)]
+    source, page = write(rows, tmp_path / "in.jsonl"), tmp_path / "p.html"
+    assert dre("score", source, "--slm", slm, "--report", page) == 0
+    text = page.read_text()
+    assert "There is one context, so no interval can be given" in text
+    assert "Intervals" not in text
+    assert not Reading(text).of("line", **{"class": "range"})
+
+
+MARKUP = "<script>alert('\"x\"')</script><img src=http://h/x.png onerror=alert(1)>{{ 7 * 7 }}&amp;"
+
+
+def test_nothing_in_a_file_is_markup_on_its_page(tmp_path):
+    rows = [
+        {"context": [MARKUP, "Is it late?"], "response": reply, "system": MARKUP, "id": str(i)}
+        for i, reply in enumerate([f"Yes {MARKUP} {MARKUP}", "Is it late?", "<b>Ten</b>", "no"])
+    ]
+    rows.append({**rows[0], "context": ["Who is here?"], "system": "other"})
+    source = write(rows, tmp_path / "<b>in.jsonl")
+    page = tmp_path / "p.html"
+    assert dre("score", source, "-o", tmp_path / "o.csv", "--report", page) == 0
+    text = page.read_text()
+    names = {tag for tag, _ in Reading(text).tags}
+    assert not names & {"script", "img", "b>", "a", "link", "iframe"}
+    assert "{{ 7 * 7 }}" in text
+    assert "Not read, since it repeats the context: Is it late?" in text
+    shown_scores = Reading(text).of("b")
+    assert len(shown_scores) == text.count("<b>")
+    assert "&lt;b&gt;Ten&lt;/b&gt;" in text
+
+
+def test_the_scores_of_a_few_replies_are_printed_and_those_of_many_are_not(slm, tmp_path, capsys):
+    few = write(records(10), tmp_path / "few.jsonl")
+    many = write(records(11), tmp_path / "many.jsonl")
+    run = ("score", few, "--slm", slm, "-o", tmp_path / "o.csv")
+    assert dre(*run) == 0
+    printed = capsys.readouterr().out
+    table = read(tmp_path / "o.csv")
+    for row in table.itertuples():
+        cells = f"| {row.id} | {row.system} | {RESPONSES[row.system]} | {row.score:.2f} |"
+        assert cells in printed
+    assert dre(*run) == 0
+    assert capsys.readouterr().out == printed
+    assert dre("score", many, "--slm", slm) == 0
+    assert RESPONSES["alpha"] not in capsys.readouterr().out
+
+
+def test_one_context_gets_no_word_on_intervals(slm, tmp_path, capsys):
+    source = write(records(1), tmp_path / "in.jsonl")
+    assert dre("score", source, "--slm", slm) == 0
+    means = capsys.readouterr().out.split("**Mean scores**")[1].split("**Comparisons**")[0]
+    assert "Interval" not in means
+
+
+def test_what_is_said_of_copies_is_true_of_the_model_in_use(slm, tmp_path, capsys):
+    """The package's model does not read copies; one that was trained as in the papers does."""
+    rows = [{"context": [question], "response": question} for question in QUESTIONS[:2]]
+    source = write(rows, tmp_path / "in.jsonl")
+    assert dre("score", source) == 0
+    of_package = capsys.readouterr()
+    assert "2 of 2 replies only repeat words of their context" in of_package.err
+    assert "the small model does not read what is repeated" in of_package.err
+    assert "reward" not in of_package.err
+    assert dre("score", source, "--slm", slm) == 0
+    of_papers = capsys.readouterr()
+    assert "2 of 2 replies only repeat words of their context: an SLM may reward" in of_papers.err
 
 
 SENTENCES = {
@@ -922,7 +1043,8 @@ def test_a_mean_is_printed_once_and_no_longer_than_it_is_sure(slm, tmp_path, cap
     assert dre("score", tmp_path / "one.jsonl", "--slm", slm) == 0
     out = capsys.readouterr().out
     assert "| Rank | System | n | N missing | Score | Distance | Fits | Length | Echo |" in out
-    assert "Intervals: 95 %, over 1 context. Systems" in out
+    assert "Interval" not in out.partition("Mean scores")[2]
+    assert "Systems that no test" not in out
     assert re.search(r"\| 0\.\d{3} \|", out)
     assert not re.search(r"\d\.\d{4}", out.partition("Mean scores")[2])
 

@@ -140,6 +140,8 @@ def _check_options(args):
         )
     if args.n < 1:
         raise DreError(f"--n is {args.n}: expected a number of contexts from 1 on")
+    if args.fail_under is not None and not 0 <= args.fail_under <= 100:
+        raise DreError(f"--fail-under is {args.fail_under:g}: expected percent, from 0 to 100")
     for path, endings in ((args.write, _PAIR_ENDINGS), (args.figure, _FIGURE_ENDINGS)):
         if path:
             input_files = [file for file in (args.input, args.scores) if file]

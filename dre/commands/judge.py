@@ -32,7 +32,7 @@ from dre.commands.outputs import (
 from dre.datasets import readers
 from dre.errors import DreError, TryLater
 from dre.files import replace, write
-from dre.judges import asking, bill, files, page, prompts, providers
+from dre.judges import asking, bill, files, prompts, providers, reply_page
 from dre.judges.recorded import Recorded
 from dre.judges.store import Store
 from dre.signature import Signature
@@ -520,7 +520,7 @@ def _write_page(args):
         if verdict["status"] == "missing":
             continue
         turns = row.get("context")
-        shown_pair = page.ShownPair(
+        shown_pair = reply_page.ShownPair(
             pair_id=row["pair_id"],
             system=_text_or_empty(row.get("system")),
             turns=[turns] if isinstance(turns, str) else turns or [],
@@ -542,7 +542,7 @@ def _write_page(args):
         "input": args.input,
         "signature": str(request.signature),
     }
-    content = page.page(shown_pairs, about)
+    content = reply_page.page(shown_pairs, about)
     refuse_to_replace(args.html, args.force or _is_own_page(args.html), content)
     replace(args.html, content)
     print(f"{len(shown_pairs):,} of {len(pairs):,} pairs were judged; the page is {args.html}")
@@ -553,7 +553,7 @@ def _is_own_page(path):
     """Return whether a file is a page that this command wrote, and may write anew."""
     try:
         with Path(path).open(encoding="utf-8") as file:
-            return page.MARK in file.read(200)
+            return reply_page.MARK in file.read(200)
     except (OSError, ValueError):
         return False
 
@@ -567,7 +567,7 @@ def _shown_reply(call, reply, judge):
         origin += f", ${reply.cost:.4f}"
     if reply.seconds is not None:
         origin += f", {reply.seconds:.1f} s"
-    return page.ShownReply(origin, reply.text)
+    return reply_page.ShownReply(origin, reply.text)
 
 
 def _text_or_empty(value):

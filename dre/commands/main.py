@@ -78,6 +78,10 @@ class Parser(argparse.ArgumentParser):
             self.error(f"unrecognized argument {unknown[0]}{advice}")
         return values, unknown
 
+    def error(self, message):
+        """End with what is wrong, in one line, and say where all options are listed."""
+        self.exit(WRONG, f"{self.prog}: error: {message}\n{self.prog} --help lists all options\n")
+
     def _check_value(self, action, value):
         """Refuse a word that is none of an argument's choices, and name the nearest."""
         if action.choices is not None and value not in action.choices:

@@ -21,7 +21,7 @@ from dre.commands.outputs import (
 from dre.datasets import formats, readers
 from dre.errors import DreError
 from dre.files import replace, write
-from dre.score import page, systems
+from dre.score import report, systems
 from dre.score.notes import notes
 from dre.signature import Signature, summary_path
 from dre.tables import show
@@ -33,8 +33,9 @@ _KINDS_IN_WORDS = {
     "adversarial": "wrong replies that borrow words of the context",
 }
 
-#: Decimals of means that are printed; of the others two.
-_DIGITS = {"score": 3, "score_slm": 3, "distance": 3, "fits": 3, "length": 1}
+#: The score of each reply is printed where there are at most so many.
+_FEW = 20
+_LONGEST_SHOWN = 60  # characters of a reply that is printed
 
 
 def add(subparsers: argparse._SubParsersAction) -> None:
@@ -158,12 +159,13 @@ def score(args: argparse.Namespace) -> int:
     if args.output:
         earlier_summary = own_output(args.output, signature, args.force, settings)
         if earlier_summary is not None:
+            table = _load_table(args.output)
             if args.report:
                 printed = {**earlier_summary, "signature": str(signature)}
-                html = page.page(_load_table(args.output), pairs, printed)
+                html = report.page(table, pairs, printed)
                 refuse_to_replace(args.report, args.force, html)
                 replace(args.report, html)
-            _print_summary(earlier_summary, signature, args, file.notes)
+            _print_summary(earlier_summary, signature, args, file.notes, table, pairs)
             return 0
     bad_path = f"{args.output}.bad.jsonl"
     bad_lines = "".join(json.dumps(record, default=str) + "\n" for record in bad_records)
@@ -204,8 +206,9 @@ def score(args: argparse.Namespace) -> int:
         write_summary(args.output, signature, summary)
         write(table, args.output)
     if args.report:
-        replace(args.report, page.page(table, pairs, {**summary, "signature": str(signature)}))
-    _print_summary(summary, signature, args, file.notes, None if args.output else table)
+        html = report.page(table, pairs, {**summary, "signature": str(signature)})
+        replace(args.report, html)
+    _print_summary(summary, signature, args, file.notes, table, pairs)
     return 0
 
 
@@ -258,14 +261,14 @@ def _load_table(path):
     return pd.read_parquet(path)
 
 
-def _print_summary(summary, signature, args, printed_notes, table=None):
+def _print_summary(summary, signature, args, printed_notes, table, pairs):
     """Print a summary; what a reader of the means has to know besides goes to standard error."""
     for note in summary["notes"]:
         if note not in printed_notes:
             print(note, file=sys.stderr)
     if args.json:
         content = {"signature": str(signature), **summary}
-        if table is not None:
+        if not args.output:
             content["scores"] = json.loads(table.to_json(orient="records"))
         print(json.dumps(content, indent=1, ensure_ascii=False))
         return
@@ -276,19 +279,20 @@ def _print_summary(summary, signature, args, printed_notes, table=None):
         is_shared = row["rank"] != row["rank_last"]
         ranks.append(f"{row['rank']}–{row['rank_last']}" if is_shared else str(row["rank"]))
     means["rank"] = ranks
-    contexts = _counted(summary["contexts"], "context")
-    note = (
-        f"Score: {summary['scale']}. Intervals: 95 %, over {contexts}. "
-        "Systems that no test separates share ranks."
-    )
+    note = f"Score: {summary['scale']}."
+    if summary["contexts"] > 1:
+        contexts = _counted(summary["contexts"], "context")
+        note += f" Intervals: 95 %, over {contexts}."
+    if len(means) > 1:
+        note += " Systems that no test separates share ranks."
     if any(row.get("fits") is not None for row in summary["systems"]):
         note += " The small model does not notice a reply that contradicts its context."
     columns = ["rank", "system", "n", "n_missing", *systems.MEASURES]
-    for column in ("score_slm", "score_llm"):  # what is the score itself stands there once
-        if column in means and means[column].equals(means["score"]):
-            columns.remove(column)
+    columns = systems.without_repeats(summary["systems"], columns)
     print(f"{signature}\n")
-    show(means, "Mean scores", note, columns, digits=_DIGITS)
+    if len(table) <= _FEW:
+        _print_scores(table, pairs)
+    show(means, "Mean scores", note, columns, digits=systems.DIGITS)
     if summary["comparisons"]:
         systems.show(summary)
     scores = _counted(summary["rows"], "score")
@@ -298,3 +302,18 @@ def _print_summary(summary, signature, args, printed_notes, table=None):
         print(f"{scores}; nothing was written: give -o FILE.csv to have them")
     if args.report:
         print(f"a page to read: {args.report}")
+
+
+def _print_scores(table, pairs):
+    """Print the score of each reply, with the beginning of the reply and what was not read."""
+    replies = [" ".join(response.split()) for response in pairs["response"]]
+    shown = [
+        reply if len(reply) <= _LONGEST_SHOWN else f"{reply[:_LONGEST_SHOWN].rstrip()} ..."
+        for reply in replies
+    ]
+    rows = table.assign(reply=shown)
+    columns = ["id", "system", "reply", "score", "left_out", "reason"]
+    columns = [column for column in columns if column in rows]
+    columns = [column for column in columns if not rows[column].map(readers.absent).all()]
+    note = "Not read: what repeats the context." if "left_out" in columns else ""
+    show(rows, "Scores", note, columns, {"left_out": "Not read"})

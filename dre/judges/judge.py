@@ -191,7 +191,9 @@ class Judge:
         if not self.model or self.provider not in providers.PROVIDERS:
             names = (*providers.PROVIDERS, "recorded")
             expected = ", ".join(f"{name}:<model>" for name in names)
-            raise DreError(f"judge {spec!r}: expected one of {expected}")
+            guess = prices.provider_of(spec)
+            advice = f"; did you mean {guess}:{spec}?" if guess else ""
+            raise DreError(f"judge {spec!r}: expected one of {expected}{advice}")
 
         # Where it is asked. In keys and in the signature the provider's own address is empty.
         self.address = providers.address_of(self.provider, base_url)

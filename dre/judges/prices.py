@@ -144,6 +144,18 @@ def _listed_usd(provider, model, usage):
     return float(listed.total_price)
 
 
+def provider_of(model: str) -> str | None:
+    """Return the provider of a model by its name alone, or None if no known one lists it."""
+    from genai_prices import Usage, calc_price
+
+    try:
+        listed = calc_price(Usage(input_tokens=1), model)
+    except LookupError:
+        return None
+    names = {listed_name: name for name, listed_name in _PROVIDERS.items()}
+    return names.get(listed.provider.id)
+
+
 def given(text: str) -> Price:
     """Return the price in ``"0.15,0.60"``: dollars per million tokens in and out."""
     if not re.fullmatch(r"\d*\.?\d+,\d*\.?\d+", text):

@@ -163,23 +163,39 @@ class Book:
             words[name] = value if isinstance(value, str) else number(value)
         self._keep_words(words)
 
-    def figure(self, fig, name: str, caption: str) -> "_Picture":
+    def figure(
+        self, fig, name: str, caption: str, alt: str = "", with_svg: bool = False
+    ) -> "_Picture":
         """Save a matplotlib figure, close it, and return its picture for display.
 
         The files are ``figures/<profile>/<name>.pdf`` and ``.png``. No date and no version
         goes into the files: the same figure gives the same bytes.
+
+        Parameters
+        ----------
+        fig, name, caption
+            The figure, the name of its files, and the sentence that belongs to it.
+        alt
+            What it shows, in words, for those who do not see it.
+        with_svg
+            Whether there is an ``.svg``, too, which is sharp at every size.
         """
         import matplotlib.pyplot as plt
 
-        png = self.profile.figures / f"{name}.png"
-        pdf = self.profile.figures / f"{name}.pdf"
-        png_metadata = {"Software": None}
-        pdf_metadata = {"CreationDate": None, "Producer": None, "Creator": None}
-        replace(png, _rendered(fig, "png", png_metadata))
-        replace(pdf, _rendered(fig, "pdf", pdf_metadata))
+        metadata = {
+            "png": {"Software": None},
+            "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
+        }
+        if with_svg:
+            metadata["svg"] = {"Date": None, "Creator": None}
+        files = []
+        for ending, fields in metadata.items():
+            file = self.profile.figures / f"{name}.{ending}"
+            replace(file, _rendered(fig, ending, fields))
+            files.append(file)
         plt.close(fig)
-        self._register("figure", name, caption, [png, pdf])
-        return _Picture(name, png.read_bytes())
+        self._register("figure", name, caption, files)
+        return _Picture(name, files[0].read_bytes(), alt)
 
     def ask(self) -> None:
         """Ask live judges what this notebook reads of them, in a reader's own kernel.
@@ -269,12 +285,13 @@ def _rendered(fig, ending, metadata) -> bytes:
 class _Picture:
     """A saved figure as a notebook shows it."""
 
-    def __init__(self, name: str, content: bytes):
+    def __init__(self, name: str, content: bytes, alt: str = ""):
         self.name = name
         self.content = content
+        self.alt = alt
 
     def __repr__(self):
         return self.name
 
     def _repr_png_(self):
-        return self.content
+        return (self.content, {"alt": self.alt}) if self.alt else self.content

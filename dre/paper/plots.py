@@ -27,6 +27,7 @@ _STYLE = {
     "lines.linewidth": 1.6,
     "figure.constrained_layout.use": True,
     "figure.dpi": 110,
+    "svg.hashsalt": "dre",  # without it the same picture has other names inside each time
     "pdf.fonttype": 42,  # TrueType: text in the PDF stays text
 }
 

@@ -265,11 +265,21 @@ def _with_website_cells(book: Notebook, markdown: Callable[[str], str]) -> dict:
             elif "formula" not in tags and _PLUMBING.search(text):
                 tags.append("hide-input")
         new_cell["metadata"] = {"tags": tags} if tags else {}
+        for alt in _alternatives(cell):
+            new_cell["metadata"]["mystnb"] = {"image": {"alt": alt}}
         cells.append(new_cell)
     # This name colours lines for the shell as well.
     language = {"name": "python", "pygments_lexer": "ipython3"}
     metadata = {**book.content["metadata"], "language_info": language}
     return {**book.content, "cells": cells, "metadata": metadata}
+
+
+def _alternatives(cell):
+    """Yield what pictures below a cell show, in words."""
+    for output in cell.get("outputs", ()):
+        alt = output.get("metadata", {}).get("image/png", {}).get("alt")
+        if alt:
+            yield alt
 
 
 def _without_badge(text):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from dre.datasets import readers
 from dre.score import language
 from dre.score.systems import words_of
 
@@ -55,7 +56,7 @@ def notes(
     sentences += _tagged(pairs.head(SAMPLE))
     for system, rows in pairs.groupby("system"):
         name = f" of {system!r}" if system else ""
-        sentences += _repeating(rows.head(SAMPLE), name)
+        sentences += _repeating(rows.head(SAMPLE), table, name)
     return sentences
 
 
@@ -88,14 +89,24 @@ def _tagged(pairs):
     ]
 
 
-def _repeating(rows, name):
+def _repeating(rows, table, name):
     """Return a sentence on a system, which ``name`` names, if it mostly repeats its contexts."""
-    n_echoes = sum(map(_is_echo, rows["context"], rows["response"]))
-    if n_echoes <= _MOST_ECHOES * len(rows):
+    is_echo = [_is_echo(*pair) for pair in zip(rows["context"], rows["response"])]
+    echoes = rows.index[is_echo]
+    if len(echoes) <= _MOST_ECHOES * len(rows):
         return []
+    # A model that leaves out what is repeated cannot reward it; others can.
+    scored = table.loc[echoes][table.loc[echoes, "status"] == "ok"]
+    is_left_out = not scored["left_out"].map(readers.absent).any() and len(scored) > 0
+    effect = "an SLM may reward that"
+    if is_left_out:
+        effect = (
+            "the small model does not read what is repeated, so a reply without a word of its own "
+            "scores like an empty one"
+        )
     return [
-        f"{n_echoes:,} of {len(rows):,} replies{name} only repeat words of their context: an "
-        "SLM may reward that"
+        f"{len(echoes):,} of {len(rows):,} replies{name} only repeat words of their context: "
+        f"{effect}"
     ]
 
 

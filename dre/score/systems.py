@@ -22,6 +22,8 @@ MEASURES = ("score", "score_slm", "distance", "fits", "score_llm", "s_inf", *BAS
 
 #: What columns are called where the name alone would not say it.
 HEADERS = {"visible": "Smallest difference that could be seen"}
+#: Decimals of means; of the other measures two.
+DIGITS = {"score": 3, "score_slm": 3, "distance": 3, "fits": 3, "length": 1}
 
 _RESAMPLES = 2000
 _PERMUTATIONS = 10_000
@@ -262,6 +264,21 @@ def baselines(pairs: pd.DataFrame) -> dict[str, Any]:
         is_in_context = [word in context_words for word in words]
         echo.append(np.mean(is_in_context) if words else np.nan)
     return {"length": metrics.length(pairs["response"]), "echo": echo}
+
+
+def without_repeats(rows: Sequence[dict[str, Any]], columns: Iterable[str]) -> list[str]:
+    """Return columns of systems without a part of the score that is the score itself.
+
+    The small model's score is the score where no judge was asked, and the judge's where it is
+    alone. One of the two columns is enough.
+    """
+    kept = []
+    for column in columns:
+        is_part = column in ("score_slm", "score_llm")
+        if is_part and all(row.get(column) == row.get("score") for row in rows):
+            continue
+        kept.append(column)
+    return kept
 
 
 def words_of(texts: Iterable[str]) -> list[str]:
