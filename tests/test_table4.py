@@ -146,9 +146,25 @@ def test_a_class_mean_says_how_many_pairs_gain_and_what_could_have_been_seen(sco
     assert over_judge["pairs"] == 3
     half_width = (over_judge["gain_high"] - over_judge["gain_low"]) / 2
     assert over_judge["seen"] == pytest.approx(half_width * 2.8 / 1.96)
-    assert set(means["judges"]) == {"current"}  # there is no class with an open judge
+    assert set(means["judges"]) == {"current", "all"}  # there is no class with an open judge
     wide = table4.wide_gains(means)
     assert wide.loc[0, "current"] == pytest.approx(expected)
+
+
+def test_a_judge_of_no_class_stands_alone_and_counts_among_all(scores):
+    strength_of = table4.strengths([], {NAMES[0]: ["a judge", "Qwen-14B"]})
+    assert strength_of == {"a judge": "a judge", "Qwen-14B": "open"}
+    gains = table4.fusion_gains(scores, strength_of, ["Ex-DRE"], ["paper"])
+
+    means = table4.class_means(gains)
+
+    assert set(means["judges"]) == {"a judge", "all"}
+    figure = table4_plots.class_gains({"Ex-DRE": means})
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert labels == ["a judge"]
+    assert table4.counts_in_words(gains).endswith(": a judge, 1 judge in 3 pairs.")
+    words = table4.judges_in_words(strength_of)
+    assert words.startswith("Classes of judges: *open*: Qwen-14B; in no class")
 
 
 def test_in_print_dre_is_hardly_above_its_own_small_model():
