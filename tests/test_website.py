@@ -34,7 +34,7 @@ def project(tmp_path):
     """A small project: README, one page of docs, one executed notebook, a picture and data."""
     setup = v4.new_code_cell('book = notebook.setup("04_x", "public")')
     equation = v4.new_markdown_cell(
-        "# Four\n\n[![Colab](https://b)](https://c)\n\n$$a = b$$\n\n$$c \\tag{12}$$\n\n$$d$$"
+        "> **Verdict.** <!--verdict.it_helps-->with *ours* **not supported**<!--/-->\n\n# Four\n\n[![Colab](https://b)](https://c)\n\n$$a = b$$\n\n$$c \\tag{12}$$\n\n$$d$$"
     )
     formula = v4.new_code_cell("assert 1", metadata={"tags": ["formula"]})
     table = v4.new_code_cell("book.table(df)")
@@ -92,6 +92,8 @@ def test_every_page_is_in_the_list_of_pages(prepared):
 
 def test_verdicts_in_tables_have_a_class_for_their_colour(prepared):
     assert '<span class="status not-shown">not shown</span>' in (prepared / "index.md").read_text()
+    box = '> **Verdict.** with *ours* <span class="status not-supported">not supported</span>'
+    assert box in cells_of(prepared)[0]["source"]
     text = cells_of(prepared)[3]["outputs"][0]["data"]["text/markdown"]
     assert '<span class="status smaller">smaller</span>' in text
 

@@ -361,6 +361,33 @@ def add_by_criterion(scores: RatedScores, name: str, judge: PanelJudge, slm: str
             scores.add(name, method, told["score"])
 
 
+def either_asking(
+    scores: RatedScores, judge: PanelJudge, plain: Mapping[str, Mapping[str, pd.Series]]
+) -> Method:
+    """Add the plain prompt's scores of both askings of a judge, and return their method.
+
+    It has a column for each asking, so its agreement is the mean of both and its interval draws
+    both. A judge that was not asked again on every set keeps its one asking.
+
+    Parameters
+    ----------
+    scores : RatedScores
+    judge : the judge.
+    plain : what `plain_scores` returned.
+    """
+    alone = Method(ALONE, judge.name)
+    second_askings = {}
+    for name, items in scores.items.items():
+        again = None if judge.is_live else judge.scores(items, repeat=1)
+        if again is None or judge.name not in plain[name]:
+            return alone
+        second_askings[name] = pd.Series(again["score"])
+    both = replace(alone, reading=EITHER)
+    for name, second in second_askings.items():
+        scores.add(name, both, [plain[name][judge.name], second])
+    return both
+
+
 def add_second_askings(
     scores: RatedScores, name: str, judge: PanelJudge, plain: pd.Series | None
 ) -> None:

@@ -52,6 +52,8 @@ _OTHER_PAGES = ("dre/slm/default/README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 _HOME = "index.md"
 _TITLES = {"docs/verdicts.md": "What the papers say, and what came out"}
 
+#: The beginning of a line in a box that gives the verdict on a claim.
+_VERDICT = "> **Verdict.**"
 _LINK = re.compile(r"(!?)(\[(?:[^\[\]]|\[[^\]]*\])*\]\()((?:[^()\s]|\([^()\s]*\))+)(\))")
 
 
@@ -232,12 +234,12 @@ def _anchor(fragment):
 
 
 def _coloured(text):
-    """Return Markdown in which the verdicts and statuses of tables have a class for colour."""
+    """Return Markdown in which verdicts and statuses, in tables and boxes, have a class for colour."""
     words = re.compile(rf"\*\*({'|'.join(STATUSES)})\*\*")
     span = r'<span class="status \1">\1</span>'
     lines = text.split("\n")
     for number, line in enumerate(lines):
-        if line.startswith("|"):
+        if line.startswith(("|", _VERDICT)):
             lines[number] = words.sub(span, line).replace("status not ", "status not-")
     return "\n".join(lines).replace("status printed only", "status printed-only")
 
