@@ -239,8 +239,8 @@ class FakeBook:
     def note(self, text, /, **numbers):
         self.world.hear(text)
 
-    def figure(self, fig, name, caption):
-        self.world.hear(caption, is_caption=True)
+    def figure(self, fig, name, caption, alt="", **options):
+        self.world.hear(f"{caption} {alt}", is_caption=True)
 
     def table(self, df, name, caption, note="", /, **options):
         self.world.hear(f"{caption} {note}", is_caption=True)

@@ -480,6 +480,7 @@ class Rehearsal:
         check_book(self)
         check_table_4(self)
         check_table_5(self)
+        check_tables_are_whole(self)
         if self.case.is_killed:
             check_table_3(self)
             check_what_is_fetched(self)
@@ -533,6 +534,11 @@ class Rehearsal:
         """All that was answered is billed once, and the bill is below its bound."""
         groups = Store(self.store_path).summary()
         bill = sum(group.cost_usd or 0.0 for group in groups)
+        written = pd.read_csv(self.folder / f"results/{NAME}/bill.csv")
+        in_all = written.set_index("judge").loc["all judges"]
+        assert abs(in_all["usd"] - bill) < 1e-5 * bill, (in_all["usd"], bill)
+        assert in_all["calls"] == sum(group.n_calls for group in groups)
+        assert {*expected["table"]} - {"training set"} <= {*written["table"]}
         n_priced = 0
         of_unanswered = 0.0
         for group in groups:
@@ -649,6 +655,30 @@ def check_table_5(rehearsal: Rehearsal) -> None:
     for judge in rehearsal.settings.judge_settings:
         rows = table.loc[[f"{method} ({judge.label})" for method in methods]]
         assert rows[titles].notna().all(axis=None), rows
+
+
+def check_tables_are_whole(rehearsal: Rehearsal) -> None:
+    """Tables 4 to 6 and SLIDE's Table 2 have every printed row, and rows of every judge."""
+    settings = rehearsal.settings
+    papers = ROOT / "data/paper"
+    three = [*ratings.RATED][:3]
+    if {*three} & {*settings.rated}:
+        in_print = pd.read_csv(papers / "dre_table4.csv")["metric"]
+        assert {*in_print} <= {*table_of(rehearsal, "table4", "row_in_print").index}
+        slide = table_of(rehearsal, "slide_table2", "judge")
+        in_print = pd.read_csv(papers / "slide_table2.csv")["metric"]
+        assert {*in_print} <= {*slide["method"]}
+        for judge in settings.judge_settings:
+            assert len(slide.loc[[judge.label]]) == 4, judge.label
+    if {*three[1:]} & {*settings.rated}:
+        table = table_of(rehearsal, "table5_main", "in_print")
+        for judge in pd.read_csv(papers / "dre_table5.csv")["judge"].unique():
+            assert len(table.loc[[judge]]) == 4, judge
+    table = table_of(rehearsal, "table6", "metric")
+    main_label = settings.main_label
+    for judge in live_judges(rehearsal):
+        row = "DRE" if judge.label == main_label else f"DRE ({judge.label})"
+        assert row in table.index, row
 
 
 def check_what_is_fetched(rehearsal: Rehearsal) -> None:

@@ -7,13 +7,18 @@ import sys
 import time
 
 import judge_servers as servers
+import pandas as pd
 import pytest
 from judge_servers import Server, pairs
 
 import dre.judges
 from dre.commands.main import main
+from dre.errors import DreError
 from dre.judges import asking, bill
 from dre.judges.store import Store
+from dre.paper import bill as paper_bill
+from dre.paper import judgements, run
+from dre.paper.profile import JudgeSettings, profile
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -181,13 +186,13 @@ def test_judges_of_one_run_pay_under_one_id_and_keep_under_its_ceiling_together(
         options = {"max_usd": 0.05, "price": "1,10"}
         first = judge(server.url, store, **options)
         second = judge(server.url, store, spec="openai:other", **options)
-        with asking.one_run(first, second) as run:
+        with asking.one_run(first, second) as one:
             first.score(pairs(200))
             second.score(pairs(200))
             with asking.one_run(second) as inner:
-                assert inner.id == run.id
-        paid = run.paid()
-        assert first.last.id == second.last.id == run.id
+                assert inner.id == one.id
+        paid = one.paid()
+        assert first.last.id == second.last.id == one.id
         assert first.last.spent + second.last.spent == pytest.approx(paid.usd)
         assert 0.03 < paid.usd <= 0.05
         assert second.last.stopped == "budget"
@@ -195,5 +200,45 @@ def test_judges_of_one_run_pay_under_one_id_and_keep_under_its_ceiling_together(
         # What follows is a run of its own.
         third = judge(server.url, store, spec="openai:third", **options)
         third.score(pairs(5))
-        assert third.last.id != run.id
+        assert third.last.id != one.id
         assert third.last.stopped == ""
+
+
+def test_the_bill_of_a_profile_is_told_and_written_also_where_a_run_fails(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("DRE_STORE", str(tmp_path / "replies.db"))
+    with Server(servers.graded) as server:
+        of_judge = JudgeSettings(
+            model="openai:test-model", name="mine", base_url=server.url, price="5,30"
+        )
+        changes = {"judges": (of_judge,), "root": tmp_path}
+        settings = profile("mini").model_copy(update=changes)
+        [panel_judge] = judgements.panel(settings)
+        table = pd.DataFrame(pairs(3))
+        for number, name in enumerate(("Table 4", "Table 5"), 1):
+            earlier = judgements.PaidBy(f"run {number}", paper_bill.account(settings, name))
+            panel_judge.ask(table.head(number + 1), "llm_only", paid_by=earlier)
+        # Another program asks the same judge, on no account of the profile.
+        judge(server.url, tmp_path / "replies.db", account="").score(pairs(9))
+
+    with pytest.raises(DreError, match="a judge fell silent"), run._billed(settings, "run 2"):
+        raise DreError("a judge fell silent")
+    out = capsys.readouterr().out
+    assert "the bill of profile mini" in out
+    assert "openai:test-model, Table 4: 2 calls, $0.0011 spent" in out
+    assert "openai:test-model, Table 5: 1 calls, $0.0006 spent" in out
+    assert "openai:test-model, in all: 3 calls, $0.0016 spent" in out
+    assert "of this, this run: 1 calls, $0.0006 spent" in out
+
+    written = pd.read_csv(tmp_path / "results/mini/bill.csv").set_index(["judge", "table"])
+    assert written.loc[("all judges", "in all"), "calls"] == 3
+    assert written.loc[("openai:test-model", "in all"), "usd"] == pytest.approx(3 * USD_OF_REPLY)
+    assert "| openai:test-model | Table 4 | 2 | 0 |" in (
+        tmp_path / "results/mini/bill.md"
+    ).read_text(encoding="utf-8")
+
+    # A run that finds all in the store says so.
+    with run._billed(settings, "run 3"):
+        pass
+    assert "of this, this run: nobody was asked, all was stored" in capsys.readouterr().out

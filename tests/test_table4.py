@@ -7,7 +7,6 @@ import pytest
 from dre.datasets import ratings, registry
 from dre.errors import DreError
 from dre.paper import judgements, table4, table4_plots
-from dre.paper import tables as report
 from dre.paper.methods import DISTANCE, PROBABILITY, WHOLE, Method
 from dre.paper.profile import profile
 
@@ -265,7 +264,7 @@ def test_the_main_table_has_the_mean_over_sets_and_an_empty_row_of_what_was_not_
     printed = printed.assign(PersonaChat=0.2, TopicalChat=0.3)
 
     table = table4.main_table(
-        scores, printed, {"the judge": JUDGE, "nobody": Method("LLM-only", "nobody")}
+        scores, printed, printed, {"the judge": JUDGE, "nobody": Method("LLM-only", "nobody")}
     )
 
     assert table["method"].tolist() == ["the judge", "nobody"]
@@ -333,20 +332,6 @@ def test_the_figure_of_gains_has_a_row_for_each_class_that_was_measured(scores):
     assert len(figure.axes[0].collections) == 6  # a mark and an interval for each part
 
 
-def test_slides_table_has_gpt_4s_numbers_in_brackets_and_the_largest_p_value(scores):
-    printed = pd.read_csv(registry.PROJECT / "data/paper/slide_table2.csv")
-
-    rows = {"judge": (JUDGE, "SLIDE", "GPT-4")}
-    table = table4.slide_table2(scores, rows, printed)
-
-    items = scores.items[NAMES[0]]
-    judge = scores.of(NAMES[0], JUDGE)[0]
-    pearson = judge.corr(items["human"])
-    assert table.loc[0, "DailyDialog"].endswith("(0.70)")
-    assert table.loc[0, "DailyDialog pearson"] == pytest.approx(pearson)
-    assert table.loc[0, "largest_p"] == "< 0.0001"
-
-
 def test_ablations_are_differences_as_printed_and_as_measured(scores):
     in_paper = table4.in_print(registry.PROJECT)
     for name, items in scores.items.items():
@@ -395,25 +380,3 @@ def test_a_recorded_row_keeps_its_partner_where_a_live_judge_is_not_asked():
     is_geval = table["metric"] == "G-EVAL (GPT-3.5)"
     assert list(table.loc[is_geval, "key"]) == list(in_paper.loc[is_geval, "key"])
     assert table.loc[is_geval, "key"].notna().all()
-
-
-def test_table_4_of_live_judges_has_their_rows_and_those_without_a_judge():
-    models = ("openai:gpt-3.5-turbo-1106", "openai:gpt-4o-mini")
-    panel, in_paper, table = live_panel(*models)
-    titles = [ratings.RATED[name] for name in NAMES]
-    printed = table4.printed_table(table, NAMES, "spearman", {})
-    new_judge = table4.judge_rows(panel[1], "paper")
-    measured = pd.DataFrame({"method": [*new_judge.values(), Method("LLM-only", "another")]})
-    measured = measured.assign(**dict.fromkeys(titles, 0.5))
-    all_rows = report.beside_print(measured, printed, "method")
-
-    is_shown = table4.rows_of_live_judges(all_rows, in_paper, panel, "paper")
-
-    shown = set(all_rows.loc[is_shown, "method"])
-    assert {Method("BLEU-1"), SLM, *new_judge.values()} <= shown
-    first_judge = table4.judge_rows(panel[0], "paper")
-    asked = {"Non-DRE", "SLIDE", "In-DRE", "Ex-DRE", "DRE"}
-    assert {first_judge[method] for method in asked} <= shown
-    judges = {method.judge for method in shown}
-    assert judges >= {"", *models}
-    assert not any("another" in name or "Claude" in name for name in judges)

@@ -55,7 +55,8 @@ def lines(groups: Iterable[CallGroup], by: Sequence[str] = _WHO) -> pd.DataFrame
     columns = [*SUMS, "calls_without_reply"]
     table = pd.DataFrame(rows, columns=[*by, *columns])
     table[columns] = table[columns].astype(float)
-    return table.groupby([*by], sort=False)[columns].sum(min_count=1).reset_index()
+    sums = table.groupby([*by], sort=False)[columns].sum(min_count=1)
+    return pd.DataFrame(sums).reset_index()
 
 
 def in_words(line: dict) -> str:

@@ -96,8 +96,9 @@ def write(profile: Profile) -> None:
         if len(of_judge) > 1:
             rows.append({"judge": judge, "table": _IN_ALL} | _sums(of_judge))
     rows.append({"judge": "all judges", "table": _IN_ALL} | _sums(table))
-    printed = pd.DataFrame(rows)[list(_HEADERS)]
+    printed = pd.DataFrame(rows).loc[:, list(_HEADERS)]
     counts = dict.fromkeys(["calls", "calls_without_reply", "input_tokens", "output_tokens"], 0)
+    printed = printed.astype(dict.fromkeys(counts, "Int64"))
     shown = Table(
         printed,
         NAME,

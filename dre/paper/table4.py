@@ -23,7 +23,7 @@ from dre.paper.methods import ALONE, AS_SHOWN, WHOLE, Method
 from dre.paper.profile import PAPER, TABLE_4, Profile
 from dre.paper.sentences import by_interval
 from dre.slm import trained
-from dre.tables import number
+from dre.tables import EMPTY, number
 
 #: What a recorded judge was shown besides the numbers of one training.
 EARLIER = "our earlier model as shown"
@@ -33,6 +33,7 @@ WRONG_NUMBERS = "another pair's numbers"
 AGAIN = "again"
 EITHER = "either asking"
 SLIDES_QUESTION = "SLIDE A.1"
+NO_SUCH_JUDGE = "the profile has no such judge"
 #: What the authors of the rated sets call people among their systems.
 PEOPLE = ("Original Ground Truth", "New Human Generated")
 #: The criteria whose mean is the papers' human score, by their columns and highest ratings.
@@ -183,20 +184,30 @@ class RatedScores:
     def correlations(self, statistic: str = "spearman") -> pd.DataFrame:
         """Return a row for each method: its correlation on each set, with the interval.
 
-        Columns are ``method`` (a `Method`) and, for each set by its title, ``<title>``,
-        ``<title>_low`` and so on.
+        Columns are ``method`` (a `Method`), for each set by its title ``<title>``,
+        ``<title>_low`` and so on, and ``n`` (`counts`).
         """
         rows = []
         for method in self.methods:
             row: dict[str, object] = {"method": method}
             for name in self.items:
                 if self.has(name, method):
-                    draws = self._correlation(name, method, statistic)
+                    draws = self.correlation(name, method, statistic)
                     row |= stats.interval(draws, ratings.RATED[name])
             rows.append(row)
-        return pd.DataFrame(rows)
+        table = pd.DataFrame(rows)
+        return table.assign(n=[self.counts(method) for method in self.methods])
 
-    def _correlation(self, name, method, statistic):
+    def counts(self, method: Method) -> str:
+        """Return how many replies of each set count for a method, in words: ``397 / 300 / 360``."""
+        counts = []
+        for name in self.items:
+            n_scored = self._is_scored(name, method).sum() if self.has(name, method) else None
+            counts.append(EMPTY if n_scored is None else f"{n_scored:,}")
+        return " / ".join(counts)
+
+    def correlation(self, name: str, method: Method, statistic: str) -> np.ndarray:
+        """Return ``spearman`` or ``pearson`` of a method on a set, as (1 + n, seeds)."""
         if statistic == "spearman":
             return self.agreement(name, method)["overall"]
         is_used = self._is_scored(name, method)
@@ -859,7 +870,8 @@ def printed_table(
 def with_live_judges(table: pd.DataFrame, panel: Sequence[PanelJudge], slm: str) -> pd.DataFrame:
     """Return the paper's Table 4 with our methods of the rows that live judges of the panel have.
 
-    Where the profile does not have a judge asked for a row, ``not_run`` says so.
+    Where the profile does not have a judge asked for a row, or has no such judge, ``not_run`` says
+    so.
 
     Parameters
     ----------
@@ -885,30 +897,52 @@ def with_live_judges(table: pd.DataFrame, panel: Sequence[PanelJudge], slm: str)
         # SLIDE's paper calls the judge alone so, and has other numbers of it.
         is_judge_alone = of_judge & (table["method"] == "LLMs-only")
         table.loc[is_judge_alone, "not_run"] = "the same scores as in row Non-DRE"
+    if any(judge.is_live for judge in panel):
+        names = [judge.printed_name for judge in panel if judge.printed_name]
+        is_absent = table["judge"].notna() & ~table["judge"].isin(names)
+        table.loc[is_absent & table["key"].isna(), "not_run"] = NO_SUCH_JUDGE
     return table
 
 
-def rows_of_live_judges(
-    table: pd.DataFrame, in_paper: pd.DataFrame, live_judges: Sequence[PanelJudge], slm: str
-) -> pd.Series:
-    """Return which rows make the paper's Table 4 with live judges in place of the paper's.
-
-    These are the paper's rows without a judge, and all rows of the live judges.
+def rows_of_paper(table: pd.DataFrame, panel: Sequence[PanelJudge], slm: str) -> pd.Series:
+    """Return which rows make the paper's Table 4: all that it prints, and those of the panel.
 
     Parameters
     ----------
     table : all rows, as `dre.paper.tables.beside_print` returns them.
-    in_paper : what `in_print` returned.
-    live_judges : live judges of the profile.
+    panel : the judges of the profile.
     slm : our name of the papers' small model.
     """
-    judge_of_row = in_paper.set_index("metric")["judge"]
-    judge_in_print = pd.Series(table["row_in_print"]).map(pd.Series(judge_of_row))
-    printed_names = [judge.printed_name for judge in live_judges if judge.printed_name]
+    of_judges = [method for judge in panel for method in judge_rows(judge, slm).values()]
     is_in_print = pd.Series(table["row_in_print"]).notna()
-    is_in_print &= judge_in_print.isna() | judge_in_print.isin(printed_names)
-    of_judges = [method for judge in live_judges for method in judge_rows(judge, slm).values()]
     return is_in_print | pd.Series(table["method"]).isin(of_judges)
+
+
+def in_papers_form(
+    spearman: pd.DataFrame, pearson: pd.DataFrame, names: Sequence[str]
+) -> dict[str, list[str]]:
+    """Return the columns of Table 4 as the paper has them, of each set Pearson and Spearman.
+
+    Parameters
+    ----------
+    spearman, pearson : all rows, as `dre.paper.tables.beside_print` returns them.
+    names : the sets.
+
+    Returns
+    -------
+    By column, ``<title>, Pearson`` and ``<title>, Spearman``: ours, and in brackets the paper's.
+    """
+    columns = {}
+    of_pearson = pearson.set_index("method").reindex(spearman["method"])
+    for name in names:
+        title = ratings.RATED[name]
+        for statistic, table in (("Pearson", of_pearson), ("Spearman", spearman)):
+            texts = []
+            for ours, printed in zip(table[title], table[f"{title}_printed"]):
+                brackets = "" if pd.isna(printed) else f"({number(printed)})"
+                texts.append(ours_and_printed(ours, printed) or brackets)
+            columns[f"{title}, {statistic}"] = texts
+    return columns
 
 
 def judge_rows(judge: PanelJudge, slm: str) -> dict[str, Method]:
@@ -936,23 +970,27 @@ def _shown_numbers(judge: PanelJudge, slm: str) -> str:
 
 
 def main_table(
-    scores: RatedScores, printed: pd.DataFrame, method_of: Mapping[str, Method]
+    scores: RatedScores,
+    printed: pd.DataFrame,
+    printed_pearson: pd.DataFrame,
+    method_of: Mapping[str, Method],
 ) -> pd.DataFrame:
     """Return the rows of the main table: ours with the paper's numbers in brackets.
 
     Parameters
     ----------
     scores : RatedScores
-    printed : what `printed_table` returned.
+    printed, printed_pearson : what `printed_table` returned.
     method_of : dict
         By the label of a row, its method. The row of one that no set has is empty.
 
     Returns
     -------
-    Columns ``method``, one for each set (text), ``mean`` with its interval and ``printed``, the
-    mean of the paper.
+    Columns ``method``, one for each set (text), ``mean`` with its interval, ``printed``, the mean
+    of the paper, ``<title>, Pearson`` for each set (text), and ``n``.
     """
     by_method = printed.set_index("method")
+    pearson_by_method = printed_pearson.set_index("method")
     rows = []
     for label, method in method_of.items():
         row: dict[str, object] = {"method": label}
@@ -968,8 +1006,23 @@ def main_table(
         if method in scores.methods:
             row |= stats.interval(scores.mean_agreement(method), "mean")
         row["printed"] = np.mean(printed_values)
+        row |= _pearson_of(scores, method, pearson_by_method)
+        row["n"] = scores.counts(method)
         rows.append(row)
     return pd.DataFrame(rows).drop(columns="mean_sd", errors="ignore")
+
+
+def _pearson_of(scores, method, by_method):
+    """Return Pearson's correlations of a method, with the paper's in brackets, by column."""
+    texts = {}
+    for name in scores.items:
+        title = ratings.RATED[name]
+        ours = np.nan
+        if scores.has(name, method):
+            ours = scores.correlation(name, method, "pearson")[0].mean()
+        theirs = cast(float, by_method[title].get(method, np.nan))
+        texts[f"{title}, Pearson"] = ours_and_printed(ours, theirs)
+    return texts
 
 
 def measures_table(
@@ -1095,52 +1148,6 @@ def gains_by_measure(means: pd.DataFrame, fusion_name: str, slm: str) -> pd.Data
     columns = ["judges", "less", *stats.MEASURES, "seen"]
     missing = [column for column in columns if column not in table]
     return table.assign(**dict.fromkeys(missing, np.nan))
-
-
-def slide_table2(
-    scores: RatedScores, rows: Mapping[str, tuple[Method, str, str]], printed: pd.DataFrame
-) -> pd.DataFrame:
-    """Return rows of SLIDE's Table 2, ours with the paper's in brackets.
-
-    Parameters
-    ----------
-    scores : RatedScores
-    rows : dict
-        By label: our method, and the paper's with its judge.
-    printed : DataFrame
-        ``data/paper/slide_table2.csv``.
-
-    Returns
-    -------
-    Columns ``method``; by set Spearman as text; ``largest_p``, the largest p-value of the three
-    sets; and by set ``<title> spearman``, ``<title> pearson`` and their p-values.
-    """
-    from scipy.stats import pearsonr, spearmanr
-
-    by_metric = _correlations_in_print(printed, list(scores.items), "spearman")
-    names_in_print = pd.DataFrame(printed[["method", "judge"]]).fillna("")
-    by_metric = by_metric.set_axis(pd.MultiIndex.from_frame(names_in_print))
-    table = []
-    for label, (method, *name_in_print) in rows.items():
-        texts: dict[str, object] = {"method": label}
-        numbers: dict[str, float] = {}
-        for name, items in scores.items.items():
-            if not scores.has(name, method):
-                continue
-            title = ratings.RATED[name]
-            for test, function in (("spearman", spearmanr), ("pearson", pearsonr)):
-                by_seed = []
-                for _, score in scores.of(name, method).items():
-                    is_scored = score.notna() & items["human"].notna()
-                    by_seed.append(function(score[is_scored], items["human"][is_scored]))
-                numbers[f"{title} {test}"] = float(np.mean([r.statistic for r in by_seed]))
-                numbers[f"{title} {test} p"] = max(r.pvalue for r in by_seed)
-            theirs = by_metric.loc[tuple(name_in_print), title]
-            texts[title] = ours_and_printed(numbers[f"{title} spearman"], theirs)
-        largest = max((p for key, p in numbers.items() if key.endswith("p")), default=np.nan)
-        texts["largest_p"] = "< 0.0001" if largest < 0.0001 else number(largest, 4)
-        table.append(texts | numbers)
-    return pd.DataFrame(table)
 
 
 def ablations(
