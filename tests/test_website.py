@@ -47,7 +47,8 @@ def project(tmp_path):
     printing = v4.new_code_cell("print(1 + 1)")
     printing["outputs"] = [v4.new_output("stream", text="2\n")]
     algorithm = v4.new_code_cell("def f(x): ...", metadata={"tags": ["shown"]})
-    cells = [equation, setup, formula, table, merging, printing, algorithm]
+    another = v4.new_code_cell("df = df.dropna()")
+    cells = [equation, setup, formula, table, merging, another, printing, algorithm]
     book = v4.new_notebook(cells=cells)
     texts = {
         "README.md": README,
@@ -109,6 +110,8 @@ def test_a_cell_is_folded_that_is_no_equation_and_shows_no_result_of_its_own(pre
     assert tags[:3] == [[], ["hide-cell"], ["formula"]]
     assert tags[3:] == [["hide-input"], ["hide-cell"], [], ["shown"]]
     assert len(cells_of(prepared)[3]["outputs"]) == 1
+    # Two that follow one another are one bar.
+    assert cells_of(prepared)[4]["source"] == "df = df.merge(other)\n\ndf = df.dropna()"
 
 
 def test_a_link_that_leads_nowhere_names_its_page(project):

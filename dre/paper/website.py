@@ -284,6 +284,15 @@ def _alternatives(cell):
             yield alt
 
 
+def _joined(cell, next_cell):
+    """Return two cells that are folded with their outputs as one cell."""
+    return {
+        **cell,
+        "source": f"{source(cell).rstrip()}\n\n{source(next_cell)}",
+        "outputs": [*cell["outputs"], *next_cell["outputs"]],
+    }
+
+
 def _without_badge(text):
     return re.sub(r"^\[!\[.*\n*", "", text, flags=re.MULTILINE)
 
