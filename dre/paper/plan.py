@@ -41,9 +41,11 @@ OPTIONAL = {
 #: The prompts whose answer is one token, so that log-probabilities tell its score.
 BY_TOKEN = ("quality", "dialogue", "good_response")
 #: The rated examples that a live judge is shown with FED's qualities, and with the yes-no question.
-SHOWN = ("zero", "random0", "bm25", "manual")
+SHOWN = ("zero", "random0", "bm25", "manual", "bm25_context", "bm25_response")
 SHOWN_WITH_YES_OR_NO = ("zero", "random0", "bm25_context", "bm25_response", "bm25_both")
-#: Of these, those whose number is not chosen: none, and three that were chosen by hand.
+#: Of these, those that turns alone have: of a dialogue, ``bm25`` compares the context.
+_OF_TURNS = ("bm25_context", "bm25_response")
+#: Those whose number is not chosen: none, and three that were chosen by hand.
 _FIXED_NUMBERS = {"zero": 0, "manual": 3}
 #: FED's whole dialogues, which are rated like a set of `dre.datasets.ratings.RATED`.
 FED_DIALOGUES = "fed-dialog"
@@ -379,6 +381,8 @@ def quality_questions(settings: Profile, shown: Shown) -> list[QualityQuestion]:
     for key, rows in people.groupby(["level", "quality"], sort=False):
         level, quality = cast(tuple[str, str], key)
         is_turn = level == "turn"
+        if shown.choice in _OF_TURNS and not is_turn:
+            continue
         family = "quality" if is_turn else "dialogue"
         prompt = f"{family}_{quality.lower().replace(' ', '_')}"
         table = tables[level]
