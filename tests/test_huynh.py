@@ -10,8 +10,8 @@ from test_judgements import MINI, replies
 
 from dre.datasets import ratings
 from dre.errors import DreError
-from dre.judges.examples import select
 from dre.paper import ask, check, estimate, huynh, judgements, plan
+from dre.paper.examples import select
 from dre.paper.profile import PROJECT, Examples, JudgeSettings, profile
 
 OPT = "openai:facebook/opt-6.7b"

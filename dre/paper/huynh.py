@@ -18,7 +18,7 @@ from dre.paper import plan
 from dre.paper.judgements import PanelJudge
 from dre.paper.plan import Shown
 from dre.paper.profile import Profile
-from dre.paper.tables import named
+from dre.tables import named
 
 #: The paper's abbreviations of its eight rated sets, in its order.
 SHORT_NAMES = {

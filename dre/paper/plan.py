@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from dre.datasets import dialogues, ratings, recordings
-from dre.judges import examples, released
-from dre.paper import printed_cases
+from dre.judges import released
+from dre.paper import examples, printed_cases
 from dre.paper.profile import OURS, PAPER, Profile
 from dre.slm import recipes
 
@@ -75,7 +75,7 @@ _READERS_OF_ALL_SETS = ("02_", "05_")
 
 
 class Training(NamedTuple):
-    """One training of a profile, as `dre.slm.trained` takes it."""
+    """One training of a profile, as `dre.paper.trainings.trained` takes it."""
 
     key: str
     model: str
@@ -268,7 +268,7 @@ def pairs_to_label(settings: Profile) -> pd.DataFrame:
         return test
     order = np.random.default_rng(settings.seed).permutation(len(test))
     shuffled = test.iloc[order]
-    is_new = ~shuffled["pair_id"].isin(ratings.labels().index)
+    is_new = ~shuffled["pair_id"].isin(recordings.labels().index)
     shuffled = shuffled.iloc[np.argsort(is_new, kind="stable")]
     parts = []
     for kind in "par":
@@ -474,7 +474,7 @@ def _with_examples(pairs, pool, shown, is_turn) -> tuple[pd.DataFrame, dict[str,
 
 
 def _drawn(choice) -> tuple[str, int]:
-    """Return the method of `dre.judges.examples.select` for a choice, and the seed of a draw."""
+    """Return the method of `dre.paper.examples.select` for a choice, and the seed of a draw."""
     if choice.startswith("random"):
         return "random", int(choice.removeprefix("random"))
     return choice, 0
