@@ -341,7 +341,7 @@ def _run(statements, namespace, world):
         one = ast.Module([statement], type_ignores=[])
         try:
             exec(compile(one, world.cell, "exec"), namespace)
-        except Ended:
+        except (Ended, NameError):  # a name that is not there is a fault wherever it is
             raise
         except Exception as error:
             if says:

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from dre.errors import DreError
-from dre.tables import PARTS, number
+from dre.tables import ENDINGS, number
 
 
 def in_words(path: Path, values: Sequence[str | Sequence[str]], form: str) -> str:
@@ -79,7 +79,7 @@ class _RowFormatter(string.Formatter):
 
     def get_value(self, key, args, row):
         """Return the cell of a column, and the ends of its interval, "" where it has none."""
-        low, high = PARTS[:2]
+        low, high = ENDINGS[:2]
         return row[key], row.get(f"{key}{low}", ""), row.get(f"{key}{high}", "")
 
     def format_field(self, value, format_spec):
@@ -113,7 +113,7 @@ def by_interval(
     none : float
         The value of no effect.
     """
-    ends = [float(row[f"{column}{ending}"]) - none for ending in ("", *PARTS[:2])]
+    ends = [float(row[f"{column}{ending}"]) - none for ending in ("", *ENDINGS[:2])]
     value, low, high = ends
     if low > 0 and value > 0:
         return above
