@@ -269,7 +269,11 @@ def _with_website_cells(book: Notebook, markdown: Callable[[str], str]) -> dict:
         new_cell["metadata"] = {"tags": tags} if tags else {}
         for alt in _alternatives(cell):
             new_cell["metadata"]["mystnb"] = {"image": {"alt": alt}}
-        cells.append(new_cell)
+        is_silent = tags == ["hide-cell"]
+        if is_silent and cells and cells[-1]["metadata"] == new_cell["metadata"]:
+            cells[-1] = _joined(cells[-1], new_cell)  # one bar in the place of two
+        else:
+            cells.append(new_cell)
     # This name colours lines for the shell as well.
     language = {"name": "python", "pygments_lexer": "ipython3"}
     metadata = {**book.content["metadata"], "language_info": language}
