@@ -34,7 +34,8 @@ def project(tmp_path):
     """A small project: README, one page of docs, one executed notebook, a picture and data."""
     setup = v4.new_code_cell('book = notebook.setup("04_x", "public")')
     equation = v4.new_markdown_cell(
-        "> **Verdict.** <!--verdict.it_helps-->with *ours* **not supported**<!--/-->\n\n# Four\n\n[![Colab](https://b)](https://c)\n\n$$a = b$$\n\n$$c \\tag{12}$$\n\n$$d$$"
+        "> **Verdict.** <!--verdict.it_helps-->with *ours* **not supported**<!--/-->\n\n"
+        "# Four\n\n[![Colab](https://b)](https://c)\n\n$$a = b$$\n\n$$c \\tag{12}$$\n\n$$d$$"
     )
     formula = v4.new_code_cell("assert 1", metadata={"tags": ["formula"]})
     table = v4.new_code_cell("book.table(df)")

@@ -234,7 +234,7 @@ def _anchor(fragment):
 
 
 def _coloured(text):
-    """Return Markdown in which verdicts and statuses, in tables and boxes, have a class for colour."""
+    """Return Markdown whose verdicts and statuses, in tables and boxes, have a class for colour."""
     words = re.compile(rf"\*\*({'|'.join(STATUSES)})\*\*")
     span = r'<span class="status \1">\1</span>'
     lines = text.split("\n")
