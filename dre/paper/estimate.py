@@ -28,6 +28,9 @@ _MINUTES = {"deepseek-r1": 3.0}
 _MINUTES_OF_OTHERS = 1.0
 #: Assumed, since no GPU has measured it: seconds of a step that trains the encoder on 8 contexts.
 SECONDS_PER_STEP = 0.25
+#: The same for a step with another number of contexts: it goes with it, but for this share.
+_SHARE_OF_ANY_STEP = 0.1
+_CONTEXTS_OF_STEP = 8
 #: The same for a step that trains a head on a frozen encoder.
 _SECONDS_PER_STEP_OF_HEAD = 0.02
 #: The same for a text that PCAF's large encoder learns from, and the share that its teacher adds.
@@ -227,12 +230,18 @@ def trainings(settings: Profile) -> Trainings:
         steps = math.ceil(size / batch)
         for stage in recipe.stages:
             learns = "encoder" in stage.trains
-            per_step = SECONDS_PER_STEP if learns else _SECONDS_PER_STEP_OF_HEAD
+            per_step = _seconds_per_step(batch) if learns else _SECONDS_PER_STEP_OF_HEAD
             n_steps += stage.epochs * steps
             seconds += stage.epochs * steps * per_step
     n_models = len(planned)
     gigabytes = n_models * _GIGABYTES.get(settings.encoder, math.nan)
     return Trainings(n_models, n_steps, seconds / 3600, gigabytes)
+
+
+def _seconds_per_step(batch):
+    """Return the seconds of a step that trains the encoder on so many contexts."""
+    share = batch / _CONTEXTS_OF_STEP
+    return SECONDS_PER_STEP * (_SHARE_OF_ANY_STEP + (1 - _SHARE_OF_ANY_STEP) * share)
 
 
 def pcaf_trainings(settings: Profile) -> Trainings:
@@ -340,8 +349,8 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
     lines += [
         "",
         f"Small models: {n_models} trainings, about {hours:.1f} hours of a GPU, {size}.",
-        f"  The hours are those of {n_steps:,} steps. A step of the encoder is assumed to take "
-        f"{SECONDS_PER_STEP} s,",
+        f"  The hours are those of {n_steps:,} steps. A step of the encoder on "
+        f"{_CONTEXTS_OF_STEP} contexts is assumed to take {SECONDS_PER_STEP} s,",
         f"  and one of a head {_SECONDS_PER_STEP_OF_HEAD} s: no GPU has measured them.",
         *_pcaf_in_words(of_pcaf),
         *_metrics_in_words(settings),
