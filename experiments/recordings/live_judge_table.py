@@ -30,7 +30,7 @@ SETS = list(ratings.RATED)[:3]
 #: Readings of a reply, and how the names of their prompts end in the recording.
 READINGS = {"reply": "", "log-probabilities": "_logprobs"}
 #: By the source of the shown numbers, the prompt that shows them.
-PROMPTS = {"our earlier model": "dre_graded", "as printed": "dre_as_printed"}
+PROMPTS = {"an earlier training of ours": "dre_graded", "as printed": "dre_as_printed"}
 TOP = 5  # of the judges' scale
 PUBLIC = profile("public")
 
