@@ -398,11 +398,10 @@ class PanelJudge:
         """The numbers that a recorded judge was shown, or None."""
         if not self._has_file(file_name):
             return None
-        file = recordings.folder(self._recording) / file_name
-        shown = pd.read_csv(file, index_col="pair_id").reindex(pairs["pair_id"])
+        shown = recordings.numbers_shown(self._recording, file_name).reindex(pairs["pair_id"])
         if shown["s_d"].isna().to_numpy().all():
             return None
-        shown = shown.set_index(pairs.index)[["s_d", "s_p"]]
+        shown = shown.set_index(pairs.index)
         score_slm = 1 - shown["s_d"] + shown["s_p"]
         return shown.assign(pair_id=pairs["pair_id"], score_slm=score_slm)
 
