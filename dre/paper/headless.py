@@ -15,6 +15,7 @@ from pathlib import Path
 
 from dre.errors import DreError
 from dre.files import replace
+from dre.paper.folding import with_colab_view
 from dre.paper.profile import COMMITTED, Profile
 
 INJECTED = "injected-parameters"  # the tag of the cell that papermill adds
@@ -298,6 +299,7 @@ def commit(path: Path, profile: Profile) -> bool:
         cell["outputs"] = [_clean(output, number, profile.root) for output in outputs]
         metadata = cell["metadata"]
         cell["metadata"] = {key: metadata[key] for key in metadata if key in ("tags", "dre")}
+        cell["metadata"] = with_colab_view(cell)
 
     own_metadata = content["metadata"].get("dre", {})
     own_metadata["executed"] = {"profile": profile.name, "code": code_hash(content)}

@@ -52,6 +52,8 @@ NAMES_OF_STRENGTHS = {"open": "open", "middle": "middle", "current": "strong"}
 _CALLED = {"open": "open judges", "middle": "middle judges", "current": "the strong judge"}
 #: The paper's methods that ask for one criterion at a time, and the prompts.
 _PROMPTS_OF_CRITERIA = {"G-EVAL": "geval", "LLM-Chiang": "analyse_rate"}
+#: The judges of the papers' Table 4 whose weights nobody can download. The others are open.
+CLOSED_IN_PRINT = ("GPT-3.5", "Claude3", "Gemini")
 _POOLED = ("pooled", "pooled_low", "pooled_high", "seen")
 _CLASS_MEANS = ["fusion", "slm", "less", "judges", "gain", "gain_low", "gain_high"]
 _CLASS_MEANS += ["above", "pairs", "seen", "undecided"]
@@ -368,6 +370,33 @@ def add_by_criterion(scores: RatedScores, name: str, judge: PanelJudge, slm: str
         told = judge.scores(scores.items[name], prompt)
         if told is not None:
             scores.add(name, method, told["score"])
+
+
+def either_asking(
+    scores: RatedScores, judge: PanelJudge, plain: Mapping[str, Mapping[str, pd.Series]]
+) -> Method:
+    """Add the plain prompt's scores of both askings of a judge, and return their method.
+
+    It has a column for each asking, so its agreement is the mean of both and its interval draws
+    both. A judge that was not asked again on every set keeps its one asking.
+
+    Parameters
+    ----------
+    scores : RatedScores
+    judge : the judge.
+    plain : what `plain_scores` returned.
+    """
+    alone = Method(ALONE, judge.name)
+    second_askings = {}
+    for name, items in scores.items.items():
+        again = None if judge.is_live else judge.scores(items, repeat=1)
+        if again is None or judge.name not in plain[name]:
+            return alone
+        second_askings[name] = pd.Series(again["score"])
+    both = replace(alone, reading=EITHER)
+    for name, second in second_askings.items():
+        scores.add(name, both, [plain[name][judge.name], second])
+    return both
 
 
 def add_second_askings(
@@ -765,6 +794,9 @@ def _correlations_in_print(table, names, statistic) -> pd.DataFrame:
 def printed_gains(table: pd.DataFrame, names: Sequence[str] = tuple(TABLE_4)) -> pd.DataFrame:
     """Return what each fusion gains in the papers' own Table 4, over its judge and its SLM.
 
+    The row of the SLM is SLIDE's (`shared_rows`). DRE's judges alone are *Non-DRE*, those of SLIDE,
+    in the same table and with another prompt, *LLMs-only*.
+
     Parameters
     ----------
     table : DataFrame
@@ -775,7 +807,9 @@ def printed_gains(table: pd.DataFrame, names: Sequence[str] = tuple(TABLE_4)) ->
     Returns
     -------
     A row for each comparison: ``fusion, less``, ``gain`` (mean over the papers' judges and sets),
-    ``cells``, ``above`` (in how many cells the fusion is above) and the mean gain by set.
+    ``cells``, ``above`` (in how many cells the fusion is above), the mean gain by set, and by
+    judges: ``closed, open`` (mean gains, see `CLOSED_IN_PRINT`) and ``closed_above, open_above``
+    (such as ``"9 of 9"``). A class without a number has NaN and "".
     """
     spearman = _correlations_in_print(table, names, "spearman")
     is_slm = table["key"] == Method(WHOLE, slm=PAPER)
@@ -791,19 +825,78 @@ def printed_gains(table: pd.DataFrame, names: Sequence[str] = tuple(TABLE_4)) ->
         ("SLIDE", "SLM"),
         ("Ex-DRE", "SLM"),
         ("DRE", "SLM"),
+        ("Ex-DRE", "LLMs-only"),
+        ("DRE", "LLMs-only"),
     ]
     rows = []
     for fusion_name, less in comparisons:
         other = of_slm if less == "SLM" else by_judge.loc[less]
-        gain = by_judge.loc[fusion_name] - other
+        gain = (by_judge.loc[fusion_name] - other).dropna()
         row = {
             "fusion": fusion_name,
             "less": less,
             "gain": gain.stack().mean(),
             "cells": gain.size,
-            "above": int((gain > 0).to_numpy().sum()),
+            "above": _cells_above(gain),
         }
-        rows.append(row | gain.mean().to_dict())
+        row |= gain.mean().to_dict()
+        is_closed = gain.index.isin(CLOSED_IN_PRINT)
+        for judges, of_class in {"closed": gain[is_closed], "open": gain[~is_closed]}.items():
+            row[judges] = of_class.stack().mean()
+            above = f"{_cells_above(of_class)} of {of_class.size}"
+            row[f"{judges}_above"] = above if len(of_class) else ""
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _cells_above(gain) -> int:
+    # Print has three decimals: a smaller difference is one of floating point.
+    return int((gain > 5e-4).to_numpy().sum())
+
+
+def shared_rows(table: pd.DataFrame, other: pd.DataFrame) -> tuple[int, int]:
+    """Return how many rows two printed tables share by name, and how many of them are equal.
+
+    Parameters
+    ----------
+    table, other : DataFrame
+        With ``metric`` and columns of correlations, such as ``dailydialog_spearman``.
+    """
+    correlations = other.filter(regex="_(pearson|spearman)$").columns
+    both = table.merge(other, on="metric", suffixes=("", "_other"))
+    of_other = both[[f"{column}_other" for column in correlations]].to_numpy()
+    is_equal = (both[correlations].to_numpy() == of_other).all(axis=1)
+    return len(both), int(is_equal.sum())
+
+
+def slides_gains_in_print(
+    slide: pd.DataFrame, names: Sequence[str] = tuple(TABLE_4)
+) -> pd.DataFrame:
+    """Return what SLIDE gains over each of its judges in SLIDE's own Table 2, weak judges first.
+
+    Parameters
+    ----------
+    slide : DataFrame
+        The file ``data/paper/slide_table2.csv``.
+    names : list of str
+        Which of `dre.paper.profile.TABLE_4`.
+
+    Returns
+    -------
+    A row for each judge: ``judge``, ``alone`` (its Spearman correlation with people, mean of sets),
+    the fusion's gain over it by set and on average (``gain``), and ``above``, such as ``"1 of 3"``.
+    """
+    spearman = _correlations_in_print(slide, names, "spearman")
+    spearman = spearman.assign(method=slide["method"], judge=slide["judge"])
+    by_judge = spearman.dropna(subset="judge").set_index(["method", "judge"])
+    alone = by_judge.loc["LLMs-only"]
+    gain = by_judge.loc["SLIDE"] - alone
+    rows = []
+    for judge in alone.mean(axis=1).sort_values().index:
+        of_judge = gain.loc[judge]
+        row = {"judge": judge, "alone": alone.loc[judge].mean(), **of_judge.to_dict()}
+        row |= {"gain": of_judge.mean(), "above": f"{_cells_above(of_judge)} of {len(of_judge)}"}
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
