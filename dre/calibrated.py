@@ -174,13 +174,9 @@ class Calibrated:
 
     def check_signature(self, signature: Signature) -> None:
         """Raise DreError unless the fusion was learned with this model, judge and prompt."""
-        # Fusions of version 0.2 store the hash of the prompt, and nothing else of it.
-        if isinstance(self.made_with.get("prompt"), str):
-            learned = Signature.from_texts(self.made_with)
-        else:
-            learned = Signature(self.made_with)
+        learned = Signature(self.made_with)
         fields = {name: value for name, value in signature.fields.items() if name in learned.fields}
-        for difference in learned.differences(Signature(fields, signature.is_printed)):
+        for difference in learned.differences(Signature(fields)):
             raise DreError(
                 f"the fusion was learned with {difference.field} {difference.value}, not with "
                 f"{difference.other_value}: use the same, or learn another: dre calibrate"
@@ -201,7 +197,7 @@ class Calibrated:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a fusion that `save` wrote, in this version or an earlier one."""
+        """Read a fusion that `save` wrote."""
         try:
             return TypeAdapter(cls).validate_json(Path(path).read_bytes())
         except (OSError, ValueError) as error:

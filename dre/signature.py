@@ -3,13 +3,12 @@
 A command writes a summary as JSON next to every output, ``scores.csv.summary.json`` next to
 ``scores.csv``. Its entry ``signature`` is an object with one field for each thing that decides the
 output. Signatures are compared field by field. The line that a command prints is made from the
-fields and never read back, except by `Signature.from_line`, for files of version 0.2, which stored
-nothing but the line.
+fields and never read back.
 """
 
 import json
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -17,9 +16,7 @@ from typing import Any, NamedTuple, Self
 from dre.errors import DreError
 
 #: Fields that the printed line calls by another name.
-PRINTED_NAMES = {"method": "dre"}
-#: Methods that the papers, or files of earlier versions, call by another name.
-METHOD_NAMES = {"slm": "small", "non_dre": "judge", "ex_dre": "product"}
+_PRINTED_NAMES = {"method": "dre"}
 _HASH_LENGTH = 12  # so many characters of a sha256 are printed
 
 
@@ -40,56 +37,20 @@ class Signature:
     fields
         Field to value, a JSON type. The prompt is what `dre.judges.prompts.Prompt.reading` gives.
         A field that does not apply is absent.
-    is_printed
-        Whether the values were taken from a line of version 0.2: they are texts then, hashes are
-        shortened, and of the prompt only the hash is known.
     """
 
     fields: dict[str, Any]
-    is_printed: bool = False
 
     @classmethod
     def of(cls, **fields: Any) -> Self:
         """Make a signature, without the fields that are None."""
         return cls({name: value for name, value in fields.items() if value is not None})
 
-    @classmethod
-    def from_json(cls, value: object) -> Self:
-        """Make a signature from the value in a summary; ValueError if it is not a signature."""
-        if isinstance(value, str):
-            return cls.from_line(value)
-        if not isinstance(value, dict) or not value:
-            raise ValueError("the signature is not an object with fields")
-        return cls(_with_method_name(value))
-
-    @classmethod
-    def from_line(cls, line: str) -> Self:
-        """Read the line that version 0.2 stored: ``dre:slm|model:8376d383b611|...``."""
-        texts = {}
-        for printed_field in line.split("|"):
-            name, colon, text = printed_field.partition(":")
-            if not colon:
-                raise ValueError(f"the signature has no colon in {printed_field!r:.40}")
-            texts[name] = text
-        return cls.from_texts(texts)
-
-    @classmethod
-    def from_texts(cls, texts: Mapping[str, str]) -> Self:
-        """Make a signature from the texts that version 0.2 stored, by the name of the field."""
-        fields: dict[str, Any] = dict(texts)
-        if "dre" in fields:
-            fields = {"method": fields.pop("dre"), **fields}
-        # A prompt was its hash, of `dre judge run` with the name before it.
-        prompt = re.fullmatch(r"(?:.* )?(\w+)", fields.get("prompt", ""))
-        if prompt:
-            fields["prompt"] = {"sha256": prompt[1]}
-        return cls(_with_method_name(fields), is_printed=True)
-
     def __str__(self) -> str:
         """Return the line to print with scores."""
         printed_fields = []
         for name, value in self.fields.items():
-            printed_name = PRINTED_NAMES.get(name, name)
+            printed_name = _PRINTED_NAMES.get(name, name)
             printed_fields.append(f"{printed_name}:{_as_line(value)}")
         return "|".join(printed_fields)
 
@@ -101,25 +62,14 @@ class Signature:
         """Return the fields in which another signature differs, except those that are ignored.
 
         Each part of a prompt counts as a field (``prompt scale``). Its name does not
-        count where its hash is known. What version 0.2 did not store is taken to be the same.
+        count where its hash is known.
         """
         this_fields = _flat(self.fields)
         other_fields = _flat(signature.fields)
         differences = []
         for name in this_fields | other_fields:
-            top_level_name = name.partition(" ")[0]
-            is_part = name != top_level_name
-            if top_level_name in ignored:
-                continue
-            if is_part and self.is_printed and name not in this_fields:
-                continue
-            if is_part and signature.is_printed and name not in other_fields:
-                continue
             value, other_value = this_fields.get(name), other_fields.get(name)
-            is_same = value == other_value
-            if self.is_printed or signature.is_printed:
-                is_same = _as_line(value) == _as_line(other_value)
-            if not is_same:
+            if value != other_value and name.partition(" ")[0] not in ignored:
                 difference = Difference(name, _as_text(value), _as_text(other_value))
                 differences.append(difference)
         return differences
@@ -138,7 +88,7 @@ def summary_path(output: str | Path) -> Path:
 
 
 def load_summary(output: str | Path) -> Summary | None:
-    """Read the summary of an output, of this version or of version 0.2.
+    """Read the summary of an output.
 
     Returns None if there is no such file. Raises DreError if the file is no summary that ``dre``
     wrote.
@@ -148,7 +98,9 @@ def load_summary(output: str | Path) -> Summary | None:
         content = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(content, dict) or "signature" not in content:
             raise ValueError("it holds no signature")
-        signature = Signature.from_json(content["signature"])
+        fields = content["signature"]
+        if not isinstance(fields, dict) or not fields:
+            raise ValueError("the signature is not an object with fields")
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
@@ -157,15 +109,7 @@ def load_summary(output: str | Path) -> Summary | None:
             f"{path}: this is not a summary that dre wrote ({reason:.100}): "
             f"make {output} again, or take the summary away"
         ) from None
-    return Summary(signature, content)
-
-
-def _with_method_name(fields):
-    """Return fields with the method by its present name."""
-    method = fields.get("method")
-    if isinstance(method, str) and method in METHOD_NAMES:
-        return {**fields, "method": METHOD_NAMES[method]}
-    return fields
+    return Summary(Signature(fields), content)
 
 
 def _flat(fields):

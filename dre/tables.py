@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from numbers import Integral, Real
 from pathlib import Path
@@ -15,7 +15,7 @@ from dre.files import replace
 
 EMPTY = "—"
 #: Columns with these endings belong to the column without the ending.
-PARTS = ("_low", "_high", "_sd")
+ENDINGS = ("_low", "_high", "_sd")
 
 #: By default, so many rows and columns are printed.
 ROWS = 15
@@ -89,7 +89,7 @@ class Table:
         headers = headers or {}
 
         # Columns such as r_low are printed in the column r.
-        spread_columns = {f"{column}{ending}" for column in df.columns for ending in PARTS}
+        spread_columns = {f"{column}{ending}" for column in df.columns for ending in ENDINGS}
         value_columns = [column for column in df.columns if column not in spread_columns]
         printed_columns = value_columns[:COLUMNS] if columns is None else list(columns)
         if not isinstance(digits, dict):
@@ -229,7 +229,7 @@ def _is_number(value):
 def _cell(row, column, digits):
     """Return the text of a cell: the value of a column, and its interval or deviation."""
     value = row[column]
-    low, high, sd = (row.get(f"{column}{ending}") for ending in PARTS)
+    low, high, sd = (row.get(f"{column}{ending}") for ending in ENDINGS)
     if not _is_number(value):
         is_missing = value is None or value is pd.NA or value == "" or isinstance(value, float)
         return EMPTY if is_missing else _markdown(value)
@@ -244,3 +244,91 @@ def _cell(row, column, digits):
 def _markdown(text):
     """Return a text on one line, with everything escaped that would be markup in a cell."""
     return " ".join(str(text).translate(_MARKUP).split())
+
+
+def named(name: str, statistics: Mapping[str, Any] | pd.Series) -> dict[str, Any]:
+    """Return a number and its interval as columns, which `Table` prints as one.
+
+    Parameters
+    ----------
+    name : str
+        The name of the number.
+    statistics : mapping
+        The result of a function of `dre.stats`: ``r``, ``mean`` or ``difference``, and perhaps
+        ``low``, ``high`` and ``sd``.
+
+    Returns
+    -------
+    dict
+        ``<name>, <name>_low, <name>_high, <name>_sd``, except those that are missing or NaN.
+    """
+    numbers: dict[str, Any] = dict(statistics)
+    value_key = next(key for key in ("r", "mean", "difference") if key in numbers)
+    columns = {name: numbers[value_key]}
+    for ending in ENDINGS:
+        key = ending.removeprefix("_")
+        if key in numbers and not pd.isna(numbers[key]):
+            columns[f"{name}{ending}"] = numbers[key]
+    return columns
+
+
+def with_interval(row: Mapping[str, Any] | pd.Series, column: str, form: str = "+.2f") -> str:
+    """Return a number of a row as text with its interval: ``+0.09 [+0.06, +0.13]``.
+
+    What the row lacks is ``NaN``.
+    """
+    ends = [row.get(f"{column}{ending}", math.nan) for ending in ("", *ENDINGS[:2])]
+    value, low, high = (number(end, form) for end in ends)
+    return f"{value} [{low}, {high}]"
+
+
+def beside_print(table: pd.DataFrame, printed: pd.DataFrame, on: str) -> pd.DataFrame:
+    """Return our table with columns for the paper's numbers. Rows of the paper come first.
+
+    Parameters
+    ----------
+    table, printed : DataFrame
+        Ours and the paper's, with some columns of the same names.
+    on : str
+        The column with the names of rows, in both tables.
+
+    Returns
+    -------
+    DataFrame
+        With the paper's column ``x_printed`` for each column ``x`` that both have.
+    """
+    shared = [column for column in printed if column in table and column != on]
+    printed_names = {column: f"{column}_printed" for column in shared}
+    renamed = printed.rename(columns=printed_names)
+    in_print = table.merge(renamed, "right", on=on, validate="one_to_one")
+    is_printed = table[on].isin(printed[on])
+    only_ours = table.loc[~is_printed, :]
+    return pd.concat([in_print, only_ours], ignore_index=True)
+
+
+def spread(table: pd.DataFrame, names: Sequence[str], across: str, value: str) -> pd.DataFrame:
+    """Make a long table wide: the entries of one column become columns.
+
+    Parameters
+    ----------
+    table : DataFrame
+    names : list of str
+        The columns that identify a row of the wide table.
+    across : str
+        The column whose entries become columns.
+    value : str
+        The column whose values fill them. Columns that belong to it keep their ending: ``r_low``
+        of set X becomes ``X_low``.
+    """
+    is_value = [column == value or str(column).startswith(f"{value}_") for column in table]
+    value_columns = list(table.columns[is_value])
+    by_row = table.set_index([*names, across])
+    wide = by_row[value_columns].unstack(across, sort=False)
+
+    # The name of a column is its entry, with the ending of the column that its values come from.
+    headers = []
+    for column, entry in wide.columns:
+        ending = column.removeprefix(value)
+        headers.append(f"{entry}{ending}")
+    wide.columns = headers
+    return wide.reset_index()

@@ -43,7 +43,7 @@ from transformers import AutoTokenizer, DistilBertConfig, DistilBertModel
 
 from dre.datasets import dialogues, dstc11, ratings, registry
 from dre.judges.store import Store
-from dre.paper import pcaf, printed_cases, printed_metrics, website
+from dre.paper import huynh, pcaf, plan, printed_cases, printed_metrics, website
 from dre.paper.profile import JudgeSettings, Profile, profile
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -726,7 +726,7 @@ def check_huynh(rehearsal: Rehearsal) -> None:
     table = table_of(rehearsal, "huynh_live", "judge")
     good = table_of(rehearsal, "huynh_yes_no", "model")
     for judge in (with_p.label, without.label):
-        assert {*table.loc[judge, "examples"]} == {"none", "random", "BM25", "by hand"}
+        assert {*table.loc[judge, "examples"]} == {huynh.CHOICES[choice] for choice in plan.SHOWN}
         assert len(good.loc[judge]) == 5
         assert good.loc[judge, ["TU", "DZ", "PU", "FT", "FD"]].notna().any(axis=None)
     assert good.loc["OPT-6.7B", "PU"] == 0.444

@@ -11,7 +11,7 @@ import pytest
 from dre import progress, stats
 from dre.audit import kinds, measures
 from dre.commands.main import main
-from dre.datasets import ratings, recordings
+from dre.datasets import recordings
 from dre.datasets.registry import read_jsonl
 
 
@@ -114,7 +114,7 @@ def test_a_score_that_never_varies_has_no_shares():
 
 def recorded_pairs():
     """Return the pairs that a judge was recorded on, a table by context id for each kind."""
-    folder = recordings.folder(ratings.NAME)
+    folder = recordings.folder(recordings.NAME)
     table = pd.DataFrame(read_jsonl(folder / "audit.jsonl"))
     return {kind: rows.set_index("context_id") for kind, rows in table.groupby("kind", sort=False)}
 
@@ -403,7 +403,7 @@ def test_in_a_log_file_a_long_audit_tells_now_and_then_how_far_it_is(
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0)
     assert main(["audit", "--metric", "mine:words"]) == 0
     error = capsys.readouterr().err
-    assert re.search(r"^32 of \d+ pairs scored, about \d+ minutes left$", error, re.MULTILINE)
+    assert re.search(r"^32 of \d+ pairs, about \d+ s left$", error, re.MULTILINE)
 
 
 def score_written_pairs():

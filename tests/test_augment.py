@@ -11,11 +11,12 @@ import pytest
 from conftest import experiment
 
 from dre import augment, judges
-from dre.augment import algorithm, quality
+from dre.augment import algorithm
 from dre.commands.main import main
 from dre.datasets import dialogues
 from dre.datasets.dialogues import Context, pairs
 from dre.errors import DreError
+from dre.paper import quality
 
 NUMERALS = ("one", "two", "three", "four", "five")
 

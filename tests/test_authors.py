@@ -9,8 +9,8 @@ from conftest import needs_data
 from dre.datasets import authors, dialogues, overlap
 from dre.datasets.dialogues import Context
 from dre.errors import DreError
+from dre.paper import contexts as paper_contexts
 from dre.paper.profile import TrainingSet
-from dre.slm import provenance
 
 GOOD = [f"That boat sounds like number {n}." for n in "12345"]
 BAD = [f"A boat of paper, fold {n}." for n in "12345"]
@@ -125,7 +125,7 @@ def test_a_context_that_repeats_what_is_held_out_or_rated_is_not_learned(tmp_pat
         test=(str(tmp_path / "test.json"), "test"),
     )
 
-    learned, _, held_out = provenance.contexts(entry)
+    learned, _, held_out = paper_contexts.contexts(entry)
 
     assert [context.turns[0][0] for context in learned] == ["1", "2"]
     assert len(held_out) == 1

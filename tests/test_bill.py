@@ -30,7 +30,7 @@ sys.path.insert(0, {os.path.dirname(__file__)!r})
 import dre.judges
 from judge_servers import pairs
 url, store, max_usd = sys.argv[1:]
-judge = dre.judges.open_judge(
+judge = dre.judges.open(
     "openai:test-model", store=store, base_url=url, price="5,30", max_usd=float(max_usd),
     account="Table 4", concurrency=4,
 )
@@ -41,7 +41,7 @@ judge.score(pairs(40))
 
 def judge(url, store, account="Table 4", spec="openai:test-model", **options):
     options = {"price": "5,30", "concurrency": 4} | options
-    return dre.judges.open_judge(spec, store=store, base_url=url, account=account, **options)
+    return dre.judges.open(spec, store=store, base_url=url, account=account, **options)
 
 
 def line_of(store, account="Table 4", **of_run):
@@ -153,9 +153,9 @@ def test_a_reply_of_a_batch_has_no_seconds_and_a_call_without_a_price_no_dollars
         judge(server.url, store, price=None).score(pairs(2))
         of_batch = judge(server.url, store, "by batch")
         exported = tmp_path / "prompts.jsonl"
-        from dre.judges import files
+        from dre.judges import batch
 
-        files.export_prompts(of_batch, pairs(3), "llm_only", exported)
+        batch.export_prompts(of_batch, pairs(3), "llm_only", exported)
         lines = []
         for line in exported.read_text().splitlines():
             body = servers.openai('{"score": 3}').body
@@ -167,7 +167,7 @@ def test_a_reply_of_a_batch_has_no_seconds_and_a_call_without_a_price_no_dollars
                 )
             )
         (tmp_path / "replies.jsonl").write_text("\n".join(lines))
-        files.import_replies(of_batch, pairs(3), "llm_only", tmp_path / "replies.jsonl")
+        batch.import_replies(of_batch, pairs(3), "llm_only", tmp_path / "replies.jsonl")
     assert bill.in_words(line_of(store, "by batch")).endswith("10 tokens out, not timed")
     without_price = bill.in_words(line_of(store))
     assert without_price.startswith("2 calls, cost unknown, 100 tokens in, 20 tokens out, ")

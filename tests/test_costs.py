@@ -95,7 +95,7 @@ def test_a_small_model_costs_what_its_training_measured(store, tmp_path, encoder
 
 
 def test_where_nothing_was_measured_there_is_no_row(store):
-    from dre.slm import trained
+    from dre.paper.trainings import trained
 
     settings = profile("public")
     panel = judgements.panel(settings)

@@ -17,7 +17,7 @@ from dre.commands.main import main
 from dre.datasets.dialogues import load, pairs
 from dre.errors import DreError
 from dre.slm import SLM, fit, train
-from dre.slm.graded import FILE
+from dre.slm.ours import FILE
 
 CONTEXTS = [["Do you like tea?"], ["Was the train late?", "It was."]]
 RESPONSES = ["Yes, with milk.", "No, it was not."]
@@ -46,7 +46,7 @@ def describe(folder, change):
 
 
 def without_hashes(description):
-    """Make the description one of an earlier version, which did not hash weights."""
+    """Make the description one that was written without hashes of weights."""
     del description["sha256"]
 
 
@@ -153,7 +153,7 @@ def test_a_damaged_model_is_one_sentence_and_gives_no_score(folder, damage, caps
     assert not scores.exists()
 
 
-def test_a_whole_model_of_an_earlier_version_is_read(ours, folder):
+def test_a_whole_model_that_was_saved_without_hashes_is_read(ours, folder):
     table = pairs(load("mini", "test")[:2])
     expected = SLM.load(ours).score(table)
     describe(folder, without_hashes)
@@ -187,7 +187,9 @@ def test_a_score_that_is_not_finite_is_never_ok(tmp_path):
 
     assert set(table["status"]) == {"error"}
     assert table["reason"].str.contains("not a finite number").all()
-    assert table[["score", "score_slm", "distance", "fits"]].isna().all(axis=None)
+    assert (
+        table[["score", "score_slm", "distance", "scaled_distance", "fits"]].isna().all(axis=None)
+    )
     assert metric.accepted(table).isna().all()
 
 

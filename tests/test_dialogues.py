@@ -6,12 +6,13 @@ import pandas as pd
 import pytest
 from conftest import needs_data
 
-from dre.datasets import dialogues, ratings
+from dre.datasets import dialogues, ratings, recordings
 from dre.datasets.dialogues import Context, data_hash, load
 from dre.datasets.overlap import without_overlap, without_shared_utterances
 from dre.errors import DreError
+from dre.paper import contexts as paper_contexts
+from dre.paper.contexts import contexts, extra
 from dre.paper.profile import Sources, TrainingSet, profile
-from dre.slm import contexts, extra, provenance
 
 # Contexts of each split, and how the hash of their data begins. The hashes name the training data
 # of
@@ -286,13 +287,13 @@ def test_no_conversation_is_on_two_sides_nor_learned_from_where_models_are_chose
         "test": [public_context("topicalchat", f"{name}/test/4", "Hm.")],
     }
     monkeypatch.setattr(ratings, "rated_tables", lambda _: [RATED])
-    monkeypatch.setattr(ratings, "conversations_for_choice", lambda _: {f"{name}/choice"})
+    monkeypatch.setattr(recordings, "conversations_for_choice", lambda _: {f"{name}/choice"})
     monkeypatch.setattr(dialogues, "load", lambda name, split: splits[split])
     entry = TrainingSet(
         key="own", label="Own", train=("own", "train"), dev=("own", "dev"), test=("own", "test")
     )
 
-    left, dev, test = provenance.contexts.__wrapped__(entry)
+    left, dev, test = paper_contexts.contexts.__wrapped__(entry)
 
     assert list(dev) == splits["dev"]
     assert list(test) == splits["test"]
@@ -313,9 +314,9 @@ def test_what_is_reserved_is_not_in_what_our_recipe_learns_from(monkeypatch, res
     no_grades = grades[:0]
     monkeypatch.setattr(ratings, "rated_tables", lambda names: list(reserved) if names else [])
     monkeypatch.setattr(
-        ratings, "graded", lambda _: grades if reserved_as == "choice" else no_grades
+        recordings, "graded", lambda _: grades if reserved_as == "choice" else no_grades
     )
-    monkeypatch.setattr(ratings, "training_scores", lambda _: no_grades)
+    monkeypatch.setattr(recordings, "training_scores", lambda _: no_grades)
     monkeypatch.setattr(
         dialogues,
         "load",
@@ -323,7 +324,7 @@ def test_what_is_reserved_is_not_in_what_our_recipe_learns_from(monkeypatch, res
     )
     sources = Sources(dialogues=("mini",), graded=("own",))
 
-    learned_from = provenance._extra.__wrapped__(sources, dev, tests, rated_names)
+    learned_from = paper_contexts._extra.__wrapped__(sources, dev, tests, rated_names)
 
     left_out = set(corpus) - set(learned_from.dialogues)
     assert left_out == (set() if reserved_as == "nothing" else set(reserved))
@@ -366,7 +367,7 @@ def test_a_model_learns_from_nothing_that_is_rated_in_dev_or_test_or_graded_for_
         held_out += test
     for context in held_out:
         reserved |= long_utterances(context.turns)
-    graded = ratings.graded()
+    graded = recordings.graded()
     reserved |= long_utterances(graded.loc[graded["for_choice"], "context"].explode())
     assert graded["for_choice"].sum() > 800
     assert len(learned_from.dialogues) > 20_000

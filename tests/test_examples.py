@@ -8,8 +8,9 @@ from judge_servers import Server
 
 import dre.judges
 from dre.errors import DreError
-from dre.judges import examples, prompts
+from dre.judges import prompts
 from dre.judges.recorded import Recorded
+from dre.paper import examples
 
 POOL = pd.DataFrame(
     [

@@ -157,8 +157,8 @@ def test_the_note_and_the_refusal_agree_on_how_many_contexts_a_test_needs(files,
 
 def test_scores_of_two_makers_are_not_compared(files, capsys):
     for name, judge in (("worse.csv", "a"), ("old.csv", "b")):
-        summary = {"signature": f"dre:judge|judge:openai:{judge}|data:{judge}|version:{judge}"}
-        Path(f"{name}.summary.json").write_text(json.dumps(summary))
+        fields = {"method": "judge", "judge": f"openai:{judge}", "data": judge, "version": judge}
+        Path(f"{name}.summary.json").write_text(json.dumps({"signature": fields}))
     assert cli.main(["compare", "worse.csv", "old.csv"]) == 2
     message = (
         "worse.csv was made with judge openai:a, old.csv with judge openai:b: "
@@ -176,7 +176,7 @@ def test_scores_of_a_command_that_has_no_methods_are_said_to_be_made_without_one
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("text", ["{}", "not json", '{"signature": "nocolon"}'])
+@pytest.mark.parametrize("text", ["{}", "not json", '{"signature": "dre:small"}'])
 def test_a_summary_that_another_program_wrote_is_one_plain_sentence(text, files, capsys):
     Path("worse.csv.summary.json").write_text(text)
     assert cli.main(["compare", "worse.csv", "old.csv"]) == 2

@@ -10,9 +10,9 @@ from test_judgements import MINI, replies
 
 from dre.datasets import ratings
 from dre.errors import DreError
-from dre.judges.examples import select
 from dre.paper import ask, check, estimate, huynh, judgements, plan
-from dre.paper.profile import Examples, JudgeSettings, profile
+from dre.paper.examples import select
+from dre.paper.profile import PROJECT, Examples, JudgeSettings, profile
 
 OPT = "openai:facebook/opt-6.7b"
 
@@ -161,9 +161,11 @@ def test_rows_have_intervals_and_the_printed_numbers_of_the_same_model(opt):
     settings = opt.settings
     rows = pd.DataFrame(huynh.quality_rows(settings, judge))
     counts = rows.groupby(["examples", "shown"]).size()
-    assert counts.to_dict() == {
-        key: 20 for key in [("none", 0), ("random", 3), ("BM25", 3), ("by hand", 3)]
-    }
+    of_all = [("none", 0), ("random", 3), ("BM25", 3), ("by hand", 3)]
+    of_turns = [("BM25 on context", 3), ("BM25 on response", 3)]
+    assert counts.to_dict() == dict.fromkeys(of_all, 20) | dict.fromkeys(of_turns, 9)
+    row = rows.query("quality == 'Fluent' and examples == 'BM25 on response'").iloc[0]
+    assert row["printed"] == 0.121 and row["printed_of"] == "TNLGv2 530B"
     row = rows.query("quality == 'Interesting' and examples == 'BM25'").iloc[0]
     assert row["printed"] == 0.383 and row["printed_of"] == "TNLGv2 530B"
     row = rows.query("quality == 'Interesting' and examples == 'by hand'").iloc[0]
@@ -196,6 +198,24 @@ def test_rows_have_intervals_and_the_printed_numbers_of_the_same_model(opt):
         4,
         8,
     }
+
+
+def test_each_printed_size_of_a_model_has_its_own_column(server):
+    expected = {
+        ("facebook/opt-1.3b", "turn", "Overall"): 0.338,
+        ("bigscience/bloom-1b7", "dialogue", "Depth"): 0.519,
+        ("bigscience/bloom-7b1", "dialogue", "Coherent"): 0.613,
+        ("google/flan-t5-xl", "turn", "Relevant"): 0.435,
+    }
+    for (model, level, quality), printed in expected.items():
+        (judge,) = judgements.panel(settings_of(server, model=f"openai:{model}"))
+        shown = plan.Shown("manual", 3)
+        row = huynh._printed_quality(PROJECT, judge, level, quality, shown)
+        assert row["printed"] == printed, model
+    for model, in_print in huynh.PRINTED_MODELS.items():
+        names = [f"huynh_table{number}" for number in (3, 4, 11, 12)]
+        tables = [pd.read_csv(PROJECT / f"data/paper/{name}.csv") for name in names]
+        assert sum(in_print.column in table for table in tables) == 2, model
 
 
 def test_log_probabilities_of_a_provider_that_gives_none_are_refused_before_anything_is_asked():

@@ -23,11 +23,12 @@ from conftest import heed_interrupts, needs_data, start_copy
 from judge_servers import Server, pairs
 
 import dre.judges
-from dre.audit import judge_agreement, kinds
+from dre.audit import kinds
 from dre.commands.main import main
 from dre.datasets import ratings
 from dre.datasets.registry import read_jsonl, repository_file
 from dre.errors import DreError
+from dre.judges import passport as passports
 from dre.judges import prompts, released
 from dre.judges.store import Store
 
@@ -821,7 +822,7 @@ def claude_in_disguise(tmp_path_factory):
     replies = {}
     samples = []
     for name in SETS:
-        sample = judge_agreement.draw_sample(name, 15)
+        sample = passports.draw_sample(name, 15)
         sample["score"] = recorded.score(sample)["score_llm"].to_numpy()
         for row in sample.to_dict("records"):
             text = prompt.render(row)[-1]["content"]
@@ -840,7 +841,7 @@ def claude_in_disguise(tmp_path_factory):
         contextlib.redirect_stdout(printed),
     ):
         patch.chdir(folder)
-        assert dre_judge("compare", *options, url=server.url) == 0
+        assert dre_judge("passport", *options, url=server.url) == 0
         n_calls = len(server.requests)
     table = pd.read_csv(folder / "table.csv").set_index("judge")
     return printed.getvalue(), table, n_calls, samples
@@ -887,8 +888,8 @@ def test_a_passport_counts_replies_and_money(claude_in_disguise):
 
 @needs_data
 def test_another_seed_draws_another_sample():
-    first = judge_agreement.draw_sample("personachat-usr", 15)
-    second = judge_agreement.draw_sample("personachat-usr", 15, seed=1)
+    first = passports.draw_sample("personachat-usr", 15)
+    second = passports.draw_sample("personachat-usr", 15, seed=1)
     assert not first.index.equals(second.index)
 
 
@@ -923,7 +924,7 @@ def test_a_judge_is_tried_on_ones_own_ratings(forty_rated_contexts, capsys):
 
     with Server(answer) as server:
         options = ["--rated", "mine.jsonl", "--n", "80", "--repeats", "1", "--json"]
-        assert dre_judge("compare", *options, url=server.url) == 0
+        assert dre_judge("passport", *options, url=server.url) == 0
     passport = json.loads(capsys.readouterr().out)
     (row,) = passport["agreement"]
     assert row["spearman"] == pytest.approx(spearman(rated))
@@ -990,11 +991,11 @@ def test_a_passport_ends_with_what_the_judge_is_good_for(
 def test_ratings_of_ones_own_are_checked_before_anything_is_asked(forty_rated_contexts, capsys):
     with Server(servers.graded) as server:
         options = ["--rated", "mine.jsonl"]
-        assert dre_judge("compare", *options, "--sets", "fed-turn", url=server.url) == 2
+        assert dre_judge("passport", *options, "--sets", "fed-turn", url=server.url) == 2
         assert "--sets are public rated pairs, --rated are your own" in capsys.readouterr().err
         rated = forty_rated_contexts.assign(human="good")
         rated.to_json("mine.jsonl", orient="records", lines=True)
-        assert dre_judge("compare", *options, url=server.url) == 2
+        assert dre_judge("passport", *options, url=server.url) == 2
         message = "mine.jsonl:1: human is 'good': expected a number, a list"
         assert message in capsys.readouterr().err
         assert not server.requests
@@ -1004,9 +1005,9 @@ def test_ratings_of_ones_own_are_checked_before_anything_is_asked(forty_rated_co
 def test_a_judge_that_always_says_the_same_gets_its_row_and_a_reason(work, capsys):
     with Server(lambda request: score_reply(2.5)) as server:
         options = ["--sets", ",".join(SETS), "--n", "18", "--repeats", "1", "-o", "t.csv"]
-        assert dre_judge("compare", *options, url=server.url) == 0
+        assert dre_judge("passport", *options, url=server.url) == 0
         out = capsys.readouterr().out
-        assert dre_judge("compare", *options, url=server.url) == 2  # it would write over t.csv
+        assert dre_judge("passport", *options, url=server.url) == 2  # it would write over t.csv
         assert "t.csv is there" in capsys.readouterr().err
     assert "| openai:test-model | — | — | — |" in out
     reason = "openai:test-model gave every pair of topicalchat-usr the score 2.5, which correlates"
@@ -1020,7 +1021,7 @@ def test_a_judge_that_always_says_the_same_gets_its_row_and_a_reason(work, capsy
 
 @needs_data
 def test_a_passport_sets_recorded_judges_on_all_their_pairs_beside_the_sample(work, capsys):
-    assert dre_judge("compare", "--json", judge=CLAUDE) == 0
+    assert dre_judge("passport", "--json", judge=CLAUDE) == 0
     passport = json.loads(capsys.readouterr().out)
     assert passport["retest"] > 0.9  # of the two sets for which second replies are recorded
     judges = [row["judge"] for row in passport["agreement"]]
@@ -1119,7 +1120,7 @@ def test_ones_own_ratings_may_be_lists_and_have_ids(work, capsys):
     scores = [0.5, 0.1, 1.5, 1.2, 2.0, 1.0, 2.5, 3.0, 3.5, 3.2, 4.0, 5.0]
     with Server(lambda request: score_reply(scores[number_in(request)])) as server:
         options = ["--rated", "mine.jsonl", "--json", "--repeats", "1"]
-        assert dre_judge("compare", *options, url=server.url) == 0
+        assert dre_judge("passport", *options, url=server.url) == 0
     passport = json.loads(capsys.readouterr().out)
     (row,) = passport["agreement"]
     expected = spearman(pd.DataFrame({"score": scores, "human": human}))
@@ -1147,7 +1148,7 @@ def test_all_calls_of_a_passport_are_estimated(work, capsys):
 
     with Server(answer) as server:
         options = ["--rated", "mine.jsonl", "--audit", "--price", "1,1"]
-        assert dre_judge("compare", *options, url=server.url) == 0
+        assert dre_judge("passport", *options, url=server.url) == 0
         printed = capsys.readouterr()
         calls = len(server.requests)
         _, audit_pairs = kinds.tables(kinds.corpus())
@@ -1159,7 +1160,7 @@ def test_all_calls_of_a_passport_are_estimated(work, capsys):
         assert not printed.out.endswith("\n\n")
 
         # A third reply is all that is lacking now.
-        assert dre_judge("compare", *options, "--repeats", "3", url=server.url) == 0
+        assert dre_judge("passport", *options, "--repeats", "3", url=server.url) == 0
         message = capsys.readouterr().err
         assert "each asked for 3 times" in message
         assert "\n12 calls to make" in message
@@ -1170,7 +1171,7 @@ def test_that_another_model_answered_is_noted_once(work, capsys):
     write_own_ratings(work / "mine.jsonl")
     reply = servers.openai('{"score": 1}', model="another-model")
     with Server(lambda request: reply) as server:
-        assert dre_judge("compare", "--rated", "mine.jsonl", url=server.url) == 0
+        assert dre_judge("passport", "--rated", "mine.jsonl", url=server.url) == 0
         assert len(server.requests) == 24  # in two rounds
     note = "openai:test-model was asked, and another-model answered"
     assert capsys.readouterr().err.count(note) == 1
@@ -1182,7 +1183,7 @@ def test_a_ceiling_holds_for_a_passport_as_a_whole(work, capsys):
     write_own_ratings(work / "mine.jsonl")
     with Server(lambda request: score_reply(1)) as server:
         options = ["--rated", "mine.jsonl", "--audit", "--price", "1,1"]
-        assert dre_judge("compare", *options, "--max-usd", "0.0032", url=server.url) == 1
+        assert dre_judge("passport", *options, "--max-usd", "0.0032", url=server.url) == 1
         printed = capsys.readouterr()
         calls = len(server.requests)
         assert 12 < calls < 24  # the second round was cut short
@@ -1190,7 +1191,7 @@ def test_a_ceiling_holds_for_a_passport_as_a_whole(work, capsys):
         assert "stopped (budget); what was answered is stored" in printed.err
 
         # The same command with more money asks for the rest.
-        assert dre_judge("compare", *options, "--max-usd", "1", url=server.url) == 0
+        assert dre_judge("passport", *options, "--max-usd", "1", url=server.url) == 0
         rest = len(server.requests) - calls
         assert f"asked now: {rest} calls, " in capsys.readouterr().out
 
@@ -1199,7 +1200,7 @@ def test_a_judge_that_gives_no_score_at_all_gets_a_passport(work, capsys):
     write_own_ratings(work / "mine.jsonl")
     with Server(lambda request: servers.openai("I cannot say.")) as server:
         options = ["--rated", "mine.jsonl", "--keep-going"]
-        assert dre_judge("compare", *options, url=server.url) == 2
+        assert dre_judge("passport", *options, url=server.url) == 2
     out = capsys.readouterr().out
     assert "0 of 12 pairs" in out
     assert "| openai:test-model | — |" in out
@@ -1245,7 +1246,7 @@ ENDINGS = {  # command -> the ending of what it writes
     ("judge", "run", "in.jsonl", *RUN): ".jsonl",
     ("judge", "export", "in.jsonl", *RUN): ".jsonl",
     ("augment", "generate", "in.jsonl", *RUN): ".jsonl",
-    ("judge", "compare", *RUN): ".csv",
+    ("judge", "passport", *RUN): ".csv",
     ("score", "in.jsonl", "--judge", "openai:m", "-o"): ".jsonl",
 }
 

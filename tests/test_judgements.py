@@ -13,7 +13,7 @@ from conftest import needs_data
 from judge_servers import Server, openai
 
 from dre import classification
-from dre.datasets import dialogues, ratings
+from dre.datasets import dialogues, ratings, recordings
 from dre.errors import DreError
 from dre.judges import prompts
 from dre.paper import judgements, notebook, plan
@@ -190,7 +190,7 @@ def test_a_recorded_judge_says_what_was_recorded_and_none_where_nothing_was():
     agreement = judge.scores(items)["score"].corr(items["human"], method="spearman")
     assert agreement == pytest.approx(0.816, abs=0.001)
     # G-EVAL's criteria are rated from 1 to 3, groundedness from 0 to 1.
-    criteria = ratings.criteria().query("prompt == 'geval'").set_index("pair_id")
+    criteria = recordings.criteria().query("prompt == 'geval'").set_index("pair_id")
     criteria = criteria.loc[items["pair_id"]].reset_index(drop=True)
     three = (criteria[["coherence", "engagingness", "naturalness"]] - 1) / 2
     geval = 5 * (three.sum(axis=1) + criteria["groundedness"]) / 4

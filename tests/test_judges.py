@@ -37,7 +37,7 @@ sys.path.insert(0, {tests!r})
 import dre.judges
 from judge_servers import pairs
 url, store, n, concurrency = sys.argv[1:]
-judge = dre.judges.open_judge(
+judge = dre.judges.open(
     "openai:test-model", store=store, base_url=url, concurrency=int(concurrency), price="5,30"
 )
 try:
@@ -48,7 +48,7 @@ finally:
 
 
 def judge(url, store=":memory:", **options):
-    return dre.judges.open_judge("openai:test-model", store=store, base_url=url, **options)
+    return dre.judges.open("openai:test-model", store=store, base_url=url, **options)
 
 
 def start_run(url, path, n=100, concurrency=8):
@@ -666,9 +666,7 @@ def test_a_ceiling_of_the_store_counts_what_other_judges_cost_where_that_is_know
     answer = servers.openai('{"score": 3}', tokens=(1000, 1000))
     with Server(lambda request: answer) as free, Server(lambda request: answer) as dear:
         judge(free.url, store).score(pairs(20))  # of unknown price: not those of the next judges
-        other_judge = dre.judges.open_judge(
-            "openai:other", store=store, base_url=dear.url, price="1,1"
-        )
+        other_judge = dre.judges.open("openai:other", store=store, base_url=dear.url, price="1,1")
         other_judge.score(pairs(20))  # 0.04
         ceiling = 0.041 + 0.01
         live_judge = judge(dear.url, store, price="1,1", max_usd_total=ceiling)
@@ -685,7 +683,7 @@ def test_the_ceiling_of_a_judge_counts_its_calls_alone_in_all_runs():
         ours = {"price": "1,1", "max_usd_judge": 0.021}
         judge(server.url, store, **ours).score(pairs(5))
         options = {"store": store, "base_url": server.url, "price": "1,1", "max_usd_judge": 0.041}
-        other_judge = dre.judges.open_judge("openai:other", **options)
+        other_judge = dre.judges.open("openai:other", **options)
         other_judge.score(pairs(25))  # 0.04 of its 0.041, and 20 pairs are enough for that
         live_judge = judge(server.url, store, **ours)
         live_judge.score(pairs(25))

@@ -1,4 +1,6 @@
-"""Imports of the package point one way, and only commands know about command lines."""
+"""Imports of the package point one way; only commands know about command lines, and only they and
+`dre.paper` about profiles.
+"""
 
 import ast
 import functools
@@ -92,3 +94,23 @@ def test_only_commands_know_about_command_lines():
         if "argparse" in imports and layer_of(name) > 0
     ]
     assert parsers == ["dre.paper.run"]  # the command `python -m dre.paper`
+
+
+def parameters_of(path):
+    """Yield the name and the annotation of each parameter in a module."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.arg):
+            yield node.arg, ast.unparse(node.annotation) if node.annotation else ""
+
+
+def test_what_is_outside_of_the_paper_and_the_commands_knows_no_profile():
+    knowing = [
+        f"{name}: {parameter} {annotation}"
+        for name, path in PATHS.items()
+        if layer_of(name) > 1
+        for parameter, annotation in parameters_of(path)
+        if parameter in ("profile", "settings") or "Profile" in annotation
+    ]
+    assert knowing == []
+    # The same look finds the profiles of the layer that has them.
+    assert ("settings", "Profile") in parameters_of(PATHS["dre.paper.plan"])

@@ -11,7 +11,8 @@ import pytest
 from test_train import DEV, TRAIN, extra
 
 from dre.datasets.dialogues import load, pairs
-from dre.slm import SLM, fit, graded, ours, recipes
+from dre.errors import DreError
+from dre.slm import SLM, fit, ours, recipes
 from dre.slm.heads import FOOLS
 from dre.slm.model import DEFAULT, class_for
 from dre.slm.quotes import EMPTY
@@ -28,7 +29,7 @@ def one_pair(context, response):
 
 
 def test_likeness_counts_twice_in_standard_deviations_over_the_graded_pairs(slm):
-    graded_answers = slm.answers(graded.graded_table(extra().graded))
+    graded_answers = slm.answers(ours.graded_table(extra().graded))
     table = pairs(load("mini", "test")[:3])
     z = (slm.answers(table) - graded_answers.mean()) / graded_answers.std()
 
@@ -40,7 +41,7 @@ def test_the_distance_of_an_ordinary_pair_is_one_half(slm):
     d_min = slm.provenance["d_min"]
     d_max = slm.provenance["d_max"]
 
-    answers = slm.answers(graded.graded_table(extra().graded))
+    answers = slm.answers(ours.graded_table(extra().graded))
 
     s_d = (1 - answers["likeness"] - d_min) / (d_max - d_min)
     assert s_d.mean() == pytest.approx(0.5, abs=1e-6)
@@ -66,7 +67,7 @@ def test_an_echo_scores_as_an_empty_reply(slm):
 
 def test_it_learns_that_copies_of_the_context_are_wrong(slm):
     examples = slm.examples(TRAIN[:4])
-    passes = graded.passes(examples, [], lambda turns: turns, slm.recipe.mixture, 1, 0)
+    passes = ours.passes(examples, [], lambda turns: turns, slm.recipe.mixture, 1, 0)
     adversarials = {
         (context, response)
         for row in passes[0]
@@ -114,9 +115,20 @@ def test_a_model_is_saved_and_loaded_with_its_class_and_scores_the_same(slm, tmp
     pd.testing.assert_frame_equal(loaded.score(table), slm.score(table), atol=1e-6)
 
 
+def test_a_model_of_a_recipe_that_is_gone_is_refused_since_its_score_would_be_another(
+    slm, tmp_path
+):
+    slm.save(tmp_path / "slm")
+    file = tmp_path / "slm" / "slm.json"
+    description = json.loads(file.read_text())
+    description["recipe"]["name"] = "graded"
+    file.write_text(json.dumps(description))
+    with pytest.raises(DreError, match="recipe 'graded' is none of paper, .* train it again"):
+        SLM.load(tmp_path / "slm")
+
+
 def test_each_recipe_has_its_class():
     classes = {name: class_for(recipe).__name__ for name, recipe in recipes.RECIPES.items()}
-    assert classes.pop("graded") == "Graded"
     assert classes.pop("ours") == "Ours"
     assert set(classes.values()) == {"SLM"}
 

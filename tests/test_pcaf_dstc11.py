@@ -11,8 +11,8 @@ from scipy.stats import spearmanr
 
 from dre.datasets import dstc11
 from dre.paper import estimate, pcaf
+from dre.paper import pcaf_losses as slm_pcaf
 from dre.paper.profile import PCAFSettings, profile
-from dre.slm import pcaf as slm_pcaf
 
 TURNS = ["tea is my train", "do you do it", "no the train was", "can we", "is it tea", "you did my"]
 RECORDS = [

@@ -7,9 +7,9 @@ from test_table4 import NAMES, rated_items
 
 from dre.datasets import registry
 from dre.paper import judgements, printed_rows, table4
-from dre.paper import tables as report
 from dre.paper.methods import ALONE, DISTANCE, PROBABILITY, WHOLE, Method
 from dre.paper.profile import JudgeSettings, profile
+from dre.tables import beside_print
 
 PAPERS = registry.PROJECT / "data/paper"
 QWEN = JudgeSettings(model="ollama:qwen2.5:72b", name="qwen of mine")
@@ -153,7 +153,7 @@ def test_table_4_has_every_printed_row_and_all_rows_of_all_judges(judges):
     for statistic in ("spearman", "pearson"):
         printed = table4.printed_table(with_panel, NAMES, statistic, {})
         measured = scores.correlations(statistic)
-        whole[statistic] = report.beside_print(measured, printed, "method")
+        whole[statistic] = beside_print(measured, printed, "method")
     table = whole["spearman"].assign(**table4.in_papers_form(*whole.values(), NAMES))
     shown = table[table4.rows_of_paper(table, panel, "paper")].set_index("method")
 

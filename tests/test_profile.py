@@ -10,9 +10,9 @@ from judge_servers import Server, openai, pairs
 
 from dre.datasets import dialogues, overlap
 from dre.errors import DreError
-from dre.paper import augmentation, estimate, judgements
+from dre.paper import estimate, judgements, trainings, written_sets
 from dre.paper.profile import Augmentation, Profile, profile
-from dre.slm import recipes, recorded_scores
+from dre.slm import recipes
 
 HERE = Path(__file__).parents[1]
 
@@ -21,7 +21,7 @@ def model(**values):
     """The recipe of a model that profile mini describes so."""
     mini = profile("mini").model_dump()
     mini["models"]["paper"] = {"recipe": "paper", **values}
-    return recorded_scores._recipe(Profile.model_validate(mini), "paper", True)
+    return trainings._recipe(Profile.model_validate(mini), "paper", True)
 
 
 def test_a_profile_sets_batch_rates_length_and_epochs_and_leaves_the_rest_to_the_recipe():
@@ -34,7 +34,7 @@ def test_a_profile_sets_batch_rates_length_and_epochs_and_leaves_the_rest_to_the
 
 def test_full_trains_released_as_its_source_does():
     full = profile("full")
-    recipe = recorded_scores._recipe(full, "released", True)
+    recipe = trainings._recipe(full, "released", True)
     epochs = {stage.name: stage.epochs for stage in recipe.stages}
     assert (epochs["contrastive"], epochs["classifier"]) == (5, 30)
     assert recipe.max_seq_length == 512
@@ -111,11 +111,11 @@ def with_set(root, server, contexts, **counts):
 def test_a_written_set_is_paid_for_once_and_can_be_trained_on(project):
     root, server = project
     settings = with_set(root, server, "mini:train", train=5, test=2)
-    augmentation.write_sets(settings)
+    written_sets.write_sets(settings)
     assert len(server.requests) == 7 * 11
     path = root / "written/set.jsonl"
     written = path.read_bytes()
-    augmentation.write_sets(settings)
+    written_sets.write_sets(settings)
     assert len(server.requests) == 7 * 11 and path.read_bytes() == written
     train, test = (dialogues.load(str(path), split) for split in ("train", "test"))
     assert (len(train), len(test)) == (5, 2)
@@ -130,11 +130,11 @@ def test_a_set_that_the_budget_ends_goes_on_later(project):
     (entry,) = settings.augment
     poor = entry.model_copy(update={"judge": entry.judge.model_copy(update={"max_usd": 0.008})})
     with pytest.raises(DreError, match="not complete.*raise max_usd to go on.*goes on"):
-        augmentation.write_sets(settings.model_copy(update={"augment": (poor,)}))
+        written_sets.write_sets(settings.model_copy(update={"augment": (poor,)}))
     n_calls = len(server.requests)
     assert 0 < n_calls < 7 * 11
     assert not (root / "written/set.jsonl").exists()
-    augmentation.write_sets(settings)
+    written_sets.write_sets(settings)
     assert len(server.requests) == 7 * 11
 
 
@@ -153,23 +153,23 @@ def rejecting(contexts):
 def test_a_set_that_its_judge_mostly_rejects_ends_the_run_with_the_counts(project):
     root, server = project
     settings = with_set(root, server, "mini:train", train=14, test=4, rounds=1)
-    server.script = rejecting(augmentation.contexts_to_write_for(settings, settings.augment[0]))
+    server.script = rejecting(written_sets.contexts_to_write_for(settings, settings.augment[0]))
     message = "any, found its own responses right for 0 of 14 for train and 0 of 4 for test;"
     with pytest.raises(DreError, match=message + ".*expected 50% of each.*'rounds'"):
-        augmentation.write_sets(settings)
+        written_sets.write_sets(settings)
     assert not (root / "written/set.jsonl").exists()
     n_calls = len(server.requests)
     with pytest.raises(DreError, match="0 of 14"):
-        augmentation.write_sets(settings)
+        written_sets.write_sets(settings)
     assert len(server.requests) == n_calls
 
 
 def test_a_set_of_which_some_contexts_were_rejected_is_written_and_says_how_many(project, capsys):
     root, server = project
     settings = with_set(root, server, "mini:train", train=14, test=4, rounds=1)
-    contexts = augmentation.contexts_to_write_for(settings, settings.augment[0])
+    contexts = written_sets.contexts_to_write_for(settings, settings.augment[0])
     server.script = rejecting(contexts[::2])
-    augmentation.write_sets(settings)
+    written_sets.write_sets(settings)
     assert len(dialogues.read_contexts(root / "written/set.jsonl")) == 9
     printed = capsys.readouterr().out
     assert "9 of 18 contexts, written by openai:any (9 rejected, 9 accepted)" in printed
@@ -179,7 +179,7 @@ def test_a_set_of_which_some_contexts_were_rejected_is_written_and_says_how_many
 def test_what_is_stored_of_a_set_is_not_estimated_again_and_its_bound_holds(project, n_rejected):
     root, server = project
     settings = with_set(root, server, "mini:train", train=14, test=4, rounds=2)
-    contexts = augmentation.contexts_to_write_for(settings, settings.augment[0])
+    contexts = written_sets.contexts_to_write_for(settings, settings.augment[0])
     server.script = rejecting(contexts[:n_rejected])
     before = estimate.calls(settings).iloc[0]
     assert (before["calls"], before["calls_at_most"]) == (18 * 11, 2 * 18 * 11)
@@ -188,17 +188,17 @@ def test_what_is_stored_of_a_set_is_not_estimated_again_and_its_bound_holds(proj
     (entry,) = settings.augment
     poor = entry.model_copy(update={"judge": entry.judge.model_copy(update={"max_usd": 0.01})})
     with pytest.raises(DreError, match="not complete"):
-        augmentation.write_sets(settings.model_copy(update={"augment": (poor,)}))
+        written_sets.write_sets(settings.model_copy(update={"augment": (poor,)}))
     n_made = len(server.requests)
     left = estimate.calls(settings).iloc[0]
     assert n_made == len(server.requests) and n_made > 18
 
-    augmentation.write_sets(settings)
+    written_sets.write_sets(settings)
     n_more = len(server.requests) - n_made
     assert 0 < n_more <= left["calls_at_most"] < before["calls_at_most"]
     if not n_rejected:
         assert left["calls"] == n_more
-    spent = augmentation.open_writer(entry).store.spent()
+    spent = written_sets.open_writer(entry).store.spent()
     assert spent <= before["usd_at_most"]
     assert estimate.calls(settings).empty
 
@@ -210,7 +210,7 @@ def test_contexts_that_two_sets_have_in_common_are_estimated_and_paid_for_once(p
     second = entry.model_copy(update={"file": "written/other.jsonl"})
     settings = settings.model_copy(update={"augment": (entry, second)})
     expected = estimate.calls(settings)
-    augmentation.write_sets(settings)
+    written_sets.write_sets(settings)
     assert expected["calls"].sum() == len(server.requests) == 7 * 11
 
 
@@ -256,7 +256,7 @@ def test_a_judge_of_a_profile_that_cannot_be_read_stops_in_one_sentence(project)
 def test_public_contexts_are_named_and_not_copied_and_no_conversation_is_in_both_splits(project):
     root, server = project
     settings = with_set(root, server, "convai2-valid", train=12, test=6)
-    augmentation.write_sets(settings)
+    written_sets.write_sets(settings)
     text = (root / "written/set.jsonl").read_text()
     contexts = dialogues.read_contexts(root / "written/set.jsonl")
     assert len(contexts) == 18 and all(context.set == "convai2" for context in contexts)

@@ -4,15 +4,16 @@ import pytest
 
 from dre.datasets import dialogues, registry
 from dre.errors import DreError, TryLater
+from dre.paper import contexts as paper_contexts
 from dre.paper import estimate, run
 from dre.paper.profile import Augmentation, TrainingSet, profile
-from dre.slm import made_of, provenance
+from dre.paper.trainings import made_of
 
 CACHES = (
     dialogues.histories,
     dialogues.public_contexts,
-    provenance.contexts,
-    provenance._extra,
+    paper_contexts.contexts,
+    paper_contexts._extra,
 )
 
 
@@ -38,9 +39,9 @@ def test_the_trainings_of_profile_mini_need_no_public_data(requested, tmp_path):
     mini = profile("mini").model_copy(update={"root": tmp_path})
     (entry,) = mini.sets
 
-    train, dev, test = provenance.contexts(entry, mini.rated)
+    train, dev, test = paper_contexts.contexts(entry, mini.rated)
     made_of(mini, "mini", "paper", 0)
-    extra = provenance.extra(mini, dev)
+    extra = paper_contexts.extra(mini, dev)
 
     assert (len(train), len(dev), len(test)) == (74, 14, 32)
     assert (extra.dialogues, extra.graded) == ([], [])
@@ -50,19 +51,19 @@ def test_the_trainings_of_profile_mini_need_no_public_data(requested, tmp_path):
 def test_a_training_on_public_conversations_asks_for_their_file(requested):
     entry = profile("public").sets[-1]
     with pytest.raises(TryLater, match="Topical-Chat"):
-        provenance.contexts(entry)
+        paper_contexts.contexts(entry)
     assert len(requested) == 1
 
 
 def test_what_is_held_out_is_that_of_the_training_and_needs_no_rated_set(requested):
     entry = profile("mini").sets[0].model_copy(update={"train": ("mini", "dev"), "dev_share": 0.2})
-    _, dev, test = provenance.contexts(entry, ())
+    _, dev, test = paper_contexts.contexts(entry, ())
     rated = "personachat-usr"
 
-    assert provenance.held_out(entry) == (dev, test)
+    assert paper_contexts.held_out(entry) == (dev, test)
     assert requested == []
     with pytest.raises(TryLater):
-        provenance.contexts(entry, (rated,))
+        paper_contexts.contexts(entry, (rated,))
 
 
 def test_what_a_profile_says_that_it_needs_is_true():

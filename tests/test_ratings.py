@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from conftest import needs_data
 
-from dre.datasets import dialogues, ratings
+from dre.datasets import dialogues, ratings, recordings
 from dre.datasets.registry import read_jsonl, repository_file
 from dre.errors import DreError
 
@@ -101,7 +101,7 @@ def test_every_quality_of_fed_has_five_raters_and_the_same_mean_as_its_item():
 
 
 def test_the_recorded_judge_rated_every_quality_of_fed():
-    recorded = ratings.fed_judged()
+    recorded = recordings.fed_judged()
 
     table = recorded.merge(ratings.fed_qualities(), on=["item", "quality"])
 
@@ -128,7 +128,7 @@ def test_the_recorded_judge_rated_every_quality_of_fed():
 
 
 def test_graded_pairs_are_the_texts_that_were_graded_and_conversations_are_whole():
-    table = ratings.graded()  # This checks the hash of each text.
+    table = recordings.graded()  # This checks the hash of each text.
 
     assert len(table) == 5468
     assert table["context_id"].nunique() == 696
@@ -160,7 +160,7 @@ MEAN_SCORES = {
 
 @pytest.mark.parametrize("changed", ["turns", "responses"])
 def test_graded_pairs_of_other_texts_are_refused(monkeypatch, changed):
-    texts = ratings._training_texts()
+    texts = recordings._training_texts()
     if changed == "turns":
         contexts = {
             id: context._replace(turns=(*context.turns[:-1], "Something else."))
@@ -169,14 +169,14 @@ def test_graded_pairs_of_other_texts_are_refused(monkeypatch, changed):
         texts = texts._replace(contexts=contexts)
     else:
         texts = texts._replace(responses=dict.fromkeys(texts.responses, "Something else."))
-    monkeypatch.setattr(ratings, "_training_texts", lambda: texts)
+    monkeypatch.setattr(recordings, "_training_texts", lambda: texts)
 
     with pytest.raises(DreError, match="not the texts that were graded"):
-        ratings.graded()
+        recordings.graded()
 
 
 def test_training_scores_are_joined_with_their_texts():
-    table = ratings.training_scores()  # This checks the hash of each text.
+    table = recordings.training_scores()  # This checks the hash of each text.
 
     assert len(table) == 2050
     assert table["score"].between(0, 5).all()

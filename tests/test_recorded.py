@@ -37,7 +37,7 @@ def record(folder, lines, manifest="default", hashed=("llm_only", "a/1", "a/2"))
 
 
 def line(pair_id="a/1", **fields):
-    return {"pair_id": pair_id, "prompt": "llm_only", **fields}
+    return {"pair_id": pair_id, "prompt": "llm_only"} | fields
 
 
 def test_a_recording_repeats_what_it_has(tmp_path):
@@ -65,8 +65,12 @@ FAULTY_LINES = {
     "a repeat below 0": (line(repeat=-1, score=3), "repeat is -1, expected a whole number"),
     "a list as prompt": (
         {"pair_id": "a/1", "prompt": ["llm_only"], "score": 3},
-        "expected a prompt of the manifest",
+        "prompt is .*, expected a prompt of the manifest",
     ),
+    "a prompt that was not asked": (line(prompt="dre", score=3), "expected a prompt of the mani"),
+    "no pair": ({"prompt": "llm_only", "score": 3}, "pair_id is None, expected the id of a pair"),
+    "no object": ([1], "expected"),
+    "no finite number": (line(score=float("nan")), "score is nan, expected a number from 0 to 5"),
     "a list as status": (line(status=["ok"], score=3), "status is .*, expected one of"),
     "a list shown": (line(score=3, shown=["a/2"]), "shown is .*, expected a pair of the same set"),
 }

@@ -35,7 +35,7 @@ def test_scores_of_every_set_are_on_one_scale(name):
 
 
 def test_hashes_say_of_every_recorded_pair_and_prompt_what_was_shown():
-    folder = recordings.folder(ratings.NAME)
+    folder = recordings.folder(recordings.NAME)
     committed = json.loads(gzip.decompress((folder / recordings.FILE).read_bytes()))
 
     assert experiment("recordings/hash_recording").hashes(folder) == committed
@@ -43,15 +43,15 @@ def test_hashes_say_of_every_recorded_pair_and_prompt_what_was_shown():
 
 
 def test_files_beside_the_judgements_have_a_row_for_each_pair():
-    assert len(ratings.criteria()) == 4680
-    assert len(ratings.fed_judged()) > 17_000
+    assert len(recordings.criteria()) == 4680
+    assert len(recordings.fed_judged()) > 17_000
 
 
 @pytest.mark.parametrize(
     "load",
     [
-        ratings.criteria,
-        ratings.fed_judged,
+        recordings.criteria,
+        recordings.fed_judged,
         lambda: judgements.panel(profile("public"))[0].scores(
             ratings.rated("personachat-usr"), "geval"
         ),

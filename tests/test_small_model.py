@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from conftest import experiment, needs_data
 
-from dre.datasets import overlap, ratings
+from dre.datasets import overlap, ratings, recordings
 from dre.paper.profile import Sources, profile
 
 measure = experiment("small_model/measure")
@@ -130,8 +130,13 @@ def test_the_measures_and_the_training_data_read_no_human_rating(monkeypatch):
     for name in ("rated", "fed_dialogues"):
         loader = functools.partial(only_texts, getattr(ratings, name))
         monkeypatch.setattr(ratings, name, loader)
-    for name in ("translated", "fed_qualities", "fed_judged", "criteria"):
-        monkeypatch.delattr(ratings, name)
+    for module, name in (
+        (ratings, "translated"),
+        (ratings, "fed_qualities"),
+        (recordings, "fed_judged"),
+        (recordings, "criteria"),
+    ):
+        monkeypatch.delattr(module, name)
     # The search for near copies takes longest, and reads texts alone.
     monkeypatch.setattr(overlap, "_near", lambda *_: set())
     sources = Sources(dialogues=("topicalchat-valid_freq",), graded=public.extra.graded)

@@ -36,12 +36,12 @@ os._exit(0)
 
 
 def key(spec="openai:model-a", row=ROW, prompt="llm_only", first=0, **options):
-    live_judge = dre.judges.open_judge(spec, store=":memory:", **options)
+    live_judge = dre.judges.open(spec, store=":memory:", **options)
     return live_judge.unanswered([row], prompt, first=first)[0].key
 
 
 def request_for(pair, n=0):
-    live_judge = dre.judges.open_judge("openai:m", store=":memory:", base_url="http://127.0.0.1:1")
+    live_judge = dre.judges.open("openai:m", store=":memory:", base_url="http://127.0.0.1:1")
     return live_judge.unanswered([pair], "llm_only", first=n)[0]
 
 
@@ -111,7 +111,7 @@ def test_judges_that_ask_differently_have_different_signatures():
     )
     signatures = set()
     for chosen in options:
-        live_judge = dre.judges.open_judge("openai:m", store=":memory:", **chosen)
+        live_judge = dre.judges.open("openai:m", store=":memory:", **chosen)
         signatures.add(live_judge.signature)
     assert len(signatures) == len(options)
 
@@ -217,7 +217,7 @@ def test_a_committed_reply_outlives_a_power_cut(tmp_path):
 
 def test_one_process_asks_a_judge_in_a_setting_and_the_next_is_told_which(tmp_path):
     path = tmp_path / "s.sqlite"
-    live_judge = dre.judges.open_judge("openai:m", store=path, base_url="http://127.0.0.1:1")
+    live_judge = dre.judges.open("openai:m", store=path, base_url="http://127.0.0.1:1")
     prompt = prompts.load("llm_only")
     setting = live_judge.lock_name(prompt)
     with subprocess.Popen(
@@ -230,7 +230,7 @@ def test_one_process_asks_a_judge_in_a_setting_and_the_next_is_told_which(tmp_pa
             with pytest.raises(TryLater, match=message):
                 live_judge.score(pairs(1))
             # Another judge, and the same judge with another prompt, may ask and write.
-            other = dre.judges.open_judge("openai:o", store=path, base_url="http://127.0.0.1:1")
+            other = dre.judges.open("openai:o", store=path, base_url="http://127.0.0.1:1")
             classify = prompts.load("classify")
             names = (other.lock_name(prompt), live_judge.lock_name(classify))
             for n, name in enumerate(names):
@@ -245,7 +245,7 @@ def test_one_process_asks_a_judge_in_a_setting_and_the_next_is_told_which(tmp_pa
 
 def test_runs_that_could_pay_for_the_same_reply_have_the_same_lock():
     def lock(spec="openai:m", prompt="llm_only", **options):
-        live_judge = dre.judges.open_judge(spec, store=":memory:", **options)
+        live_judge = dre.judges.open(spec, store=":memory:", **options)
         return live_judge.lock_name(prompts.load(prompt))
 
     assert lock(max_tokens=7) == lock(repeats=3, max_usd=1, price="1,1") == lock()

@@ -10,8 +10,8 @@ import pytest
 from dre.errors import DreError
 from dre.files import replace
 from dre.files import write as write_table
-from dre.paper.tables import beside_print, named, printed, spread
-from dre.tables import Table, number
+from dre.paper.table4 import printed_correlations
+from dre.tables import Table, beside_print, named, number, spread
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,12 @@ def test_what_a_paper_prints_is_found_by_method_and_judge(tmp_path):
     (tmp_path / "data/paper").mkdir(parents=True)
     (tmp_path / "data/paper/t.csv").write_text(PRINTED_TABLE)
 
-    by_key = printed(tmp_path, "t")
+    by_key = printed_correlations(tmp_path, "t")
 
     assert by_key.loc["LLM"].mean().to_dict() == pytest.approx({"a": 0.3, "b": 0.6})
     assert by_key.loc[("LLM", "two"), "b"] == 0.7
     assert list(by_key.index) == [("LLM", "one"), ("LLM", "two")]
-    assert printed(tmp_path, "t", "pearson").loc[("LLM", "two")].to_dict() == {"a": 9}
+    assert printed_correlations(tmp_path, "t", "pearson").loc[("LLM", "two")].to_dict() == {"a": 9}
 
 
 def cells_of(table):

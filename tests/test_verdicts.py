@@ -19,7 +19,7 @@ from dre.judges import released
 from dre.paper import verdicts, words
 from dre.paper.headless import code_cells, notebooks, source
 from dre.paper.profile import profile
-from dre.slm.recorded_scores import Scores
+from dre.slm.remembered import Remembered
 
 NUMBERS_IN_WORDS = words.said(HERE)
 CLAIMS = verdicts.judged(HERE)
@@ -277,7 +277,7 @@ def gain_at():
     public = profile("public")
     set_names = [*ratings.RATED][:3]
     items = {name: ratings.rated(name) for name in set_names}
-    slm = Scores(public.results / "scores" / f"all-ours-seed{public.seed}.csv.gz")
+    slm = Remembered.recorded(public.results / "scores" / f"all-ours-seed{public.seed}.csv.gz")
     judge = SimpleNamespace(name=released.CLAUDE)
     names_in_notebook = {
         "np": np,

@@ -7,7 +7,7 @@ from conftest import needs_data
 from scipy.stats import spearmanr
 
 from dre import fusion, what_if
-from dre.datasets import ratings
+from dre.datasets import ratings, recordings
 from dre.datasets.registry import repository_file
 from dre.judges import released
 
@@ -92,7 +92,7 @@ def slide(s_d, s_p, llm_scores):
 def test_gains_are_those_of_another_implementation(set_name, judge, shared, fuse, expected_gains):
     rated = ratings.rated(set_name)
     judge_scores = released.scores(set_name)[judge].to_numpy()
-    slm_file = repository_file("recorded", ratings.NAME, "dre_inputs.csv")
+    slm_file = repository_file("recorded", recordings.NAME, "dre_inputs.csv")
     slm_table = pd.read_csv(slm_file, index_col="pair_id")
 
     gains = what_if.gains(

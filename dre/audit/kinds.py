@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 import yaml
 
-from dre.datasets import ratings
+from dre.datasets import recordings
 from dre.datasets.dialogues import VERSIONS, load, parallel
 from dre.datasets.recordings import hash_of
 from dre.datasets.registry import read_jsonl, repository_file
@@ -162,7 +162,7 @@ def corpus() -> list[Case]:
     """
     references = _corpus_references()
     pairs = {}
-    for record in read_jsonl(repository_file("recorded", ratings.NAME, "audit.jsonl")):
+    for record in read_jsonl(repository_file("recorded", recordings.NAME, "audit.jsonl")):
         context_id = record["context_id"]
         kind = record["kind"]
         version = kind.removesuffix("_adversarial")
@@ -206,7 +206,7 @@ def graded() -> list[Case]:
 
     There is one for each conversation and kind: replies that contradict, or are off the point.
     """
-    graded_pairs = ratings.graded()
+    graded_pairs = recordings.graded()
     held_out = graded_pairs.loc[graded_pairs["for_choice"]]
     table = held_out.drop_duplicates(["conversation", "kind"])
     cases = []

@@ -11,8 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from dre import metrics
-from dre.datasets import ratings, readers
-from dre.datasets import recordings as recording
+from dre.datasets import readers, recordings
 from dre.datasets.registry import read_jsonl
 from dre.errors import DreError
 from dre.judges import AnyJudge, is_recording, prompts
@@ -50,8 +49,8 @@ def by_method(
         return _by_pair_id(pairs, _bleu_4(pairs)), "BLEU-4"
 
     # Only these two need the packages of the extra `slm`.
-    from dre.slm.location import find_slm
     from dre.slm.model import SLM
+    from dre.slm.provenance import find_slm
 
     if name == "cosine":
         untrained = SLM.untrained()
@@ -197,19 +196,19 @@ def by_judge(
 
     # A recording is looked up by its texts: its pairs may have had other ids.
     name = judge.spec.removeprefix("recorded:")
-    if not recording.exists(name):
+    if not recordings.exists(name):
         raise DreError(f"{judge.spec} knows no pair of the audit: name a judge that can be asked")
-    folder = recording.folder(name)
+    folder = recordings.folder(name)
     loaded = prompts.load(prompt)
-    recording.check_hash(folder, loaded.name, loaded)
+    recordings.check_hash(folder, loaded.name, loaded)
     records = []
     if (folder / "audit.jsonl").is_file():
         for record in read_jsonl(folder / "audit.jsonl"):
             if record["prompt"] == loaded.name:
                 records.append(record)
-    if public and loaded.name == "llm_only" and folder.name == ratings.NAME:
-        records += ratings.graded().to_dict("records")
-    score_by_hash = {recording.hash_of(record): record["score"] for record in records}
+    if public and loaded.name == "llm_only" and folder.name == recordings.NAME:
+        records += recordings.graded().to_dict("records")
+    score_by_hash = {recordings.hash_of(record): record["score"] for record in records}
     scores = pd.Series(pairs["pair_id"]).map(score_by_hash)
     return _by_pair_id(pairs, scores), judge.spec
 

@@ -1,6 +1,4 @@
-"""Labelled responses for contexts that have none: Algorithm 1 of the paper, and how good its sets
-are.
-"""
+"""Labelled responses for contexts that have none: Algorithm 1 of the paper."""
 
 from dre.augment.algorithm import generate, recorded_responses
 

@@ -184,17 +184,12 @@ def _same_makers(sets):
                 f"{sets[0].path} with {difference.field} {difference.value}, {rated_set.path} with "
                 f"{difference.other_value}: score them with the same"
             )
-    fields = dict(made_with.fields)
-    if made_with.is_printed:
-        fields["prompt"] = fields["prompt"]["sha256"]  # as fusions of version 0.2 have it
-    return fields
+    return made_with.fields
 
 
 def _makers(rated_set):
     """Return the part of a signature that a fusion is held to."""
-    signature = rated_set.signature
-    fields = {name: signature.fields[name] for name in MADE_WITH}
-    return Signature(fields, signature.is_printed)
+    return Signature({name: rated_set.signature.fields[name] for name in MADE_WITH})
 
 
 def _refuse_shared_contexts(sets):

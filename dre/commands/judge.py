@@ -32,7 +32,7 @@ from dre.commands.outputs import (
 from dre.datasets import readers
 from dre.errors import DreError, TryLater
 from dre.files import replace, write
-from dre.judges import asking, bill, files, prompts, providers, reply_page
+from dre.judges import asking, batch, bill, prompts, providers, reply_page
 from dre.judges.recorded import Recorded
 from dre.judges.store import Store
 from dre.signature import Signature
@@ -70,8 +70,7 @@ def add(subparsers: Any) -> None:
             "examine a judge on pairs that people have rated, beside the recorded judges",
         ),
     ):
-        aliases = ["compare"] if name == "passport" else []
-        action = actions.add_parser(name, help=text, description=text, aliases=aliases)
+        action = actions.add_parser(name, help=text, description=text)
         _add_arguments(action, name)
         add_options(action, **_judge_options_of(name))
         action.set_defaults(run=run)
@@ -443,7 +442,7 @@ def _replay(args):
 def _export(args):
     """Write the missing prompts as a batch file."""
     request = _request(args, (".jsonl",))
-    n = files.export_prompts(request.judge, request.pairs, request.prompt, args.output, args.retry)
+    n = batch.export_prompts(request.judge, request.pairs, request.prompt, args.output, args.retry)
     write_summary(args.output, request.signature, {})
     print(f"{n:,} prompts are in {args.output}")
 
@@ -451,7 +450,7 @@ def _export(args):
 def _import(args):
     """Take in replies to exported prompts, and write the table."""
     request = _request(args)
-    stored, stored_before, failed = files.import_replies(
+    stored, stored_before, failed = batch.import_replies(
         request.judge, request.pairs, request.prompt, args.source
     )
     print(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dre.audit import judge_agreement, kinds, measures, scorers
+from dre.audit import kinds, measures, scorers
 from dre.commands import audit as audit_command
 from dre.commands import inputs
 from dre.commands.judge_options import RECORDED
@@ -16,6 +16,7 @@ from dre.commands.outputs import TRY_LATER, WRONG, check_output, refuse_to_repla
 from dre.datasets import readers
 from dre.errors import DreError
 from dre.files import replace
+from dre.judges import passport as passports
 from dre.judges import prompts
 from dre.judges.asking import one_run, spent_in_words
 from dre.tables import Table, number
@@ -51,12 +52,12 @@ def run(args: argparse.Namespace, judge: Any) -> int:
         raise DreError("--sets are public rated pairs, --rated are your own: give one of them")
     is_recorded = args.judge.startswith(RECORDED)
     own_rated = _read_rated(args.rated) if args.rated else None
-    sets = judge_agreement.SETS
+    sets = passports.SETS
     if args.sets:
         sets = args.sets.split(",")
     elif is_recorded and own_rated is None:
-        sets = judge_agreement.known_sets(judge, args.prompt)
-    samples = judge_agreement.draw_samples(sets, args.n, args.seed, own_rated)
+        sets = passports.known_sets(judge, args.prompt)
+    samples = passports.draw_samples(sets, args.n, args.seed, own_rated)
     repeats = args.repeats or 2
     cases, audit_pairs = None, None
     if args.audit:
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace, judge: Any) -> int:
         print(_estimate(judge, samples, repeats, audit_pairs, args.prompt), file=sys.stderr)
     audited = None
     with one_run(judge):
-        passport = judge_agreement.measure(judge, samples, repeats, args.seed, args.prompt)
+        passport = passports.measure(judge, samples, repeats, args.seed, args.prompt)
         if args.audit and not passport.stopped:
             audited = _audit(judge, cases, audit_pairs, args.prompt, passport)
     table = _table(passport, list(samples))
@@ -222,7 +223,7 @@ def _lines(judge, passport, money):
     return "\n".join(lines)
 
 
-def verdict(passport: judge_agreement.Passport) -> list[str]:
+def verdict(passport: passports.Passport) -> list[str]:
     """Say in a few plain sentences what a judge is good for."""
     sentences = [_on_agreement(passport)]
     weaknesses = _weaknesses(passport)

@@ -49,13 +49,13 @@ def add(subparsers) -> None:
     option(
         "--recipe",
         metavar="NAME",
-        help="how it is trained: ours (default, as the model of the package), graded; as in the "
-        "papers: paper, paper-robust, released",
+        help="how it is trained: ours (default, as the model of the package); as in the papers: "
+        "paper, paper-robust, released",
     )
     option(
         "--extra",
         metavar="PROFILE",
-        help="further dialogues and grades, which the recipes ours and graded need: public",
+        help="further dialogues and grades, which recipe ours needs: public",
     )
     option("--seed", type=int, default=0, metavar="N", help="seed of the training (default: 0)")
     inputs.add_form_options(parser)
@@ -70,7 +70,8 @@ def add(subparsers) -> None:
 def train(args: argparse.Namespace) -> None:
     """Train, and print what came out."""
     # Imported here, since they load torch, which takes seconds.
-    from dre.slm import provenance, recipes
+    from dre.paper import contexts as paper_contexts
+    from dre.slm import recipes
     from dre.slm.train import fit
 
     name = args.recipe or ("paper" if args.plain else "ours")
@@ -90,7 +91,7 @@ def train(args: argparse.Namespace) -> None:
         )
     extra = None
     if args.extra:
-        extra = provenance.extra(profile(args.extra), dev)
+        extra = paper_contexts.extra(profile(args.extra), dev)
     slm = fit(contexts, dev, args.out, recipe, args.seed, args.encoder, extra=extra)
 
     description = slm.provenance

@@ -693,14 +693,14 @@ def split(messages: list[Message], form: Form, left_out: Counter) -> tuple[list[
             if behind:
                 left_out["messages behind the last reply"] += behind
             return messages[:i], messages[i].text
-    found = names(message.name or message.side for message in messages if any(message[:2]))
-    if found == "nothing":
+    speakers = names(message.name or message.side for message in messages if any(message[:2]))
+    if speakers == "nothing":
         raise ValueError(
             f"the dialogue has {len(messages)} turns that say something, and none says who "
             "speaks: --last-turn takes "
             "the last as the response, --field response=COLUMN another column"
         )
     raise ValueError(
-        f"no message is of the assistant (found: {found}): --role NAME=assistant says who it is, "
-        "--last-turn takes the last turn as the response"
+        f"no message is of the assistant (found: {speakers}): --role NAME=assistant says who it "
+        "is, --last-turn takes the last turn as the response"
     )

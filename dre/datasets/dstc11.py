@@ -148,10 +148,10 @@ class Archive:
 
         Sets of whole dialogues are not among them.
         """
-        known = [name for name in PCAF_SETS if name in self._rated]
-        others = sorted(name for name in self._rated if name not in PCAF_SETS)
+        sets_of_pcaf = [name for name in PCAF_SETS if name in self._rated]
+        further_sets = sorted(name for name in self._rated if name not in PCAF_SETS)
         responses = []
-        for name in [*known, *others]:
+        for name in [*sets_of_pcaf, *further_sets]:
             records = self._json(self._rated[name])
             if any(_is_rated(record) for record in records):
                 responses.append(name)
@@ -179,12 +179,12 @@ class Archive:
                 n_left_out["without a response or ratings"] += 1
                 continue
             context = _lines(record["context"])
-            found = dialogues.get(_key((*context, record["response"])))
-            if not found:
+            candidates = dialogues.get(_key((*context, record["response"])))
+            if not candidates:
                 n_left_out["without its versions"] += 1
                 continue
             # Equal texts have equal versions; each is taken once, and the last one again.
-            turns = found.pop(0) if len(found) > 1 else found[0]
+            turns = candidates.pop(0) if len(candidates) > 1 else candidates[0]
             number = context_numbers.setdefault(_key(context), len(context_numbers))
             pair_id = f"dstc11-{name}/{i}"
             row = {"pair_id": pair_id, "context_id": f"dstc11-{name}/context-{number}"}

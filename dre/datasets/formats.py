@@ -147,21 +147,21 @@ class _Unreadable(Exception):
 
 def _unpacked(data):
     """Return the content of a gzip file of one or more parts, up to the largest size."""
-    parts = []
+    chunks = []
     size = 0
     while data:
         unpacker = zlib.decompressobj(wbits=31)
         while not unpacker.eof:
-            part = unpacker.decompress(data, _CHUNK)
+            chunk = unpacker.decompress(data, _CHUNK)
             data = unpacker.unconsumed_tail
-            if not part and not data and not unpacker.eof:
+            if not chunk and not data and not unpacker.eof:
                 raise _Unreadable(": cannot be read (the gzip file ends before its end)")
-            size += len(part)
+            size += len(chunk)
             if size > LARGEST_FILE:
                 raise _Unreadable(f": {_too_large('unpacks to')}")
-            parts.append(part)
+            chunks.append(chunk)
         data = unpacker.unused_data.lstrip(b"\0")
-    return b"".join(parts)
+    return b"".join(chunks)
 
 
 def _decoded(data):
@@ -347,25 +347,27 @@ def _key_of_records(value, form):
 
 def _about_object(value, lists):
     """Say what a JSON object is, and where records may be; "" if it may be a record itself."""
-    found = f"is one JSON object with {len(value):,} keys ({names(value)}), not a list of records"
+    description = (
+        f"is one JSON object with {len(value):,} keys ({names(value)}), not a list of records"
+    )
     if lists:
-        return f"{found}: --field records=KEY says which of {names(lists)} has them"
+        return f"{description}: --field records=KEY says which of {names(lists)} has them"
     nested = []
     for name, entry in value.items():
         if isinstance(entry, dict):
             keys = [key for key, inner in entry.items() if _is_list_of_records(inner)]
             nested += [f"{name}.{key}" for key in keys]
     if nested:
-        return f"{found}: --field records={nested[0]} takes those under {names(nested[:5])}"
+        return f"{description}: --field records={nested[0]} takes those under {names(nested[:5])}"
     entries = list(value.values())
     if not entries or not all(isinstance(entry, (list, dict)) for entry in entries):
         return ""
     if {"columns", "data"} <= {*value} or len({len(entry) for entry in entries}) == 1:
         return (
-            f"{found}: a table by columns? write it with pandas' to_json(orient='records', "
+            f"{description}: a table by columns? write it with pandas' to_json(orient='records', "
             "lines=True)"
         )
-    return f"{found}: write a list of objects, or one object a line"
+    return f"{description}: write a list of objects, or one object a line"
 
 
 def _is_record(value):

@@ -1,21 +1,15 @@
-"""Responses that people rated, and scores of them that were recorded for or before this project."""
+"""Responses that people rated."""
 
 import functools
-import hashlib
 import io
 import json
 import math
 import re
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import pandas as pd
 
-from dre.datasets import recordings
-from dre.datasets.dialogues import KINDS, PUBLIC, TURNS, context_sha256, histories, load
-from dre.datasets.overlap import conversations
-from dre.datasets.registry import fetch, read_jsonl, repository_file
-from dre.errors import DreError
+from dre.datasets.registry import fetch
 
 #: The rated sets, and what tables call them.
 RATED = {
@@ -27,19 +21,6 @@ RATED = {
     "dailydialog-grade": "DailyDialog-GRADE",
     "empathetic-grade": "Empathetic-GRADE",
 }
-#: Classifiers whose scores of DailyDialog++ test were released.
-CLASSIFIERS = ("DEB", "RUBER-Large")
-#: The recording that is read unless another one is named.
-NAME = "claude-2026-11"
-#: By name, the examples that the recorded judge was shown when it rated FED's qualities.
-SHOWN = {
-    "zero": "zero-shot",
-    "random0": "random 1",
-    "random1": "random 2",
-    "random2": "random 3",
-    "bm25": "BM25",
-    "manual": "by hand",
-}
 #: The languages that are used here, of the ten that xDial-Eval has.
 LANGUAGES = {"en": "english", "es": "spanish", "zh": "chinese"}
 _USR_FILES = {
@@ -50,8 +31,6 @@ _FED_FILE = "data/fed_data.json"
 _USR_CRITERIA = ("Understandable", "Natural", "Maintains Context", "Engaging", "Uses Knowledge")
 # FED writes the speaker before each turn. Turns are text only in every set.
 _SPEAKER = re.compile("^(User|System):", re.MULTILINE)
-# The share of graded conversations that nothing is trained on, so that models can be chosen by it.
-_SHARE_FOR_CHOICE = 0.2
 
 
 def rated(name: str) -> pd.DataFrame:
@@ -162,57 +141,6 @@ def fed_qualities() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def fed_judged(name: str = NAME) -> pd.DataFrame:
-    """Return the ratings that a recorded judge gave FED's qualities.
-
-    All qualities of an item were rated in one reply, so these are not verdicts of the prompts
-    ``quality_...``.
-
-    Returns
-    -------
-    Columns ``item`` and ``quality`` as in `fed_qualities`, ``examples`` (one of `SHOWN`) and
-    ``score``. Items that were shown as examples to all others are missing from it.
-    """
-    turns, dialogues = _fed_tables()
-    dialogues = dialogues.rename(columns={"turns": "context"}).assign(response="")
-    _check_recorded_texts(name, turns, dialogues)
-    rows = []
-    for record in read_jsonl(repository_file("recorded", name, "fed_qualities.jsonl")):
-        for quality, score in record["ratings"].items():
-            row = {
-                "item": record["item"],
-                "examples": record["examples"],
-                "quality": quality,
-                "score": float(score),
-            }
-            rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def criteria(name: str = NAME) -> pd.DataFrame:
-    """Return the ratings by criterion that a recorded judge gave.
-
-    They are on the scales of the prompts ``geval_...`` and ``analyse_rate_...``, but all criteria
-    of a pair were rated in one reply.
-
-    Returns
-    -------
-    Columns ``pair_id``, ``prompt`` (the family of prompts), and one for each criterion.
-    """
-    records = read_jsonl(repository_file("recorded", name, "criteria.jsonl"))
-    table = pd.DataFrame(records).drop(columns="analysis")
-    sets = table["pair_id"].str.partition("/")[0].unique()
-    _check_recorded_texts(name, *(rated(set_name) for set_name in sets))
-    return table
-
-
-def _check_recorded_texts(name, *tables):
-    """Raise DreError if texts of pairs are not those that were shown to the recorded judge."""
-    folder = recordings.folder(name)
-    for row in pd.concat(tables).to_dict("records"):
-        recordings.check_hash(folder, row["pair_id"], row)
-
-
 def rated_tables(names: Sequence[str] = tuple(RATED)) -> list[pd.DataFrame]:
     """Return the tables that training must share no utterance with.
 
@@ -222,200 +150,6 @@ def rated_tables(names: Sequence[str] = tuple(RATED)) -> list[pd.DataFrame]:
     if "fed-turn" in names:
         tables.append(fed_dialogues())
     return tables
-
-
-def classifier(name: str) -> pd.Series:
-    """Return the released scores of a classifier on DailyDialog++ test.
-
-    Parameters
-    ----------
-    name : one of `CLASSIFIERS`.
-
-    Returns
-    -------
-    Scores in [0, 1] by ``pair_id``; a response counts as positive from 0.5.
-    """
-    scores_by_id = _read_json(f"{name} (random + adversarial negatives)*.json")
-    scores = pd.Series(scores_by_id, dtype=float, name=name)
-    return scores.add_prefix("dailydialog++-test/").rename_axis("pair_id")
-
-
-def labels(name: str = NAME) -> pd.Series:
-    """Return the recorded class labels, ``Positive`` or ``Negative``, by ``pair_id``."""
-    table = pd.DataFrame(read_jsonl(repository_file("recorded", name, "judgements.jsonl")))
-    classified = table[table["prompt"] == "classify"]
-    return pd.Series(classified.set_index("pair_id")["label"])
-
-
-def training_scores(name: str = NAME) -> pd.DataFrame:
-    """Return the recorded LLM-only scores of pairs on training contexts, for distillation.
-
-    Returns
-    -------
-    Columns ``pair_id`` (``<context id> <- <response id>``); ``context_id, set``; ``context`` (tuple
-    of turns); ``response``; ``response_id``; ``score`` (0-5); ``domain``. A response id is that of
-    the record which the text comes from (a pair id, or the id of the context whose reply it is), or
-    ``generic-<number>``.
-
-    Raises
-    ------
-    DreError
-        If a text is not the one that was scored.
-    """
-    texts = _training_texts()
-    generic_numbers: dict[str, int] = {}
-    rows = []
-    for record in read_jsonl(repository_file("recorded", name, "training_scores.jsonl")):
-        context_id = record["context"]
-        context = texts.contexts[context_id]
-        is_public = context_id.partition("/")[0] in PUBLIC
-        turns = context.turns[-TURNS:] if is_public else context.turns
-        response_id = record["response"]
-        if response_id == "generic":
-            response = record["text"]
-            number = generic_numbers.setdefault(response, len(generic_numbers))
-            response_id = f"generic-{number}"
-        else:
-            response = texts.responses.get(response_id)
-        _check_scored_texts(record, turns, response)
-        row = {
-            "pair_id": f"{context_id} <- {response_id}",
-            "context_id": context_id,
-            "set": context.set,
-            "context": turns,
-            "response": response,
-            "response_id": response_id,
-            "score": float(record["score"]),
-            "domain": context.domain,
-        }
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def graded(name: str = NAME) -> pd.DataFrame:
-    """Return the recorded LLM-only scores of responses of ten kinds to training contexts.
-
-    There are 5,468 pairs on 696 contexts of 1 to 17 turns. Five kinds were written for the purpose:
-    good, bland, off, contradicts, garbled. The others are reference, retrieved, random, truncated
-    (the first words of a response) and echo (a turn of the context).
-
-    Returns
-    -------
-    Columns ``context_id``; ``conversation``, the unit to keep from training, which contexts of one
-    ConvAI2 or Topical-Chat conversation share; ``set``; ``context`` (tuple of turns, of a
-    conversation also those before the last three); ``response, kind``; ``score`` (0-5);
-    ``for_choice``, whether the conversation belongs to the fifth that nothing is trained on and
-    that models are chosen by. Ids alone decide that.
-
-    Raises
-    ------
-    DreError
-        If a text is not the one that was graded.
-    """
-    texts = _training_texts()
-    rows = []
-    for record in read_jsonl(repository_file("recorded", name, "graded.jsonl")):
-        context_id = record["context"]
-        kind = record["kind"]
-        context = texts.contexts[context_id]
-        turns = context.turns[-record["turns"] :]
-        if kind == "echo":
-            response = turns[record["turn"]]
-        elif "text" in record:
-            response = record["text"]
-        else:
-            response = texts.responses[record["response"]]
-        if kind == "truncated":
-            response = " ".join(response.split()[: record["words"]])
-        _check_scored_texts(record, turns, response)
-        row = {
-            "context_id": context_id,
-            "conversation": context.conversation,
-            "set": context_id.partition("/")[0],
-            "context": turns,
-            "response": response,
-            "kind": kind,
-            "score": float(record["score"]),
-            "for_choice": _is_for_choice(context.conversation),
-        }
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def conversations_for_choice(sources: Collection[str], name: str = NAME) -> set[str]:
-    """Return the ids of the graded conversations of some sources that nothing is trained on.
-
-    Parameters
-    ----------
-    sources : the first parts of context ids, such as ``mini`` or ``convai2-valid``. The file of a
-        public source is read, and fetched where it is absent; those of others are not.
-    name : the recording.
-    """
-    records = read_jsonl(repository_file("recorded", name, "graded.jsonl"))
-    context_ids = []
-    for record in records:
-        source = record["context"].partition("/")[0]
-        if source in sources:
-            context_ids.append(record["context"])
-    conversation_of = conversations(context_ids)
-    all_conversations = {conversation_of(context_id) for context_id in context_ids}
-    return {conversation for conversation in all_conversations if _is_for_choice(conversation)}
-
-
-def _is_for_choice(conversation):
-    """Tell whether a conversation is in the fifth for choice, by its id alone."""
-    first_digits = hashlib.sha256(conversation.encode()).hexdigest()[:8]
-    return int(first_digits, 16) < _SHARE_FOR_CHOICE * 16**8
-
-
-def _check_scored_texts(record, turns, response):
-    """Raise DreError if the texts of a pair are not those that were scored."""
-    present = {
-        "context_sha256": context_sha256(turns),
-        "response_sha256": context_sha256([response]),
-    }
-    for name, digest in present.items():
-        if record.get(name, digest) != digest:
-            raise DreError(
-                f"{record['context']}: these are not the texts that were graded; "
-                "run `dre data fetch` again"
-            )
-
-
-class _TrainingContext(NamedTuple):
-    """A context that a judge was asked about: its conversation, turns, data set and domain."""
-
-    conversation: str
-    turns: tuple[str, ...]
-    set: str
-    domain: str
-
-
-class _TrainingTexts(NamedTuple):
-    """Training contexts by their ids, and the texts of responses by theirs."""
-
-    contexts: dict[str, _TrainingContext]
-    responses: dict[str, str]
-
-
-def _training_texts():
-    """Return the contexts and responses that recorded scores of training pairs may name."""
-    contexts = {}
-    responses = {}
-    for context in load("dailydialog++", "dev") + load("dailydialog++-positives", "train"):
-        contexts[context.context_id] = _TrainingContext(
-            context.context_id, context.turns, context.set, context.domain
-        )
-        for kind in KINDS:
-            for i, text in enumerate(context.responses(kind)):
-                responses[context.pair_id(kind, i)] = text
-    for source, (set_name, domain) in PUBLIC.items():
-        for context_id, history in histories(source).items():
-            contexts[context_id] = _TrainingContext(
-                history.conversation, history.turns, set_name, domain
-            )
-            responses[context_id] = history.reply
-    return _TrainingTexts(contexts, responses)
 
 
 def ids_by_text(name: str) -> dict[tuple[tuple[str, ...], str, str], str]:

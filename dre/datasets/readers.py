@@ -283,10 +283,10 @@ def _notes(left_out_by_row, untagged, note_counts, rows):
         n_pairs = sum(1 for left_out in left_out_by_row if {*left_out} - {chats.WITHOUT_COMMAS})
         notes.append(f"left out of {counted_kind(n_pairs, 'dialogues')}: {in_words(total)}")
     if untagged and untagged.tags:
-        shown = ", ".join(untagged.tags[:3])
-        more = ", ..." if len(untagged.tags) > 3 else ""
+        first_tags = ", ".join(untagged.tags[:3])
+        ellipsis = ", ..." if len(untagged.tags) > 3 else ""
         notes.append(
-            f"speakers' tags ({shown}{more}) were taken off {untagged.turns:,} turns and "
+            f"speakers' tags ({first_tags}{ellipsis}) were taken off {untagged.turns:,} turns and "
             f"{untagged.responses:,} responses; --keep-tags keeps them"
         )
     if untagged and untagged.unsure:
@@ -304,11 +304,11 @@ def _notes(left_out_by_row, untagged, note_counts, rows):
 
 def in_words(left_out: Counter) -> str:
     """Return what was left out, with counts: ``1 tool call, 2 system prompts``."""
-    parts = []
+    counts = []
     for kind, count in left_out.items():
         if kind != chats.WITHOUT_COMMAS:
-            parts.append(counted_kind(count, kind))
-    return ", ".join(parts)
+            counts.append(counted_kind(count, kind))
+    return ", ".join(counts)
 
 
 def counted_kind(count: int, kind: str) -> str:
@@ -472,8 +472,8 @@ def _pair(record, line, default_id, form, needs, left_out, note_counts):
     if not _are_turns(turns) and ("context" in needs or not absent(values["context"])):
         raise ValueError(_about_context(values["context"], turns, record, layout))
     if not _is_text(response) and ("response" in needs or not absent(response)):
-        found = values["response"] if response is None else response
-        raise ValueError(_about_response(found, dialogue, record, layout))
+        unusable = values["response"] if response is None else response
+        raise ValueError(_about_response(unusable, dialogue, record, layout))
     if turns and not form.keep_tags:
         reason = tags.several_turns_in_one(turns) or tags.mixed_tags(turns)
         if reason:
@@ -664,9 +664,9 @@ def _about_context(value, turns, record, layout):
             f"the record is one message ({names(record)}): expected a record for each dialogue, "
             'such as {"messages": [...]}'
         )
-    shown = value if turns is None else turns
+    unusable = value if turns is None else turns
     reason = (
-        f"context is {quote(shown)}: expected turns, oldest first, or chat messages; "
+        f"context is {quote(unusable)}: expected turns, oldest first, or chat messages; "
         f"the record has {names(record)}"
     )
     return reason + _advice("context", layout.like_context)

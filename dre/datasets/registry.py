@@ -164,25 +164,25 @@ def mismatch(name: str) -> str | None:
     content_hash = _hash(path, "sha256")
     if content_hash == expected:
         return None
-    when = "" if "sha256" in source else ", as when it was first fetched"
-    return f"has sha256 {content_hash}, expected {expected}{when}"
+    first_time = "" if "sha256" in source else ", as when it was first fetched"
+    return f"has sha256 {content_hash}, expected {expected}{first_time}"
 
 
 def _hash(path, algorithm, header=b""):
     """Return the hash of a file, in hex digits. It is read in parts: an archive is large."""
     digest = hashlib.new(algorithm, header)
     with path.open("rb") as file:
-        while part := file.read(2**20):
-            digest.update(part)
+        while chunk := file.read(2**20):
+            digest.update(chunk)
     return digest.hexdigest()
 
 
 def _known_hash(name):
     """Return the sha256 that is registered, or that was kept of the first fetch, or None."""
     registered = sources()[name].get("sha256")
-    kept = _first_hash_file(name)
-    if registered is None and kept.is_file():
-        return kept.read_text(encoding="utf-8").split()[0]
+    first_hash = _first_hash_file(name)
+    if registered is None and first_hash.is_file():
+        return first_hash.read_text(encoding="utf-8").split()[0]
     return registered
 
 

@@ -78,9 +78,9 @@ def several_turns_in_one(turns: Iterable[str]) -> str:
         if ":" in turn:
             speakers = {speaker.lower() for speaker in _TAG_WITHIN.findall(turn)}
             if len(speakers) > 1:
-                both = " and ".join(sorted(speakers))
+                speakers_in_words = " and ".join(sorted(speakers))
                 return (
-                    f"a turn is {quote(turn)}, in which {both} have their say: "
+                    f"a turn is {quote(turn)}, in which {speakers_in_words} have their say: "
                     "write a list of turns, or one turn a line; --keep-tags reads it as it is"
                 )
     return ""
@@ -168,10 +168,10 @@ def take_off(rows: list[dict]) -> Untagged:
             speakers = [*names, name] if name else names
             tagged.append((row, names, speakers))
             counts.update(speakers)
-    known = {*_SURE_TAGS}
+    names_of_speakers = {*_SURE_TAGS}
     for _, _, speakers in tagged:
         if _are_speakers(speakers, counts):
-            known.update(speakers)
+            names_of_speakers.update(speakers)
 
     n_turns = 0
     n_responses = 0
@@ -179,27 +179,27 @@ def take_off(rows: list[dict]) -> Untagged:
     untagged_rows = []
     n_unsure = 0
     for row, names, _ in tagged:
-        if not {*names} <= known:
+        if not {*names} <= names_of_speakers:
             n_unsure += 2 <= len({*names}) <= _MOST_SPEAKERS
             continue
         untagged_rows.append(row)
         n_turns += len(names)
         turns = []
         for turn in row["context"]:
-            tag, said = _tag_and_rest(turn)
+            tag, text = _tag_and_rest(turn)
             tags.setdefault(tag)
-            turns.append(said)
+            turns.append(text)
         row["context"] = tuple(filter(None, turns)) or row["context"]
 
     # A response has a tag where its context had tags, or where every response of a system has one.
     answering = [row for row in untagged_rows if isinstance(row["response"], str)]
     answering += _tagged_by_system(rows, untagged_rows)
     for row in answering:
-        tag, said = _tag_and_rest(row["response"])
-        if said and _name(row["response"]) in {*known, *_SIDE_TAGS}:
+        tag, text = _tag_and_rest(row["response"])
+        if text and _name(row["response"]) in {*names_of_speakers, *_SIDE_TAGS}:
             tags.setdefault(tag)
             n_responses += 1
-            row["response"] = said
+            row["response"] = text
     return Untagged(n_turns, n_responses, list(tags), n_unsure)
 
 

@@ -52,7 +52,7 @@ class AnyJudge(Protocol):
         ...
 
 
-def open_judge(judge: str | Callable[..., float] | AnyJudge, /, **options: Any) -> AnyJudge:
+def open(judge: str | Callable[..., float] | AnyJudge, /, **options: Any) -> AnyJudge:
     """Return a judge.
 
     Parameters
@@ -105,7 +105,3 @@ def _open_recording(name, options):
         f"which are fetched once, {', '.join(released.NAMES)}; or give a folder with "
         "judgements.jsonl"
     )
-
-
-#: The same under its earlier name, which notebooks and users write as ``judges.open(...)``.
-open = open_judge

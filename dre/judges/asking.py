@@ -21,14 +21,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tqdm import tqdm
-
 from dre.errors import DreError, TryLater
 from dre.judges import likelihoods, outcomes, prices, providers
 from dre.judges.failures import CallFailed
 from dre.judges.parse import Verdict
 from dre.judges.prompts import Prompt
 from dre.judges.store import Paid, Reply, Request, Store, new_run
+from dre.progress import Progress
 
 if TYPE_CHECKING:
     from dre.judges.judge import Judge
@@ -472,8 +471,10 @@ class _Asking:
                 judge.params,
             )
             self.ask = connection.ask
-            name = judge.spec if len(_active) > 1 else None
-            with tqdm(total=self.n_left, desc=name, unit="call", disable=None) as self.bar:
+            name = judge.spec if len(_active) > 1 else ""
+            # Where no bar shows, lines say more than how many calls are done.
+            is_silent = not sys.stderr.isatty()
+            with Progress(self.n_left, "calls", is_silent=is_silent, name=name) as self.bar:
                 await self._ask_for_all()
         finally:
             await self.journal.close()
@@ -503,11 +504,11 @@ class _Asking:
     async def _report_progress(self):
         """Show what the run has cost, and, where no bar does, say now and then how far it is."""
         while True:
-            await asyncio.sleep(HEARTBEAT if self.bar.disable else _MONEY_SECONDS)
+            await asyncio.sleep(_MONEY_SECONDS if self.bar.has_bar else HEARTBEAT)
             money = await asyncio.to_thread(self._money)
             failed = f"{len(self.run_record.errors)} failed"
-            if not self.bar.disable:
-                self.bar.set_postfix_str(f"{money}, {failed}", refresh=False)
+            if self.bar.has_bar:
+                self.bar.update(0, note=f"{money}, {failed}")
                 continue
             now = time.monotonic()
             longest = max((now - start for start in self.start_times.values()), default=0.0)

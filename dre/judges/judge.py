@@ -358,7 +358,7 @@ class Judge:
         ask : bool
             Whether to ask for what is not stored.
         examples : dict of str to list, or None
-            For each ``pair_id`` the examples to show with it, as `dre.judges.examples.select`
+            For each ``pair_id`` the examples to show with it, as `dre.paper.examples.select`
             returns them. They take the place of a column ``examples``; the prompt needs a slot.
 
         Returns

@@ -1,37 +1,20 @@
-"""Judges that ask no model: a recording of a judge, and a Python function.
-
-A recording is a folder with two files. ``manifest.json`` has, under ``prompts``, a key for each
-prompt that was asked, and may say under ``judgements`` how many lines the other file has.
-``judgements.jsonl`` has one judgement a line:
-
-- ``pair_id`` and ``prompt``: what was judged, and the name of the prompt,
-- ``repeat``: which of several replies to the same prompt this is (default 0),
-- ``score`` (0 to 5), ``label`` (Positive or Negative) and ``influence`` (0 to 1), or in their place
-  ``status``, why there is none,
-- ``shown``: whose numbers of a small model the judge was shown, if another pair's.
-
-`dre.datasets.recordings` checks that the prompts and texts are those that were recorded.
-"""
+"""Judges that ask no model: a recording of a judge (`dre.datasets.recordings`), and a function."""
 
 import functools
 import hashlib
-import json
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dre.datasets import readers, recordings
+from dre.datasets import recordings
 from dre.errors import DreError
 from dre.judges import prices, prompts
 from dre.judges.asking import Run
-from dre.judges.judge import AGAIN, frame, rows_of
+from dre.judges.judge import frame, rows_of
 from dre.judges.parse import Unclear, Verdict, on_scale
 from dre.judges.prompts import Prompt
-
-_HIGHEST = {"score": 5, "influence": 1}
-_LABELS = ("Positive", "Negative")
 
 
 class Recorded:
@@ -49,7 +32,7 @@ class Recorded:
     Raises
     ------
     DreError
-        If there is no such recording, or a line of it is not as the module's description says.
+        If there is no such recording, or a line of it is not a `Judgement`.
     """
 
     price = prices.Price(0.0, 0.0, "a recording")
@@ -192,116 +175,14 @@ class _Recording(NamedTuple):
 @functools.lru_cache(maxsize=4)
 def _load(folder):
     """The `_Recording` of a folder."""
-    path = folder / "judgements.jsonl"
-    manifest = _load_manifest(folder / "manifest.json")
     verdicts: dict[tuple[str, int], dict[str, Verdict]] = {}
-    pairs_shown = []
-    for line, record in readers.records(path):
-        location = f"{path}:{line}"
-        record = record if isinstance(record, dict) else {}
-        prompt, repeat, pair_id = _key_of(record, manifest, location)
-        verdicts_of_repeat = verdicts.setdefault((prompt, repeat), {})
-        if pair_id in verdicts_of_repeat:
-            raise DreError(
-                f"{location}: expected a prompt of the manifest and a pair_id, once a repeat; "
-                f"{pair_id} is there twice"
-            )
-        verdicts_of_repeat[pair_id] = _verdict_of(record, location)
-        if "shown" in record:
-            pairs_shown.append((location, record["shown"], pair_id, verdicts_of_repeat))
-
-    # Whose numbers were shown is only known when all lines are.
-    for location, other_id, pair_id, verdicts_of_repeat in pairs_shown:
-        is_recorded = isinstance(other_id, str) and other_id in verdicts_of_repeat
-        if not is_recorded or other_id.partition("/")[0] != pair_id.partition("/")[0]:
-            raise DreError(
-                f"{location}: shown is {other_id!r:.60}, expected a pair of the same set that was "
-                "judged by this prompt, too"
-            )
-
-    n_judgements = sum(len(verdicts_of_repeat) for verdicts_of_repeat in verdicts.values())
-    n_expected = manifest.get("judgements", n_judgements)
-    if n_judgements != n_expected:
-        raise DreError(
-            f"{path}: found {n_judgements:,} judgements, but its manifest says "
-            f"{_number_in_words(n_expected)}: get the file again"
+    for _, line in recordings.judgements(folder):
+        of_repeat = verdicts.setdefault((line.prompt, line.repeat), {})
+        of_repeat[line.pair_id] = Verdict(
+            line.status, score_llm=line.score, s_inf=line.influence, label=line.label
         )
-    return _Recording(verdicts, hashlib.sha256(path.read_bytes()).hexdigest())
-
-
-def _load_manifest(path):
-    """The manifest of a recording as a dict, whose ``prompts`` are a dict too."""
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except OSError:
-        raise DreError(
-            f"{path}: there is no such file, or it cannot be opened; a recording needs it: "
-            "get the recording again"
-        ) from None
-    except ValueError as error:  # also another encoding
-        raise DreError(f"{path}: expected JSON in UTF-8 ({error}): get the file again") from None
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("prompts"), dict):
-        raise DreError(
-            f'{path}: expected an object with a key "prompts", which has a key for each prompt: '
-            "get the file again"
-        )
-    return manifest
-
-
-def _key_of(record, manifest, location) -> tuple[str, int, str]:
-    """The prompt, the repeat and the pair id of a line."""
-    prompt = record.get("prompt")
-    pair_id = record.get("pair_id")
-    is_known = isinstance(prompt, str) and prompt in manifest["prompts"]
-    if not is_known or not isinstance(pair_id, str):
-        raise DreError(
-            f"{location}: expected a prompt of the manifest and a pair_id, once a repeat; "
-            f"found prompt {prompt!r:.60} and pair_id {pair_id!r:.60}"
-        )
-    repeat = record.get("repeat", 0)
-    if not isinstance(repeat, int) or isinstance(repeat, bool) or repeat < 0:
-        raise DreError(f"{location}: repeat is {repeat!r:.60}, expected a whole number from 0 on")
-    return prompt, repeat, pair_id
-
-
-def _verdict_of(record, location):
-    """The verdict of a line: what was given, or why nothing was."""
-    for field, highest in _HIGHEST.items():
-        number = record.get(field, 0)
-        is_number = isinstance(number, int | float) and not isinstance(number, bool)
-        if not is_number or not 0 <= number <= highest:
-            raise DreError(
-                f"{location}: {field} is {number!r:.60}, expected a number from 0 to {highest}"
-            )
-    label = record.get("label")
-    if label is not None and label not in _LABELS:
-        raise DreError(f"{location}: label is {label!r:.60}, expected {' or '.join(_LABELS)}")
-
-    has_verdict = "score" in record or label is not None
-    if "status" not in record and not has_verdict:
-        raise DreError(
-            f"{location}: expected a score, a label, or a status that says why there is none"
-        )
-    status = record.get("status", "ok")
-    if status not in ("ok", *AGAIN):
-        raise DreError(f"{location}: status is {status!r:.60}, expected one of {', '.join(AGAIN)}")
-    if (status == "ok") != has_verdict:
-        raise DreError(
-            f"{location}: expected either a score or a label, or a status that says why there is "
-            "none; "
-            f"status is {status!r}, and there is {'one' if has_verdict else 'neither'}"
-        )
-    return Verdict(
-        status,
-        score_llm=record.get("score"),
-        s_inf=record.get("influence"),
-        label=label,
-    )
-
-
-def _number_in_words(number):
-    """A count as it is written in a message, whatever a file has in its place."""
-    return f"{number:,}" if isinstance(number, int) else repr(number)
+    content = (folder / "judgements.jsonl").read_bytes()
+    return _Recording(verdicts, hashlib.sha256(content).hexdigest())
 
 
 class Function:

@@ -13,18 +13,17 @@ import pandas as pd
 from dre.errors import DreError
 from dre.judges import asking
 from dre.judges.store import new_run
-from dre.paper import bill, judgements, plan
+from dre.paper import bill, judgements, plan, trainings
 from dre.paper.judgements import PaidBy, PanelJudge
 from dre.paper.plan import Ask, Training
 from dre.paper.profile import Profile
-from dre.slm import recorded_scores, trained
 
 
 def train(settings: Profile) -> None:
     """Train the models that notebooks of a profile read, and that are not in the build folder."""
     for training in plan.trainings(settings):
-        if not recorded_scores.has_model(settings, *training):
-            recorded_scores.load_or_train(settings, *training)
+        if not trainings.has_model(settings, *training):
+            trainings.load_or_train(settings, *training)
 
 
 def ask(settings: Profile, notebook: str | None = None, run: str | None = None) -> None:
@@ -72,7 +71,7 @@ def _numbers_shown(settings, planned) -> list[pd.DataFrame | None]:
             numbers.append(None)
             continue
         if training not in slms:
-            slms[training] = trained(settings, *training)
+            slms[training] = trainings.trained(settings, *training)
             accuracies[training] = judgements.slm_accuracy(settings, slms[training], training.key)
         table = judgements.slm_scores(question.pairs, slms[training])
         numbers.append(table.assign(slm_accuracy=accuracies[training]))

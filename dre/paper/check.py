@@ -112,7 +112,7 @@ def _judge_fault(settings, judge: JudgeSettings) -> Iterator[str]:
 def _open(judge: JudgeSettings) -> None:
     """Open a live judge and close it again: its model, options and price are checked."""
     options = {"temperature": judge.temperature, "logprobs": judge.logprobs}
-    opened: Any = judges.open_judge(judge.model, **options, **judge.connection)
+    opened: Any = judges.open(judge.model, **options, **judge.connection)
     opened.close()
 
 

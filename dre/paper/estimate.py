@@ -15,7 +15,7 @@ from dre.datasets import dialogues, registry
 from dre.judges import prices, prompts
 from dre.judges.judge import Expected
 from dre.judges.store import Request
-from dre.paper import augmentation, judgements, plan
+from dre.paper import judgements, plan, written_sets
 from dre.paper.judgements import PanelJudge
 from dre.paper.plan import OPTIONAL, Ask
 from dre.paper.profile import Profile
@@ -141,8 +141,8 @@ def _augmentation(settings, entry, counted: set[str]) -> dict[str, Any]:
     It is about what is asked if each context is accepted in its next check, and at most what is
     asked if none is. Stored replies are read first, so a complete set takes nothing.
     """
-    judge = augmentation.open_writer(entry)
-    contexts = augmentation.contexts_to_write_for(settings, entry)
+    judge = written_sets.open_writer(entry)
+    contexts = written_sets.contexts_to_write_for(settings, entry)
     sums = dict.fromkeys(COLUMNS[3:], 0.0)
     try:
         result = algorithm.generate(contexts, judge, max_rounds=entry.rounds, ask=False)

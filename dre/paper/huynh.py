@@ -1,7 +1,8 @@
 """What live judges say when they are asked as Huynh et al. ask, beside what that paper prints.
 
-`quality_rows` is for its Tables 1 to 4 (FED's qualities), `yes_no_rows` for its Tables 5, 6 and 13
-(is the response good?). `dre.paper.plan` says what is asked, and nobody is asked here.
+`quality_rows` is for its Tables 1 to 4 and 10 to 12 (FED's qualities), `yes_no_rows` for its
+Tables 5, 6 and 13 (is the response good?). `dre.paper.plan` says what is asked, and nobody is asked
+here.
 """
 
 import functools
@@ -17,7 +18,7 @@ from dre.paper import plan
 from dre.paper.judgements import PanelJudge
 from dre.paper.plan import Shown
 from dre.paper.profile import Profile
-from dre.paper.tables import named
+from dre.tables import named
 
 #: The paper's abbreviations of its eight rated sets, in its order.
 SHORT_NAMES = {
@@ -47,7 +48,7 @@ _LARGEST = "TNLGv2 530B"
 
 
 class PrintedModel(NamedTuple):
-    """A model of the paper: its column of Tables 3 and 4, and its name in Table 6."""
+    """A model of the paper: its column of Tables 3 and 4, or 11 and 12, and its name in Table 6."""
 
     column: str
     name: str
@@ -59,7 +60,20 @@ PRINTED_MODELS = {
     "facebook/opt-30b": PrintedModel("opt_30b", "OPT-30B"),
     "bigscience/bloom-7b1": PrintedModel("bloom_7b", "BLOOM-7B"),
     "google/flan-t5-xl": PrintedModel("flan_t5_3b", "Flan-T5-3B"),
+    "facebook/opt-125m": PrintedModel("opt_125m", "OPT-125M"),
+    "facebook/opt-350m": PrintedModel("opt_350m", "OPT-350M"),
+    "facebook/opt-1.3b": PrintedModel("opt_1.3b", "OPT-1.3B"),
+    "facebook/opt-2.7b": PrintedModel("opt_2.7b", "OPT-2.7B"),
+    "bigscience/bloom-560m": PrintedModel("bloom_560m", "BLOOM-560M"),
+    "bigscience/bloom-1b1": PrintedModel("bloom_1.1b", "BLOOM-1.1B"),
+    "bigscience/bloom-1b7": PrintedModel("bloom_1.7b", "BLOOM-1.7B"),
+    "bigscience/bloom-3b": PrintedModel("bloom_3b", "BLOOM-3B"),
 }
+#: Its tables of FED's turns and of FED's dialogues, by what their columns are.
+_BY_CHOICE = {"turn": "huynh_table1", "dialogue": "huynh_table2"}
+_BY_CHOICE_OF_TURNS = "huynh_table10"
+_BY_MODEL = {"turn": "huynh_table3", "dialogue": "huynh_table4"}
+_BY_SMALL_MODEL = {"turn": "huynh_table11", "dialogue": "huynh_table12"}
 
 
 def printed_model(judge: PanelJudge) -> PrintedModel | None:
@@ -76,7 +90,7 @@ def _agreement(scores, items, n_resamples):
     return pd.Series(r.loc["score"])
 
 
-# Tables 1 to 4
+# Tables 1 to 4, and 10 to 12
 
 
 def quality_rows(settings: Profile, judge: PanelJudge) -> list[dict]:
@@ -114,16 +128,18 @@ def quality_rows(settings: Profile, judge: PanelJudge) -> list[dict]:
 
 def _printed_quality(root, judge, level, quality, shown):
     """Return what the paper prints of a quality with a choice of three examples, if it does."""
-    nothing = {"printed": math.nan, "printed_of": ""}
-    if shown.n != 3:
-        return nothing
-    is_turn = level == "turn"
+    if shown.n != 3 or shown.is_zero_shot:
+        return {"printed": math.nan, "printed_of": ""}
     model = printed_model(judge)
     if model and shown.choice == "manual":
-        table = _printed(root, "huynh_table3" if is_turn else "huynh_table4")
+        table = _printed(root, _BY_MODEL[level])
+        if model.column not in table:
+            table = _printed(root, _BY_SMALL_MODEL[level])
         return {"printed": table.loc[quality, model.column], "printed_of": model.name}
+    table = _printed(root, _BY_CHOICE[level])
     column = f"{_RANDOM if shown.choice == 'random0' else shown.choice}_530b"
-    table = _printed(root, "huynh_table1" if is_turn else "huynh_table2")
+    if column not in table:
+        table = _printed(root, _BY_CHOICE_OF_TURNS)
     return {"printed": table.loc[quality, column], "printed_of": _LARGEST}
 
 

@@ -18,10 +18,9 @@ from dre.datasets import dialogues, ratings, recordings
 from dre.errors import DreError
 from dre.judges import prompts, released
 from dre.judges.store import new_run
-from dre.paper import plan
+from dre.paper import contexts, plan
 from dre.paper.plan import BY_TOKEN, FAMILIES, INTERIOR, SAMPLED
 from dre.paper.profile import RECORDED, JudgeSettings, Profile
-from dre.slm import provenance
 
 #: The papers' names of models, by ours.
 ALIASES = Path(__file__).with_name("aliases.csv")
@@ -63,7 +62,7 @@ def slm_scores(pairs: pd.DataFrame, slm: Any) -> pd.DataFrame:
     ----------
     pairs : DataFrame
         With ``pair_id, context`` and ``response``.
-    slm : a small model, or its recorded scores, as `dre.slm.trained` returns them.
+    slm : a small model, or its recorded scores, as `dre.paper.trainings.trained` returns them.
 
     Returns
     -------
@@ -83,11 +82,11 @@ def slm_accuracy(settings: Profile, slm: Any, key: str) -> float:
     Parameters
     ----------
     settings : the profile.
-    slm : a small model, or its recorded scores, as `dre.slm.trained` returns them.
+    slm : a small model, or its recorded scores, as `dre.paper.trainings.trained` returns them.
     key : the set of the profile that it was trained on.
     """
     entry = next(entry for entry in settings.sets if entry.key == key)
-    dev, test = provenance.held_out(entry)
+    dev, test = contexts.held_out(entry)
     dev_pairs = dialogues.pairs(dev, "pa")
     test_pairs = dialogues.pairs(test, "pa")
     dev_scores = slm.score(dev_pairs)["score_slm"]
@@ -166,7 +165,7 @@ class PanelJudge:
         repeat : int
             Which asking, from 0.
         examples : dict or None
-            Rated examples for each pair, as `dre.judges.examples.select` returns them.
+            Rated examples for each pair, as `dre.paper.examples.select` returns them.
 
         Returns
         -------
@@ -244,7 +243,7 @@ class PanelJudge:
         pairs : DataFrame
             With ``pair_id, context`` and ``response``.
         slm : object
-            A small model, as `dre.slm.trained` returns it.
+            A small model, as `dre.paper.trainings.trained` returns it.
         key : str
             The set of the profile that it was trained on.
         prompt : str
@@ -298,7 +297,7 @@ class PanelJudge:
         if not self.is_live:
             if not self._has_file("fed_qualities.jsonl"):
                 return None
-            table = ratings.fed_judged(self._recording)
+            table = recordings.fed_judged(self._recording)
             is_shown = table["examples"] == shown.choice
             table = pd.DataFrame(table[is_shown]).drop(columns="examples")
             return None if table.empty else table.reset_index(drop=True)
@@ -388,7 +387,7 @@ class PanelJudge:
             if not self._has_file("criteria.jsonl"):
                 return None
             return _recorded_criteria(self._recording, pairs, prompt)
-        judge: Any = judges.open_judge(f"{RECORDED}{self._recording}", repeat=repeat)
+        judge: Any = judges.open(f"{RECORDED}{self._recording}", repeat=repeat)
         if not judge.knows(prompt):
             return None
         table = judge.score(pairs, prompt, ask=False)
@@ -426,7 +425,7 @@ class PanelJudge:
         judge = self.judge
         is_sampled = prompt in SAMPLED
         is_by_token = prompt.startswith(BY_TOKEN)
-        return judges.open_judge(
+        return judges.open(
             judge.model,
             **judge.connection,
             logprobs=judge.logprobs if is_by_token else False,
@@ -529,7 +528,7 @@ def _scale(name) -> tuple[float, float]:
 
 def _recorded_criteria(recording, pairs, family):
     """The criteria that a recorded judge rated in one reply, or None."""
-    table = ratings.criteria(recording)
+    table = recordings.criteria(recording)
     table = table[table["prompt"] == family].set_index("pair_id")
     criteria = list(released.CRITERIA.values())
     by_criterion = table[criteria].reindex(pairs["pair_id"]).set_index(pairs.index)

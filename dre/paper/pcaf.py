@@ -26,8 +26,8 @@ from transformers import get_linear_schedule_with_warmup
 from dre.datasets import dstc11
 from dre.datasets.dialogues import Context
 from dre.datasets.overlap import without_overlap
+from dre.paper import pcaf_losses
 from dre.paper.profile import Profile
-from dre.slm import pcaf
 from dre.slm.encoder import Reader, Tokens, context_text, load_encoder, native_bf16
 from dre.slm.provenance import TRAINING
 from dre.slm.train import MAX_NORM, parameter_groups
@@ -65,7 +65,7 @@ class PCAF:
 
     def __init__(self, encoder, recipe=None):
         self.encoder = encoder
-        self.recipe = recipe or pcaf.Recipe()
+        self.recipe = recipe or pcaf_losses.PcafRecipe()
         self.tokens = Tokens(encoder)
         d = encoder.get_embedding_dimension()
         head = nn.Sequential(
@@ -84,7 +84,7 @@ class PCAF:
         ``encoder`` is as for `load_encoder`. In the paper it is XLM-RoBERTa.
         """
         torch.manual_seed(seed)
-        recipe = recipe or pcaf.Recipe()
+        recipe = recipe or pcaf_losses.PcafRecipe()
         return cls(load_encoder(encoder, recipe.max_seq_length), recipe)
 
     def text(self, turns: Sequence[str], response: str) -> str:
@@ -216,12 +216,12 @@ def _loss(metric, teacher, ideas, wrong):
     if teacher is not None:
         with torch.no_grad():
             targets = teacher.batch(ideas, wrong)
-        return pcaf.student(
+        return pcaf_losses.student(
             batch.s, batch.s_bar, targets.s, targets.s_bar, metric.recipe.alpha
         ).mean()
-    loss = pcaf.right_and_wrong(batch.s, batch.s_bar).sum()
+    loss = pcaf_losses.right_and_wrong(batch.s, batch.s_bar).sum()
     if metric.recipe.align:
-        loss = loss + pcaf.alignment(batch.v, batch.v_bar, metric.recipe.temperature)
+        loss = loss + pcaf_losses.alignment(batch.v, batch.v_bar, metric.recipe.temperature)
     return loss / len(ideas)
 
 
@@ -252,7 +252,7 @@ def write(table: pd.DataFrame, folder, name: str, origin: dict | None = None) ->
 
 #: The corpus of the first stage, and those of distillation.
 FIRST_CORPUS = "DAILYD"
-#: The rows of Table 7, as printed: the variant of `dre.slm.pcaf.VARIANTS`, and the corpora that its
+#: The rows of Table 7, as printed: the variant of `pcaf_losses.VARIANTS`, and the corpora that its
 #: student learns from (none: the teacher itself).
 TABLE_7 = {
     "PCAF": ("align-distil", tuple(dstc11.TRAINING)),
@@ -299,7 +299,7 @@ def trainings() -> list[Training]:
     """Return the rows of both tables as they are printed."""
     rows = []
     for row, (variant, further) in TABLE_7.items():
-        align = pcaf.VARIANTS[variant]
+        align = pcaf_losses.VARIANTS[variant]
         rows.append(Training("pcaf_table7", row, dstc11.LANGUAGES, align, further))
     for row, (versions, further) in TABLE_8.items():
         # One version has nothing to be aligned with.
@@ -425,7 +425,7 @@ def figure2(settings: Profile) -> dict[str, pd.DataFrame]:
         _scores(settings, training, settings.seed, tested, columns)
         points[name] = pd.read_csv(_folder(settings) / f"figure2-{name}.csv.gz")
     encoder = _encoder(settings, "pcaf_table7")
-    untrained = PCAF.untrained(encoder, pcaf.TABLE7_OF_XLM_R, settings.seed)
+    untrained = PCAF.untrained(encoder, pcaf_losses.TABLE7_OF_XLM_R, settings.seed)
     points["untrained"] = principal_components(untrained, ideas)
     return points
 
@@ -476,7 +476,7 @@ def _scores(settings, training, seed, tested, columns):
             further += ideas_of_corpus(settings, name, training.versions)
     encoder = _encoder(settings, training.table)
     recipe = replace(
-        pcaf.TABLE7_OF_XLM_R,
+        pcaf_losses.TABLE7_OF_XLM_R,
         align=training.align,
         epochs=settings.pcaf.epochs,
         batch_ideas=settings.pcaf.batch_ideas,

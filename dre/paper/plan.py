@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from dre.datasets import dialogues, ratings, recordings
-from dre.judges import examples, released
-from dre.paper import printed_cases
+from dre.judges import released
+from dre.paper import examples, printed_cases
 from dre.paper.profile import OURS, PAPER, Profile
 from dre.slm import recipes
 
@@ -41,9 +41,11 @@ OPTIONAL = {
 #: The prompts whose answer is one token, so that log-probabilities tell its score.
 BY_TOKEN = ("quality", "dialogue", "good_response")
 #: The rated examples that a live judge is shown with FED's qualities, and with the yes-no question.
-SHOWN = ("zero", "random0", "bm25", "manual")
+SHOWN = ("zero", "random0", "bm25", "manual", "bm25_context", "bm25_response")
 SHOWN_WITH_YES_OR_NO = ("zero", "random0", "bm25_context", "bm25_response", "bm25_both")
-#: Of these, those whose number is not chosen: none, and three that were chosen by hand.
+#: Of these, those that turns alone have: of a dialogue, ``bm25`` compares the context.
+_OF_TURNS = ("bm25_context", "bm25_response")
+#: Those whose number is not chosen: none, and three that were chosen by hand.
 _FIXED_NUMBERS = {"zero": 0, "manual": 3}
 #: FED's whole dialogues, which are rated like a set of `dre.datasets.ratings.RATED`.
 FED_DIALOGUES = "fed-dialog"
@@ -73,7 +75,7 @@ _READERS_OF_ALL_SETS = ("02_", "05_")
 
 
 class Training(NamedTuple):
-    """One training of a profile, as `dre.slm.trained` takes it."""
+    """One training of a profile, as `dre.paper.trainings.trained` takes it."""
 
     key: str
     model: str
@@ -266,7 +268,7 @@ def pairs_to_label(settings: Profile) -> pd.DataFrame:
         return test
     order = np.random.default_rng(settings.seed).permutation(len(test))
     shuffled = test.iloc[order]
-    is_new = ~shuffled["pair_id"].isin(ratings.labels().index)
+    is_new = ~shuffled["pair_id"].isin(recordings.labels().index)
     shuffled = shuffled.iloc[np.argsort(is_new, kind="stable")]
     parts = []
     for kind in "par":
@@ -379,6 +381,8 @@ def quality_questions(settings: Profile, shown: Shown) -> list[QualityQuestion]:
     for key, rows in people.groupby(["level", "quality"], sort=False):
         level, quality = cast(tuple[str, str], key)
         is_turn = level == "turn"
+        if shown.choice in _OF_TURNS and not is_turn:
+            continue
         family = "quality" if is_turn else "dialogue"
         prompt = f"{family}_{quality.lower().replace(' ', '_')}"
         table = tables[level]
@@ -470,7 +474,7 @@ def _with_examples(pairs, pool, shown, is_turn) -> tuple[pd.DataFrame, dict[str,
 
 
 def _drawn(choice) -> tuple[str, int]:
-    """Return the method of `dre.judges.examples.select` for a choice, and the seed of a draw."""
+    """Return the method of `dre.paper.examples.select` for a choice, and the seed of a draw."""
     if choice.startswith("random"):
         return "random", int(choice.removeprefix("random"))
     return choice, 0

@@ -15,7 +15,6 @@ from scipy.stats import pearsonr, spearmanr
 from dre import stats
 from dre.datasets import ratings
 from dre.paper import table4
-from dre.paper import tables as report
 from dre.paper.judgements import PanelJudge
 from dre.paper.methods import ALONE, Method
 from dre.paper.profile import TABLE_4
@@ -52,7 +51,7 @@ def table5(scores: RatedScores, panel: Sequence[PanelJudge], root: Path) -> pd.D
     """
     in_print = {}
     for ending, statistic in _STATISTICS.items():
-        in_print[ending] = report.printed(root, "dre_table5", statistic)
+        in_print[ending] = table4.printed_correlations(root, "dre_table5", statistic)
     judges_in_print = list(in_print[""].index.unique("judge"))
     printed_name_of = {judge.name: judge.printed_name for judge in panel}
     rows = []

@@ -73,7 +73,7 @@ class Model(BaseModel, extra="forbid", frozen=True):
 
 
 class Sources(BaseModel, extra="forbid", frozen=True):
-    """What recipes ``graded`` and ``ours`` learn from besides labelled contexts.
+    """What recipe ``ours`` learns from besides labelled contexts.
 
     Both are names: of sets of dialogues, and of recorded grades.
     """

@@ -71,9 +71,9 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
             for line in _read_what_lies_on_the_hub(profile):
                 print(line, flush=True)
             if profile.augment:
-                from dre.paper import augmentation  # which loads judges and data
+                from dre.paper import written_sets  # which loads judges and data
 
-                augmentation.write_sets(profile, paid_run)
+                written_sets.write_sets(profile, paid_run)
             ran = _run_stale(books, profile, jobs, paid_run)
             _check_nothing_changed(profile)
             _drop_stale(profile)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from dre.errors import DreError
-from dre.tables import PARTS, number
+from dre.tables import ENDINGS, number
 
 
 def in_words(path: Path, values: Sequence[str | Sequence[str]], form: str) -> str:
@@ -77,7 +77,7 @@ class _RowFormatter(string.Formatter):
 
     def get_value(self, key, args, row):
         """Return the cell of a column, and the ends of its interval, "" where it has none."""
-        low, high = PARTS[:2]
+        low, high = ENDINGS[:2]
         return row[key], row.get(f"{key}{low}", ""), row.get(f"{key}{high}", "")
 
     def format_field(self, value, format_spec):

@@ -21,7 +21,7 @@ from dre.paper import judgements, methods, plan
 from dre.paper.judgements import PanelJudge
 from dre.paper.methods import ALONE, AS_SHOWN, WHOLE, Method
 from dre.paper.profile import PAPER, TABLE_4, Profile
-from dre.slm import trained
+from dre.paper.trainings import trained
 from dre.tables import EMPTY, number
 
 #: What a recorded judge was shown besides the numbers of one training.
@@ -747,7 +747,7 @@ def rows_of_paper(table: pd.DataFrame, panel: Sequence[PanelJudge], slm: str) ->
 
     Parameters
     ----------
-    table : all rows, as `dre.paper.tables.beside_print` returns them.
+    table : all rows, as `dre.tables.beside_print` returns them.
     panel : the judges of the profile.
     slm : our name of the papers' small model.
     """
@@ -763,7 +763,7 @@ def in_papers_form(
 
     Parameters
     ----------
-    spearman, pearson : all rows, as `dre.paper.tables.beside_print` returns them.
+    spearman, pearson : all rows, as `dre.tables.beside_print` returns them.
     names : the sets.
 
     Returns
@@ -1168,3 +1168,28 @@ def rank_systems(
                 )
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def printed_correlations(root: Path, name: str, statistic: str = "spearman") -> pd.DataFrame:
+    """Return the correlations in a table of the papers that belong to methods with a judge.
+
+    Parameters
+    ----------
+    root : Path
+        The folder of the project.
+    name : str
+        A file of ``data/paper`` with columns ``method, judge`` and ``<set>_<statistic>``.
+    statistic : str
+        ``spearman`` or ``pearson``.
+
+    Returns
+    -------
+    DataFrame
+        By ``method`` and ``judge``, as the paper calls them, a column for each set, such as
+        ``personachat``.
+    """
+    table = pd.read_csv(root / "data" / "paper" / f"{name}.csv").dropna(subset="judge")
+    by_key = table.set_index(["method", "judge"])
+    ending = f"_{statistic}"
+    correlations = by_key.filter(regex=f"{ending}$").astype(float)
+    return correlations.rename(columns=lambda column: column.removesuffix(ending))

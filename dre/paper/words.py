@@ -26,7 +26,7 @@ from dre.files import replace
 from dre.paper import coverage, verdicts
 from dre.paper.headless import Notebook, code_cells, source
 from dre.paper.profile import COMMITTED
-from dre.tables import PARTS, Table
+from dre.tables import ENDINGS, Table
 
 _NAMING_CALL = "book.note("
 _MARK = re.compile(r"<!--([\w./]+)-->")
@@ -163,7 +163,7 @@ class _Document:
 def _rows(path):
     """Return all rows of a CSV as a Markdown table without caption."""
     df = pd.read_csv(path)
-    columns = [column for column in df if not column.endswith(PARTS)]
+    columns = [column for column in df if not column.endswith(ENDINGS)]
     table = Table(df, path.stem, path.name, rows=len(df), columns=columns)
     _caption, _, rows = table.markdown().partition("\n\n")
     return rows

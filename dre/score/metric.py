@@ -20,14 +20,15 @@ from dre.errors import DreError, TryLater
 from dre.judges import prompts
 from dre.progress import Progress
 from dre.score import language
-from dre.signature import METHOD_NAMES, Signature
-from dre.slm.location import find_slm
+from dre.signature import Signature
+from dre.slm import remembered
+from dre.slm.provenance import find_slm
 
 if TYPE_CHECKING:
     from dre.slm.model import SLM
 
 
-class Method(NamedTuple):
+class Scoring(NamedTuple):
     """A way to score: what it needs (an SLM, a judge, ...), and which numbers its scores are."""
 
     needs: tuple[str, ...]
@@ -36,18 +37,18 @@ class Method(NamedTuple):
 
 #: The methods by name. Those that the papers' names say better keep them.
 METHODS = {
-    "small": Method(("slm",), "about 0 to 2"),
-    "judge": Method(("judge",), "0 to 5"),
-    "product": Method(("slm", "judge"), "about 0 to 10"),
-    "slide": Method(("slm", "judge"), "0 to 2"),
-    "in_dre": Method(("slm", "judge", "accuracies"), "0 to 5"),
-    "dre": Method(("slm", "judge", "accuracies"), "about 0 to 10"),
-    "calibrated": Method(
+    "small": Scoring(("slm",), "about 0 to 2"),
+    "judge": Scoring(("judge",), "0 to 5"),
+    "product": Scoring(("slm", "judge"), "about 0 to 10"),
+    "slide": Scoring(("slm", "judge"), "0 to 2"),
+    "in_dre": Scoring(("slm", "judge", "accuracies"), "0 to 5"),
+    "dre": Scoring(("slm", "judge", "accuracies"), "about 0 to 10"),
+    "calibrated": Scoring(
         ("slm", "judge", "fusion"), "in standard deviations, 0 is an ordinary pair"
     ),
 }
-#: The papers' names, and those of earlier versions.
-ALIASES = METHOD_NAMES
+#: The papers' names of methods.
+ALIASES = {"slm": "small", "non_dre": "judge", "ex_dre": "product"}
 #: What a method may need besides an SLM, in the words of an error.
 _NEEDS_IN_WORDS = {
     "judge": "a judge",
@@ -60,8 +61,8 @@ COLUMNS = (
     "id",
     "system",
     "context_id",
-    "cosine_distance",
     "distance",
+    "scaled_distance",
     "fits",
     "score_slm",
     "score_llm",
@@ -75,13 +76,11 @@ COLUMNS = (
     "reason",
     "left_out",
 )
-#: What the table of scores calls the numbers of the papers: s_d says how far the response is from
-#: its context, s_p how well it fits there.
-_PLAIN_NAMES = {"distance": "cosine_distance", "s_d": "distance", "s_p": "fits"}
+#: What the table of scores calls the numbers of the papers: s_d is the distance, scaled to the
+#: distances of the training; s_p says how well the response fits its context.
+_PLAIN_NAMES = {"s_d": "scaled_distance", "s_p": "fits"}
 #: Decimals of the SLM's numbers in a prompt: the last bits of a float must not cost another reply.
 _PROMPT_DECIMALS = 6
-#: What the small model computes.
-_SLM_NUMBERS = ("distance", "s_d", "s_p", "score_slm")
 #: Why a pair has no score that was computed all the same.
 _NOT_FINITE = "the score is not a finite number: the small model may be damaged"
 BLOCK = 256  # distinct pairs that are scored and kept together; a kill loses no more of them
@@ -135,7 +134,7 @@ class DRE:
         Parameters
         ----------
         slm
-            What `dre.slm.location.find_slm` finds; None for the model that comes with the package.
+            What `find_slm` finds; None for the model that comes with the package.
         judge
             What `dre.judges.open` takes: a name, a function, or a judge.
         method
@@ -309,44 +308,39 @@ class DRE:
         # The same texts may be those of a system that is not read as a whole.
         unread = table["status"] == language.STATUS
         table["reason"] = table["reason"].where(unread, table.pop("what_is_cut"))
-        is_finite = np.isfinite(table[list(_SLM_NUMBERS)]).all(axis=1)
+        is_finite = np.isfinite(table[list(remembered.NUMBERS)]).all(axis=1)
         is_damaged = ~unread & ~is_finite
         table.loc[is_damaged, ["status", "reason"]] = "error", _NOT_FINITE
-        table.loc[~is_finite | unread, list(_SLM_NUMBERS)] = np.nan
+        table.loc[~is_finite | unread, list(remembered.NUMBERS)] = np.nan
         return table
 
     def _scores_in_blocks(self, pairs, progress, keep):
         """Score pairs block by block, in their order; a block is kept before the next begins."""
-        from dre.score.kept import COLUMNS as NUMBERS
-        from dre.score.kept import KeptScores, identity
-
         assert self.slm is not None, "this method needs a small model"
-        kept = KeptScores(identity(self.slm, self.bf16)) if keep else None
+        signature = remembered.signature_of(self.slm, self.bf16) if keep else None
+        cache = remembered.Cache(signature)
+        scored_before = cache.get(pairs)
         tables = []
-        missing = pairs
-        if kept is not None:
-            kept_scores = kept.get(pairs).set_index("pair_id")
-            is_kept = pairs["pair_id"].isin(kept_scores.index)
-            kept_pairs, missing = pairs[is_kept], pairs[~is_kept]
-            kept_scores = kept_scores.loc[list(kept_pairs["pair_id"])].reset_index()
-            tables.append(self._with_what_is_not_read(kept_scores, kept_pairs))
-        n_kept = len(pairs) - len(missing)
-        if progress and n_kept:
-            print(f"{n_kept:,} of {len(pairs):,} pairs were scored before", file=sys.stderr)
+        n_known = len(scored_before)
+        if n_known:
+            known_pairs = pairs.loc[scored_before.index]
+            tables.append(self._with_what_is_not_read(scored_before, known_pairs))
+        missing = pairs.drop(index=scored_before.index)
+        if progress and n_known:
+            print(f"{n_known:,} of {len(pairs):,} pairs were scored before", file=sys.stderr)
 
-        bar = Progress(len(pairs), "pairs", n_kept, is_silent=not progress)
+        bar = Progress(len(pairs), "pairs", n_known, is_silent=not progress)
         with bar, warnings.catch_warnings():
             # The column `reason` says what is cut.
             warnings.filterwarnings("ignore", message=r".*response\(s\) have more than")
             for first in range(0, len(missing), BLOCK):
                 block = missing.iloc[first : first + BLOCK]
-                scores = self.slm.score(block).filter(["pair_id", *NUMBERS, "left_out"])
+                scores = self.slm.score(block).filter(["pair_id", *remembered.NUMBERS, "left_out"])
                 tables.append(self._with_what_is_not_read(scores, block))
-                if kept is not None:
-                    kept.put(block, scores)
+                if keep:
+                    cache.put(block, scores)
                 bar.update(len(block))
-        if kept is not None:
-            kept.close()
+        cache.close()
         scores = pd.concat(tables, ignore_index=True).set_index("pair_id")
         return scores.loc[list(pairs["pair_id"])].reset_index()
 
@@ -389,18 +383,19 @@ class DRE:
             )
         # No judge is paid for a pair that the small model cannot read, since no score would follow.
         is_read = table["status"] == "ok"
-        asked = table[is_read]
-        if not len(asked):
+        readable = table[is_read]
+        if not len(readable):
             return table.assign(score_llm=np.nan, s_inf=np.nan)
-        replies = self.judge.score(self._for_prompt(asked), self.prompt).set_index(asked.index)
+        replies = self.judge.score(self._for_prompt(readable), self.prompt)
+        replies = replies.set_index(readable.index)
         if self.judge.last.stopped == "budget":
             raise TryLater(f"{self.judge.last.why}; what was answered is stored")
         judge_scores = pd.Series(replies["score_llm"]).where(replies["status"] == "ok")
         has_reason = replies["reason"].fillna("") != ""
-        reasons = replies["reason"].where(has_reason, asked["reason"])
+        reasons = replies["reason"].where(has_reason, readable["reason"])
         score_llm = fusion.to_llm_scale(judge_scores, *self.prompt.scale)
         return table.assign(
-            score_llm=pd.Series(score_llm, asked.index).reindex(table.index),
+            score_llm=pd.Series(score_llm, readable.index).reindex(table.index),
             s_inf=replies["s_inf"].reindex(table.index),
             status=table["status"].where(~is_read, replies["status"].reindex(table.index)),
             reason=table["reason"].where(~is_read, reasons.reindex(table.index)),

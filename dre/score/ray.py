@@ -11,7 +11,7 @@ import pandas as pd
 from dre.errors import DreError
 from dre.judges import is_recording
 from dre.score.metric import DRE, METHODS
-from dre.slm.location import find_slm
+from dre.slm.provenance import find_slm
 
 BLOCK = 2048  # pairs that an actor is given at once
 #: Ray's own limits in seconds, which a busy machine needs longer than by default.

@@ -18,12 +18,12 @@ from dre import metrics, stats, tables
 #: What a score should know more than: the number of words, and how many of them the context has.
 BASELINES = ("length", "echo")
 #: The columns of a table of scores whose means are given.
-MEASURES = ("score", "score_slm", "distance", "fits", "score_llm", "s_inf", *BASELINES)
+MEASURES = ("score", "score_slm", "scaled_distance", "fits", "score_llm", "s_inf", *BASELINES)
 
 #: What columns are called where the name alone would not say it.
 HEADERS = {"visible": "Smallest difference that could be seen"}
 #: Decimals of means; of the other measures two.
-DIGITS = {"score": 3, "score_slm": 3, "distance": 3, "fits": 3, "length": 1}
+DIGITS = {"score": 3, "score_slm": 3, "scaled_distance": 3, "fits": 3, "length": 1}
 
 _RESAMPLES = 2000
 _PERMUTATIONS = 10_000

@@ -1,6 +1,6 @@
 """The small language model (SLM), Eq. 9-19.
 
-Its encoder, its disentangling head, losses, training, and recorded scores.
+Its encoder, its disentangling head, losses, training, and remembered scores.
 """
 
 import importlib
@@ -11,11 +11,7 @@ if TYPE_CHECKING:  # what an editor sees
     from dre.slm.train import fit as fit
 
 #: The module of each public name. Torch is loaded when one of them is used.
-_HOME = {"SLM": "model", "fit": "train", "contexts": "provenance", "extra": "provenance"}
-_HOME |= dict.fromkeys(
-    ("arrays", "load_or_train", "made_of", "reference_based", "seeds"), "recorded_scores"
-)
-_HOME |= dict.fromkeys(("scores_of_package", "trained", "untrained"), "recorded_scores")
+_HOME = {"SLM": "model", "fit": "train"}
 
 __all__ = list(_HOME)
 

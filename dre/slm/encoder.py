@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
-from tqdm.auto import tqdm
 
 from dre.errors import DreError
+from dre.progress import Progress
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -259,10 +259,10 @@ def _cut_before(text, encoded, row, token):
     return text[start:].strip()
 
 
-def _forget_oldest(known, most):
+def _forget_oldest(entries, most):
     """Drop what a dict has got first, until it has ``most`` entries."""
-    for key in list(known)[:-most]:
-        del known[key]
+    for key in list(entries)[:-most]:
+        del entries[key]
 
 
 class Reader:
@@ -305,7 +305,7 @@ class Reader:
         if self.encoder.device.type == "cpu":
             room = ROOM["cpu"] * torch.get_num_threads()
         lengths = np.minimum(self.tokens.lengths(new_texts), self.tokens.limit)
-        with tqdm(total=len(new_texts), desc="texts read", disable=not progress) as bar:
+        with Progress(len(new_texts), "texts", is_silent=not progress) as bar:
             for indices in batches(lengths, room):
                 yield [new_texts[i] for i in indices]
                 bar.update(len(indices))

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 BLOCK = 4096
 #: Of the folder that `SLM.save` writes.
 FORMAT = 1
-#: Recipes whose models have a class of their own. The modules of these classes import this one.
-CLASSES = {"graded": "dre.slm.graded:Graded", "ours": "dre.slm.ours:Ours"}
 
 
 class Separated(NamedTuple):
@@ -354,8 +352,10 @@ class SLM:
                     f"format {FORMAT}"
                 )
             recipe = TypeAdapter(recipes.Recipe).validate_python(description["recipe"])
+            if recipe.name not in recipes.RECIPES:
+                raise ValueError(f"recipe {recipe.name!r} is none of {', '.join(recipes.RECIPES)}")
             check_numbers(description["provenance"])
-            # Models of earlier versions have no hashes.
+            # A model that was saved without hashes is read as well.
             check_files(Path(path), description.get("sha256", {}))
             return class_for(recipe).read(Path(path), recipe, description["provenance"])
         except DreError:  # of the encoder, which a model may name
@@ -405,6 +405,5 @@ def sets_of(contexts: Iterable[Context]) -> dict[str, int]:
 
 def class_for(recipe: recipes.Recipe) -> type[SLM]:
     """Return the class of the models that a recipe trains."""
-    if recipe.name not in CLASSES:
-        return SLM
-    return pkgutil.resolve_name(CLASSES[recipe.name])
+    # The module of `Ours` imports this one.
+    return SLM if recipe.mixture is None else pkgutil.resolve_name("dre.slm.ours:Ours")

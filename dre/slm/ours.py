@@ -1,25 +1,49 @@
 """Recipe ``ours``, the small model that comes with the package.
 
-It asks the three questions of recipe ``graded``: is a response like its dialogue, does it fit
-there, is it good? Three things are different.
+It gives three answers: is a response like its dialogue, does it fit there, is it good?
 
-- Copies of the context are among the wrong responses that it learns from.
-- It leaves quotes out before it scores.
-- Likeness counts twice, fit and quality once, each in standard deviations over the graded training
-  pairs.
+- Likeness is the cosine of a response with the whole context and with its last turn. It is the mean
+  over two encoders: the original one, and one that low-rank matrices adapt, which learned by
+  contrast.
+- Fit comes from a head on the adapted encoder. It learned to tell right responses from adversarial
+  ones, from copies of the context, and from responses of other contexts.
+- Quality comes from a head on the original encoder. It learned the grades of a judge.
+
+Likeness counts twice, fit and quality once, each in standard deviations over the graded training
+pairs. Quotes are left out before scoring.
 """
 
+import copy
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Self, cast
 
+import numpy as np
 import pandas as pd
+import torch
+import torch.nn.functional as F
+from numpy.typing import ArrayLike
+from safetensors.torch import load, save_file
 
 from dre.datasets.dialogues import Context
-from dre.slm.graded import Graded, graded_table, mean_and_sd
-from dre.slm.model import sets_of
-from dre.slm.provenance import Extra
+from dre.errors import DreError
+from dre.slm.encoder import Reader, doubles, load_encoder
+from dre.slm.heads import FITS, FOOLS, GradedHead, LowRank, adapt, cosines, grade_loss
+from dre.slm.model import SLM, sets_of
+from dre.slm.provenance import Extra, check_finite, weights_hash
 from dre.slm.quotes import ContextWords, own_words
+from dre.slm.recipes import Mixture, Recipe
+from dre.slm.triplets import distinct
+
+#: How often a head goes over its pairs.
+EPOCHS = 15
+#: Pairs in a step of a head.
+_BATCH = 128
+#: The file of everything that was learned, in half precision.
+FILE = "adapter.safetensors"
 
 #: How often likeness counts, where fit and quality count once.
 _LIKENESS = 2
@@ -27,16 +51,133 @@ _LIKENESS = 2
 #: scores are in [0, 2].
 _UNIT = 1 / 12
 
+#: Kind (`FITS` or `FOOLS`), whole context, last turn, response.
+ContrastPair = tuple[int, str, str, str]
 
-class Ours(Graded):
+
+class Ours(SLM):
     """An SLM of recipe ``ours``.
 
-    Its distance is 1 - likeness, and its ``s_p`` is the sum of fit and quality.
+    Its distance is 1 - likeness, and its ``s_p`` is the sum of fit and quality. ``encoder`` is the
+    adapted encoder, and ``reader`` reads with it. ``base`` reads with the original encoder. The two
+    share their weights, and are the same where the rank of the matrices is 0.
     """
 
-    def examples(self, contexts: Sequence[Context]) -> list[Context]:
+    def __init__(self, base, recipe: Recipe):
+        assert recipe.mixture is not None, f"recipe {recipe.name} has no mixture to learn from"
+        self.mixture: Mixture = recipe.mixture
+        adapted = base
+        if self.mixture.rank:
+            shared = {id(parameter): parameter for parameter in base.parameters()}
+            shared[id(base.tokenizer)] = base.tokenizer
+            adapted = copy.deepcopy(base, shared)
+            adapt(adapted[0].model, self.mixture.rank)
+        super().__init__(adapted, GradedHead(base.get_embedding_dimension()), recipe)
+        # If nothing is adapted, one reader serves both, so that every text is read once.
+        self.base = self.reader if adapted is base else Reader(base, self.reader.tokens)
+
+    @classmethod
+    def untrained(cls, encoder: str = "minilm", recipe: Recipe | None = None) -> Self:
+        """Return an encoder with adapters that change nothing yet, and a fresh head."""
+        assert recipe is not None, "give the recipe, which says what is adapted"
+        return cls(load_encoder(encoder, recipe.max_seq_length), recipe)
+
+    def forget(self) -> None:
+        """Forget the texts that both encoders have read."""
+        super().forget()
+        self.base.known.clear()
+
+    def learns(self, modules) -> None:
+        """Let the adapters and the weights of the two likenesses learn, in the only stage."""
+        self.forget()
+        self.encoder.requires_grad_(False)
+        self.head.requires_grad_(False)
+        self.head.views.requires_grad_(True)
+        for adapter in self._adapters():
+            adapter.unmerge()
+            adapter.down.requires_grad_(True)
+            adapter.up.requires_grad_(True)
+
+    def _adapters(self):
+        return [module for module in self.encoder.modules() if isinstance(module, LowRank)]
+
+    def views(self, pairs: pd.DataFrame, reader: Reader | None = None) -> torch.Tensor:
+        """Return embeddings of contexts, last turns and responses, (3, n, d).
+
+        The ``reader`` embeds them, by default that of the adapted encoder.
+        """
+        reader = reader or self.reader
+        return reader(self._texts_of_views(pairs)).view(3, len(pairs), -1)
+
+    def _texts_of_views(self, pairs):
+        """Return the 3 n texts that are encoded for n pairs: contexts, last turns, responses."""
+        pairs = self.readable(pairs)
+        contexts, responses = self.texts(pairs)
+        last_turns = self.contexts(turns[-1:] for turns in pairs["context"])
+        return contexts + last_turns + responses
+
+    @torch.no_grad()
+    def answers(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
+        """Return the three answers for each pair.
+
+        ``likeness`` is in [-1, 1], ``fit`` is a probability, and ``quality`` is not bounded.
+        """
+        self.head.eval()
+        # The texts are checked and cut once, for both encoders.
+        texts = self._texts_of_views(pairs)
+        h = self.reader(texts, progress).view(3, len(pairs), -1)
+        h_before = self.base(texts, progress).view(3, len(pairs), -1)
+        likeness = (self.head.likeness(h) + cosines(h_before).mean(0)) / 2
+        fit = torch.sigmoid(self.head.fit(h))
+        quality = self.head.quality(h_before)
+        return pd.DataFrame(
+            {"likeness": doubles(likeness), "fit": doubles(fit), "quality": doubles(quality)}
+        )
+
+    def distances(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
+        """Return ``pair_id, distance, s_p, left_out`` for a table of pairs.
+
+        ``distance`` is 1 - likeness. ``s_p`` is the sum of fit and quality, 1/2 for an ordinary
+        pair. ``left_out`` has the words of a response that repeat its context and were not read.
+        """
+        pairs_without_quotes, left_out = without_quotes(self.readable(pairs))
+        answers = self.answers(pairs_without_quotes, progress)
+        s_p = 0.5
+        for name, (mean, sd) in self.provenance["scales"].items():
+            s_p = s_p + _UNIT * (answers[name] - mean) / sd
+        return pd.DataFrame(
+            {
+                "pair_id": list(pairs["pair_id"]),
+                "distance": 1 - answers["likeness"],
+                "s_p": s_p,
+                "left_out": left_out,
+            }
+        )
+
+    def ordered(self, table: pd.DataFrame) -> dict[str, torch.Tensor]:
+        """Return for the curves whether the adapted likeness orders each triplet right."""
+        likeness = doubles(self.head.likeness(self.views(table)))
+        scored = table[["context_id", "kind"]].assign(likeness=likeness)
+        positives = scored[scored["kind"] == "p"]
+        adversarials = scored[scored["kind"] == "a"]
+        triplets = positives.merge(adversarials, on="context_id", suffixes=("_p", "_a"))
+        is_right = triplets["likeness_p"] > triplets["likeness_a"]
+        return {"triplet_accuracy": torch.tensor(is_right.to_numpy())}
+
+    def examples(self, contexts: Sequence[Context]) -> Sequence[Context]:
         """Return labelled contexts with copies of themselves among the adversarials."""
-        return with_copies(contexts)
+        return with_copies(contexts) if self.mixture.copies else contexts
+
+    def passes(
+        self, contexts: Sequence[Context], extra: Extra, number: int, seed: int
+    ) -> list[list[list[ContrastPair]]]:
+        """Return the pairs that are contrasted in each pass over the contexts; see `passes`."""
+        return passes(contexts, extra.dialogues, self.context, self.mixture, number, seed)
+
+    def loss(self, rows: list[list[ContrastPair]], vectors: Callable) -> torch.Tensor:
+        """Return the contrast of rows of `passes`, a scalar; ``vectors`` embeds texts."""
+        texts, index = _pair_batch(rows)
+        return self.head.contrast(vectors(texts), index.to(self.encoder.device))
 
     def finish(self, contexts: Sequence[Context], extra: Extra, seed: int) -> None:
         """Train the heads on the encoder as it is saved, and set the units of the three answers."""
@@ -61,25 +202,250 @@ class Ours(Graded):
         for name in ("fit", "quality"):
             self.provenance["scales"][name] = list(mean_and_sd(answers[name]))
 
-    def distances(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
-        """Return ``pair_id, distance, s_p, left_out`` for a table of pairs.
+    def learn_heads(
+        self,
+        contexts: Sequence[Context],
+        dialogues: Sequence[Context],
+        graded: Sequence[tuple],
+        seed: int,
+    ) -> None:
+        """Train both heads: fit on labelled contexts and some dialogues, quality on grades."""
+        pairs = self.fitting(contexts, dialogues, seed)
+        self.learn_fit(self.views(pairs), pairs["fits"], pairs["context"], seed)
+        grades = graded_table(graded)
+        h_before = self.views(grades, self.base)
+        self.learn_quality(h_before, grades["score"], grades["context_id"], seed)
 
-        ``distance`` is 1 - likeness. ``s_p`` is the sum of fit and quality, 1/2 for an ordinary
-        pair. ``left_out`` has the words of a response that repeat its context and were not read.
+    def fitting(
+        self, contexts: Sequence[Context], dialogues: Sequence[Context], seed: int
+    ) -> pd.DataFrame:
+        """Return the pairs that fit is learned from, a table with ``fits``.
+
+        It is 1 for right responses, also those of some dialogues, and 0 for adversarial ones.
         """
-        pairs_without_quotes, left_out = without_quotes(self.readable(pairs))
-        answers = self.answers(pairs_without_quotes, progress)
-        s_p = 0.5
-        for name, (mean, sd) in self.provenance["scales"].items():
-            s_p = s_p + _UNIT * (answers[name] - mean) / sd
-        return pd.DataFrame(
-            {
-                "pair_id": list(pairs["pair_id"]),
-                "distance": 1 - answers["likeness"],
-                "s_p": s_p,
-                "left_out": left_out,
-            }
-        )
+        pairs = []
+        for context in contexts:
+            for response in context.positives:
+                pairs.append((context.turns, response, 1.0))
+        for context in contexts:
+            for response in context.adversarials:
+                pairs.append((context.turns, response, 0.0))
+        rng = random.Random(seed)
+        n_dialogues = min(self.mixture.fits, len(dialogues))
+        for dialogue in rng.sample(dialogues, n_dialogues):
+            turns, response = _draw_pair(dialogue, self.mixture, rng)
+            pairs.append((turns, response, 1.0))
+        table = pd.DataFrame(pairs, columns=["context", "response", "fits"])
+        return table.assign(pair_id=range(len(table)))
+
+    def learn_fit(self, h: torch.Tensor, fits: ArrayLike, contexts: ArrayLike, seed: int) -> None:
+        """Train the fit head.
+
+        Parameters
+        ----------
+        h
+            Embeddings of the views, (3, n, d).
+        fits
+            1 for right responses, 0 for wrong ones, (n,). A right response is also shown in the
+            context of another pair, where it does not fit.
+        contexts
+            The context of each pair, (n,).
+        seed
+            Of the order of pairs and of dropout.
+        """
+        labels = torch.tensor(np.asarray(fits), dtype=torch.float32, device=h.device)
+        context_numbers = torch.from_numpy(pd.factorize(contexts)[0]).to(h.device)
+
+        def loss(batch, rng):
+            # Right responses of the batch are moved to the contexts of other pairs of the batch.
+            is_right = labels[batch].bool().cpu().numpy()
+            right = batch[is_right]
+            elsewhere = rng.permutation(batch)[: len(right)]
+            is_other_context = context_numbers[right] != context_numbers[elsewhere]
+            is_other_context = is_other_context.cpu().numpy()
+            right = right[is_other_context]
+            elsewhere = elsewhere[is_other_context]
+            misplaced = torch.stack([h[0, elsewhere], h[1, elsewhere], h[2, right]])
+
+            logits = self.head.fit(torch.cat([h[:, batch], misplaced], dim=1))
+            targets = torch.cat([labels[batch], labels.new_zeros(len(right))])
+            return F.binary_cross_entropy_with_logits(logits, targets)
+
+        self._learn(self.head.fits, loss, len(labels), seed)
+
+    def learn_quality(
+        self, h: torch.Tensor, scores: ArrayLike, context_ids: ArrayLike, seed: int
+    ) -> None:
+        """Train the quality head on embeddings (3, n, d), grades (0-5) and ids of contexts."""
+        grades = torch.tensor(np.asarray(scores), dtype=torch.float32, device=h.device)
+        context_numbers = torch.from_numpy(pd.factorize(context_ids)[0])
+
+        def loss(batch, rng):
+            quality = self.head.quality(h[:, batch])
+            return grade_loss(quality, grades[batch], context_numbers[batch].to(h.device))
+
+        self._learn(self.head.layers, loss, len(grades), seed, context_numbers)
+
+    def _learn(self, layers, loss, n, seed, context_numbers=None):
+        """Train layers of the head for `EPOCHS` over n pairs.
+
+        Where ``context_numbers`` (n,) are there, all pairs of a context come one after another.
+        """
+        torch.manual_seed(seed)
+        rng = np.random.default_rng(seed)
+        self.head.requires_grad_(True).train()
+        optimizer = torch.optim.AdamW(layers.parameters(), lr=5e-4, weight_decay=0.05)
+        for _ in range(EPOCHS):
+            if context_numbers is None:
+                order = rng.permutation(n)
+            else:
+                place_of_context = rng.permutation(int(context_numbers.max()) + 1)
+                order = np.argsort(place_of_context[context_numbers], kind="stable")
+            for batch in np.array_split(order, max(n // _BATCH, 1)):
+                optimizer.zero_grad()
+                loss(batch, rng).backward()
+                optimizer.step()
+        self.head.requires_grad_(False).eval()
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Return everything that was learned, in half precision, by name."""
+        learned = {f"head.{name}": value for name, value in self.head.state_dict().items()}
+        for i, adapter in enumerate(self._adapters()):
+            learned[f"{i}.down"] = adapter.down.data
+            learned[f"{i}.up"] = adapter.up.data
+        return {name: value.half().cpu().contiguous() for name, value in learned.items()}
+
+    def load_state(self, state: dict[str, torch.Tensor]) -> None:
+        """Set what was learned, as `state` returns it, and merge the adapters into their layers."""
+        head_state = {}
+        for name, value in state.items():
+            if name.startswith("head."):
+                head_state[name.removeprefix("head.")] = value.float()
+        self.head.load_state_dict(head_state)
+        for i, adapter in enumerate(self._adapters()):
+            adapter.down.data.copy_(state[f"{i}.down"])
+            adapter.up.data.copy_(state[f"{i}.up"])
+            adapter.merge()
+        self.forget()
+
+    def write(self, path: Path) -> None:
+        """Write what was learned into a folder.
+
+        The encoder is not copied. The hash of its weights identifies it.
+        """
+        save_file(self.state(), str(path / FILE))
+
+    @classmethod
+    def read(cls, path: Path, recipe: Recipe, provenance: dict) -> Self:
+        """Read what `write` wrote.
+
+        DreError if the encoder on this machine is not the one that was adapted.
+        """
+        slm = cls.untrained(provenance["encoder"], recipe)
+        names = ", ".join(sorted(provenance.get("scales", {})))
+        if names != "fit, quality":
+            raise ValueError(f"slm.json has scales of {names or 'nothing'}: expected fit, quality")
+        if slm._base_hash() != provenance["base"]:
+            raise DreError(
+                f"encoder {provenance['encoder']!r} on this machine has other weights than the one "
+                "that was adapted: fetch it again, or train a model on this one"
+            )
+        # Python reads the file, not safetensors, so that `dre.paper.state` notices it.
+        state = load((path / FILE).read_bytes())
+        slm._check_state(state)
+        slm.load_state(state)
+        slm.head.requires_grad_(False).eval()
+        slm.provenance = provenance
+        return slm
+
+    def _check_state(self, state):
+        """Raise ValueError unless weights have the names and shapes of this model, all finite."""
+        expected = self.state()
+        if state.keys() != expected.keys():
+            different = sorted(state.keys() ^ expected.keys())
+            raise ValueError(f"{FILE} lacks or has too many weights: {', '.join(different[:3])}")
+        for name, value in state.items():
+            shape = tuple(expected[name].shape)
+            if tuple(value.shape) != shape:
+                raise ValueError(f"{name} has shape {tuple(value.shape)}: expected {shape}")
+        check_finite(state)
+
+    def _base_hash(self) -> str:
+        """Return the beginning of a sha256 over the weights of the original encoder."""
+        return weights_hash(self.base.encoder)
+
+
+def passes(
+    contexts: Sequence[Context],
+    dialogues: Sequence[Context],
+    text: Callable[[Sequence[str]], str],
+    mixture: Mixture,
+    number: int,
+    seed: int,
+) -> list[list[list[ContrastPair]]]:
+    """Return the pairs that are contrasted in each pass, a list for each labelled context.
+
+    Some dialogues come with each labelled context, each with one response and a random number of
+    its last turns. Every dialogue comes once before any of them comes twice. ``text`` makes one
+    text of turns.
+    """
+    rng = random.Random(seed)
+    stream = _endless(dialogues, rng)
+    all_passes = []
+    for _ in range(number):
+        rows = []
+        for context in contexts:
+            whole = text(context.turns)
+            last_turn = text(context.turns[-1:])
+            pairs = [(FITS, whole, last_turn, response) for response in context.positives]
+            pairs += [(FOOLS, whole, last_turn, response) for response in context.adversarials]
+            for dialogue in islice(stream, mixture.dialogues):
+                turns, response = _draw_pair(dialogue, mixture, rng)
+                pairs.append((FITS, text(turns), text(turns[-1:]), response))
+            rows.append(pairs)
+        all_passes.append(rows)
+    return all_passes
+
+
+def _pair_batch(rows: list[list[ContrastPair]]) -> tuple[list[str], torch.Tensor]:
+    """Return the distinct texts of rows of `passes`, shortest first, and the pairs as numbers.
+
+    A pair has four numbers, (m, 4) in all: its kind, and the positions of its three texts in the
+    list of distinct texts.
+    """
+    pairs = [pair for row in rows for pair in row]
+    texts, position = distinct(text for pair in pairs for text in pair[1:])
+    index = []
+    for kind, whole, last_turn, response in pairs:
+        index.append((kind, position[whole], position[last_turn], position[response]))
+    return texts, torch.tensor(index)
+
+
+def _draw_pair(
+    dialogue: Context, mixture: Mixture, rng: random.Random
+) -> tuple[tuple[str, ...], str]:
+    """Draw a number of last turns of a dialogue and one of its right responses, and return both."""
+    n_turns = rng.choice(mixture.last_turns)
+    return dialogue.turns[-n_turns:], rng.choice(dialogue.positives)
+
+
+def _endless(items: Sequence, rng: random.Random) -> Iterator:
+    """Yield items for ever, in a new random order whenever all of them have come."""
+    while items:
+        yield from rng.sample(items, len(items))
+
+
+def mean_and_sd(values: ArrayLike) -> tuple[float, float]:
+    """Return the mean and the standard deviation (n - 1) of values."""
+    numbers = pd.Series(np.asarray(values, float))
+    sd = cast(float, numbers.std())
+    return float(numbers.mean()), float(sd)
+
+
+def graded_table(graded: Sequence[tuple]) -> pd.DataFrame:
+    """Return ``Extra.graded`` as a table of pairs with their ``score``."""
+    table = pd.DataFrame(list(graded), columns=["context_id", "context", "response", "score"])
+    return table.assign(pair_id=range(len(table)))
 
 
 def without_quotes(pairs: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:

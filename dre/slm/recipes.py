@@ -12,13 +12,10 @@
     in-batch ranking. Then it is frozen, and one joint loss trains a linear layer whose output is
     split in halves. Last, with both frozen, the classifier is trained. The encoder and the learning
     rates of the notebook are not taken over, and its last classifier, of two classes, is made anew.
-``graded``
-    Ours, an SLM that reads the context. An encoder adapted by low-rank matrices learns likeness by
-    contrast over dialogues, a head on it learns fit, and one that learned grades gives quality
-    (`dre.slm.graded`).
 ``ours``
-    The SLM that comes with the package. It is ``graded``, and also learns from copies of the
-    context. Likeness counts twice, and quotes are left out before scoring (`dre.slm.ours`).
+    The SLM that comes with the package. An encoder adapted by low-rank matrices learns likeness by
+    contrast over dialogues, a head on it learns fit, and one that learned grades gives quality.
+    Likeness counts twice, and quotes are left out before scoring (`dre.slm.ours`).
 """
 
 from collections.abc import Sequence
@@ -46,7 +43,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Mixture:
-    """What recipes ``graded`` and ``ours`` add to labelled contexts."""
+    """What recipe ``ours`` adds to labelled contexts."""
 
     #: that come into a batch with each labelled context, with one right response each
     dialogues: int = 4
@@ -57,7 +54,7 @@ class Mixture:
     #: dialogues that the head for fit learns from, besides the labelled contexts
     fits: int = 3000
     #: whether copies of a context are among its wrong responses
-    copies: bool = False
+    copies: bool = True
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,7 @@ class Recipe:
     contrast: str = "whole"
     #: which epoch of each stage: the "last", or the "best" by triplet accuracy on held-out contexts
     keep: str = "last"
-    #: Of our own recipes: the data besides labelled contexts, and how they are used.
+    #: Of our own recipe: the data besides labelled contexts, and how they are used.
     mixture: Mixture | None = None
 
     @property
@@ -132,22 +129,16 @@ _RELEASED = Recipe(
     contrast="robust",
     learning_rate=2e-5,
 )
-_GRADED = Recipe(
-    name="graded",
+OURS = Recipe(
+    name="ours",
     sep="none",
-    stages=(Stage("contrast", ("L_fit",), epochs=2),),
+    stages=(Stage("contrast", ("L_fit",), epochs=1),),
     batch_contexts=4,
     learning_rate=5e-4,
     head_learning_rate=1e-2,
     mixture=Mixture(),
 )
-OURS = replace(
-    _GRADED,
-    name="ours",
-    stages=(Stage("contrast", ("L_fit",), epochs=1),),
-    mixture=Mixture(copies=True),
-)
-RECIPES = {recipe.name: recipe for recipe in (PAPER, _ROBUST, _RELEASED, _GRADED, OURS)}
+RECIPES = {recipe.name: recipe for recipe in (PAPER, _ROBUST, _RELEASED, OURS)}
 
 
 def get(

@@ -5,10 +5,9 @@ import copy
 import math
 import os
 import shutil
-import sys
 import time
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,12 +16,12 @@ import numpy as np
 import torch
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError
-from tqdm.auto import tqdm
 from transformers import get_linear_schedule_with_warmup
 
 from dre.classification import choose_threshold
 from dre.datasets.dialogues import Context, pairs
 from dre.errors import DreError
+from dre.progress import Progress
 from dre.slm import curves, losses, recipes
 from dre.slm.encoder import native_bf16
 from dre.slm.measured import Meter
@@ -32,8 +31,6 @@ from dre.slm.triplets import Row, distinct, embed, training_rows, triplet_batch
 
 #: Longest gradient of a step; a longer one is shortened to it.
 MAX_NORM = 1.0
-#: Seconds between two lines that say how far a training has come, where there is no terminal.
-SECONDS_BETWEEN_LINES = 30
 #: Seconds between two checkpoints within an epoch. Each end of an epoch writes one as well.
 SECONDS_BETWEEN_CHECKPOINTS = 300
 
@@ -62,9 +59,9 @@ def fit(
     recipe : a recipe or its name; see `dre.slm.recipes`.
     seed : of everything that is drawn at random.
     encoder : name, Hub id or folder; see `dre.slm.encoder.load_encoder`.
-    progress : show how far it has come, on standard error. In a terminal this is a bar for each
-        epoch. Elsewhere, as in a notebook that a runner executes, it is one line with epoch, loss
-        and time left, at most every `SECONDS_BETWEEN_LINES` seconds.
+    progress : show how far it has come, on standard error. In a terminal this is a
+        bar. Elsewhere, as in a notebook that a runner executes, it is one line with epoch, loss
+        and time left, now and then.
     extra : what our own recipes learn from besides labelled contexts.
 
     Raises
@@ -88,15 +85,13 @@ def fit(
         if out.exists():  # another process has ended the same training in the meantime
             return _load_same(out, provenance)
         work = Path(f"{out}.work")
-        reporter = _Reporter(recipe.name, progress)
         torch.manual_seed(seed)
         slm = class_for(recipe).untrained(encoder, recipe)
         slm.provenance = provenance
         examples = slm.examples(train)
         checkpoints = _Checkpoints(work / "epoch.pt", slm)
         with _quick_attention(slm.encoder):
-            meter = _train_stages(slm, examples, dev, seed, extra, checkpoints, reporter)
-        reporter.say("all epochs are done, the scale of the scores is set")
+            meter = _train_stages(slm, examples, dev, seed, extra, checkpoints, progress)
         slm.finish(examples, extra, seed)
         slm.provenance[MEASURED] = {"training": meter.values(), "scoring": None}
         if dev:
@@ -183,7 +178,7 @@ def _train_stages(
     seed: int,
     extra: Extra,
     checkpoints: "_Checkpoints",
-    reporter: "_Reporter",
+    progress: bool,
 ) -> Meter:
     """Take a fresh SLM through the stages of its recipe, from its last checkpoint if there is one.
 
@@ -198,8 +193,13 @@ def _train_stages(
     checkpoints.meter = Meter(slm.encoder.device, state.seconds, state.gpu_gib)
     epochs_in_all = sum(stage.epochs for stage in slm.recipe.stages)
     steps_done = steps_in_epoch * state.epochs_done + state.steps_done
-    reporter.steps_left = steps_in_epoch * epochs_in_all - steps_done
-    reporter.is_resumed = steps_done > 0
+    bar = Progress(
+        steps_in_epoch * epochs_in_all,
+        "steps",
+        steps_done,
+        is_silent=not progress,
+        name=f"training {slm.recipe.name}",
+    )
 
     epochs_before = 0
     for number, stage in enumerate(slm.recipe.stages):
@@ -237,7 +237,10 @@ def _train_stages(
                 write = partial(checkpoints.write, state, optimizer, schedule, scaler)
                 step_losses = _with_checkpoints(step_losses, state, checkpoints, write)
                 title = f"{stage.name}, epoch {epoch + 1} of {stage.epochs}"
-                reporter.follow(step_losses, title, steps_in_epoch, state.steps_done)
+                if 0 < steps_done == bar.n_done:
+                    steps = f"{state.steps_done} of {steps_in_epoch} steps"
+                    bar.say(f"goes on in {title}, after {steps}")
+                _follow(step_losses, bar, title, steps_in_epoch)
 
                 state.epochs_done += 1
                 state.steps_done = 0
@@ -250,6 +253,8 @@ def _train_stages(
                 slm.head.load_state_dict(state.best["head"])
                 state.kept[stage.name] = state.best["epoch"]
         epochs_before += stage.epochs
+    bar.say_if_due("all epochs are done, the scale of the scores is set")
+    bar.close()
 
     for module in (slm.encoder, slm.head):
         module.requires_grad_(False).eval()
@@ -258,6 +263,23 @@ def _train_stages(
     if state.kept:
         slm.provenance["kept"] = state.kept
     return checkpoints.meter
+
+
+def _follow(step_losses, bar, title, steps_in_epoch):
+    """Take the steps of an epoch, each of which gives its loss, and show them."""
+    loss_sum = torch.zeros(())
+    n_steps = 0
+
+    def line():
+        # Only where a line is due the loss is fetched, for which a GPU has to stop.
+        step = (bar.n_done - 1) % steps_in_epoch + 1
+        mean_loss = loss_sum.item() / n_steps
+        return f"{title}, step {step} of {steps_in_epoch}, loss {mean_loss:.4f}"
+
+    for loss in step_losses:
+        loss_sum = loss_sum.to(loss.device) + loss
+        n_steps += 1
+        bar.update(line=line)
 
 
 def _prepare(slm, stage, rows):
@@ -412,10 +434,7 @@ def parameter_groups(slm: SLM) -> list[dict]:
 
 @dataclass
 class _State:
-    """How far a training has come; a checkpoint holds this and the weights.
-
-    Checkpoints of older versions were written after epochs alone, and lack the fields of an epoch.
-    """
+    """How far a training has come; a checkpoint holds this and the weights."""
 
     epochs_done: int = 0  # of all stages together
     curves: list[dict] = field(default_factory=list)
@@ -505,68 +524,3 @@ class _Checkpoints:
                 f"folder {self.path.parent} and give the same command again. The training then "
                 "begins anew"
             ) from error
-
-
-class _Reporter:
-    """Shows how far a training has come: a bar in a terminal, elsewhere a line now and then."""
-
-    def __init__(self, recipe_name: str, is_shown: bool):
-        self.recipe_name = recipe_name
-        self.is_shown = is_shown
-        self.has_terminal = sys.stderr.isatty()
-        self.started = time.monotonic()
-        self.last_line = self.started
-        self.steps_done = 0  # by this process
-        self.steps_left = 0  # of all stages
-        self.is_resumed = False  # and has not said so yet
-
-    def follow(
-        self, step_losses: Iterable[torch.Tensor], title: str, steps: int, steps_before: int
-    ) -> None:
-        """Take the steps of an epoch, each of which gives its loss, and show them.
-
-        An earlier process may have done some of its ``steps`` before an interruption.
-        """
-        if self.is_resumed:
-            self.is_resumed = False
-            self._write(f"goes on in {title}, after {steps_before} of {steps} steps")
-        name = f"{self.recipe_name}, {title}"
-        with_bar = self.is_shown and self.has_terminal
-        loss_sum = torch.zeros(())
-        options = {"total": steps, "initial": steps_before, "unit": "step"}
-        with tqdm(desc=name, disable=not with_bar, **options) as bar:
-            for step, loss in enumerate(step_losses, start=1):
-                loss_sum = loss_sum.to(loss.device) + loss
-                self.steps_done += 1
-                self.steps_left -= 1
-                bar.update()
-                if self._is_due():  # only now the loss is fetched, for which a GPU has to stop
-                    mean_loss = loss_sum.item() / step
-                    self._write(
-                        f"{title}, step {steps_before + step} of {steps}, loss {mean_loss:.4f}, "
-                        f"{self._time_left()} left"
-                    )
-
-    def say(self, text: str) -> None:
-        """Write a line if the last one is long ago."""
-        if self._is_due():
-            self._write(text)
-
-    def _is_due(self):
-        if not self.is_shown or self.has_terminal:
-            return False
-        return time.monotonic() - self.last_line >= SECONDS_BETWEEN_LINES
-
-    def _write(self, text):
-        if not self.is_shown:
-            return
-        self.last_line = time.monotonic()
-        print(f"training {self.recipe_name}: {text}", file=sys.stderr, flush=True)
-
-    def _time_left(self):
-        """Return in words how long the remaining steps will take, by the speed so far."""
-        seconds_for_step = (time.monotonic() - self.started) / self.steps_done
-        seconds = seconds_for_step * self.steps_left
-        if seconds < 90:
-            return f"about {seconds:.0f} s"
-        return f"about {seconds / 60:.0f} min"

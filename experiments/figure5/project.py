@@ -14,9 +14,10 @@ import json
 import numpy as np
 
 from dre.files import replace
+from dre.paper.contexts import contexts
 from dre.paper.figures import project
 from dre.paper.profile import profile
-from dre.slm import contexts, fit, recipes
+from dre.slm import fit, recipes
 
 CONTEXTS = 220
 EPOCHS = 3

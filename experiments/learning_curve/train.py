@@ -50,8 +50,9 @@ from dre.audit import measures
 from dre.datasets import ratings
 from dre.datasets.dialogues import load, pairs
 from dre.files import replace
+from dre.paper.contexts import contexts
 from dre.paper.profile import profile
-from dre.slm import contexts, fit, losses, recipes
+from dre.slm import fit, losses, recipes
 
 MPNET_SHA256 = "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"
 MODELS = ROOT / "build" / "curve"

@@ -23,9 +23,10 @@ import pandas as pd
 from dre import stats
 from dre.classification import choose_threshold, correct
 from dre.datasets.dialogues import pairs
+from dre.paper.contexts import contexts
 from dre.paper.profile import profile
 from dre.slm import fit, recipes
-from dre.slm.provenance import contexts, describe
+from dre.slm.provenance import describe
 
 CANDIDATES = {
     f"paper, learning rate {rate:g}": replace(recipes.get("paper"), learning_rate=rate)

@@ -13,8 +13,8 @@ dialogue the same score. The scores of these three for the test pairs of the cor
 
 Two things are different from the paper, since they matter little or two cores cannot do more. The
 mean over tokens replaces XLM-R's pooled output (Eq. 1). AdamW with a warm-up, and another learning
-rate for the MLP, replaces Adam (`dre.slm.pcaf.Recipe`). MiniLM has epochs, batches and a learning
-rate that suit it. XLM-RoBERTa has the paper's.
+rate for the MLP, replaces Adam (`pcaf_losses.PcafRecipe`). MiniLM has epochs, batches and a
+learning rate that suit it. XLM-RoBERTa has the paper's.
 
 Run ``python experiments/pcaf/train_pcaf.py [profile]``: ``public`` (default; MiniLM, 17 minutes of
 one core a seed) or ``full`` (XLM-RoBERTa-base, of the paper's kind, from the Hub; a GPU). It makes
@@ -50,12 +50,15 @@ from dre.datasets import ratings
 from dre.datasets.dialogues import Context, pairs, parallel
 from dre.datasets.overlap import without_overlap
 from dre.errors import DreError
+from dre.paper import pcaf_losses
 from dre.paper.pcaf import PCAF, Idea, fit, train, write
-from dre.paper.profile import Model, profile
-from dre.slm import SLM, arrays, pcaf
+from dre.paper.profile import profile
+from dre.paper.trainings import arrays, learned_from
+from dre.slm import SLM, recipes
+from dre.slm import fit as fit_slm
 from dre.slm.encoder import native_bf16
 from dre.slm.provenance import TRAINING
-from dre.slm.recorded_scores import load_or_train, record_arrays
+from dre.slm.remembered import record_arrays
 from dre.slm.train import MAX_NORM, parameter_groups
 from dre.slm.triplets import distinct, embed
 
@@ -206,7 +209,7 @@ def aligned(slm, ideas, seed, epochs, batch, rate):
     the untrained encoder are not in the loss.
     """
     student = copy.deepcopy(slm)
-    student.recipe = pcaf.Recipe(learning_rate=rate, head_learning_rate=rate)
+    student.recipe = pcaf_losses.PcafRecipe(learning_rate=rate, head_learning_rate=rate)
     student.learns(("encoder",))
     optimizer = torch.optim.AdamW(parameter_groups(student))
     for epoch in range(epochs):
@@ -220,7 +223,7 @@ def aligned(slm, ideas, seed, epochs, batch, rate):
             with torch.no_grad():
                 _, target = representations(slm, originals)
             h, s_d = representations(student, chosen)
-            loss = pcaf.alignment(*h) / len(chosen) + ((s_d - target) ** 2).mean()
+            loss = pcaf_losses.alignment(*h) / len(chosen) + ((s_d - target) ** 2).mean()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(student.encoder.parameters(), MAX_NORM)
             optimizer.step()
@@ -281,13 +284,17 @@ def parallel_scores() -> dict[str, np.ndarray]:
     table = pd.concat([pairs(contexts) for contexts in parallel("test").values()])
     table = table.reset_index(drop=True)
     ideas = parallel_ideas()
-    models = {"graded": Model(recipe="graded", epochs=2)}
-    public = profile("public").model_copy(update={"models": models})
-    graded = load_or_train(public, "dailydialog", "graded", 0)
-    student = aligned(graded, ideas, 0, **pcaf.PARALLEL[ALIGNED_SLM])
+    public = profile("public")
+    recipe = recipes.replace(
+        recipes.get("ours", epochs=2), name="graded", mixture=recipes.Mixture(copies=False)
+    )
+    learned, dev, extra = learned_from(public, "dailydialog", recipe)
+    out = public.build / "models" / "graded-seed0"
+    graded = fit_slm(learned, dev, out, recipe, 0, public.encoder, extra=extra)
+    student = aligned(graded, ideas, 0, **pcaf_losses.PARALLEL[ALIGNED_SLM])
     scores = {ALIGNED_SLM: student.score(table)["score_slm"]}
     for name in ("PCAF", "PCAF, not aligned"):
-        metric = PCAF.untrained("minilm", pcaf.Recipe(**pcaf.PARALLEL[name]))
+        metric = PCAF.untrained("minilm", pcaf_losses.PcafRecipe(**pcaf_losses.PARALLEL[name]))
         train(metric, ideas, 0)
         scores[name] = metric.score(table)
     return {name: np.asarray(values, np.float32) for name, values in scores.items()}
@@ -310,9 +317,9 @@ def main() -> None:
     encoder = ENCODERS[settings.name]
 
     public = profile("public")
-    if not is_recorded(arrays, public, "pcaf-parallel", pcaf.PARALLEL):
+    if not is_recorded(arrays, public, "pcaf-parallel", pcaf_losses.PARALLEL):
         file = public.results / "scores" / "pcaf-parallel.npz"
-        record_arrays(file, pcaf.PARALLEL, parallel_scores())
+        record_arrays(file, pcaf_losses.PARALLEL, parallel_scores())
 
     sets = {name: ideas_of_set(name) for name in (*FIRST_STAGE_SETS, *FURTHER_SETS)}
     first: list[Idea] = []
@@ -356,9 +363,9 @@ def record_figure2(folder, encoder, first) -> None:
         if (folder / f"pcaf-components-{name}.csv.gz").exists():
             continue
         if name == "untrained":
-            metric = PCAF.untrained(encoder, pcaf.TABLE7)
+            metric = PCAF.untrained(encoder, pcaf_losses.TABLE7)
         else:
-            metric = PCAF.untrained(encoder, pcaf.table7_recipe(name, encoder))
+            metric = PCAF.untrained(encoder, pcaf_losses.table7_recipe(name, encoder))
             train(metric, first, 0)
         features = rows.features(metric)
         write(neighbour_ranks(features, rows.ids), folder, f"pcaf-ranks-{name}")
@@ -378,15 +385,15 @@ def record_table7(folder, encoder, first, further) -> None:
         cosines = {}
         for language, table in tables.items():
             cosines[language] = 1 - SLM.untrained(encoder).distances(table)["distance"]
-        features = rows.features(PCAF.untrained(encoder, pcaf.TABLE7))
+        features = rows.features(PCAF.untrained(encoder, pcaf_losses.TABLE7))
         write(pair_ids.assign(**cosines), folder, "pcaf-cosine", neighbours(features))
 
     for seed in SEEDS:
         for variants in (WITH_ALIGNMENT, WITHOUT_ALIGNMENT):
-            if all(is_recorded(pcaf.recorded, folder, name, seed) for name in variants):
+            if all(is_recorded(pcaf_losses.recorded, folder, name, seed) for name in variants):
                 continue
             started = time.process_time()
-            recipe = pcaf.table7_recipe(variants.teacher, encoder)
+            recipe = pcaf_losses.table7_recipe(variants.teacher, encoder)
             models = fit(first, further, recipe, seed, encoder)
             for name, metric in zip(variants, models):
                 features = rows.features(metric)

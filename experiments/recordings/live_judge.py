@@ -60,7 +60,7 @@ from dre.judges import prompts
 
 SETS = list(ratings.RATED)[:3]
 #: The recording whose inputs are shown here, too.
-STRONG_RECORDING = recordings.folder(ratings.NAME)
+STRONG_RECORDING = recordings.folder(recordings.NAME)
 TEMPLATES = Path(__file__).with_suffix("")
 #: Readings of a reply: how the prompt's name ends in the recording, and how many of the likeliest
 #: ratings count (0: the reply alone).

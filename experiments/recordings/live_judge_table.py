@@ -23,7 +23,7 @@ from dre.errors import DreError
 from dre.files import replace
 from dre.judges import released
 from dre.paper.profile import profile
-from dre.slm import trained
+from dre.paper.trainings import trained
 
 SMALL_JUDGE = "qwen2.5-coder-0.5b"
 SETS = list(ratings.RATED)[:3]

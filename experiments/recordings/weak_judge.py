@@ -94,7 +94,7 @@ TEMPLATES = Path(__file__).with_suffix("")
 DRAWN = TEMPLATES / "drawn.csv"
 FOLDER = recordings.FOLDER / JUDGE
 #: The recording whose numbers are shown here, too.
-STRONG = recordings.FOLDER / ratings.NAME
+STRONG = recordings.FOLDER / recordings.NAME
 
 
 class Condition(NamedTuple):

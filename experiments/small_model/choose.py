@@ -1,7 +1,7 @@
 """Which answers should our small model count: likeness, fit, quality, or several of them?
 
-Recipe ``graded``, from which the model of the package grew, gives a response in its dialogue three
-answers (`dre.slm.graded`). A *reading* is one answer, or the mean of several. Answers are first
+Recipe ``ours``, here without copies of the context (``graded``), gives a response in its dialogue
+three answers (`dre.slm.ours`). A *reading* is one answer, or the mean of several. Answers are first
 standardised on the graded pairs of the training data, so that no weight is chosen. Readings are
 measured on grades of conversations that nothing was trained on, on labelled contexts that were held
 out, and on the turns of FED. Other rated sets are only loaded to keep them out of training.
@@ -43,18 +43,21 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import roc_auc_score
 
 from dre import stats
-from dre.datasets import ratings
+from dre.datasets import ratings, recordings
 from dre.datasets.dialogues import pairs
-from dre.paper.profile import Model, profile, root
-from dre.slm import SLM, contexts, load_or_train
-from dre.slm.graded import Graded
+from dre.paper.contexts import contexts, table_without_overlap
+from dre.paper.profile import profile, root
+from dre.paper.trainings import learned_from
+from dre.slm import SLM, fit, recipes
 from dre.slm.heads import GAP
-from dre.slm.provenance import table_without_overlap
+from dre.slm.ours import Ours
 
 OUTPUT = root() / "results" / "choices" / "slm.csv"
-#: The training that answers are chosen for. Profile ``public`` does not name it.
-MODEL = Model(recipe="graded", epochs=2)
-PUBLIC = profile("public").model_copy(update={"models": {"graded": MODEL}})
+PUBLIC = profile("public")
+#: The training that answers are chosen for: recipe ``ours`` before it learned from copies.
+RECIPE = recipes.replace(
+    recipes.get("ours", epochs=2), name="graded", mixture=recipes.Mixture(copies=False)
+)
 #: Kinds of graded replies that people wrote.
 HUMAN_WRITTEN = ("reference", "retrieved", "random")
 #: By name, the answers whose mean a reading is.
@@ -81,10 +84,10 @@ def load_tables() -> dict[str, pd.DataFrame]:
     """
     train, dev, _ = contexts(PUBLIC.main, PUBLIC.rated)
     rated_tables = ratings.rated_tables()
-    graded = table_without_overlap(ratings.graded(), rated_tables)
+    graded = table_without_overlap(recordings.graded(), rated_tables)
     is_for_choice = graded["for_choice"]
     for_choice = table_without_overlap(graded[is_for_choice], train)
-    further = table_without_overlap(ratings.training_scores(), [*rated_tables, for_choice])
+    further = table_without_overlap(recordings.training_scores(), [*rated_tables, for_choice])
     tables = {
         "graded": pd.concat([graded[~is_for_choice], further]),
         "for_choice": for_choice,
@@ -110,7 +113,7 @@ def share_in_order(scores: np.ndarray, table: pd.DataFrame) -> float:
 
 
 def score_readings(
-    slm: Graded, untrained: SLM, tables: dict[str, pd.DataFrame]
+    slm: Ours, untrained: SLM, tables: dict[str, pd.DataFrame]
 ) -> dict[str, ScoresByTable]:
     """Return the scores of every answer and reading, by its name and the name of the table."""
     scores: dict[str, ScoresByTable] = {"as it was": {}}
@@ -202,11 +205,12 @@ def main() -> None:
     in_file = set(zip(measured["variant"], measured["settings"], measured["seed"]))
     for seed in PUBLIC.seeds:
         started = time.process_time()
-        slm = load_or_train(PUBLIC, PUBLIC.main_set, "graded", seed)
-        assert isinstance(slm, Graded)
-        settings = json.dumps(slm.recipe.as_dict(), sort_keys=True)
+        settings = json.dumps(RECIPE.as_dict(), sort_keys=True)
         if ("graded", settings, seed) in in_file:
             continue
+        train, dev, further = learned_from(PUBLIC, PUBLIC.main_set, RECIPE)
+        out = PUBLIC.build / "models" / f"graded-seed{seed}"
+        slm = fit(train, dev, out, RECIPE, seed, PUBLIC.encoder, extra=further)
         training = {"variant": "graded", "settings": settings, "seed": seed}
         scores = score_readings(slm, untrained, tables)
         rows = [{**training, **row} for row in measure_readings(tables, scores)]

@@ -64,13 +64,14 @@ from sklearn.metrics import roc_auc_score
 from dre import metrics, stats
 from dre.audit import kinds
 from dre.audit import measures as audit
-from dre.datasets import ratings
+from dre.datasets import ratings, recordings
 from dre.datasets.dialogues import load, pairs
 from dre.files import replace
+from dre.paper.contexts import contexts, extra
 from dre.paper.profile import Profile, profile, root
-from dre.slm import SLM, contexts, extra, seeds, trained
-from dre.slm.graded import Graded, graded_table
-from dre.slm.ours import without_quotes
+from dre.paper.trainings import seeds, trained
+from dre.slm import SLM
+from dre.slm.ours import Ours, graded_table, without_quotes
 from dre.slm.provenance import Extra
 
 OUTPUT = root() / "results" / "choices" / "small_model"
@@ -135,7 +136,7 @@ class Measures:
     """The six measures, and the tables of pairs that a model has to score for them."""
 
     def __init__(self, data: TrainingData):
-        grades = ratings.graded()
+        grades = recordings.graded()
         grades = grades[grades["for_choice"] & grades["kind"].isin(HUMAN_WRITTEN)]
         labelled = pairs(data.held_out, "par").drop_duplicates("pair_id")
         right = labelled[labelled["kind"] == "p"].reset_index(drop=True)
@@ -263,7 +264,7 @@ class Scorer:
     graded : the graded pairs on which the three answers are standardised.
     """
 
-    def __init__(self, slm: Graded, graded: pd.DataFrame):
+    def __init__(self, slm: Ours, graded: pd.DataFrame):
         self.slm = slm
         answers = slm.answers(graded)
         self.mean = answers.mean()
@@ -308,9 +309,9 @@ def scorers(name: str, folders: list[str], graded: pd.DataFrame) -> list:
 
 
 def _load(folder):
-    """Return a training of recipe ``graded`` or ``ours``, which give three answers."""
+    """Return a training of recipe ``ours``, which gives three answers."""
     slm = SLM.load(folder)
-    assert isinstance(slm, Graded), f"{folder} has recipe {slm.recipe.name}"
+    assert isinstance(slm, Ours), f"{folder} has recipe {slm.recipe.name}"
     return slm
 
 

@@ -9,7 +9,7 @@ measure.py and ship.py take. After an interruption it goes on from its last chec
 import sys
 
 from dre.paper.profile import profile
-from dre.slm import load_or_train
+from dre.paper.trainings import load_or_train
 
 
 def main(seed: int) -> None:

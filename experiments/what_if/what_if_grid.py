@@ -34,7 +34,7 @@ from dre.files import replace
 from dre.judges import released
 from dre.judges.recorded import Recorded
 from dre.paper.profile import profile
-from dre.slm import seeds, trained
+from dre.paper.trainings import seeds, trained
 
 PROJECT = Path(__file__).resolve().parents[2]
 OUTPUT = PROJECT / "results" / "what_if"
@@ -106,9 +106,9 @@ def load_pairs(slm_scores) -> dict[Pair, pd.DataFrame]:
     ``own_d, own_p``, the two kinds of rows; ``other``, the score that the judge gave beside the
     numbers of another pair, where it was asked so.
     """
-    shown = pd.read_csv(recordings.folder(ratings.NAME) / "dre_inputs.csv", index_col="pair_id")
+    shown = pd.read_csv(recordings.folder(recordings.NAME) / "dre_inputs.csv", index_col="pair_id")
     shown = shown[["s_d", "s_p"]].set_axis(["shown_d", "shown_p"], axis=1)
-    recording = Recorded(ratings.NAME)
+    recording = Recorded(recordings.NAME)
     tables = {}
     for name in TRAINING_SETS:
         rated = ratings.rated(name)

@@ -1,15 +1,13 @@
-"""Recorded scores of trained small models, so that profile ``public`` needs no training.
+"""The small models of a profile: which there are, what they learn from, and what they score.
 
-A file ``results/<profile>/scores/<key>-<model>[-plain]-seed<k>.csv.gz`` has ``pair_id, s_d, s_p``
-of every pair that the notebooks use. The ``.json`` file of the same name says what made the model.
-`Scores` reads such files, and `Recorder` writes them. `trained` returns one of these or a real
-model, as the profile and the environment variable ``RETRAIN`` demand.
+Profile ``public`` needs no training, since ``results/public/scores`` has the scores of every pair
+that notebooks use, ``<key>-<model>[-plain]-seed<k>.csv.gz``, a `dre.slm.remembered.Recording`.
+`trained` returns recorded scores or a real model, as the profile and the environment variable
+``RETRAIN`` demand.
 """
 
 import glob
-import gzip
 import hashlib
-import io
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -35,12 +33,13 @@ from dre.datasets import (
 )
 from dre.errors import DreError
 from dre.files import replace
-from dre.slm import provenance, recipes
-from dre.slm.package_model import PackageModel
+from dre.paper import contexts
+from dre.paper.profile import Profile
+from dre.slm import provenance, recipes, remembered
 from dre.slm.provenance import DECISIVE
+from dre.slm.remembered import Recording, Remembered
 
 if TYPE_CHECKING:
-    from dre.paper.profile import Profile
     from dre.slm.model import SLM
 
 #: The profile whose scores are recorded and committed.
@@ -49,108 +48,14 @@ _RECORDED_PROFILE = "public"
 _PACKAGE = "package"
 #: The modules that choose the contexts of a training, and say how their hashes are computed.
 _CHOOSING = (
-    *(authors, dialogues, overlap, ratings, recordings, registry, provenance),
+    *(authors, dialogues, overlap, ratings, recordings, registry, contexts, provenance),
     *(readers, formats, chats, tags, aliases),
 )
 
 
-class Scores:
-    """The recorded scores of a small model, in the place of the model itself."""
-
-    def __init__(self, file: str | Path):
-        self.file = Path(file)
-        self.name = self.file.name.removesuffix(".csv.gz")
-        self.provenance = {}
-        self._json = self.file.with_name(f"{self.name}.json")
-        self._table: pd.DataFrame = pd.DataFrame({"pair_id": []}).set_index("pair_id")
-        if self._json.exists():
-            self.provenance = json.loads(self._json.read_text(encoding="utf-8"))
-            table = pd.read_csv(self.file, dtype={"pair_id": str}, keep_default_na=False)
-            self._table = table.set_index("pair_id")
-
-    def score(self, pairs: pd.DataFrame) -> pd.DataFrame:
-        """Return what `dre.slm.SLM.score` does; DreError if a pair was not recorded."""
-        table = self._look_up(pairs)
-        low = self.provenance["d_min"]
-        high = self.provenance["d_max"]
-        table.insert(1, "distance", low + (high - low) * table["s_d"])
-        table["score_slm"] = 1 - table["s_d"] + table["s_p"]
-        return table
-
-    def distances(self, pairs: pd.DataFrame) -> pd.DataFrame:
-        """Return what `dre.slm.SLM.distances` does, without ``s_p`` for an untrained encoder."""
-        if "d_min" in self.provenance:
-            return self.score(pairs).loc[:, ["pair_id", "distance", "s_p"]]
-        return self._look_up(pairs)
-
-    def _look_up(self, pairs):
-        """Return the recorded rows of some pairs, in their order."""
-        positions = self._table.index.get_indexer(pairs["pair_id"])
-        unknown = pairs["pair_id"][positions < 0]
-        if len(unknown):
-            raise DreError(
-                f"{len(unknown)} of {len(pairs)} pairs (such as {unknown.iloc[0]}) have no score "
-                f"of {self.name}: RETRAIN={self.name} trains the model and records them"
-            )
-        return self._table.take(positions).reset_index()
-
-
-class Recorder(Scores):
-    """A small model whose scores are written to the files of `Scores` as soon as it gives them.
-
-    It rounds them as the files do. Scores that were recorded of another model are deleted.
-    """
-
-    def __init__(self, file: str | Path, slm: "SLM"):
-        super().__init__(file)
-        recorded_provenance = self.provenance
-        self.slm = slm
-        self.provenance = slm.provenance
-        # Every training ends with another range of distances, so the range tells models apart.
-        for key in (*DECISIVE, "d_min", "d_max"):
-            if recorded_provenance.get(key) != self.provenance.get(key):
-                self._table = self._table.iloc[:0]
-        # Write even if no score follows: notebooks show the curves that are in the provenance.
-        self._write()
-
-    def _look_up(self, pairs):
-        """Return the scores of pairs. Those that the table lacks are scored, and recorded."""
-        # Recorded pairs are not scored again, since rounding depends on the batch.
-        is_new = self._table.index.get_indexer(pairs["pair_id"]) < 0
-        new_pairs = pairs[is_new].drop_duplicates("pair_id")
-        if len(new_pairs):
-            scores = self._score_anew(new_pairs).set_index("pair_id")
-            scores = scores.map(_five_digits)
-            if len(self._table):
-                scores = pd.concat([self._table, scores])
-            self._table = scores
-            self._write()
-        return super()._look_up(pairs)
-
-    def _score_anew(self, pairs) -> pd.DataFrame:
-        """Return the model's ``s_d, s_p``, or its distances if it was not trained."""
-        if "d_min" in self.provenance:
-            return self.slm.score(pairs).loc[:, ["pair_id", "s_d", "s_p"]]
-        return self.slm.distances(pairs).iloc[:, :2]
-
-    def _write(self):
-        """Write scores and provenance, so that they are never of two different models."""
-        text = self._table.to_csv(float_format="%.5g", lineterminator="\n")
-        # Without the time, equal scores give equal bytes.
-        compressed = gzip.compress(text.encode(), mtime=0)
-        provenance_text = json.dumps(self.provenance, indent=1, sort_keys=True) + "\n"
-        self._json.unlink(missing_ok=True)
-        replace(self.file, compressed)
-        replace(self._json, provenance_text)
-
-
-def _five_digits(value):
-    return float(f"{value:.5g}")
-
-
 def trained(
-    profile: "Profile", key: str, name: str, seed: int, disentangled: bool = True
-) -> "SLM | Scores | PackageModel":
+    profile: Profile, key: str, name: str, seed: int, disentangled: bool = True
+) -> "SLM | Remembered":
     """Return the small model of one training of a profile, or its recorded scores.
 
     Profile ``public`` trains and records anew what ``RETRAIN`` names: one of ``profile.models``, a
@@ -168,23 +73,26 @@ def trained(
     """
     # Where the profile has nothing that our recipes could learn from, the package's model is used.
     if _is_packaged(profile, name):
-        return PackageModel(profile.build / "scores")
+        return package_model(profile)
 
     # Where RETRAIN does not ask for new scores, the recorded ones are used.
     file = _file(profile, key, name, seed, disentangled)
     if _reads_recorded(profile, file, name):
         expected = made_of(profile, key, name, seed, disentangled)
-        return _checked(Scores(file), expected)
+        return _checked(file, expected)
 
     # Otherwise the model is trained, and its scores are recorded if the profile is ``public``.
     slm = load_or_train(profile, key, name, seed, disentangled)
-    if profile.name == _RECORDED_PROFILE:
-        return Recorder(file, slm)
-    return slm
+    return _recording(profile, file, slm)
+
+
+def package_model(profile: Profile) -> Remembered:
+    """Return the small model in the package, which scores each pair once for all notebooks."""
+    return remembered.package_model(profile.build / "scores")
 
 
 def load_or_train(
-    profile: "Profile", key: str, name: str, seed: int, disentangled: bool = True
+    profile: Profile, key: str, name: str, seed: int, disentangled: bool = True
 ) -> "SLM":
     """Return the small model of one training of a profile.
 
@@ -200,22 +108,20 @@ def load_or_train(
     from dre.slm.train import fit
 
     recipe = _recipe(profile, name, disentangled)
-    train, dev, extra = _learned_from(profile, key, recipe)
+    train, dev, extra = learned_from(profile, key, recipe)
     description = provenance.describe(train, dev, recipe, seed, profile.encoder, extra)
     stem = _stem(profile, key, name, seed, disentangled)
     out = profile.build / "models" / f"{stem}-{description['fingerprint'][:12]}"
     return fit(train, dev, out, recipe, seed, profile.encoder, extra=extra)
 
 
-def has_model(
-    profile: "Profile", key: str, name: str, seed: int, disentangled: bool = True
-) -> bool:
+def has_model(profile: Profile, key: str, name: str, seed: int, disentangled: bool = True) -> bool:
     """Return whether the build folder has a model of one training, also an earlier one of it."""
     stem = _stem(profile, key, name, seed, disentangled)
     return any((profile.build / "models").glob(f"{glob.escape(stem)}-*/slm.json"))
 
 
-def made_of(profile: "Profile", key: str, name: str, seed: int, disentangled: bool = True) -> dict:
+def made_of(profile: Profile, key: str, name: str, seed: int, disentangled: bool = True) -> dict:
     """Return what decides the small model that `trained` returns, without training it.
 
     The keys are those of `dre.slm.provenance.DECISIVE`.
@@ -227,7 +133,7 @@ def made_of(profile: "Profile", key: str, name: str, seed: int, disentangled: bo
     return provenance.decisive(hashes, recipe, seed, profile.encoder)
 
 
-def seeds(profile: "Profile", key: str, name: str, disentangled: bool = True) -> list[int]:
+def seeds(profile: Profile, key: str, name: str, disentangled: bool = True) -> list[int]:
     """Return the seeds that `trained` has a model for: in profile ``public`` the recorded ones."""
     available = []
     for seed in profile.seeds:
@@ -237,7 +143,7 @@ def seeds(profile: "Profile", key: str, name: str, disentangled: bool = True) ->
     return available
 
 
-def untrained(profile: "Profile") -> "SLM | Scores | PackageModel":
+def untrained(profile: Profile) -> "SLM | Remembered":
     """Return the encoder before any training, or its recorded distances.
 
     Use its ``distances(pairs)``.
@@ -245,18 +151,16 @@ def untrained(profile: "Profile") -> "SLM | Scores | PackageModel":
     file = profile.results / "scores" / "encoder-untrained.csv.gz"
     expected = {"encoder": profile.encoder}
     if _reads_recorded(profile, file):
-        return _checked(Scores(file), expected)
+        return _checked(file, expected)
     from dre.slm.model import SLM
 
     slm = SLM.untrained(profile.encoder)
     slm.provenance = expected
-    if profile.name == _RECORDED_PROFILE:
-        return Recorder(file, slm)
-    return slm
+    return _recording(profile, file, slm)
 
 
 def arrays(
-    profile: "Profile", name: str, made_from: Mapping, make: Callable[[], dict] | None = None
+    profile: Profile, name: str, made_from: Mapping, make: Callable[[], dict] | None = None
 ) -> dict[str, np.ndarray]:
     """Return arrays by name: those of ``make()``, or for profile ``public`` the recorded ones.
 
@@ -277,12 +181,11 @@ def arrays(
     if make is not None and not _reads_recorded(profile, file, model):
         by_name = make()
         if profile.name == _RECORDED_PROFILE:
-            record_arrays(file, made_from, by_name)
+            remembered.record_arrays(file, made_from, by_name)
         return by_name
 
-    recorded = dict(np.load(file)) if file.exists() else {}
-    recorded_from = str(recorded.pop("made_of", ""))
-    if recorded_from != json.dumps(made_from, sort_keys=True):
+    recorded = remembered.recorded_arrays(file, made_from)
+    if recorded is None:
         source = f"RETRAIN={model or name} makes" if make else "its script in experiments/ makes"
         raise DreError(
             f"recorded {name} is missing or of other models than those asked for: {source} it anew"
@@ -291,7 +194,7 @@ def arrays(
 
 
 def scores_of_package(
-    profile: "Profile", name: str, metric: Any, contexts: Sequence, responses: Sequence[str]
+    profile: Profile, name: str, metric: Any, contexts: Sequence, responses: Sequence[str]
 ) -> np.ndarray:
     """Return what the package's model gives to replies; for profile ``public`` it is recorded.
 
@@ -318,17 +221,7 @@ def scores_of_package(
     return arrays(profile, name, made_from, make)["score"]
 
 
-def record_arrays(file: Path, made_from: Mapping, by_name: Mapping[str, np.ndarray]) -> None:
-    """Write arrays by name, and what they are made of, for `arrays` to read."""
-    content = io.BytesIO()
-    named_arrays: dict[str, Any] = dict(by_name)
-    np.savez_compressed(content, made_of=json.dumps(made_from, sort_keys=True), **named_arrays)
-    replace(file, content.getvalue())
-
-
-def reference_based(
-    profile: "Profile", items: Mapping[str, pd.DataFrame]
-) -> dict[str, pd.DataFrame]:
+def reference_based(profile: Profile, items: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Return the reference-based metrics of rated sets by name, those of references included.
 
     In profile ``public`` they are recorded; see `arrays`.
@@ -370,12 +263,21 @@ def _is_packaged(profile, name):
     return recipe.mixture is not None and not profile.extra.dialogues
 
 
-def _checked(scores, expected):
+def _recording(profile, file, slm):
+    """Return a model, or in profile ``public`` one whose scores are recorded as it gives them."""
+    if profile.name != _RECORDED_PROFILE:
+        return slm
+    recording = Recording(file, slm.provenance)
+    return Remembered(recording, slm.provenance, lambda: slm, recording.name)
+
+
+def _checked(file, expected):
     """Return recorded scores if their model was made as expected, else raise DreError.
 
     The hash of the encoder's weights is not compared, since recorded scores must work without the
     encoder.
     """
+    scores = Remembered.recorded(file)
     different = [key for key in DECISIVE if scores.provenance.get(key) != expected.get(key)]
     if not different:
         return scores
@@ -412,7 +314,7 @@ def _recipe(profile, name, disentangled):
     return recipes.replace(recipe, **chosen)
 
 
-def _learned_from(profile, key, recipe):
+def learned_from(profile, key, recipe):
     """Return the contexts to train on, those held out, and what our own recipes learn besides.
 
     A recipe of the papers learns from one set of a profile, or from several. Recipe ``ours`` learns
@@ -424,10 +326,10 @@ def _learned_from(profile, key, recipe):
     dev = []
     for key_of_set in keys:
         entry = entries[key_of_set]
-        splits = provenance.contexts(entry, profile.rated, more=recipe.takes_all_sets)
+        splits = contexts.contexts(entry, profile.rated, more=recipe.takes_all_sets)
         train += splits[0]
         dev += splits[1]
-    extra = provenance.extra(profile, dev) if recipe.mixture else None
+    extra = contexts.extra(profile, dev) if recipe.mixture else None
     return train, dev, extra
 
 
@@ -461,6 +363,6 @@ def _hashes(profile, key, recipe):
         digest.update(path.read_bytes())
     file = profile.build / "hashes" / f"{digest.hexdigest()[:16]}.json"
     if not file.exists():
-        hashes = provenance.hashes(*_learned_from(profile, key, recipe))
+        hashes = provenance.hashes(*learned_from(profile, key, recipe))
         replace(file, json.dumps(hashes))
     return json.loads(file.read_text(encoding="utf-8"))

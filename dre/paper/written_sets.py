@@ -49,9 +49,7 @@ def write_sets(profile: Profile, run: str | None = None) -> None:
 def open_writer(entry: Augmentation) -> Any:
     """Return the live judge that writes a set, and checks what it wrote."""
     settings = entry.judge
-    return judges.open_judge(
-        settings.model, temperature=settings.temperature, **settings.connection
-    )
+    return judges.open(settings.model, temperature=settings.temperature, **settings.connection)
 
 
 def _write_set(profile, entry, judge):

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from dre import stats, what_if
-from dre.datasets import ratings
+from dre.datasets import ratings, recordings
 from dre.datasets.registry import repository_file
 from dre.errors import DreError
 from dre.judges import AnyJudge, asking, is_recording, released
@@ -513,7 +513,7 @@ def _level(samples, judge, resamples, seed):
 
     The numbers of the SLM that `released.CLAUDE` was shown are dealt out anew in each set.
     """
-    file = repository_file("recorded", ratings.NAME, "dre_inputs.csv")
+    file = repository_file("recorded", recordings.NAME, "dre_inputs.csv")
     slm_numbers = pd.read_csv(file)[["s_d", "s_p"]].to_numpy()
     gains = []
     for sample in samples:

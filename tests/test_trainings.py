@@ -1,4 +1,4 @@
-"""Recorded SLM scores: they answer as the model does, and never for another model."""
+"""The small models of a profile: recorded scores answer as the model does, and for no other."""
 
 import json
 import shutil
@@ -17,29 +17,29 @@ from dre import metrics
 from dre.datasets import overlap, readers
 from dre.datasets.dialogues import load, pairs
 from dre.errors import DreError
-from dre.paper import state
+from dre.paper import pcaf_losses, state
 from dre.paper.profile import Model, Profile, profile, root
-from dre.slm import (
-    SLM,
+from dre.paper.trainings import (
+    _CHOOSING,
+    _recipe,
     arrays,
+    learned_from,
     load_or_train,
     made_of,
-    pcaf,
-    provenance,
-    recipes,
     reference_based,
     scores_of_package,
     seeds,
     trained,
     untrained,
 )
-from dre.slm.recorded_scores import _CHOOSING, Recorder, Scores, _learned_from, _recipe
+from dre.slm import SLM, provenance, recipes
+from dre.slm.remembered import Recording, Remembered
 
 NAME = "mini-paper-seed0"
 ARRAYS = {"h": np.eye(3, dtype="float32"), "kind": np.array([*"cpa"])}
 
 
-class Recording(NamedTuple):
+class Retraining(NamedTuple):
     """A retraining of profile `public`: what it scored, and what its models answered."""
 
     public: Profile
@@ -49,7 +49,8 @@ class Recording(NamedTuple):
     last_scores: pd.DataFrame
     #: Answers of the encoder as it was before the training, for all rows.
     encoder_distances: pd.DataFrame
-    recorder: Recorder
+    recorder: Remembered
+    slm: SLM
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +63,7 @@ def recording(tmp_path_factory):
         "name": "public",
         "root": folder,
         "encoder": tiny.encoder(folder),
-        "models": {name: Model(recipe=name, epochs=1) for name in ("paper", "released", "graded")},
+        "models": {name: Model(recipe=name, epochs=1) for name in ("paper", "released", "ours")},
         "sets": (entry,),
     }
     public = profile("mini").model_copy(update=settings)
@@ -73,9 +74,15 @@ def recording(tmp_path_factory):
         first_scores = recorder.score(table[:30])
         last_scores = recorder.score(table[20:])
         encoder_distances = untrained(public).distances(table)
+        slm = load_or_train(public, "mini", "paper", 0)
         recipe = recorder.provenance["recipe"]
         assert arrays(public, "figure", recipe, lambda: ARRAYS) is ARRAYS
-    return Recording(public, table, first_scores, last_scores, encoder_distances, recorder)
+    return Retraining(public, table, first_scores, last_scores, encoder_distances, recorder, slm)
+
+
+def recorded_by(file, slm):
+    """Return a model whose scores are recorded in a file as it gives them."""
+    return Remembered(Recording(file, slm.provenance), slm.provenance, lambda: slm)
 
 
 def model_folder(public):
@@ -94,7 +101,7 @@ def test_a_replay_gives_to_the_last_digit_what_the_retraining_gave(recording):
 
     scores = trained(recording.public, "mini", "paper", 0)
 
-    assert type(scores) is Scores
+    assert not scores.can_score
     assert scores.name == NAME
     assert scores.provenance == recording.recorder.provenance
     replayed_first = scores.score(table[:30])
@@ -251,8 +258,8 @@ def test_scores_are_recorded_with_five_digits(tmp_path):
     distances = table[["pair_id"]].assign(distance=0.123456789)
     slm = SimpleNamespace(provenance={}, distances=lambda pairs: distances)
 
-    recorded_now = Recorder(tmp_path / "encoder.csv.gz", slm).distances(table)
-    recorded_before = Scores(tmp_path / "encoder.csv.gz").distances(table)
+    recorded_now = recorded_by(tmp_path / "encoder.csv.gz", slm).distances(table)
+    recorded_before = Remembered.recorded(tmp_path / "encoder.csv.gz").distances(table)
 
     assert set(recorded_now["distance"]) == {0.12346}
     assert set(recorded_before["distance"]) == {0.12346}
@@ -298,31 +305,31 @@ def test_a_notebook_that_loads_a_model_is_stale_after_its_weights_change(tmp_pat
 @pytest.mark.parametrize("retrain", ["", "0", "mini-paper-seed1", "released,mini-paper"])
 def test_a_model_that_retrain_does_not_name_is_replayed(recording, monkeypatch, retrain):
     monkeypatch.setenv("RETRAIN", retrain)
-    assert type(trained(recording.public, "mini", "paper", 0)) is Scores
+    assert not trained(recording.public, "mini", "paper", 0).can_score
 
 
 @pytest.mark.parametrize("retrain", ["1", "paper", f"released,{NAME}"])
 def test_a_model_that_retrain_names_is_trained_and_recorded(recording, monkeypatch, retrain):
     monkeypatch.setenv("RETRAIN", retrain)
-    assert type(trained(recording.public, "mini", "paper", 0)) is Recorder
+    assert trained(recording.public, "mini", "paper", 0).can_score
 
 
 def test_a_retraining_does_not_mix_its_scores_with_those_of_another(recording, tmp_path):
     table = recording.table
-    slm = recording.recorder.slm
+    slm = recording.slm
     folder = shutil.copytree(recording.public.results / "scores", tmp_path / "scores")
     file = folder / f"{NAME}.csv.gz"
     changed_provenance = recording.recorder.provenance | {"d_max": 3.0}
     retrained = SLM(slm.encoder, slm.head, slm.recipe, changed_provenance)
 
-    recorder = Recorder(file, retrained)
+    recorder = recorded_by(file, retrained)
 
     # Its provenance is there even if it is asked for nothing but its training curves.
-    assert Scores(file).provenance == changed_provenance
+    assert Remembered.recorded(file).provenance == changed_provenance
     recorder.score(table[:2])
-    assert len(Scores(file).score(table[:2])) == 2
+    assert len(Remembered.recorded(file).score(table[:2])) == 2
     with pytest.raises(DreError, match="1 of 1 pairs"):
-        Scores(file).score(table[2:3])
+        Remembered.recorded(file).score(table[2:3])
 
 
 def file_contents(folder):
@@ -359,7 +366,7 @@ def test_other_profiles_have_models_and_record_nothing(recording, monkeypatch):
 
     assert seeds(full, "mini", "paper") == [0, 1]
     assert isinstance(trained(full, "mini", "paper", 0), SLM)
-    package_model = trained(full, "mini", "graded", 0)
+    package_model = trained(full, "mini", "ours", 0)
     assert package_model.provenance["name"].startswith("default")
     assert len(untrained(full).distances(table)) == len(table)
     assert arrays(full, "figure", {}, lambda: ARRAYS) is ARRAYS
@@ -367,8 +374,8 @@ def test_other_profiles_have_models_and_record_nothing(recording, monkeypatch):
 
 
 def test_the_committed_scores_of_the_parallel_corpus_are_those_of_the_training_as_it_is():
-    recorded_arrays = arrays(profile("public"), "pcaf-parallel", pcaf.PARALLEL)
-    assert recorded_arrays.keys() == pcaf.PARALLEL.keys() - {"training", "of"}
+    recorded_arrays = arrays(profile("public"), "pcaf-parallel", pcaf_losses.PARALLEL)
+    assert recorded_arrays.keys() == pcaf_losses.PARALLEL.keys() - {"training", "of"}
 
 
 FILES = sorted((root() / "results" / "public" / "scores").glob("*-seed?.json"))
@@ -380,13 +387,13 @@ def test_committed_scores_are_of_the_recipes_as_they_are(file):
     model_name, _, seed = file.stem.rpartition("-seed")
     key, _, name = model_name.partition("-")
     if key == "pcaf":
-        assert len(pcaf.recorded(file.parent, name, int(seed))[0]) == 1575
+        assert len(pcaf_losses.recorded(file.parent, name, int(seed))[0]) == 1575
         return
     model = public.models[name.removesuffix("-plain")]
     is_disentangled = not model_name.endswith("plain")
     recipe = recipes.get(model.recipe, model.epochs, is_disentangled)
     recipe = recipes.replace(recipe, keep=model.keep)
-    recorded = Scores(file.with_suffix(".csv.gz")).provenance
+    recorded = Remembered.recorded(file.with_suffix(".csv.gz")).provenance
 
     expected = provenance.decisive({}, recipe, int(seed), "minilm")
 
@@ -406,10 +413,10 @@ def test_committed_scores_are_of_the_recipes_as_they_are(file):
 def test_committed_scores_are_of_the_data_as_they_are(key, recipe):
     public = profile("public")
     file = public.results / "scores" / f"{key}-{recipe}-seed0.csv.gz"
-    recorded = Scores(file).provenance
+    recorded = Remembered.recorded(file).provenance
 
-    learned_from = _learned_from(public, key, _recipe(public, recipe, True))
-    hashes = provenance.hashes(*learned_from)
+    sets = learned_from(public, key, _recipe(public, recipe, True))
+    hashes = provenance.hashes(*sets)
 
     assert {field: recorded[field] for field in hashes} == hashes
 
@@ -419,8 +426,8 @@ def test_every_recorded_training_of_the_papers_recipe_has_its_twin_without_disen
     public = profile("public")
     for seed in public.seeds:
         folder = public.results / "scores"
-        disentangled = Scores(folder / f"{key}-paper-seed{seed}.csv.gz").provenance
-        twin = Scores(folder / f"{key}-paper-plain-seed{seed}.csv.gz").provenance
+        disentangled = Remembered.recorded(folder / f"{key}-paper-seed{seed}.csv.gz").provenance
+        twin = Remembered.recorded(folder / f"{key}-paper-plain-seed{seed}.csv.gz").provenance
 
         assert (disentangled["recipe"]["sep"], twin["recipe"]["sep"]) == ("maps", "none")
         for field in ("train_hash", "dev_hash", "seed", "encoder"):

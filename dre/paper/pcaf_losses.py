@@ -19,7 +19,7 @@ from dre.slm.provenance import TRAINING
 
 
 @dataclass(frozen=True)
-class Recipe:
+class PcafRecipe:
     """The choices of a training.
 
     The paper trains XLM-R-Large for 10 and 10 epochs, in batches of 32, by Adam with a constant
@@ -40,10 +40,10 @@ class Recipe:
 
 #: The recipe of Table 7, which experiments/pcaf/train_pcaf.py records. It reads half of the tokens
 #: and so takes a third of the time.
-TABLE7 = Recipe(max_seq_length=64)
+TABLE7 = PcafRecipe(max_seq_length=64)
 #: The same for XLM-RoBERTa, with the paper's epochs, batches and learning rate. The MLP keeps ours,
 #: because it starts from random weights. This recipe has never been trained.
-TABLE7_OF_XLM_R = Recipe(epochs=(10, 10), batch_ideas=32, learning_rate=5e-6)
+TABLE7_OF_XLM_R = PcafRecipe(epochs=(10, 10), batch_ideas=32, learning_rate=5e-6)
 #: By variant, whether its first stage aligns the versions of an idea.
 VARIANTS = {"align": True, "align-distil": True, "plain": False, "distil": False}
 #: The small model of recipe ``graded``, seed 0, profile ``public``, that alignment starts from.
@@ -53,15 +53,15 @@ GRADED_SLM = {
 }
 #: What the recorded scores of the parallel corpus, ``pcaf-parallel.npz``, are made of.
 PARALLEL = {
-    "PCAF": asdict(Recipe(align=True)),
-    "PCAF, not aligned": asdict(Recipe(align=False)),
+    "PCAF": asdict(PcafRecipe(align=True)),
+    "PCAF, not aligned": asdict(PcafRecipe(align=False)),
     "SLM graded, aligned": {"epochs": 2, "batch": 8, "rate": 5e-4},
     "training": TRAINING,
     "of": GRADED_SLM,
 }
 
 
-def table7_recipe(variant: str, encoder: str) -> Recipe:
+def table7_recipe(variant: str, encoder: str) -> PcafRecipe:
     """Return the recipe of Table 7 for one of `VARIANTS` and an encoder."""
     recipe = TABLE7_OF_XLM_R if encoder.startswith("xlm-roberta") else TABLE7
     return replace(recipe, align=VARIANTS[variant])

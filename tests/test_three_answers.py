@@ -1,4 +1,4 @@
-"""Recipe `graded` on a tiny encoder: losses by hand, adapting, saving, and what is refused."""
+"""The three answers of recipe `ours`: losses by hand, adapting, saving, and what is refused."""
 
 import copy
 import math
@@ -12,10 +12,10 @@ from tiny import no_doubles
 
 from dre.datasets.dialogues import load, pairs
 from dre.errors import DreError
-from dre.slm import SLM, fit, graded, recipes
+from dre.slm import SLM, fit, heads, ours, recipes
 from dre.slm.heads import FITS, FOOLS
 
-RECIPE = replace(recipes.get("graded", epochs=1), learning_rate=3e-3)
+RECIPE = replace(recipes.get("ours", epochs=1), learning_rate=3e-3)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def slm(encoder, tmp_path_factory):
 
 def test_contrast_in_both_directions_by_hand():
     """Two contexts, the first with two right responses and an adversarial one; both views alike."""
-    head = graded.GradedHead(2)
+    head = heads.GradedHead(2)
     scale = 20
     east, north, north_east = [1.0, 0.0], [0.0, 1.0], [0.6, 0.8]
     h = torch.tensor([east, north, north_east])
@@ -54,7 +54,7 @@ def test_contrast_in_both_directions_by_hand():
 
 
 def test_two_contexts_with_the_same_right_response_do_not_push_it_away():
-    head = graded.GradedHead(2)
+    head = heads.GradedHead(2)
     h = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
     stock_reply = 2
     pairs = torch.tensor([(FITS, 0, 0, stock_reply), (FITS, 1, 1, stock_reply)])
@@ -65,7 +65,7 @@ def test_grades_by_hand():
     found, score, context = (torch.tensor(x) for x in ([0.0, 1.0, 5.0], [5.0, 0.0, 5.0], [0, 0, 1]))
     error = ((torch.sigmoid(found) - score / 5) ** 2).mean()
     # One ordered pair, 0 before 1, found in the wrong order by 1.
-    assert torch.isclose(graded.grade_loss(found, score, context), error + math.log1p(math.e))
+    assert torch.isclose(heads.grade_loss(found, score, context), error + math.log1p(math.e))
 
 
 def test_only_adapters_learn_and_the_base_reads_as_before(slm, encoder):
@@ -92,7 +92,7 @@ def test_only_adapters_learn_and_the_base_reads_as_before(slm, encoder):
 def test_heads_learn_on_adapters_as_they_are_saved(encoder, tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr(
-        graded.Graded, "learn_heads", lambda slm, *_: seen.append(copy.deepcopy(slm.encoder))
+        ours.Ours, "learn_heads", lambda slm, *_: seen.append(copy.deepcopy(slm.encoder))
     )
     fit(TRAIN[:8], [], tmp_path / "slm", RECIPE, 0, encoder, False, extra())
     ups = [value for name, value in seen[0].named_parameters() if name.endswith(".up")]
@@ -108,25 +108,7 @@ def test_a_response_is_not_wrong_in_its_own_context(slm, monkeypatch):
     monkeypatch.setattr(slm.head, "fit", lambda h: (shown.append(h.shape[1]), fit_of(h))[1])
     slm.learn_fit(h, [1.0] * 40, pd.Series(["a"] * 40), 0)
     slm.learn_fit(h, [1.0] * 40, pd.Series(["a", "b"] * 20), 0)
-    assert shown[: graded.EPOCHS] == [40] * graded.EPOCHS and min(shown[graded.EPOCHS :]) > 45
-
-
-def test_three_answers_make_the_score_and_vary_alike_over_the_graded_pairs(slm):
-    table = graded.graded_table(extra().graded)
-    found, answers = slm.score(table), slm.answers(table)
-    assert (found["distance"] - (1 - answers["likeness"])).abs().max() < 1e-12
-    scaled = {
-        name: scale * (answers[name] - at) for name, (at, scale) in slm.provenance["scales"].items()
-    }
-    assert (
-        scaled.keys() == {"fit", "quality"}
-        and (found["s_p"] - 0.5 - sum(scaled.values())).abs().max() < 1e-9
-    )
-    for part in scaled.values():
-        assert part.std() == pytest.approx(
-            found["s_d"].std(), rel=1e-3
-        ) and part.mean() == pytest.approx(0, abs=1e-6)
-    assert (found["score_slm"] - (1 - found["s_d"] + found["s_p"])).abs().max() < 1e-12
+    assert shown[: ours.EPOCHS] == [40] * ours.EPOCHS and min(shown[ours.EPOCHS :]) > 45
 
 
 def test_fit_learns_from_adversarial_responses_and_from_those_of_other_contexts(slm):
@@ -146,7 +128,7 @@ def test_fit_learns_from_adversarial_responses_and_from_those_of_other_contexts(
 def test_a_saved_model_is_small_and_scores_alike_and_another_encoder_is_refused(slm, tmp_path):
     folder, table = tmp_path / "slm", pairs(load("mini", "test")[:3])
     slm.save(folder)
-    assert {path.name for path in folder.iterdir()} == {"slm.json", graded.FILE}
+    assert {path.name for path in folder.iterdir()} == {"slm.json", ours.FILE}
     again = SLM.load(folder)
     pd.testing.assert_frame_equal(again.score(table), slm.score(table), atol=1e-6)
     about = (folder / "slm.json").read_text()
@@ -156,7 +138,7 @@ def test_a_saved_model_is_small_and_scores_alike_and_another_encoder_is_refused(
     ):
         SLM.load(folder)
     (folder / "slm.json").write_text(about)
-    (folder / graded.FILE).write_bytes((folder / graded.FILE).read_bytes()[:50])
+    (folder / ours.FILE).write_bytes((folder / ours.FILE).read_bytes()[:50])
     with pytest.raises(DreError, match="it is damaged"):
         SLM.load(folder)
 
