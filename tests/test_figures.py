@@ -2,6 +2,7 @@
 
 import json
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +10,8 @@ import torch
 from conftest import experiment, needs_data
 
 from dre.datasets.dialogues import Context, data_hash
-from dre.paper import figures
+from dre.paper import figures, plots
+from dre.paper.judgements import STRENGTHS
 from dre.paper.profile import profile
 
 
@@ -97,6 +99,38 @@ def test_figures_show_what_they_are_given(points):
     assert len(projection.axes) == 4
     drawn = sum(len(dots.get_offsets()) for ax in projection.axes for dots in ax.collections)
     assert drawn == len(points)
+
+
+def test_what_is_drawn_alike_in_all_figures_differs_in_grey():
+    for looks in (plots.KIND_LOOKS, plots.JUDGE_LOOKS):
+        assert len({look.colour for look in looks.values()}) == len(looks)
+        assert len({look.marker for look in looks.values()}) == len(looks)
+    assert len({look.line for look in plots.JUDGE_LOOKS.values()}) == len(plots.JUDGE_LOOKS)
+
+
+def test_a_projection_tells_kinds_apart_by_their_marks(points):
+    projection = figures.projections(points)
+    shapes = {dots.get_paths()[0].vertices.tobytes() for dots in projection.axes[0].collections}
+    assert len(shapes) == 3
+
+
+def test_a_curve_of_each_class_of_judges_has_marks_of_its_own():
+    levels = np.linspace(0, 0.9, 10)
+    grid = pd.concat(pd.DataFrame({"judges": j, "level": levels, "gain": 0.1}) for j in STRENGTHS)
+    _, ax = plt.subplots()
+    plots.gain_curves(ax, grid, "gain", plots.JUDGE_LOOKS)
+    curves = ax.get_lines()[: len(STRENGTHS)]
+    assert len({curve.get_marker() for curve in curves}) == len(STRENGTHS)
+
+
+def test_hollow_marks_have_the_edge_of_their_colour():
+    rows = pd.DataFrame({"value": [1.0], "value_low": [0.5], "value_high": [1.5]})
+    _, ax = plt.subplots()
+    for filled in (True, False):
+        plots.whiskers(ax, rows, [0], "#112233", filled=filled)
+    full, hollow = ax.collections[1::2]
+    assert full.get_facecolors().tolist() == hollow.get_edgecolors().tolist()
+    assert hollow.get_facecolors().tolist() == [[1, 1, 1, 1]]
 
 
 @needs_data

@@ -247,10 +247,10 @@ def test_feds_qualities_are_asked_one_at_a_time_with_the_examples_that_are_named
     settings = {"rated": ("fed-turn",), "pairs_per_set": 9}  # of three dialogues
     judge = panel_of(server, settings)
     assert judge.qualities() is None and server.requests == []
-    nearest = plan.Shown("bm25", 3)
+    nearest = plan.Selection("bm25", 3)
     judge = panel_of(server, {**settings, "optional_prompts": ("huynh",)})
-    for shown in (plan.ZERO_SHOT, nearest):
-        for question in plan.quality_questions(judge.settings, shown):
+    for selection in (plan.ZERO_SHOT, nearest):
+        for question in plan.quality_questions(judge.settings, selection):
             judge.ask(question.pairs, question.prompt, examples=question.examples)
     n_calls = len(server.requests)
     told = judge.qualities()
@@ -263,4 +263,4 @@ def test_feds_qualities_are_asked_one_at_a_time_with_the_examples_that_are_named
     assert sent.count("Rating: ") >= 3
     (recorded,) = judgements.panel(profile("public"))
     assert set(recorded.qualities(nearest).columns) == {"item", "quality", "score"}
-    assert recorded.qualities(plan.Shown("no such examples", 3)) is None
+    assert recorded.qualities(plan.Selection("no such examples", 3)) is None

@@ -27,7 +27,7 @@ from dre import DRE
 from dre.audit import measures
 from dre.datasets import dialogues, ratings
 from dre.environment import ADDRESS
-from dre.paper import words
+from dre.paper import conversation, words
 from dre.paper.headless import code_cells, code_hash, manifest, notebooks, source
 from dre.paper.profile import COMMITTED, profile
 from dre.slm.quotes import own_words
@@ -156,7 +156,8 @@ def test_tables_and_figures_that_are_shown_are_those_in_files(book, form, ending
             content = "".join(output["data"][form])
             displayed.add(base64.b64decode(content) if ending == ".png" else content.encode())
     files = {(HERE / name).read_bytes() for name in registered_files(book) if name.endswith(ending)}
-    drawn_by_hand = {(HERE / "docs/figure1.png").read_bytes()}
+    parts = ("training", "evaluation")
+    drawn_by_hand = {(HERE / f"docs/figure1_{part}.png").read_bytes() for part in parts}
     assert displayed - drawn_by_hand == files
 
 
@@ -286,6 +287,7 @@ EXERCISES = {  # by the cell of its check, what an exercise needs besides import
         "pd": pd,
         "load": dialogues.load,
         "own_words": own_words,
+        "conversation": conversation,
         "ours": default_model(),
     },
     "10 cell-23": lambda: {"dialogues": dialogues, "metric": DRE.load()},
@@ -526,7 +528,7 @@ def test_rows_of_table_4_are_what_plain_scipy_makes_of_the_recorded_judgements(n
         f"In-DRE ({judge}), as shown": judge_score("dre"),
         f"DRE ({judge}), as shown": s_c_shown * judge_score("dre"),
         f"Ex-DRE ({judge}), as shown": s_c_shown * judge_score("llm_only"),
-        f"In-DRE ({judge}), our earlier model as shown": judge_score("dre_graded"),
+        f"In-DRE ({judge}), an earlier training of ours as shown": judge_score("dre_graded"),
         f"In-DRE ({judge}), another pair's numbers": judge_score("dre_other"),
         f"G-EVAL ({judge}), one reply": geval,
     }

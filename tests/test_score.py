@@ -784,7 +784,7 @@ def test_a_page_of_one_system_has_a_picture_and_no_column_twice(slm, tmp_path):
     assert dre("score", source, "--slm", slm, "-o", tmp_path / "o.csv", "--report", page) == 0
     text = page.read_text()
     reading = Reading(text)
-    expected = ["system", "n", "missing", "score", "distance", "fits", "length", "echo"]
+    expected = ["system", "n", "missing", "score", "scaled distance", "fits", "length", "echo"]
     assert reading.headers == [expected]
     assert "Comparisons" not in text
     assert "over 12 contexts" in text

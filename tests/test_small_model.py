@@ -1,6 +1,7 @@
 """How trainings of the package's model are measured: values by hand, and what may be read."""
 
 import functools
+import json
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ from conftest import experiment, needs_data
 
 from dre.datasets import overlap, ratings, recordings
 from dre.paper.profile import Sources, profile
+from dre.slm.provenance import DEFAULT
 
 measure = experiment("small_model/measure")
 
@@ -159,12 +161,12 @@ def test_the_measures_and_the_training_data_read_no_human_rating(monkeypatch):
 
 
 @needs_data
-@pytest.mark.parametrize("name, seeds", [("ours", 1), ("ours, taught quotes", 3)])
-def test_agreement_with_people_follows_from_the_recorded_scores(name, seeds):
+@pytest.mark.parametrize("name", ["ours", "ours, taught quotes"])
+def test_agreement_with_people_follows_from_the_recorded_scores(name):
     committed = pd.read_csv(measure.OUTPUT / "agreement.csv")
     committed = committed[committed["model"] == name].reset_index(drop=True)
     again = measure.agreement(name, measure.recorded_scores(name))
-    assert (again["seeds"] == seeds).all()
+    assert (again["seeds"] == 3).all()
     columns = again.columns
     pd.testing.assert_frame_equal(again, committed[columns], check_dtype=False, atol=6e-5, rtol=0)
 
@@ -182,14 +184,36 @@ def test_the_gain_of_a_model_is_its_distance_from_the_shipped_one():
     agreement = pd.read_csv(measure.OUTPUT / "agreement.csv").set_index(["model", "set"])
     shipped = agreement.loc[measure.SHIPPED]
     assert shipped["gain"].isna().all()
-    trained_anew = agreement.loc["ours, taught quotes"]
-    expected = trained_anew["r"] - shipped["r"]
-    assert np.allclose(trained_anew["gain"], expected, atol=2e-4)
-    assert (trained_anew["gain_low"] < trained_anew["gain"]).all()
-    assert (trained_anew["gain"] < trained_anew["gain_high"]).all()
+    taught = agreement.loc["ours, taught quotes"]
+    expected = taught["r"] - shipped["r"]
+    assert np.allclose(taught["gain"], expected, atol=2e-4)
+    assert (taught["gain_low"] < taught["gain"]).all()
+    assert (taught["gain"] < taught["gain_high"]).all()
     # Both are seen in the same resamples, so the difference is surer than either correlation.
-    mean = trained_anew.loc[measure.MEAN_OF_SETS]
+    mean = taught.loc[measure.MEAN_OF_SETS]
     assert mean["gain_high"] - mean["gain_low"] < mean["r_high"] - mean["r_low"]
+
+
+def test_correlations_with_length_are_means_of_the_trainings_on_every_set():
+    lengths = pd.read_csv(measure.OUTPUT / "length.csv")
+    titles = {*measure.ratings.RATED.values()}
+    for _, rows in lengths.groupby(["model", "answer"]):
+        assert {*rows["set"]} == titles
+    of_seeds = lengths.filter(regex="^seed [0-9]")
+    assert (of_seeds.notna().sum(axis=1) == lengths["seeds"]).all()
+    assert np.allclose(lengths["r"], of_seeds.mean(axis=1), atol=2e-4)
+    assert lengths["r"].between(lengths["r_low"], lengths["r_high"]).all()
+    # People's ratings are the same, whichever model stands beside them.
+    people = lengths[lengths["answer"] == "people"].pivot(index="set", columns="model", values="r")
+    assert (people.nunique(axis=1) == 1).all()
+
+
+def test_seed_0_is_in_the_package():
+    public = measure.profile("public")
+    file = public.results / "scores" / "all-ours-seed0.json"
+    recorded = json.loads(file.read_text(encoding="utf-8"))
+    for key in ("fingerprint", "seed", "d_min", "d_max", "threshold", "scales"):
+        assert recorded[key] == measure.SLM.load(DEFAULT).provenance[key], key
 
 
 def test_means_of_the_measures_are_those_of_the_trainings():
@@ -204,8 +228,9 @@ def test_means_of_the_measures_are_those_of_the_trainings():
         assert np.allclose(rows["share"], expected, atol=1e-3)
 
 
-@pytest.mark.parametrize("name, n_seeds", [("ours", 1), ("ours, taught quotes", 3)])
-def test_tables_of_the_measures_and_of_what_fools_have_all_trainings(name, n_seeds):
+@pytest.mark.parametrize("name", ["ours", "ours, taught quotes"])
+def test_tables_of_the_measures_and_of_what_fools_have_all_trainings(name):
+    n_seeds = 3
     by_training = pd.read_csv(measure.OUTPUT / "measures.csv")
     seeds_of_readings = by_training[by_training["model"] == name].groupby("reading")["seed"]
     assert seeds_of_readings.apply(list).tolist() == [list(range(n_seeds))] * len(measure.READINGS)

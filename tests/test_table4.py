@@ -310,3 +310,34 @@ def test_a_recorded_row_keeps_its_partner_where_a_live_judge_is_not_asked():
     is_geval = table["metric"] == "G-EVAL (GPT-3.5)"
     assert list(table.loc[is_geval, "key"]) == list(in_paper.loc[is_geval, "key"])
     assert table.loc[is_geval, "key"].notna().all()
+
+
+def test_a_control_that_only_breaks_ties_shows_which_gain_is_ties():
+    # The first judge has two scores and otherwise people's order; the second has no tie.
+    items = {name: rated_items(i) for i, name in enumerate(NAMES)}
+    table = table4.RatedScores(items, 20)
+    for name, rated in items.items():
+        people = rated["human"] + np.arange(len(rated)) / 1000
+        table.add(name, SLM, people / 6)
+        table.add(name, Method("LLM-only", "two steps"), (rated["human"] > 3).astype(float) + 1)
+        table.add(name, Method("LLM-only", "fine"), 6 - people)
+    groups = {"both": ["two steps", "fine"], "two steps": ["two steps"], "fine": ["fine"]}
+    ties = table4.tie_controls(table, {**groups, "nobody": ["absent"]}, "paper")
+    assert list(ties["judges"]) == ["both", "two steps", "fine"]
+    assert list(ties["pairs"]) == [6, 3, 3]
+    by_judge = ties.set_index("judges")
+
+    # By hand: broken by people's own order, the ties of the first judge are the whole gain.
+    gains = []
+    for rated in items.values():
+        alone = (rated["human"] > 3).astype(float)
+        people = rated["human"] + np.arange(len(rated)) / 1000
+        as_broken = people.corr(rated["human"], "spearman")
+        gains.append(as_broken - alone.corr(rated["human"], "spearman"))
+    assert by_judge.loc["two steps", "breaks ties"] == pytest.approx(np.mean(gains))
+    assert by_judge.loc["two steps", "random ties"] < 0  # a random order adds noise
+    # A judge without ties gains from the product alone.
+    assert by_judge.loc["fine", "breaks ties"] == pytest.approx(0, abs=1e-9)
+    assert by_judge.loc["fine", "small model"] > 0.1
+    mean = (by_judge.loc["two steps", "small model"] + by_judge.loc["fine", "small model"]) / 2
+    assert by_judge.loc["both", "small model"] == pytest.approx(mean)

@@ -281,10 +281,10 @@ def _finish_run(args, requests, tables):
     has_several = len(requests) > 1
     table = tables[0]
     if has_several:
-        parts = []
+        tables_of_judges = []
         for request, own_table in zip(requests, tables):
-            parts.append(own_table.assign(judge=request.judge.spec))
-        table = pd.concat(parts, ignore_index=True)
+            tables_of_judges.append(own_table.assign(judge=request.judge.spec))
+        table = pd.concat(tables_of_judges, ignore_index=True)
         table.insert(0, "judge", table.pop("judge"))
     if args.output:
         counts = table["status"].value_counts()

@@ -298,6 +298,17 @@ def _check_recorded_texts(name, *tables):
         check_hash(own_folder, row["pair_id"], row)
 
 
+def numbers_shown(name: str = NAME, file_name: str = "dre_inputs.csv") -> pd.DataFrame:
+    """Return the numbers of a small model that a recorded judge was shown.
+
+    Returns
+    -------
+    ``s_d`` and ``s_p`` by ``pair_id``.
+    """
+    numbers = pd.read_csv(folder(name) / file_name, index_col="pair_id")
+    return numbers.loc[:, ["s_d", "s_p"]]
+
+
 def classifier(name: str) -> pd.Series:
     """Return the released scores of a classifier on DailyDialog++ test.
 

@@ -109,9 +109,9 @@ class OneRun:
 
     def paid(self) -> Paid:
         """Return what all its calls cost."""
-        parts = [store.paid(self.id) for store in self._stores]
-        usd = math.fsum(part.usd for part in parts)
-        return Paid(usd, math.fsum(part.uncertain_usd for part in parts))
+        sums = [store.paid(self.id) for store in self._stores]
+        usd = math.fsum(of_store.usd for of_store in sums)
+        return Paid(usd, math.fsum(of_store.uncertain_usd for of_store in sums))
 
 
 @contextlib.contextmanager
@@ -224,15 +224,15 @@ def side_by_side(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     results: list[Any] = [None] * len(tasks)
     errors: list[BaseException] = []
 
-    def work(place):
+    def work(index):
         try:
-            results[place] = tasks[place]()
+            results[index] = tasks[index]()
         except BaseException as error:
             errors.append(error)
 
     threads = []
-    for place in range(len(tasks)):
-        threads.append(threading.Thread(target=work, args=(place,), daemon=True))
+    for index in range(len(tasks)):
+        threads.append(threading.Thread(target=work, args=(index,), daemon=True))
     _interrupted.clear()
     try:
         with _handling_signals(_interrupt_all):

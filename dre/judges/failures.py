@@ -312,13 +312,13 @@ def in_body(body: Mapping[str, Any], key: str, request: SentRequest) -> CallFail
     status = _status_in(error) or _status_in(body)
     if status:
         decision = _decide(status, words, request, None)
-        told = f"HTTP 200 with an error ({status})"
+        event = f"HTTP 200 with an error ({status})"
     else:
         decision = _decide_by_words(words, request)
-        told = "HTTP 200 with an error"
+        event = "HTTP 200 with an error"
     is_for_another_day = _is_full_for_a_day(status, words, request)
     return CallFailed(
-        f"{told}: {decision.advice}{said}",
+        f"{event}: {decision.advice}{said}",
         decision.then,
         _wait_of({}, text),
         answered=True,
@@ -450,13 +450,13 @@ def _advice_on_address(own_words, request):
 
 def _most_alternatives(own_words, request):
     """Return how many log-probabilities a token may have, if a server says so; else None."""
-    asked = request.params.get("top_logprobs") if request is not None else None
-    if not isinstance(asked, int) or not _BOUND.search(own_words):
+    n_asked = request.params.get("top_logprobs") if request is not None else None
+    if not isinstance(n_asked, int) or not _BOUND.search(own_words):
         return None
     # Names of models and versions have numbers, too.
     numbers = re.findall(r"(?<![\w.-])[0-9]+(?![\w-]|\.[0-9])", own_words)
     numbers += re.findall(r"\.\.=?([0-9]+)", own_words)
-    below = [int(number) for number in numbers if 0 < int(number) < asked]
+    below = [int(number) for number in numbers if 0 < int(number) < n_asked]
     if not below:
         return None
     is_strict = re.search(rf"less than {max(below)}\b", own_words)

@@ -13,7 +13,6 @@ import pandas as pd
 
 from dre import stats, what_if
 from dre.datasets import ratings, recordings
-from dre.datasets.registry import repository_file
 from dre.errors import DreError
 from dre.judges import AnyJudge, asking, is_recording, released
 from dre.judges.recorded import Recorded
@@ -269,10 +268,10 @@ def known_sets(judge: AnyJudge, prompt: str = "llm_only") -> list[str]:
         if np.any(table["n_samples"]):
             sets.append(name)
     if not sets:
-        known = cast(Recorded, judge).known(prompt)
+        own_sets = cast(Recorded, judge).known(prompt)
         raise DreError(
-            f"{judge.spec} knows no pair of {', '.join(SETS)}. It knows {known}: name sets that it "
-            "knows with --sets, or another --prompt"
+            f"{judge.spec} knows no pair of {', '.join(SETS)}. It knows {own_sets}: name sets that "
+            "it knows with --sets, or another --prompt"
         )
     return sets
 
@@ -513,8 +512,7 @@ def _level(samples, judge, resamples, seed):
 
     The numbers of the SLM that `released.CLAUDE` was shown are dealt out anew in each set.
     """
-    file = repository_file("recorded", recordings.NAME, "dre_inputs.csv")
-    slm_numbers = pd.read_csv(file)[["s_d", "s_p"]].to_numpy()
+    slm_numbers = recordings.numbers_shown().to_numpy()
     gains = []
     for sample in samples:
         scores = sample.scores[judge].to_numpy(float)

@@ -205,7 +205,7 @@ def shown(prompt: str, rated: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
     """
     files = {"dre": "dre_inputs", "dre_graded": "dre_inputs_graded"}
     file = files.get(prompt, "dre_as_printed")
-    numbers = pd.read_csv(recordings.folder(CLAUDE) / f"{file}.csv", index_col="pair_id")
+    numbers = recordings.numbers_shown(CLAUDE, f"{file}.csv")
     numbers = numbers.loc[rated["pair_id"]].set_index(rated.index)
     return numbers["s_d"], numbers["s_p"]
 

@@ -643,18 +643,18 @@ class Store:
         if not names or (form == _FORM and "reply" in names):
             return
         if "reply" not in names:
-            found = f"a database of something else, with a table {names[0]}"
+            content = f"a database of something else, with a table {names[0]}"
             advice = "give another file as --store"
         elif form < _FORM:
-            found = f"a store of form {form}, of a version before 0.4.0, which knows no runs"
+            content = f"a store of form {form}, of a version before 0.4.0, which knows no runs"
             advice = (
                 "give another --store, or move this file away: it stays as it is, and the version "
                 "that wrote it still reads it"
             )
         else:
-            found = f"a store of form {form}, of a newer version"
+            content = f"a store of form {form}, of a newer version"
             advice = "install that version, or give another --store"
-        raise DreError(f"{self.path}: found {found}; expected form {_FORM}: {advice}")
+        raise DreError(f"{self.path}: found {content}; expected form {_FORM}: {advice}")
 
     def _lock_folder(self):
         folder = Path(f"{self.path.resolve()}.locks")

@@ -159,8 +159,8 @@ class _Cut:
 
 def _last(matches):
     """Return the last of some matches, or None."""
-    found = collections.deque(matches, maxlen=1)
-    return found[0] if found else None
+    last_match = collections.deque(matches, maxlen=1)
+    return last_match[0] if last_match else None
 
 
 def _any_of(tags):
@@ -206,8 +206,8 @@ def _entries(path):
         raise DreError(f"{path}: cannot be read as YAML ({reason}); {form}") from None
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
+        key = ".".join(map(str, first["loc"]))
         raise DreError(
-            f"{path}: {place or 'the file'}: {first['msg']}; {form}, as "
+            f"{path}: {key or 'the file'}: {first['msg']}; {form}, as "
             "dre/judges/thinking_tags.yaml has them"
         ) from None

@@ -223,8 +223,8 @@ def join_completion(pieces: list[dict]) -> dict:
             choice["finish_reason"] = part.get("finish_reason") or choice.get("finish_reason")
             logprobs = part.get("logprobs") or {}
             if logprobs.get("content"):
-                known = choice.setdefault("logprobs", {"content": []})
-                known["content"].extend(logprobs["content"])
+                logprobs_so_far = choice.setdefault("logprobs", {"content": []})
+                logprobs_so_far["content"].extend(logprobs["content"])
     if not choice.get("finish_reason") and not is_ended:
         raise NoReply(f"a stream that broke off after {_quoted(str(message.get('content') or ''))}")
     return body
@@ -292,10 +292,10 @@ def join_chat(pieces: list[dict]) -> dict:
 def _add(message, delta):
     """Add a piece of a message to what came before: texts and lists grow, the rest is replaced."""
     for name, value in delta.items():
-        known = message.get(name)
-        if isinstance(value, list) and isinstance(known, list):
-            message[name] = [*known, *value]
-        elif isinstance(value, str) and isinstance(known, str) and name not in _OF_ONE_PIECE:
-            message[name] = f"{known}{value}"
+        previous = message.get(name)
+        if isinstance(value, list) and isinstance(previous, list):
+            message[name] = [*previous, *value]
+        elif isinstance(value, str) and isinstance(previous, str) and name not in _OF_ONE_PIECE:
+            message[name] = f"{previous}{value}"
         elif value is not None:
             message[name] = value

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import sem, t
 
-from dre.paper.plots import BLUE, GREEN, ORANGE, whiskers
+from dre.paper.plots import BLUE, GREEN, KIND_LOOKS, whiskers
 
 if TYPE_CHECKING:
     from dre.datasets.dialogues import Context
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _TSNE_SETTINGS = {"perplexity": 3, "max_iter": 450, "metric": "cosine", "random_state": 0}
 #: The rows of Figure 5, from top to bottom.
 SPACES = ("Normal", "Disentangled")
-#: The colours of Figure 5.
-_KIND_COLOURS = {"context": BLUE, "positive": ORANGE, "adversarial": GREEN}
+#: What they are called beside Figure 5.
+_SPACES_IN_WORDS = {"Normal": "embeddings", "Disentangled": "robust parts"}
 
 
 def loss_and_accuracy(curves: pd.DataFrame, loss: str, accuracy: str) -> Figure:
@@ -131,16 +131,24 @@ def projections(points: pd.DataFrame) -> Figure:
         for column, context_id in enumerate(context_ids):
             ax = axes[row, column]
             is_drawn = (points["space"] == space) & (points["context_id"] == context_id)
-            for kind, colour in _KIND_COLOURS.items():
+            for kind in ("context", "positive", "adversarial"):
+                look = KIND_LOOKS[kind]
                 of_kind = points[is_drawn & (points["kind"] == kind)]
-                marker = "*" if kind == "context" else "o"
-                size = 110 if kind == "context" else 26
-                ax.scatter(of_kind["x"], of_kind["y"], c=colour, marker=marker, s=size, label=kind)
+                is_hollow = kind == "adversarial"
+                ax.scatter(
+                    of_kind["x"],
+                    of_kind["y"],
+                    facecolors="white" if is_hollow else look.colour,
+                    edgecolors=look.colour,
+                    marker=look.marker,
+                    s=110 if kind == "context" else 28,
+                    label=kind,
+                )
             ax.set(xticks=[], yticks=[])
             ax.spines[["top", "right"]].set_visible(True)
             if row == 0:
                 ax.set_title(f"context {column + 1}", fontsize=9, fontweight="normal")
-        axes[row, 0].set_ylabel(space)
+        axes[row, 0].set_ylabel(_SPACES_IN_WORDS[space])
     handles, labels = axes[0, 0].get_legend_handles_labels()
     fig.legend(handles, labels, loc="outside lower center", ncols=3)
     return fig
@@ -233,13 +241,16 @@ def histograms(
     is_positive : (n,) bool; the others are adversarial.
     """
     bins = np.linspace(0, 2, 41)
-    kinds = {"positive": (BLUE, is_positive), "adversarial": (ORANGE, ~is_positive)}
+    kinds = {"positive": is_positive, "adversarial": ~is_positive}
     fig, axes = plt.subplots(1, len(distances_by_model), figsize=(8.2, 2.7), sharey=True)
     for ax, (title, runs) in zip(axes, distances_by_model.items()):
-        for kind, (colour, rows) in kinds.items():
+        for kind, rows in kinds.items():
+            colour, _, line = KIND_LOOKS[kind]
+            is_filled = kind == "positive"
             counts, _ = np.histogram(np.concatenate([run[rows] for run in runs]), bins)
             percent = 100 * counts / counts.sum()
-            ax.stairs(percent, bins, color=colour, fill=True, alpha=0.5, label=kind)
+            look = {"fill": is_filled, "alpha": 0.4} if is_filled else {"linestyle": line}
+            ax.stairs(percent, bins, color=colour, linewidth=1.4, label=kind, **look)
         gap = np.mean([gap_in_deviations(run, is_positive) for run in runs])
         ax.set_title(f"{title}:\n{gap:.1f} deviations apart", fontsize=9, fontweight="normal")
         ax.set_xlabel("distance to the context")

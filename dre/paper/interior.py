@@ -146,8 +146,8 @@ def judgements(judge: str, items: Mapping[str, pd.DataFrame]) -> dict[str, Judge
         for label, prompt in askings.interior.items():
             if prompt not in prompt_names:
                 continue
-            numbers = pd.read_csv(recordings.folder(WEAK) / NUMBERS[label], index_col="pair_id")
-            numbers = numbers.loc[table["pair_id"], ["s_d", "s_p"]].reset_index(drop=True)
+            numbers = recordings.numbers_shown(WEAK, NUMBERS[label])
+            numbers = numbers.loc[table["pair_id"]].reset_index(drop=True)
             verdicts = _score(judge, prompt, 0, table)
             numbers.insert(0, "score", verdicts["score_llm"])
             numbers.insert(1, "influence", verdicts["s_inf"])

@@ -278,12 +278,12 @@ class PanelJudge:
         assert of_slm is not None, "a live judge is shown numbers of a small model"
         return of_slm.assign(llm_accuracy=self.accuracy())
 
-    def qualities(self, shown: plan.Shown = plan.ZERO_SHOT) -> pd.DataFrame | None:
+    def qualities(self, selection: plan.Selection = plan.ZERO_SHOT) -> pd.DataFrame | None:
         """Return its ratings of FED's qualities (Huynh et al., Tables 1 and 2).
 
         Parameters
         ----------
-        shown : Shown
+        selection : Selection
             Which rated examples it is shown: ``zero`` for none, ``random0`` (a draw), ``bm25`` (the
             nearest) or ``manual`` (three dialogues that were chosen by hand). A recording has three
             of each.
@@ -298,13 +298,13 @@ class PanelJudge:
             if not self._has_file("fed_qualities.jsonl"):
                 return None
             table = recordings.fed_judged(self._recording)
-            is_shown = table["examples"] == shown.choice
+            is_shown = table["examples"] == selection.choice
             table = pd.DataFrame(table[is_shown]).drop(columns="examples")
             return None if table.empty else table.reset_index(drop=True)
         if not self.asks("quality_overall"):
             return None
         parts = []
-        for question in plan.quality_questions(self.settings, shown):
+        for question in plan.quality_questions(self.settings, selection):
             table = self.scores(question.pairs, question.prompt, examples=question.examples)
             assert table is not None, "the profile asks for these"
             part = table.rename(columns={"pair_id": "item"}).assign(quality=question.quality)
@@ -399,11 +399,10 @@ class PanelJudge:
         """The numbers that a recorded judge was shown, or None."""
         if not self._has_file(file_name):
             return None
-        file = recordings.folder(self._recording) / file_name
-        shown = pd.read_csv(file, index_col="pair_id").reindex(pairs["pair_id"])
+        shown = recordings.numbers_shown(self._recording, file_name).reindex(pairs["pair_id"])
         if shown["s_d"].isna().to_numpy().all():
             return None
-        shown = shown.set_index(pairs.index)[["s_d", "s_p"]]
+        shown = shown.set_index(pairs.index)
         score_slm = 1 - shown["s_d"] + shown["s_p"]
         return shown.assign(pair_id=pairs["pair_id"], score_slm=score_slm)
 

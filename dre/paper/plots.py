@@ -1,6 +1,7 @@
 """The figure style, and the plots that several notebooks share (each takes a table)."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -10,11 +11,36 @@ from matplotlib.axes import Axes
 # Okabe and Ito (2008), without the yellow that vanishes on white; black last.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 BLUE, ORANGE, GREEN, PURPLE = COLOURS[:4]
+
+
+class Look(NamedTuple):
+    """How something is drawn in every figure: in grey, marker and line tell it from others."""
+
+    colour: str
+    marker: str
+    line: str
+
+
+#: Kinds of replies.
+KIND_LOOKS = {
+    "context": Look("#000000", "*", "-"),
+    "positive": Look(BLUE, "o", "-"),
+    "adversarial": Look(ORANGE, "^", "--"),
+    "random": Look(PURPLE, "s", "-."),
+}
+#: Classes of judges.
+JUDGE_LOOKS = {
+    "open": Look(GREEN, "o", "-"),
+    "middle": Look(PURPLE, "s", "--"),
+    "current": Look(BLUE, "^", "-."),
+}
 _STYLE = {
     "axes.edgecolor": "0.3",
     "axes.linewidth": 0.8,
     "axes.titlesize": 10,
     "axes.titleweight": "bold",
+    "figure.titlesize": 10,
+    "figure.titleweight": "bold",
     "axes.labelsize": 9,
     "axes.spines.right": False,
     "axes.spines.top": False,
@@ -48,6 +74,7 @@ def whiskers(
     marker: str = "o",
     label: str | None = None,
     upright: bool = False,
+    filled: bool = True,
 ) -> None:
     """Draw a number with its interval for each row of a table.
 
@@ -62,23 +89,27 @@ def whiskers(
         One colour, or one for each row.
     upright : bool
         Whether the intervals are vertical.
+    filled : bool
+        Whether the marks are full, or hollow.
     """
     colours = [colour] * len(table) if isinstance(colour, str) else list(colour)
     low = table[f"{value}_low"]
     high = table[f"{value}_high"]
+    look = {"s": 18, "marker": marker, "label": label, "zorder": 3, "edgecolors": colours}
+    look["facecolors"] = colours if filled else "white"
     if upright:
         ax.vlines(y, low, high, colors=colours, linewidth=1.1)
-        ax.scatter(y, table[value], c=colours, s=16, marker=marker, label=label, zorder=3)
+        ax.scatter(y, table[value], **look)
     else:
         ax.hlines(y, low, high, colors=colours, linewidth=1.1)
-        ax.scatter(table[value], y, c=colours, s=16, marker=marker, label=label, zorder=3)
+        ax.scatter(table[value], y, **look)
 
 
 def gain_curves(
     ax: Axes,
     grid: pd.DataFrame,
     value: str,
-    colours: Mapping[str, str],
+    looks: Mapping[str, Look],
     levels: Mapping[str, float] | None = None,
     line: str = "-",
     with_band: bool = True,
@@ -93,8 +124,8 @@ def gain_curves(
         and a judge counts alike.
     value : str
         The column of the gain.
-    colours : dict
-        Colours by class of judges.
+    looks : dict
+        By class of judges: a colour, and a marker on the line.
     levels : dict, optional
         By name, where real small models are: dotted lines.
     line : str
@@ -106,9 +137,10 @@ def gain_curves(
         by_level = rows.groupby("level")[value]
         means = pd.Series(by_level.mean())
         x = np.asarray(means.index)
-        colour = colours[str(judges)]
+        colour, marker, _ = looks[str(judges)]
         label = f"{judges} judge{'' if judges == 'current' else 's'}"
-        ax.plot(x, np.asarray(means), line, color=colour, linewidth=1.4, label=label)
+        marks = {"marker": marker, "markersize": 4, "markevery": max(1, len(x) // 5)}
+        ax.plot(x, np.asarray(means), line, color=colour, linewidth=1.4, label=label, **marks)
         if with_band:
             low = np.asarray(by_level.quantile(0.1))
             high = np.asarray(by_level.quantile(0.9))

@@ -25,7 +25,7 @@ from dre.paper.trainings import trained
 from dre.tables import EMPTY, number
 
 #: What a recorded judge was shown besides the numbers of one training.
-EARLIER = "our earlier model as shown"
+EARLIER = "an earlier training of ours as shown"
 AS_PRINTED = "as printed"
 WRONG_NUMBERS = "another pair's numbers"
 #: Readings of a method: asked a second time, or over both askings.
@@ -579,6 +579,70 @@ def class_means(gains: Gains, measure: str = "overall") -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows, columns=_CLASS_MEANS)
+
+
+#: The power to which a small model only breaks the ties of a judge.
+_ONLY_TIES = 0.0001
+#: What the columns of `tie_controls` multiply a judge's score with.
+TIE_CONTROLS = ("small model", "breaks ties", "random ties")
+
+
+def tie_controls(
+    scores: RatedScores, groups: Mapping[str, Sequence[str]], slm: str
+) -> pd.DataFrame:
+    """Compare the gain of Ex-DRE over its judge with two controls that only break the judge's ties.
+
+    A judge that gives few distinct scores gains from anything that orders its ties. So the judge is
+    also multiplied by the small model to the power 0.0001, and by random numbers to that power.
+
+    Parameters
+    ----------
+    scores : RatedScores
+        With the judges alone, and the whole score of the small model.
+    groups : dict
+        By name, the judges whose gains are averaged, over all sets that they have scored.
+    slm : str
+        The small model.
+
+    Returns
+    -------
+    Columns ``judges``, ``pairs`` (of set and judge) and, for each of `TIE_CONTROLS`, the mean gain
+    over the judge in Spearman correlation with ``_low, _high`` (95 % over contexts and trainings).
+    """
+    judges = list(dict.fromkeys(judge for members in groups.values() for judge in members))
+    of_controls = RatedScores(scores.items, scores.resamples)
+    gains: dict[tuple[str, str], list[np.ndarray]] = {}
+    for name in scores.items:
+        whole = scores.of(name, Method(WHOLE, slm=slm))
+        rng = np.random.default_rng(list(scores.items).index(name))
+        random_numbers = pd.DataFrame(rng.uniform(0.5, 1.5, whole.shape), whole.index)
+        factors = (whole, whole**_ONLY_TIES, random_numbers**_ONLY_TIES)
+        for judge in judges:
+            alone = Method(ALONE, judge)
+            if not scores.has(name, alone):
+                continue
+            judge_scores = scores.of(name, alone).iloc[:, 0]
+            of_controls.add(name, alone, judge_scores)
+            for control, factor in zip(TIE_CONTROLS, factors):
+                method = Method("Ex-DRE", judge, slm, control)
+                of_controls.add(name, method, factor.mul(judge_scores, axis=0))
+                gain = of_controls.gain(name, method, alone)["overall"]
+                gains.setdefault((judge, control), []).append(gain)
+    rows = []
+    for group, members in groups.items():
+        row: dict[str, object] = {"judges": group}
+        for control in TIE_CONTROLS:
+            of_group = [gain for judge in members for gain in gains.get((judge, control), [])]
+            if not of_group:
+                continue
+            pooled = stats.pooled(of_group)
+            row["pairs"] = len(of_group)
+            row[control] = pooled["difference"]
+            row[f"{control}_low"] = pooled["low"]
+            row[f"{control}_high"] = pooled["high"]
+        if "pairs" in row:
+            rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def wide_gains(means: pd.DataFrame, less: str = "judge") -> pd.DataFrame:

@@ -173,22 +173,19 @@ def _main_table(claims):
 def _verdicts_table(claims):
     rows = []
     for claim in claims.to_dict(orient="records"):
+        lacking = f" (Not available: {claim['premise']}.)" if claim["premise"] else ""
         cells = [
             claim["row"],
-            claim["claim"],
+            claim["claim"] + lacking,
             claim["source"],
             f"**{claim['verdict']}**",
             claim["ours"] and f"**{claim['ours']}**",
             claim["simulated"],
-            claim["premise"],
             claim["notebook"],
         ]
         rows.append(cells)
-    header = (
-        "| row | what the papers say | where | paper's small model, or none | ours "
-        "| from one as good as printed | premise | notebook |"
-    )
-    return _table(header, "|--:|:--|:--|:--|:--|:--|:--|:--|", rows)
+    header = "| row | what the papers say | where | paper's, or none | ours | if as printed | in |"
+    return _table(header, "|--:|:--|:--|:--|:--|:--|:--|", rows)
 
 
 def _numbers_table(claims):
@@ -203,8 +200,8 @@ def _numbers_table(claims):
         "resampled",
     ]
     header = (
-        "| row | what is measured | in the paper | paper's small model, or none | ours "
-        "| from one as good as printed | could be seen | resampled |"
+        "| row | what is measured | in the paper | paper's, or none | ours | if as printed "
+        "| could be seen | resampled |"
     )
     return _table(header, "|--:|:--|:--|--:|--:|--:|--:|:--|", claims[columns].to_numpy())
 

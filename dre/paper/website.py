@@ -209,13 +209,13 @@ class _Site:
         """Return the list that stands beside each page."""
         by_number = {int(book.name[:2]): f"notebooks/{book.name}" for book in self.books}
         docs = [name[5:-3] for name in self.pages if name.startswith("docs/")]
-        others = [name for name in sorted(docs) if name not in (*_USE, *_RESULTS)]
+        further_docs = [name for name in sorted(docs) if name not in (*_USE, *_RESULTS)]
         groups = {
             "The paper": [page for number, page in by_number.items() if number <= 6],
             "Beyond the paper": [page for number, page in by_number.items() if 7 <= number <= 10],
             "Appendices": [page for number, page in by_number.items() if number > 10],
             "Results": [f"docs/{name}" for name in _RESULTS if name in docs],
-            "Use it": [f"docs/{name}" for name in (*_USE, *others) if name in docs],
+            "Use it": [f"docs/{name}" for name in (*_USE, *further_docs) if name in docs],
             "The project": [name[:-3] for name in _OTHER_PAGES if name in self.pages],
         }
         lists = []

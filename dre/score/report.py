@@ -181,7 +181,7 @@ def _cells(rows: Sequence[dict[str, Any]], columns: Iterable[str]) -> list[list[
 
 def _cell(row: dict[str, Any], name: str) -> Cell:
     """Return the cell of a row in a column."""
-    header = _HEADERS.get(name, name)
+    header = _HEADERS.get(name, name.replace("_", " "))
     value = row.get(name)
     if value is None or value == "":
         return Cell(header, EMPTY, "")

@@ -272,13 +272,13 @@ def without_repeats(rows: Sequence[dict[str, Any]], columns: Iterable[str]) -> l
     The small model's score is the score where no judge was asked, and the judge's where it is
     alone. One of the two columns is enough.
     """
-    kept = []
+    printed_columns = []
     for column in columns:
         is_part = column in ("score_slm", "score_llm")
         if is_part and all(row.get(column) == row.get("score") for row in rows):
             continue
-        kept.append(column)
-    return kept
+        printed_columns.append(column)
+    return printed_columns
 
 
 def words_of(texts: Iterable[str]) -> list[str]:

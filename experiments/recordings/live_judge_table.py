@@ -23,14 +23,14 @@ from dre.errors import DreError
 from dre.files import replace
 from dre.judges import released
 from dre.paper.profile import profile
-from dre.paper.trainings import trained
+from dre.paper.trainings import seeds, trained
 
 SMALL_JUDGE = "qwen2.5-coder-0.5b"
 SETS = list(ratings.RATED)[:3]
 #: Readings of a reply, and how the names of their prompts end in the recording.
 READINGS = {"reply": "", "log-probabilities": "_logprobs"}
 #: By the source of the shown numbers, the prompt that shows them.
-PROMPTS = {"our earlier model": "dre_graded", "as printed": "dre_as_printed"}
+PROMPTS = {"an earlier training of ours": "dre_graded", "as printed": "dre_as_printed"}
 TOP = 5  # of the judges' scale
 PUBLIC = profile("public")
 
@@ -61,13 +61,15 @@ def effects(name: str, ending: str) -> dict:
 
     plain = recorded_scores(judge, table, f"llm_only{ending}")
     strong_plain = released.scores(name)[released.CLAUDE]
-    slm = trained(PUBLIC, "dailydialog", "ours", 0).score(table)
-    with_ours = fusion.ex_dre(slm["s_d"], slm["s_p"], plain)
+    with_ours = []
+    for seed in seeds(PUBLIC, "dailydialog", "ours"):
+        slm = trained(PUBLIC, "dailydialog", "ours", seed).score(table)
+        with_ours.append(fusion.ex_dre(slm["s_d"], slm["s_p"], plain))
     values = {
         "the judge alone": stats.draws(plain, table["human"], contexts, **options),
         "distinct scores": plain.nunique(),
         "with the strong judge": stats.draws(plain, strong_plain, contexts, **options),
-        "Ex-DRE with `ours` less the judge": gain(with_ours, plain),
+        "Ex-DRE with `ours` less the judge": gain(pd.concat(with_ours, axis=1), plain),
     }
     with_other_numbers = recorded_scores(judge, table, f"dre_other{ending}")
     for source, prompt in PROMPTS.items():

@@ -42,10 +42,15 @@ All of this was fixed before the first call:
 
 ``llama-server`` of llama.cpp was compiled from the source that comes with llama-cpp-python 0.3.36,
 since the server of that package itself takes no JSON schema. This command starts it, asks, and
-writes ``data/recorded/<model>/`` after every 50 pairs. Three to five hours of two cores; it may be
-killed at any time, and the same command goes on. What is recorded is not asked again:
+writes ``data/recorded/<model>/`` after every 50 pairs. Three to five hours of two cores, or some
+minutes of a GPU; it may be killed at any time, and the same command goes on. What is recorded is
+not asked again:
 
     python experiments/recordings/weak_judge.py --llama-server FILE --model-file FILE
+
+``--at-once 16`` asks so many calls at once, which a GPU wants: first all that is missing is asked,
+prompt by prompt, and stored, then it is read pair by pair. Which calls share a batch moves a
+probability a little.
 
 ``--gate`` asks the 60 pairs and says how well they agree. ``--ours FOLDER`` only writes the numbers
 of a model of recipe ``ours``; until they are there, ``dre_ours`` is left out. ``--draw`` only
@@ -352,9 +357,20 @@ def open_judge(args, n_ratings: int):
         base_url=args.base_url,
         max_tokens=64,
         temperature=0.0,
-        concurrency=1,
+        concurrency=args.at_once,
         logprobs=n_ratings,
     )
+
+
+def ask_at_once(args, recording: Recording, conditions: list[Condition], pair_ids: list[str]):
+    """Ask for what is not recorded, several calls at once, so that the store has the replies."""
+    rows = rows_by_pair(conditions)
+    judge = open_judge(args, READINGS[""])
+    for condition in conditions:
+        missing = [pair_id for pair_id in pair_ids if not recording.has(condition, pair_id)]
+        missing_rows = [rows[condition.name][pair_id] for pair_id in missing]
+        judge.score(missing_rows, condition.prompt)
+        print(f"{time.strftime('%H:%M')} {condition.name}: {len(missing)} pairs", flush=True)
 
 
 def ask(args, recording: Recording, conditions: list[Condition], pair_ids: list[str]) -> None:
@@ -420,7 +436,10 @@ def server(args):
         port = args.base_url.rpartition(":")[2].partition("/")[0]
         command = [args.llama_server, "--host", "127.0.0.1", "--port", port, "--alias", JUDGE]
         command += ["--model", args.model_file, "--threads", str(args.threads)]
-        command += ["--ctx-size", "3072", "--parallel", "1", "--cache-ram", "0"]
+        # A slot for each prompt: a call then reads again only what follows the words in common.
+        n_slots = max(args.at_once, len(CONDITIONS))
+        command += ["--parallel", str(n_slots), "--cache-ram", "0"]
+        command += ["--ctx-size", str(3072 * n_slots)]
         log = Path(args.store).with_suffix(".server.log")
         with log.open("w") as output:
             # In a session of its own: an interrupt from the keyboard lets the last call end.
@@ -439,7 +458,8 @@ def server(args):
         yield {
             "model sha256": digest.hexdigest(),
             "server": args.server,
-            "machine": (
+            "machine": args.machine
+            or (
                 f"a {platform.machine()} processor, other work beside it; in the last run "
                 f"{args.threads} of its cores"
             ),
@@ -467,6 +487,8 @@ def main() -> None:
     parser.add_argument("--llama-server", default="llama-server", help="llama.cpp's server")
     parser.add_argument("--model-file", help="the file of the model")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--at-once", type=int, default=1, help="how many calls are asked at once")
+    parser.add_argument("--machine", help="what the manifest says of the machine")
     parser.add_argument("--base-url", default="http://127.0.0.1:8015/v1")
     parser.add_argument("--store", default="build/weak_judge.sqlite")
     parser.add_argument(
@@ -499,8 +521,11 @@ def main() -> None:
                 for condition in CONDITIONS
                 if not condition.numbers or (FOLDER / condition.numbers).is_file()
             ]
+        pair_ids = in_turn(sample, "gate" if args.gate else "asked")
         try:
-            ask(args, recording, conditions, in_turn(sample, "gate" if args.gate else "asked"))
+            if args.at_once > 1:
+                ask_at_once(args, recording, conditions, pair_ids)
+            ask(args, recording, conditions, pair_ids)
         finally:
             if recording.lines:
                 recording.write()

@@ -106,8 +106,7 @@ def load_pairs(slm_scores) -> dict[Pair, pd.DataFrame]:
     ``own_d, own_p``, the two kinds of rows; ``other``, the score that the judge gave beside the
     numbers of another pair, where it was asked so.
     """
-    shown = pd.read_csv(recordings.folder(recordings.NAME) / "dre_inputs.csv", index_col="pair_id")
-    shown = shown[["s_d", "s_p"]].set_axis(["shown_d", "shown_p"], axis=1)
+    shown = recordings.numbers_shown().set_axis(["shown_d", "shown_p"], axis=1)
     recording = Recorded(recordings.NAME)
     tables = {}
     for name in TRAINING_SETS:
