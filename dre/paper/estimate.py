@@ -29,6 +29,8 @@ _MINUTES_OF_OTHERS = 1.0
 #: On which GPU steps that train an encoder were measured, and where their times are.
 MEASURED_ON = "one NVIDIA H200 (bfloat16, torch 2.11)"
 _MEASURED_STEPS = "data/measured/h200.csv"
+#: Assumed: the time of a step with another number of contexts goes with it, but for this share.
+_SHARE_OF_ANY_STEP = 0.1
 #: Assumed, since no GPU has measured it: seconds of a step that trains a head on a frozen encoder.
 _SECONDS_PER_STEP_OF_HEAD = 0.02
 #: The same for a text that PCAF's large encoder learns from, and the share that its teacher adds.
@@ -246,8 +248,7 @@ def seconds_per_step(settings: Profile, length: int, batch: int) -> float:
     ----------
     settings : the profile. An encoder that was not measured counts as the slowest that was.
     length : how many tokens of a text are read.
-    batch : contexts in a step. The step of a larger batch than was measured takes longer in
-        proportion, that of a smaller one as long.
+    batch : contexts in a step. Other numbers than eight were not measured.
     """
     table = pd.read_csv(settings.root / _MEASURED_STEPS)
     seconds = {}  # by the number of tokens
@@ -260,7 +261,8 @@ def seconds_per_step(settings: Profile, length: int, batch: int) -> float:
     if seconds:
         at_least = [tokens for tokens in seconds if tokens >= length]
         slowest = seconds[min(at_least) if at_least else max(seconds)]
-    return slowest * max(1.0, batch / float(table["contexts_a_step"].iloc[0]))
+    share = batch / float(table["contexts_a_step"].iloc[0])
+    return slowest * (_SHARE_OF_ANY_STEP + (1 - _SHARE_OF_ANY_STEP) * share)
 
 
 def pcaf_trainings(settings: Profile) -> Trainings:
@@ -370,7 +372,8 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
         f"Small models: {n_models} trainings, about {hours:.1f} hours of a GPU, {size}.",
         f"  The hours are those of {n_steps:,} steps. The time of a step of the encoder was "
         "measured on",
-        f"  {MEASURED_ON}; that of a head is assumed, {_SECONDS_PER_STEP_OF_HEAD} s.",
+        f"  {MEASURED_ON} with 8 contexts; for other numbers, and for a head "
+        f"({_SECONDS_PER_STEP_OF_HEAD} s), it is assumed.",
         *_pcaf_in_words(of_pcaf),
         *_metrics_in_words(settings),
         f"Replies take about {replies:.2f} GB of disk. "
