@@ -59,7 +59,8 @@ CONCLUDING_IN_CAPTIONS = re.compile(
 NEUTRAL = re.compile(
     r"better (?:part|one|of its (?:two )?parts)|(?:at|the) (?:most|least)\b|no examples|\bnot asked"
     r"|\bnot run|weak judges?|only (?:the|one) (?:small model|LLM|judge)|no word"
-    r"|borrowed words tell nothing|nothing was trained on|highest for the system"
+    r"|see no human rating|sets below|borrowed words tell nothing|nothing was trained on"
+    r"|highest for the system"
     r"|larger than chance|A difference that is not significant .* too few contexts"
     r"|(?:the|its|'s) (?:best|worst|largest|highest|smallest) (?:of|printed|choice|model|mean)"
     r"|\b(?:better|worse|more|higher|lower|larger|above|below|rises|falls?|loses?|wins?)"
