@@ -726,7 +726,7 @@ def check_huynh(rehearsal: Rehearsal) -> None:
     table = table_of(rehearsal, "huynh_live", "judge")
     good = table_of(rehearsal, "huynh_yes_no", "model")
     for judge in (with_p.label, without.label):
-        assert {*table.loc[judge, "examples"]} == {huynh.CHOICES[choice] for choice in plan.SHOWN}
+        assert {*table.loc[judge, "examples"]} == {huynh.CHOICES[choice] for choice in plan.CHOICES}
         assert len(good.loc[judge]) == 5
         assert good.loc[judge, ["TU", "DZ", "PU", "FT", "FD"]].notna().any(axis=None)
     assert good.loc["OPT-6.7B", "PU"] == 0.444

@@ -67,6 +67,12 @@ def test_of_a_judge_that_was_not_asked_nothing_is_made_up():
     assert numbers["score_slm"].tolist() == steps.loc[0, ["A", "B"]].tolist()
 
 
+def test_without_a_small_model_and_a_judge_that_was_asked_there_is_no_row():
+    steps, numbers = conversation.scores(Unasked(), CASE)
+    assert steps.empty and numbers.empty
+    assert list(steps)[:2] == ["who", "of"]
+
+
 LONG = "Supercalifragilistic words and short ones go on " * 6
 
 

@@ -66,7 +66,25 @@ def test_the_report_says_hours_and_disk_and_what_is_assumed(server):
     # One epoch of 74 contexts, eight in a step, with and without separation.
     trainings = estimate.trainings(profile("mini"))
     assert trainings.n_models == 2
-    assert trainings.gpu_hours == pytest.approx(2 * 10 * estimate.SECONDS_PER_STEP / 3600)
+    assert "one NVIDIA H200" in text
+    seconds = 2 * 10 * 0.196  # the slower of two runs with MiniLM and 128 tokens
+    assert trainings.gpu_hours == pytest.approx(seconds / 3600)
+
+
+@pytest.mark.parametrize(
+    "encoder, length, batch, seconds",
+    [
+        ("distilbert", 512, 8, 0.138),
+        ("distilbert", 128, 8, 0.113),
+        ("distilbert", 100, 2, 0.113 * 0.325),
+        ("distilbert", 512, 32, 0.138 * 3.7),
+        ("minilm", 512, 8, 0.196),
+        ("somebody/other-encoder", 128, 8, 0.196),
+    ],
+)
+def test_a_step_takes_what_was_measured_of_its_encoder_and_length(encoder, length, batch, seconds):
+    settings = profile("full").model_copy(update={"encoder": encoder})
+    assert estimate.seconds_per_step(settings, length, batch) == pytest.approx(seconds)
 
 
 @needs_data
@@ -86,6 +104,21 @@ def test_the_documented_estimate_is_that_of_today(monkeypatch, tmp_path):
     (of_colab,) = judges[judges["prompts"] == "profile colab"].to_dict("records")
     expected = full.of_colab()
     assert {key: of_colab[key] for key in expected} == expected
+
+
+@needs_data
+def test_the_documented_calls_of_colab_are_those_of_a_machine_for_each_notebook(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setenv("DRE_STORE", str(tmp_path / "empty.db"))
+    full = experiment("full_estimate/estimate")
+    documented = pd.read_csv(full.RESULTS / "colab.csv")
+    pd.testing.assert_frame_equal(full.of_colab_notebooks(), documented)
+    of_notebook = documented.set_index("notebook")["calls"]
+    in_one_store = full.of_colab()["calls"]
+    assert of_notebook["all four"] == of_notebook.drop("all four").sum() > in_one_store
+    # Notebooks 03, 04 and 05 tell the judge its own accuracy, so each of them asks for labels.
+    assert of_notebook["02_slm_training"] == 0 and (of_notebook.iloc[1:4] >= 704).all()
 
 
 @needs_data

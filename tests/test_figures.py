@@ -11,8 +11,8 @@ from conftest import experiment, needs_data
 
 from dre.datasets.dialogues import Context, data_hash
 from dre.paper import figures, plots
-from dre.paper.judgements import STRENGTHS
 from dre.paper.profile import profile
+from dre.paper.table4 import STRENGTHS
 
 
 class DirectionModel:

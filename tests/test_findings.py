@@ -5,6 +5,7 @@ import pytest
 from test_paper import HERE
 
 from dre.judges.released import CLAUDE
+from dre.paper import table4
 
 RESULTS = HERE / "results/public"
 STRENGTHS = ("open", "middle", "current")
@@ -27,10 +28,11 @@ def audit():
 # Notebook 08
 
 
-def test_in_print_no_fusion_is_a_hundredth_above_its_small_model():
-    printed = table("printed_parts", "fusion")
-    assert (printed["over the small model alone"] < 0.01).all()
-    assert (printed["over the judge alone"] > 0.05).all()
+def test_in_print_a_fusion_beats_the_small_model_with_closed_judges_and_not_with_open_ones():
+    over_slm = table4.printed_gains(table4.in_print(HERE)).query("less == 'SLM'")
+    over_slm = over_slm.set_index("fusion")
+    assert (over_slm["closed"] > 0).all()
+    assert (over_slm["open"].dropna() < 0).all()
 
 
 def test_the_weaker_the_judge_the_more_the_product_helps(gains):
@@ -104,7 +106,7 @@ def test_the_papers_small_model_hardly_notices_a_wrong_conversation(audit):
     paper = audit.loc["paper"]
     assert 0 < paper["overall"] - paper["elsewhere"] < 10
     assert paper["falls_low"] > 50
-    assert paper["falls"] < audit.loc["untrained", "falls"]
+    assert paper["falls"] < audit.loc["encoder before our training", "falls"]
     assert paper["interaction_high"] < 5
     assert paper["response"] > 90
     assert paper["other"] > 50

@@ -91,7 +91,7 @@ def test_the_rating_of_a_quality_is_weighted_by_the_probabilities_of_the_three_l
 
 @needs_data
 def test_goodness_is_p_yes_against_p_no(opt):
-    question = plan.yes_no_questions(opt.settings, plan.Shown("bm25_context", 4))[0]
+    question = plan.yes_no_questions(opt.settings, plan.Selection("bm25_context", 4))[0]
     expected = []
     prompt = opt.prompt("good_response")
     for row in question.pairs.to_dict("records"):
@@ -131,18 +131,18 @@ def test_the_server_is_asked_what_the_estimate_says_and_for_log_probabilities_of
 def test_examples_of_the_yes_no_question_are_answered_by_what_people_said(server):
     settings = settings_of(server)
     table = ratings.rated("dailydialog-gupta")
-    for shown in (plan.Shown("bm25_response", 8), plan.Shown("random0", 4)):
-        questions = {q.name: q for q in plan.yes_no_questions(settings, shown)}
+    for selection in (plan.Selection("bm25_response", 8), plan.Selection("random0", 4)):
+        questions = {q.name: q for q in plan.yes_no_questions(settings, selection)}
         assert list(questions) == ["fed-turn", "dailydialog-gupta", plan.FED_DIALOGUES]
         question = questions["dailydialog-gupta"]
         human = table.set_index("pair_id")["human"]
         for examples in question.examples.values():
-            assert len(examples) == shown.n
+            assert len(examples) == selection.n
             for example in examples:
                 assert (example["rating"] == "Yes") == (human[example["pair_id"]] > 3)
     pool = table.assign(rating=1)
     nearest = select(table.head(5), pool, "bm25_response", k=8)
-    question = plan.yes_no_questions(settings, plan.Shown("bm25_response", 8))[1]
+    question = plan.yes_no_questions(settings, plan.Selection("bm25_response", 8))[1]
     for pair_id, examples in question.examples.items():
         ids = [example["pair_id"] for example in nearest[pair_id]]
         assert [example["pair_id"] for example in examples] == ids
@@ -160,7 +160,7 @@ def test_rows_have_intervals_and_the_printed_numbers_of_the_same_model(opt):
     judge = opt
     settings = opt.settings
     rows = pd.DataFrame(huynh.quality_rows(settings, judge))
-    counts = rows.groupby(["examples", "shown"]).size()
+    counts = rows.groupby(["examples", "n_examples"]).size()
     of_all = [("none", 0), ("random", 3), ("BM25", 3), ("by hand", 3)]
     of_turns = [("BM25 on context", 3), ("BM25 on response", 3)]
     assert counts.to_dict() == dict.fromkeys(of_all, 20) | dict.fromkeys(of_turns, 9)
@@ -181,19 +181,19 @@ def test_rows_have_intervals_and_the_printed_numbers_of_the_same_model(opt):
 
     good = pd.DataFrame(huynh.yes_no_rows(settings, judge))
     assert len(good) == 1 + 4 * 2  # zero-shot, and four choices of four and of eight
-    question = plan.yes_no_questions(settings, plan.Shown("bm25_both", 8))[1]
-    row = good.query("examples == 'BM25 on both' and shown == 8").iloc[0]
+    question = plan.yes_no_questions(settings, plan.Selection("bm25_both", 8))[1]
+    row = good.query("examples == 'BM25 on both' and n_examples == 8").iloc[0]
     r = spearmanr(judge.goodness(question), question.pairs["human"]).statistic
     assert row["DGU"] == pytest.approx(r) and row["FT_low"] <= row["FT"] <= row["FT_high"]
     assert row["mean"] == pytest.approx(row[["DGU", "FT", "FD"]].mean())
 
     printed = pd.DataFrame(huynh.printed_yes_no_rows(settings)).set_index(
-        ["model", "examples", "shown"]
+        ["model", "examples", "n_examples"]
     )
     assert printed.loc[("OPT-6.7B", "BM25 on context", 4), "DGU"] == 0.228
     assert printed.loc[("Flan-T5-3B", "none", 0), "FD"] == 0.444
     assert printed.loc[("TNLGv2 530B", "random", 8), "DGU"] == 0.570
-    assert not printed.index.has_duplicates and {*printed.index.get_level_values("shown")} == {
+    assert not printed.index.has_duplicates and {*printed.index.get_level_values("n_examples")} == {
         0,
         4,
         8,
@@ -209,8 +209,8 @@ def test_each_printed_size_of_a_model_has_its_own_column(server):
     }
     for (model, level, quality), printed in expected.items():
         (judge,) = judgements.panel(settings_of(server, model=f"openai:{model}"))
-        shown = plan.Shown("manual", 3)
-        row = huynh._printed_quality(PROJECT, judge, level, quality, shown)
+        selection = plan.Selection("manual", 3)
+        row = huynh._printed_quality(PROJECT, judge, level, quality, selection)
         assert row["printed"] == printed, model
     for model, in_print in huynh.PRINTED_MODELS.items():
         names = [f"huynh_table{number}" for number in (3, 4, 11, 12)]

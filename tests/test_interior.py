@@ -167,14 +167,6 @@ def test_every_comparison_names_methods_that_are_there():
     assert "In-DRE less another pair's numbers" not in labels  # with itself
 
 
-def test_a_word_follows_from_the_interval_alone():
-    words = {1: "lifts", -1: "harms", 0: "may lift or harm"}
-    assert interior.word(0.2, 0.1, 0.3, words) == "lifts"
-    assert interior.word(-0.2, -0.3, -0.1, words) == "harms"
-    assert interior.word(0.2, -0.1, 0.5, words) == "may lift or harm"
-    assert interior.word(np.nan, np.nan, np.nan, words) == "may lift or harm"
-
-
 def test_the_figure_has_a_panel_for_each_judge_and_a_row_for_all_numbers():
     tables = []
     for judge, follow in {"weak": 0.9, "strong": 0.0}.items():

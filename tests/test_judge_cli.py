@@ -560,7 +560,7 @@ def test_what_may_pass_has_another_exit_status_than_what_must_be_mended(work, ca
         ("pairs.jsonl --base-url http://user:pass@host", "without user name, password"),
         (
             "pairs.jsonl --max-usd 1 --judge openai:gpt-5-mini --base-url http://h",
-            "no price is known",
+            "--max-usd cannot be kept: give dollars, and with --price IN,OUT what a million",
         ),
         ("pairs.jsonl --param n=5", "would break the count of money"),
         ("pairs.jsonl --judge claude-3-haiku", "did you mean anthropic:claude-3-haiku?"),

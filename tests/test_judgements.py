@@ -203,26 +203,26 @@ def test_a_recorded_judge_says_what_was_recorded_and_none_where_nothing_was():
     assert numbers.loc[0, "s_p"] == pytest.approx(0.982235)
 
 
-@needs_data
-def test_the_strength_of_a_live_judge_is_measured(server):
-    settings = {"rated": ("personachat-usr",), "pairs_per_set": 60}
-    judge = panel_of(server, settings)
-    pairs = plan.rated(judge.settings, "personachat-usr")
-    judge.ask(pairs, "llm_only")
-    assert judge.strength() == "open"  # a hash agrees with nobody
-    human = ratings.rated("personachat-usr").head(60)
-    scores = {row["response"]: row["human"] for row in human.to_dict("records")}
-
-    def agrees(request):
-        message = request.body["messages"][-1]["content"]
-        response = message.split("<response-")[1].split(">\n")[1].split("\n</")[0]
-        by_words = {" ".join(text.split()): score for text, score in scores.items()}
-        return openai(json.dumps({"score": by_words[response]}))
-
-    with Server(agrees) as better:
-        judge = panel_of(better, settings)
-        judge.ask(pairs, "llm_only")
-        assert judge.strength() == "current"
+@pytest.mark.parametrize(
+    ("judge", "strength"),
+    [
+        ("recorded:claude-2026-11", "current"),
+        ({"model": "recorded:Claude-3-haiku", "name": "Llama2-13B"}, "middle"),
+        ("openai:gpt-3.5-turbo-1106", "middle"),
+        ("anthropic:claude-3-haiku-20240307", "middle"),
+        ("ollama:llama3.3:70b", ""),
+        ({"model": "openai:a-model", "name": "Qwen-14B"}, ""),
+        ("openai:gpt-5-mini", ""),
+    ],
+)
+def test_the_class_of_a_judge_is_what_is_known_of_its_model_and_an_unknown_one_has_none(
+    judge, strength
+):
+    if isinstance(judge, dict):
+        judge = JudgeSettings(**judge)
+    settings = profile("mini").model_copy(update={"judges": (judge,)})
+    (of_panel,) = judgements.panel(settings)
+    assert of_panel.strength() == strength
 
 
 def test_a_live_judge_in_colab_takes_its_key_from_the_secrets(monkeypatch):
@@ -247,10 +247,10 @@ def test_feds_qualities_are_asked_one_at_a_time_with_the_examples_that_are_named
     settings = {"rated": ("fed-turn",), "pairs_per_set": 9}  # of three dialogues
     judge = panel_of(server, settings)
     assert judge.qualities() is None and server.requests == []
-    nearest = plan.Shown("bm25", 3)
+    nearest = plan.Selection("bm25", 3)
     judge = panel_of(server, {**settings, "optional_prompts": ("huynh",)})
-    for shown in (plan.ZERO_SHOT, nearest):
-        for question in plan.quality_questions(judge.settings, shown):
+    for selection in (plan.ZERO_SHOT, nearest):
+        for question in plan.quality_questions(judge.settings, selection):
             judge.ask(question.pairs, question.prompt, examples=question.examples)
     n_calls = len(server.requests)
     told = judge.qualities()
@@ -263,4 +263,4 @@ def test_feds_qualities_are_asked_one_at_a_time_with_the_examples_that_are_named
     assert sent.count("Rating: ") >= 3
     (recorded,) = judgements.panel(profile("public"))
     assert set(recorded.qualities(nearest).columns) == {"item", "quality", "score"}
-    assert recorded.qualities(plan.Shown("no such examples", 3)) is None
+    assert recorded.qualities(plan.Selection("no such examples", 3)) is None

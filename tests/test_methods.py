@@ -13,7 +13,7 @@ NAMES = {
     "Ex-DRE (a judge), paper": Method("Ex-DRE", "a judge", "paper"),
     "G-EVAL (a judge), one reply": Method("G-EVAL", "a judge", reading="one reply"),
     "SLM (Prob & Dis), ours": Method(methods.WHOLE, slm="ours"),
-    "Encoder, untrained": methods.encoder_alone(),
+    "Encoder, before our training": methods.encoder_alone(),
     "METEOR": Method("METEOR"),
     "a judge": Method("", "a judge"),
 }

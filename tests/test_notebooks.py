@@ -156,7 +156,8 @@ def test_tables_and_figures_that_are_shown_are_those_in_files(book, form, ending
             content = "".join(output["data"][form])
             displayed.add(base64.b64decode(content) if ending == ".png" else content.encode())
     files = {(HERE / name).read_bytes() for name in registered_files(book) if name.endswith(ending)}
-    drawn_by_hand = {(HERE / "docs/figure1.png").read_bytes()}
+    parts = ("training", "evaluation")
+    drawn_by_hand = {(HERE / f"docs/figure1_{part}.png").read_bytes() for part in parts}
     assert displayed - drawn_by_hand == files
 
 

@@ -229,7 +229,7 @@ MISSING = {
     "a provider": ({"judges": ("mistral:large",)}, "judge 'mistral:large': expected one of"),
     "a price": (
         {"judges": ({"model": "openai:nobody-knows-it", "max_usd": 1},)},
-        "no price is known for openai:nobody-knows-it",
+        "so max_usd cannot be kept: give dollars, and with price: .* beside it in the profile",
     ),
     "a recipe": (
         {"models": {"paper": {"recipe": "papers"}, "ours": {"recipe": "ours"}}},

@@ -145,9 +145,25 @@ def test_a_class_mean_says_how_many_pairs_gain_and_what_could_have_been_seen(sco
     assert over_judge["pairs"] == 3
     half_width = (over_judge["gain_high"] - over_judge["gain_low"]) / 2
     assert over_judge["seen"] == pytest.approx(half_width * 2.8 / 1.96)
-    assert set(means["judges"]) == {"current"}  # there is no class with an open judge
+    assert set(means["judges"]) == {"current", "all"}  # there is no class with an open judge
     wide = table4.wide_gains(means)
     assert wide.loc[0, "current"] == pytest.approx(expected)
+
+
+def test_a_judge_of_no_class_stands_alone_and_counts_among_all(scores):
+    strength_of = table4.strengths([], {NAMES[0]: ["a judge", "Qwen-14B"]})
+    assert strength_of == {"a judge": "a judge", "Qwen-14B": "open"}
+    gains = table4.fusion_gains(scores, strength_of, ["Ex-DRE"], ["paper"])
+
+    means = table4.class_means(gains)
+
+    assert set(means["judges"]) == {"a judge", "all"}
+    figure = table4_plots.class_gains({"Ex-DRE": means})
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert labels == ["a judge"]
+    assert table4.counts_in_words(gains).endswith(": a judge, 1 judge in 3 pairs.")
+    words = table4.judges_in_words(strength_of)
+    assert words.startswith("Classes of judges: *open*: Qwen-14B; in no class")
 
 
 def test_in_print_dre_is_hardly_above_its_own_small_model():
@@ -160,6 +176,60 @@ def test_in_print_dre_is_hardly_above_its_own_small_model():
     assert gains.loc[("DRE", "SLM"), "gain"] == pytest.approx((dre - slm).mean())
     assert gains.loc[("DRE", "SLM"), "above"] == ((dre - slm) > 0).sum() == 11
     assert gains.loc[("DRE", "SLM"), "cells"] == 18
+
+
+def printed(file, *names):
+    """Return the Spearman correlations of named rows of a printed table, read by hand."""
+    table = pd.read_csv(registry.PROJECT / f"data/paper/{file}.csv").set_index("metric")
+    return table.filter(like="spearman").loc[list(names)].to_numpy()
+
+
+def test_in_print_closed_and_open_judges_part_over_the_small_model():
+    """The mean of both classes is near zero, and says neither."""
+    gains = table4.printed_gains(table4.in_print(registry.PROJECT)).set_index(["fusion", "less"])
+
+    closed = [f"DRE({judge})" for judge in ("GPT-3.5", "Claude3", "Gemini")]
+    open_judges = [f"DRE({judge})" for judge in ("llama3.3-70B", "Qwen2.5-72B", "DeepSeek-R1-70B")]
+    slm = printed("dre_table4", "Ours (SLM-Dis and Prob)")
+    row = gains.loc[("DRE", "SLM")]
+    assert row["closed"] == pytest.approx((printed("dre_table4", *closed) - slm).mean())
+    assert row["open"] == pytest.approx((printed("dre_table4", *open_judges) - slm).mean())
+    assert row["closed"] > 0.02 and row["open"] < -0.02
+    assert (row["closed_above"], row["open_above"]) == ("9 of 9", "2 of 9")
+
+
+def test_in_print_a_gain_over_the_judge_of_the_other_block_is_smaller():
+    gains = table4.printed_gains(table4.in_print(registry.PROJECT)).set_index(["fusion", "less"])
+
+    judges = ("GPT-3.5", "Claude3", "Gemini")
+    fused = printed("dre_table4", *(f"DRE({judge})" for judge in judges))
+    alone = printed("dre_table4", *(f"Ours (LLMs-only ({judge}))" for judge in judges))
+    row = gains.loc[("DRE", "LLMs-only")]
+    assert row["gain"] == row["closed"] == pytest.approx((fused - alone).mean())
+    assert row["cells"] == 9 and row["open_above"] == "" and np.isnan(row["open"])
+    assert row["closed"] < gains.loc[("DRE", "Non-DRE"), "closed"]
+
+
+def test_rows_that_two_tables_share_are_counted_and_compared():
+    dre_rows = table4.in_print(registry.PROJECT)
+    slide_rows = pd.read_csv(registry.PROJECT / "data/paper/slide_table2.csv")
+    assert table4.shared_rows(dre_rows, slide_rows) == (23, 23)
+
+    slide_rows.loc[slide_rows["metric"] == "METEOR", "topicalchat_pearson"] += 0.001
+    assert table4.shared_rows(dre_rows, slide_rows) == (23, 22)
+
+
+def test_in_slides_own_table_the_fusion_gains_less_the_better_its_judge_is():
+    slide_rows = pd.read_csv(registry.PROJECT / "data/paper/slide_table2.csv")
+
+    gains = table4.slides_gains_in_print(slide_rows)
+
+    assert list(gains["judge"]) == ["GPT-3.5", "Gemini", "GPT-4"]
+    fused, alone = printed("slide_table2", "SLIDE (GPT-4)", "Ours (LLMs-only (GPT-4))")
+    last = gains.iloc[-1]
+    assert last["gain"] == pytest.approx((fused - alone).mean())
+    assert last["above"] == "1 of 3"
+    assert list(gains["gain"]) == sorted(gains["gain"], reverse=True)
 
 
 def test_two_askings_are_drawn_apart():

@@ -11,6 +11,7 @@ from collections import defaultdict
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -26,7 +27,7 @@ from dre.classification import choose_threshold
 from dre.commands.main import main
 from dre.datasets.dialogues import Context, load, pairs
 from dre.errors import DreError
-from dre.slm import SLM, curves, fit, losses, recipes, train
+from dre.slm import SLM, curves, fit, losses, measured, recipes, train
 from dre.slm import provenance as data
 from dre.slm.triplets import embed, training_rows, triplet_batch
 
@@ -320,7 +321,15 @@ def test_a_killed_training_goes_on_within_its_epoch_and_ends_with_the_same_weigh
     for module, same in ((slm.encoder, whole.encoder), (slm.head, whole.head)):
         for name, values in module.state_dict().items():
             assert values.equal(same.state_dict()[name]), name
+    # What it took is measured, and as long as nobody kills a process, each time another number.
+    of_killed = slm.provenance.pop("measured")
+    of_whole = whole.provenance.pop("measured")
     assert slm.provenance == whole.provenance
+    for values in (of_killed, of_whole):
+        assert values["training"]["seconds"] > 0
+        assert values["training"]["gpu_gib"] is None or torch.cuda.is_available()
+        assert values["scoring"]["seconds"] > 0
+    assert of_killed["scoring"]["pairs"] == of_whole["scoring"]["pairs"] > 0
     assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"whole", "killed"}
 
 
@@ -562,3 +571,43 @@ def test_numbers_of_sixteen_bits_are_those_that_the_hardware_multiplies(monkeypa
     assert train._precision(cpu) is None
     monkeypatch.setattr(train, "native_bf16", lambda: True)
     assert train._precision(gpu) is torch.bfloat16
+
+
+def test_what_a_training_took_is_measured_over_its_interruptions(encoder, tmp_path, monkeypatch):
+    """A kill loses the seconds since the last checkpoint, and none of those before it."""
+    settings = {"train": TRAIN[:6], "dev": DEV, "encoder": encoder, "out": tmp_path / "slm"}
+    settings["recipe"] = replace(recipes.get("paper", epochs=2), batch_contexts=2)
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(measured, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    plain_epoch = train.learn_epoch
+
+    def slow_epoch(*arguments):
+        for loss in plain_epoch(*arguments):
+            clock.now += 10.0
+            yield loss
+
+    monkeypatch.setattr(train, "learn_epoch", slow_epoch)
+    with monkeypatch.context() as interrupted:
+        stop_after(interrupted, 4)
+        with pytest.raises(IndexError):
+            fit(progress=False, **settings)
+    clock.now += 3600.0  # nobody trains
+    slm = fit(progress=False, **settings)
+    training = SLM.load(tmp_path / "slm").provenance["measured"]["training"]
+    assert training == slm.provenance["measured"]["training"]
+    assert training["seconds"] == pytest.approx(60.0)  # three steps of two epochs
+    is_on_cpu = training["device"] == "cpu"
+    assert (training["gpu_gib"] is None) == is_on_cpu
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_the_memory_of_a_gpu_is_measured(encoder, tmp_path):
+    slm = fit(TRAIN[:4], DEV, tmp_path / "slm", encoder=encoder, progress=False)
+    assert 0 < slm.provenance["measured"]["training"]["gpu_gib"] < 80
+    assert 0 < slm.provenance["measured"]["scoring"]["gpu_gib"] < 80
+
+
+def test_without_held_out_contexts_no_scoring_is_measured(encoder, tmp_path):
+    settings = {"recipe": recipes.get("paper", epochs=1), "encoder": encoder}
+    slm = fit(TRAIN[:4], [], tmp_path / "slm", progress=False, **settings)
+    assert slm.provenance["measured"]["scoring"] is None

@@ -1,5 +1,6 @@
 """Verdicts follow from the tables by one rule, and prose has the direction of its numbers."""
 
+import json
 import re
 import shutil
 from functools import partial
@@ -335,3 +336,27 @@ def test_the_grid_of_notebook_08_was_made_with_the_slms_of_table_4():
     measured = grid["measured"].tolist()
     expected = pytest.approx(grid["difference"].tolist(), abs=1e-4)
     assert measured == expected, "run python experiments/what_if/what_if_grid.py again"
+
+
+def test_a_notebook_shows_a_claim_and_its_verdict_as_they_are_now(project):
+    """Both follow the claims and the results; the name follows the words of the claim."""
+    claim = CLAIMS[CLAIMS["ours"] != ""].iloc[0]
+    slug = re.sub(r"[^a-z0-9]+", "_", claim["claim"].lower()).strip("_")
+    cell = {"cell_type": "markdown", "id": "a", "metadata": {}}
+    cell["source"] = f"> <!--claim.{slug}--><!--/-->\n> <!--verdict.{slug}-->old<!--/-->"
+    path = project / "notebooks/04_x.ipynb"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"cells": [cell], "metadata": {}}))
+
+    words.check_names(project, [])
+    assert words.fill(project) == [path]
+
+    box, verdict = json.loads(path.read_text())["cells"][0]["source"]
+    assert f"{claim['claim']} ({claim['source']})" in box
+    assert f"**{claim['verdict']}**" in verdict and f"**{claim['ours']}**" in verdict
+
+    claims = pd.read_csv(project / verdicts.CLAIMS, dtype=str, keep_default_na=False)
+    claims.loc[claims["claim"] == claim["claim"], "claim"] = "Something else."
+    claims.to_csv(project / verdicts.CLAIMS, index=False)
+    with pytest.raises(DreError, match=f"claim.{slug}"):
+        words.check_names(project, [])

@@ -34,6 +34,7 @@ def project(tmp_path):
     """A small project: README, one page of docs, one executed notebook, a picture and data."""
     setup = v4.new_code_cell('book = notebook.setup("04_x", "public")')
     equation = v4.new_markdown_cell(
+        "> **Verdict.** <!--verdict.it_helps-->with *ours* **not supported**<!--/-->\n\n"
         "# Four\n\n[![Colab](https://b)](https://c)\n\n$$a = b$$\n\n$$c \\tag{12}$$\n\n$$d$$"
     )
     formula = v4.new_code_cell("assert 1", metadata={"tags": ["formula"]})
@@ -43,7 +44,12 @@ def project(tmp_path):
         v4.new_output("stream", name="stderr", text="progress"),
         v4.new_output("display_data", markdown),
     ]
-    cells = [equation, setup, formula, table]
+    merging = v4.new_code_cell("df = df.merge(other)")
+    printing = v4.new_code_cell("print(1 + 1)")
+    printing["outputs"] = [v4.new_output("stream", text="2\n")]
+    algorithm = v4.new_code_cell("def f(x): ...", metadata={"tags": ["shown"]})
+    another = v4.new_code_cell("df = df.dropna()")
+    cells = [equation, setup, formula, table, merging, another, printing, algorithm]
     book = v4.new_notebook(cells=cells)
     texts = {
         "README.md": README,
@@ -88,6 +94,8 @@ def test_every_page_is_in_the_list_of_pages(prepared):
 
 def test_verdicts_in_tables_have_a_class_for_their_colour(prepared):
     assert '<span class="status not-shown">not shown</span>' in (prepared / "index.md").read_text()
+    box = '> **Verdict.** with *ours* <span class="status not-supported">not supported</span>'
+    assert box in cells_of(prepared)[0]["source"]
     text = cells_of(prepared)[3]["outputs"][0]["data"]["text/markdown"]
     assert '<span class="status smaller">smaller</span>' in text
 
@@ -98,10 +106,13 @@ def test_equations_have_the_number_of_the_paper_or_of_their_notebook(prepared):
     assert text.count(r"\tag") == 3 and "Colab" not in text
 
 
-def test_plumbing_is_folded_and_formulas_are_not(prepared):
+def test_a_cell_is_folded_that_is_no_equation_and_shows_no_result_of_its_own(prepared):
     tags = [cell["metadata"].get("tags", []) for cell in cells_of(prepared)]
-    assert tags == [[], ["hide-cell"], ["formula"], ["hide-input"]]
+    assert tags[:3] == [[], ["hide-cell"], ["formula"]]
+    assert tags[3:] == [["hide-input"], ["hide-cell"], [], ["shown"]]
     assert len(cells_of(prepared)[3]["outputs"]) == 1
+    # Two that follow one another are one bar.
+    assert cells_of(prepared)[4]["source"] == "df = df.merge(other)\n\ndf = df.dropna()"
 
 
 def test_a_link_that_leads_nowhere_names_its_page(project):

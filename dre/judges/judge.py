@@ -294,10 +294,13 @@ class Judge:
             if usd >= 0 and self.price:
                 continue
             reason = f"no price is known for {self.spec}" if usd >= 0 else f"it is {usd}"
+            is_of_profile = not option.startswith("--")
+            price = (
+                'price: "IN,OUT" beside it in the profile' if is_of_profile else "--price IN,OUT"
+            )
             raise DreError(
                 f"{reason}, so {option} cannot be kept: "
-                "give dollars, and with --price IN,OUT (price in a profile) "
-                "what a million tokens cost"
+                f"give dollars, and with {price} what a million tokens cost"
             )
 
     def ceilings(self, run: str) -> list[Ceiling]:

@@ -60,23 +60,25 @@ def scores(
     case
         With ``pair_id, context`` and ``response``.
     slm, key
-        The papers' small model, and the set that it was trained on.
+        The papers' small model, and the set that it was trained on. A recorded judge that was
+        asked does without them.
 
     Returns
     -------
     steps : DataFrame
-        As `steps` returns it; only the small model's row where the judge was not asked.
+        As `steps` returns it. Where the judge was not asked it has only the row of `slm`, or none.
     numbers : DataFrame
         A row for each reply: ``s_d, s_p, score_slm`` of the small model, and where the judge was
         asked ``plain`` and ``hinted``, its scores without these numbers and with them.
     """
     shown = judge.numbers(case, slm, key)
     alone = judge.scores(case)
-    if shown is None or alone is None:
+    hinted = None if shown is None else judge.scores(case, "dre", numbers=shown)
+    if shown is None or alone is None or hinted is None:
+        if slm is None:
+            return steps({}), pd.DataFrame()
         numbers = slm_scores(case, slm)
         return steps({("small model, paper", 2): numbers["score_slm"]}), numbers
-    hinted = judge.scores(case, "dre", numbers=shown)
-    assert hinted is not None, "a judge with numbers was shown them"
     numbers = shown.assign(plain=alone["score"], hinted=hinted["score"])
     s_d, s_p, plain, hinted = (numbers[name] for name in ("s_d", "s_p", "plain", "hinted"))
     by_step = {
@@ -112,7 +114,7 @@ def steps(
         row = {"who": who, "of": highest}
         row |= {name: float(value) for name, value in zip(names, values)}
         rows.append(row)
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=None if rows else ["who", "of", *names])
 
 
 def show(turns: Sequence[str], replies: Iterable[tuple[str, str]] = ()) -> None:

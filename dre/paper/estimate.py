@@ -26,9 +26,12 @@ REPLY = {"analyse_rate": 120}
 #: The papers' own speed with Ollama on an RTX A6000 (DRE, section 4.4): minutes for an example.
 _MINUTES = {"deepseek-r1": 3.0}
 _MINUTES_OF_OTHERS = 1.0
-#: Assumed, since no GPU has measured it: seconds of a step that trains the encoder on 8 contexts.
-SECONDS_PER_STEP = 0.25
-#: The same for a step that trains a head on a frozen encoder.
+#: On which GPU steps that train an encoder were measured, and where their times are.
+MEASURED_ON = "one NVIDIA H200 (bfloat16, torch 2.11)"
+_MEASURED_STEPS = "data/measured/h200.csv"
+#: Assumed: the time of a step with another number of contexts goes with it, but for this share.
+_SHARE_OF_ANY_STEP = 0.1
+#: Assumed, since no GPU has measured it: seconds of a step that trains a head on a frozen encoder.
 _SECONDS_PER_STEP_OF_HEAD = 0.02
 #: The same for a text that PCAF's large encoder learns from, and the share that its teacher adds.
 SECONDS_PER_TEXT_OF_PCAF = 0.005
@@ -227,12 +230,39 @@ def trainings(settings: Profile) -> Trainings:
         steps = math.ceil(size / batch)
         for stage in recipe.stages:
             learns = "encoder" in stage.trains
-            per_step = SECONDS_PER_STEP if learns else _SECONDS_PER_STEP_OF_HEAD
+            per_step = _SECONDS_PER_STEP_OF_HEAD
+            if learns:
+                length = model.text_length or recipe.max_seq_length
+                per_step = seconds_per_step(settings, length, batch)
             n_steps += stage.epochs * steps
             seconds += stage.epochs * steps * per_step
     n_models = len(planned)
     gigabytes = n_models * _GIGABYTES.get(settings.encoder, math.nan)
     return Trainings(n_models, n_steps, seconds / 3600, gigabytes)
+
+
+def seconds_per_step(settings: Profile, length: int, batch: int) -> float:
+    """Return the seconds of a step that trains the profile's encoder, the slower of two runs.
+
+    Parameters
+    ----------
+    settings : the profile. An encoder that was not measured counts as the slowest that was.
+    length : how many tokens of a text are read.
+    batch : contexts in a step. Other numbers than eight were not measured.
+    """
+    table = pd.read_csv(settings.root / _MEASURED_STEPS)
+    seconds = {}  # by the number of tokens
+    slowest = 0.0
+    for row in table.to_dict("records"):
+        slower = max(row["seconds_a_step"], row["seconds_in_second_run"])
+        slowest = max(slowest, slower)
+        if row["encoder"] == settings.encoder:
+            seconds[row["tokens"]] = slower
+    if seconds:
+        at_least = [tokens for tokens in seconds if tokens >= length]
+        slowest = seconds[min(at_least) if at_least else max(seconds)]
+    share = batch / float(table["contexts_a_step"].iloc[0])
+    return slowest * (_SHARE_OF_ANY_STEP + (1 - _SHARE_OF_ANY_STEP) * share)
 
 
 def pcaf_trainings(settings: Profile) -> Trainings:
@@ -340,9 +370,10 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
     lines += [
         "",
         f"Small models: {n_models} trainings, about {hours:.1f} hours of a GPU, {size}.",
-        f"  The hours are those of {n_steps:,} steps. A step of the encoder is assumed to take "
-        f"{SECONDS_PER_STEP} s,",
-        f"  and one of a head {_SECONDS_PER_STEP_OF_HEAD} s: no GPU has measured them.",
+        f"  The hours are those of {n_steps:,} steps. The time of a step of the encoder was "
+        "measured on",
+        f"  {MEASURED_ON} with 8 contexts; for other numbers, and for a head "
+        f"({_SECONDS_PER_STEP_OF_HEAD} s), it is assumed.",
         *_pcaf_in_words(of_pcaf),
         *_metrics_in_words(settings),
         f"Replies take about {replies:.2f} GB of disk. "

@@ -15,9 +15,11 @@ from pathlib import Path
 
 from dre.errors import DreError
 from dre.files import replace
-from dre.paper.profile import Profile
+from dre.paper.folding import with_colab_view
+from dre.paper.profile import COMMITTED, Profile
 
 INJECTED = "injected-parameters"  # the tag of the cell that papermill adds
+OF_COMMITTED = "public"  # the tag of prose that states results of the committed profile
 _KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 SIGN_OF_LIFE = 30.0  # seconds after which a running notebook that writes nothing shows where it is
 
@@ -239,7 +241,31 @@ def execute(book: Notebook, profile: Profile, record: Path) -> Path:
             f"{executed}: cannot be written ({error.strerror}): "
             "free space, then run the same command again"
         ) from error
+    if profile.name != COMMITTED:
+        content = json.loads(executed.read_text(encoding="utf-8"))
+        mark_prose(content, profile.name)
+        replace(executed, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
     return executed
+
+
+def mark_prose(content: dict, profile_name: str) -> None:
+    """Say in each cell of prose that states results of the committed profile whose they are.
+
+    Parameters
+    ----------
+    content : a notebook, which is changed.
+    profile_name : the profile that was run.
+    """
+    mark = f"*Of profile `{COMMITTED}`, and not of this run of `{profile_name}`:*"
+    for cell in content["cells"]:
+        is_prose = cell["cell_type"] == "markdown"
+        if is_prose and OF_COMMITTED in cell["metadata"].get("tags", ()):
+            blocks = source(cell).split("\n\n")
+            # It stands behind the title and the badge.
+            place = 0
+            while place < len(blocks) and blocks[place].startswith(("#", "[![")):
+                place += 1
+            cell["source"] = "\n\n".join([*blocks[:place], mark, *blocks[place:]])
 
 
 def _failure(error):
@@ -273,6 +299,7 @@ def commit(path: Path, profile: Profile) -> bool:
         cell["outputs"] = [_clean(output, number, profile.root) for output in outputs]
         metadata = cell["metadata"]
         cell["metadata"] = {key: metadata[key] for key in metadata if key in ("tags", "dre")}
+        cell["metadata"] = with_colab_view(cell)
 
     own_metadata = content["metadata"].get("dre", {})
     own_metadata["executed"] = {"profile": profile.name, "code": code_hash(content)}

@@ -16,7 +16,7 @@ from dre import stats
 from dre.datasets import ratings
 from dre.paper import plan
 from dre.paper.judgements import PanelJudge
-from dre.paper.plan import Shown
+from dre.paper.plan import Selection
 from dre.paper.profile import Profile
 from dre.tables import named
 
@@ -103,41 +103,41 @@ def quality_rows(settings: Profile, judge: PanelJudge) -> list[dict]:
 
     Returns
     -------
-    A row for each choice of examples and each quality: ``judge, level, quality, examples, shown``
-    (how many), ``spearman`` with its interval over dialogues, ``n``, and ``printed`` with the
+    A row for each choice of examples and each quality: ``judge, level, quality, examples,
+    n_examples``, ``spearman`` with its interval over dialogues, ``n``, and ``printed`` with the
     model that it is ``printed_of``. Printed is the same model's number where the paper has it, and
     else that of its largest model with the same choice. No row if the profile does not have them
     asked.
     """
     people = ratings.fed_qualities()
     rows = []
-    for shown in plan.shown_with_qualities(settings):
-        verdicts = judge.qualities(shown)
+    for selection in plan.selections_for_qualities(settings):
+        verdicts = judge.qualities(selection)
         if verdicts is None:
             continue
         answers = people.merge(verdicts, on=["item", "quality"]).dropna(subset="human")
         for key, items in answers.groupby(["level", "quality"], sort=False):
             level, quality = cast(tuple[str, str], key)
             row = {"judge": judge.name, "level": level, "quality": quality}
-            row |= {"examples": CHOICES[shown.choice], "shown": shown.n}
+            row |= {"examples": CHOICES[selection.choice], "n_examples": selection.n}
             r = _agreement(items["score"], items, settings.resamples)
             row |= named("spearman", r) | {"n": int(items["score"].notna().sum())}
-            rows.append(row | _printed_quality(settings.root, judge, level, quality, shown))
+            rows.append(row | _printed_quality(settings.root, judge, level, quality, selection))
     return rows
 
 
-def _printed_quality(root, judge, level, quality, shown):
+def _printed_quality(root, judge, level, quality, selection):
     """Return what the paper prints of a quality with a choice of three examples, if it does."""
-    if shown.n != 3 or shown.is_zero_shot:
+    if selection.n != 3 or selection.is_zero_shot:
         return {"printed": math.nan, "printed_of": ""}
     model = printed_model(judge)
-    if model and shown.choice == "manual":
+    if model and selection.choice == "manual":
         table = _printed(root, _BY_MODEL[level])
         if model.column not in table:
             table = _printed(root, _BY_SMALL_MODEL[level])
         return {"printed": table.loc[quality, model.column], "printed_of": model.name}
     table = _printed(root, _BY_CHOICE[level])
-    column = f"{_RANDOM if shown.choice == 'random0' else shown.choice}_530b"
+    column = f"{_RANDOM if selection.choice == 'random0' else selection.choice}_530b"
     if column not in table:
         table = _printed(root, _BY_CHOICE_OF_TURNS)
     return {"printed": table.loc[quality, column], "printed_of": _LARGEST}
@@ -162,17 +162,17 @@ def yes_no_rows(settings: Profile, judge: PanelJudge) -> list[dict]:
 
     Returns
     -------
-    A row for each choice of examples: ``model, source`` (*asked*), ``examples, shown`` (how many)
+    A row for each choice of examples: ``model, source`` (*asked*), ``examples, n_examples``
     and, for each set by its `SHORT_NAMES`, the Spearman correlation with its interval over
     contexts. ``mean`` is over the sets that were asked about. No row if the profile does not have
     them asked.
     """
     rows = []
-    for shown in plan.shown_with_yes_or_no(settings):
+    for selection in plan.selections_for_yes_or_no(settings):
         row: dict = {"model": judge.name, "source": "asked"}
-        row |= {"examples": CHOICES[shown.choice], "shown": shown.n}
+        row |= {"examples": CHOICES[selection.choice], "n_examples": selection.n}
         correlations = []
-        for question in plan.yes_no_questions(settings, shown):
+        for question in plan.yes_no_questions(settings, selection):
             goodness = judge.goodness(question)
             if goodness is None:
                 return []
@@ -188,7 +188,7 @@ def printed_yes_no_rows(settings: Profile) -> list[dict]:
 
     The columns are those of `yes_no_rows`, with *paper* as their source.
     """
-    shown_here = set(plan.shown_with_yes_or_no(settings))
+    selections = set(plan.selections_for_yes_or_no(settings))
     models = _printed(settings.root, "huynh_table6").reset_index()
     of_models = models.dropna(subset="examples").rename(columns={"examples": "k"})
     choices = ["zero" if k == 0 else "bm25_context" for k in of_models["k"]]
@@ -197,12 +197,12 @@ def printed_yes_no_rows(settings: Profile) -> list[dict]:
     rows = []
     for record in pd.concat(tables).to_dict("records"):
         name = "random0" if record["examples"] == _RANDOM else record["examples"]
-        shown = Shown(name, int(record["k"]))
+        selection = Selection(name, int(record["k"]))
         # Table 6 repeats two rows of Tables 5 and 13, by shorter names of these models.
-        if shown not in shown_here or record["model"].startswith("TNLG-"):
+        if selection not in selections or record["model"].startswith("TNLG-"):
             continue
         row = {"model": record["model"], "source": "paper"}
-        row |= {"examples": CHOICES[name], "shown": shown.n}
+        row |= {"examples": CHOICES[name], "n_examples": selection.n}
         by_set = {short: record[of_set] for of_set, short in SHORT_NAMES.items()}
         rows.append({**row, **by_set, "mean": float(pd.Series(by_set).mean())})
     return rows

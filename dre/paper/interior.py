@@ -402,20 +402,7 @@ def both(resamples: int = 1000) -> dict[str, pd.DataFrame]:
     return {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
 
 
-# In words and in a figure
-
-
-def word(value: float, low: float, high: float, words: Mapping[int, str]) -> str:
-    """Return the word for an effect by its interval.
-
-    Parameters
-    ----------
-    value, low, high : the effect and its 95 % interval.
-    words : what is said of an effect above zero (1), below it (-1), and where that is open (0).
-    """
-    is_open = low <= 0 <= high or np.isnan([value, low, high]).any()
-    side = 0 if is_open else int(np.sign(value))
-    return words[side]
+# In a figure
 
 
 def side_by_side(table: pd.DataFrame, names: Mapping[str, str]) -> Figure:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from dre import classification, judges
-from dre.datasets import dialogues, ratings, recordings
+from dre.datasets import dialogues, recordings
 from dre.errors import DreError
 from dre.judges import prompts, released
 from dre.judges.store import new_run
@@ -25,12 +25,15 @@ from dre.paper.profile import RECORDED, JudgeSettings, Profile
 #: The papers' names of models, by ours.
 ALIASES = Path(__file__).with_name("aliases.csv")
 COLUMNS = ("pair_id", "score", "influence", "label", "status", "reason", "cost")
-STRENGTHS = ("open", "middle", "current")
 TOP = 5  # of the scale of all scores
 _NO_FACT = "(none is given)"  # stands where a prompt shows a fact and a set has none
-_STRENGTH_OF_RECORDED = {released.CLAUDE: "current"} | dict.fromkeys(released.P_YES, "open")
-#: The sets that judges of every strength have scored.
-_SETS_OF_STRENGTH = ("personachat-usr", "topicalchat-usr")
+_MIDDLE = (released.HAIKU, *released.GPT35, "GPT-3.5", "Claude3")
+#: Classes of judges by what is known of them: recorded ones by name, live ones by name in print.
+_STRENGTH_OF = {
+    released.CLAUDE: "current",
+    **dict.fromkeys(released.P_YES, "open"),
+    **dict.fromkeys(_MIDDLE, "middle"),
+}
 _SAMPLING_TEMPERATURE = 1.0
 
 
@@ -53,6 +56,20 @@ def printed_name(model: str) -> str:
     """Return what the papers call a model, as ``openai:gpt-4-1106-preview``, or "" if nowhere."""
     names = pd.read_csv(ALIASES, index_col="model")["printed"]
     return str(names.get(model, ""))
+
+
+def strength(model: str) -> str:
+    """Return the class of a judge, one of `dre.paper.table4.STRENGTHS`, or "" if it is unknown.
+
+    Open are five models of 6 to 14 billion parameters, asked one question by others. Middle are
+    Claude-3-haiku and GPT-3.5. Current, which tables call strong, is ``claude-2026-11``.
+
+    Parameters
+    ----------
+    model : str
+        The name of a recorded judge, or what the papers call a live one.
+    """
+    return _STRENGTH_OF.get(model, "")
 
 
 def slm_scores(pairs: pd.DataFrame, slm: Any) -> pd.DataFrame:
@@ -278,12 +295,12 @@ class PanelJudge:
         assert of_slm is not None, "a live judge is shown numbers of a small model"
         return of_slm.assign(llm_accuracy=self.accuracy())
 
-    def qualities(self, shown: plan.Shown = plan.ZERO_SHOT) -> pd.DataFrame | None:
+    def qualities(self, selection: plan.Selection = plan.ZERO_SHOT) -> pd.DataFrame | None:
         """Return its ratings of FED's qualities (Huynh et al., Tables 1 and 2).
 
         Parameters
         ----------
-        shown : Shown
+        selection : Selection
             Which rated examples it is shown: ``zero`` for none, ``random0`` (a draw), ``bm25`` (the
             nearest) or ``manual`` (three dialogues that were chosen by hand). A recording has three
             of each.
@@ -298,13 +315,13 @@ class PanelJudge:
             if not self._has_file("fed_qualities.jsonl"):
                 return None
             table = recordings.fed_judged(self._recording)
-            is_shown = table["examples"] == shown.choice
+            is_shown = table["examples"] == selection.choice
             table = pd.DataFrame(table[is_shown]).drop(columns="examples")
             return None if table.empty else table.reset_index(drop=True)
         if not self.asks("quality_overall"):
             return None
         parts = []
-        for question in plan.quality_questions(self.settings, shown):
+        for question in plan.quality_questions(self.settings, selection):
             table = self.scores(question.pairs, question.prompt, examples=question.examples)
             assert table is not None, "the profile asks for these"
             part = table.rename(columns={"pair_id": "item"}).assign(quality=question.quality)
@@ -345,26 +362,8 @@ class PanelJudge:
         return _accuracy(pairs, classification.correct(pairs, is_accepted, 0.5))
 
     def strength(self) -> str:
-        """Return its class: ``open`` (6 to 14 billion parameters), ``middle`` or ``current``.
-
-        Of a live judge it is measured: the class whose recorded judges agree with people about as
-        well, on the sets that judges of all classes have scored. "" if the profile has none of
-        these sets.
-        """
-        if not self.is_live and self.name in _STRENGTH_OF_RECORDED:
-            return _STRENGTH_OF_RECORDED[self.name]
-        distances: dict[str, float] = dict.fromkeys(STRENGTHS, 0.0)
-        names = [name for name in _SETS_OF_STRENGTH if name in self.settings.rated]
-        for name in names:
-            items = plan.rated(self.settings, name)
-            table = self.scores(items, "llm_only")
-            if table is None:
-                return ""
-            human = pd.Series(items["human"])
-            agreement = pd.Series(table["score"]).corr(human, method="spearman")
-            for strength, typical in _typical_agreement(name).items():
-                distances[strength] += (agreement - typical) ** 2
-        return min(distances, key=lambda strength: distances[strength]) if names else ""
+        """Return its class as `strength` does, of the model and not of its name in the profile."""
+        return strength(self.printed_name or self.judge.model.removeprefix(RECORDED))
 
     # A recorded judge
 
@@ -538,17 +537,6 @@ def _recorded_criteria(recording, pairs, family):
     told = pd.DataFrame({"pair_id": pairs["pair_id"], "score": _on_top(by_criterion, family)})
     told = told.assign(influence=np.nan, label=None, status=status, reason="", cost=0.0)
     return told.join(by_criterion)
-
-
-@functools.cache
-def _typical_agreement(name: str) -> dict[str, float]:
-    """By strength, the mean agreement of the recorded judges with people on a rated set."""
-    human = pd.Series(ratings.rated(name)["human"])
-    agreements: dict[str, list[float]] = {strength: [] for strength in STRENGTHS}
-    for judge, column in released.scores(name).drop(columns="pair_id").items():
-        strength = _STRENGTH_OF_RECORDED.get(str(judge), "middle")
-        agreements[strength].append(pd.Series(column).corr(human, method="spearman"))
-    return {strength: float(np.mean(values)) for strength, values in agreements.items()}
 
 
 def printed_rows(table: pd.DataFrame, judge_names: Sequence[PanelJudge]) -> pd.DataFrame:

@@ -53,7 +53,7 @@ FIELDS = tuple(field.name for field in fields(Method))
 
 def encoder_alone() -> Method:
     """Return the method of an encoder's cosine before any training."""
-    return Method("Encoder", reading="untrained")
+    return Method("Encoder", reading="before our training")
 
 
 def from_columns(table: pd.DataFrame, columns: Sequence[str] = FIELDS) -> pd.Series:

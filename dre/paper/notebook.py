@@ -51,6 +51,7 @@ def setup(notebook: str, profile: str) -> "Book":
         _take_keys_from_colab()
     style()
     warnings.filterwarnings("ignore", message="IProgress not found")  # plain progress bars do
+    warnings.formatwarning = _warning_in_words
     # Choose the backend now: a kernel's would turn the interactive mode on with the first figure.
     plt.switch_backend(plt.get_backend())
     plt.ioff()
@@ -59,10 +60,15 @@ def setup(notebook: str, profile: str) -> "Book":
     print(f"profile {profile} · Python {python} · {' · '.join(versions)}")
     if profile != COMMITTED:
         print(
-            f"The text, and what sentences conclude, was written for profile {COMMITTED}. "
-            f"Numbers, tables and figures are those of profile {profile}."
+            f"What paragraphs say of results holds for profile {COMMITTED}. Tables, figures, their "
+            f"titles and the sentences below cells are those of profile {profile}."
         )
     return book
+
+
+def _warning_in_words(message, category, filename, lineno, line=None) -> str:
+    """Return a warning without the path and the line of the code that gave it."""
+    return f"warning: {message}\n"
 
 
 def _take_keys_from_colab() -> None:

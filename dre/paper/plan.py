@@ -41,8 +41,8 @@ OPTIONAL = {
 #: The prompts whose answer is one token, so that log-probabilities tell its score.
 BY_TOKEN = ("quality", "dialogue", "good_response")
 #: The rated examples that a live judge is shown with FED's qualities, and with the yes-no question.
-SHOWN = ("zero", "random0", "bm25", "manual", "bm25_context", "bm25_response")
-SHOWN_WITH_YES_OR_NO = ("zero", "random0", "bm25_context", "bm25_response", "bm25_both")
+CHOICES = ("zero", "random0", "bm25", "manual", "bm25_context", "bm25_response")
+CHOICES_FOR_YES_OR_NO = ("zero", "random0", "bm25_context", "bm25_response", "bm25_both")
 #: Of these, those that turns alone have: of a dialogue, ``bm25`` compares the context.
 _OF_TURNS = ("bm25_context", "bm25_response")
 #: Those whose number is not chosen: none, and three that were chosen by hand.
@@ -185,10 +185,10 @@ def _all_asks(settings) -> Iterator[Ask]:
         yield Ask("all rated sets", (all_sets,), "llm_only", rated(settings, name))
     if "fed-turn" in settings.rated and "huynh" in settings.optional_prompts:
         questions: list[QualityQuestion | YesNoQuestion] = []
-        for shown in shown_with_qualities(settings):
-            questions += quality_questions(settings, shown)
-        for shown in shown_with_yes_or_no(settings):
-            questions += yes_no_questions(settings, shown)
+        for selection in selections_for_qualities(settings):
+            questions += quality_questions(settings, selection)
+        for selection in selections_for_yes_or_no(settings):
+            questions += yes_no_questions(settings, selection)
         for question in questions:
             yield Ask(
                 "Huynh et al.",
@@ -318,7 +318,7 @@ def followed_case(settings: Profile) -> pd.DataFrame:
     return pd.DataFrame(table[is_followed]).reset_index(drop=True)
 
 
-class Shown(NamedTuple):
+class Selection(NamedTuple):
     """Which rated examples a judge is shown, and how many of them."""
 
     choice: str
@@ -330,26 +330,26 @@ class Shown(NamedTuple):
         return self.choice == "zero"
 
 
-ZERO_SHOT = Shown("zero", 0)
+ZERO_SHOT = Selection("zero", 0)
 
 
-def shown_with_qualities(settings: Profile) -> list[Shown]:
+def selections_for_qualities(settings: Profile) -> list[Selection]:
     """Return the examples that a live judge is shown with FED's qualities, each in turn."""
-    return _with_numbers(SHOWN, settings.examples.qualities)
+    return _with_numbers(CHOICES, settings.examples.qualities)
 
 
-def shown_with_yes_or_no(settings: Profile) -> list[Shown]:
+def selections_for_yes_or_no(settings: Profile) -> list[Selection]:
     """Return the examples that a live judge is shown with the yes-no question, each in turn."""
-    return _with_numbers(SHOWN_WITH_YES_OR_NO, settings.examples.good_response)
+    return _with_numbers(CHOICES_FOR_YES_OR_NO, settings.examples.good_response)
 
 
-def _with_numbers(choices, numbers) -> list[Shown]:
-    shown = []
+def _with_numbers(choices, numbers) -> list[Selection]:
+    selections = []
     for choice in choices:
         fixed = _FIXED_NUMBERS.get(choice)
         for n in numbers if fixed is None else (fixed,):
-            shown.append(Shown(choice, n))
-    return list(dict.fromkeys(shown))
+            selections.append(Selection(choice, n))
+    return list(dict.fromkeys(selections))
 
 
 class QualityQuestion(NamedTuple):
@@ -362,7 +362,7 @@ class QualityQuestion(NamedTuple):
     examples: dict[str, list] | None
 
 
-def quality_questions(settings: Profile, shown: Shown) -> list[QualityQuestion]:
+def quality_questions(settings: Profile, selection: Selection) -> list[QualityQuestion]:
     """Return what a live judge is asked of FED's qualities, with some examples shown.
 
     The examples are chosen among all items, also where ``pairs_per_set`` takes a part of them.
@@ -370,7 +370,7 @@ def quality_questions(settings: Profile, shown: Shown) -> list[QualityQuestion]:
     Parameters
     ----------
     settings : the profile.
-    shown : one of `shown_with_qualities`.
+    selection : one of `selections_for_qualities`.
     """
     whole = ratings.fed_dialogues()
     whole = whole.assign(context=whole["turns"], response="")
@@ -381,7 +381,7 @@ def quality_questions(settings: Profile, shown: Shown) -> list[QualityQuestion]:
     for key, rows in people.groupby(["level", "quality"], sort=False):
         level, quality = cast(tuple[str, str], key)
         is_turn = level == "turn"
-        if shown.choice in _OF_TURNS and not is_turn:
+        if selection.choice in _OF_TURNS and not is_turn:
             continue
         family = "quality" if is_turn else "dialogue"
         prompt = f"{family}_{quality.lower().replace(' ', '_')}"
@@ -390,7 +390,7 @@ def quality_questions(settings: Profile, shown: Shown) -> list[QualityQuestion]:
         rating = pd.Series(table["pair_id"]).map(human)
         pool = table.assign(rating=rating).dropna(subset="rating")
         pairs = table.head(settings.pairs_per_set or len(table))
-        pairs, examples_by_pair = _with_examples(pairs, pool, shown, is_turn)
+        pairs, examples_by_pair = _with_examples(pairs, pool, selection, is_turn)
         questions.append(QualityQuestion(level, quality, prompt, pairs, examples_by_pair))
     return questions
 
@@ -404,7 +404,7 @@ class YesNoQuestion(NamedTuple):
     examples: dict[str, list] | None
 
 
-def yes_no_questions(settings: Profile, shown: Shown) -> list[YesNoQuestion]:
+def yes_no_questions(settings: Profile, selection: Selection) -> list[YesNoQuestion]:
     """Return what a live judge is asked of each rated set, yes or no (Huynh et al., section 3.2).
 
     An example has the answer Yes if people rate it above the middle of the scale; the paper does
@@ -414,7 +414,7 @@ def yes_no_questions(settings: Profile, shown: Shown) -> list[YesNoQuestion]:
     Parameters
     ----------
     settings : the profile. Its rated sets are asked about, and the dialogues of FED with its turns.
-    shown : one of `shown_with_yes_or_no`.
+    selection : one of `selections_for_yes_or_no`.
     """
     tables = {name: ratings.rated(name) for name in settings.rated}
     if "fed-turn" in tables:
@@ -426,9 +426,9 @@ def yes_no_questions(settings: Profile, shown: Shown) -> list[YesNoQuestion]:
         pool = table.assign(rating=np.where(is_good, "Yes", "No"))
         pairs = table.head(settings.pairs_per_set or len(table))
         examples_by_pair = None
-        if not shown.is_zero_shot:
-            method, seed = _drawn(shown.choice)
-            examples_by_pair = examples.select(pairs, pool, method, k=shown.n, seed=seed)
+        if not selection.is_zero_shot:
+            method, seed = _drawn(selection.choice)
+            examples_by_pair = examples.select(pairs, pool, method, k=selection.n, seed=seed)
         questions.append(YesNoQuestion(name, "good_response", pairs, examples_by_pair))
     return questions
 
@@ -452,11 +452,11 @@ def fed_items(settings: Profile) -> set[str]:
     return items
 
 
-def _with_examples(pairs, pool, shown, is_turn) -> tuple[pd.DataFrame, dict[str, list] | None]:
+def _with_examples(pairs, pool, selection, is_turn) -> tuple[pd.DataFrame, dict[str, list] | None]:
     """The pairs that can be asked about, and their examples; None if nothing is shown."""
-    if shown.is_zero_shot:
+    if selection.is_zero_shot:
         return pairs, None
-    if shown.choice == "manual":
+    if selection.choice == "manual":
         file = recordings.FOLDER / released.CLAUDE / "fed_examples.json"
         name, key = ("fed-turn", "turn_manual") if is_turn else ("fed-dialog", "dial_manual")
         chosen = [f"{name}/{i}" for i in json.loads(file.read_text(encoding="utf-8"))[key]]
@@ -466,11 +466,11 @@ def _with_examples(pairs, pool, shown, is_turn) -> tuple[pd.DataFrame, dict[str,
         pairs = pd.DataFrame(pairs[~pairs["context_id"].isin(contexts)])
         by_pair = examples.select(pairs, pool, "manual", k=len(chosen), chosen=chosen)
         return pairs, by_pair
-    if shown.choice == "bm25":
+    if selection.choice == "bm25":
         method = "bm25_both" if is_turn else "bm25_context"
-        return pairs, examples.select(pairs, pool, method, k=shown.n)
-    method, seed = _drawn(shown.choice)
-    return pairs, examples.select(pairs, pool, method, k=shown.n, seed=seed)
+        return pairs, examples.select(pairs, pool, method, k=selection.n)
+    method, seed = _drawn(selection.choice)
+    return pairs, examples.select(pairs, pool, method, k=selection.n, seed=seed)
 
 
 def _drawn(choice) -> tuple[str, int]:

@@ -1,11 +1,13 @@
-"""Numbers in sentences, filled in from a table in ``results/``."""
+"""Numbers in sentences, and the words that follow from the sign of an effect."""
 
 import functools
 import io
+import math
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -92,3 +94,85 @@ class _RowFormatter(string.Formatter):
             return texts[0]
         text, low, high = texts
         return f"{text} [{low}, {high}]"
+
+
+def by_interval(
+    row: Mapping[str, Any], column: str, above: str, below: str, neither: str, none: float = 0.0
+) -> str:
+    """Return what is said of an effect, by its sign and its 95 % interval.
+
+    Parameters
+    ----------
+    row : mapping, such as a row of a table
+        With ``<column>``, ``<column>_low`` and ``<column>_high``.
+    column : str
+        The column of the effect.
+    above, below, neither : str
+        What is said of an effect that is clearly above no effect, or below it, and of one whose
+        interval holds no effect, or is not known.
+    none : float
+        The value of no effect.
+    """
+    ends = [float(row[f"{column}{ending}"]) - none for ending in ("", *ENDINGS[:2])]
+    value, low, high = ends
+    if low > 0 and value > 0:
+        return above
+    if high < 0 and value < 0:
+        return below
+    return neither
+
+
+def by_value(value: float, above: str, below: str, neither: str, digits: int = 2) -> str:
+    """Return what is said of a number without an interval, by its sign as it is printed.
+
+    Parameters
+    ----------
+    value : float
+    above, below, neither : str
+        What is said of a number above zero, below it, and of one that is printed as zero, or is
+        not known.
+    digits : int
+        With how many decimals it is printed.
+    """
+    rounded = number(float(value), digits)
+    if math.isnan(value) or float(rounded.replace("−", "-")) == 0:
+        return neither
+    return above if value > 0 else below
+
+
+def training(provenances: Sequence[Mapping[str, Any]]) -> str:
+    """Return how small models of one recipe were trained, as a sentence in Markdown.
+
+    Parameters
+    ----------
+    provenances : list of dict
+        Of models, or of their recorded scores: several seeds, and perhaps several sets.
+    """
+    provenance = provenances[0]
+    recipe = provenance["recipe"]
+    stages = recipe["stages"]
+    epochs = []
+    for stage in stages:
+        n_epochs = _counted(stage["epochs"], "epoch")
+        epochs.append(n_epochs if len(stages) == 1 else f"{stage['name']} {n_epochs}")
+    kept = "of which the last one is kept"
+    if recipe.get("keep") == "best":
+        kept = "of which the one with the best held-out triplets is kept"
+    rates = f"{recipe['learning_rate']:g} (encoder) and {recipe['head_learning_rate']:g} (head)"
+    parts = [
+        f"{', '.join(epochs)}, {kept}",
+        f"learning rates of at most {rates}",
+        f"{_counted(recipe['batch_contexts'], 'context')} in a step, with all responses",
+        f"at most {recipe['max_seq_length']} tokens of a text",
+    ]
+    sizes = dict.fromkeys(f"{one['contexts']['train']:,}" for one in provenances)
+    n_seeds = len({one["seed"] for one in provenances})
+    encoder = Path(provenance["encoder"]).name
+    return (
+        f"Recipe `{recipe['name']}`, encoder `{encoder}`, {' / '.join(sizes)} contexts, "
+        f"{_counted(n_seeds, 'seed')}: {'; '.join(parts)}."
+    )
+
+
+def _counted(count: int, name: str) -> str:
+    return f"{count} {name}" if count == 1 else f"{count} {name}s"

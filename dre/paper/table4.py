@@ -4,7 +4,7 @@
 with both of its parts, and `class_means` pools these gains over judges of one strength.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
@@ -21,6 +21,7 @@ from dre.paper import judgements, methods, plan
 from dre.paper.judgements import PanelJudge
 from dre.paper.methods import ALONE, AS_SHOWN, WHOLE, Method
 from dre.paper.profile import PAPER, TABLE_4, Profile
+from dre.paper.sentences import by_interval
 from dre.paper.trainings import trained
 from dre.tables import EMPTY, number
 
@@ -46,8 +47,13 @@ _PAPERS_CRITERIA = {
 #: What a fusion is compared with, as columns and legends call it.
 PARTS = ("judge", "small model", "better part")
 STRENGTHS = ("open", "middle", "current")
+#: How classes of judges are called in text.
+NAMES_OF_STRENGTHS = {"open": "open", "middle": "middle", "current": "strong"}
+_CALLED = {"open": "open judges", "middle": "middle judges", "current": "the strong judge"}
 #: The paper's methods that ask for one criterion at a time, and the prompts.
 _PROMPTS_OF_CRITERIA = {"G-EVAL": "geval", "LLM-Chiang": "analyse_rate"}
+#: The judges of the papers' Table 4 whose weights nobody can download. The others are open.
+CLOSED_IN_PRINT = ("GPT-3.5", "Claude3", "Gemini")
 _POOLED = ("pooled", "pooled_low", "pooled_high", "seen")
 _CLASS_MEANS = ["fusion", "slm", "less", "judges", "gain", "gain_low", "gain_high"]
 _CLASS_MEANS += ["above", "pairs", "seen", "undecided"]
@@ -56,11 +62,9 @@ _GAIN_COLUMNS = ["set", "judge", "strength", "fusion", "slm", "less", "better", 
 _WORD_OVERLAP = ("BLEU-", "ROUGE", "METEOR")
 #: What ablations call the parts of a small model's score.
 _PART_OF = {methods.DISTANCE: "Dis", methods.PROBABILITY: "Prob"}
-#: The classes over which gains are pooled.
-CLASSES = {strength: [strength] for strength in STRENGTHS} | {
-    "all but current": ["open", "middle"],
-    "all": list(STRENGTHS),
-}
+#: The classes over which gains are pooled. A judge of no class stands alone, and counts in "all".
+CLASSES = {strength: [strength] for strength in STRENGTHS} | {"all but current": ["open", "middle"]}
+ALL = "all"
 
 
 class RatedScores:
@@ -252,16 +256,42 @@ def plain_scores(
     return by_set
 
 
-def strengths(
-    panel: Sequence[PanelJudge], plain: Mapping[str, Mapping[str, pd.Series]]
-) -> dict[str, str]:
-    """Return the class of each judge, one of `STRENGTHS`."""
-    by_judge = {judge.name: judge.strength() for judge in panel}
+def strengths(panel: Sequence[PanelJudge], plain: Mapping[str, Iterable[str]]) -> dict[str, str]:
+    """Return the class of each judge, one of `STRENGTHS`, or its name where it is in no class.
+
+    Parameters
+    ----------
+    panel : the judges of the profile.
+    plain : dict
+        By set, the judges that have scored it.
+    """
+    by_judge = {judge.name: judge.strength() or judge.name for judge in panel}
     for of_set in plain.values():
         for judge in of_set:
-            is_open = judge in released.P_YES
-            by_judge.setdefault(judge, "open" if is_open else "middle")
+            by_judge.setdefault(judge, judgements.strength(judge) or judge)
     return by_judge
+
+
+def classes(strengths: Iterable[str]) -> list[str]:
+    """Return the classes of some judges, weak ones first, and then judges of no class."""
+    found = list(dict.fromkeys(strengths))
+    known = [strength for strength in STRENGTHS if strength in found]
+    return known + [name for name in found if name not in STRENGTHS]
+
+
+def judges_in_words(strength_of: Mapping[str, str]) -> str:
+    """Return which judges are in which class, as a sentence in Markdown."""
+    parts = []
+    alone = []
+    for name in classes(strength_of.values()):
+        judges = [judge for judge, strength in strength_of.items() if strength == name]
+        if name in STRENGTHS:
+            parts.append(f"*{NAMES_OF_STRENGTHS[name]}*: {', '.join(judges)}")
+        else:
+            alone.append(name)
+    if alone:
+        parts.append(f"in no class, since nothing is known of them: {', '.join(alone)}")
+    return f"Classes of judges: {'; '.join(parts)}."
 
 
 def add_interior(
@@ -340,6 +370,33 @@ def add_by_criterion(scores: RatedScores, name: str, judge: PanelJudge, slm: str
         told = judge.scores(scores.items[name], prompt)
         if told is not None:
             scores.add(name, method, told["score"])
+
+
+def either_asking(
+    scores: RatedScores, judge: PanelJudge, plain: Mapping[str, Mapping[str, pd.Series]]
+) -> Method:
+    """Add the plain prompt's scores of both askings of a judge, and return their method.
+
+    It has a column for each asking, so its agreement is the mean of both and its interval draws
+    both. A judge that was not asked again on every set keeps its one asking.
+
+    Parameters
+    ----------
+    scores : RatedScores
+    judge : the judge.
+    plain : what `plain_scores` returned.
+    """
+    alone = Method(ALONE, judge.name)
+    second_askings = {}
+    for name, items in scores.items.items():
+        again = None if judge.is_live else judge.scores(items, repeat=1)
+        if again is None or judge.name not in plain[name]:
+            return alone
+        second_askings[name] = pd.Series(again["score"])
+    both = replace(alone, reading=EITHER)
+    for name, second in second_askings.items():
+        scores.add(name, both, [plain[name][judge.name], second])
+    return both
 
 
 def add_second_askings(
@@ -442,6 +499,19 @@ class Gains:
     draws: list[dict[str, np.ndarray]] = field(repr=False)
 
 
+def counts_in_words(gains: Gains) -> str:
+    """Return how many judges and pairs of a set and a judge stand behind each class."""
+    parts = []
+    for name in classes(gains.rows["strength"]):
+        of_class = pd.DataFrame(gains.rows[gains.rows["strength"] == name])
+        n_judges = of_class["judge"].nunique()
+        n_pairs = len(of_class[["set", "judge"]].drop_duplicates())
+        judges = "1 judge" if n_judges == 1 else f"{n_judges} judges"
+        pairs = "1 pair" if n_pairs == 1 else f"{n_pairs} pairs"
+        parts.append(f"{NAMES_OF_STRENGTHS.get(name, name)}, {judges} in {pairs}")
+    return f"Pairs of a set and a judge: {'; '.join(parts)}."
+
+
 def fusion_gains(
     scores: RatedScores,
     strength_of: Mapping[str, str],
@@ -458,7 +528,7 @@ def fusion_gains(
     scores : RatedScores
         With both parts of every fusion: the judge alone, and the whole score of the small model.
     strength_of : dict
-        The class of each judge.
+        The class of each judge, as `strengths` returns it.
     families, slms : list of str
         Which fusions: of these families, with these small models, in their main reading.
 
@@ -544,7 +614,8 @@ def class_means(gains: Gains, measure: str = "overall") -> pd.DataFrame:
 
     Returns
     -------
-    Columns ``fusion, slm, less, judges`` (one of `CLASSES`), ``gain, gain_low, gain_high``,
+    Columns ``fusion, slm, less, judges`` (one of `CLASSES`, a judge of no class, or `ALL`),
+    ``gain, gain_low, gain_high``,
     ``above`` (how many of the pairs of set and judge gain), ``pairs``, ``seen`` (the gain that
     would have been seen with a power of 80 %) and ``undecided`` (for how many pairs the better part
     was not decided on other sets).
@@ -553,7 +624,9 @@ def class_means(gains: Gains, measure: str = "overall") -> pd.DataFrame:
     groups = gains.rows.groupby(["fusion", "slm", "less"], sort=False)
     for key, of_fusion in groups:
         fusion_name, slm, less = cast(tuple[str, str, str], key)
-        for judges, members in CLASSES.items():
+        present = classes(of_fusion["strength"])
+        alone = {name: [name] for name in present if name not in STRENGTHS}
+        for judges, members in (CLASSES | alone | {ALL: present}).items():
             of_class = of_fusion[of_fusion["strength"].isin(members)]
             if of_class.empty or set(of_class["strength"]) != set(members):
                 continue
@@ -579,6 +652,31 @@ def class_means(gains: Gains, measure: str = "overall") -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows, columns=_CLASS_MEANS)
+
+
+def gains_in_words(means: pd.DataFrame, fusion_name: str, less: str = "judge") -> str:
+    """Return which judges a fusion helps and which it harms, by the intervals of its gains.
+
+    Parameters
+    ----------
+    means : what `class_means` returned, with one small model.
+    fusion_name : which fusion.
+    less : which of `PARTS` it is compared with.
+
+    Returns
+    -------
+    Such as ``helps open and middle judges, harms the strong judge``.
+    """
+    is_shown = (means["fusion"] == fusion_name) & (means["less"] == less)
+    is_pooled = means["judges"].isin([ALL, *CLASSES]) & ~means["judges"].isin(STRENGTHS)
+    by_verb: dict[str, list[str]] = {}
+    for row in pd.DataFrame(means[is_shown & ~is_pooled]).to_dict("records"):
+        verb = by_interval(row, "gain", "helps", "harms", "does not clearly change")
+        judges = str(row["judges"])
+        name = _CALLED.get(judges, judges)
+        by_verb.setdefault(verb, []).append(name)
+    parts = [f"{verb} {' and '.join(names)}" for verb, names in by_verb.items()]
+    return ", ".join(parts) or "was compared with no judge"
 
 
 #: The power to which a small model only breaks the ties of a judge.
@@ -696,6 +794,9 @@ def _correlations_in_print(table, names, statistic) -> pd.DataFrame:
 def printed_gains(table: pd.DataFrame, names: Sequence[str] = tuple(TABLE_4)) -> pd.DataFrame:
     """Return what each fusion gains in the papers' own Table 4, over its judge and its SLM.
 
+    The row of the SLM is SLIDE's (`shared_rows`). DRE's judges alone are *Non-DRE*, those of SLIDE,
+    in the same table and with another prompt, *LLMs-only*.
+
     Parameters
     ----------
     table : DataFrame
@@ -706,7 +807,9 @@ def printed_gains(table: pd.DataFrame, names: Sequence[str] = tuple(TABLE_4)) ->
     Returns
     -------
     A row for each comparison: ``fusion, less``, ``gain`` (mean over the papers' judges and sets),
-    ``cells``, ``above`` (in how many cells the fusion is above) and the mean gain by set.
+    ``cells``, ``above`` (in how many cells the fusion is above), the mean gain by set, and by
+    judges: ``closed, open`` (mean gains, see `CLOSED_IN_PRINT`) and ``closed_above, open_above``
+    (such as ``"9 of 9"``). A class without a number has NaN and "".
     """
     spearman = _correlations_in_print(table, names, "spearman")
     is_slm = table["key"] == Method(WHOLE, slm=PAPER)
@@ -722,19 +825,78 @@ def printed_gains(table: pd.DataFrame, names: Sequence[str] = tuple(TABLE_4)) ->
         ("SLIDE", "SLM"),
         ("Ex-DRE", "SLM"),
         ("DRE", "SLM"),
+        ("Ex-DRE", "LLMs-only"),
+        ("DRE", "LLMs-only"),
     ]
     rows = []
     for fusion_name, less in comparisons:
         other = of_slm if less == "SLM" else by_judge.loc[less]
-        gain = by_judge.loc[fusion_name] - other
+        gain = (by_judge.loc[fusion_name] - other).dropna()
         row = {
             "fusion": fusion_name,
             "less": less,
             "gain": gain.stack().mean(),
             "cells": gain.size,
-            "above": int((gain > 0).to_numpy().sum()),
+            "above": _cells_above(gain),
         }
-        rows.append(row | gain.mean().to_dict())
+        row |= gain.mean().to_dict()
+        is_closed = gain.index.isin(CLOSED_IN_PRINT)
+        for judges, of_class in {"closed": gain[is_closed], "open": gain[~is_closed]}.items():
+            row[judges] = of_class.stack().mean()
+            above = f"{_cells_above(of_class)} of {of_class.size}"
+            row[f"{judges}_above"] = above if len(of_class) else ""
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _cells_above(gain) -> int:
+    # Print has three decimals: a smaller difference is one of floating point.
+    return int((gain > 5e-4).to_numpy().sum())
+
+
+def shared_rows(table: pd.DataFrame, other: pd.DataFrame) -> tuple[int, int]:
+    """Return how many rows two printed tables share by name, and how many of them are equal.
+
+    Parameters
+    ----------
+    table, other : DataFrame
+        With ``metric`` and columns of correlations, such as ``dailydialog_spearman``.
+    """
+    correlations = other.filter(regex="_(pearson|spearman)$").columns
+    both = table.merge(other, on="metric", suffixes=("", "_other"))
+    of_other = both[[f"{column}_other" for column in correlations]].to_numpy()
+    is_equal = (both[correlations].to_numpy() == of_other).all(axis=1)
+    return len(both), int(is_equal.sum())
+
+
+def slides_gains_in_print(
+    slide: pd.DataFrame, names: Sequence[str] = tuple(TABLE_4)
+) -> pd.DataFrame:
+    """Return what SLIDE gains over each of its judges in SLIDE's own Table 2, weak judges first.
+
+    Parameters
+    ----------
+    slide : DataFrame
+        The file ``data/paper/slide_table2.csv``.
+    names : list of str
+        Which of `dre.paper.profile.TABLE_4`.
+
+    Returns
+    -------
+    A row for each judge: ``judge``, ``alone`` (its Spearman correlation with people, mean of sets),
+    the fusion's gain over it by set and on average (``gain``), and ``above``, such as ``"1 of 3"``.
+    """
+    spearman = _correlations_in_print(slide, names, "spearman")
+    spearman = spearman.assign(method=slide["method"], judge=slide["judge"])
+    by_judge = spearman.dropna(subset="judge").set_index(["method", "judge"])
+    alone = by_judge.loc["LLMs-only"]
+    gain = by_judge.loc["SLIDE"] - alone
+    rows = []
+    for judge in alone.mean(axis=1).sort_values().index:
+        of_judge = gain.loc[judge]
+        row = {"judge": judge, "alone": alone.loc[judge].mean(), **of_judge.to_dict()}
+        row |= {"gain": of_judge.mean(), "above": f"{_cells_above(of_judge)} of {len(of_judge)}"}
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -1045,7 +1207,7 @@ def gains_by_measure(means: pd.DataFrame, fusion_name: str, slm: str) -> pd.Data
         row[f"{measure}_high"] = mean["gain_high"]
         if measure == "overall":
             row["seen"] = mean["seen"]
-    table = pd.DataFrame([row for row in rows.values() if row["judges"] != "all"])
+    table = pd.DataFrame([row for row in rows.values() if row["judges"] != ALL])
     # A measure without any number keeps its column.
     columns = ["judges", "less", *stats.MEASURES, "seen"]
     missing = [column for column in columns if column not in table]

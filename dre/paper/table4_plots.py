@@ -11,9 +11,9 @@ from matplotlib.ticker import MultipleLocator
 from dre.datasets import ratings
 from dre.paper import plots
 from dre.paper.methods import Method
-from dre.paper.table4 import PARTS, STRENGTHS, RatedScores
+from dre.paper.table4 import ALL, CLASSES, PARTS, STRENGTHS, RatedScores
 
-#: How classes of judges are called in the figure.
+#: How classes of judges are called in the figure; a judge of no class has its own name.
 LABELS = {"open": "open judges, 6-14 B", "middle": "middle judges", "current": "a strong judge"}
 _LOOKS = {
     "judge": (plots.BLUE, "o", "gain over the judge alone"),
@@ -80,7 +80,7 @@ def rating_scatter(
 
 
 def class_gains(panels: Mapping[str, pd.DataFrame], parts: Sequence[str] = PARTS) -> Figure:
-    """Draw what a fusion gains over its parts, a row for each class of judges.
+    """Draw what a fusion gains over its parts: a row for each class of judges, or judge of none.
 
     Parameters
     ----------
@@ -93,8 +93,11 @@ def class_gains(panels: Mapping[str, pd.DataFrame], parts: Sequence[str] = PARTS
         1, len(panels), figsize=(8.6, 3.0), sharex=True, sharey=True, squeeze=False
     )
     axes = grid[0]
-    measured = set(pd.concat(list(panels.values()))["judges"])
+    means_of_all = pd.concat(list(panels.values()))
+    measured = set(means_of_all["judges"])
     classes = [name for name in STRENGTHS if name in measured]
+    pooled = {*CLASSES, ALL}
+    classes += [name for name in dict.fromkeys(means_of_all["judges"]) if name not in pooled]
     for ax, (title, means) in zip(axes, panels.items()):
         for i, part in enumerate(parts):
             colour, marker, legend = _LOOKS[part]
@@ -106,7 +109,7 @@ def class_gains(panels: Mapping[str, pd.DataFrame], parts: Sequence[str] = PARTS
         ax.axvline(0, color="0.3", linewidth=0.9)
         ax.set_title(title, fontweight="normal")
         ax.grid(axis="y", visible=False)
-    axes[0].set_yticks(np.arange(len(classes)), [LABELS[name] for name in classes])
+    axes[0].set_yticks(np.arange(len(classes)), [LABELS.get(name, name) for name in classes])
     axes[0].set_ylim(len(classes) - 0.5, -0.5)
     # Few ticks, so that those of neighbouring panels do not touch.
     axes[0].xaxis.set_major_locator(MultipleLocator(0.3))

@@ -16,6 +16,7 @@ row that is a method is written by its fields: ``table4: family=METEOR: TopicalC
 written out or is such a place.
 """
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -133,6 +134,39 @@ def markdown(root: Path, main: bool = False) -> str:
     if len(revised):
         parts += ["## Rows that were revised after their numbers were seen\n", _revised(revised)]
     return "\n".join(parts)
+
+
+def in_sentences(root: Path) -> dict[str, str]:
+    """Return each claim with its place in the papers, and its verdicts, for boxes in notebooks.
+
+    The names are made from the words of a claim: ``claim.slide_agrees_with_people`` and so on, and
+    ``verdict.slide_agrees_with_people``.
+    """
+    words = {}
+    for claim in judged(root).to_dict(orient="records"):
+        name = _name(claim["claim"])
+        place = "" if claim["question"] else f" ({claim['source']})"
+        words[f"claim.{name}"] = claim["claim"] + place
+        if not claim["ours"]:
+            parts = [f"**{claim['verdict']}**"]
+        else:
+            parts = [f"with *paper* **{claim['verdict']}**", f"with *ours* **{claim['ours']}**"]
+        if claim["simulated"]:
+            parts.append(f"it {claim['simulated']} from a small model as good as printed")
+        words[f"verdict.{name}"] = "; ".join(parts)
+    return words
+
+
+def names(root: Path) -> list[str]:
+    """Return the names of `in_sentences`, which need no results."""
+    claims = pd.read_csv(root / CLAIMS, dtype=str, keep_default_na=False)
+    slugs = [_name(claim) for claim in claims["claim"]]
+    return [f"{kind}.{slug}" for slug in slugs for kind in ("claim", "verdict")]
+
+
+def _name(claim):
+    """Return a claim's words as a name."""
+    return re.sub(r"\W+", "_", claim.lower()).strip("_")
 
 
 def _table(header, alignment, rows):

@@ -21,6 +21,7 @@ from dre.environment import ADDRESS
 from dre.errors import DreError
 from dre.files import replace
 from dre.paper import coverage
+from dre.paper.folding import folded_part
 from dre.paper.headless import INJECTED, Notebook, notebooks, source
 from dre.paper.profile import COMMITTED, Profile
 from dre.paper.verdicts import LEGEND
@@ -51,8 +52,9 @@ _OTHER_PAGES = ("dre/slm/default/README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 _HOME = "index.md"
 _TITLES = {"docs/verdicts.md": "What the papers say, and what came out"}
 
+#: The beginning of a line in a box that gives the verdict on a claim.
+_VERDICT = "> **Verdict.**"
 _LINK = re.compile(r"(!?)(\[(?:[^\[\]]|\[[^\]]*\])*\]\()((?:[^()\s]|\([^()\s]*\))+)(\))")
-_PLUMBING = re.compile(r"book\.(table|figure|data|note|say)\(|\bplt\.|\bax(es)?[.\[]|not_run\(")
 
 
 def is_installed() -> bool:
@@ -232,12 +234,12 @@ def _anchor(fragment):
 
 
 def _coloured(text):
-    """Return Markdown in which the verdicts and statuses of tables have a class for colour."""
+    """Return Markdown whose verdicts and statuses, in tables and boxes, have a class for colour."""
     words = re.compile(rf"\*\*({'|'.join(STATUSES)})\*\*")
     span = r'<span class="status \1">\1</span>'
     lines = text.split("\n")
     for number, line in enumerate(lines):
-        if line.startswith("|"):
+        if line.startswith(("|", _VERDICT)):
             lines[number] = words.sub(span, line).replace("status not ", "status not-")
     return "\n".join(lines).replace("status printed only", "status printed-only")
 
@@ -262,12 +264,16 @@ def _with_website_cells(book: Notebook, markdown: Callable[[str], str]) -> dict:
             if not setup_is_over:
                 tags.append("hide-cell")
                 setup_is_over = "setup(" in text
-            elif "formula" not in tags and _PLUMBING.search(text):
-                tags.append("hide-input")
+            elif part := folded_part(cell):
+                tags.append(f"hide-{part}")
         new_cell["metadata"] = {"tags": tags} if tags else {}
         for alt in _alternatives(cell):
             new_cell["metadata"]["mystnb"] = {"image": {"alt": alt}}
-        cells.append(new_cell)
+        is_silent = tags == ["hide-cell"]
+        if is_silent and cells and cells[-1]["metadata"] == new_cell["metadata"]:
+            cells[-1] = _joined(cells[-1], new_cell)  # one bar in the place of two
+        else:
+            cells.append(new_cell)
     # This name colours lines for the shell as well.
     language = {"name": "python", "pygments_lexer": "ipython3"}
     metadata = {**book.content["metadata"], "language_info": language}
@@ -280,6 +286,15 @@ def _alternatives(cell):
         alt = output.get("metadata", {}).get("image/png", {}).get("alt")
         if alt:
             yield alt
+
+
+def _joined(cell, next_cell):
+    """Return two cells that are folded with their outputs as one cell."""
+    return {
+        **cell,
+        "source": f"{source(cell).rstrip()}\n\n{source(next_cell)}",
+        "outputs": [*cell["outputs"], *next_cell["outputs"]],
+    }
 
 
 def _without_badge(text):

@@ -10,6 +10,10 @@ have places of this kind, too::
 
     <!--docs/verdicts.md--> ... <!--/-->
 
+So may a claim of ``data/claims.csv`` and its verdict, by the words of the claim::
+
+    <!--claim.the_best_threshold_is_0_5--> ... <!--/-->
+
 All other comments are left as they are.
 """
 
@@ -42,6 +46,8 @@ def check_names(root: Path, books: Sequence[Notebook]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise DreError(f"{name} is named twice: a name stands for one number of a notebook")
+    if (root / verdicts.CLAIMS).is_file():
+        names += verdicts.names(root)
     fill(root, write=False, words=dict.fromkeys(names, ""))
 
 
@@ -89,6 +95,8 @@ def fill(root: Path, write: bool = True, words: dict[str, str] | None = None) ->
     with_tables = words is None
     if words is None:
         words = said(root)
+        if (root / verdicts.CLAIMS).is_file():
+            words |= verdicts.in_sentences(root)
     changed = []
     # docs come first: README and a notebook include one of them.
     documents = [

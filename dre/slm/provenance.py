@@ -28,6 +28,8 @@ DEFAULT = Path(__file__).with_name("default")
 #: numbers on a CPU since attention is computed plainly there. Second, recipe graded ends with other
 #: weights since two contexts with the same right response are no longer negatives of each other.
 TRAINING = 1
+#: Under which key a provenance says what training and scoring took. It identifies nothing.
+MEASURED = "measured"
 #: Numbers of a model that are not in its weights.
 _NUMBERS = ("d_min", "d_max", "threshold")
 #: What decides the weights of a training, apart from the machine. Recorded scores must agree in it.

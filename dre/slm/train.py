@@ -24,8 +24,9 @@ from dre.errors import DreError
 from dre.progress import Progress
 from dre.slm import curves, losses, recipes
 from dre.slm.encoder import native_bf16
+from dre.slm.measured import Meter
 from dre.slm.model import SLM, class_for
-from dre.slm.provenance import Extra, check_finite, describe
+from dre.slm.provenance import MEASURED, Extra, check_finite, describe
 from dre.slm.triplets import Row, distinct, embed, training_rows, triplet_batch
 
 #: Longest gradient of a step; a longer one is shortened to it.
@@ -90,8 +91,9 @@ def fit(
         examples = slm.examples(train)
         checkpoints = _Checkpoints(work / "epoch.pt", slm)
         with _quick_attention(slm.encoder):
-            _train_stages(slm, examples, dev, seed, extra, checkpoints, progress)
+            meter = _train_stages(slm, examples, dev, seed, extra, checkpoints, progress)
         slm.finish(examples, extra, seed)
+        slm.provenance[MEASURED] = {"training": meter.values(), "scoring": None}
         if dev:
             slm.set_threshold(_threshold(slm, dev))
         _save(slm, out)
@@ -142,12 +144,19 @@ def _quick_attention(encoder):
 
 
 def _threshold(slm, dev):
-    """Choose the score from which on a response is accepted, on held-out contexts."""
+    """Choose the score from which on a response is accepted, on held-out contexts.
+
+    What scoring them takes is measured, and goes into the provenance.
+    """
     negatives = "a"
     if any(context.randoms for context in dev):
         negatives = "ar"
     table = pairs(dev, kinds="p" + negatives)
-    return choose_threshold(slm.score(table)["score_slm"], table["kind"], negatives)
+    slm.forget()  # nothing is read that training has read already
+    meter = Meter(slm.encoder.device)
+    scores = slm.score(table)["score_slm"]
+    slm.provenance[MEASURED]["scoring"] = {"pairs": len(table), **meter.values()}
+    return choose_threshold(scores, table["kind"], negatives)
 
 
 def _save(slm, out):
@@ -170,16 +179,18 @@ def _train_stages(
     extra: Extra,
     checkpoints: "_Checkpoints",
     progress: bool,
-) -> None:
+) -> Meter:
     """Take a fresh SLM through the stages of its recipe, from its last checkpoint if there is one.
 
     Its provenance gets the ``curves`` (`dre.slm.curves.measure`), and if the best epoch of a stage
-    is kept instead of the last one, under ``kept`` which epoch that is.
+    is kept instead of the last one, under ``kept`` which epoch that is. Returns the meter of what
+    this takes, with what was measured before an interruption.
     """
     rows = training_rows(train, slm.context)
     measured = curves.contexts_to_measure(train, dev, seed)
     steps_in_epoch = math.ceil(len(rows) / slm.recipe.batch_contexts)
     state = checkpoints.read()
+    checkpoints.meter = Meter(slm.encoder.device, state.seconds, state.gpu_gib)
     epochs_in_all = sum(stage.epochs for stage in slm.recipe.stages)
     steps_done = steps_in_epoch * state.epochs_done + state.steps_done
     bar = Progress(
@@ -251,6 +262,7 @@ def _train_stages(
     slm.provenance["curves"] = state.curves
     if state.kept:
         slm.provenance["kept"] = state.kept
+    return checkpoints.meter
 
 
 def _follow(step_losses, bar, title, steps_in_epoch):
@@ -428,6 +440,8 @@ class _State:
     curves: list[dict] = field(default_factory=list)
     kept: dict[str, int] = field(default_factory=dict)  # the best epoch of each finished stage
     best: dict | None = None  # the best epoch of the present stage, see `_better`
+    seconds: float = 0.0  # that the training took until the checkpoint
+    gpu_gib: float | None = None  # the most memory of a GPU until then
     optimizer: dict | None = None
     schedule: dict | None = None
     # Of the present epoch:
@@ -443,6 +457,7 @@ class _Checkpoints:
         self.path = path
         self.slm = slm
         self.last_write = time.monotonic()
+        self.meter = Meter(slm.encoder.device)
 
     def is_due(self) -> bool:
         """Tell whether the last checkpoint is long ago."""
@@ -460,6 +475,9 @@ class _Checkpoints:
         state.schedule = schedule.state_dict()
         state.scaler = scaler.state_dict()
         state.random_states = _random_states(self.slm.encoder.device)
+        measured = self.meter.values()
+        state.seconds = measured["seconds"]
+        state.gpu_gib = measured["gpu_gib"]
         content = {
             "fingerprint": self.slm.provenance["fingerprint"],
             "encoder": self.slm.encoder.state_dict(),

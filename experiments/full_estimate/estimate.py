@@ -6,7 +6,8 @@ data). Nothing is asked and nothing is trained. It writes, in ``results/full_est
 - ``judges.csv``: calls, tokens, dollars and hours of each judge, with and without the optional
   prompts of G-EVAL and LLM-Chiang, and those of profile ``colab``;
 - ``tables.csv``: the same by table and prompt, for GPT-3.5, with all optional prompts;
-- ``training.csv``: models, GPU hours and disk, by the number of training steps.
+- ``training.csv``: models, GPU hours and disk, by the number of training steps;
+- ``colab.csv``: what each notebook of profile ``colab`` takes on a machine of its own.
 
 The numbers are those of ``make paper PROFILE=full ARGS=--estimate`` where no reply is stored yet.
 """
@@ -107,13 +108,35 @@ def of_training() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def of_colab_notebooks() -> pd.DataFrame:
+    """Return what each notebook of profile ``colab`` takes on a machine of its own, and the sum.
+
+    Colab opens a notebook on a machine that has neither the replies nor the models of another one.
+    """
+    settings = profile("colab")
+    (judge,) = settings.judge_settings
+    rows = []
+    for name in settings.notebooks:
+        alone = settings.model_copy(update={"notebooks": (name,)})
+        row = _row(judge.model, "", estimate.calls(alone, name))
+        del row["judge"], row["prompts"]
+        n_models = estimate.trainings(alone).n_models
+        rows.append({"notebook": name, "models": n_models, **row})
+    table = pd.DataFrame(rows)
+    total = table.sum(numeric_only=True).to_dict()
+    table = pd.concat([table, pd.DataFrame([{"notebook": "all four", **total}])])
+    whole_numbers = dict.fromkeys(["models", "calls", "dollars_at_most"], int)
+    return table.astype(whole_numbers).round(2).reset_index(drop=True)
+
+
 def main() -> None:
-    """Write the three tables."""
+    """Write the tables."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["DRE_STORE"] = str(Path(folder) / "empty.db")
         of_judges().to_csv(RESULTS / "judges.csv", index=False)
         of_tables().to_csv(RESULTS / "tables.csv", index=False)
+        of_colab_notebooks().to_csv(RESULTS / "colab.csv", index=False)
     of_training().to_csv(RESULTS / "training.csv", index=False)
 
 

@@ -1,0 +1,156 @@
+"""What one example costs, as measured, beside what the papers print (DRE, section 4.4).
+
+Of a judge it is the mean over its stored replies, whichever run paid for them. Of a small model it
+is what its training measured: scoring the held-out contexts.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from dre.judges.store import Store
+from dre.paper.judgements import PanelJudge
+from dre.paper.plan import FAMILIES
+from dre.paper.profile import Profile
+from dre.paper.table4 import NO_SUCH_JUDGE
+from dre.slm.provenance import MEASURED
+
+#: What a judge is asked for an example, by the row: a prompt, or a family of them.
+_ROWS = {"judge alone, SLIDE, Ex-DRE": "llm_only", "In-DRE, DRE": "dre"}
+_ROWS |= {"G-EVAL": "geval", "LLM-Chiang": "analyse_rate"}
+COLUMNS = ["what", "model", "replies", "dollars", "seconds", "gpu_gib", "hours", "device"]
+PRINTED = ["printed_dollars_in_all", "printed_seconds", "printed_gb", "printed_hours"]
+_ELSEWHERE = "not known: the judge runs elsewhere"
+
+
+def per_example(
+    settings: Profile, panel: Sequence[PanelJudge], slms: Mapping[str, Any]
+) -> pd.DataFrame:
+    """Return what one example costs: dollars, seconds and GiB of a GPU.
+
+    Parameters
+    ----------
+    settings : the profile.
+    panel : its judges; recorded ones were not measured.
+    slms : dict
+        By name, a small model with its ``provenance``.
+
+    Returns
+    -------
+    Columns `COLUMNS`, `PRINTED` and ``note``. ``dollars``, ``seconds`` and ``gpu_gib`` are of one
+    example; ``hours`` are those of a training. What was not measured is NaN. What the papers print
+    of a model that this run does not have stands in a row of its own.
+    """
+    printed = pd.read_csv(settings.root / "data/paper/dre_costs.csv")
+    rows = []
+    for judge in panel:
+        if judge.is_live:
+            rows += _of_judge(settings, judge)
+    for name, slm in slms.items():
+        rows += _of_slm(name, slm)
+    if not rows:
+        return pd.DataFrame(columns=[*COLUMNS, *PRINTED, "note"])
+
+    has_row = set()
+    for row in rows:
+        of_model = printed[printed["model"].map(lambda names, row=row: _is_named(names, row))]
+        for in_print in pd.DataFrame(of_model).to_dict("records"):
+            if row["what"] not in ("training", "In-DRE, DRE"):
+                continue  # print has the seconds of both scores, and of a training
+            row |= _printed(in_print)
+            has_row.add(in_print["model"])
+    for in_print in printed.to_dict("records"):
+        if in_print["model"] not in has_row:
+            row = {"what": in_print["what"], "model": in_print["model"], **_printed(in_print)}
+            rows.append(row | {"note": _why_absent(in_print, panel)})
+    return pd.DataFrame(rows, columns=[*COLUMNS, *PRINTED, "note"])
+
+
+def _why_absent(in_print, panel):
+    """Return why what the papers print has no partner in this run."""
+    if in_print["what"] == "writing the responses":
+        return "what writing training sets took stands in the bill"
+    if in_print["what"] == "training":
+        return "no training of this profile was timed"
+    names = in_print["model"].split(" and ")
+    is_there = any(judge.printed_name in names for judge in panel)
+    return "this judge was not shown numbers" if is_there else NO_SUCH_JUDGE
+
+
+def _is_named(names, row):
+    """Whether a row of print is about the model of a row of ours."""
+    return row["printed_name"] != "" and row["printed_name"] in names.split(" and ")
+
+
+def _printed(in_print):
+    """Return what the papers print of a model, by our columns."""
+    return {
+        "printed_dollars_in_all": in_print["dollars_in_all"],
+        "printed_seconds": in_print["seconds"],
+        "printed_gb": in_print["gigabytes"],
+        "printed_hours": in_print["hours"],
+    }
+
+
+def _of_judge(settings, judge):
+    """Return a row for each prompt that a live judge has answered."""
+    store = Store()
+    try:
+        groups = store.summary()
+    finally:
+        store.close()
+    rows = []
+    for what, prompt in _ROWS.items():
+        names = judge.prompt_names(prompt)
+        opened = judge.open(prompt)
+        opened.close()
+        chosen = []
+        for group in groups:
+            is_asked = group.judge == judge.judge.model and group.prompt in names
+            is_here = group.base_url in opened.addresses
+            if is_asked and is_here and group.status not in ("pending", "unanswered"):
+                chosen.append(group)
+        n_replies = sum(group.n_calls for group in chosen)
+        if not n_replies:
+            continue
+        n_per_example = opened.repeats * (len(names) if prompt in FAMILIES else 1)
+        row = {
+            "what": what,
+            "model": judge.name,
+            "printed_name": judge.printed_name,
+            "replies": n_replies,
+            "dollars": n_per_example * _mean(chosen, "cost_usd", "n_priced"),
+            "seconds": n_per_example * _mean(chosen, "seconds", "n_timed"),
+            "gpu_gib": math.nan,
+            "note": f"GPU memory {_ELSEWHERE}",
+        }
+        rows.append(row)
+    return rows
+
+
+def _mean(groups, total, count):
+    """Return the mean of what is known of some calls; NaN if nothing is."""
+    n_known = sum(getattr(group, count) for group in groups)
+    if not n_known:
+        return math.nan
+    return math.fsum(getattr(group, total) or 0.0 for group in groups) / n_known
+
+
+def _of_slm(name, slm):
+    """Return a row for the scoring, and one for the training, of a small model."""
+    measured = slm.provenance.get(MEASURED)
+    if not measured:
+        return []
+    rows = []
+    scoring = measured["scoring"]
+    if scoring:
+        row = {"what": "scoring", "model": name, "printed_name": "", "replies": scoring["pairs"]}
+        row |= {"dollars": 0.0, "seconds": scoring["seconds"] / scoring["pairs"]}
+        rows.append(row | {"gpu_gib": scoring["gpu_gib"], "device": scoring["device"]})
+    training = measured["training"]
+    row = {"what": "training", "model": name, "printed_name": "small model"}
+    row |= {"hours": training["seconds"] / 3600, "gpu_gib": training["gpu_gib"]}
+    rows.append(row | {"device": training["device"]})
+    return rows
