@@ -282,7 +282,9 @@ EXERCISES = {  # by the cell of its check, what an exercise needs besides import
         book=SimpleNamespace(needs_public=lambda why: None),
         curves={"few": LESS - 1.5 * LESS**2, "claude-2026-11": -LESS},
     ),
-    "08 exercise-levels": needs(rated=["a"], tables={("a", f"j{k}"): judged(k) for k in range(3)}),
+    "08 exercise-levels": needs(
+        rated=["a"], tables={("a", f"j{k}"): [judged(k)] for k in range(3)}
+    ),
     "09 e73f852a": lambda: {
         "pd": pd,
         "load": dialogues.load,

@@ -121,7 +121,8 @@ def quality_rows(settings: Profile, judge: PanelJudge) -> list[dict]:
             row = {"judge": judge.name, "level": level, "quality": quality}
             row |= {"examples": CHOICES[selection.choice], "n_examples": selection.n}
             r = _agreement(items["score"], items, settings.resamples)
-            row |= named("spearman", r) | {"n": int(items["score"].notna().sum())}
+            n_items = pd.Series(items["score"]).count()
+            row |= named("spearman", r) | {"n": int(n_items)}
             rows.append(row | _printed_quality(settings.root, judge, level, quality, selection))
     return rows
 

@@ -504,7 +504,7 @@ def counts_in_words(gains: Gains) -> str:
     parts = []
     for name in classes(gains.rows["strength"]):
         of_class = pd.DataFrame(gains.rows[gains.rows["strength"] == name])
-        n_judges = of_class["judge"].nunique()
+        n_judges = len(set(of_class["judge"]))
         n_pairs = len(of_class[["set", "judge"]].drop_duplicates())
         judges = "1 judge" if n_judges == 1 else f"{n_judges} judges"
         pairs = "1 pair" if n_pairs == 1 else f"{n_pairs} pairs"

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from dre.environment import ADDRESS
 from dre.errors import DreError
@@ -266,9 +267,10 @@ def _with_website_cells(book: Notebook, markdown: Callable[[str], str]) -> dict:
                 setup_is_over = "setup(" in text
             elif part := folded_part(cell):
                 tags.append(f"hide-{part}")
-        new_cell["metadata"] = {"tags": tags} if tags else {}
+        metadata: dict[str, Any] = {"tags": tags} if tags else {}
+        new_cell["metadata"] = metadata
         for alt in _alternatives(cell):
-            new_cell["metadata"]["mystnb"] = {"image": {"alt": alt}}
+            metadata["mystnb"] = {"image": {"alt": alt}}
         is_silent = tags == ["hide-cell"]
         if is_silent and cells and cells[-1]["metadata"] == new_cell["metadata"]:
             cells[-1] = _joined(cells[-1], new_cell)  # one bar in the place of two
