@@ -88,7 +88,7 @@ def agreement_table() -> str:
     table = pd.read_csv(RESULTS / "public" / "small_model.csv").set_index("set")
     of_seeds = pd.read_csv(RESULTS / "public" / "small_model_seeds.csv").set_index("set")
     lines = [
-        "| set | this model | three trainings | their likeness alone | cosine of their encoder |",
+        "| set | this model | three trainings | their likeness alone | cosine of the encoder before our training |",
         "|---|---|---|---|---|",
     ]
     for name, row in table.iterrows():
@@ -97,7 +97,7 @@ def agreement_table() -> str:
             f"{of_seeds.loc[name, 'seed 0']:.2f}",
             with_interval(row["ours"], row["ours_low"], row["ours_high"]),
             f"{row['likeness']:.2f}",
-            f"{row['untrained']:.2f}",
+            f"{row['encoder before our training']:.2f}",
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
