@@ -440,8 +440,8 @@ def _advice_on_address(own_words, request):
         return ""
     address = request.address
     path = urlsplit(address).path
-    added = _ADDED_PATHS[request.provider].search(path)
-    if added:
+    added_paths = _ADDED_PATHS.get(request.provider)
+    if added_paths and (added := added_paths.search(path)):
         return f"leave {added[0]} out of the address, since it is added: "
     if request.provider == "openai" and not re.search(r"/v\d", path):
         return f"the address has no /v1, which most servers want; try {address}/v1: "

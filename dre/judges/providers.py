@@ -387,6 +387,8 @@ def _make_client(provider, target):
         return _Anthropic(target)
     if provider == "ollama":
         return _Ollama(target)
+    if provider != "gemini":
+        raise AssertionError(f"provider {provider} has no client here")
     try:
         return _Gemini(target)
     except ModuleNotFoundError as missing:

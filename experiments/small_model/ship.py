@@ -88,7 +88,8 @@ def agreement_table() -> str:
     table = pd.read_csv(RESULTS / "public" / "small_model.csv").set_index("set")
     of_seeds = pd.read_csv(RESULTS / "public" / "small_model_seeds.csv").set_index("set")
     lines = [
-        "| set | this model | three trainings | their likeness alone | cosine of the encoder before our training |",
+        "| set | this model | three trainings | their likeness alone "
+        "| cosine of the encoder before our training |",
         "|---|---|---|---|---|",
     ]
     for name, row in table.iterrows():
