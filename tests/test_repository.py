@@ -131,7 +131,8 @@ def test_tables_are_small():
     for path in tables:
         lines = [line for line in path.read_text().splitlines() if line.startswith("|")]
         columns = lines[1].count("--")
-        assert len(lines) <= 2 + 30, path.name  # longer ones belong into the CSV alone
+        # Longer ones belong into the CSV alone. SLIDE's Table 2 prints 27 rows.
+        assert len(lines) <= 2 + 31, path.name
         assert columns <= 7, path.name
 
 

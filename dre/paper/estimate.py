@@ -250,7 +250,7 @@ def seconds_per_step(settings: Profile, length: int, batch: int) -> float:
     length : how many tokens of a text are read.
     batch : contexts in a step. Other numbers than eight were not measured.
     """
-    table = pd.read_csv(settings.root / _MEASURED_STEPS)
+    table = pd.read_csv(registry.PROJECT / _MEASURED_STEPS)
     seconds = {}  # by the number of tokens
     slowest = 0.0
     for row in table.to_dict("records"):

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from scipy.sparse import csr_array
-from sklearn.feature_extraction.text import CountVectorizer
 
 from dre.errors import DreError
 
@@ -35,6 +34,8 @@ def bm25(
         idf tf (k1 + 1) / (tf + k1 (1 - b + b length / mean length)), 0 or more, where
         idf = log(1 + (n - df + 0.5) / (df + 0.5)) is never negative.
     """
+    from sklearn.feature_extraction.text import CountVectorizer
+
     vectorizer = CountVectorizer(token_pattern=r"(?u)\w+")
     counts = csr_array(vectorizer.fit_transform(documents), dtype=float)
     lengths = counts.sum(axis=1)

@@ -9,7 +9,9 @@ committed file. After an interruption it goes on from its last checkpoint.
     learns from 12,000 dialogues, not 3,000.
 ``taught padding``
     Right replies with an empty sentence behind them are further wrong replies. The sentences are
-    not the one of the audit's kind ``longer``.
+    not the one of the audit's kind ``longer``. Two of the six that the recorded trainings learned
+    from are everyday phrases that data sets have as well. They have others in their place here, so
+    a new training differs a little.
 
 Both were fixed before the six measures of measure.py were computed, and these decide: a lead of
 less than a seed moves leaves the recipe as it is. The trainings ``ours, on a GPU``, ``ours, eight
@@ -33,12 +35,12 @@ VARIANTS = {
     "taught padding": OURS,
 }
 EMPTY_SENTENCES = (
-    "I see what you mean.",
+    "Well, that is one way of putting all this.",
     "It is what it is, I suppose.",
     "Anyway, that is all I can say.",
     "You know how it is.",
     "I think that is how things are.",
-    "That is just my opinion.",
+    "So much for that, as far as I am concerned.",
 )
 
 
