@@ -534,7 +534,7 @@ class Rehearsal:
         """All that was answered is billed once, and the bill is below its bound."""
         groups = Store(self.store_path).summary()
         bill = sum(group.cost_usd or 0.0 for group in groups)
-        written = pd.read_csv(self.folder / f"results/{NAME}/bill.csv")
+        written = pd.read_csv(self.folder / f"results/{NAME}/bill_of_run.csv")
         in_all = written.set_index("judge").loc["all judges"]
         assert abs(in_all["usd"] - bill) < 1e-5 * bill, (in_all["usd"], bill)
         assert in_all["calls"] == sum(group.n_calls for group in groups)

@@ -231,11 +231,11 @@ def test_the_bill_of_a_profile_is_told_and_written_also_where_a_run_fails(
     assert "openai:test-model, in all: 3 calls, $0.0016 spent" in out
     assert "of this, this run: 1 calls, $0.0006 spent" in out
 
-    written = pd.read_csv(tmp_path / "results/mini/bill.csv").set_index(["judge", "table"])
+    written = pd.read_csv(tmp_path / "results/mini/bill_of_run.csv").set_index(["judge", "table"])
     assert written.loc[("all judges", "in all"), "calls"] == 3
     assert written.loc[("openai:test-model", "in all"), "usd"] == pytest.approx(3 * USD_OF_REPLY)
     assert "| openai:test-model | Table 4 | 2 | 0 |" in (
-        tmp_path / "results/mini/bill.md"
+        tmp_path / "results/mini/bill_of_run.md"
     ).read_text(encoding="utf-8")
 
     # A run that finds all in the store says so.

@@ -13,7 +13,7 @@ from dre.judges.store import Store
 from dre.paper.profile import Profile
 from dre.tables import Table
 
-NAME = "bill"
+NAME = "bill_of_run"
 #: The columns that are shown, and how they are called.
 _HEADERS = {
     "judge": "Judge",
@@ -86,7 +86,7 @@ def _sums(table):
 
 
 def write(profile: Profile) -> None:
-    """Write the bill beside the profile's tables, as ``bill.md`` and ``bill.csv``."""
+    """Write the bill beside the profile's tables, as ``bill_of_run.md`` and ``.csv``."""
     table = lines(profile)
     if table.empty:
         return
