@@ -46,6 +46,11 @@ def number(value: Any, form: int | str = 2) -> str:
     return text.replace("-", "−")
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, in the plural unless it is one: ``1,000 pairs``."""
+    return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 class Table:
     """A table as CSV and as Markdown; see `dre.paper.notebook.Book.table`.
 

@@ -24,7 +24,7 @@ from dre.files import replace, write
 from dre.score import report, systems
 from dre.score.notes import notes
 from dre.signature import Signature, summary_path
-from dre.tables import show
+from dre.tables import counted, show
 
 #: Replies on which it is said what ``--accepted`` is worth: kinds of `dre.audit.kinds`.
 _KINDS_IN_WORDS = {
@@ -243,11 +243,6 @@ def _worth_of_accepted(metric):
     )
 
 
-def _counted(number, noun):
-    """Return a number with its noun, in the plural if there are several."""
-    return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def _load_table(path):
     """Return the table that an earlier run wrote."""
     if path.endswith(".jsonl"):
@@ -281,7 +276,7 @@ def _print_summary(summary, signature, args, printed_notes, table, pairs):
     means["rank"] = ranks
     note = f"Score: {summary['scale']}."
     if summary["contexts"] > 1:
-        contexts = _counted(summary["contexts"], "context")
+        contexts = counted(summary["contexts"], "context")
         note += f" Intervals: 95 %, over {contexts}."
     if len(means) > 1:
         note += " Systems that no test separates share ranks."
@@ -295,7 +290,7 @@ def _print_summary(summary, signature, args, printed_notes, table, pairs):
     show(means, "Mean scores", note, columns, digits=systems.DIGITS)
     if summary["comparisons"]:
         systems.show(summary)
-    scores = _counted(summary["rows"], "score")
+    scores = counted(summary["rows"], "score")
     if args.output:
         print(f"{scores} written to {args.output}, this summary to {summary_path(args.output)}")
     else:

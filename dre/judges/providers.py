@@ -380,15 +380,18 @@ def proxy_in_words(address: str) -> str:
 
 
 def _make_client(provider, target):
-    """Return the client of a provider. Gemini has two SDKs: the new one is tried first."""
-    if provider == "openai":
-        return _OpenAI(target)
-    if provider == "anthropic":
-        return _Anthropic(target)
-    if provider == "ollama":
-        return _Ollama(target)
-    if provider != "gemini":
-        raise AssertionError(f"provider {provider} has no client here")
+    """Return the client of one of `PROVIDERS`."""
+    makers = {
+        "openai": _OpenAI,
+        "anthropic": _Anthropic,
+        "gemini": _gemini,
+        "ollama": _Ollama,
+    }
+    return makers[provider](target)
+
+
+def _gemini(target):
+    """Return the client of Gemini, which has two SDKs: the new one is tried first."""
     try:
         return _Gemini(target)
     except ModuleNotFoundError as missing:

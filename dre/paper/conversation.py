@@ -80,15 +80,15 @@ def scores(
         numbers = slm_scores(case, slm)
         return steps({("small model, paper", 2): numbers["score_slm"]}), numbers
     numbers = shown.assign(plain=alone["score"], hinted=hinted["score"])
-    columns = {name: pd.Series(numbers[name]) for name in numbers}
-    s_d = columns["s_d"]
-    s_p = columns["s_p"]
-    plain = columns["plain"]
-    hinted = columns["hinted"]
+    s_d = pd.Series(numbers["s_d"])
+    s_p = pd.Series(numbers["s_p"])
+    score_slm = pd.Series(numbers["score_slm"])
+    plain = pd.Series(numbers["plain"])
+    hinted = pd.Series(numbers["hinted"])
     by_step = {
-        ("small model, paper", 2): columns["score_slm"],
+        ("small model, paper", 2): score_slm,
         ("judge alone", 5): plain,
-        ("SLIDE", 2): fusion.slide(columns["score_slm"], plain),
+        ("SLIDE", 2): fusion.slide(score_slm, plain),
         ("judge, shown the numbers", 5): hinted,
         ("Ex-DRE", 10): fusion.ex_dre(s_d, s_p, plain),
         ("DRE", 10): fusion.dre(s_d, s_p, hinted),

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from dre.errors import DreError
-from dre.tables import ENDINGS, number
+from dre.tables import ENDINGS, counted, number
 
 
 def in_words(path: Path, values: Sequence[str | Sequence[str]], form: str) -> str:
@@ -153,7 +153,7 @@ def training(provenances: Sequence[Mapping[str, Any]]) -> str:
     stages = recipe["stages"]
     epochs = []
     for stage in stages:
-        n_epochs = _counted(stage["epochs"], "epoch")
+        n_epochs = counted(stage["epochs"], "epoch")
         epochs.append(n_epochs if len(stages) == 1 else f"{stage['name']} {n_epochs}")
     kept = "of which the last one is kept"
     if recipe.get("keep") == "best":
@@ -162,7 +162,7 @@ def training(provenances: Sequence[Mapping[str, Any]]) -> str:
     parts = [
         f"{', '.join(epochs)}, {kept}",
         f"learning rates of at most {rates}",
-        f"{_counted(recipe['batch_contexts'], 'context')} in a step, with all responses",
+        f"{counted(recipe['batch_contexts'], 'context')} in a step, with all responses",
         f"at most {recipe['max_seq_length']} tokens of a text",
     ]
     sizes = dict.fromkeys(f"{one['contexts']['train']:,}" for one in provenances)
@@ -170,9 +170,5 @@ def training(provenances: Sequence[Mapping[str, Any]]) -> str:
     encoder = Path(provenance["encoder"]).name
     return (
         f"Recipe `{recipe['name']}`, encoder `{encoder}`, {' / '.join(sizes)} contexts, "
-        f"{_counted(n_seeds, 'seed')}: {'; '.join(parts)}."
+        f"{counted(n_seeds, 'seed')}: {'; '.join(parts)}."
     )
-
-
-def _counted(count: int, name: str) -> str:
-    return f"{count} {name}" if count == 1 else f"{count} {name}s"

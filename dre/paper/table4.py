@@ -23,7 +23,7 @@ from dre.paper.methods import ALONE, AS_SHOWN, WHOLE, Method
 from dre.paper.profile import PAPER, TABLE_4, Profile
 from dre.paper.sentences import by_interval
 from dre.paper.trainings import trained
-from dre.tables import EMPTY, number
+from dre.tables import EMPTY, counted, number
 
 #: What a recorded judge was shown besides the numbers of one training.
 EARLIER = "an earlier training of ours as shown"
@@ -162,11 +162,17 @@ class RatedScores:
             )
         return {measure: known[measure] for measure in measures}
 
-    def gain(self, name: str, method: Method, less: Method) -> dict[str, np.ndarray]:
+    def gain(
+        self,
+        name: str,
+        method: Method,
+        less: Method,
+        measures: Sequence[str] = stats.MEASURES,
+    ) -> dict[str, np.ndarray]:
         """Return by measure the agreement of one method minus that of another, on shared rows."""
-        of_method = self.agreement(name, method, [less], stats.MEASURES)
-        of_other = self.agreement(name, less, [method], stats.MEASURES)
-        return {measure: of_method[measure] - of_other[measure] for measure in stats.MEASURES}
+        of_method = self.agreement(name, method, [less], measures)
+        of_other = self.agreement(name, less, [method], measures)
+        return {measure: of_method[measure] - of_other[measure] for measure in measures}
 
     def mean_agreement(self, method: Method) -> np.ndarray:
         """Return the mean correlation over the sets that a method has scored: (1 + n, seeds)."""
@@ -178,7 +184,7 @@ class RatedScores:
 
     def mean_gain(self, method: Method, less: Method) -> np.ndarray:
         """Return the mean over sets of what one method has over another: (1 + n, seeds)."""
-        gains = [self.gain(name, method, less)["overall"] for name in self.items]
+        gains = [self.gain(name, method, less, ["overall"])["overall"] for name in self.items]
         return np.mean(np.broadcast_arrays(*gains), axis=0)
 
     def correlations(self, statistic: str = "spearman") -> pd.DataFrame:
@@ -506,9 +512,8 @@ def counts_in_words(gains: Gains) -> str:
         of_class = pd.DataFrame(gains.rows[gains.rows["strength"] == name])
         n_judges = len(set(of_class["judge"]))
         n_pairs = len(of_class[["set", "judge"]].drop_duplicates())
-        judges = "1 judge" if n_judges == 1 else f"{n_judges} judges"
-        pairs = "1 pair" if n_pairs == 1 else f"{n_pairs} pairs"
-        parts.append(f"{NAMES_OF_STRENGTHS.get(name, name)}, {judges} in {pairs}")
+        counts = f"{counted(n_judges, 'judge')} in {counted(n_pairs, 'pair')}"
+        parts.append(f"{NAMES_OF_STRENGTHS.get(name, name)}, {counts}")
     return f"Pairs of a set and a judge: {'; '.join(parts)}."
 
 
@@ -724,8 +729,8 @@ def tie_controls(
             for control, factor in zip(TIE_CONTROLS, factors):
                 method = Method("Ex-DRE", judge, slm, control)
                 of_controls.add(name, method, factor.mul(judge_scores, axis=0))
-                gain = of_controls.gain(name, method, alone)["overall"]
-                gains.setdefault((judge, control), []).append(gain)
+                gain = of_controls.gain(name, method, alone, ["overall"])
+                gains.setdefault((judge, control), []).append(gain["overall"])
     rows = []
     for group, members in groups.items():
         row: dict[str, object] = {"judges": group}
