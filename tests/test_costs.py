@@ -4,6 +4,7 @@ import judge_servers as servers
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import needs_data
 from judge_servers import Server, pairs
 
 from dre.datasets.dialogues import load
@@ -94,6 +95,7 @@ def test_a_small_model_costs_what_its_training_measured(store, tmp_path, encoder
         assert by_row[["gpu_gib"]].isna().all(axis=None)
 
 
+@needs_data
 def test_where_nothing_was_measured_there_is_no_row(store):
     from dre.paper.trainings import trained
 
