@@ -6,7 +6,7 @@ minute of one core. It reads what that left in ``build/curve``, and makes in ``r
 - ``trainings.csv``: a row for each training;
 - ``slopes.csv``: how much twice as many contexts raise the agreement with people;
 - ``changes.csv``: how much other changes raise it;
-- copies of the files of those trainings that notebooks 02 to 04 read one by one (`READ_ONE_BY_ONE`).
+- copies of the files that notebooks 02 to 04 read of single trainings (`READ_ONE_BY_ONE`).
 """
 
 import json
@@ -20,7 +20,6 @@ from plan import EPOCHS, OWN_RATED_SET, RESULTS, ROOT, RUNS
 from dre import stats
 from dre.datasets import ratings
 from dre.paper.profile import profile
-
 
 #: Which files notebooks read of single trainings: distances of a set, scores of other recipes.
 READ_ONE_BY_ONE = ("dailydialog-all-*seed*.json", "dailydialog-all-r*-seed0.csv.gz")
