@@ -22,7 +22,6 @@ from dre.paper.profile import root as project_root
 from dre.tables import Table, number
 
 _NOT_A_NUMBER = re.compile(r"\bnan\b", re.IGNORECASE)
-_KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
 
 
 def setup(notebook: str, profile: str) -> "Book":
@@ -77,7 +76,9 @@ def _take_keys_from_colab() -> None:
         from google.colab import userdata  # type: ignore[import-not-found]
     except ImportError:
         return
-    for name in _KEYS:
+    from dre.judges.providers import PROVIDERS
+
+    for name in [provider.key_variables[0] for provider in PROVIDERS.values()]:
         if name in os.environ:
             continue
         # A secret that is not there, or that this notebook may not read, raises an error.
