@@ -67,15 +67,16 @@ def stops_at_once(provider, answer, message, **options):
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_a_provider_is_told_whole_and_stands_in_help_and_messages(name, capsys):
     known = PROVIDERS[name]
-    assert known.key_variables and known.less_thinking and known.endpoints
+    assert known.key_variables and known.less_thinking
     assert known.host.endswith(known.domains)
     with pytest.raises(SystemExit):
         main(["judge", "run", "--help"])
     assert f"{name}:<model>" in capsys.readouterr().out.replace("\n", " ")
     with pytest.raises(DreError, match=f"{name}:<model>"):
         dre.judges.open("nobody:model")
-    with pytest.raises(DreError, match=f"ends in /{known.endpoints[0]}, which is added"):
-        dre.judges.open(f"{name}:model", base_url=f"http://127.0.0.1:9/{known.endpoints[0]}")
+    for path in known.endpoints:
+        with pytest.raises(DreError, match=f"ends in /{path}, which is added"):
+            dre.judges.open(f"{name}:model", base_url=f"http://127.0.0.1:9/{path}")
 
 
 # Replies
@@ -382,7 +383,7 @@ REFUSED_TEMPERATURE = {
 
 
 def test_a_parameter_that_the_model_refuses_stops_the_run_in_the_providers_words(provider):
-    message = REFUSED_TEMPERATURE[provider]
+    message = REFUSED_TEMPERATURE[servers.protocol_of(provider)]
     answer = error(provider, 400, message)
     reason = stops_at_once(provider, answer, "does not take this temperature", temperature=0.5)
     assert message in reason
