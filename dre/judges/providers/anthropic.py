@@ -106,7 +106,7 @@ class Anthropic(Provider):
         if input_tokens is not None:
             # Both come on top. A token that is written to the cache is billed as 1.25 tokens.
             input_tokens += written_tokens + quarter(written_tokens) + cached_tokens
-        outcome = self._OUTCOMES.get(body.get("stop_reason"), "ok")
+        outcome = self._OUTCOMES.get(str(body.get("stop_reason")), "ok")
         if not isinstance(body.get("content"), str | list):
             raise NoReply(f"JSON without content (it has {keys(body)})")
         details = details_of(body, body["content"])
