@@ -152,10 +152,7 @@ def read(
     if bad_records and not args.skip_bad:
         raise DreError(about_bad_records(args.input, bad_records, len(pairs) + len(bad_records)))
     if not len(pairs):
-        raise DreError(
-            f"{args.input}: there is no pair ({len(bad_records)} bad record(s)): expected at least "
-            "one"
-        )
+        raise DreError(about_no_pair(args.input, len(bad_records)))
     if args.limit is not None:
         if args.limit < 1:
             raise DreError(f"--limit is {args.limit}: expected a number of pairs above 0")
@@ -164,6 +161,12 @@ def read(
         tell(note)
     sha256 = hashlib.sha256(data).hexdigest()
     return Input(pairs, bad_records, reading.notes, reading.left_out, sha256)
+
+
+def about_no_pair(path, n_bad):
+    """Say that a file has no pair to work on."""
+    counted = f", and {readers.counted_kind(n_bad, 'records that cannot be used')}"
+    return f"{path}: there is no pair in it{counted if n_bad else ''}: expected at least one"
 
 
 def about_bad_records(path, bad_records, n_records):
