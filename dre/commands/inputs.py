@@ -80,6 +80,24 @@ def add_form_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def refuse_without_file(args: argparse.Namespace, advice: str = "") -> None:
+    """Raise DreError if an option says how a file is read, and no file is named.
+
+    Such an option would have no effect: ``--limit 5`` would not keep a judge from being asked more.
+    """
+    if args.input:
+        return
+    names = ("field", "role", "separator", "last_turn", "keep_tags", "skip_bad", "limit")
+    for name in names:
+        value = getattr(args, name)
+        if value or value == 0 and value is not False:
+            option = f"--{name.replace('_', '-')}"
+            raise DreError(
+                f"{option} says how a file is read, and no file is named: name one, or leave "
+                f"{option} out{advice}"
+            )
+
+
 def form_of(args: argparse.Namespace, more_fields: Sequence[str] = ()) -> Form:
     """Return what the options of `add_form_options` say; DreError if one cannot be read.
 
