@@ -595,7 +595,7 @@ def test_a_run_without_data_and_network_says_what_is_absent_before_any_notebook_
 
 
 def test_a_run_of_the_embedded_corpus_asks_for_no_public_data(quick, without_data, capsys):
-    paper.main(["--profile", "mini"])
+    paper.main(["--profile", "mini", "--jobs", "1"])
     assert "public data" not in "".join(capsys.readouterr())
 
 
