@@ -21,12 +21,11 @@ os.environ["OMP_NUM_THREADS"] = "1"
 gc.disable()
 
 import pytest
-import tiny
-import torch
 from judge_servers import KEYS
 
 from dre.datasets import registry
 from dre.judges import asking
+from dre.judges.providers import PROVIDERS
 
 #: Marks tests of the public data: ``pytest -m needs_data`` runs these alone.
 needs_data = pytest.mark.needs_data
@@ -95,18 +94,24 @@ def start_copy(function, *arguments):
 @pytest.fixture(scope="session")
 def encoder(tmp_path_factory):
     """The folder of a tiny encoder."""
+    import tiny  # with torch, which the process that hands out the tests does not need
+
     return tiny.encoder(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture(scope="session")
 def still(tmp_path_factory):
     """The folder of a tiny encoder without dropout, whose training is the same on every machine."""
+    import tiny
+
     return tiny.still(tiny.encoder(tmp_path_factory.mktemp("still")))
 
 
 @pytest.fixture
 def on_cpu(monkeypatch):
     """A model that is loaded in this test is on the CPU: digits of a GPU are others."""
+    import torch
+
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
 
@@ -115,8 +120,9 @@ def on_cpu(monkeypatch):
 def quick(monkeypatch):
     """No key is set, and a call that fails is repeated at once."""
     monkeypatch.setattr(asking, "BACKOFF", 0.001)
-    for provider in ("OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE", "OLLAMA"):
-        monkeypatch.delenv(f"{provider}_API_KEY", raising=False)
+    for provider in PROVIDERS.values():
+        for name in provider.key_variables:
+            monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv("DRE_STORE", raising=False)
 
 
