@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -18,12 +19,14 @@ import pytest
 from conftest import writable_copy
 from filelock import FileLock
 
+from dre.datasets import registry
 from dre.errors import DreError
 from dre.paper import headless, notebook, state
 from dre.paper import run as paper
 from dre.paper.profile import profile
 
 HERE = Path(__file__).parents[1]
+ABSENT = registry.absent  # before a test takes its place
 PARAMETERS = 'profile = "mini"\nn = 1'
 SETUP = headless.source(
     json.loads((HERE / "notebooks/03_classification.ipynb").read_text())["cells"][2]
@@ -43,6 +46,8 @@ def root(tmp_path, monkeypatch):
     }
     for name, value in values.items():
         monkeypatch.setenv(name, value)  # restored after a run that sets them
+    # These notebooks read no public data, which are fetched before notebooks run.
+    monkeypatch.setattr(registry, "absent", lambda names=None: [])
     return tmp_path
 
 
@@ -562,6 +567,39 @@ def test_a_notebook_that_runs_long_shows_its_cell_and_what_its_kernel_prints(
     lines = capfd.readouterr().err.splitlines()
     assert "00_start | epoch 1" in lines
     assert "00_start: cell 3 of 4, 0 min" in lines
+
+
+@pytest.fixture
+def without_data(monkeypatch, tmp_path_factory):
+    """A machine that has no public data, and a network that takes no connection."""
+    folder = tmp_path_factory.mktemp("no-data")
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        closed_port = listener.getsockname()[1]
+    monkeypatch.setenv("DRE_DATA_HOME", str(folder))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(registry, "RAW", f"http://127.0.0.1:{closed_port}/")
+    monkeypatch.setattr(registry, "absent", ABSENT)
+    return folder
+
+
+def test_a_run_without_data_and_network_says_what_is_absent_before_any_notebook_runs(
+    quick, without_data, capsys
+):
+    assert paper.main(["--profile", "public"]) == 1
+
+    printed = capsys.readouterr()
+    assert "no notebook was run" in printed.err
+    assert f"{without_data}: 50 files, 64 MB, of " in printed.err
+    assert "dailydialog++ (2)" in printed.err
+    assert "dre data fetch" in printed.err and "DRE_DATA_HOME" in printed.err
+    assert "running:" not in printed.out
+    assert not list((quick / "build/public").glob("notebooks/*"))
+
+
+def test_a_run_of_the_embedded_corpus_asks_for_no_public_data(quick, without_data, capsys):
+    paper.main(["--profile", "mini", "--jobs", "1"])
+    assert "public data" not in "".join(capsys.readouterr())
 
 
 def test_a_first_run_is_not_called_a_failure_and_a_second_announces_nothing(quick, capsys):

@@ -73,7 +73,7 @@ def table7_recipe(variant: str, encoder: str) -> PcafRecipe:
 
 
 def in_all_languages(names: Sequence[str]) -> pd.DataFrame:
-    """Return the pairs of rated sets with their texts in all languages, by which scores are recorded.
+    """Return the pairs of rated sets, each with its texts in all languages: so are scores recorded.
 
     ``context`` has the turns of every language, one after another, and ``response`` the replies, a
     line for each. A recorded row has the scores of all these texts.

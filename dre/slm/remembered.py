@@ -57,8 +57,8 @@ class Memory(Protocol):
         """Remember scores, which are row by row those of ``pairs``."""
         ...
 
-    def knows(self, pair_ids: pd.Series) -> pd.Series:
-        """Tell of ids whether something is remembered under them, of whichever texts."""
+    def knows(self, pairs: pd.DataFrame) -> np.ndarray:
+        """Tell of pairs whether a score is remembered under their ids, of whichever texts: (n,)."""
         ...
 
 
@@ -109,21 +109,24 @@ class Remembered:
         if not len(new_pairs):
             return scores
         if self._model is None:
-            is_known = self._memory.knows(new_pairs["pair_id"])
-            problem = f"have no score of {self.name}"
-            if is_known.any():
-                new_pairs = new_pairs[is_known]
-                problem = (
-                    f"have other texts here than those that {self.name} scored under these ids"
-                )
-            raise DreError(
-                f"{len(new_pairs)} of {len(pairs)} pairs (such as {new_pairs['pair_id'].iloc[0]}) "
-                f"{problem}: {self._command} trains the model and records them"
-            )
+            raise DreError(self._refusal(new_pairs, len(pairs)))
         slm = self._model()
         compute = slm.score if "d_min" in self.provenance else slm.distances
         self._memory.put(new_pairs, compute(new_pairs))
         return self._memory.get(pairs)
+
+    def _refusal(self, new_pairs, n_pairs):
+        """Say in words why pairs have no score, and what would give them one."""
+        ids = list(new_pairs["pair_id"])
+        changed_ids = list(new_pairs["pair_id"][self._memory.knows(new_pairs)])
+        problem = f"have no score of {self.name}"
+        if changed_ids:
+            ids = changed_ids
+            problem = f"have other texts here than those that {self.name} scored under these ids"
+        return (
+            f"{len(ids)} of {n_pairs} pairs (such as {ids[0]}) {problem}: "
+            f"{self._command} trains the model and records them"
+        )
 
     def distances(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return what `dre.slm.SLM.distances` does, without ``s_p`` for an untrained encoder."""
@@ -189,9 +192,9 @@ class Cache:
             self._go_on_in_memory(error)
             self._insert(rows)
 
-    def knows(self, pair_ids: pd.Series) -> pd.Series:
-        """Tell of ids whether something is kept under them: it is kept under texts alone."""
-        return pd.Series(False, pair_ids.index)
+    def knows(self, pairs: pd.DataFrame) -> np.ndarray:
+        """Tell of pairs whether something is kept under their ids: it is kept under texts alone."""
+        return np.zeros(len(pairs), dtype=bool)
 
     def _insert(self, rows):
         self._connection.execute("BEGIN IMMEDIATE")
@@ -223,7 +226,7 @@ class Cache:
 class Recording:
     """The scores of one model in a file of the project, with what made the model.
 
-    ``<name>.csv.gz`` has ``pair_id``, ``texts`` (see `hashes_of`), and ``s_d, s_p``, or of an encoder
+    ``<name>.csv.gz`` has ``pair_id``, ``texts`` (see `hashes_of`), and ``s_d, s_p``; of an encoder
     that was not trained ``distance``. ``<name>.json`` beside it is the provenance of the model.
 
     Parameters
@@ -241,7 +244,7 @@ class Recording:
         self._table: pd.DataFrame = pd.DataFrame({"pair_id": [], "texts": []}).set_index("pair_id")
         if self._json.exists():
             self.provenance = json.loads(self._json.read_text(encoding="utf-8"))
-            dtype = {"pair_id": str, "texts": str}
+            dtype: Any = {"pair_id": str, "texts": str}
             table = pd.read_csv(self.file, dtype=dtype, keep_default_na=False)
             self._table = table.set_index("pair_id")
         if provenance is not None:
@@ -277,9 +280,9 @@ class Recording:
         self._table = pd.concat([others, rows]) if len(others) else rows
         self._write()
 
-    def knows(self, pair_ids: pd.Series) -> pd.Series:
-        """Tell of ids whether a score is recorded under them, of whichever texts."""
-        return pair_ids.isin(self._table.index)
+    def knows(self, pairs: pd.DataFrame) -> np.ndarray:
+        """Tell of pairs whether a score is recorded under their ids, of whichever texts: (n,)."""
+        return self._table.index.get_indexer(list(pairs["pair_id"])) >= 0
 
     def _write(self):
         """Write scores and provenance, so that they are never of two different models."""
@@ -293,7 +296,7 @@ class Recording:
 
 
 def hashes_of(pairs: pd.DataFrame) -> list[str]:
-    """Return the hash of the texts of each pair, (n,): the beginning of that of a judge's recording.
+    """Return a hash of the texts of each pair, (n,): the beginning of that of a judge's recording.
 
     Words count, and the spaces between them do not.
     """

@@ -20,7 +20,7 @@ Run ``python experiments/pcaf/train_pcaf.py [profile]``: ``public`` (default; Mi
 one core a seed) or ``full`` (XLM-RoBERTa-base, of the paper's kind, from the Hub; a GPU). It makes
 in ``results/<profile>/scores``:
 
-- ``pcaf-<variant>-seed<k>.csv.gz``: ``pair_id``, a hash of the texts, and a score for each language,
+- ``pcaf-<variant>-seed<k>.csv.gz``: ``pair_id``, a hash of the texts, a score for each language,
   four digits, and a ``.json`` that says what made them;
 - ``pcaf-ranks-<variant>.csv.gz``: see `neighbour_ranks`;
 - ``pcaf-components-<variant>.csv.gz``: see `principal_components`;
