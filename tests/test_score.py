@@ -10,7 +10,6 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from pathlib import Path
 
 import judge_servers as servers
 import numpy as np
