@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from dre.environment import make_paths_absolute
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 make_paths_absolute()
 

@@ -47,13 +47,13 @@ def made_up(follow, influence=None, levels=None, sets=("dailydialog-zhao",), see
             s_p = (0.5 + 0.2 * good).clip(0, 1)
             s_d = 1 - s_p
             s_c = fusion.s_c(s_d, s_p)
-            score = (1 - follow) * plain + follow * s_c * 2.5
+            score = ((1 - follow) * plain + follow * s_c * 2.5).clip(0, 5)
             moved = np.abs(score - plain)
             said = influence(moved, rng) if influence else np.full(n, 0.5)
             informed[label] = pd.DataFrame(
                 {"score": score, "influence": said, "s_d": s_d, "s_p": s_p}
             )
-        again = plain if levels else plain + 0.05 * rng.standard_normal(n)
+        again = plain if levels else (plain + 0.05 * rng.standard_normal(n)).clip(0, 5)
         plain_table = pd.DataFrame({0: plain, 1: again})
         by_set[name] = interior.Judgements(items, plain_table, informed)
     return by_set
@@ -102,6 +102,21 @@ def test_the_gain_of_a_judge_of_few_scores_is_told_from_broken_ties():
     of_many = effect(many, "as printed", "broken ties less the judge")
     assert of_few[1] > 0.1
     assert abs(of_many[0]) < 0.005
+
+
+def test_gain_and_harm_are_held_against_each_other():
+    by_set = made_up(follow=0.9)
+    table = effects_of(by_set)
+    gain = effect(table, "as printed", "In-DRE less the judge")[0]
+    harm = effect(table, interior.OTHER, "In-DRE less the judge")[0]
+    both, low, high = effect(table, "as printed", interior.GAIN_AND_HARM)
+    assert gain > 0 > harm
+    assert both == pytest.approx(gain + harm)
+    assert low < both < high
+    reactions = interior.reactions(JUDGE, by_set, 200).set_index("numbers")
+    copies = reactions.loc[interior.OTHER]
+    assert copies["copies"] == pytest.approx(copies["follows"], abs=0.1)  # alone: unrelated
+    assert reactions.loc["as printed", "copies"] < reactions.loc["as printed", "follows"] - 0.2
 
 
 def test_an_influence_that_means_something_rises_with_the_move():
@@ -167,23 +182,43 @@ def test_every_comparison_names_methods_that_are_there():
     assert "In-DRE less another pair's numbers" not in labels  # with itself
 
 
-def test_the_figure_has_a_panel_for_each_judge_and_a_row_for_all_numbers():
+def test_the_figure_has_a_row_for_all_numbers_with_both_judges_and_the_numbers_alone():
     tables = []
     for judge, follow in {"weak": 0.9, "strong": 0.0}.items():
         by_set = made_up(follow)
         scores = interior.rated_scores(judge, by_set, resamples=20)
         tables.append(interior.agreements(judge, scores))
     table = pd.concat(tables)
-    figure = interior.side_by_side(table, {"weak": "a weak judge", "strong": "a strong judge"})
-    weak, strong = figure.axes
-    assert [ax.get_title() for ax in figure.axes] == ["a weak judge", "a strong judge"]
-    rows = [label.get_text() for label in weak.get_yticklabels()]
+    figure = interior.side_by_side(table, "a title")
+    (ax,) = figure.axes
+    rows = [label.get_text() for label in ax.get_yticklabels()]
     assert rows == ["nothing", "as printed", interior.OTHER]
-    for ax, judge in ((weak, "weak"), (strong, "strong")):
-        of_judge = table[table["judge"] == judge].set_index("numbers")
-        marks = [c.get_offsets() for c in ax.collections if isinstance(c, PathCollection)]
-        np.testing.assert_allclose(marks[0][:, 0], of_judge["In-DRE"])
-        np.testing.assert_allclose(marks[1][:, 0], of_judge["alone"].dropna())
+    marks = [c for c in ax.collections if isinstance(c, PathCollection)]
+    by_judge = {judge: table[table["judge"] == judge] for judge in ("weak", "strong")}
+    for drawn, of_judge in zip(marks, by_judge.values()):
+        np.testing.assert_allclose(drawn.get_offsets()[:, 0], of_judge["In-DRE"])
+    np.testing.assert_allclose(marks[2].get_offsets()[:, 0], by_judge["weak"]["alone"].dropna())
+    paths = [mark.get_paths()[0].vertices.tobytes() for mark in marks]
+    assert len(set(paths)) == 3  # other marks, so that it can be read in grey
+    places = [set(np.round(mark.get_offsets()[:, 1] % 1, 6)) for mark in marks]
+    assert not places[0] & places[1]
+
+
+def test_a_comparison_has_one_row_with_both_measures_and_what_could_be_seen_in_each():
+    effects = effects_of(made_up(follow=0.3))
+    wide = interior.wide_effects(effects).set_index(["numbers", "comparison"])
+    assert 2 * len(wide) == len(effects)
+    row = wide.loc[("as printed", "In-DRE less the judge")]
+    for measure, seen in (("overall", "seen"), ("within_contexts", "seen_within")):
+        ends = effect(effects, "as printed", "In-DRE less the judge", measure)
+        assert ends == (row[measure], row[f"{measure}_low"], row[f"{measure}_high"])
+        assert row[seen] == pytest.approx(2.8 * (ends[2] - ends[1]) / 3.92, rel=0.01)
+
+
+def test_askings_that_both_methods_rest_on_are_drawn_together():
+    table = effects_of(made_up(follow=0.0))
+    value, low, high = effect(table, "as printed", "broken ties less the judge")
+    assert high - low < 0.002
 
 
 @needs_data
@@ -232,7 +267,7 @@ def test_what_was_recorded_of_both_judges_is_compared_on_the_same_pairs(tmp_path
         shown = of_strong[name].informed["as printed"]
         np.testing.assert_allclose(shown["s_d"], numbers["s_d"], atol=1e-6)
     tables = interior.both(resamples=20)
-    assert set(tables["effects"]["judge"]) == {interior.WEAK, interior.STRONG}
+    assert set(tables["effects"]["judge"]) == {"weak", "strong"}
     assert json.loads((tmp_path / interior.WEAK / "manifest.json").read_text())["judgements"]
 
 

@@ -297,7 +297,7 @@ def gain_at():
 
 
 @needs_data
-def test_the_exercise_of_notebook_04_shows_that_the_slm_does_not_help_a_current_judge(gain_at):
+def test_the_exercise_of_notebook_04_shows_that_the_slm_does_not_help_the_strong_judge(gain_at):
     gain = partial(gain_at, judge_name=released.CLAUDE)
     assert abs(gain(0.1)) < 0.001
     assert gain(0.3) < 0

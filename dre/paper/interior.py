@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 
 from dre import fusion, stats
 from dre.datasets import ratings, recordings
-from dre.errors import DreError
 from dre.judges import released
 from dre.judges.recorded import Recorded
 from dre.paper import plots
@@ -24,27 +23,39 @@ from dre.paper.table4 import RatedScores, apart
 
 WEAK = "qwen2.5-coder-1.5b"
 STRONG = released.CLAUDE
-#: What the rows of the control are called.
+#: What tables and figures call the two judges.
+NAMES = {WEAK: "weak", STRONG: "strong"}
+#: The prompt of the pairs that decided whether the weak judge was asked at all, and the agreement
+#: with people that it had to pass there, fixed before.
+GATE_PROMPT = "llm_only_gate"
+GATE = 0.16
+#: What the rows of the control are called, and those of numbers as good as printed.
 OTHER = "another pair's"
+AS_PRINTED = "as printed"
 #: The numbers that are shown: what tables call them, and their file in the recording of `WEAK`.
 NUMBERS = {
     "paper": "dre_inputs.csv",
     "ours": "dre_inputs_ours.csv",
-    "as printed": "dre_as_printed.csv",
+    AS_PRINTED: "dre_as_printed.csv",
     OTHER: "dre_other.csv",
 }
 #: How much of the numbers is added to the judge's score where they only break its ties.
 BREAKS_TIES = 0.0001
 #: The family of the judge alone, whose ties the numbers break: a control.
 WITHOUT_TIES = "Ties broken"
+#: What the gain by good numbers and the harm by wrong ones add up to.
+GAIN_AND_HARM = "gain as printed and harm by another pair's"
 _TOP = 5  # of the judges' scale
 _MEASURES = ("overall", "within_contexts")
 _FUSIONS = ("In-DRE", "Ex-DRE", "DRE")
-#: What the figure draws: columns of `agreements`, with colour, mark, legend and height.
+#: Families with a column for each plain asking.
+_OF_PLAIN = {ALONE, "Ex-DRE", "SLIDE", WITHOUT_TIES}
+#: What the figure draws of each judge, and of the numbers: look, legend and height.
 _DRAWN = {
-    "In-DRE": (plots.BLUE, "o", "the judge that was shown them", -0.12),
-    "alone": (plots.ORANGE, "s", "the numbers alone", 0.12),
+    "weak": (plots.JUDGE_LOOKS["open"], "the weak judge, shown them", 0.2),
+    "strong": (plots.JUDGE_LOOKS["strong"], "the strong judge, shown them", -0.2),
 }
+_NUMBERS_ALONE = (plots.Look(plots.ORANGE, "s", ":"), "the numbers alone", 0.0)
 
 
 class Askings(NamedTuple):
@@ -65,11 +76,11 @@ class Askings(NamedTuple):
 ASKINGS = {
     WEAK: Askings(
         [("llm_only", 0), ("llm_only_reworded", 0)],
-        {"paper": "dre", "ours": "dre_ours", "as printed": "dre_as_printed", OTHER: "dre_other"},
+        {"paper": "dre", "ours": "dre_ours", AS_PRINTED: "dre_as_printed", OTHER: "dre_other"},
     ),
     STRONG: Askings(
         [("llm_only", 0), ("llm_only", 1)],
-        {"paper": "dre", "as printed": "dre_as_printed_accuracies", OTHER: "dre_other"},
+        {"paper": "dre", AS_PRINTED: "dre_as_printed_accuracies", OTHER: "dre_other"},
     ),
 }
 
@@ -98,23 +109,20 @@ def asked_of_all(judge: str = WEAK) -> dict[str, pd.DataFrame]:
 
     Returns
     -------
-    By set, rows of `dre.datasets.ratings.rated`. Sets without such a pair are left out.
+    By set, rows of `dre.datasets.ratings.rated`. Sets without such a pair are left out, and so all
+    are where the recording has none of the prompts yet.
 
     Raises
     ------
     DreError
-        If there is no such recording, or it has none of the prompts.
+        If there is no such recording.
     """
     prompt_names = Recorded(judge).prompt_names
     askings = ASKINGS[judge]
     askings_in_order = [*askings.plain, *((prompt, 0) for prompt in askings.interior.values())]
     recorded = [(prompt, repeat) for prompt, repeat in askings_in_order if prompt in prompt_names]
     if not recorded:
-        expected = ", ".join(prompt for prompt, _ in askings_in_order)
-        raise DreError(
-            f"the recording {judge} has none of the prompts {expected}: it was asked with "
-            f"{', '.join(sorted(prompt_names))}"
-        )
+        return {}
     items = {}
     for name in list(ratings.RATED)[:3]:
         table = ratings.rated(name)
@@ -170,8 +178,8 @@ def rated_scores(
     """Return the scores of a judge, of what it was shown, and of their fusions.
 
     By family: the judge alone and `Ex-DRE`, a column for each plain asking; the numbers alone
-    (`dre.paper.methods.WHOLE`); ``In-DRE``; ``DRE``, with reading ``c`` also where the influence
-    counts; and `WITHOUT_TIES`, the judge alone, whose ties the numbers break.
+    (`dre.paper.methods.WHOLE`); ``SLIDE``; ``In-DRE``; ``DRE``, with reading ``c`` also where the
+    influence counts; and `WITHOUT_TIES`, the judge alone, whose ties the numbers break.
     """
     items = {name: of_set.items for name, of_set in by_set.items()}
     scores = RatedScores(items, resamples)
@@ -186,6 +194,8 @@ def rated_scores(
             scores.add(name, Method(WHOLE, slm=source), s_c)
             scores.add(name, Method("In-DRE", judge, source), score)
             scores.add(name, Method("Ex-DRE", judge, source), of_set.plain.mul(s_c, axis=0))
+            slide = [fusion.slide(s_c, asking) for _, asking in of_set.plain.items()]
+            scores.add(name, Method("SLIDE", judge, source), slide)
             product = fusion.dre(s_d, s_p, score)
             scores.add(name, Method("DRE", judge, source), product)
             reading_c = fusion.dre(s_d, s_p, score, influence, "c")
@@ -207,11 +217,12 @@ def comparisons(judge: str, source: str) -> dict[str, tuple[Method, Method]]:
     for method in (in_dre, ex_dre, dre):
         compared[f"{method.family} less the judge"] = (method, alone)
         compared[f"{method.family} less the small model"] = (method, slm)
+        compared[f"{method.family} less broken ties"] = (method, without_ties)
     compared["DRE less Ex-DRE"] = (dre, ex_dre)
+    compared["DRE less SLIDE"] = (dre, Method("SLIDE", judge, source))
     if source != OTHER:
         other = Method("In-DRE", judge, OTHER)
         compared["In-DRE less another pair's numbers"] = (in_dre, other)
-    compared["Ex-DRE less broken ties"] = (ex_dre, without_ties)
     compared["broken ties less the judge"] = (without_ties, alone)
     compared["the small model less the judge"] = (slm, alone)
     return compared
@@ -220,14 +231,17 @@ def comparisons(judge: str, source: str) -> dict[str, tuple[Method, Method]]:
 def effects(judge: str, scores: RatedScores) -> pd.DataFrame:
     """Compare what a judge says with numbers with itself alone, and with both parts.
 
-    The askings of two methods are drawn apart, as `dre.paper.table4.differences` does it.
+    The askings of two methods are drawn apart, as `dre.paper.table4.differences` does it, but for
+    two that both rest on the plain askings (`_OF_PLAIN`): these are drawn together.
 
     Returns
     -------
     Columns ``judge, numbers, comparison``; ``measure``, ``overall`` or ``within_contexts``; one for
     each set by its title, and ``pooled``, all with intervals (95 %, over contexts and askings);
-    ``seen``, the pooled difference that would have been seen with a power of 80 %; ``pairs``, how
-    many pairs both methods have scored.
+    ``seen``, the pooled difference that would have been seen with a power of 80 %; ``pairs`` and
+    ``contexts``, how many both methods have scored. The comparison `GAIN_AND_HARM` adds what the
+    judge gains by numbers as printed to what it loses by those of another pair: above zero the
+    gain is larger.
     """
     rows = []
     sources = [method.slm for method in scores.methods if method.family == WHOLE]
@@ -235,33 +249,79 @@ def effects(judge: str, scores: RatedScores) -> pd.DataFrame:
         for label, (first, second) in comparisons(judge, source).items():
             for measure in _MEASURES:
                 row = {"judge": judge, "numbers": source, "comparison": label, "measure": measure}
-                row |= _difference(scores, first, second, measure)
+                row |= _difference(scores, [(first, second)], measure)
                 if "pooled" in row:
                     rows.append(row)
+    if {AS_PRINTED, OTHER} <= set(sources):
+        alone = Method(ALONE, judge)
+        both = [(Method("In-DRE", judge, source), alone) for source in (AS_PRINTED, OTHER)]
+        for measure in _MEASURES:
+            row = {"judge": judge, "numbers": AS_PRINTED, "comparison": GAIN_AND_HARM}
+            rows.append(row | {"measure": measure} | _difference(scores, both, measure))
     return pd.DataFrame(rows)
 
 
-def _difference(scores, first, second, measure) -> dict[str, float]:
-    """The difference of two methods in one measure, by set and pooled."""
+def _difference(scores, differences, measure) -> dict[str, float]:
+    """The sum of the differences of two methods each in one measure, by set and pooled."""
     row: dict[str, float] = {}
-    of_first = []
-    of_second = []
+    compared = [*dict.fromkeys(method for pair in differences for method in pair)]
+    of_sets: dict[str, list[list[np.ndarray]]] = {}
     n_pairs = 0
+    n_contexts = 0
     for name, table in scores.items.items():
-        if not scores.has(name, first, second):
+        if not scores.has(name, *compared):
             continue
-        of_first.append(scores.agreement(name, first, [second], [measure])[measure])
-        of_second.append(scores.agreement(name, second, [first], [measure])[measure])
-        row |= stats.interval(apart(of_first[-1], of_second[-1]), ratings.RATED[name])
-        both = pd.concat([scores.of(name, first), scores.of(name, second)], axis=1)
-        n_pairs += int((both.notna().all(axis=1) & table["human"].notna()).sum())
-    if not of_first:
+        of_set = []
+        for pair in differences:
+            for method in pair:
+                agreement = scores.agreement(name, method, compared, [measure])[measure]
+                of_set.append(agreement)
+        of_sets[name] = of_set
+        row |= stats.interval(_summed(of_set, differences), ratings.RATED[name])
+        columns = pd.concat([scores.of(name, method) for method in compared], axis=1)
+        is_used = columns.notna().all(axis=1) & table["human"].notna()
+        n_pairs += int(is_used.sum())
+        n_contexts += pd.Series(table.loc[is_used, "context_id"]).nunique()
+    if not of_sets:
         return row
-    pooled = apart(np.mean(of_first, axis=0), np.mean(of_second, axis=0))
-    row |= stats.interval(pooled, "pooled")
+    means = [np.mean(of_method, axis=0) for of_method in zip(*of_sets.values())]
+    row |= stats.interval(_summed(means, differences), "pooled")
     row["seen"] = stats.smallest_seen(row["pooled_low"], row["pooled_high"])
     row["pairs"] = n_pairs
+    row["contexts"] = n_contexts
     return row
+
+
+def _summed(agreements, differences) -> np.ndarray:
+    """First agreement less second, plus third less fourth, and so on, with one draw of askings."""
+    total = np.zeros(len(agreements[0]))
+    for first, second, pair in zip(agreements[::2], agreements[1::2], differences):
+        if all(method.family in _OF_PLAIN for method in pair):
+            total += stats.drawn_seeds(first - second, [0, 1])
+        else:
+            total += apart(first, second)
+    return total
+
+
+def gate() -> dict[str, float]:
+    """Return how well the weak judge agrees with people on the pairs of the gate, mean of sets.
+
+    Returns
+    -------
+    ``gate, gate_low, gate_high`` (Spearman, 95 % over contexts) and ``pairs``.
+    """
+    draws = []
+    n_pairs = 0
+    for seed, name in enumerate(list(ratings.RATED)[:3]):
+        table = ratings.rated(name)
+        score = _score(WEAK, GATE_PROMPT, 0, table)["score_llm"]
+        is_asked = score.notna() & table["human"].notna()
+        used = table[is_asked]
+        n_pairs += len(used)
+        draws.append(stats.draws(score[is_asked], used["human"], used["context_id"], seed=seed))
+    row = stats.interval(np.mean(draws, axis=0), "gate")
+    row.pop("gate_sd", None)
+    return row | {"pairs": n_pairs}
 
 
 def agreements(judge: str, scores: RatedScores) -> pd.DataFrame:
@@ -286,6 +346,27 @@ def agreements(judge: str, scores: RatedScores) -> pd.DataFrame:
         rows.append(row)
     table = pd.DataFrame(rows)
     return table.drop(columns=[column for column in table if str(column).endswith("_sd")])
+
+
+def wide_effects(table: pd.DataFrame) -> pd.DataFrame:
+    """Return what `effects` returned with a row for each comparison.
+
+    Returns
+    -------
+    Columns ``judge, numbers, comparison``, the pooled difference ``overall`` and
+    ``within_contexts``, with intervals, ``seen`` and ``seen_within``, ``pairs`` and ``contexts``.
+    """
+    keys = ["judge", "numbers", "comparison"]
+    rows: dict[tuple, dict[str, object]] = {}
+    for effect in table.to_dict("records"):
+        key = tuple(effect[name] for name in keys)
+        row = rows.setdefault(key, dict(zip(keys, key)))
+        measure = effect["measure"]
+        for ending in ("", "_low", "_high"):
+            row[f"{measure}{ending}"] = effect[f"pooled{ending}"]
+        row["seen" if measure == "overall" else "seen_within"] = effect["seen"]
+        row |= {name: effect[name] for name in ("pairs", "contexts")}
+    return pd.DataFrame(rows.values())
 
 
 # What a judge does with the numbers
@@ -333,6 +414,7 @@ def reactions(judge: str, by_set: Mapping[str, Judgements], resamples: int = 100
 
     - ``judge, numbers``; ``pull``, see `pull`
     - ``follows``: the Spearman correlation of the score with the sum that was shown
+    - ``copies``: that correlation less the one of the judge's own plain score with the same sum
     - ``keeps``: that of the score with the judge's own plain score, the mean of all askings
     - ``influence``: its mean
     - ``moves``: the Spearman correlation of the influence with how far the score moved from the
@@ -372,11 +454,13 @@ def _reactions_on_set(of_set, source, resamples, seed) -> dict[str, np.ndarray]:
         arguments = (used[first], used[second], contexts[is_used])
         return stats.draws(*arguments, n=resamples, seed=seed)[:, 0]
 
+    follows = correlation("score", "s_c")
     weights = stats.context_weights(contexts[is_used], resamples, seed)
     mean_influence = weights @ used["influence"].to_numpy() / weights.sum(axis=1)
     return {
         "pull": pull(plain[is_used], score[is_used], s_c[is_used], contexts[is_used], resamples),
-        "follows": correlation("score", "s_c"),
+        "follows": follows,
+        "copies": follows - correlation("plain", "s_c"),
         "keeps": correlation("score", "plain"),
         "influence": mean_influence,
         "moves": correlation("influence", "moved"),
@@ -389,46 +473,51 @@ def both(resamples: int = 1000) -> dict[str, pd.DataFrame]:
     Returns
     -------
     ``effects, agreements`` and ``reactions``: the tables of the functions of these names, one judge
-    below the other.
+    below the other, called by `NAMES`. Empty where there is no such pair.
     """
     items = asked_of_all(WEAK)
+    if not items:
+        return {}
     tables: dict[str, list[pd.DataFrame]] = {}
-    for judge in (WEAK, STRONG):
+    for judge in NAMES:
         by_set = judgements(judge, items)
         scores = rated_scores(judge, by_set, resamples)
         tables.setdefault("effects", []).append(effects(judge, scores))
         tables.setdefault("agreements", []).append(agreements(judge, scores))
         tables.setdefault("reactions", []).append(reactions(judge, by_set, resamples))
-    return {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
+    return {
+        name: pd.concat(parts, ignore_index=True).replace({"judge": NAMES})
+        for name, parts in tables.items()
+    }
 
 
 # In a figure
 
 
-def side_by_side(table: pd.DataFrame, names: Mapping[str, str]) -> Figure:
-    """Draw how judges agree with people alone, and shown several numbers: a panel for each judge.
+def side_by_side(table: pd.DataFrame, title: str) -> Figure:
+    """Draw how the judges agree with people alone, and shown several numbers: a row for each kind.
 
     Parameters
     ----------
-    table : what `agreements` returned, for all judges.
-    names : by judge, the title of its panel.
+    table : what `agreements` returned, for judges called as in `NAMES`.
+    title : the title.
     """
     labels = list(dict.fromkeys(table["numbers"]))
-    fig, grid = plt.subplots(1, len(names), figsize=(8.0, 3.2), sharey=True, squeeze=False)
-    axes = grid[0]
-    for ax, (judge, title) in zip(axes, names.items()):
-        of_judge = pd.DataFrame(table[table["judge"] == judge])
-        judge_alone = of_judge.loc[of_judge["numbers"] == "nothing", "In-DRE"].item()
-        ax.axvline(judge_alone, color="0.3", linewidth=0.9, linestyle="--")
-        for column, (colour, marker, legend, offset) in _DRAWN.items():
-            rows = of_judge.dropna(subset=[column])
-            y = pd.Series(rows["numbers"]).map(labels.index) + offset
-            plots.whiskers(ax, rows, y, colour, column, marker, legend)
-        ax.set_title(title, fontweight="normal")
-        ax.grid(axis="y", visible=False)
-        ax.set_xlabel("Spearman correlation with people")
-    axes[0].set_yticks(np.arange(len(labels)), labels)
-    axes[0].set_ylim(len(labels) - 0.5, -0.5)
-    axes[0].set_ylabel("numbers shown")
-    fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    fig, ax = plt.subplots(figsize=(5.6, 3.8))
+    for judge, (look, legend, offset) in _DRAWN.items():
+        rows = pd.DataFrame(table[table["judge"] == judge])
+        y = pd.Series(rows["numbers"]).map(labels.index) + offset
+        plots.whiskers(ax, rows, y, look.colour, "In-DRE", look.marker, legend)
+        judge_alone = rows.loc[rows["numbers"] == "nothing", "In-DRE"].item()
+        ax.axvline(judge_alone, color=look.colour, linewidth=0.9, linestyle=look.line)
+    look, legend, offset = _NUMBERS_ALONE
+    rows = pd.DataFrame(table.dropna(subset=["alone"]).drop_duplicates("numbers"))
+    y = pd.Series(rows["numbers"]).map(labels.index) + offset
+    plots.whiskers(ax, rows, y, look.colour, "alone", look.marker, legend, filled=False)
+    ax.set_yticks(np.arange(len(labels)), labels)
+    ax.set_ylim(len(labels) - 0.5, -0.5)
+    ax.set(xlabel="Spearman correlation with people", ylabel="numbers shown")
+    ax.grid(axis="y", visible=False)
+    fig.suptitle(title)
+    fig.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return fig
