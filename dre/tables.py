@@ -172,13 +172,17 @@ class Table:
             blocks.append(self.below)
         return "\n\n".join(blocks) + "\n"
 
-    def save(self, folder: Path | str) -> list[Path]:
-        """Write ``<name>.csv`` and ``<name>.md`` into `folder` and return their paths."""
-        csv = Path(folder) / f"{self.name}.csv"
-        markdown = Path(folder) / f"{self.name}.md"
-        replace(csv, self.csv())
-        replace(markdown, self.markdown())
-        return [csv, markdown]
+    def save(self, folder: Path | str, with_markdown: bool = False) -> list[Path]:
+        """Write ``<name>.csv``, and ``<name>.md`` if asked, into `folder`; return their paths."""
+        texts = {"csv": self.csv()}
+        if with_markdown:
+            texts["md"] = self.markdown()
+        files = []
+        for ending, text in texts.items():
+            file = Path(folder) / f"{self.name}.{ending}"
+            replace(file, text)
+            files.append(file)
+        return files
 
     __repr__ = _repr_markdown_ = markdown
 

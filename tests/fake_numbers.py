@@ -10,6 +10,7 @@ from a number.
 import ast
 import builtins
 import contextlib
+import functools
 import hashlib
 import itertools
 import random
@@ -101,7 +102,7 @@ class World:
                     base = path.removesuffix(f"{separator}{ending}")
                     return self.value(base) + side * self.spread
         digest = hashlib.sha256(f"{self.seed} {path}".encode()).digest()
-        return random.Random(digest).uniform(-0.9, 0.9)
+        return 1.8 * int.from_bytes(digest[:8]) / 2**64 - 0.9
 
     def hear(self, text: object, is_caption: bool = False) -> None:
         """Keep what is said, with the line of the cell that says it."""
@@ -287,21 +288,41 @@ def spoken(book: Notebook, n_worlds: int = N_WORLDS) -> dict[str, list[Said]]:
     return by_place
 
 
+# A cell is read once, for all worlds.
+_text = functools.cache(ast.unparse)
+
+
+@functools.cache
+def _tree(text):
+    """Return the statements of a cell, and the names that are not Python's own."""
+    tree = ast.fix_missing_locations(_WithoutImports().visit(ast.parse(text)))
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return tree.body, names - set(dir(builtins))
+
+
+@functools.cache
+def _code(statement, cell):
+    return compile(ast.Module([statement], type_ignores=[]), cell, "exec")
+
+
+@functools.cache
+def _says(statement):
+    return any(call in _text(statement) for call in (*_SAYS, *_ENDS))
+
+
 def _said_in(book, world):
     for cell in code_cells(book.content):
         text = source(cell)
         if not any(call in text for call in (*_SAYS, *_ENDS)) or "%pip" in text:
             continue
         world.cell = f"{book.name[:2]}, {cell['id']}"
-        tree = ast.fix_missing_locations(_WithoutImports().visit(ast.parse(text)))
-        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        names -= set(dir(builtins))
+        statements, names = _tree(text)
         namespace = {name: Fake(world, name) for name in names}
         namespace |= {name: REAL[name] for name in names & set(REAL)}
         namespace |= {name: REAL[name] for name in ("print", "display")}
         namespace |= {"book": FakeBook(world), "notebook": SimpleNamespace(Ended=Ended)}
         try:
-            _run(tree.body, namespace, world)
+            _run(statements, namespace, world)
         except Ended:
             break
     return world.said
@@ -315,33 +336,28 @@ def _run(statements, namespace, world):
     that ask for the profile.
     """
     for statement in statements:
-        says = any(call in ast.unparse(statement) for call in (*_SAYS, *_ENDS))
+        says = _says(statement)
         if says and isinstance(statement, ast.With):
             _make_up(statement, namespace, world)
             _run(statement.body, namespace, world)
             continue
         if says and isinstance(statement, ast.For):
-            iterable = ast.unparse(statement.iter)
+            iterable = _text(statement.iter)
             for item in itertools.islice(eval(iterable, namespace), 3):
                 namespace["item_of_loop"] = item
                 try:
-                    exec(f"{ast.unparse(statement.target)} = item_of_loop", namespace)
+                    exec(f"{_text(statement.target)} = item_of_loop", namespace)
                 except (TypeError, ValueError):  # it has another number of parts
                     _make_up(statement.target, namespace, world)
                 _run(statement.body, namespace, world)
             continue
-        if (
-            says
-            and isinstance(statement, ast.If)
-            and "settings.name" not in ast.unparse(statement.test)
-        ):
+        if says and isinstance(statement, ast.If) and "settings.name" not in _text(statement.test):
             for branch in (statement.body, statement.orelse):
                 with contextlib.suppress(Ended):
                     _run(branch, namespace, world)
             continue
-        one = ast.Module([statement], type_ignores=[])
         try:
-            exec(compile(one, world.cell, "exec"), namespace)
+            exec(_code(statement, world.cell), namespace)
         except (Ended, NameError):  # a name that is not there is a fault wherever it is
             raise
         except Exception as error:

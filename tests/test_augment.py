@@ -1,20 +1,16 @@
-"""Algorithm 1 against a local model, the quality report by hand, the sheet for people, the
-command.
-"""
+"""Algorithm 1 against a local model, the quality report by hand, the command."""
 
 import json
 import re
 
 import judge_servers as servers
-import pandas as pd
 import pytest
-from conftest import experiment
 
 from dre import augment, judges
 from dre.augment import algorithm
 from dre.commands.main import main
 from dre.datasets import dialogues
-from dre.datasets.dialogues import Context, pairs
+from dre.datasets.dialogues import Context
 from dre.errors import DreError
 from dre.paper import quality
 
@@ -289,63 +285,6 @@ def test_the_quality_of_the_embedded_corpus_is_measured_as_before_and_a_leak_is_
     }
     assert {name: row[name] for name in expected} == pytest.approx(expected, abs=1e-4)
     assert row["overlap_only_low"] < 73.25 < row["overlap_only_high"]
-
-
-class TestAnnotationSheet:
-    @pytest.fixture
-    def sheet(self, tmp_path, monkeypatch):
-        """The script, in a folder with a sheet of 20 items."""
-        monkeypatch.chdir(tmp_path)
-        script = experiment("annotation/annotation_sheet").main
-        script(["write", "mini:test", "-o", "sheet.csv", "-n", "20"])
-        return script
-
-    def test_is_blind_and_balanced(self, sheet):
-        annotators_sheet = pd.read_csv("sheet.csv", keep_default_na=False)
-        key = pd.read_csv("sheet.key.csv")
-
-        columns = ["item", "context", "response", "fits", "note"]
-        assert annotators_sheet.columns.tolist() == columns
-        assert set(annotators_sheet["fits"]) == {""}
-        kinds = "".join(key["kind"])
-        assert kinds.count("p") == kinds.count("a") == 10
-        is_shuffled = "ap" in kinds and "pa" in kinds
-        assert is_shuffled
-        texts = pairs(dialogues.load("mini", "test")).set_index("pair_id")["response"]
-        assert annotators_sheet["response"].tolist() == texts[key["pair_id"]].tolist()
-
-    def test_is_not_written_over(self, sheet):
-        with pytest.raises(DreError, match="is new"):
-            sheet(["write", "mini:test", "-o", "sheet.csv", "-n", "20"])
-
-    def test_answers_are_compared_with_the_design_and_each_other(self, sheet, capsys):
-        fill_sheet("one.csv")
-        # Two positives are called wrong: 18 of 20 right, 8 of 20 "yes", so that
-        # kappa = (0.9 - 0.5) / 0.5 = 0.8 with the design.
-        positive_items = pd.read_csv("sheet.key.csv").query("kind == 'p'")["item"]
-        fill_sheet("two.csv", positive_items[:2], ";")
-
-        sheet(["read", "one.csv", "two.csv", "--key", "sheet.key.csv"])
-
-        lines = capsys.readouterr().out.splitlines()
-        assert "one: overall 100.00 [100.00, 100.00]" in lines
-        assert "two: adversarial 100.00 [100.00, 100.00]" in lines
-        assert "two: kappa with the design 0.80" in lines
-        assert "one, two: kappa 0.80" in lines
-
-    def test_an_empty_answer_is_no_no(self, sheet):
-        message = "20 rows for 20 items, without yes or no: 1, 2, 3, 4, 5:"
-        with pytest.raises(DreError, match=message):
-            sheet(["read", "sheet.csv", "--key", "sheet.key.csv"])
-
-
-def fill_sheet(path, wrong_items=(), separator=","):
-    """Answer sheet.csv as designed, except for the items that get the wrong answer."""
-    sheet = pd.read_csv("sheet.csv")
-    fits = pd.read_csv("sheet.key.csv")["kind"] == "p"
-    fits ^= sheet["item"].isin(wrong_items)
-    answered = sheet.assign(fits=fits.map({True: "Yes", False: "no "}))
-    answered.to_csv(path, sep=separator, index=False)
 
 
 class TestCommand:

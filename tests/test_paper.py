@@ -306,7 +306,44 @@ def test_files_of_a_deleted_notebook_are_deleted_and_those_of_a_reader_are_not(q
     assert (tables / "my_scores.csv").exists()
     assert figure.exists()
     assert (tables / "a.csv").exists(), "a reader has written over it"
-    assert not (tables / "a.md").exists()
+    assert not (tables / "d.csv").exists()
+
+
+def listed(root):
+    """Return the README of the results, and what it lists: file -> notebook."""
+    text = (root / "results/public/README.md").read_text()
+    links = re.findall(r"^\| \[(.*?)\]\(\1\) \| (?:\[(.*?)\]|—)", text, re.MULTILINE)
+    return text, dict(links)
+
+
+def test_the_readme_of_results_lists_every_table_and_no_other_after_any_run(quick):
+    run(quick)
+    text, files = listed(quick)
+    expected = {"a.csv": "01_a", "d.csv": "01_a", "manifest": "", "scores": ""}
+    assert files == expected
+    assert "| [a.csv](a.csv) | [01_a](../../notebooks/01_a.ipynb) | A |" in text
+    assert not (quick / "results/public/a.md").exists()
+
+    # A second run changes nothing, nor does one of a notebook that has no table.
+    assert run(quick) == []
+    edit(quick / "notebooks/02_b.ipynb", "')", "') or 1")
+    assert run(quick) == ["02"]
+    name_notebooks(quick, "00_start")
+    run(quick)
+    assert listed(quick) == (text, files)
+
+    # A table that is not written any more is not listed, nor that of a notebook which is gone.
+    name_notebooks(quick, "")
+    edit(quick / "notebooks/01_a.ipynb", "{'a': [1]}), 'a', 'A')", "{'a': [1]}), 'b', 'B|')")
+    edit(quick / "notebooks/02_b.ipynb", "a.csv", "b.csv")
+    run(quick)
+    text, files = listed(quick)
+    assert files == {"b.csv": "01_a", "d.csv": "01_a", "manifest": "", "scores": ""}
+    assert "| B\\| |" in text
+    (quick / "notebooks/02_b.ipynb").unlink()
+    (quick / "notebooks/01_a.ipynb").unlink()
+    run(quick)
+    assert listed(quick)[1] == {"manifest": "", "scores": ""}
 
 
 def name_notebooks(root, names):
@@ -659,8 +696,8 @@ READING_AND_WRITING = """import pandas as pd
 pd.read_csv(book.profile.results / "scores/a.csv.gz")
 open("../data/some.txt").read()
 open("../data/own.txt", "w")
-table = book.table(pd.DataFrame({"a": [1]}), "t", "A table")
-open("../results/mini/t.csv").read()
+table = book.table(pd.DataFrame({"a": [1]}), "table3", "A table")
+open("../results/mini/table3.csv").read()
 table"""
 
 
@@ -689,7 +726,7 @@ def test_in_a_kernel_the_setup_gives_a_book_and_a_notebook_may_end_itself(root):
     outputs = [cell["outputs"] for cell in headless.code_cells(content)]
     _, setup, table, open_figure, figure, end, after_end = outputs
     assert "profile mini · Python" in "".join(setup[0]["text"])
-    table_file = root / "results/mini/t.md"
+    table_file = root / "results/mini/table3.md"
     assert "".join(table[0]["data"]["text/markdown"]) == table_file.read_text()
     assert not open_figure, "a figure is only shown by the book"
     assert "image/png" in figure[0]["data"]
@@ -709,7 +746,7 @@ def test_in_a_kernel_the_setup_gives_a_book_and_a_notebook_may_end_itself(root):
         state.LOCK,
     }
     names_written = {os.path.basename(path) for path in record["wrote"]}
-    files = {"00_start.ipynb", "00_start.json", "f.pdf", "f.png", "t.csv", "t.md"}
+    files = {"00_start.ipynb", "00_start.json", "f.pdf", "f.png", "table3.csv", "table3.md"}
     assert names_written == files
 
 

@@ -21,7 +21,9 @@ from dre import __version__
 from dre.commands import main as cli
 from dre.datasets import dialogues, ratings
 from dre.environment import ADDRESS, how_to_install
+from dre.paper import bill, contents
 from dre.paper.headless import manifest, notebooks
+from dre.paper.notebook import AS_MARKDOWN
 from dre.paper.profile import COMMITTED, profile
 from dre.paper.state import SCORES
 
@@ -120,31 +122,25 @@ def test_every_file_of_results_and_figures_is_written_by_one_notebook():
 
     expected = {HERE / name for name in written}
     expected |= {PUBLIC.results / "manifest" / f"{book.name}.json" for book in BOOKS}
+    expected |= {PUBLIC.results / "README.md"}
     present = tracked(f"results/{COMMITTED}", f"figures/{COMMITTED}")
     unexplained = [path for path in present if path not in expected and path.parent.name != SCORES]
     assert unexplained == []
 
 
-def test_tables_are_small():
-    # Tables of the papers have all their rows and columns, with ours beside them.
-    in_print = {"slide_table2.md": (31, 12), "table4_main.md": (30, 10), "table5_main.md": (30, 12)}
-    tables = tracked(f"results/{COMMITTED}/*.md")
-    assert {*in_print} < {path.name for path in tables}
-    for path in tables:
-        lines = [line for line in path.read_text().splitlines() if line.startswith("|")]
-        columns = lines[1].count("--")
-        most_rows, most_columns = in_print.get(path.name, (30, 7))
-        assert len(lines) <= 2 + most_rows, path.name  # longer ones belong into the CSV alone
-        assert columns <= most_columns, path.name
+def test_the_readme_of_results_lists_every_table_of_the_manifests():
+    text = (PUBLIC.results / "README.md").read_text()
+    assert text == contents.readme(PUBLIC), "make paper PROFILE=public writes it"
+
+    linked = {PUBLIC.results / name for name in re.findall(r"\]\(([\w.]+)\)", text)}
+    tables = {path for path in tracked(f"results/{COMMITTED}") if path.parent == PUBLIC.results}
+    assert tables - linked == {PUBLIC.results / "README.md"}
 
 
-def test_the_readme_is_short():
-    text = (HERE / "README.md").read_text()
-    places = re.findall(r"<!--[\w.]+-->(.*?)<!--/-->", text)
-    numbers = [number for place in places for number in re.findall(r"\d[\d.]*", place)]
-
-    assert text.count("\n") <= 99
-    assert 0 < len(numbers) <= 25
+def test_docs_name_every_table_that_is_saved_as_markdown_and_those_alone():
+    docs = "".join(path.read_text() for path in HERE.glob("docs/*.md"))
+    named = set(re.findall(r"(?<![\w-])(\w+)\.md[`-]", docs)) - {"README", bill.NAME}
+    assert named == {*AS_MARKDOWN}
 
 
 # What must not be committed

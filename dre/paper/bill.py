@@ -7,7 +7,6 @@ that two tables read stands with the one that asked for it first.
 
 import pandas as pd
 
-from dre.files import replace
 from dre.judges import bill
 from dre.judges.store import Store
 from dre.paper.profile import Profile
@@ -109,5 +108,4 @@ def write(profile: Profile) -> None:
         rows=len(printed),
         columns=list(_HEADERS),
     )
-    for path, text in (("csv", shown.csv()), ("md", shown.markdown())):
-        replace(profile.results / f"{NAME}.{path}", text)
+    shown.save(profile.results, with_markdown=True)

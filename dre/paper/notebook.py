@@ -21,6 +21,11 @@ from dre.paper.profile import profile as read_profile
 from dre.paper.profile import root as project_root
 from dre.tables import Table, number
 
+#: Tables that docs show, or tell readers to open: they are saved as Markdown as well.
+AS_MARKDOWN = (
+    *("table3", "table4", "table4_main", "table5_main", "table6", "slide_table2"),
+    *("table6_own_replies", "slide_tables_own_replies", "cost_per_example", "audit_kinds"),
+)
 _NOT_A_NUMBER = re.compile(r"\bnan\b", re.IGNORECASE)
 _KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
 
@@ -109,9 +114,9 @@ class Book:
         """Save a table, register it, and return it for display.
 
         ``results/<profile>/<name>.csv`` holds all of `df` but its index, with six significant
-        digits. The notebook and ``<name>.md`` show a part of it, with ``x_low``,
-        ``x_high`` and ``x_sd`` joined to column ``x``: ``88.1 ± 0.3 [87.2, 89.0]``. NaN, None and
-        "" are printed as an em dash.
+        digits. The notebook shows a part of it, with ``x_low``, ``x_high`` and ``x_sd`` joined to
+        column ``x``: ``88.1 ± 0.3 [87.2, 89.0]``. NaN, None and "" are printed as an em dash. What
+        is shown of `AS_MARKDOWN` is ``<name>.md``, too.
 
         Parameters
         ----------
@@ -122,15 +127,14 @@ class Book:
             printed, and how.
         """
         table = Table(df, name, caption, note, **options)
-        files = table.save(self.profile.results)
+        files = table.save(self.profile.results, with_markdown=name in AS_MARKDOWN)
         self._register("table", name, caption, files)
         return table
 
     def data(self, df: pd.DataFrame, name: str, caption: str) -> None:
         """Save ``results/<profile>/<name>.csv``, for figures and sentences, without showing it."""
-        path = self.profile.results / f"{name}.csv"
-        replace(path, Table(df, name, caption).csv())
-        self._register("data", name, caption, [path])
+        files = Table(df, name, caption).save(self.profile.results)
+        self._register("data", name, caption, files)
 
     def note(self, text: str, /, **numbers: str | float) -> None:
         """Show a sentence as Markdown, and keep its numbers for README and docs by their names.

@@ -22,7 +22,7 @@ from dre.environment import make_paths_absolute
 from dre.errors import DreError
 from dre.files import replace
 from dre.judges.store import new_run
-from dre.paper import bill, check, state, website, words
+from dre.paper import bill, check, contents, state, website, words
 from dre.paper.headless import Notebook, code, commit, execute, notebooks
 from dre.paper.profile import COMMITTED, Profile, check_clone, profile, root
 
@@ -67,23 +67,32 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
     _set_environment_of_kernels(profile)
     paid_run = new_run()
     try:
-        with FileLock(profile.root / "build" / "paper.lock", timeout=0), _billed(profile, paid_run):
-            for line in _read_what_lies_on_the_hub(profile):
-                print(line, flush=True)
-            if profile.augment:
-                from dre.paper import written_sets  # which loads judges and data
-
-                written_sets.write_sets(profile, paid_run)
-            ran = _run_stale(books, profile, jobs, paid_run)
-            _check_nothing_changed(profile)
-            _drop_stale(profile)
-            for path in _write_documents(books, profile):
-                print(f"brought up to date: {path.relative_to(profile.root)}")
-            _build_book_if_possible(profile)
+        with FileLock(profile.root / "build" / "paper.lock", timeout=0):
+            with _billed(profile, paid_run):
+                ran = _bring_results_up_to_date(books, profile, jobs, paid_run)
+            # It lists the bill, which is written last.
+            replace(profile.results / "README.md", contents.readme(profile))
     except Timeout as error:
         raise DreError(
             "another make paper is under way in this folder: wait for it to end"
         ) from error
+    return ran
+
+
+def _bring_results_up_to_date(books, profile, jobs, paid_run):
+    """Do what `run` does, but for the bill; return the names of the notebooks that ran."""
+    for line in _read_what_lies_on_the_hub(profile):
+        print(line, flush=True)
+    if profile.augment:
+        from dre.paper import written_sets  # which loads judges and data
+
+        written_sets.write_sets(profile, paid_run)
+    ran = _run_stale(books, profile, jobs, paid_run)
+    _check_nothing_changed(profile)
+    _drop_stale(profile)
+    for path in _write_documents(books, profile):
+        print(f"brought up to date: {path.relative_to(profile.root)}")
+    _build_book_if_possible(profile)
     return ran
 
 

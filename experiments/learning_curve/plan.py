@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "results" / "curve"
+RESULTS = ROOT / "results" / "curve"  # what notebooks read
+RUNS = ROOT / "build" / "curve"  # two files and a folder for each training
 EPOCHS = 5
 #: By domain, the training set and its splits. All responses were written on the papers' request.
 LARGEST = {

@@ -1,23 +1,28 @@
 """Make the tables of the learning curve from the trainings that are finished.
 
 Run ``python experiments/learning_curve/tables.py`` with the public data after ``train.py``: a
-minute of one core. It makes in ``results/curve``:
+minute of one core. It reads what that left in ``build/curve``, and makes in ``results/curve``:
 
 - ``trainings.csv``: a row for each training;
 - ``slopes.csv``: how much twice as many contexts raise the agreement with people;
-- ``changes.csv``: how much other changes raise it.
+- ``changes.csv``: how much other changes raise it;
+- copies of the files that notebooks 02 to 04 read of single trainings (`READ_ONE_BY_ONE`).
 """
 
 import json
+import shutil
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from plan import EPOCHS, OWN_RATED_SET, RESULTS, ROOT
+from plan import EPOCHS, OWN_RATED_SET, RESULTS, ROOT, RUNS
 
 from dre import stats
 from dre.datasets import ratings
 from dre.paper.profile import profile
+
+#: Which files notebooks read of single trainings: distances of a set, scores of other recipes.
+READ_ONE_BY_ONE = ("dailydialog-all-*seed*.json", "dailydialog-all-r*-seed0.csv.gz")
 
 
 class Change(NamedTuple):
@@ -55,7 +60,7 @@ def load_trainings() -> dict[str, dict]:
     """Return what is recorded of each training, by name."""
     return {
         path.stem: json.loads(path.read_text(encoding="utf-8"))
-        for path in sorted(RESULTS.glob("*-seed*.json"))
+        for path in sorted(RUNS.glob("*-seed*.json"))
     }
 
 
@@ -63,7 +68,7 @@ def agreement_with_people(trainings, settings) -> Agreement:
     """Return the agreement of each training with people."""
     columns = []
     for name in trainings:
-        table = pd.read_csv(RESULTS / f"{name}.csv.gz", index_col="pair_id")
+        table = pd.read_csv(RUNS / f"{name}.csv.gz", index_col="pair_id")
         columns.append(1 - table["s_d"] + table["s_p"])
     scores = pd.concat(columns, axis=1)
     draws_by_set = {}
@@ -206,9 +211,17 @@ def mean_difference(draws, columns, name) -> dict:
 
 
 def main() -> None:
-    """Write the three tables."""
+    """Write the three tables, and copy the files that notebooks read."""
     settings = profile("public")
     trainings = load_trainings()
+    if not trainings:
+        raise SystemExit(
+            f"{RUNS}: found no training, expected two files of each: "
+            "python experiments/learning_curve/train.py makes them"
+        )
+    for pattern in READ_ONE_BY_ONE:
+        for file in RUNS.glob(pattern):
+            shutil.copyfile(file, RESULTS / file.name)
     agreement = agreement_with_people(trainings, settings)
     rows = [training_row(training) for training in trainings.values()]
     table = pd.DataFrame(rows, index=list(trainings)).rename_axis("name")

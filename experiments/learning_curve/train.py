@@ -22,15 +22,16 @@ on held-out contexts is kept. These trainings differ from that:
 
 Run ``python experiments/learning_curve/train.py [--only TEXT ...] [--list]`` with the public data.
 It goes through the plan and trains what has no result yet, so it can be stopped at any time. It
-takes about 30 seconds of one core for each context of all trainings together. Each training makes
-two files, and its model stays in ``build/curve``:
+takes about 30 seconds of one core for each context of all trainings together. Each training leaves
+in ``build/curve`` its model and two files, and no committed file:
 
-- ``results/curve/<name>.json``: curves; accuracies on DailyDialog++ test at a threshold chosen on
+- ``<name>.json``: curves; accuracies on DailyDialog++ test at a threshold chosen on
   held-out contexts; how often the score falls when the context is exchanged; distances from context
   to response before and after ``sep``; Spearman correlations with people on seven sets;
-- ``results/curve/<name>.csv.gz``: scores of the rated sets.
+- ``<name>.csv.gz``: scores of the rated sets.
 
-``tables.py`` in this folder makes the tables that notebook 02 shows from them.
+``tables.py`` in this folder makes the tables that notebook 02 shows from them, and copies what
+other notebooks read.
 """
 
 import argparse
@@ -43,7 +44,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from plan import BINS, LARGEST, MPNET, RESULTS, ROOT, VARIANTS, Training, plan
+from plan import BINS, LARGEST, MPNET, RUNS, VARIANTS, Training, plan
 
 from dre import classification, stats
 from dre.audit import measures
@@ -55,7 +56,6 @@ from dre.paper.profile import profile
 from dre.slm import fit, losses, recipes
 
 MPNET_SHA256 = "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"
-MODELS = ROOT / "build" / "curve"
 
 
 def split(training: Training, settings) -> tuple[list, list, list]:
@@ -169,11 +169,11 @@ def train(training: Training, settings, mpnet: str) -> None:
         recipe = recipes.replace(recipe, keep="best")
     encoder = checked_mpnet(mpnet) if training.variant == "mpnet" else variant.encoder
     slm = fit(
-        train_contexts, dev, MODELS / training.name, recipe, training.seed, encoder, progress=False
+        train_contexts, dev, RUNS / training.name, recipe, training.seed, encoder, progress=False
     )
     measured, scores = measure(slm, dev, settings)
     scores.to_csv(
-        RESULTS / f"{training.name}.csv.gz",
+        RUNS / f"{training.name}.csv.gz",
         index=False,
         float_format="%.4g",
         compression={"method": "gzip", "mtime": 0},
@@ -196,7 +196,7 @@ def train(training: Training, settings, mpnet: str) -> None:
         "seconds": round(time.process_time() - started),
         "curves": slm.provenance["curves"],
     }
-    replace(RESULTS / f"{training.name}.json", json.dumps(record, indent=1) + "\n")
+    replace(RUNS / f"{training.name}.json", json.dumps(record, indent=1) + "\n")
     correlations = " ".join(f"{agreement['r']:.2f}" for agreement in record["people"].values())
     print(
         f"{training.name}: {record['contexts']} contexts, {record['seconds']} s, "
@@ -208,7 +208,7 @@ def train(training: Training, settings, mpnet: str) -> None:
 @contextlib.contextmanager
 def lock(training: Training):
     """Yield whether this process may train; another process may be training the same already."""
-    file = MODELS / f"{training.name}.lock"
+    file = RUNS / f"{training.name}.lock"
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.close(os.open(file, os.O_CREAT | os.O_EXCL))
@@ -235,9 +235,9 @@ def main() -> None:
     parser.add_argument("--mpnet", default=MPNET, help="folder or Hub id of all-mpnet-base-v2")
     args = parser.parse_args()
     settings = profile("public")
-    RESULTS.mkdir(parents=True, exist_ok=True)
+    RUNS.mkdir(parents=True, exist_ok=True)
     for training in plan():
-        is_done = (RESULTS / f"{training.name}.json").exists()
+        is_done = (RUNS / f"{training.name}.json").exists()
         if args.list:
             print("done   " if is_done else "missing", training.name)
             continue
