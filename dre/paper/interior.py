@@ -6,7 +6,7 @@ alone and with both parts, and `reactions` says how far the judge follows the nu
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -239,9 +239,9 @@ def effects(judge: str, scores: RatedScores) -> pd.DataFrame:
     Columns ``judge, numbers, comparison``; ``measure``, ``overall`` or ``within_contexts``; one for
     each set by its title, and ``pooled``, all with intervals (95 %, over contexts and askings);
     ``seen``, the pooled difference that would have been seen with a power of 80 %; ``pairs`` and
-    ``contexts``, how many both methods have scored. The comparison `GAIN_AND_HARM` adds what the
-    judge gains by numbers as printed to what it loses by those of another pair: above zero the
-    gain is larger.
+    ``contexts``, how many both methods have scored (contexts by set, in words). The comparison
+    `GAIN_AND_HARM` adds what the judge gains by numbers as printed to what it loses by those of
+    another pair: above zero the gain is larger.
     """
     rows = []
     sources = [method.slm for method in scores.methods if method.family == WHOLE]
@@ -261,13 +261,13 @@ def effects(judge: str, scores: RatedScores) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _difference(scores, differences, measure) -> dict[str, float]:
+def _difference(scores, differences, measure) -> dict[str, Any]:
     """The sum of the differences of two methods each in one measure, by set and pooled."""
-    row: dict[str, float] = {}
+    row: dict[str, Any] = {}
     compared = [*dict.fromkeys(method for pair in differences for method in pair)]
     of_sets: dict[str, list[list[np.ndarray]]] = {}
     n_pairs = 0
-    n_contexts = 0
+    n_contexts = []
     for name, table in scores.items.items():
         if not scores.has(name, *compared):
             continue
@@ -281,14 +281,14 @@ def _difference(scores, differences, measure) -> dict[str, float]:
         columns = pd.concat([scores.of(name, method) for method in compared], axis=1)
         is_used = columns.notna().all(axis=1) & table["human"].notna()
         n_pairs += int(is_used.sum())
-        n_contexts += pd.Series(table.loc[is_used, "context_id"]).nunique()
+        n_contexts.append(pd.Series(table.loc[is_used, "context_id"]).nunique())
     if not of_sets:
         return row
     means = [np.mean(of_method, axis=0) for of_method in zip(*of_sets.values())]
     row |= stats.interval(_summed(means, differences), "pooled")
     row["seen"] = stats.smallest_seen(row["pooled_low"], row["pooled_high"])
     row["pairs"] = n_pairs
-    row["contexts"] = n_contexts
+    row["contexts"] = " / ".join(str(n) for n in n_contexts)
     return row
 
 
@@ -389,7 +389,8 @@ def pull(
 
     Returns
     -------
-    (1 + n,) array, for `dre.stats.interval`; the first number is of the data.
+    (1 + n,) array, for `dre.stats.interval`; the first number is of the data. NaN where a resample
+    has no slope.
     """
     weights = stats.context_weights(contexts, n)
     is_used = (plain.notna() & informed.notna()).to_numpy()
@@ -401,8 +402,12 @@ def pull(
     # The normal equations of weighted least squares, in each resample.
     gram = np.einsum("rn,ni,nj->rij", weights, predictors, predictors)
     moments = (weights * move) @ predictors
-    slopes = np.linalg.solve(gram, moments[..., None])
-    return slopes[:, 2, 0]
+    # There is no slope where few pairs lie on a line, and no resample of a single context.
+    slopes = np.full(len(gram), np.nan)
+    has_one = np.linalg.matrix_rank(np.nan_to_num(gram)) == predictors.shape[1]
+    solved = np.linalg.solve(gram[has_one], moments[has_one][..., None])
+    slopes[has_one] = solved[:, 2, 0]
+    return slopes
 
 
 def reactions(judge: str, by_set: Mapping[str, Judgements], resamples: int = 1000) -> pd.DataFrame:
