@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 from conftest import experiment, needs_data
 from matplotlib.collections import PathCollection
+from scipy.stats import spearmanr
+from test_paper import HERE
 
 from dre import fusion
 from dre.datasets import ratings, recordings
@@ -275,3 +277,62 @@ def test_a_judge_that_was_not_recorded_is_an_error_that_says_so(tmp_path, monkey
     monkeypatch.setattr(recordings, "FOLDER", tmp_path)
     with pytest.raises(DreError, match="no recording"):
         interior.asked_of_all()
+
+
+# What was recorded, computed again by other code
+
+
+def recorded_lines(judge, prompts):
+    """What a judge said, by prompt and pair: the scores of its file, without the package."""
+    by_prompt = {prompt: {} for prompt in prompts}
+    with open(recordings.FOLDER / judge / "judgements.jsonl", encoding="utf-8") as file:
+        for line in map(json.loads, file):
+            if line["prompt"] in by_prompt and not line.get("repeat"):
+                by_prompt[line["prompt"]][line["pair_id"]] = line.get("score")
+    return by_prompt
+
+
+@needs_data
+def test_the_table_of_the_weak_judge_is_what_plain_scipy_makes_of_its_recording():
+    numbers = ["dre_inputs", "dre_inputs_ours", "dre_as_printed", "dre_other"]
+    shown_in = dict(zip(["paper", "ours", "as printed", interior.OTHER], numbers))
+    prompt_of = dict(zip(shown_in, ["dre", "dre_ours", "dre_as_printed", "dre_other"]))
+    plain = ["llm_only", "llm_only_reworded"]
+    said = recorded_lines(interior.WEAK, [*plain, *prompt_of.values()])
+    pair_ids = set.intersection(*(set(scores) for scores in said.values()))
+    if not pair_ids:
+        pytest.skip("no pair was asked with every prompt")
+    table = pd.read_csv(HERE / "results/public/weak_judge_effects.csv")
+    table = table[table["measure"] == "overall"].set_index(["judge", "numbers", "comparison"])
+    for source, file_name in shown_in.items():
+        file = recordings.FOLDER / interior.WEAK / f"{file_name}.csv"
+        inputs = pd.read_csv(file, index_col="pair_id")
+        by_set = {"In-DRE": [], "DRE": [], "Ex-DRE": [], "SLM": [], "alone": []}
+        for name in list(ratings.RATED)[:3]:
+            items = ratings.rated(name)
+            items = items[items["pair_id"].isin(pair_ids)]
+            ids = list(items["pair_id"])
+            people = items["human"].to_numpy()
+            s_c = 1 - inputs.loc[ids, "s_d"].to_numpy() + inputs.loc[ids, "s_p"].to_numpy()
+            score = np.array([said[prompt_of[source]][pair_id] for pair_id in ids], float)
+            askings = np.array([[said[prompt][pair_id] for pair_id in ids] for prompt in plain])
+            assert not np.isnan(score).any() and not np.isnan(askings.astype(float)).any()
+            by_set["In-DRE"].append(spearmanr(score, people).statistic)
+            by_set["DRE"].append(spearmanr(s_c * score, people).statistic)
+            by_set["SLM"].append(spearmanr(s_c, people).statistic)
+            of_askings = [spearmanr(asking, people).statistic for asking in askings]
+            by_set["alone"].append(np.mean(of_askings))
+            products = [spearmanr(s_c * asking, people).statistic for asking in askings]
+            by_set["Ex-DRE"].append(np.mean(products))
+        mean = {method: np.mean(of_sets) for method, of_sets in by_set.items()}
+        expected = {
+            "In-DRE less the judge": mean["In-DRE"] - mean["alone"],
+            "In-DRE less the small model": mean["In-DRE"] - mean["SLM"],
+            "DRE less the judge": mean["DRE"] - mean["alone"],
+            "DRE less the small model": mean["DRE"] - mean["SLM"],
+            "DRE less Ex-DRE": mean["DRE"] - mean["Ex-DRE"],
+        }
+        for comparison, value in expected.items():
+            row = table.loc[("weak", source, comparison)]
+            assert row["pooled"] == pytest.approx(value, abs=1e-5), (source, comparison)
+            assert row["pairs"] == len(pair_ids)
