@@ -10,7 +10,7 @@ from matplotlib.collections import PathCollection
 from scipy.stats import spearmanr
 from test_paper import HERE
 
-from dre import fusion
+from dre import fusion, stats
 from dre.datasets import ratings, recordings
 from dre.errors import DreError
 from dre.paper import interior
@@ -277,6 +277,28 @@ def test_a_judge_that_was_not_recorded_is_an_error_that_says_so(tmp_path, monkey
     monkeypatch.setattr(recordings, "FOLDER", tmp_path)
     with pytest.raises(DreError, match="no recording"):
         interior.asked_of_all()
+
+
+def test_an_interval_over_few_contexts_covers_as_often_as_it_says():
+    """Three sets of three contexts: the mean of sets of plain means, drawn anew."""
+    rng = np.random.default_rng(0)
+    n_worlds = 400
+    n_covered = {"as drawn": 0, "widened": 0}
+    for _ in range(n_worlds):
+        of_sets = rng.standard_normal((3, 3))
+        chosen = rng.integers(3, size=(400, 3, 3))
+        drawn = np.take_along_axis(np.broadcast_to(of_sets, chosen.shape), chosen, axis=2)
+        draws = np.array([of_sets.mean(), *drawn.mean(axis=(1, 2))])
+        for what, row in {
+            "as drawn": stats.interval(draws, "x"),
+            "widened": interior.interval(draws, "x", [3, 3, 3]),
+        }.items():
+            n_covered[what] += row["x_low"] <= 0 <= row["x_high"]
+    assert n_covered["as drawn"] / n_worlds < 0.9
+    assert 0.93 < n_covered["widened"] / n_worlds < 0.99
+    many = interior.interval(draws, "x", [60, 60, 60])
+    assert many["x_high"] == pytest.approx(stats.interval(draws, "x")["x_high"], rel=0.05)
+    assert np.isnan(interior.interval(draws, "x", [1, 60, 60])["x_low"])
 
 
 # What was recorded, computed again by other code

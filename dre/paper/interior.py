@@ -12,6 +12,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from scipy.stats import norm
+from scipy.stats import t as student
 
 from dre import fusion, stats
 from dre.datasets import ratings, recordings
@@ -172,6 +174,32 @@ def _score(judge, prompt, repeat, table):
 # Agreement with people
 
 
+def interval(draws: np.ndarray, name: str, n_contexts: Sequence[int]) -> dict[str, float]:
+    """Return what `dre.stats.interval` does, wider where there are few contexts.
+
+    A bootstrap over n contexts has (n - 1) / n of their variance, and its ends are those of a
+    normal distribution. So the distance from the number to both ends is taken times the root of
+    n / (n - 1), with the fewest contexts of a set, and times Student's t over the normal quantile,
+    with a degree of freedom for each context but the first of each set.
+
+    Parameters
+    ----------
+    draws, name : as `dre.stats.interval` takes them.
+    n_contexts : how many contexts each set has; with one there is no interval.
+    """
+    row = stats.interval(draws, name)
+    row.pop(f"{name}_sd", None)
+    fewest = min(n_contexts)
+    freedom = sum(n - 1 for n in n_contexts)
+    factor = np.nan
+    if fewest > 1:
+        quantiles = student.ppf(0.975, freedom) / norm.ppf(0.975)
+        factor = quantiles * np.sqrt(fewest / (fewest - 1))
+    for end in (f"{name}_low", f"{name}_high"):
+        row[end] = row[name] + factor * (row[end] - row[name])
+    return row
+
+
 def rated_scores(
     judge: str, by_set: Mapping[str, Judgements], resamples: int = 1000
 ) -> RatedScores:
@@ -277,15 +305,16 @@ def _difference(scores, differences, measure) -> dict[str, Any]:
                 agreement = scores.agreement(name, method, compared, [measure])[measure]
                 of_set.append(agreement)
         of_sets[name] = of_set
-        row |= stats.interval(_summed(of_set, differences), ratings.RATED[name])
         columns = pd.concat([scores.of(name, method) for method in compared], axis=1)
         is_used = columns.notna().all(axis=1) & table["human"].notna()
         n_pairs += int(is_used.sum())
         n_contexts.append(pd.Series(table.loc[is_used, "context_id"]).nunique())
+        title = ratings.RATED[name]
+        row |= interval(_summed(of_set, differences), title, n_contexts[-1:])
     if not of_sets:
         return row
     means = [np.mean(of_method, axis=0) for of_method in zip(*of_sets.values())]
-    row |= stats.interval(_summed(means, differences), "pooled")
+    row |= interval(_summed(means, differences), "pooled", n_contexts)
     row["seen"] = stats.smallest_seen(row["pooled_low"], row["pooled_high"])
     row["pairs"] = n_pairs
     row["contexts"] = " / ".join(str(n) for n in n_contexts)
@@ -312,16 +341,16 @@ def gate() -> dict[str, float]:
     """
     draws = []
     n_pairs = 0
+    n_contexts = []
     for seed, name in enumerate(list(ratings.RATED)[:3]):
         table = ratings.rated(name)
         score = _score(WEAK, GATE_PROMPT, 0, table)["score_llm"]
         is_asked = score.notna() & table["human"].notna()
         used = table[is_asked]
         n_pairs += len(used)
+        n_contexts.append(used["context_id"].nunique())
         draws.append(stats.draws(score[is_asked], used["human"], used["context_id"], seed=seed))
-    row = stats.interval(np.mean(draws, axis=0), "gate")
-    row.pop("gate_sd", None)
-    return row | {"pairs": n_pairs}
+    return interval(np.mean(draws, axis=0), "gate", n_contexts) | {"pairs": n_pairs}
 
 
 def agreements(judge: str, scores: RatedScores) -> pd.DataFrame:
@@ -333,19 +362,19 @@ def agreements(judge: str, scores: RatedScores) -> pd.DataFrame:
     Columns ``judge, numbers``, ``alone`` (the numbers by themselves), ``In-DRE``, ``Ex-DRE`` and
     ``DRE``, all Spearman with intervals (95 %). That of the judge alone stands under ``In-DRE``.
     """
+    n_contexts = [pd.Series(table["context_id"]).nunique() for table in scores.items.values()]
     alone = scores.mean_agreement(Method(ALONE, judge))
-    rows = [{"judge": judge, "numbers": "nothing"} | stats.interval(alone, "In-DRE")]
+    rows = [{"judge": judge, "numbers": "nothing"} | interval(alone, "In-DRE", n_contexts)]
     for method in scores.methods:
         if method.family != WHOLE:
             continue
         row = {"judge": judge, "numbers": method.slm}
-        row |= stats.interval(scores.mean_agreement(method), "alone")
+        row |= interval(scores.mean_agreement(method), "alone", n_contexts)
         for family in _FUSIONS:
             draws = scores.mean_agreement(Method(family, judge, method.slm))
-            row |= stats.interval(draws, family)
+            row |= interval(draws, family, n_contexts)
         rows.append(row)
-    table = pd.DataFrame(rows)
-    return table.drop(columns=[column for column in table if str(column).endswith("_sd")])
+    return pd.DataFrame(rows)
 
 
 def wide_effects(table: pd.DataFrame) -> pd.DataFrame:
@@ -426,6 +455,7 @@ def reactions(judge: str, by_set: Mapping[str, Judgements], resamples: int = 100
       plain one; NaN where the influence never varies
     """
     labels = [*dict.fromkeys(label for of_set in by_set.values() for label in of_set.informed)]
+    n_contexts = [of_set.items["context_id"].nunique() for of_set in by_set.values()]
     rows = []
     for source in labels:
         draws: dict[str, list[np.ndarray]] = {}
@@ -434,7 +464,7 @@ def reactions(judge: str, by_set: Mapping[str, Judgements], resamples: int = 100
                 draws.setdefault(what, []).append(values)
         row: dict[str, object] = {"judge": judge, "numbers": source}
         for what, of_sets in draws.items():
-            row |= stats.interval(np.mean(of_sets, axis=0), what)
+            row |= interval(np.mean(of_sets, axis=0), what, n_contexts)
         rows.append(row)
     return pd.DataFrame(rows)
 
