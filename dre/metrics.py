@@ -9,7 +9,7 @@ that the papers' references name.
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -38,6 +38,36 @@ COLUMNS = [
 def length(responses: Iterable[str]) -> np.ndarray:
     """Return the number of words of each response, (n,): the parts between white space."""
     return np.array([len(response.split()) for response in responses], float)
+
+
+def _bleu_4(pairs):
+    """Return BLEU-4 of each response with its reference, NaN where there is none."""
+    with_reference = pairs.loc[pairs["reference"].notna(), ["response", "reference"]]
+    bleu_1_to_4 = bleu(with_reference.to_numpy()).reshape(-1, 4)
+    return pd.Series(bleu_1_to_4[:, 3], with_reference.index).reindex(pairs.index)
+
+
+class Metric(NamedTuple):
+    """A metric that needs no model.
+
+    Parameters
+    ----------
+    shown_as : str
+        What tables call it.
+    score : callable
+        Takes a table with ``context`` (turns), ``response`` and ``reference`` (None where there is
+        none), and returns a number for each row, NaN where it has none. More is better.
+    """
+
+    shown_as: str
+    score: Callable[[pd.DataFrame], Any]
+
+
+#: The metrics that ``dre audit --method`` knows by name, besides small models.
+BY_NAME = {
+    "length": Metric("length in words", lambda pairs: length(pairs["response"])),
+    "bleu": Metric("BLEU-4", _bleu_4),
+}
 
 
 def reference_based(

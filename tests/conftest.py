@@ -27,6 +27,7 @@ from judge_servers import KEYS
 
 from dre.datasets import registry
 from dre.judges import asking
+from dre.judges.providers import PROVIDERS
 
 #: Marks tests of the public data: ``pytest -m needs_data`` runs these alone.
 needs_data = pytest.mark.needs_data
@@ -115,8 +116,9 @@ def on_cpu(monkeypatch):
 def quick(monkeypatch):
     """No key is set, and a call that fails is repeated at once."""
     monkeypatch.setattr(asking, "BACKOFF", 0.001)
-    for provider in ("OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE", "OLLAMA"):
-        monkeypatch.delenv(f"{provider}_API_KEY", raising=False)
+    for provider in PROVIDERS.values():
+        for name in provider.key_variables:
+            monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv("DRE_STORE", raising=False)
 
 

@@ -13,12 +13,10 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
-KEYS = {
-    "openai": "OPENAI_API_KEY",
-    "anthropic": "ANTHROPIC_API_KEY",
-    "gemini": "GEMINI_API_KEY",
-    "ollama": "OLLAMA_API_KEY",
-}
+from dre.judges.providers import PROVIDERS
+
+#: The variable with the key of each provider.
+KEYS = {name: provider.key_variables[0] for name, provider in PROVIDERS.items()}
 
 
 class Answer(NamedTuple):
@@ -197,7 +195,17 @@ def ollama(text, finish="stop"):
     return Answer(body)
 
 
-REPLIES = {"openai": openai, "anthropic": anthropic, "gemini": gemini, "ollama": ollama}
+_PROTOCOLS = {"openai": openai, "anthropic": anthropic, "gemini": gemini, "ollama": ollama}
+
+
+def protocol_of(provider):
+    """The provider whose protocol another one speaks, as its class inherits it."""
+    names = [base.name for base in PROVIDERS[provider].__mro__ if hasattr(base, "name")]
+    return next(name for name in names if name in _PROTOCOLS)
+
+
+#: A good answer of each provider.
+REPLIES = {name: _PROTOCOLS[protocol_of(name)] for name in PROVIDERS}
 
 
 def error(provider, status, message="no", **answer):
@@ -210,7 +218,7 @@ def error(provider, status, message="no", **answer):
         },
         "ollama": {"error": message},
     }
-    return Answer(bodies[provider], status, **answer)
+    return Answer(bodies[protocol_of(provider)], status, **answer)
 
 
 def pairs(n):

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dre import progress, stats
+from dre import metrics, progress, stats
 from dre.audit import kinds, measures
 from dre.commands.main import main
 from dre.datasets import recordings
@@ -37,6 +37,17 @@ def test_every_exchanged_context_is_another_one():
     same_columns = ["context_id", "kind"]
     assert swapped[same_columns].equals(originals[same_columns])
     assert swapped["pair_id"].is_unique
+
+
+@pytest.mark.parametrize("name", metrics.BY_NAME)
+def test_every_metric_with_a_name_is_audited_by_it_and_stands_in_the_help(name, capsys):
+    assert main(["audit", "--method", name, "--n", "3", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["audited"] == metrics.BY_NAME[name].shown_as
+    assert any(row["n"] for row in printed["kinds"])
+    with pytest.raises(SystemExit):
+        main(["audit", "--help"])
+    assert re.search(rf"--method \w+\s[^-]*\b{name}\b", capsys.readouterr().out)
 
 
 def test_a_score_that_reads_no_context_falls_in_half_of_the_swaps():
@@ -550,7 +561,7 @@ def test_scores_with_an_id_twice_are_refused(own_files, capsys):
     [
         ("", "whose scores are audited? give one of --method small, --judge SPEC, "),
         ("--method length --n 0", "--n is 0: expected a number of contexts from 1 on"),
-        ("--method words", "method is 'words': expected one of length, cosine, bleu, small"),
+        ("--method words", "method is 'words': expected one of length, "),
         ("--method length --slm x", "leave --slm out"),
         (
             "--method length --metric a:b",

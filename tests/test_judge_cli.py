@@ -564,7 +564,7 @@ def test_what_may_pass_has_another_exit_status_than_what_must_be_mended(work, ca
         ),
         ("pairs.jsonl --param n=5", "would break the count of money"),
         ("pairs.jsonl --judge claude-3-haiku", "did you mean anthropic:claude-3-haiku?"),
-        ("pairs.jsonl --judge llama-of-mine", "ollama:<model>, recorded:<model>\n"),
+        ("pairs.jsonl --judge llama-of-mine", "openai:<model> or recorded:<name>\n"),
     ],
 )
 def test_faults_are_reported_before_anything_is_asked(work, capsys, options, message):

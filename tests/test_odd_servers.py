@@ -18,7 +18,7 @@ from judge_servers import Answer, Server, pairs
 import dre.judges
 from dre.commands.main import main
 from dre.errors import DreError
-from dre.judges import providers
+from dre.judges.provider import certificates
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -898,10 +898,10 @@ def test_a_certificate_that_is_not_trusted_leads_to_the_variable_that_names_it(
     with pytest.raises(DreError, match=message):
         judge(https, provider, base_url=address).score(pairs(9))
     if provider == "openai":
-        providers._certificates.cache_clear()
+        certificates.cache_clear()
         monkeypatch.setenv("SSL_CERT_FILE", f"{certificate}.crt")
         assert judge(https, base_url=address).score(pairs(1))["status"].tolist() == ["ok"]
-        providers._certificates.cache_clear()
+        certificates.cache_clear()
 
 
 def test_http_where_https_is_spoken_is_told_soon(https):

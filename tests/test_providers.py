@@ -17,7 +17,9 @@ from judge_servers import KEYS, REPLIES, Answer, Server, error, pairs
 import dre.judges
 from dre.commands.main import main
 from dre.errors import DreError
-from dre.judges import asking, failures, prices, providers
+from dre.judges import asking, connection, failures, prices
+from dre.judges.provider import certificates
+from dre.judges.providers import PROVIDERS
 from dre.judges.store import Store
 
 GOOD = '{"score": 4.5}'
@@ -60,6 +62,21 @@ def stops_at_once(provider, answer, message, **options):
         open_judge(provider, server, concurrency=1, **options).score(pairs(5))
     assert len(server.requests) == 1
     return str(raised.value)
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_a_provider_is_told_whole_and_stands_in_help_and_messages(name, capsys):
+    known = PROVIDERS[name]
+    assert known.key_variables and known.less_thinking
+    assert known.host.endswith(known.domains)
+    with pytest.raises(SystemExit):
+        main(["judge", "run", "--help"])
+    assert f"{name}:<model>" in capsys.readouterr().out.replace("\n", " ")
+    with pytest.raises(DreError, match=f"{name}:<model>"):
+        dre.judges.open("nobody:model")
+    for path in known.endpoints:
+        with pytest.raises(DreError, match=f"ends in /{path}, which is added"):
+            dre.judges.open(f"{name}:model", base_url=f"http://127.0.0.1:9/{path}")
 
 
 # Replies
@@ -130,9 +147,9 @@ def test_gemini_names_the_model_that_answered(gemini_sdk, capsys):
 
 
 def test_a_newer_version_and_latest_are_names_of_one_model():
-    assert providers.is_same_model("claude-3-5-haiku-latest", "claude-3-5-haiku-20241022")
-    assert providers.is_same_model("gpt-4o-latest", "gpt-4o")
-    assert not providers.is_same_model("gpt-4o", "gpt-4o-mini")
+    assert connection.is_same_model("claude-3-5-haiku-latest", "claude-3-5-haiku-20241022")
+    assert connection.is_same_model("gpt-4o-latest", "gpt-4o")
+    assert not connection.is_same_model("gpt-4o", "gpt-4o-mini")
 
 
 # What a reply costs
@@ -366,7 +383,7 @@ REFUSED_TEMPERATURE = {
 
 
 def test_a_parameter_that_the_model_refuses_stops_the_run_in_the_providers_words(provider):
-    message = REFUSED_TEMPERATURE[provider]
+    message = REFUSED_TEMPERATURE[servers.protocol_of(provider)]
     answer = error(provider, 400, message)
     reason = stops_at_once(provider, answer, "does not take this temperature", temperature=0.5)
     assert message in reason
@@ -653,17 +670,17 @@ FOREIGN = [
 
 @pytest.mark.parametrize("provider, address", OWN)
 def test_a_providers_own_host_gets_its_key(provider, address):
-    assert providers.is_own_host(provider, address)
+    assert connection.is_own_host(provider, address)
 
 
 @pytest.mark.parametrize("provider, address", FOREIGN)
 def test_no_other_host_gets_the_key(provider, address):
-    assert not providers.is_own_host(provider, address)
+    assert not connection.is_own_host(provider, address)
 
 
 def test_a_host_that_only_sounds_like_a_providers_is_no_public_service():
-    assert providers.is_public_service("https://mine.openai.azure.com/v1")
-    assert not providers.is_public_service("https://evilopenai.com/v1")
+    assert connection.is_public_service("https://mine.openai.azure.com/v1")
+    assert not connection.is_public_service("https://evilopenai.com/v1")
 
 
 def test_a_providers_host_is_not_asked_without_https():
@@ -765,12 +782,12 @@ def test_a_missing_sdk_is_named_with_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "google.genai", None)
     monkeypatch.setitem(sys.modules, "google.generativeai", None)
     with pytest.raises(DreError, match="google-genai is not installed.*'.\\[judges\\]'"):
-        providers.connect("gemini", "m", "http://127.0.0.1:9")
+        connection.connect("gemini", "m", "http://127.0.0.1:9")
 
 
 @pytest.mark.parametrize("provider, name", KEYS.items())
 def test_a_providers_own_host_is_not_asked_without_a_key(provider, name):
-    host = providers.PROVIDERS[provider].host
+    host = PROVIDERS[provider].host
     judge = dre.judges.open(f"{provider}:m", store=":memory:", base_url=f"https://{host}")
     with pytest.raises(DreError, match=f"{name}.* is not set: export it with your key"):
         judge.score(pairs(1))
@@ -778,10 +795,10 @@ def test_a_providers_own_host_is_not_asked_without_a_key(provider, name):
 
 
 def test_every_client_verifies_the_certificate_and_the_name_of_its_server():
-    context = providers._certificates()
+    context = certificates()
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.check_hostname
-    assert context is providers._certificates()
+    assert context is certificates()
 
 
 ASKING = """

@@ -305,6 +305,23 @@ def test_machines_are_ranked_without_people(scores):
     assert table.loc[0, "PersonaChat"] <= 1
 
 
+def test_random_numbers_rank_systems_better_than_a_coin_where_people_are_not_certain():
+    contexts = np.repeat(np.arange(30), 2)
+    is_second = np.tile([False, True], 30)
+    table = pd.DataFrame({"context_id": contexts, "system": np.where(is_second, "one", "other")})
+    sure = table.assign(human=np.where(is_second, 4.0, 2.0))
+    torn = table.assign(human=np.where(contexts % 2, is_second, ~is_second).astype(float))
+
+    ranked = {}
+    for name, rated in (("sure", sure), ("torn", torn)):
+        by_set = table4.RatedScores({"personachat-usr": rated}, 0)
+        rows = table4.rank_systems(by_set, {}, 200, n_random=100).set_index("score")
+        ranked[name] = rows.loc["random numbers", "PersonaChat"]
+
+    assert ranked["sure"] == pytest.approx(0.5, abs=0.08)
+    assert ranked["torn"] == pytest.approx(0.75, abs=0.08)
+
+
 def test_gains_by_measure_have_a_row_for_each_class_and_part(scores):
     gains = table4.fusion_gains(scores, {"a judge": "strong"}, ["Ex-DRE"], ["paper"])
     by_measure = {

@@ -18,7 +18,7 @@ from dre.judges import AnyJudge, is_recording, prompts
 from dre.progress import Progress
 
 _BLOCK = 32  # pairs that are scored before it may be said how far the audit is
-METHODS = ("length", "cosine", "bleu", "slm")
+METHODS = (*metrics.BY_NAME, "cosine", "slm")
 
 
 def by_method(
@@ -26,10 +26,9 @@ def by_method(
 ) -> tuple[pd.Series, str]:
     """Score pairs by one of `METHODS`.
 
-    ``length``: number of words. ``cosine``: of context and response, by the encoder before any
-    training. ``bleu``: sentence BLEU-4 with the reference; NaN without one. ``slm``: a small
-    model, by default the one that comes with the package. With ``progress`` it is printed how far
-    the work is.
+    They are those of `dre.metrics.BY_NAME`, and two that need a model. ``cosine``: of context and
+    response, by the encoder before any training. ``slm``: a small model, by default the one that
+    comes with the package. With ``progress`` it is printed how far the work is.
 
     Returns
     -------
@@ -43,10 +42,9 @@ def by_method(
         raise DreError(f"method is {name!r}: expected one of {names}")
     if slm and name != "slm":
         raise DreError(f"method is {name!r}: leave --slm out")
-    if name == "length":
-        return _by_pair_id(pairs, metrics.length(pairs["response"])), "length in words"
-    if name == "bleu":
-        return _by_pair_id(pairs, _bleu_4(pairs)), "BLEU-4"
+    if name in metrics.BY_NAME:
+        metric = metrics.BY_NAME[name]
+        return _by_pair_id(pairs, metric.score(pairs)), metric.shown_as
 
     # Only these two need the packages of the extra `slm`.
     from dre.slm.model import SLM
@@ -72,13 +70,6 @@ def _in_blocks(pairs, score, progress):
             scores.append(np.asarray(score(block), float))
             bar.update(len(block))
     return np.concatenate(scores)
-
-
-def _bleu_4(pairs):
-    """Return BLEU-4 of each response with its reference, NaN where there is none."""
-    with_reference = pairs.loc[pairs["reference"].notna(), ["response", "reference"]]
-    bleu_1_to_4 = metrics.bleu(with_reference.to_numpy()).reshape(-1, 4)
-    return pd.Series(bleu_1_to_4[:, 3], with_reference.index).reindex(pairs.index)
 
 
 def by_function(name: str, pairs: pd.DataFrame, progress: bool = False) -> tuple[pd.Series, str]:

@@ -34,7 +34,8 @@ def add(subparsers: Any) -> None:
     parser = subparsers.add_parser("audit", help=text, description=text)
     option = parser.add_argument
     inputs.add_options(parser, optional=True)
-    option("--method", help="length, cosine, bleu, or small (the small model; slm is the same)")
+    named = ", ".join(name for name in scorers.METHODS if name != "slm")
+    option("--method", help=f"{named}, or small (the small model; slm is the same)")
     option(
         "--slm",
         metavar="NAME",

@@ -32,7 +32,7 @@ from dre.commands.outputs import (
 from dre.datasets import readers
 from dre.errors import DreError, TryLater
 from dre.files import replace, write
-from dre.judges import asking, batch, bill, prompts, providers, reply_page
+from dre.judges import asking, batch, bill, connection, prompts, reply_page
 from dre.judges.recorded import Recorded
 from dre.judges.store import Store
 from dre.signature import Signature
@@ -399,7 +399,7 @@ def _estimate_one(request, retry, with_name):
     if _is_recorded(request):
         return 0
     costs_money = judge.price and judge.price.output
-    if providers.is_public_service(judge.address) or costs_money:
+    if connection.is_public_service(judge.address) or costs_money:
         return 0
     unanswered = judge.unanswered(request.pairs, request.prompt, retry)
     if not unanswered:

@@ -10,6 +10,7 @@ from dre import judges
 from dre.commands.outputs import check_output, refuse_to_replace
 from dre.errors import DreError
 from dre.files import replace
+from dre.judges.providers import SPECS
 
 OPTIONS = (
     "store",
@@ -58,17 +59,16 @@ def add_options(
     With ``several`` there may be more than one ``--judge``, and ``args.judge`` is a list.
     """
     option = parser.add_argument_group("judge").add_argument
-    specs = "openai:<model>, anthropic:<model>, gemini:<model>, ollama:<model> or recorded:<name>"
     if several:
         option(
             "--judge",
             action="append",
             required=required,
             metavar="SPEC",
-            help=f"{specs}; give several to ask them side by side",
+            help=f"{SPECS}; give several to ask them side by side",
         )
     else:
-        option("--judge", action=_Once, required=required, metavar="SPEC", help=specs)
+        option("--judge", action=_Once, required=required, metavar="SPEC", help=SPECS)
     option(
         "--store",
         metavar="FILE",

@@ -1,8 +1,9 @@
 """Judges: score pairs with a language model, pay for no reply twice, repeat what was recorded.
 
 A pair goes through these modules, in this order: `prompts` makes its messages, `asking` and
-`providers` make a call, `store` commits the reply, `parse` reads its verdict, and `judge` makes the
-table of all verdicts. `recorded` gives the same table without a call.
+`connection` make a call to one of `providers`, `store` commits the reply, `parse` reads its
+verdict, and `judge` makes the table of all verdicts. `recorded` gives the same table without a
+call.
 """
 
 from collections.abc import Callable, Collection
@@ -58,9 +59,8 @@ def open(judge: str | Callable[..., float] | AnyJudge, /, **options: Any) -> Any
     Parameters
     ----------
     judge : str, function or AnyJudge
-        ``openai:<model>``, ``anthropic:<model>``, ``gemini:<model>``, ``ollama:<model>``;
-        ``recorded:<name>``, a folder of ``data/recorded``, the path of one, or one of
-        `dre.judges.released.NAMES`; a function
+        ``<provider>:<model>``, with one of `dre.judges.providers`; ``recorded:<name>``, a folder of
+        ``data/recorded``, the path of one, or one of `dre.judges.released.NAMES`; a function
         ``f(context, response)`` that returns a score; or your own judge.
     **options
         Those of `dre.judges.judge.Judge`. A recording takes ``repeat`` and ``repeats`` of them.

@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dre.errors import DreError, TryLater
-from dre.judges import likelihoods, outcomes, prices, providers
+from dre.judges import likelihoods, outcomes, prices
+from dre.judges.connection import connect, is_same_model, proxy_in_words
 from dre.judges.failures import CallFailed
 from dre.judges.parse import Verdict
 from dre.judges.prompts import Prompt
@@ -462,7 +463,7 @@ class _Asking:
         self.journal = _Journal(judge.store)
         connection = None
         try:
-            connection = providers.connect(
+            connection = connect(
                 judge.provider,
                 judge.model,
                 judge.address,
@@ -773,7 +774,7 @@ class _Asking:
         self.n_given_up_in_a_row = 0
         self.rate_limit.note_reply()
         served = self.judge.served_models  # of all calls of `score`, so that each is said once
-        if reply.model not in served and not providers.is_same_model(self.judge.model, reply.model):
+        if reply.model not in served and not is_same_model(self.judge.model, reply.model):
             _say(f"note: {self.judge.spec} was asked, and {reply.model} answered")
         served.add(reply.model)
 
@@ -802,7 +803,7 @@ class _Asking:
             wait = f" (it asks to wait {failure.wait / 60:.0f} minutes)" if failure.wait else ""
             is_quota = str(failure).startswith("HTTP 429")
             is_for_later = bool(failure.wait) or is_quota or failure.later
-            proxy = "" if self.n_replies else providers.proxy_in_words(self.judge.address)
+            proxy = "" if self.n_replies else proxy_in_words(self.judge.address)
             self._stop_with(f"{failure}{wait}, so no further call was made{proxy}", is_for_later)
             return None
 
@@ -838,7 +839,7 @@ class _Asking:
             message = f"no server answers at {address} ({failure})"
             if failure.answered:
                 message = f"what answers at {address} is no judge: {failure}"
-            self._stop_with(message + providers.proxy_in_words(address), not failure.answered)
+            self._stop_with(message + proxy_in_words(address), not failure.answered)
             return True
         # If only pairs that have failed before are left, each is tried to its end: one odd pair at
         # the end of a run is no reason to stop it.

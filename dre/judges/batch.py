@@ -10,13 +10,11 @@ import pandas as pd
 from dre.datasets import readers
 from dre.errors import DreError
 from dre.files import replace
-from dre.judges import prompts, providers
+from dre.judges import connection, prompts
 from dre.judges.judge import AGAIN, Judge
 from dre.judges.prompts import Prompt
+from dre.judges.providers import PROVIDERS, openai
 from dre.judges.store import new_run
-
-# Parameters of Ollama's that OpenAI's protocol does not know.
-_ONLY_OLLAMA = ("num_ctx", "think", "keep_alive")
 
 
 class Imported(NamedTuple):
@@ -53,15 +51,16 @@ def export_prompts(
     prompt = prompts.load(prompt)
     schema = judge.schema(prompt)
     params = dict(judge.params)
-    if judge.provider == "ollama":
-        for name in _ONLY_OLLAMA:
-            params.pop(name, None)
+    for name in PROVIDERS[judge.provider].own_parameters:
+        params.pop(name, None)
     params["max_tokens"] = judge.max_tokens(prompt)
-    base_url = judge.base_url if judge.provider == "openai" else "elsewhere"
+    is_openai = judge.provider == "openai" and connection.is_public_service(judge.address)
 
     lines = []
     for request in judge.unanswered(pairs, prompt, retry):
-        body = providers.completion_body(judge.model, base_url, request.messages, params, schema)
+        body = openai.completion_body(
+            judge.model, request.messages, params, schema, is_openai=is_openai
+        )
         line = {
             "custom_id": request.key,
             "method": "POST",
@@ -115,7 +114,7 @@ def import_replies(
         if reply is None:
             n_failed += 1
             continue
-        if reply.model and not providers.is_same_model(judge.model, reply.model):
+        if reply.model and not connection.is_same_model(judge.model, reply.model):
             raise DreError(
                 f"{location}: answered by {reply.model}, but {judge.model} was to be asked"
             )
@@ -141,7 +140,7 @@ def _reply_in(line, location):
         response = line.get("response")
         if line.get("error") or not response or response.get("status_code", 200) != 200:
             return None
-        return providers.parse_completion(response["body"])
+        return openai.parse_completion(response["body"])
     except (AttributeError, LookupError, TypeError):
         raise DreError(
             f"{location}: no chat completion, expected a line of a batch's output"

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from dre.judges import wire
 
@@ -96,26 +95,18 @@ _UNSENT = re.compile(
 )
 
 
-# Paths that an address must not have, since the client of a provider adds them itself.
-_ADDED_PATHS = {
-    "openai": re.compile(r"(/chat)?/completions$"),
-    "anthropic": re.compile(r"/v1(/messages)?$"),
-    "gemini": re.compile(r"/v1(beta)?(/.*)?$"),
-    "ollama": re.compile(r"/v1$|/api(/chat|/generate)?$"),
-}
-
-
 class SentRequest(NamedTuple):
     """What was sent, and where.
 
-    ``schema`` is the JSON schema of the reply (None without one).
+    ``schema`` is the JSON schema of the reply (None without one), and ``advice_on_address`` what
+    may be wrong with the address ("" for nothing).
     """
 
     messages: list[dict[str, str]]
     params: Mapping[str, Any]
     schema: dict[str, Any] | None
-    provider: str = ""
     address: str = ""
+    advice_on_address: str = ""
 
 
 class CallFailed(Exception):
@@ -436,16 +427,9 @@ def _decide(status, words, request, location):
 
 def _advice_on_address(own_words, request):
     """Return what may be wrong with an address at which a server has no such path."""
-    if request is None or not request.provider or _NO_MODEL.search(own_words):
+    if request is None or _NO_MODEL.search(own_words):
         return ""
-    address = request.address
-    path = urlsplit(address).path
-    added_paths = _ADDED_PATHS.get(request.provider)
-    if added_paths and (added := added_paths.search(path)):
-        return f"leave {added[0]} out of the address, since it is added: "
-    if request.provider == "openai" and not re.search(r"/v\d", path):
-        return f"the address has no /v1, which most servers want; try {address}/v1: "
-    return ""
+    return request.advice_on_address
 
 
 def _most_alternatives(own_words, request):

@@ -13,10 +13,11 @@ import pandas as pd
 
 from dre.datasets.readers import HALF
 from dre.errors import DreError
-from dre.judges import asking, likelihoods, outcomes, prices, prompts, providers, thinking
+from dre.judges import asking, connection, likelihoods, outcomes, prices, prompts, thinking
 from dre.judges.parse import Verdict
 from dre.judges.prices import Price
 from dre.judges.prompts import Prompt
+from dre.judges.providers import PROVIDERS, SPECS
 from dre.judges.store import (
     Ceiling,
     Reply,
@@ -105,12 +106,12 @@ class Judge:
     Parameters
     ----------
     spec : str
-        ``openai:<model>``, ``anthropic:<model>``, ``gemini:<model>`` or ``ollama:<model>``.
+        ``<provider>:<model>``, with one of `dre.judges.providers.PROVIDERS`.
     store : Store, path or None
         None: the default store (``DRE_STORE``, or a file in the user's data folder).
     base_url : str
-        Another server that speaks the provider's protocol. Default: what ``OPENAI_BASE_URL``,
-        ``ANTHROPIC_BASE_URL`` or ``OLLAMA_HOST`` says, else the provider's own.
+        Another server that speaks the provider's protocol. Default: what the variable of its SDK
+        says, such as ``OPENAI_BASE_URL``, else the provider's own.
     key_env : str or None
         The variable with the key. Without it, a server that is not the provider's gets no key.
     price : Price, str or None
@@ -188,17 +189,15 @@ class Judge:
     ):
         self.spec = spec
         self.provider, _, self.model = spec.partition(":")
-        if not self.model or self.provider not in providers.PROVIDERS:
-            names = (*providers.PROVIDERS, "recorded")
-            expected = ", ".join(f"{name}:<model>" for name in names)
+        if not self.model or self.provider not in PROVIDERS:
             guess = prices.provider_of(spec)
             advice = f"; did you mean {guess}:{spec}?" if guess else ""
-            raise DreError(f"judge {spec!r}: expected one of {expected}{advice}")
+            raise DreError(f"judge {spec!r}: expected one of {SPECS}{advice}")
 
         # Where it is asked. In keys and in the signature the provider's own address is empty.
-        self.address = providers.address_of(self.provider, base_url)
+        self.address = connection.address_of(self.provider, base_url)
         self.key_env = key_env
-        is_default_address = self.address == providers.PROVIDERS[self.provider].address
+        is_default_address = self.address == PROVIDERS[self.provider].address
         self.base_url = "" if is_default_address else self.address
         # All spellings under which replies of this server may be stored.
         self.addresses = {self.base_url, self.address}
@@ -206,9 +205,8 @@ class Judge:
             self.addresses.add(self.address.replace(f"//{name}:", f"//{other_name}:"))
 
         # How fast.
-        answers_one_at_a_time = self.provider == "ollama" or not providers.is_public_service(
-            self.address
-        )
+        is_own_machine = PROVIDERS[self.provider].is_own_machine
+        answers_one_at_a_time = is_own_machine or not connection.is_public_service(self.address)
         if concurrency is None:
             concurrency = 4 if answers_one_at_a_time else 16
         if timeout is None:
@@ -246,10 +244,12 @@ class Judge:
         """Return the parameters of the API, with those that log-probabilities need."""
         api_params = {}
         if self.likeliest:
-            if self.provider not in likelihoods.PROVIDERS:
+            if not PROVIDERS[self.provider].gives_logprobs:
+                others = [f"{name}:" for name in PROVIDERS if PROVIDERS[name].gives_logprobs]
                 raise DreError(
-                    f"judge {self.spec!r}: {self.provider} gives no log-probabilities: "
-                    f"{likelihoods.INSTEAD}"
+                    f"judge {self.spec!r}: {self.provider} gives no log-probabilities: ask one "
+                    f"that gives them ({', '.join(others)}, or a server that speaks their "
+                    "protocol), or take repeats instead"
                 )
             api_params["logprobs"] = True
             api_params["top_logprobs"] = likelihoods.TOP
@@ -581,7 +581,7 @@ class Judge:
         row : dict
             The pair, whose texts may be repeated in the reply.
         """
-        limits = outcomes.Limits(self.provider, self.max_tokens(prompt))
+        limits = outcomes.Limits(PROVIDERS[self.provider].less_thinking, self.max_tokens(prompt))
         if reply.outcome != "ok":
             return outcomes.of_provider(reply.outcome, reply.text, reply.output_tokens, limits)
         is_structured = self.schema(prompt) is not None

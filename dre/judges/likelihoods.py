@@ -18,11 +18,6 @@ from dre.judges.parse import Verdict
 _PLACES = 32
 TOP = 20
 
-PROVIDERS = ("openai", "gemini", "ollama")
-INSTEAD = (
-    "ask one that gives them (openai:, gemini:, ollama:, or a server that speaks their protocol), "
-    "or take repeats instead"
-)
 NONE = (
     "no log-probabilities came with the reply: start the server so that it gives them, "
     "or take repeats instead"

@@ -26,24 +26,14 @@ _THOUGHTS = ("reasoning_content", "reasoning", "thinking", "thoughts")
 _TAG = re.compile(r"\s*(<[|\w][\w:| -]{2,40}>|\[[A-Z_ ]{4,40}\]|\u25c1[\w ]{2,40}\u25b7)")
 _TOOLS = ("tool_calls", "function_call")
 _REFUSALS = ("finish_reason", "finishReason", "blockReason", "content_filter")
-_WITHOUT_THINKING = {
-    "openai": (
-        "ask for less thinking (--param reasoning_effort='\"low\"'; of vLLM, SGLang and llama.cpp "
-        "--param chat_template_kwargs='{\"enable_thinking\": false}'), or start the server so that "
-        "the answer comes as content"
-    ),
-    "anthropic": "ask for less thinking (--param effort='\"low\"')",
-    "gemini": "ask for less thinking (--param thinking_config='{\"thinking_budget\": 0}')",
-    "ollama": "ask without thinking (--param think=false)",
-}
 _LARGER_LIMIT = "give a larger --max-tokens"
 _ASK_AGAIN = "dre judge run --retry {status} asks again"
 
 
 class Limits(NamedTuple):
-    """What a reply was allowed: ``max_tokens``, and ``provider`` who gave it."""
+    """What a reply was allowed: ``max_tokens``, and how its provider is asked to think less."""
 
-    provider: str
+    less_thinking: str
     max_tokens: int
 
 
@@ -98,7 +88,7 @@ def _truncated(output_tokens, limits):
 
 def _empty(details, thoughts, limits):
     if thoughts:
-        return f"the reply is empty: {thoughts}; {_WITHOUT_THINKING[limits.provider]}"
+        return f"the reply is empty: {thoughts}; {limits.less_thinking}"
     tools = details.get("tool_calls") or details.get("function_call")
     if tools:
         return (
@@ -136,7 +126,7 @@ def advised(verdict: Verdict, text: str, output_tokens: int | None, limits: Limi
         is_near = output_tokens is None or output_tokens >= _NEAR_THE_LIMIT * limits.max_tokens
         advice = _LARGER_LIMIT if is_near else _ASK_AGAIN.format(status="truncated")
     elif verdict.status == "empty" and "thinking" in verdict.reason:
-        advice = _WITHOUT_THINKING[limits.provider]
+        advice = limits.less_thinking
     return verdict._replace(reason=f"{verdict.reason}; {advice}") if advice else verdict
 
 

@@ -7,9 +7,8 @@ from importlib.metadata import version
 from typing import NamedTuple
 
 from dre.errors import DreError
+from dre.judges.providers import PROVIDERS
 
-#: What `genai_prices` calls the providers.
-_PROVIDERS = {"openai": "openai", "anthropic": "anthropic", "gemini": "google"}
 #: The share of the usual price that the providers' batch services cost.
 _BATCH_SHARE = 0.5
 
@@ -105,12 +104,12 @@ def find(provider: str, model: str, base_url: str = "") -> Price | None:
     """Return the price of a model, or None if it is not known.
 
     Prices are those of plain text in short prompts at the provider's own address, which is a
-    ``base_url`` of "". A model of Ollama's costs nothing anywhere, because it runs on your own
-    machine, unless it is one of its cloud.
+    ``base_url`` of "". A model on your own machine, such as Ollama's, costs nothing anywhere,
+    unless it is one of a cloud.
     """
-    if provider == "ollama":
+    if PROVIDERS[provider].is_own_machine:
         return None if "cloud" in model else Price(0.0, 0.0, "your own machine", cached=0.0)
-    if base_url or provider not in _PROVIDERS:
+    if base_url or not PROVIDERS[provider].listed_as:
         return None
     # It takes a fifth of a second to import, and only a live judge needs it.
     from genai_prices import Usage
@@ -138,7 +137,7 @@ def _listed_usd(provider, model, usage):
     from genai_prices import calc_price
 
     try:
-        listed = calc_price(usage, model, provider_id=_PROVIDERS[provider])
+        listed = calc_price(usage, model, provider_id=PROVIDERS[provider].listed_as)
     except LookupError:
         return None
     return float(listed.total_price)
@@ -152,7 +151,7 @@ def provider_of(model: str) -> str | None:
         listed = calc_price(Usage(input_tokens=1), model)
     except LookupError:
         return None
-    names = {listed_name: name for name, listed_name in _PROVIDERS.items()}
+    names = {provider.listed_as: name for name, provider in PROVIDERS.items()}
     return names.get(listed.provider.id)
 
 
@@ -170,10 +169,10 @@ def given(text: str) -> Price:
 def longest(kind: str, provider: str, model: str, params: Collection[str] = ()) -> int:
     """Return the longest reply to a kind of prompt, in tokens, thinking included.
 
-    Any model of Ollama's may think.
+    Any model on the user's own machine may think.
     """
     limit = _LONGEST[kind]
-    if provider == "ollama" or thinks(model, params):
+    if PROVIDERS[provider].is_own_machine or thinks(model, params):
         return limit.thinking
     return limit.answering
 

@@ -139,7 +139,7 @@ def body_of(received: Received, join: Callable[[list[dict]], dict]) -> Any:
     if isinstance(body, list) and len(body) == 1:
         [body] = body
     if not isinstance(body, dict):
-        raise NoReply(f"JSON that is no object: {_quoted(text)}")
+        raise NoReply(f"JSON that is no object: {quoted(text)}")
     return body
 
 
@@ -169,7 +169,7 @@ def _pieces(text):
         piece = _json(line)
         if not isinstance(piece, dict):
             if pieces:
-                raise NoReply(f"a stream with what is no JSON: {_quoted(line)}")
+                raise NoReply(f"a stream with what is no JSON: {quoted(line)}")
             return []
         pieces.append(piece)
     return pieces
@@ -178,9 +178,9 @@ def _pieces(text):
 def _in_words(text, content_type):
     """Say what a text is that is no JSON."""
     if _PAGE.match(text) or "html" in content_type:
-        return f"a page (HTML) in place of JSON: {_quoted(words_of_page(text))}"
+        return f"a page (HTML) in place of JSON: {quoted(words_of_page(text))}"
     kind = content_type.partition(";")[0] or "no type"
-    return f"what is no JSON ({kind}): {_quoted(text)}"
+    return f"what is no JSON ({kind}): {quoted(text)}"
 
 
 def words_of_page(text: str) -> str:
@@ -191,105 +191,16 @@ def words_of_page(text: str) -> str:
     return words if words.startswith(title_words) else f"{title_words} {words}"
 
 
-def _quoted(text):
+def quoted(text: str) -> str:
+    """Return the beginning of what a server sent, in quotation marks."""
     one_line = " ".join(text.split())
     return f"{one_line[:_LONGEST_QUOTATION]!r}"
 
 
-# Streams
-
 _OF_ONE_PIECE = ("role", "type", "id")  # texts of a message that come whole, and may come again
 
 
-def join_completion(pieces: list[dict]) -> dict:
-    """Return the chat completion that the chunks of a stream make."""
-    message: dict[str, Any] = {}
-    choice: dict[str, Any] = {"message": message}
-    body: dict[str, Any] = {"choices": [choice]}
-    is_ended = False
-    for piece in pieces:
-        if piece.get("error") or isinstance(piece.get("message"), str):
-            return piece
-        is_ended = is_ended or bool(piece.get("done"))
-        for name in ("model", "usage"):
-            body[name] = piece.get(name) or body.get(name)
-        for part in piece.get("choices") or []:
-            if part.get("index"):
-                continue
-            whole = part.get("message")
-            if isinstance(whole, dict) and not message.get("content"):
-                message.update(whole)
-            _add(message, part.get("delta") or {})
-            choice["finish_reason"] = part.get("finish_reason") or choice.get("finish_reason")
-            logprobs = part.get("logprobs") or {}
-            if logprobs.get("content"):
-                logprobs_so_far = choice.setdefault("logprobs", {"content": []})
-                logprobs_so_far["content"].extend(logprobs["content"])
-    if not choice.get("finish_reason") and not is_ended:
-        raise NoReply(f"a stream that broke off after {_quoted(str(message.get('content') or ''))}")
-    return body
-
-
-def join_message(pieces: list[dict]) -> dict:
-    """Return the message of Claude's that the events of a stream make."""
-    body: dict[str, Any] = {}
-    blocks: dict[int, dict] = {}
-    for piece in pieces:
-        if piece.get("error"):
-            return piece
-        if isinstance(piece.get("message"), dict):
-            body.update(piece["message"])
-        if isinstance(piece.get("content_block"), dict):
-            blocks[piece.get("index", 0)] = dict(piece["content_block"])
-        delta = piece.get("delta") or {}
-        if piece.get("type") == "content_block_delta":
-            _add(blocks.setdefault(piece.get("index", 0), {}), delta)
-        elif delta.get("stop_reason"):
-            body["stop_reason"] = delta["stop_reason"]
-        if piece.get("usage"):
-            body["usage"] = {**(body.get("usage") or {}), **piece["usage"]}
-    if not body.get("stop_reason"):
-        raise NoReply("a stream that broke off")
-    body["content"] = [blocks[index] for index in sorted(blocks)]
-    return body
-
-
-def join_candidate(pieces: list[dict]) -> dict:
-    """Return the answer of Gemini's that the objects of a stream make."""
-    body: dict[str, Any] = {}
-    parts: list[dict] = []
-    candidate: dict[str, Any] = {}
-    for piece in pieces:
-        if piece.get("error"):
-            return piece
-        body.update(piece)
-        for part in piece.get("candidates") or []:
-            parts.extend((part.get("content") or {}).get("parts") or [])
-            candidate.update(part)
-    if candidate and not candidate.get("finishReason"):
-        raise NoReply("a stream that broke off")
-    if candidate:
-        body["candidates"] = [{**candidate, "content": {"parts": parts}}]
-    return body
-
-
-def join_chat(pieces: list[dict]) -> dict:
-    """Return the chat answer of Ollama's that the lines of a stream make."""
-    message: dict[str, Any] = {}
-    body: dict[str, Any] = {}
-    logprobs: list[dict] = []
-    for piece in pieces:
-        if piece.get("error"):
-            return piece
-        _add(message, piece.get("message") or {})
-        logprobs.extend(piece.get("logprobs") or [])
-        body.update(piece)
-    if not body.get("done"):
-        raise NoReply(f"a stream that broke off after {_quoted(message.get('content') or '')}")
-    return {**body, "message": message, "logprobs": logprobs}
-
-
-def _add(message, delta):
+def add(message: dict[str, Any], delta: dict[str, Any]) -> None:
     """Add a piece of a message to what came before: texts and lists grow, the rest is replaced."""
     for name, value in delta.items():
         previous = message.get(name)

@@ -27,7 +27,6 @@ AS_MARKDOWN = (
     *("table6_own_replies", "slide_tables_own_replies", "cost_per_example", "audit_kinds"),
 )
 _NOT_A_NUMBER = re.compile(r"\bnan\b", re.IGNORECASE)
-_KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
 
 
 def setup(notebook: str, profile: str) -> "Book":
@@ -82,7 +81,9 @@ def _take_keys_from_colab() -> None:
         from google.colab import userdata  # type: ignore[import-not-found]
     except ImportError:
         return
-    for name in _KEYS:
+    from dre.judges.providers import PROVIDERS
+
+    for name in [provider.key_variables[0] for provider in PROVIDERS.values()]:
         if name in os.environ:
             continue
         # A secret that is not there, or that this notebook may not read, raises an error.

@@ -36,6 +36,8 @@ SLIDES_QUESTION = "SLIDE A.1"
 NO_SUCH_JUDGE = "the profile has no such judge"
 #: What the authors of the rated sets call people among their systems.
 PEOPLE = ("Original Ground Truth", "New Human Generated")
+#: The row of a score that knows nothing, in the table of systems.
+RANDOM_NUMBERS = "random numbers"
 #: The criteria whose mean is the papers' human score, by their columns and highest ratings.
 #: Ratings begin at 1, those of "uses knowledge" at 0.
 _PAPERS_CRITERIA = {
@@ -1360,7 +1362,10 @@ def ours_and_printed(ours: float, printed: float) -> str:
 
 
 def rank_systems(
-    scores: RatedScores, method_of: Mapping[str, Method], permutations: int = 2000
+    scores: RatedScores,
+    method_of: Mapping[str, Method],
+    permutations: int = 2000,
+    n_random: int = 20,
 ) -> pd.DataFrame:
     """Return how well methods rank the systems of the sets that have systems.
 
@@ -1371,32 +1376,54 @@ def rank_systems(
         By label, a method; of one with several seeds the first is taken.
     permutations : int
         Of the tests behind each number.
+    n_random : int
+        Of draws of random numbers, whose mean is the last row. It is above 0.5 where people's
+        own difference of two systems is not certain.
 
     Returns
     -------
     Columns ``score``, and for each set ``<title>`` (soft pairwise accuracy of all systems) and
     ``<title>, machines`` (without people's replies).
     """
+    with_systems = {}
+    for name, table in scores.items.items():
+        if pd.Series(table["system"]).nunique() > 1:
+            with_systems[name] = table
+    titles = [ratings.RATED[name] for name in with_systems]
+    columns = [f"{title}{who}" for title in titles for who in ("", ", machines")]
     rows = []
     for label, method in method_of.items():
-        row: dict[str, object] = {"score": label}
-        for name, table in scores.items.items():
-            n_systems = pd.Series(table["system"]).nunique()
-            if n_systems < 2:
-                continue
-            title = ratings.RATED[name]
-            row |= dict.fromkeys([title, f"{title}, machines"], np.nan)
-            if not scores.has(name, method):
-                continue
-            score = scores.of(name, method).iloc[:, 0]
-            is_machine = ~table["system"].isin(PEOPLE) & score.notna()
-            for column, is_used in ((title, score.notna()), (f"{title}, machines", is_machine)):
-                used = table[is_used]
-                row[column] = stats.soft_pairwise_accuracy(
-                    score[is_used], used["human"], used["context_id"], used["system"], permutations
-                )
+        row: dict[str, object] = {"score": label} | dict.fromkeys(columns, np.nan)
+        for name, table in with_systems.items():
+            if scores.has(name, method):
+                of_method = scores.of(name, method).iloc[:, 0]
+                row |= _soft_accuracies(of_method, table, ratings.RATED[name], permutations)
         rows.append(row)
+
+    rng = np.random.default_rng(0)
+    drawn = []
+    for _ in range(n_random):
+        of_draw = {}
+        for name, table in with_systems.items():
+            noise = pd.Series(rng.random(len(table)), table.index)
+            of_draw |= _soft_accuracies(noise, table, ratings.RATED[name], permutations)
+        drawn.append(of_draw)
+    if drawn:
+        rows.append({"score": RANDOM_NUMBERS} | pd.DataFrame(drawn).mean().to_dict())
     return pd.DataFrame(rows)
+
+
+def _soft_accuracies(score, table, title, permutations):
+    """Return the soft pairwise accuracy of a score on one set, for all systems and for machines."""
+    is_scored = score.notna()
+    is_machine = ~table["system"].isin(PEOPLE)
+    row = {}
+    for column, is_used in ((title, is_scored), (f"{title}, machines", is_scored & is_machine)):
+        used = table[is_used]
+        row[column] = stats.soft_pairwise_accuracy(
+            score[is_used], used["human"], used["context_id"], used["system"], permutations
+        )
+    return row
 
 
 def printed_correlations(root: Path, name: str, statistic: str = "spearman") -> pd.DataFrame:
