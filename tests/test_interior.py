@@ -67,7 +67,7 @@ def effect(table, source, comparison, measure="overall"):
 
 
 def effects_of(by_set):
-    scores = interior.rated_scores(JUDGE, by_set, resamples=200)
+    scores = interior.rated_scores(JUDGE, by_set)
     return interior.effects(JUDGE, scores)
 
 
@@ -79,7 +79,7 @@ def test_a_judge_that_copies_is_lifted_by_good_numbers_and_harmed_by_those_of_an
         assert low > 0.2
         value, low, high = effect(table, interior.OTHER, "In-DRE less the judge", measure)
         assert high < -0.1
-    copied = interior.reactions(JUDGE, by_set, 200).set_index("numbers")
+    copied = interior.reactions(JUDGE, by_set).set_index("numbers")
     assert copied.loc[interior.OTHER, "pull"] == pytest.approx(0.9, abs=0.03)
     assert copied.loc[interior.OTHER, "follows"] > 0.95
     assert copied.loc["as printed", "keeps"] < copied.loc["as printed", "follows"]
@@ -91,7 +91,7 @@ def test_a_judge_that_does_not_look_at_the_numbers_has_no_pull_and_no_effect():
     value, low, high = effect(table, "as printed", "In-DRE less the judge")
     assert low < 0 < high
     assert abs(value) < 0.02
-    reactions = interior.reactions(JUDGE, by_set, 200).set_index("numbers")
+    reactions = interior.reactions(JUDGE, by_set).set_index("numbers")
     assert reactions.loc["as printed", "pull_low"] < 0.02
     assert reactions.loc["as printed", "pull"] == pytest.approx(0, abs=0.02)
     assert reactions.loc["as printed", "keeps"] > 0.9
@@ -115,7 +115,7 @@ def test_gain_and_harm_are_held_against_each_other():
     assert gain > 0 > harm
     assert both == pytest.approx(gain + harm)
     assert low < both < high
-    reactions = interior.reactions(JUDGE, by_set, 200).set_index("numbers")
+    reactions = interior.reactions(JUDGE, by_set).set_index("numbers")
     copies = reactions.loc[interior.OTHER]
     assert copies["copies"] == pytest.approx(copies["follows"], abs=0.1)  # alone: unrelated
     assert reactions.loc["as printed", "copies"] < reactions.loc["as printed", "follows"] - 0.2
@@ -124,22 +124,22 @@ def test_gain_and_harm_are_held_against_each_other():
 def test_an_influence_that_means_something_rises_with_the_move():
     honest = made_up(follow=0.5, influence=lambda moved, rng: moved / 5)
     empty = made_up(follow=0.5, influence=lambda moved, rng: rng.uniform(size=len(moved)))
-    means_something = interior.reactions(JUDGE, honest, 200).set_index("numbers")
-    means_nothing = interior.reactions(JUDGE, empty, 200).set_index("numbers")
+    means_something = interior.reactions(JUDGE, honest).set_index("numbers")
+    means_nothing = interior.reactions(JUDGE, empty).set_index("numbers")
     assert means_something.loc["as printed", "moves_low"] > 0.8
     assert (
         means_nothing.loc["as printed", "moves_low"]
         < 0
         < (means_nothing.loc["as printed", "moves_high"])
     )
-    always_half = interior.reactions(JUDGE, made_up(follow=0.5), 50).set_index("numbers")
+    always_half = interior.reactions(JUDGE, made_up(follow=0.5)).set_index("numbers")
     assert np.isnan(always_half.loc["as printed", "moves"])
     assert always_half.loc["as printed", "influence"] == pytest.approx(0.5)
 
 
 def test_dre_is_the_product_of_what_the_judge_said_and_the_numbers():
     by_set = made_up(follow=0.4, influence=lambda moved, rng: rng.uniform(size=len(moved)))
-    scores = interior.rated_scores(JUDGE, by_set, resamples=10).scores["dailydialog-zhao"]
+    scores = interior.rated_scores(JUDGE, by_set).scores["dailydialog-zhao"]
     table = by_set["dailydialog-zhao"].informed["as printed"]
     plain = by_set["dailydialog-zhao"].plain
     s_c = 1 - table["s_d"] + table["s_p"]
@@ -159,7 +159,7 @@ def test_a_reply_without_a_score_is_left_out_and_counted():
     rows = effects_of(by_set).set_index(["numbers", "comparison", "measure"])
     assert rows.loc[("as printed", "In-DRE less the judge", "overall"), "pairs"] == 290
     assert rows.loc[("as printed", "Ex-DRE less the judge", "overall"), "pairs"] == 300
-    reactions = interior.reactions(JUDGE, by_set, 50).set_index("numbers")
+    reactions = interior.reactions(JUDGE, by_set).set_index("numbers")
     assert reactions.loc["as printed", "pull"] == pytest.approx(0.5, abs=0.05)
 
 
@@ -176,7 +176,7 @@ def test_more_pairs_can_show_a_smaller_difference():
 
 def test_every_comparison_names_methods_that_are_there():
     by_set = made_up(follow=0.5)
-    scores = interior.rated_scores(JUDGE, by_set, resamples=10)
+    scores = interior.rated_scores(JUDGE, by_set)
     for source in ("as printed", interior.OTHER):
         for first, second in interior.comparisons(JUDGE, source).values():
             assert scores.has("dailydialog-zhao", first, second)
@@ -188,7 +188,7 @@ def test_the_figure_has_a_row_for_all_numbers_with_both_judges_and_the_numbers_a
     tables = []
     for judge, follow in {"weak": 0.9, "strong": 0.0}.items():
         by_set = made_up(follow)
-        scores = interior.rated_scores(judge, by_set, resamples=20)
+        scores = interior.rated_scores(judge, by_set)
         tables.append(interior.agreements(judge, scores))
     table = pd.concat(tables)
     figure = interior.side_by_side(table, "a title")
@@ -268,7 +268,7 @@ def test_what_was_recorded_of_both_judges_is_compared_on_the_same_pairs(tmp_path
         numbers = inputs.loc[items[name]["pair_id"]]
         shown = of_strong[name].informed["as printed"]
         np.testing.assert_allclose(shown["s_d"], numbers["s_d"], atol=1e-6)
-    tables = interior.both(resamples=20)
+    tables = interior.both()
     assert set(tables["effects"]["judge"]) == {"weak", "strong"}
     assert json.loads((tmp_path / interior.WEAK / "manifest.json").read_text())["judgements"]
 
@@ -280,25 +280,47 @@ def test_a_judge_that_was_not_recorded_is_an_error_that_says_so(tmp_path, monkey
 
 
 def test_an_interval_over_few_contexts_covers_as_often_as_it_says():
-    """Three sets of three contexts: the mean of sets of plain means, drawn anew."""
+    """Three sets of three contexts: the mean of sets of plain means."""
     rng = np.random.default_rng(0)
-    n_worlds = 400
-    n_covered = {"as drawn": 0, "widened": 0}
+    n_worlds = 1000
+    n_covered = 0
     for _ in range(n_worlds):
-        of_sets = rng.standard_normal((3, 3))
-        chosen = rng.integers(3, size=(400, 3, 3))
-        drawn = np.take_along_axis(np.broadcast_to(of_sets, chosen.shape), chosen, axis=2)
-        draws = np.array([of_sets.mean(), *drawn.mean(axis=(1, 2))])
-        for what, row in {
-            "as drawn": stats.interval(draws, "x"),
-            "widened": interior.interval(draws, "x", [3, 3, 3]),
-        }.items():
-            n_covered[what] += row["x_low"] <= 0 <= row["x_high"]
-    assert n_covered["as drawn"] / n_worlds < 0.9
-    assert 0.93 < n_covered["widened"] / n_worlds < 0.99
-    many = interior.interval(draws, "x", [60, 60, 60])
-    assert many["x_high"] == pytest.approx(stats.interval(draws, "x")["x_high"], rel=0.05)
-    assert np.isnan(interior.interval(draws, "x", [1, 60, 60])["x_low"])
+        by_set = []
+        for of_contexts in rng.standard_normal((3, 3)):
+            without = (of_contexts.sum() - of_contexts) / 2
+            by_set.append(np.array([of_contexts.mean(), *without]))
+        row = interior.jackknife(by_set, "x")
+        n_covered += row["x_low"] <= 0 <= row["x_high"]
+    assert 0.93 < n_covered / n_worlds < 0.97
+    one_context = interior.jackknife([by_set[0], np.array([0.1, 0.2])], "x")
+    assert one_context["x"] == pytest.approx((by_set[0][0] + 0.1) / 2)
+    assert np.isnan(one_context["x_low"]) and np.isnan(one_context["x_high"])
+
+
+def test_with_many_contexts_intervals_are_those_of_the_rest_of_the_project():
+    by_set = made_up(follow=0.5)
+    scores = interior.rated_scores(JUDGE, by_set)
+    row = interior.agreements(JUDGE, scores).set_index("numbers").loc["as printed"]
+    [of_set] = by_set.values()
+    score = of_set.informed["as printed"]["score"]
+    people = (of_set.items["human"], of_set.items["context_id"])
+    drawn = stats.interval(stats.draws(score, *people, n=1000), "r")
+    assert row["In-DRE"] == pytest.approx(drawn["r"])
+    assert row["In-DRE_low"] == pytest.approx(drawn["r_low"], abs=0.02)
+    assert row["In-DRE_high"] == pytest.approx(drawn["r_high"], abs=0.02)
+    within = stats.agreements(score, *people, n=0, measures=["within_contexts"])
+    effects = interior.effects(JUDGE, scores).set_index(["numbers", "comparison", "measure"])
+    plain = of_set.plain.mean(axis=1)
+    of_plain = [
+        stats.agreements(of_set.plain[k], *people, n=0, measures=["within_contexts"])
+        for k in (0, 1)
+    ]
+    expected = within["within_contexts"][0, 0] - np.mean(
+        [one["within_contexts"][0, 0] for one in of_plain]
+    )
+    key = ("as printed", "In-DRE less the judge", "within_contexts")
+    assert effects.loc[key, "pooled"] == pytest.approx(expected, abs=1e-9)
+    assert plain.notna().all()
 
 
 # What was recorded, computed again by other code

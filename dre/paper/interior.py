@@ -5,14 +5,13 @@ several small models. `rated_scores` gathers what a judge said, `effects` compar
 alone and with both parts, and `reactions` says how far the judge follows the numbers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from scipy.stats import norm
 from scipy.stats import t as student
 
 from dre import fusion, stats
@@ -21,7 +20,7 @@ from dre.judges import released
 from dre.judges.recorded import Recorded
 from dre.paper import plots
 from dre.paper.methods import ALONE, WHOLE, Method
-from dre.paper.table4 import RatedScores, apart
+from dre.paper.table4 import RatedScores
 
 WEAK = "qwen2.5-coder-1.5b"
 STRONG = released.CLAUDE
@@ -49,9 +48,8 @@ WITHOUT_TIES = "Ties broken"
 GAIN_AND_HARM = "gain as printed and harm by another pair's"
 _TOP = 5  # of the judges' scale
 _MEASURES = ("overall", "within_contexts")
+_LEVEL = 0.95  # of intervals
 _FUSIONS = ("In-DRE", "Ex-DRE", "DRE")
-#: Families with a column for each plain asking.
-_OF_PLAIN = {ALONE, "Ex-DRE", "SLIDE", WITHOUT_TIES}
 #: What the figure draws of each judge, and of the numbers: look, legend and height.
 _DRAWN = {
     "weak": (plots.JUDGE_LOOKS["open"], "the weak judge, shown them", 0.2),
@@ -174,35 +172,80 @@ def _score(judge, prompt, repeat, table):
 # Agreement with people
 
 
-def interval(draws: np.ndarray, name: str, n_contexts: Sequence[int]) -> dict[str, float]:
-    """Return what `dre.stats.interval` does, wider where there are few contexts.
+def jackknife(by_set: Sequence[np.ndarray], name: str) -> dict[str, float]:
+    """Return a mean over sets with an interval over contexts that also holds for few of them.
 
-    A bootstrap over n contexts has (n - 1) / n of their variance, and its ends are those of a
-    normal distribution. So the distance from the number to both ends is taken times the root of
-    n / (n - 1), with the fewest contexts of a set, and times Student's t over the normal quantile,
-    with a degree of freedom for each context but the first of each set.
+    A bootstrap of three contexts draws one of them alone in a ninth of its resamples. So each
+    context is left out once, and Student's t has a degree of freedom for each context but the first
+    of every set (Efron and Tibshirani 1993, chapter 11).
 
     Parameters
     ----------
-    draws, name : as `dre.stats.interval` takes them.
-    n_contexts : how many contexts each set has; with one there is no interval.
+    by_set : for each set (1 + contexts,): the number of all pairs, and without each context.
+    name : what the number is called in a row of a table.
+
+    Returns
+    -------
+    ``<name>, <name>_low, <name>_high``; the ends are NaN where a set has one context.
     """
-    row = stats.interval(draws, name)
-    row.pop(f"{name}_sd", None)
-    fewest = min(n_contexts)
-    freedom = sum(n - 1 for n in n_contexts)
-    factor = np.nan
-    if fewest > 1:
-        quantiles = student.ppf(0.975, freedom) / norm.ppf(0.975)
-        factor = quantiles * np.sqrt(fewest / (fewest - 1))
-    for end in (f"{name}_low", f"{name}_high"):
-        row[end] = row[name] + factor * (row[end] - row[name])
-    return row
+    value = float(np.mean([numbers[0] for numbers in by_set]))
+    variance = 0.0
+    freedom = 0
+    for numbers in by_set:
+        without = numbers[1:]
+        n_contexts = len(without)
+        freedom += n_contexts - 1
+        if n_contexts < 2:
+            variance = np.nan
+            continue
+        of_set = (n_contexts - 1) / n_contexts * np.sum((without - without.mean()) ** 2)
+        variance += of_set / len(by_set) ** 2
+    half = np.nan
+    if not np.isnan(variance):
+        half = float(student.ppf((1 + _LEVEL) / 2, freedom) * np.sqrt(variance))
+    return {name: value, f"{name}_low": value - half, f"{name}_high": value + half}
 
 
-def rated_scores(
-    judge: str, by_set: Mapping[str, Judgements], resamples: int = 1000
-) -> RatedScores:
+def _without_each(contexts: pd.Series) -> Iterator[np.ndarray]:
+    """Yield which rows are used: all, and then those without each context."""
+    values = contexts.to_numpy()
+    yield np.ones(len(values), bool)
+    for context in pd.unique(values):
+        yield values != context
+
+
+def _correlation(first: np.ndarray, second: np.ndarray, contexts=None) -> float:
+    """Spearman's correlation; with contexts, after the mean rank of each context is taken off."""
+    ranks = pd.DataFrame({"first": first, "second": second}).rank()
+    if contexts is not None:
+        ranks = ranks - ranks.groupby(np.asarray(contexts)).transform("mean")
+    return float(ranks["first"].corr(ranks["second"]))
+
+
+def _agreements(scores: RatedScores, name: str, compared, measure: str) -> np.ndarray:
+    """How well methods agree with people on a set: (1 + contexts, methods), see `_without_each`.
+
+    Only pairs count that all methods scored. The askings of a method are averaged.
+    """
+    columns = [scores.of(name, method) for method in compared]
+    table = scores.items[name]
+    is_used = pd.concat(columns, axis=1).notna().all(axis=1) & table["human"].notna()
+    used = table[is_used]
+    rows = []
+    for chosen in _without_each(used["context_id"]):
+        people = used["human"].to_numpy()[chosen]
+        contexts = None
+        if measure == "within_contexts":
+            contexts = used["context_id"].to_numpy()[chosen]
+        row = []
+        for of_method in columns:
+            askings = of_method[is_used].to_numpy()[chosen]
+            row.append(np.mean([_correlation(asking, people, contexts) for asking in askings.T]))
+        rows.append(row)
+    return np.array(rows)
+
+
+def rated_scores(judge: str, by_set: Mapping[str, Judgements]) -> RatedScores:
     """Return the scores of a judge, of what it was shown, and of their fusions.
 
     By family: the judge alone and `Ex-DRE`, a column for each plain asking; the numbers alone
@@ -210,7 +253,7 @@ def rated_scores(
     influence counts; and `WITHOUT_TIES`, the judge alone, whose ties the numbers break.
     """
     items = {name: of_set.items for name, of_set in by_set.items()}
-    scores = RatedScores(items, resamples)
+    scores = RatedScores(items, resamples=0)
     for name, of_set in by_set.items():
         scores.add(name, Method(ALONE, judge), of_set.plain)
         for source, table in of_set.informed.items():
@@ -259,17 +302,16 @@ def comparisons(judge: str, source: str) -> dict[str, tuple[Method, Method]]:
 def effects(judge: str, scores: RatedScores) -> pd.DataFrame:
     """Compare what a judge says with numbers with itself alone, and with both parts.
 
-    The askings of two methods are drawn apart, as `dre.paper.table4.differences` does it, but for
-    two that both rest on the plain askings (`_OF_PLAIN`): these are drawn together.
+    The plain askings are averaged.
 
     Returns
     -------
     Columns ``judge, numbers, comparison``; ``measure``, ``overall`` or ``within_contexts``; one for
-    each set by its title, and ``pooled``, all with intervals (95 %, over contexts and askings);
-    ``seen``, the pooled difference that would have been seen with a power of 80 %; ``pairs`` and
-    ``contexts``, how many both methods have scored (contexts by set, in words). The comparison
-    `GAIN_AND_HARM` adds what the judge gains by numbers as printed to what it loses by those of
-    another pair: above zero the gain is larger.
+    each set by its title, and ``pooled``, all with intervals (95 %, `jackknife`); ``seen``, the
+    pooled difference that would have been seen with a power of 80 %; ``pairs`` and ``contexts``,
+    how many both methods have scored (contexts by set, in words). The comparison `GAIN_AND_HARM`
+    adds what the judge gains by numbers as printed to what it loses by those of another pair: above
+    zero the gain is larger.
     """
     rows = []
     sources = [method.slm for method in scores.methods if method.family == WHOLE]
@@ -293,43 +335,29 @@ def _difference(scores, differences, measure) -> dict[str, Any]:
     """The sum of the differences of two methods each in one measure, by set and pooled."""
     row: dict[str, Any] = {}
     compared = [*dict.fromkeys(method for pair in differences for method in pair)]
-    of_sets: dict[str, list[list[np.ndarray]]] = {}
+    of_sets = []
     n_pairs = 0
     n_contexts = []
     for name, table in scores.items.items():
         if not scores.has(name, *compared):
             continue
-        of_set = []
-        for pair in differences:
-            for method in pair:
-                agreement = scores.agreement(name, method, compared, [measure])[measure]
-                of_set.append(agreement)
-        of_sets[name] = of_set
+        agreements_of_set = dict(zip(compared, _agreements(scores, name, compared, measure).T))
+        total = np.zeros(1)
+        for first, second in differences:
+            total = total + agreements_of_set[first] - agreements_of_set[second]
+        of_sets.append(total)
+        row |= jackknife([total], ratings.RATED[name])
         columns = pd.concat([scores.of(name, method) for method in compared], axis=1)
         is_used = columns.notna().all(axis=1) & table["human"].notna()
         n_pairs += int(is_used.sum())
-        n_contexts.append(pd.Series(table.loc[is_used, "context_id"]).nunique())
-        title = ratings.RATED[name]
-        row |= interval(_summed(of_set, differences), title, n_contexts[-1:])
+        n_contexts.append(len(total) - 1)
     if not of_sets:
         return row
-    means = [np.mean(of_method, axis=0) for of_method in zip(*of_sets.values())]
-    row |= interval(_summed(means, differences), "pooled", n_contexts)
+    row |= jackknife(of_sets, "pooled")
     row["seen"] = stats.smallest_seen(row["pooled_low"], row["pooled_high"])
     row["pairs"] = n_pairs
     row["contexts"] = " / ".join(str(n) for n in n_contexts)
     return row
-
-
-def _summed(agreements, differences) -> np.ndarray:
-    """First agreement less second, plus third less fourth, and so on, with one draw of askings."""
-    total = np.zeros(len(agreements[0]))
-    for first, second, pair in zip(agreements[::2], agreements[1::2], differences):
-        if all(method.family in _OF_PLAIN for method in pair):
-            total += stats.drawn_seeds(first - second, [0, 1])
-        else:
-            total += apart(first, second)
-    return total
 
 
 def gate() -> dict[str, float]:
@@ -339,18 +367,20 @@ def gate() -> dict[str, float]:
     -------
     ``gate, gate_low, gate_high`` (Spearman, 95 % over contexts) and ``pairs``.
     """
-    draws = []
+    of_sets = []
     n_pairs = 0
-    n_contexts = []
-    for seed, name in enumerate(list(ratings.RATED)[:3]):
+    for name in list(ratings.RATED)[:3]:
         table = ratings.rated(name)
         score = _score(WEAK, GATE_PROMPT, 0, table)["score_llm"]
         is_asked = score.notna() & table["human"].notna()
-        used = table[is_asked]
+        used = table[is_asked].assign(score=score[is_asked])
         n_pairs += len(used)
-        n_contexts.append(used["context_id"].nunique())
-        draws.append(stats.draws(score[is_asked], used["human"], used["context_id"], seed=seed))
-    return interval(np.mean(draws, axis=0), "gate", n_contexts) | {"pairs": n_pairs}
+        numbers = []
+        for chosen in _without_each(used["context_id"]):
+            pairs = used[chosen]
+            numbers.append(_correlation(pairs["score"], pairs["human"]))
+        of_sets.append(np.array(numbers))
+    return jackknife(of_sets, "gate") | {"pairs": n_pairs}
 
 
 def agreements(judge: str, scores: RatedScores) -> pd.DataFrame:
@@ -362,17 +392,21 @@ def agreements(judge: str, scores: RatedScores) -> pd.DataFrame:
     Columns ``judge, numbers``, ``alone`` (the numbers by themselves), ``In-DRE``, ``Ex-DRE`` and
     ``DRE``, all Spearman with intervals (95 %). That of the judge alone stands under ``In-DRE``.
     """
-    n_contexts = [pd.Series(table["context_id"]).nunique() for table in scores.items.values()]
-    alone = scores.mean_agreement(Method(ALONE, judge))
-    rows = [{"judge": judge, "numbers": "nothing"} | interval(alone, "In-DRE", n_contexts)]
+
+    def agreement(method: Method, name: str) -> dict[str, float]:
+        of_sets = []
+        for set_name in scores.items:
+            of_sets.append(_agreements(scores, set_name, [method], "overall")[:, 0])
+        return jackknife(of_sets, name)
+
+    rows = [{"judge": judge, "numbers": "nothing"} | agreement(Method(ALONE, judge), "In-DRE")]
     for method in scores.methods:
         if method.family != WHOLE:
             continue
         row = {"judge": judge, "numbers": method.slm}
-        row |= interval(scores.mean_agreement(method), "alone", n_contexts)
+        row |= agreement(method, "alone")
         for family in _FUSIONS:
-            draws = scores.mean_agreement(Method(family, judge, method.slm))
-            row |= interval(draws, family, n_contexts)
+            row |= agreement(Method(family, judge, method.slm), family)
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -401,9 +435,7 @@ def wide_effects(table: pd.DataFrame) -> pd.DataFrame:
 # What a judge does with the numbers
 
 
-def pull(
-    plain: pd.Series, informed: pd.Series, s_c: pd.Series, contexts: pd.Series, n: int = 1000
-) -> np.ndarray:
+def pull(plain: pd.Series, informed: pd.Series, s_c: pd.Series) -> float:
     """Return how far shown numbers pull a judge's score: 0 not at all, 1 all the way.
 
     It is the slope b of the regression (informed - plain) / 5 = a + c plain / 5 + b s_c / 2.
@@ -413,38 +445,24 @@ def pull(
     plain : (rows,), the judge's score without numbers, 0 to 5.
     informed : (rows,), its score with them.
     s_c : (rows,), the sum of the numbers that were shown, 0 to 2.
-    contexts : (rows,), the context of each row.
-    n : resamples of contexts.
 
     Returns
     -------
-    (1 + n,) array, for `dre.stats.interval`; the first number is of the data. NaN where a resample
-    has no slope.
+    The slope; NaN where the rows lie on a line.
     """
-    weights = stats.context_weights(contexts, n)
-    is_used = (plain.notna() & informed.notna()).to_numpy()
-    weights = weights[:, is_used]
-    scaled_plain = plain.to_numpy()[is_used] / _TOP
-    move = informed.to_numpy()[is_used] / _TOP - scaled_plain
-    ones = np.ones(len(move))
-    predictors = np.column_stack([ones, scaled_plain, s_c.to_numpy()[is_used] / 2])
-    # The normal equations of weighted least squares, in each resample.
-    gram = np.einsum("rn,ni,nj->rij", weights, predictors, predictors)
-    moments = (weights * move) @ predictors
-    # There is no slope where few pairs lie on a line, and no resample of a single context.
-    slopes = np.full(len(gram), np.nan)
-    has_one = np.linalg.matrix_rank(np.nan_to_num(gram)) == predictors.shape[1]
-    solved = np.linalg.solve(gram[has_one], moments[has_one][..., None])
-    slopes[has_one] = solved[:, 2, 0]
-    return slopes
+    scaled_plain = plain.to_numpy() / _TOP
+    move = informed.to_numpy() / _TOP - scaled_plain
+    predictors = np.column_stack([np.ones(len(move)), scaled_plain, s_c.to_numpy() / 2])
+    slopes, _, rank, _ = np.linalg.lstsq(predictors, move)
+    return float(slopes[2]) if rank == predictors.shape[1] else np.nan
 
 
-def reactions(judge: str, by_set: Mapping[str, Judgements], resamples: int = 1000) -> pd.DataFrame:
+def reactions(judge: str, by_set: Mapping[str, Judgements]) -> pd.DataFrame:
     """Return how far a judge follows the numbers that it is shown, and what its influence says.
 
     Returns
     -------
-    A row for each kind of numbers, means over sets with intervals (95 %, over contexts). Columns:
+    A row for each kind of numbers, means over sets with intervals (95 %, `jackknife`). Columns:
 
     - ``judge, numbers``; ``pull``, see `pull`
     - ``follows``: the Spearman correlation of the score with the sum that was shown
@@ -455,54 +473,49 @@ def reactions(judge: str, by_set: Mapping[str, Judgements], resamples: int = 100
       plain one; NaN where the influence never varies
     """
     labels = [*dict.fromkeys(label for of_set in by_set.values() for label in of_set.informed)]
-    n_contexts = [of_set.items["context_id"].nunique() for of_set in by_set.values()]
     rows = []
     for source in labels:
-        draws: dict[str, list[np.ndarray]] = {}
-        for seed, of_set in enumerate(by_set.values()):
-            for what, values in _reactions_on_set(of_set, source, resamples, seed).items():
-                draws.setdefault(what, []).append(values)
+        numbers: dict[str, list[np.ndarray]] = {}
+        for of_set in by_set.values():
+            for what, values in _reactions_on_set(of_set, source).items():
+                numbers.setdefault(str(what), []).append(values.to_numpy())
         row: dict[str, object] = {"judge": judge, "numbers": source}
-        for what, of_sets in draws.items():
-            row |= interval(np.mean(of_sets, axis=0), what, n_contexts)
+        for what, of_sets in numbers.items():
+            row |= jackknife(of_sets, what)
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _reactions_on_set(of_set, source, resamples, seed) -> dict[str, np.ndarray]:
-    """The draws of every number of `reactions` on one set."""
+def _reactions_on_set(of_set, source) -> pd.DataFrame:
+    """Every number of `reactions` on one set, a row for each part of `_without_each`."""
     table = of_set.informed[source]
-    plain = of_set.plain.mean(axis=1, skipna=False)
-    score = table["score"]
-    s_c = fusion.s_c(table["s_d"], table["s_p"])
-    contexts = of_set.items["context_id"]
-    is_used = plain.notna() & score.notna() & table["influence"].notna()
-    used = {
-        "score": score[is_used],
-        "s_c": s_c[is_used],
-        "plain": plain[is_used],
-        "influence": table.loc[is_used, "influence"],
-    }
-    used["moved"] = (used["score"] - used["plain"]).abs()
-
-    def correlation(first: str, second: str) -> np.ndarray:
-        arguments = (used[first], used[second], contexts[is_used])
-        return stats.draws(*arguments, n=resamples, seed=seed)[:, 0]
-
-    follows = correlation("score", "s_c")
-    weights = stats.context_weights(contexts[is_used], resamples, seed)
-    mean_influence = weights @ used["influence"].to_numpy() / weights.sum(axis=1)
-    return {
-        "pull": pull(plain[is_used], score[is_used], s_c[is_used], contexts[is_used], resamples),
-        "follows": follows,
-        "copies": follows - correlation("plain", "s_c"),
-        "keeps": correlation("score", "plain"),
-        "influence": mean_influence,
-        "moves": correlation("influence", "moved"),
-    }
+    pairs = pd.DataFrame(
+        {
+            "score": table["score"],
+            "s_c": fusion.s_c(table["s_d"], table["s_p"]),
+            "plain": of_set.plain.mean(axis=1, skipna=False),
+            "influence": table["influence"],
+            "context": of_set.items["context_id"],
+        }
+    ).dropna()
+    pairs["moved"] = (pairs["score"] - pairs["plain"]).abs()
+    rows = []
+    for chosen in _without_each(pairs["context"]):
+        used = pairs[chosen]
+        follows = _correlation(used["score"], used["s_c"])
+        row = {
+            "pull": pull(used["plain"], used["score"], used["s_c"]),
+            "follows": follows,
+            "copies": follows - _correlation(used["plain"], used["s_c"]),
+            "keeps": _correlation(used["score"], used["plain"]),
+            "influence": used["influence"].mean(),
+            "moves": _correlation(used["influence"], used["moved"]),
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
-def both(resamples: int = 1000) -> dict[str, pd.DataFrame]:
+def both() -> dict[str, pd.DataFrame]:
     """Return every table of this module for both judges, on the pairs that the weak one was asked.
 
     Returns
@@ -516,10 +529,10 @@ def both(resamples: int = 1000) -> dict[str, pd.DataFrame]:
     tables: dict[str, list[pd.DataFrame]] = {}
     for judge in NAMES:
         by_set = judgements(judge, items)
-        scores = rated_scores(judge, by_set, resamples)
+        scores = rated_scores(judge, by_set)
         tables.setdefault("effects", []).append(effects(judge, scores))
         tables.setdefault("agreements", []).append(agreements(judge, scores))
-        tables.setdefault("reactions", []).append(reactions(judge, by_set, resamples))
+        tables.setdefault("reactions", []).append(reactions(judge, by_set))
     return {
         name: pd.concat(parts, ignore_index=True).replace({"judge": NAMES})
         for name, parts in tables.items()
