@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from scipy.stats import rankdata
 from scipy.stats import t as student
 
 from dre import fusion, stats
@@ -214,35 +215,43 @@ def _without_each(contexts: pd.Series) -> Iterator[np.ndarray]:
         yield values != context
 
 
-def _correlation(first: np.ndarray, second: np.ndarray, contexts=None) -> float:
-    """Spearman's correlation; with contexts, after the mean rank of each context is taken off."""
-    ranks = pd.DataFrame({"first": first, "second": second}).rank()
+def _correlation(first, second, contexts=None) -> float:
+    """Spearman's correlation; with numbers of contexts, less the mean rank of each context."""
+    of_first = rankdata(first)
+    of_second = rankdata(second)
     if contexts is not None:
-        ranks = ranks - ranks.groupby(np.asarray(contexts)).transform("mean")
-    return float(ranks["first"].corr(ranks["second"]))
+        sizes = np.maximum(np.bincount(contexts), 1)
+        of_first = of_first - (np.bincount(contexts, of_first) / sizes)[contexts]
+        of_second = of_second - (np.bincount(contexts, of_second) / sizes)[contexts]
+    of_first = of_first - of_first.mean()
+    of_second = of_second - of_second.mean()
+    size = np.sqrt(np.sum(of_first**2) * np.sum(of_second**2))
+    return float(np.sum(of_first * of_second) / size) if size > 0 else np.nan
 
 
-def _agreements(scores: RatedScores, name: str, compared, measure: str) -> np.ndarray:
-    """How well methods agree with people on a set: (1 + contexts, methods), see `_without_each`.
+def _is_scored(scores: RatedScores, name: str, compared) -> pd.Series:
+    """Which pairs of a set people and all of these methods scored."""
+    columns = pd.concat([scores.of(name, method) for method in compared], axis=1)
+    return columns.notna().all(axis=1) & scores.items[name]["human"].notna()
 
-    Only pairs count that all methods scored. The askings of a method are averaged.
+
+def _agreement(
+    scores: RatedScores, name: str, method: Method, is_used: pd.Series, measure: str
+) -> np.ndarray:
+    """How well a method agrees with people on a set: (1 + contexts,), see `_without_each`.
+
+    Its askings are averaged.
     """
-    columns = [scores.of(name, method) for method in compared]
-    table = scores.items[name]
-    is_used = pd.concat(columns, axis=1).notna().all(axis=1) & table["human"].notna()
-    used = table[is_used]
-    rows = []
-    for chosen in _without_each(used["context_id"]):
-        people = used["human"].to_numpy()[chosen]
-        contexts = None
-        if measure == "within_contexts":
-            contexts = used["context_id"].to_numpy()[chosen]
-        row = []
-        for of_method in columns:
-            askings = of_method[is_used].to_numpy()[chosen]
-            row.append(np.mean([_correlation(asking, people, contexts) for asking in askings.T]))
-        rows.append(row)
-    return np.array(rows)
+    used = scores.items[name][is_used]
+    people = used["human"].to_numpy()
+    askings = scores.of(name, method)[is_used].to_numpy().T
+    numbers, _ = pd.factorize(used["context_id"])
+    agreement = []
+    for chosen in _without_each(pd.Series(numbers)):
+        contexts = numbers[chosen] if measure == "within_contexts" else None
+        of_askings = [_correlation(asking[chosen], people[chosen], contexts) for asking in askings]
+        agreement.append(np.mean(of_askings))
+    return np.array(agreement)
 
 
 def rated_scores(judge: str, by_set: Mapping[str, Judgements]) -> RatedScores:
@@ -338,17 +347,17 @@ def _difference(scores, differences, measure) -> dict[str, Any]:
     of_sets = []
     n_pairs = 0
     n_contexts = []
-    for name, table in scores.items.items():
+    for name in scores.items:
         if not scores.has(name, *compared):
             continue
-        agreements_of_set = dict(zip(compared, _agreements(scores, name, compared, measure).T))
+        is_used = _is_scored(scores, name, compared)
         total = np.zeros(1)
         for first, second in differences:
-            total = total + agreements_of_set[first] - agreements_of_set[second]
+            of_first = _agreement(scores, name, first, is_used, measure)
+            of_second = _agreement(scores, name, second, is_used, measure)
+            total = total + of_first - of_second
         of_sets.append(total)
         row |= jackknife([total], ratings.RATED[name])
-        columns = pd.concat([scores.of(name, method) for method in compared], axis=1)
-        is_used = columns.notna().all(axis=1) & table["human"].notna()
         n_pairs += int(is_used.sum())
         n_contexts.append(len(total) - 1)
     if not of_sets:
@@ -396,7 +405,8 @@ def agreements(judge: str, scores: RatedScores) -> pd.DataFrame:
     def agreement(method: Method, name: str) -> dict[str, float]:
         of_sets = []
         for set_name in scores.items:
-            of_sets.append(_agreements(scores, set_name, [method], "overall")[:, 0])
+            is_used = _is_scored(scores, set_name, [method])
+            of_sets.append(_agreement(scores, set_name, method, is_used, "overall"))
         return jackknife(of_sets, name)
 
     rows = [{"judge": judge, "numbers": "nothing"} | agreement(Method(ALONE, judge), "In-DRE")]
