@@ -42,6 +42,8 @@ LEGEND = {
 }
 #: What a simulation shows, by whether its effect is clearly on the papers' side.
 FOLLOWS = {True: "would follow", False: "would not follow"}
+#: What is said of it with a weak judge where the interval holds no effect and the printed one.
+TOO_FEW = "may follow or not"
 #: What is said where the row is a question of ours and no claim of the papers.
 ANSWERS = {
     "reproduced": "yes",
@@ -312,8 +314,10 @@ def _outcome(claim, results):
         outcome |= {f"{prefix}simulated": "", f"{prefix}simulated_number": ""}
         if claim[f"{prefix}simulated_effect"]:
             effect = _cell(claim, claim[f"{prefix}simulated_effect"], results)
-            follows = _verdict(claim, effect, results) in ("reproduced", "smaller")
-            outcome[f"{prefix}simulated"] = FOLLOWS[follows]
+            verdict = _verdict(claim, effect, results)
+            outcome[f"{prefix}simulated"] = FOLLOWS[verdict in ("reproduced", "smaller")]
+            if prefix and verdict == "not shown":  # few pairs: the simulations have many draws
+                outcome[f"{prefix}simulated"] = TOO_FEW
             outcome[f"{prefix}simulated_number"] = effect.in_words(claim[form])
     return outcome
 
