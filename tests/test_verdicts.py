@@ -133,6 +133,7 @@ WEAK = {  # a row of a table of effects with a weak judge, in words
 def test_a_claim_has_a_verdict_of_its_own_with_a_weak_judge(project, side, word):
     claims = pd.read_csv(project / verdicts.CLAIMS, dtype=str, keep_default_na=False)
     is_dre = claims["claim"] == "DRE agrees with people better than its LLM."
+    claims[list(WEAK)] = ""
     claims.loc[is_dre, list(WEAK)] = list(WEAK.values())
     claims.to_csv(project / verdicts.CLAIMS, index=False)
     effect = {"judge": "weak", "comparison": "DRE less the judge", "measure": "overall"}
