@@ -345,7 +345,7 @@ def test_the_figure_of_gains_has_a_row_for_each_class_that_was_measured(scores):
     figure = table4_plots.class_gains({"Ex-DRE": table4.class_means(gains)})
 
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert labels == ["a strong judge"]
+    assert labels == ["the strong judge"]
     assert len(figure.axes[0].collections) == 6  # a mark and an interval for each part
 
 
