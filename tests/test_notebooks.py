@@ -101,13 +101,6 @@ def test_the_notebooks_of_profile_colab_offer_it_in_their_first_cell():
     assert tuple(offering) == profile("colab").notebooks
 
 
-@each_notebook
-def test_lines_of_code_fit(book):
-    for number, cell in enumerate(code_cells(book.content), 1):
-        longest = max(map(len, source(cell).splitlines()), default=0)
-        assert longest <= 100, f"cell [{number}]"
-
-
 def test_table_4_begins_after_one_conversation_and_few_words():
     """In the book, at 1280 px, it begins within 1,500 px."""
     [book] = [book for book in BOOKS if book.name == "04_correlation"]
