@@ -394,7 +394,7 @@ class Judge:
                         asking.ask_all(self, unanswered, prompt, self.last, unread)
             replies = self._stored(requests)
 
-        outcomes_by_pair = {row["pair_id"]: [] for row in rows}
+        outcomes_by_pair: Outcomes = {row["pair_id"]: [] for row in rows}
         paid_keys = set()
         for request, reply in zip(requests, replies):
             if reply is None:
@@ -693,14 +693,17 @@ def _fits(reply, limit, own_limit):
 # The table
 
 
-def frame(outcomes_by_pair: dict[str, list[tuple[Verdict, float | None]]]) -> pd.DataFrame:
+#: For each pair the verdicts of its replies, with what each cost in US dollars (None: unknown).
+Outcomes = dict[str, list[tuple[Verdict, float | None]]]
+
+
+def frame(outcomes_by_pair: Outcomes) -> pd.DataFrame:
     """Return the table of verdicts.
 
     Parameters
     ----------
-    outcomes_by_pair : dict of str to list of (Verdict, float or None)
-        For each pair the verdicts of its replies, with what each cost in US dollars (None:
-        unknown). ``error`` and ``missing`` are verdicts of replies that did not come.
+    outcomes_by_pair : `Outcomes`
+        ``error`` and ``missing`` are verdicts of replies that did not come.
 
     Returns
     -------

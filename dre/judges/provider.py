@@ -90,6 +90,8 @@ class Provider:
     is_own_machine = False
     own_parameters: tuple[str, ...] = ()
 
+    sdk: Any = None
+
     def __init__(self, target: Target):
         self.target = target
 
@@ -146,7 +148,7 @@ class Provider:
 
     async def close(self) -> None:
         """Close the client."""
-        raise NotImplementedError
+        await self.sdk.close()
 
 
 # HTTP
