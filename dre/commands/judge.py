@@ -13,7 +13,6 @@ import pandas as pd
 from dre.commands import inputs
 from dre.commands.judge_options import (
     RECORDED,
-    WITHOUT_REPLY,
     add_options,
     add_prompt_options,
     of_each_judge,
@@ -597,7 +596,9 @@ def _status(args):
             money = "cost unknown"
             if line["calls_priced"]:
                 usd = line["usd"]
-                money = f"at most ${usd:.4f}" if status in WITHOUT_REPLY else f"${usd:.4f} spent"
+                money = (
+                    f"at most ${usd:.4f}" if status in bill.WITHOUT_REPLY else f"${usd:.4f} spent"
+                )
             tokens = []
             for column in ("input_tokens", "output_tokens"):
                 tokens.append(0 if np.isnan(line[column]) else line[column])

@@ -43,33 +43,9 @@ _SET_BY_US = {
 }
 # What it may set under a ceiling: nothing that makes a token dearer, or a reply too long.
 _HARMLESS_UNDER_A_CEILING = {
-    "effort",
-    "frequency_penalty",
-    "keep_alive",
-    "logit_bias",
-    "logprobs",
-    "max_tokens",
-    "metadata",
-    "min_p",
-    "num_ctx",
-    "presence_penalty",
-    "reasoning",
-    "reasoning_effort",
-    "safety_identifier",
-    "safety_settings",
-    "seed",
-    "stop",
-    "stop_sequences",
-    "store",
-    "temperature",
-    "think",
-    "thinking",
-    "thinking_config",
-    "top_k",
-    "top_logprobs",
-    "top_p",
-    "user",
-    "verbosity",
+    *("frequency_penalty", "logit_bias", "logprobs", "max_tokens", "metadata", "min_p"),
+    *("presence_penalty", "seed", "stop", "temperature", "top_k", "top_logprobs", "top_p", "user"),
+    *(name for provider in PROVIDERS.values() for name in provider.harmless_parameters),
 }
 AGAIN = ("malformed", "refused", "truncated", "empty")  # statuses that may be asked again
 _ABSENT = ("error", "missing")  # statuses of a reply that did not come

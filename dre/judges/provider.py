@@ -71,6 +71,9 @@ class Provider:
     is_own_machine : bool
         Whether its models run on the user's machine. They cost nothing, answer one call at a time,
         and may think. A model with "cloud" in its name is another matter.
+    harmless_parameters : tuple of str
+        Parameters of its own that make no token dearer and no reply longer, so that they may be set
+        where a ceiling has to hold.
     own_parameters : tuple of str
         Parameters that OpenAI's protocol, which batch files have, does not know.
     """
@@ -88,6 +91,7 @@ class Provider:
     gives_logprobs = False
     less_thinking = "ask for less thinking"
     is_own_machine = False
+    harmless_parameters: tuple[str, ...] = ()
     own_parameters: tuple[str, ...] = ()
 
     sdk: Any = None

@@ -20,6 +20,7 @@ class Anthropic(Provider):
     endpoints = ("messages",)
     added_paths = r"/v1(/messages)?$"
     listed_as = "anthropic"
+    harmless_parameters = ("effort", "stop_sequences", "thinking")
     less_thinking = "ask for less thinking (--param effort='\"low\"')"
     _OUTCOMES = {
         "refusal": "refused",

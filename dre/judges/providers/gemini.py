@@ -26,6 +26,7 @@ class Gemini(Provider):
     added_paths = r"/v1(beta)?(/.*)?$"
     listed_as = "google"
     gives_logprobs = True
+    harmless_parameters = ("safety_settings", "thinking_config")
     less_thinking = "ask for less thinking (--param thinking_config='{\"thinking_budget\": 0}')"
 
     @classmethod

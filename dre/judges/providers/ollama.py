@@ -22,6 +22,7 @@ class Ollama(Provider):
     endpoints = ("api/chat", "api/generate")
     added_paths = r"/v1$|/api(/chat|/generate)?$"
     gives_logprobs = True
+    harmless_parameters = ("keep_alive", "num_ctx", "think")
     less_thinking = "ask without thinking (--param think=false)"
     is_own_machine = True
     own_parameters = ("num_ctx", "think", "keep_alive")

@@ -36,6 +36,13 @@ class OpenAI(Provider):
     version_path = "/v1"
     listed_as = "openai"
     gives_logprobs = True
+    harmless_parameters = (
+        "reasoning",
+        "reasoning_effort",
+        "safety_identifier",
+        "store",
+        "verbosity",
+    )
     less_thinking = (
         "ask for less thinking (--param reasoning_effort='\"low\"'; of vLLM, SGLang and llama.cpp "
         "--param chat_template_kwargs='{\"enable_thinking\": false}'), or start the server so that "
