@@ -21,8 +21,6 @@ os.environ["OMP_NUM_THREADS"] = "1"
 gc.disable()
 
 import pytest
-import tiny
-import torch
 from judge_servers import KEYS
 
 from dre.datasets import registry
@@ -96,18 +94,24 @@ def start_copy(function, *arguments):
 @pytest.fixture(scope="session")
 def encoder(tmp_path_factory):
     """The folder of a tiny encoder."""
+    import tiny  # with torch, which the process that hands out the tests does not need
+
     return tiny.encoder(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture(scope="session")
 def still(tmp_path_factory):
     """The folder of a tiny encoder without dropout, whose training is the same on every machine."""
+    import tiny
+
     return tiny.still(tiny.encoder(tmp_path_factory.mktemp("still")))
 
 
 @pytest.fixture
 def on_cpu(monkeypatch):
     """A model that is loaded in this test is on the CPU: digits of a GPU are others."""
+    import torch
+
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
 

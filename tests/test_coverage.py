@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from test_paper import book
 
 from dre.errors import DreError
 from dre.paper import coverage
@@ -71,19 +72,10 @@ def test_what_lies_on_the_hub_is_no_reason_to_be_out_of_reach_in_full():
 
 
 def test_a_cell_is_found_by_a_text_in_it_or_before_it(tmp_path):
-    from nbformat import v4, write
+    book(tmp_path, "04_x", "first", "# Table 9", "second", "third")
 
-    cells = [
-        v4.new_code_cell("first"),
-        v4.new_markdown_cell("## Table 9"),
-        v4.new_code_cell("second"),
-        v4.new_code_cell("third"),
-    ]
-    (tmp_path / "notebooks").mkdir()
-    write(v4.new_notebook(cells=cells), tmp_path / "notebooks/04_x.ipynb")
-
-    assert coverage.cell_of(tmp_path, "04", "Table 9") == ("04_x.ipynb", 2)
-    assert coverage.cell_of(tmp_path, "04", "third") == ("04_x.ipynb", 3)
+    assert coverage.cell_of(tmp_path, "04", "Table 9") == ("04_x.ipynb", 3)
+    assert coverage.cell_of(tmp_path, "04", "third") == ("04_x.ipynb", 4)
     assert coverage.cell_of(tmp_path, "04", "fourth") == ("04_x.ipynb", None)
     with pytest.raises(DreError, match="found notebook 05"):
         coverage.cell_of(tmp_path, "05", "first")

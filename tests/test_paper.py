@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -18,12 +19,14 @@ import pytest
 from conftest import writable_copy
 from filelock import FileLock
 
+from dre.datasets import registry
 from dre.errors import DreError
 from dre.paper import headless, notebook, state
 from dre.paper import run as paper
 from dre.paper.profile import profile
 
 HERE = Path(__file__).parents[1]
+ABSENT = registry.absent  # before a test takes its place
 PARAMETERS = 'profile = "mini"\nn = 1'
 SETUP = headless.source(
     json.loads((HERE / "notebooks/03_classification.ipynb").read_text())["cells"][2]
@@ -43,6 +46,8 @@ def root(tmp_path, monkeypatch):
     }
     for name, value in values.items():
         monkeypatch.setenv(name, value)  # restored after a run that sets them
+    # These notebooks read no public data, which are fetched before notebooks run.
+    monkeypatch.setattr(registry, "absent", lambda names=None: [])
     return tmp_path
 
 
@@ -57,7 +62,7 @@ def edit(path, old, new):
     path.write_text(path.read_text().replace(old, new))
 
 
-# Cells are written here as plain dicts, since importing nbformat takes three seconds.
+# Cells are written here as plain dicts, since importing nbformat takes four seconds.
 def code_cell(text, *tags):
     metadata = {"tags": list(tags)} if tags else {}
     cell = {"cell_type": "code", "source": text, "metadata": metadata}
@@ -66,6 +71,13 @@ def code_cell(text, *tags):
 
 def prose_cell(text):
     return {"cell_type": "markdown", "source": text, "metadata": {}}
+
+
+def notebook_text(cells, **metadata):
+    """Return the text of a notebook's file."""
+    cells = [cell | {"id": f"cell-{number}"} for number, cell in enumerate(cells)]
+    content = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(content, indent=1, sort_keys=True) + "\n"
 
 
 def book(root, name, *texts, **metadata):
@@ -77,11 +89,7 @@ def book(root, name, *texts, **metadata):
     for text in texts:
         is_prose = text.startswith("# ") and text[2].isupper()
         cells.append(prose_cell(text) if is_prose else code_cell(text))
-    for number, cell in enumerate(cells):
-        cell["id"] = f"cell-{number}"
-    content = {"cells": cells, "metadata": {"dre": metadata}, "nbformat": 4, "nbformat_minor": 5}
-    content_text = json.dumps(content, indent=1, sort_keys=True) + "\n"
-    write(root, {f"notebooks/{name}.ipynb": content_text})
+    write(root, {f"notebooks/{name}.ipynb": notebook_text(cells, dre=metadata)})
 
 
 @contextlib.contextmanager
@@ -559,6 +567,39 @@ def test_a_notebook_that_runs_long_shows_its_cell_and_what_its_kernel_prints(
     lines = capfd.readouterr().err.splitlines()
     assert "00_start | epoch 1" in lines
     assert "00_start: cell 3 of 4, 0 min" in lines
+
+
+@pytest.fixture
+def without_data(monkeypatch, tmp_path_factory):
+    """A machine that has no public data, and a network that takes no connection."""
+    folder = tmp_path_factory.mktemp("no-data")
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        closed_port = listener.getsockname()[1]
+    monkeypatch.setenv("DRE_DATA_HOME", str(folder))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(registry, "RAW", f"http://127.0.0.1:{closed_port}/")
+    monkeypatch.setattr(registry, "absent", ABSENT)
+    return folder
+
+
+def test_a_run_without_data_and_network_says_what_is_absent_before_any_notebook_runs(
+    quick, without_data, capsys
+):
+    assert paper.main(["--profile", "public"]) == 1
+
+    printed = capsys.readouterr()
+    assert "no notebook was run" in printed.err
+    assert f"{without_data}: 50 files, 64 MB, of " in printed.err
+    assert "dailydialog++ (2)" in printed.err
+    assert "dre data fetch" in printed.err and "DRE_DATA_HOME" in printed.err
+    assert "running:" not in printed.out
+    assert not list((quick / "build/public").glob("notebooks/*"))
+
+
+def test_a_run_of_the_embedded_corpus_asks_for_no_public_data(quick, without_data, capsys):
+    paper.main(["--profile", "mini", "--jobs", "1"])
+    assert "public data" not in "".join(capsys.readouterr())
 
 
 def test_a_first_run_is_not_called_a_failure_and_a_second_announces_nothing(quick, capsys):

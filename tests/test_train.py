@@ -25,7 +25,7 @@ from torch.nn.utils import parameters_to_vector
 from dre import progress
 from dre.classification import choose_threshold
 from dre.commands.main import main
-from dre.datasets.dialogues import Context, load, pairs
+from dre.datasets.dialogues import FIELDS, Context, load, pairs
 from dre.errors import DreError
 from dre.slm import SLM, curves, fit, losses, measured, recipes, train
 from dre.slm import provenance as data
@@ -51,6 +51,18 @@ def extra(n=7):
 
 def extra_for(recipe):
     return extra() if recipe.mixture else None
+
+
+def few_contexts(folder, n=3):
+    """Write a file with contexts of the embedded corpus, and return its path."""
+    lines = []
+    for context in load("mini", "dev")[:n]:
+        record = {"id": context.id, "context": context.turns}
+        record |= {field: getattr(context, name) for name, field in FIELDS.items()}
+        lines.append(json.dumps(record) + "\n")
+    file = folder / "few.jsonl"
+    file.write_text("".join(lines))
+    return str(file)
 
 
 def weights(*modules):
@@ -182,7 +194,7 @@ def test_released_goes_from_the_encoder_to_the_projection_to_the_classifier(enco
     changes = []
     for n in (1, 2, 3):
         recipe = replace(released, stages=released.stages[:n])
-        after = fit(TRAIN[:8], [], tmp_path / str(n), recipe, encoder=encoder, progress=False)
+        after = fit(TRAIN[:3], [], tmp_path / str(n), recipe, encoder=encoder, progress=False)
         old = weights(before.encoder, before.head.project, before.head.classifier)
         new = weights(after.encoder, after.head.project, after.head.classifier)
         changes.append([not x.equal(y) for x, y in zip(old, new)])
@@ -343,7 +355,7 @@ def test_the_best_epoch_is_kept_and_of_equally_good_ones_the_last(encoder, tmp_p
         return [point | {"triplet_accuracy": accuracy} for point in measure(*given)]
 
     def learn(recipe, out):
-        return fit(TRAIN[:9], DEV, tmp_path / out, recipe, encoder=encoder, progress=False)
+        return fit(TRAIN[:3], DEV, tmp_path / out, recipe, encoder=encoder, progress=False)
 
     recipe = replace(recipes.get("paper", epochs=3), keep="best")
     with monkeypatch.context() as patch:
@@ -377,7 +389,7 @@ def test_a_model_that_cannot_be_written_is_one_sentence_and_loses_no_epoch(
             save(slm, path)
 
     def learn():
-        return fit(TRAIN[:9], DEV, out, recipe, 0, encoder, False, extra_for(recipe))
+        return fit(TRAIN[:3], DEV[:1], out, recipe, 0, encoder, False, extra_for(recipe))
 
     with monkeypatch.context() as patch:
         patch.setattr(SLM, "save", save_on_a_full_disk)
@@ -392,7 +404,7 @@ def test_a_model_that_cannot_be_written_is_one_sentence_and_loses_no_epoch(
 def test_a_checkpoint_that_cannot_be_written_is_one_sentence(encoder, tmp_path):
     recipe = recipes.get("paper", epochs=1)
     with full_disk(20_000), pytest.raises(DreError, match="the checkpoint .* cannot be written"):
-        fit(TRAIN[:9], DEV, tmp_path / "slm", recipe, encoder=encoder, progress=False)
+        fit(TRAIN[:3], [], tmp_path / "slm", recipe, encoder=encoder, progress=False)
     assert not [*(tmp_path / "slm.work").iterdir()]
 
 
@@ -400,14 +412,15 @@ def test_a_second_training_into_one_folder_is_refused_while_the_first_runs(
     encoder, tmp_path, capsys
 ):
     out = str(tmp_path / "slm")
-    command = ["slm", "train", "--train", "mini:dev", "--epochs", "1", "--encoder", encoder]
+    file = few_contexts(tmp_path)
+    command = ["slm", "train", "--train", file, "--epochs", "1", "--encoder", encoder]
     command += ["--recipe", "paper"]
     command += ["--out", out]
     with FileLock(f"{out}.lock"):  # as the first holds it
         assert main(command) == 2
     assert f"another process is training into {out}: wait" in capsys.readouterr().err
     assert main(command) == 0
-    assert {path.name for path in tmp_path.iterdir()} == {"slm", "slm.lock"}
+    assert {path.name for path in tmp_path.iterdir()} == {"few.jsonl", "slm", "slm.lock"}
 
 
 # What identifies a training
@@ -454,18 +467,19 @@ def test_an_encoder_with_other_weights_under_the_same_name_is_another_training(e
 def test_without_a_terminal_a_line_now_and_then_says_how_far_it_has_come(
     encoder, tmp_path, monkeypatch, capsys
 ):
-    settings = {"recipe": recipes.get("paper", epochs=2), "encoder": encoder}
-    fit(TRAIN[:9], [], tmp_path / "quick", **settings)
+    recipe = replace(recipes.get("paper", epochs=2), batch_contexts=2)
+    settings = {"recipe": recipe, "encoder": encoder}
+    fit(TRAIN[:3], [], tmp_path / "quick", **settings)
     assert "training paper" not in capsys.readouterr().err  # it took no half a minute
 
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0)
-    fit(TRAIN[:9], [], tmp_path / "slow", **settings)
+    fit(TRAIN[:3], [], tmp_path / "slow", **settings)
     lines = [line for line in capsys.readouterr().err.splitlines() if "training paper" in line]
     assert len(lines) == 5  # two steps in each epoch, and the end
     assert lines[2].startswith("training paper: joint, epoch 2 of 2, step 1 of 2, loss ")
     assert lines[2].endswith("s left")
 
-    fit(TRAIN[:9], [], tmp_path / "silent", progress=False, **settings)
+    fit(TRAIN[:3], [], tmp_path / "silent", progress=False, **settings)
     assert "training paper" not in capsys.readouterr().err
 
 
@@ -500,11 +514,12 @@ def test_the_command_trains_on_a_file_by_a_recipe_without_disentanglement(
 def test_a_training_ends_with_what_the_model_is_worth_beside_that_of_the_package(
     encoder, tmp_path, capsys
 ):
-    command = ["slm", "train", "--train", "mini:dev", "--dev", "mini:dev", "--epochs", "1"]
+    file = few_contexts(tmp_path, 8)
+    command = ["slm", "train", "--train", file, "--dev", file, "--epochs", "1"]
     command += ["--recipe", "paper", "--encoder", encoder, "--out", str(tmp_path / "slm")]
     assert main(command) == 0
     printed = capsys.readouterr().out
-    assert "**Accuracy on mini:dev (%)**" in printed
+    assert f"**Accuracy on {file} (%)**" in printed
     rows = [line for line in printed.splitlines() if line.startswith("| ")]
     names = [row.split("|")[1].strip() for row in rows]
     assert names[2:] == ["this model", "model of the package"]
@@ -517,7 +532,8 @@ def test_a_training_ends_with_what_the_model_is_worth_beside_that_of_the_package
 
 
 def test_a_training_without_dev_says_that_nothing_is_known_of_it(encoder, tmp_path, capsys):
-    command = ["slm", "train", "--train", "mini:dev", "--epochs", "1", "--recipe", "paper"]
+    file = few_contexts(tmp_path)
+    command = ["slm", "train", "--train", file, "--epochs", "1", "--recipe", "paper"]
     assert main([*command, "--encoder", encoder, "--out", str(tmp_path / "slm")]) == 0
     assert "what it is worth is not known: give --dev" in capsys.readouterr().out
 

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from nbformat import v4
+from test_paper import code_cell, notebook_text, prose_cell
 
 from dre.environment import ADDRESS
 from dre.errors import DreError
@@ -32,25 +32,24 @@ See [the page](docs/a.md#Some-heading,-here), [04](notebooks/04_x.ipynb) and [da
 @pytest.fixture
 def project(tmp_path):
     """A small project: README, one page of docs, one executed notebook, a picture and data."""
-    setup = v4.new_code_cell('book = notebook.setup("04_x", "public")')
-    equation = v4.new_markdown_cell(
+    setup = code_cell('book = notebook.setup("04_x", "public")')
+    equation = prose_cell(
         "> **Verdict.** <!--verdict.it_helps-->with *ours* **not supported**<!--/-->\n\n"
         "# Four\n\n[![Colab](https://b)](https://c)\n\n$$a = b$$\n\n$$c \\tag{12}$$\n\n$$d$$"
     )
-    formula = v4.new_code_cell("assert 1", metadata={"tags": ["formula"]})
-    table = v4.new_code_cell("book.table(df)")
+    formula = code_cell("assert 1", "formula")
+    table = code_cell("book.table(df)")
     markdown = {"text/markdown": "[a](../docs/a.md)\n\n| x |\n|:--|\n| **smaller** |"}
     table["outputs"] = [
-        v4.new_output("stream", name="stderr", text="progress"),
-        v4.new_output("display_data", markdown),
+        {"output_type": "stream", "name": "stderr", "text": "progress"},
+        {"output_type": "display_data", "data": markdown, "metadata": {}},
     ]
-    merging = v4.new_code_cell("df = df.merge(other)")
-    printing = v4.new_code_cell("print(1 + 1)")
-    printing["outputs"] = [v4.new_output("stream", text="2\n")]
-    algorithm = v4.new_code_cell("def f(x): ...", metadata={"tags": ["shown"]})
-    another = v4.new_code_cell("df = df.dropna()")
+    merging = code_cell("df = df.merge(other)")
+    printing = code_cell("print(1 + 1)")
+    printing["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "2\n"}]
+    algorithm = code_cell("def f(x): ...", "shown")
+    another = code_cell("df = df.dropna()")
     cells = [equation, setup, formula, table, merging, another, printing, algorithm]
-    book = v4.new_notebook(cells=cells)
     texts = {
         "README.md": README,
         "docs/a.md": "# A\n\n## Some heading, here\n\n[Home](../README.md)\n",
@@ -59,7 +58,7 @@ def project(tmp_path):
         "myst_heading_anchors = 3\n",
         "data/d.csv": "a\n",
         "figures/p.png": "",
-        "notebooks/04_x.ipynb": json.dumps(book),
+        "notebooks/04_x.ipynb": notebook_text(cells),
         "profiles/public.yaml": (HERE / "profiles/public.yaml").read_text(),
     }
     for name, text in texts.items():

@@ -40,6 +40,8 @@ def loss_and_accuracy(curves: pd.DataFrame, loss: str, accuracy: str) -> Figure:
     width = max(2.6 * len(sets) + 0.6, 4.5)
     fig, axes = plt.subplots(2, len(sets), figsize=(width, 4.2), squeeze=False, sharex="col")
     loss_limit = 1.08 * curves[loss].max()
+    # Chance is 50 % or less, and every accuracy has its place on the axis.
+    lowest_accuracy = min(30, 10 * np.floor(10 * curves[accuracy].min()) - 2)
     for row, disentangled in enumerate((False, True)):
         for column, name in enumerate(sets):
             is_drawn = (curves["set"] == name) & (curves["disentangled"] == disentangled)
@@ -52,7 +54,7 @@ def loss_and_accuracy(curves: pd.DataFrame, loss: str, accuracy: str) -> Figure:
             twin = ax.twinx()
             percent = 100 * means[accuracy]
             twin.plot(means.index, percent, "s-", color=GREEN, markersize=4, label=accuracy_label)
-            twin.set(ylim=(30, 102))
+            twin.set(ylim=(lowest_accuracy, 102))
             twin.grid(visible=False)
             twin.spines["right"].set_visible(True)
             words = "with" if disentangled else "without"

@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 from filelock import FileLock, Timeout
@@ -59,11 +60,11 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
         f"profile {profile.name}: {profile.title}; needs {profile.needs}; {len(books)} notebooks",
         flush=True,
     )
-    _announce_downloads(profile)
     if profile.name == COMMITTED:
         words.check_names(profile.root, notebooks(profile.root))
     _name_other_notebooks(profile)
     _make_folder_of_records(profile)
+    _fetch_public_data(books, profile)
     _set_environment_of_kernels(profile)
     paid_run = new_run()
     try:
@@ -148,15 +149,36 @@ def _books_of(profile):
     return [book for book in books.values() if book.name in profile.notebooks]
 
 
-def _announce_downloads(profile):
-    """Print how much the notebooks will fetch, if the profile reads public data."""
+def _fetch_public_data(books, profile):
+    """Fetch the public data that a profile reads, before any notebook runs.
+
+    A DreError with what is absent, and what to do, if a file cannot be fetched.
+    """
     missing = registry.absent() if profile.reads_public_data else []
-    if missing:
-        print(
-            f"public data: {registry.amount(missing)}, are fetched into {registry.home()} as "
-            "notebooks need them, once",
-            flush=True,
-        )
+    if not missing or not any(stale(book, profile) for book in books):
+        return
+    print(
+        f"public data: {registry.amount(missing)}, are fetched into {registry.home()}, once",
+        flush=True,
+    )
+    for name in missing:
+        try:
+            registry.fetch(name)
+        except DreError as error:
+            raise DreError(_what_is_absent(registry.absent(missing), error)) from error
+
+
+def _what_is_absent(names, error):
+    """Return in words which public files are absent after an error, and what to do."""
+    counts = Counter(registry.sources()[name]["name"] for name in names)
+    of_sources = ", ".join(f"{source} ({n})" for source, n in counts.items())
+    return (
+        f"no notebook was run, since public data are absent from {registry.home()}: "
+        f"{registry.amount(names)}, of {of_sources}\n"
+        f"  the first of them: {error}\n"
+        "  without a network: run `dre data fetch` where there is one, copy its folder here, and "
+        "set DRE_DATA_HOME to it. `make paper` alone runs profile mini, which needs no data"
+    )
 
 
 def _make_folder_of_records(profile):

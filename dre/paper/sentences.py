@@ -140,6 +140,27 @@ def by_value(value: float, above: str, below: str, neither: str, digits: int = 2
     return above if value > 0 else below
 
 
+#: What others had taught the encoders that profiles name.
+_TAUGHT_BEFORE = {
+    "minilm": "others had fine-tuned it on a billion pairs, most of them Reddit comments with "
+    "their replies, so it is no blank",
+    "distilbert": "it had learned from running text alone, and never saw a pair",
+}
+
+
+def taught_before(encoder: str) -> str:
+    """Return what others had taught an encoder before our training, as a sentence in Markdown.
+
+    Parameters
+    ----------
+    encoder : str
+        As a profile or a provenance names it: a short name, a Hub id or a path.
+    """
+    name = Path(encoder).name
+    taught = _TAUGHT_BEFORE.get(name, "what others had taught it is not known here")
+    return f"The encoder is `{name}`: {taught}."
+
+
 def training(provenances: Sequence[Mapping[str, Any]]) -> str:
     """Return how small models of one recipe were trained, as a sentence in Markdown.
 
