@@ -273,7 +273,7 @@ def details_of(message, content):
     return details
 
 
-def told(text, outcome, details):
+def text_and_outcome(text, outcome, details):
     """Return text and outcome of a reply; what came beside an empty text takes its place."""
     cleaned = clean(text)
     shown = outcomes.with_details(cleaned, details)

@@ -124,9 +124,9 @@ class Recorded:
         outcomes: Outcomes = {}
         for row in rows:
             pair_id = row["pair_id"]
-            known = [verdicts[pair_id] for verdicts in verdicts_by_repeat if pair_id in verdicts]
-            outcomes[pair_id] = [(verdict, 0.0) for verdict in known]
-        missing = [pair_id for pair_id, known in outcomes.items() if len(known) < self.repeats]
+            verdicts = [by_pair[pair_id] for by_pair in verdicts_by_repeat if pair_id in by_pair]
+            outcomes[pair_id] = [(verdict, 0.0) for verdict in verdicts]
+        missing = [pair_id for pair_id, replies in outcomes.items() if len(replies) < self.repeats]
         if ask and missing:
             raise DreError(
                 f"{self.spec} is a recording and knows only its own pairs, {self.known(name)}: it "

@@ -102,7 +102,7 @@ class Anthropic(Provider):
         if not isinstance(body.get("content"), str | list):
             raise NoReply(f"JSON without content (it has {provider.keys(body)})")
         details = provider.details_of(body, body["content"])
-        text, outcome = provider.told(body["content"], outcome, details)
+        text, outcome = provider.text_and_outcome(body["content"], outcome, details)
         model = body.get("model")
         output_tokens = usage.get("output_tokens")
         return Reply.from_answer(text, outcome, model, input_tokens, output_tokens, cached_tokens)

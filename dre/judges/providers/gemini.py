@@ -147,7 +147,7 @@ def _parse_gemini(body, model):
     details = provider.details_of({}, content)
     if outcome == "refused":
         details["finishReason"] = candidate["finishReason"]
-    text, outcome = provider.told(content, outcome, details)
+    text, outcome = provider.text_and_outcome(content, outcome, details)
     top = provider.likeliest_tokens(_gemini_logprobs(candidate))
     return Reply.from_answer(text, outcome, model, *tokens, top)
 

@@ -108,7 +108,7 @@ class Ollama(Provider):
         if body.get("done_reason") == "load" and not text:
             raise NoReply("no reply, since it only loaded the model (done_reason load)")
         outcome = "truncated" if body.get("done_reason") == "length" else "ok"
-        text, outcome = provider.told(text, outcome, provider.details_of(message, text))
+        text, outcome = provider.text_and_outcome(text, outcome, provider.details_of(message, text))
         return Reply.from_answer(
             text,
             outcome,

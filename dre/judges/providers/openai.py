@@ -171,7 +171,7 @@ def parse_completion(body: dict[str, Any]) -> Reply:
     details = provider.details_of(message, text)
     if outcome == "refused":
         details["finish_reason"] = finish_reason
-    text, outcome = provider.told(text, outcome, details)
+    text, outcome = provider.text_and_outcome(text, outcome, details)
 
     usage = provider.as_dict(body.get("usage"))
     input_tokens = count(usage.get("prompt_tokens"))
