@@ -549,7 +549,7 @@ def test_what_may_pass_has_another_exit_status_than_what_must_be_mended(work, ca
     [
         ("bad.jsonl", "bad.jsonl:2: found [['pair_id', 'x']], expected an object with context"),
         ("twice.jsonl", "twice.jsonl:5: id 'own/0' is line 1's"),
-        ("empty.csv", "empty.csv: there is no pair (0 bad record(s))"),
+        ("empty.csv", "empty.csv: there is no pair in it: expected at least one"),
         (
             'pairs.jsonl --param spec="x"',
             "--param 'spec=\"x\"': expected a parameter without an option of its own",

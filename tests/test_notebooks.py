@@ -100,13 +100,6 @@ def test_the_notebooks_of_profile_colab_offer_it_in_their_first_cell():
     assert tuple(offering) == profile("colab").notebooks
 
 
-@each_notebook
-def test_lines_of_code_fit(book):
-    for number, cell in enumerate(code_cells(book.content), 1):
-        longest = max(map(len, source(cell).splitlines()), default=0)
-        assert longest <= 100, f"cell [{number}]"
-
-
 # Outputs
 
 

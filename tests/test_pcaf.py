@@ -10,6 +10,7 @@ from conftest import experiment, needs_data
 
 from dre.datasets import ratings
 from dre.datasets.dialogues import VERSIONS, pairs, parallel
+from dre.errors import DreError
 from dre.paper import pcaf as trained
 from dre.paper import pcaf_losses
 from dre.paper.pcaf_losses import PcafRecipe
@@ -121,7 +122,8 @@ def test_the_papers_kind_of_encoder_is_trained_as_long_and_as_slowly_as_the_pape
 
 @pytest.mark.parametrize("variant", pcaf_losses.VARIANTS)
 def test_the_recorded_scores_are_of_the_recipe_for_minilm(variant):
-    _, provenance = pcaf_losses.recorded(profile("public").results / "scores", variant, 0)
+    folder = profile("public").results / "scores"
+    provenance = pcaf_losses.recorded(folder, variant, 0).provenance
     assert provenance["encoder"] == trainer.ENCODERS["public"]
     assert provenance["recipe"]["align"] == pcaf_losses.VARIANTS[variant]
 
@@ -169,6 +171,24 @@ def test_the_parallel_corpus_has_the_same_ids_splits_and_kinds_in_all_versions()
     assert len(pair_ids) == 1
     assert len(pair_ids.pop()) == 32 * 4
     assert len(first_responses) == 4
+
+
+@needs_data
+def test_recorded_scores_are_of_the_texts_as_they_are_in_every_language():
+    folder = profile("public").results / "scores"
+    tested = pcaf_losses.in_all_languages(trainer.TEST_SETS)
+    scores = [pcaf_losses.recorded(folder, name, 1).score(tested) for name in pcaf_losses.VARIANTS]
+    scores.append(pcaf_losses.recorded_cosines(folder).score(tested))
+    for table in scores:
+        assert list(table) == ["pair_id", "en", "es", "zh"]
+        assert table["pair_id"].tolist() == tested["pair_id"].tolist()
+
+    # A word of the Chinese reply is another one.
+    changed = tested.copy()
+    changed.loc[7, "response"] += "。"
+    fault = "1 of 1575 pairs .*other texts .*: python experiments/pcaf/train_pcaf.py trains"
+    with pytest.raises(DreError, match=fault):
+        pcaf_losses.recorded(folder, "align", 1).score(changed)
 
 
 @needs_data

@@ -157,6 +157,21 @@ def test_another_recipe_trains_anew_and_one_version_is_not_aligned(
     assert json.loads(file.read_text())["ideas"] == [3, 0]
 
 
+def test_scores_of_other_texts_with_the_same_ids_are_not_taken(
+    tmp_path, settings, agreement, monkeypatch
+):
+    changed = [dict(record) for record in RECORDS]
+    changed[0] = rated_record(0, TURNS[:2], "it was not my tea", relevance=[0], fit=[0])
+    rated = {"dailydialog-zhao": changed, "topical-usr": RECORDS[2:]}
+    corpora = dict.fromkeys(dstc11.TRAINING, CORPUS)
+    archive = dstc11_archive.write(tmp_path / "changed.zip", rated, corpora)
+    of_pcaf = settings.pcaf.model_copy(update={"archive": str(archive)})
+    monkeypatch.setattr(pcaf, "train", None)  # what is recorded would be taken without it
+
+    with pytest.raises(TypeError, match="not callable"):
+        pcaf.dstc11_agreement(settings.model_copy(update={"pcaf": of_pcaf}))
+
+
 def test_dialogues_that_people_rated_are_not_learned(tmp_path, settings):
     rated_turn = "the old bridge over the river was closed for a week"
     corpora = {"DAILYD": [[rated_turn, "oh no"], ["we can do it again today, you and me", "yes"]]}

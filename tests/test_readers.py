@@ -144,8 +144,8 @@ FAULTS = [  # content of a file, and what is said of it
         "context,response\na,b\n".encode("utf-16"),
         "x.csv:1: not UTF-8: save the file as UTF-8",
     ),
-    (b"", "x.csv: there is no pair (0 bad record(s))"),
-    (b"context,response\n\n", "x.csv: there is no pair (0 bad record(s))"),
+    (b"", "x.csv: there is no pair in it: expected at least one"),
+    (b"context,response\n\n", "x.csv: there is no pair in it: expected at least one"),
 ]
 
 
@@ -208,6 +208,69 @@ def test_a_row_of_csv_says_how_many_cells_it_has_and_should_have(tmp_path):
         "quotation marks around it",
         "found 2 cells, expected 3, as many as the header has",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "where"),
+    [
+        ("x.jsonl", '{"context": ["Open?"], "response": "Yes.", "response": "No."}\n', "x.jsonl:1"),
+        (
+            "x.jsonl",
+            '{"context": ["Open?"], "response": "Yes."}\n'
+            '{"context": ["Open?"], "response": "Yes.", "response": "No."}\n',
+            "x.jsonl:2",
+        ),
+        (
+            "x.json",
+            '{\n  "context": ["Open?"],\n  "response": "Yes.",\n  "response": "No."\n}\n',
+            "x.json:1",
+        ),
+        ("x.json", '[{"context": ["Open?"], "response": "Yes.", "response": "No."}]', "x.json"),
+        (
+            "x.jsonl",
+            '{"messages": [{"role": "user", "content": "Open?", "content": "Far?"}, '
+            '{"role": "assistant", "content": "Yes."}]}\n',
+            "x.jsonl:1",
+        ),
+    ],
+)
+def test_a_key_that_stands_twice_with_two_values_is_refused(
+    name, content, where, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text(content)
+    assert main(["data", "show", name]) == 2
+    error = capsys.readouterr().err
+    assert re.search(f"{where}[: ].*the key '(response|content)' stands twice", error), error
+
+
+def test_a_key_that_stands_twice_with_one_value_is_read(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"context": ["Open?"], "response": "Yes.", "response": "Yes."}\n')
+    table, bad_records = readers.pairs(readers.records(path))
+    assert table["response"].tolist() == ["Yes."] and not bad_records
+
+
+@pytest.mark.parametrize("content", [b"", b"context,response\n", b"\xef\xbb\xbf"])
+def test_a_file_without_a_pair_is_an_error_where_it_is_shown(
+    content, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    Path("x.csv").write_bytes(content)
+    assert main(["data", "show", "x.csv"]) == 2
+    assert "x.csv: there is no pair in it: expected at least one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("end", ["\r", "\n", "\r\n"])
+@pytest.mark.parametrize("first", ["", "sep=;{end}"])
+def test_the_header_alone_tells_the_separator_whatever_ends_its_line(first, end, tmp_path):
+    path = tmp_path / "x.csv"
+    rows = ["context;response", "Is it open, or, say, not?;Well, yes, no, maybe."]
+    path.write_bytes((first.format(end=end) + end.join(rows) + end).encode())
+    table, bad_records = readers.pairs(readers.records(path))
+    assert not bad_records
+    assert table["context"].tolist() == [("Is it open, or, say, not?",)]
+    assert table["line"].tolist() == [3 if first else 2]
 
 
 def test_an_id_that_pandas_made_a_float_is_the_whole_number_it_was():

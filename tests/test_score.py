@@ -1,6 +1,7 @@
 """``dre score`` and ``dre calibrate`` as a user runs them, and the metric from Python."""
 
 import contextlib
+import copy
 import html.parser
 import json
 import re
@@ -95,6 +96,32 @@ def read(path):
 
 def dre(*words):
     return main([str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    """Models by the files that they were read from."""
+    return {}
+
+
+@pytest.fixture(autouse=True)
+def loaded_once(loaded, monkeypatch):
+    """Each command takes a copy of a model that was read before, as long as its files are the same.
+
+    How a model is read is tried in test_model.
+    """
+    load = SLM.load
+
+    def load_once(path):
+        files = [file for file in sorted(Path(path).rglob("*")) if file.is_file()]
+        key = tuple((str(file), file.stat().st_mtime_ns) for file in files)
+        if not key:
+            return load(path)  # which says what is missing
+        if key not in loaded:
+            loaded[key] = load(path)
+        return copy.deepcopy(loaded[key])
+
+    monkeypatch.setattr(SLM, "load", load_once)
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ import tiny
 from conftest import needs_data, writable_copy
 
 from dre import metrics
-from dre.datasets import overlap, readers
-from dre.datasets.dialogues import load, pairs
+from dre.datasets import overlap, ratings, readers
+from dre.datasets.dialogues import load, pairs, parallel
 from dre.errors import DreError
 from dre.paper import pcaf_losses, state
 from dre.paper.profile import Model, Profile, profile, root
@@ -23,6 +23,7 @@ from dre.paper.trainings import (
     _CHOOSING,
     _recipe,
     arrays,
+    hash_of_texts,
     learned_from,
     load_or_train,
     made_of,
@@ -136,7 +137,7 @@ def test_recorded_arrays_are_not_computed_again(recording, make):
 
 def test_recorded_arrays_know_what_they_are_computed_from(recording):
     changed_recipe = recording.recorder.provenance["recipe"] | {"margin": 0.4}
-    fault = "recorded figure is missing or of other models .*RETRAIN=figure"
+    fault = "recorded figure is missing, or of other models .*RETRAIN=figure"
     with pytest.raises(DreError, match=fault):
         arrays(recording.public, "figure", changed_recipe, stop)
 
@@ -166,7 +167,7 @@ def test_scores_of_the_packages_model_are_recorded_by_one_name_and_then_read(
 
     assert replayed.tolist() == [4, 8]
     assert metric.n_calls == 1
-    with pytest.raises(DreError, match="other models than those asked for: RETRAIN=package makes"):
+    with pytest.raises(DreError, match="or texts than those asked for: RETRAIN=package makes"):
         scores_of_package(public, "own", metric, contexts, ["Yes.", "Because!"])
     other_model = {"name": "another", "fingerprint": "0" * 64}
     monkeypatch.setattr(provenance, "default", lambda: other_model)
@@ -178,7 +179,7 @@ def test_scores_of_the_packages_model_are_recorded_by_one_name_and_then_read(
 
 
 def test_arrays_that_were_never_recorded_are_missing(recording):
-    with pytest.raises(DreError, match="recorded another is missing .*its script"):
+    with pytest.raises(DreError, match="recorded another is missing, .*its script"):
         arrays(recording.public, "another", {})
 
 
@@ -187,6 +188,32 @@ def test_pairs_without_a_recorded_score_are_counted_and_the_retraining_is_named(
     unknown_pairs = pairs(load("mini", "train")[:1])
     with pytest.raises(DreError, match=rf"10 of 10 pairs .*{NAME}: RETRAIN={NAME}"):
         scores.score(unknown_pairs)
+
+
+@pytest.mark.parametrize("changed", [{"response": "Not now."}, {"context": ("Is it late?",)}])
+def test_a_changed_text_under_a_recorded_id_is_refused_and_by_a_retraining_scored_anew(
+    recording, tmp_path, changed
+):
+    table = recording.table[:3].copy()
+    pair_id = table["pair_id"].iloc[1]
+    for column, text in changed.items():
+        table.at[table.index[1], column] = text
+
+    fault = rf"1 of 3 pairs \(such as {pair_id}\) have other texts here than those that {NAME}"
+    with pytest.raises(DreError, match=f"{fault} scored under these ids: RETRAIN={NAME}"):
+        trained(recording.public, "mini", "paper", 0).score(table)
+
+    shutil.copytree(recording.public.results / "scores", tmp_path / "scores")
+    file = tmp_path / "scores" / f"{NAME}.csv.gz"
+    model = SLM.load(model_folder(recording.public))
+    scores = recorded_by(file, model).score(table)
+    assert scores["s_p"].tolist() == pytest.approx(model.score(table)["s_p"].tolist(), rel=1e-4)
+    assert scores["s_p"].iloc[0] == recording.first_scores["s_p"].iloc[0]
+    # The new text has taken the place of the old one, and words count, not the spaces between them.
+    spaced = table.assign(response=" " + table["response"].str.replace(" ", "  "))
+    pd.testing.assert_frame_equal(Remembered.recorded(file).score(spaced), scores)
+    with pytest.raises(DreError, match=fault):
+        Remembered.recorded(file).score(recording.table[:3])
 
 
 def test_a_model_without_recorded_scores_is_named_with_its_retraining(recording):
@@ -265,17 +292,24 @@ def test_scores_are_recorded_with_five_digits(tmp_path):
     assert set(recorded_before["distance"]) == {0.12346}
 
 
-def test_recorded_reference_metrics_are_accepted_until_the_metrics_change(monkeypatch):
-    """No data are needed: what is asked for is checked by the names of the rated sets."""
+@needs_data
+def test_recorded_reference_metrics_are_accepted_until_the_metrics_or_the_texts_change(monkeypatch):
     public = profile("public")
-    items = dict.fromkeys(("dailydialog-zhao", "personachat-usr", "topicalchat-usr"))
+    names = ("dailydialog-zhao", "personachat-usr", "topicalchat-usr")
+    items = {name: ratings.rated(name) for name in names}
 
     scores = reference_based(public, items)
 
     assert scores.keys() == items.keys()
     assert list(scores["topicalchat-usr"].columns) == metrics.COLUMNS
+    fault = "recorded reference-metrics is missing, or of other models or texts"
+    for column in ("response", "reference"):
+        changed = items["personachat-usr"].copy()
+        changed.loc[0, column] = "Another reply."
+        with pytest.raises(DreError, match=fault):
+            reference_based(public, items | {"personachat-usr": changed})
     monkeypatch.setattr(metrics, "VERSION", metrics.VERSION + 1)
-    with pytest.raises(DreError, match="recorded reference-metrics is missing or of other models"):
+    with pytest.raises(DreError, match=fault):
         reference_based(public, items)
 
 
@@ -374,7 +408,9 @@ def test_other_profiles_have_models_and_record_nothing(recording, monkeypatch):
 
 
 def test_the_committed_scores_of_the_parallel_corpus_are_those_of_the_training_as_it_is():
-    recorded_arrays = arrays(profile("public"), "pcaf-parallel", pcaf_losses.PARALLEL)
+    versions = [pairs(contexts) for contexts in parallel("test").values()]
+    texts = {"texts": hash_of_texts(pd.concat(versions))}
+    recorded_arrays = arrays(profile("public"), "pcaf-parallel", pcaf_losses.PARALLEL | texts)
     assert recorded_arrays.keys() == pcaf_losses.PARALLEL.keys() - {"training", "of"}
 
 
@@ -387,7 +423,8 @@ def test_committed_scores_are_of_the_recipes_as_they_are(file):
     model_name, _, seed = file.stem.rpartition("-seed")
     key, _, name = model_name.partition("-")
     if key == "pcaf":
-        assert len(pcaf_losses.recorded(file.parent, name, int(seed))[0]) == 1575
+        pcaf_losses.recorded(file.parent, name, int(seed))
+        assert len(pd.read_csv(file.with_suffix(".csv.gz"))) == 1575
         return
     model = public.models[name.removesuffix("-plain")]
     is_disentangled = not model_name.endswith("plain")

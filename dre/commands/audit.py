@@ -139,6 +139,7 @@ def _check_options(args):
         raise DreError(
             f"{' and '.join(flags)}: one thing is audited at a time, so give one of them"
         )
+    inputs.refuse_without_file(args, "; --n takes fewer contexts of each kind")
     if args.n < 1:
         raise DreError(f"--n is {args.n}: expected a number of contexts from 1 on")
     if args.fail_under is not None and not 0 <= args.fail_under <= 100:

@@ -64,7 +64,9 @@ def _show(args):
     for note in reading.notes:
         inputs.tell(note)
     if not reading.bad_records:
-        return 0 if n_pairs else WRONG
+        if not n_pairs:
+            raise DreError(inputs.about_no_pair(args.input, n_bad))
+        return 0
     explanation = inputs.about_bad_records(args.input, reading.bad_records, n_pairs + n_bad)
     print(f"{'note' if args.skip_bad else 'error'}: {explanation}", file=sys.stderr)
     return 0 if args.skip_bad and n_pairs else WRONG

@@ -80,6 +80,24 @@ def add_form_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def refuse_without_file(args: argparse.Namespace, advice: str = "") -> None:
+    """Raise DreError if an option says how a file is read, and no file is named.
+
+    Such an option would have no effect: ``--limit 5`` would not keep a judge from being asked more.
+    """
+    if args.input:
+        return
+    names = ("field", "role", "separator", "last_turn", "keep_tags", "skip_bad", "limit")
+    for name in names:
+        value = getattr(args, name)
+        if value or value == 0 and value is not False:
+            option = f"--{name.replace('_', '-')}"
+            raise DreError(
+                f"{option} says how a file is read, and no file is named: name one, or leave "
+                f"{option} out{advice}"
+            )
+
+
 def form_of(args: argparse.Namespace, more_fields: Sequence[str] = ()) -> Form:
     """Return what the options of `add_form_options` say; DreError if one cannot be read.
 
@@ -152,10 +170,7 @@ def read(
     if bad_records and not args.skip_bad:
         raise DreError(about_bad_records(args.input, bad_records, len(pairs) + len(bad_records)))
     if not len(pairs):
-        raise DreError(
-            f"{args.input}: there is no pair ({len(bad_records)} bad record(s)): expected at least "
-            "one"
-        )
+        raise DreError(about_no_pair(args.input, len(bad_records)))
     if args.limit is not None:
         if args.limit < 1:
             raise DreError(f"--limit is {args.limit}: expected a number of pairs above 0")
@@ -164,6 +179,12 @@ def read(
         tell(note)
     sha256 = hashlib.sha256(data).hexdigest()
     return Input(pairs, bad_records, reading.notes, reading.left_out, sha256)
+
+
+def about_no_pair(path, n_bad):
+    """Say that a file has no pair to work on."""
+    counted = f", and {readers.counted_kind(n_bad, 'records that cannot be used')}"
+    return f"{path}: there is no pair in it{counted if n_bad else ''}: expected at least one"
 
 
 def about_bad_records(path, bad_records, n_records):

@@ -586,6 +586,7 @@ def _status(args):
         request = _request(args)
         _tell(request.judge.score(request.pairs, request.prompt, ask=False))
         return
+    inputs.refuse_without_file(args)
     store = Store(args.store)
     groups = store.summary()
     print(f"store: {store.path}{'' if groups else ': nothing is stored yet'}")

@@ -32,6 +32,7 @@ _PARQUET_START = b"PAR1"
 #: A record of JSON Lines may have so many characters: some texts, and much beside them.
 _LONGEST_LINE = 50 * LARGEST_TEXT
 _CHUNK = 2**20
+_LINE_END = re.compile(r"\r\n|\r|\n")  # old spreadsheets end a line of CSV by \r alone
 _PARQUET_ROWS = 1000
 #: Columns of a record that no message has.
 _RECORD_COLUMNS = {"context", "response", *aliases.DIALOGUES, *aliases.HISTORIES} - {
@@ -195,7 +196,7 @@ def _text_records(text, ending, form):
     if not ending:
         ending = {"[": ".json", "{": ".jsonl"}.get(start, ".csv")
     if ending == ".json" and start != "{":
-        yield from _json_records(json.loads(text), form)
+        yield from _json_records(_JSON.decode(text), form)
     elif ending in (".jsonl", ".ndjson", ".json"):
         # JSON Lines may be in a file called .json, too.
         yield from _json_lines(text, form)
@@ -227,7 +228,9 @@ def _json_lines(text, form):
             yield number, NoRecord(line[:100], _longer_than("the line", len(line), _LONGEST_LINE))
             continue
         try:
-            record = json.loads(line)
+            record = _JSON.decode(line)
+        except _KeyTwice as error:
+            record = NoRecord(line, str(error))
         except json.JSONDecodeError as error:
             record = NoRecord(line, f"no JSON: {error.msg} at column {error.colno}")
         except (ValueError, RecursionError) as error:
@@ -249,12 +252,28 @@ def _is_json(line):
     return True
 
 
+class _KeyTwice(ValueError):
+    """A key stands twice in one JSON object, with two values."""
+
+
+def _object(items):
+    """Return the object of keys and values, unless a key has two values: which one is meant?"""
+    values = dict(items)
+    if len(values) < len(items):
+        for key, value in items:
+            if value != values[key]:
+                raise _KeyTwice(f"the key {key!r} stands twice in one object, with two values")
+    return values
+
+
+_JSON = json.JSONDecoder(object_pairs_hook=_object)
+
+
 def _json_values(text, is_pretty):
     """Return line and value of each JSON value in a text; None if something else is in it.
 
     Where values have several lines (``is_pretty``), what cannot be read is _Unreadable.
     """
-    decoder = json.JSONDecoder()
     values = []
     position = _end_of_space(text, 0)
     line = 1
@@ -263,7 +282,9 @@ def _json_values(text, is_pretty):
         line += text.count("\n", line_position, position)
         line_position = position
         try:
-            value, position = decoder.raw_decode(text, position)
+            value, position = _JSON.raw_decode(text, position)
+        except _KeyTwice as error:
+            raise _Unreadable(f":{line}: {error}") from None
         except json.JSONDecodeError as error:
             if is_pretty:
                 reason = f"no JSON: {error.msg} at column {error.colno}"
@@ -413,14 +434,14 @@ def _csv_rows(text):
     such as ``sep=;``, which is Excel's, names the separator.
     """
     start = len(text) - len(text.lstrip())
-    end = text.find("\n", start)
-    first_line = text[start:] if end < 0 else text[start:end]
-    named = re.fullmatch(r'"?sep=(.)"?\r?', first_line, re.IGNORECASE)
+    line_end = _LINE_END.search(text, start)
+    first_line = text[start : line_end.start()] if line_end else text[start:]
+    named = re.fullmatch(r'"?sep=(.)"?', first_line, re.IGNORECASE)
     n_lines_above = 0
     if named:
         separator = named[1]
-        n_lines_above = text.count("\n", 0, start) + 1
-        text = text[start + len(first_line) + 1 :]
+        n_lines_above = len(_LINE_END.findall(text, 0, start)) + 1
+        text = text[line_end.end() :] if line_end else ""
     else:
         separator = max(",;\t", key=first_line.count)
     columns = None

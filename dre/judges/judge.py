@@ -27,6 +27,7 @@ from dre.judges.store import (
     new_run,
     setting_sha256,
 )
+from dre.tables import counted
 
 # Parameters of an API that --param may not set: the request, and the bound on what a call can cost.
 _SET_BY_US = {
@@ -595,7 +596,7 @@ class Judge:
         if self.price:
             money = f"{prices.in_words(expected.usd, expected.most_usd)} ({self.price.source})"
         return (
-            f"{expected.calls:,} calls to make\n"
+            f"{counted(expected.calls, 'call')} to make\n"
             f"about {expected.input_tokens:,} tokens in, {expected.output_tokens:,} out "
             f"(at most {self.max_tokens(prompt):,} per reply)\n"
             f"{money}"

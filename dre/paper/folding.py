@@ -8,9 +8,10 @@ cell that prints what it computes, such as an exercise.
 import re
 
 OPEN = frozenset({"formula", "shown"})
-#: Code whose result `dre.paper.notebook.Book` or matplotlib shows: a reader needs the result alone.
+#: Code whose result the package, matplotlib or a file shows: a reader needs the result alone.
 _SHOWN_BY_BOOK = re.compile(
     r"book\.(table|figure|data|note|say|not_run)\(|\bplt\.|\bax(es)?[.\[]|\bsetup\("
+    r"|\bconversation\.show\(|\bImage\("
 )
 
 

@@ -28,6 +28,7 @@ from dre.datasets.dialogues import Context
 from dre.datasets.overlap import without_overlap
 from dre.paper import pcaf_losses
 from dre.paper.profile import Profile
+from dre.paper.trainings import hash_of_texts
 from dre.slm.encoder import Reader, Tokens, context_text, load_encoder, native_bf16
 from dre.slm.provenance import TRAINING
 from dre.slm.train import MAX_NORM, parameter_groups
@@ -482,12 +483,19 @@ def _scores(settings, training, seed, tested, columns):
         batch_ideas=settings.pcaf.batch_ideas,
     )
     texts = json.dumps([[idea.versions for idea in ideas] for ideas in (first, further)])
+    tested_texts = [
+        hash_of_texts(rated.versions[version])
+        for rated in tested
+        for version in columns.values()
+        if version in rated.versions
+    ]
     origin = {
         "recipe": json.loads(json.dumps(asdict(recipe))),
         "seed": seed,
         "encoder": encoder,
         "ideas": [len(first), len(further)],
         "ideas_hash": hashlib.sha256(texts.encode()).hexdigest(),
+        "tested": tested_texts,
         "training": TRAINING,
     }
     folder = _folder(settings)

@@ -7,6 +7,7 @@ records the scores that are read here.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -14,8 +15,12 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 
+from dre.datasets import ratings
 from dre.errors import DreError
 from dre.slm.provenance import TRAINING
+from dre.slm.remembered import Remembered
+
+_COMMAND = "python experiments/pcaf/train_pcaf.py"  # records the scores of Table 7
 
 
 @dataclass(frozen=True)
@@ -67,8 +72,27 @@ def table7_recipe(variant: str, encoder: str) -> PcafRecipe:
     return replace(recipe, align=VARIANTS[variant])
 
 
-def recorded(folder: Path, variant: str, seed: int) -> tuple[pd.DataFrame, dict]:
-    """Return the recorded scores of one of `VARIANTS`, and what made them.
+def in_all_languages(names: Sequence[str]) -> pd.DataFrame:
+    """Return the pairs of rated sets, each with its texts in all languages: so are scores recorded.
+
+    ``context`` has the turns of every language, one after another, and ``response`` the replies, a
+    line for each. A recorded row has the scores of all these texts.
+    """
+    tables = []
+    for name in names:
+        by_language = list(ratings.translated(name).values())
+        contexts = zip(*(table["context"] for table in by_language))
+        responses = zip(*(table["response"] for table in by_language))
+        pairs = by_language[0].assign(
+            context=[sum(versions, ()) for versions in contexts],
+            response=["\n".join(versions) for versions in responses],
+        )
+        tables.append(pairs)
+    return pd.concat(tables, ignore_index=True)
+
+
+def recorded(folder: Path, variant: str, seed: int) -> Remembered:
+    """Return the recorded scores of one of `VARIANTS`, with the provenance of what made them.
 
     Parameters
     ----------
@@ -78,37 +102,34 @@ def recorded(folder: Path, variant: str, seed: int) -> tuple[pd.DataFrame, dict]
 
     Returns
     -------
-    scores : table with a column for each language, by ``pair_id``.
-    provenance : dict, the content of the ``.json`` file.
+    Its ``score`` takes pairs of `in_all_languages`, and has a column for each language.
 
     Raises
     ------
     DreError
         If the scores are missing, or another recipe, seed or version of the training made them.
     """
-    path = folder / f"pcaf-{variant}-seed{seed}.json"
-    provenance = {}
-    if path.exists():
-        provenance = json.loads(path.read_text(encoding="utf-8"))
+    scores = Remembered.recorded(folder / f"pcaf-{variant}-seed{seed}.csv.gz", _COMMAND)
 
     # Are the scores of the training that is expected?
-    recipe = table7_recipe(variant, provenance.get("encoder", ""))
+    recipe = table7_recipe(variant, scores.provenance.get("encoder", ""))
     expected = {
         "recipe": json.loads(json.dumps(asdict(recipe))),
         "seed": seed,
         "training": TRAINING,
     }
-    different = [key for key, value in expected.items() if provenance.get(key) != value]
+    different = [key for key, value in expected.items() if scores.provenance.get(key) != value]
     if different:
         problem = "are missing"
-        if provenance:
+        if scores.provenance:
             problem = f"are of another training, with other {', '.join(different)}"
-        raise DreError(
-            f"recorded scores of {path.stem} {problem}: "
-            "python experiments/pcaf/train_pcaf.py records them"
-        )
-    scores = pd.read_csv(path.with_suffix(".csv.gz"))
-    return scores.set_index("pair_id"), provenance
+        raise DreError(f"recorded scores of {scores.name} {problem}: {_COMMAND} records them")
+    return scores
+
+
+def recorded_cosines(folder: Path) -> Remembered:
+    """Return the recorded cosines of the encoder before any training, as `recorded` has scores."""
+    return Remembered.recorded(folder / "pcaf-cosine.csv.gz", _COMMAND)
 
 
 def similarity_all(v: torch.Tensor, v_bar: torch.Tensor, temperature: float = 0.05) -> torch.Tensor:

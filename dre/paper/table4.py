@@ -1389,7 +1389,8 @@ def rank_systems(
     columns = [f"{title}{who}" for title in titles for who in ("", ", machines")]
     rows = []
     for label, method in method_of.items():
-        row: dict[str, object] = {"score": label} | dict.fromkeys(columns, np.nan)
+        row: dict[str, object] = {"score": label}
+        row |= dict.fromkeys(columns, np.nan)
         for name, table in with_systems.items():
             if scores.has(name, method):
                 of_method = scores.of(name, method).iloc[:, 0]

@@ -168,7 +168,8 @@ def arrays(
     ----------
     profile : a profile of the notebooks.
     name : of the recording, ``<name>.npz``.
-    made_from : JSON types that say what the arrays are made of, as `made_of` does.
+    made_from : JSON types that say what the arrays are made of: the model, as `made_of` does, and
+        the texts, as `hash_of_texts`.
     make : a function that makes them; without it, they are always the recorded ones.
 
     Raises
@@ -188,9 +189,16 @@ def arrays(
     if recorded is None:
         source = f"RETRAIN={model or name} makes" if make else "its script in experiments/ makes"
         raise DreError(
-            f"recorded {name} is missing or of other models than those asked for: {source} it anew"
+            f"recorded {name} is missing, or of other models or texts than those asked for: "
+            f"{source} it anew"
         )
     return recorded
+
+
+def hash_of_texts(table: pd.DataFrame, columns: Sequence[str] = ("context", "response")) -> str:
+    """Return a sha256 of the texts of pairs in their order, for what is recorded by position."""
+    texts = json.dumps([list(table[column]) for column in columns])
+    return hashlib.sha256(texts.encode()).hexdigest()
 
 
 def scores_of_package(
@@ -216,8 +224,8 @@ def scores_of_package(
         scores = metric.score(list(contexts), list(responses))["score"]
         return {"score": scores.to_numpy()}
 
-    texts = json.dumps([list(contexts), list(responses)])
-    made_from = {"texts": hashlib.sha256(texts.encode()).hexdigest()} | provenance.default()
+    pairs = pd.DataFrame({"context": list(contexts), "response": list(responses)})
+    made_from = {"texts": hash_of_texts(pairs)} | provenance.default()
     return arrays(profile, name, made_from, make)["score"]
 
 
@@ -237,7 +245,9 @@ def reference_based(profile: Profile, items: Mapping[str, pd.DataFrame]) -> dict
             scores_by_set[name] = scores[metrics.COLUMNS].to_numpy()
         return scores_by_set
 
-    made_from = {"encoder": profile.encoder, "metrics": metrics.VERSION, "sets": list(items)}
+    columns = ("context", "response", "reference")
+    texts = {name: hash_of_texts(table, columns) for name, table in items.items()}
+    made_from = {"encoder": profile.encoder, "metrics": metrics.VERSION, "texts": texts}
     by_set = arrays(profile, "reference-metrics", made_from, make)
     tables = {}
     for name, scores in by_set.items():

@@ -3,7 +3,8 @@
 What was scored is a pair of context and response. Who scored it is a small model, known by its
 signature. There are two kinds of file for it. A `Cache` is a SQLite file of one user, under hashes
 of the texts; many runs may use it at once, and it may be deleted at any time. A `Recording` is
-committed with the project: a table by pair id, with five digits, and what made the model beside it.
+committed with the project: a table by pair id, with a hash of the texts and five digits of each
+score, and what made the model beside it. It answers for the recorded texts alone.
 `Remembered` scores as a small model does, and asks the model only for what its file lacks.
 """
 
@@ -25,6 +26,7 @@ import numpy as np
 import pandas as pd
 import platformdirs
 
+from dre.datasets.recordings import hash_of
 from dre.errors import DreError
 from dre.files import replace
 from dre.slm.provenance import DECISIVE, DEFAULT
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 #: What a small model gives a pair.
 NUMBERS = ("distance", "s_d", "s_p", "score_slm")
 _KEY_BYTES = 20
+_HASH_LENGTH = 8  # characters of a hash in a recording: one in four billion is that of another text
 _BUSY_SECONDS = 60  # how long a statement waits for another run that writes
 _TABLE = """CREATE TABLE IF NOT EXISTS score (
     key BLOB PRIMARY KEY, distance REAL, s_d REAL, s_p REAL, score_slm REAL
@@ -54,6 +57,10 @@ class Memory(Protocol):
         """Remember scores, which are row by row those of ``pairs``."""
         ...
 
+    def knows(self, pairs: pd.DataFrame) -> np.ndarray:
+        """Tell of pairs whether a score is remembered under their ids, of whichever texts: (n,)."""
+        ...
+
 
 class Remembered:
     """A small model that scores no pair twice, in whichever process.
@@ -65,6 +72,7 @@ class Remembered:
     model : returns the model, when the first pair comes that is not remembered; None if none may
         be asked.
     name : what ``RETRAIN`` calls it.
+    command : what makes scores anew; by default a run with ``RETRAIN``.
     """
 
     def __init__(
@@ -73,24 +81,26 @@ class Remembered:
         provenance: Mapping,
         model: "Callable[[], SLM] | None" = None,
         name: str = "",
+        command: str = "",
     ):
         self.provenance = dict(provenance)
         self.name = name
+        self._command = command or f"RETRAIN={name}"
         self.can_score = model is not None
         self._memory = memory
         self._model = model
 
     @classmethod
-    def recorded(cls, file: str | Path) -> Self:
+    def recorded(cls, file: str | Path, command: str = "") -> Self:
         """Return the recorded scores of a model, in the place of the model itself."""
         recording = Recording(file)
-        return cls(recording, recording.provenance, name=recording.name)
+        return cls(recording, recording.provenance, name=recording.name, command=command)
 
     def score(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return what `dre.slm.SLM.score` does, without what was left out.
 
         Of an encoder that was not trained there are ``pair_id`` and ``distance`` alone. DreError if
-        a pair was not recorded, and no model may be asked.
+        a pair was not recorded, or with other texts, and no model may be asked.
         """
         pairs = pairs.reset_index(drop=True)
         # Known pairs are not scored again, since rounding depends on the batch.
@@ -99,15 +109,24 @@ class Remembered:
         if not len(new_pairs):
             return scores
         if self._model is None:
-            raise DreError(
-                f"{len(new_pairs)} of {len(pairs)} pairs (such as {new_pairs['pair_id'].iloc[0]}) "
-                f"have no score of {self.name}: RETRAIN={self.name} trains the model and records "
-                "them"
-            )
+            raise DreError(self._refusal(new_pairs, len(pairs)))
         slm = self._model()
         compute = slm.score if "d_min" in self.provenance else slm.distances
         self._memory.put(new_pairs, compute(new_pairs))
         return self._memory.get(pairs)
+
+    def _refusal(self, new_pairs, n_pairs):
+        """Say in words why pairs have no score, and what would give them one."""
+        ids = list(new_pairs["pair_id"])
+        changed_ids = list(new_pairs["pair_id"][self._memory.knows(new_pairs)])
+        problem = f"have no score of {self.name}"
+        if changed_ids:
+            ids = changed_ids
+            problem = f"have other texts here than those that {self.name} scored under these ids"
+        return (
+            f"{len(ids)} of {n_pairs} pairs (such as {ids[0]}) {problem}: "
+            f"{self._command} trains the model and records them"
+        )
 
     def distances(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return what `dre.slm.SLM.distances` does, without ``s_p`` for an untrained encoder."""
@@ -173,6 +192,10 @@ class Cache:
             self._go_on_in_memory(error)
             self._insert(rows)
 
+    def knows(self, pairs: pd.DataFrame) -> np.ndarray:
+        """Tell of pairs whether something is kept under their ids: it is kept under texts alone."""
+        return np.zeros(len(pairs), dtype=bool)
+
     def _insert(self, rows):
         self._connection.execute("BEGIN IMMEDIATE")
         with self._connection:
@@ -203,8 +226,8 @@ class Cache:
 class Recording:
     """The scores of one model in a file of the project, with what made the model.
 
-    ``<name>.csv.gz`` has ``pair_id, s_d, s_p``, or of an encoder that was not trained ``pair_id,
-    distance``. ``<name>.json`` beside it is the provenance of the model.
+    ``<name>.csv.gz`` has ``pair_id``, ``texts`` (see `hashes_of`), and ``s_d, s_p``; of an encoder
+    that was not trained ``distance``. ``<name>.json`` beside it is the provenance of the model.
 
     Parameters
     ----------
@@ -218,10 +241,11 @@ class Recording:
         self.name = self.file.name.removesuffix(".csv.gz")
         self.provenance: dict[str, Any] = {}
         self._json = self.file.with_name(f"{self.name}.json")
-        self._table: pd.DataFrame = pd.DataFrame({"pair_id": []}).set_index("pair_id")
+        self._table: pd.DataFrame = pd.DataFrame({"pair_id": [], "texts": []}).set_index("pair_id")
         if self._json.exists():
             self.provenance = json.loads(self._json.read_text(encoding="utf-8"))
-            table = pd.read_csv(self.file, dtype={"pair_id": str}, keep_default_na=False)
+            dtype: Any = {"pair_id": str, "texts": str}
+            table = pd.read_csv(self.file, dtype=dtype, keep_default_na=False)
             self._table = table.set_index("pair_id")
         if provenance is not None:
             # Every training ends with another range of distances, which tells models apart.
@@ -233,10 +257,10 @@ class Recording:
             self._write()
 
     def get(self, pairs: pd.DataFrame) -> pd.DataFrame:
-        """Return the scores of those pairs that are recorded, by their index."""
-        positions = self._table.index.get_indexer(list(pairs["pair_id"]))
-        is_recorded = positions >= 0
-        table = self._table.take(positions[is_recorded]).reset_index()
+        """Return the scores of those pairs that are recorded with these texts, by their index."""
+        recorded = self._table.reindex(pairs["pair_id"])
+        is_recorded = (recorded.pop("texts") == hashes_of(pairs)).to_numpy()
+        table = recorded[is_recorded].reset_index()
         table.index = pairs.index[is_recorded]
         if "s_d" in table:
             low = self.provenance["d_min"]
@@ -250,8 +274,15 @@ class Recording:
         columns = ["s_d", "s_p"] if "d_min" in self.provenance else ["distance"]
         rows = scores.drop_duplicates("pair_id").set_index("pair_id").loc[:, columns]
         rows = rows.map(_five_digits)
-        self._table = pd.concat([self._table, rows]) if len(self._table) else rows
+        hash_by_id = dict(zip(pairs["pair_id"], hashes_of(pairs)))
+        rows.insert(0, "texts", rows.index.map(hash_by_id))
+        others = self._table.drop(rows.index, errors="ignore")
+        self._table = pd.concat([others, rows]) if len(others) else rows
         self._write()
+
+    def knows(self, pairs: pd.DataFrame) -> np.ndarray:
+        """Tell of pairs whether a score is recorded under their ids, of whichever texts: (n,)."""
+        return self._table.index.get_indexer(list(pairs["pair_id"])) >= 0
 
     def _write(self):
         """Write scores and provenance, so that they are never of two different models."""
@@ -262,6 +293,17 @@ class Recording:
         self._json.unlink(missing_ok=True)
         replace(self.file, compressed)
         replace(self._json, provenance_text)
+
+
+def hashes_of(pairs: pd.DataFrame) -> list[str]:
+    """Return a hash of the texts of each pair, (n,): the beginning of that of a judge's recording.
+
+    Words count, and the spaces between them do not.
+    """
+    hashes = []
+    for turns, response in zip(pairs["context"], pairs["response"]):
+        hashes.append(hash_of({"context": turns, "response": response})[:_HASH_LENGTH])
+    return hashes
 
 
 def record_arrays(file: Path, made_from: Mapping, by_name: Mapping[str, np.ndarray]) -> None:

@@ -54,6 +54,7 @@ from dre.files import replace
 from dre.paper.contexts import contexts
 from dre.paper.profile import profile
 from dre.slm import fit, losses, recipes
+from dre.slm.remembered import hashes_of
 
 MPNET_SHA256 = "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"
 
@@ -101,6 +102,7 @@ def measure(slm, dev, settings) -> tuple[dict, pd.DataFrame]:
     for name in settings.rated:
         rated = ratings.rated(name)
         table = slm.score(rated)[["pair_id", "s_d", "s_p"]]
+        table.insert(1, "texts", hashes_of(rated))
         scores = {"slm": 1 - table["s_d"] + table["s_p"]}
         agreement = stats.correlate(
             scores, rated["human"], rated["context_id"], n=settings.resamples

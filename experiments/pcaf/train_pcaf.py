@@ -20,8 +20,8 @@ Run ``python experiments/pcaf/train_pcaf.py [profile]``: ``public`` (default; Mi
 one core a seed) or ``full`` (XLM-RoBERTa-base, of the paper's kind, from the Hub; a GPU). It makes
 in ``results/<profile>/scores``:
 
-- ``pcaf-<variant>-seed<k>.csv.gz``: ``pair_id`` and a score for each language, four digits, and a
-  ``.json`` that says what made them;
+- ``pcaf-<variant>-seed<k>.csv.gz``: ``pair_id``, a hash of the texts, a score for each language,
+  four digits, and a ``.json`` that says what made them;
 - ``pcaf-ranks-<variant>.csv.gz``: see `neighbour_ranks`;
 - ``pcaf-components-<variant>.csv.gz``: see `principal_components`;
 - ``pcaf-parallel.npz``, always in the folder of ``public``, since it is of the embedded corpus and
@@ -53,12 +53,12 @@ from dre.errors import DreError
 from dre.paper import pcaf_losses
 from dre.paper.pcaf import PCAF, Idea, fit, train, write
 from dre.paper.profile import profile
-from dre.paper.trainings import arrays, learned_from
+from dre.paper.trainings import arrays, hash_of_texts, learned_from
 from dre.slm import SLM, recipes
 from dre.slm import fit as fit_slm
 from dre.slm.encoder import native_bf16
 from dre.slm.provenance import TRAINING
-from dre.slm.remembered import record_arrays
+from dre.slm.remembered import hashes_of, record_arrays
 from dre.slm.train import MAX_NORM, parameter_groups
 from dre.slm.triplets import distinct, embed
 
@@ -276,13 +276,8 @@ def representations(slm, ideas) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.cat([h_context, h_response], dim=-1), s_d
 
 
-def parallel_scores() -> dict[str, np.ndarray]:
-    """Score the test pairs of the parallel corpus, version after version.
-
-    Three models are trained on its other contexts.
-    """
-    table = pd.concat([pairs(contexts) for contexts in parallel("test").values()])
-    table = table.reset_index(drop=True)
+def parallel_scores(table: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Score test pairs of the parallel corpus with three models, trained on its other contexts."""
     ideas = parallel_ideas()
     public = profile("public")
     recipe = recipes.replace(
@@ -317,9 +312,12 @@ def main() -> None:
     encoder = ENCODERS[settings.name]
 
     public = profile("public")
-    if not is_recorded(arrays, public, "pcaf-parallel", pcaf_losses.PARALLEL):
+    versions = [pairs(contexts) for contexts in parallel("test").values()]
+    table = pd.concat(versions, ignore_index=True)
+    made_from = pcaf_losses.PARALLEL | {"texts": hash_of_texts(table)}
+    if not is_recorded(arrays, public, "pcaf-parallel", made_from):
         file = public.results / "scores" / "pcaf-parallel.npz"
-        record_arrays(file, pcaf_losses.PARALLEL, parallel_scores())
+        record_arrays(file, made_from, parallel_scores(table))
 
     sets = {name: ideas_of_set(name) for name in (*FIRST_STAGE_SETS, *FURTHER_SETS)}
     first: list[Idea] = []
@@ -376,7 +374,8 @@ def record_figure2(folder, encoder, first) -> None:
 def record_table7(folder, encoder, first, further) -> None:
     """Train for every seed, with alignment and without, and write scores."""
     tables = test_tables()
-    pair_ids = tables["en"][["pair_id"]]
+    tested = pcaf_losses.in_all_languages(TEST_SETS)
+    pair_ids = tested[["pair_id"]].assign(texts=hashes_of(tested))
     rows = figure_rows(tables)
     texts = json.dumps([idea.versions for idea in further], ensure_ascii=False)
     ideas_hash = hashlib.sha256(texts.encode()).hexdigest()
