@@ -278,7 +278,8 @@ def test_one_version_number_holds_for_package_distribution_citation_and_archive(
 
     assert citation["version"] == archive["version"] == __version__
     assert "version" not in PROJECT and "version" in PROJECT["dynamic"]
-    assert PYPROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "dre.__version__"}
+    source = PYPROJECT["tool"]["setuptools"]["dynamic"]["version"]
+    assert source == {"attr": "dre.environment.VERSION"}
 
 
 def test_licence_and_address_are_the_same_everywhere():

@@ -1062,36 +1062,30 @@ def main_table(
     pearson_by_method = printed_pearson.set_index("method")
     rows = []
     for label, method in method_of.items():
-        row: dict[str, object] = {"method": label}
-        printed_values = []
-        for name in scores.items:
-            title = ratings.RATED[name]
-            ours = np.nan
-            if scores.has(name, method):
-                ours = scores.agreement(name, method)["overall"][0].mean()
-            theirs = cast(float, by_method[title].get(method, np.nan))
-            printed_values.append(theirs)
-            row[title] = ours_and_printed(ours, theirs)
+        texts, printed_values = _beside_print(scores, method, "spearman", by_method)
+        row: dict[str, object] = {"method": label, **texts}
         if method in scores.methods:
             row |= stats.interval(scores.mean_agreement(method), "mean")
         row["printed"] = np.mean(printed_values)
-        row |= _pearson_of(scores, method, pearson_by_method)
+        texts, _ = _beside_print(scores, method, "pearson", pearson_by_method)
+        row |= {f"{title}, Pearson": text for title, text in texts.items()}
         row["n"] = scores.counts(method)
         rows.append(row)
     return pd.DataFrame(rows).drop(columns="mean_sd", errors="ignore")
 
 
-def _pearson_of(scores, method, by_method):
-    """Return Pearson's correlations of a method, with the paper's in brackets, by column."""
+def _beside_print(scores, method, statistic, by_method):
+    """Return correlations of a method, by set as text beside the paper's, and the paper's."""
     texts = {}
+    printed_values = []
     for name in scores.items:
         title = ratings.RATED[name]
         ours = np.nan
         if scores.has(name, method):
-            ours = scores.correlation(name, method, "pearson")[0].mean()
-        theirs = cast(float, by_method[title].get(method, np.nan))
-        texts[f"{title}, Pearson"] = ours_and_printed(ours, theirs)
-    return texts
+            ours = scores.correlation(name, method, statistic)[0].mean()
+        printed_values.append(cast(float, by_method[title].get(method, np.nan)))
+        texts[title] = ours_and_printed(ours, printed_values[-1])
+    return texts, printed_values
 
 
 def measures_table(
