@@ -3,9 +3,9 @@
 import importlib
 from typing import TYPE_CHECKING
 
-from dre.environment import make_paths_absolute
+from dre.environment import VERSION, make_paths_absolute
 
-__version__ = "0.3.0"
+__version__ = VERSION
 
 make_paths_absolute()
 

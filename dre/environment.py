@@ -1,7 +1,10 @@
-"""The environment variables that name folders of the user, and how the package is installed."""
+"""The version, the variables that name folders of the user, and how the package is installed."""
 
 import os
 from pathlib import Path
+
+#: The version of the project.
+VERSION = "0.4.0"
 
 #: Where the project is. It is on no package index, so that is where pip takes it from.
 ADDRESS = "https://github.com/dre-companion/dre"

@@ -1,5 +1,6 @@
 """Files that are written whole or not at all."""
 
+import math
 import os
 import re
 import secrets
@@ -32,6 +33,15 @@ def replace(path, content):
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def without_nan(value):
+    """Return a value of dicts, lists and numbers as JSON has it: None in place of NaN."""
+    if isinstance(value, dict):
+        return {key: without_nan(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_nan(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def without_formulas(table):

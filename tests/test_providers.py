@@ -66,15 +66,15 @@ def stops_at_once(provider, answer, message, **options):
 
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_a_provider_is_told_whole_and_stands_in_help_and_messages(name, capsys):
-    known = PROVIDERS[name]
-    assert known.key_variables and known.less_thinking
-    assert known.host.endswith(known.domains)
+    provider_class = PROVIDERS[name]
+    assert provider_class.key_variables and provider_class.less_thinking
+    assert provider_class.host.endswith(provider_class.domains)
     with pytest.raises(SystemExit):
         main(["judge", "run", "--help"])
     assert f"{name}:<model>" in capsys.readouterr().out.replace("\n", " ")
     with pytest.raises(DreError, match=f"{name}:<model>"):
         dre.judges.open("nobody:model")
-    for path in known.endpoints:
+    for path in provider_class.endpoints:
         with pytest.raises(DreError, match=f"ends in /{path}, which is added"):
             dre.judges.open(f"{name}:model", base_url=f"http://127.0.0.1:9/{path}")
 

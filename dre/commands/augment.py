@@ -4,11 +4,11 @@ import argparse
 import random
 import sys
 
-from dre import __version__
 from dre.augment import algorithm
 from dre.commands import inputs, judge_options
 from dre.commands.outputs import check_output, own_output, write_summary
 from dre.datasets import dialogues, overlap, ratings
+from dre.environment import VERSION
 from dre.judges import asking
 from dre.signature import Signature
 
@@ -81,7 +81,7 @@ def _generate(args: argparse.Namespace) -> int:
         checker=(checker or judge).signature,
         rounds=f"{args.rounds} {args.again}",
         data=dialogues.data_hash(contexts),
-        version=__version__,
+        version=VERSION,
     )
     outputs = [args.output]
     if args.rejected:

@@ -14,7 +14,7 @@ from dre.datasets import readers
 from dre.errors import DreError
 from dre.signature import Signature, load_summary, summary_path
 from dre.stats import correlate
-from dre.tables import show
+from dre.tables import named, show
 
 #: The methods whose scores have both parts.
 _METHODS_WITH_BOTH = ("product", "slide", "calibrated")
@@ -219,7 +219,5 @@ def _gain(rated_set, other_tables):
         row["weight"] = fusion.weight
     correlations = correlate(scores, table["human"], table["context_id"])
     for name, correlation in correlations.iterrows():
-        row[str(name)] = correlation["r"]
-        row[f"{name}_low"] = correlation["low"]
-        row[f"{name}_high"] = correlation["high"]
+        row |= named(str(name), correlation)
     return row

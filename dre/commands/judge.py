@@ -10,11 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from dre import __version__
 from dre.commands import inputs
 from dre.commands.judge_options import (
     RECORDED,
-    WITHOUT_REPLY,
     add_options,
     add_prompt_options,
     of_each_judge,
@@ -30,8 +28,9 @@ from dre.commands.outputs import (
     write_summary,
 )
 from dre.datasets import readers
+from dre.environment import VERSION
 from dre.errors import DreError, TryLater
-from dre.files import replace, write
+from dre.files import replace, without_nan, write
 from dre.judges import asking, batch, bill, connection, prompts, reply_page
 from dre.judges.recorded import Recorded
 from dre.judges.store import Store
@@ -203,7 +202,7 @@ def _requests(args, endings=(".csv", ".jsonl")):
         prompt=prompt if isinstance(prompt, str) else prompt.reading(),
         data=file.sha256,
         limit=getattr(args, "limit", None),
-        version=__version__,
+        version=VERSION,
     )
     if output:
         own_output(output, signature, args.force)
@@ -291,19 +290,15 @@ def _finish_run(args, requests, tables):
         write_summary(args.output, requests[0].signature, {"statuses": counts.to_dict()})
         write(table, args.output)
 
-    if args.json:
+    prints_json = getattr(args, "json", False)
+    if prints_json:
         print(_as_json(requests, tables, None if args.output else table))
     else:
         _print_run(args, requests, tables)
-    for why in _reasons_of_budget(requests):
-        print(why, file=sys.stderr if args.json else None)
+    for request in requests:
+        if request.judge.last.stopped == "budget":
+            print(request.judge.last.why, file=sys.stderr if prints_json else None)
     return max(_exit_status(own_table) for own_table in tables)
-
-
-def _reasons_of_budget(requests):
-    """Return why judges stopped at a ceiling, once for each."""
-    runs = [request.judge.last for request in requests]
-    return [run.why for run in runs if run.stopped == "budget"]
 
 
 def _print_run(args, requests, tables):
@@ -369,17 +364,7 @@ def _as_json(requests, tables, table=None):
     content = {"signature": str(requests[0].signature), "judges": _judge_rows(requests, tables)}
     if table is not None:
         content["scores"] = table.to_dict("records")
-    return json.dumps(_without_nan(content), indent=1, ensure_ascii=False)
-
-
-def _without_nan(value):
-    """Return a value of dicts, lists and numbers as JSON has it: None in place of NaN."""
-    if isinstance(value, dict):
-        return {key: _without_nan(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(entry) for entry in value]
-    is_number = isinstance(value, float | np.floating)
-    return None if is_number and not np.isfinite(value) else value
+    return json.dumps(without_nan(content), indent=1, ensure_ascii=False)
 
 
 def _estimate(args):
@@ -458,7 +443,7 @@ def _import(args):
         f"{failed:,} requests failed"
     )
     table = request.judge.score(request.pairs, request.prompt, ask=False)
-    return _finish(table, request.signature, args.output)
+    return _finish_run(args, [request], [table])
 
 
 def _show(args):
@@ -599,7 +584,7 @@ def _status(args):
                 "a file of pairs needs the judge who was asked: give --judge, or leave the file out"
             )
         request = _request(args)
-        _finish(request.judge.score(request.pairs, request.prompt, ask=False))
+        _tell(request.judge.score(request.pairs, request.prompt, ask=False))
         return
     inputs.refuse_without_file(args)
     store = Store(args.store)
@@ -612,7 +597,9 @@ def _status(args):
             money = "cost unknown"
             if line["calls_priced"]:
                 usd = line["usd"]
-                money = f"at most ${usd:.4f}" if status in WITHOUT_REPLY else f"${usd:.4f} spent"
+                money = (
+                    f"at most ${usd:.4f}" if status in bill.WITHOUT_REPLY else f"${usd:.4f} spent"
+                )
             tokens = []
             for column in ("input_tokens", "output_tokens"):
                 tokens.append(0 if np.isnan(line[column]) else line[column])
@@ -627,16 +614,6 @@ def _status(args):
 def _at(judge, base_url):
     """Return the name of a judge with its address, if that is not the provider's own."""
     return f"{judge} at {base_url}" if base_url else judge
-
-
-def _finish(table, signature=None, path=None):
-    """Write the table and print what became of the pairs; return the exit status."""
-    if path and signature:
-        counts = table["status"].value_counts()
-        write_summary(path, signature, {"statuses": counts.to_dict()})
-        write(table, path)
-    _tell(table)
-    return _exit_status(table)
 
 
 def _tell(table, name=""):

@@ -29,8 +29,6 @@ OPTIONS = (
     "thinking_tags",
 )
 RECORDED = "recorded:"
-#: Calls that brought no reply but may have been billed; what they cost is an upper bound.
-WITHOUT_REPLY = ("unanswered", "pending")
 #: Options that may differ between the judges of one run: ``--price openai:gpt-5-mini=0.25,2``.
 _OF_ONE_JUDGE = ("base_url", "key_env", "price")
 

@@ -9,9 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dre import __version__
 from dre.commands.outputs import TRY_LATER, WRONG
-from dre.environment import how_to_install
+from dre.environment import VERSION, how_to_install
 from dre.errors import DreError, TryLater
 
 
@@ -143,7 +142,7 @@ def _parser(word):
         prog="dre",
         description="Score replies in dialogues, and compare the systems that wrote them.",
     )
-    parser.add_argument("--version", action="version", version=f"dre {__version__}")
+    parser.add_argument("--version", action="version", version=f"dre {VERSION}")
     subparsers = parser.add_subparsers(dest="word", required=True, metavar="command")
     if word in ROOMS:
         importlib.import_module(ROOMS[word].module).add(subparsers)

@@ -69,6 +69,13 @@ class Form:
 
 #: The form of a file of which nothing is said.
 PLAIN = Form()
+#: The keys of Gemini's parts, which have no type, and what they are counted as.
+_UNTYPED_PARTS = {
+    "functioncall": "tool calls",
+    "functionresponse": "tool results",
+    "inlinedata": "images and files",
+    "filedata": "images and files",
+}
 
 
 class Message(NamedTuple):
@@ -483,18 +490,9 @@ def _text_of_part(content_part, location, left_out):
     unspoken = _unspoken_type(content_part.get("type"))
     if content_part.get("thought") is True:
         unspoken = "thoughts"
-    # Gemini's parts have no type.
-    for key, kind in (
-        ("functioncall", "tool calls"),
-        ("function_call", "tool calls"),
-        ("functionresponse", "tool results"),
-        ("function_response", "tool results"),
-        ("inlinedata", "images and files"),
-        ("inline_data", "images and files"),
-        ("filedata", "images and files"),
-    ):
-        if content_part.get(key):
-            unspoken = kind
+    for key, value in content_part.items():
+        kind = _UNTYPED_PARTS.get(key.replace("_", ""))
+        unspoken = kind if kind and value else unspoken
     if unspoken:
         left_out[unspoken] += 1
         return ""
@@ -637,10 +635,9 @@ def _refuse_late_system(messages, form):
             )
 
 
-def turns_of(value: Any, form: Form = PLAIN, left_out: Counter | None = None) -> tuple[str, ...]:
+def turns_of(value: Any) -> tuple[str, ...]:
     """Return the turns of a dialogue as texts; see `messages_of`."""
-    messages = messages_of(value, form, Counter() if left_out is None else left_out)
-    return tuple(message.text for message in messages)
+    return tuple(message.text for message in messages_of(value, PLAIN, Counter()))
 
 
 def reply_in(value: Any, location: str, left_out: Counter) -> Any:

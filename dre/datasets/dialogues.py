@@ -500,7 +500,7 @@ def _public_contexts_by_id(source):
 
 def _user_context(row, defaults):
     """Return the `Context` of a row that was read; ValueError if a response is blank or no text."""
-    responses = {}
+    responses: dict[str, Any] = {}
     for kind, field in FIELDS.items():
         texts: Any = row.get(field)
         texts = [] if readers.absent(texts) else texts
@@ -516,39 +516,20 @@ def _user_context(row, defaults):
     for kind_responses in responses.values():
         if not all(text.strip() for text in kind_responses):
             raise ValueError("a text is empty")
-    names = {}
+    names: dict[str, Any] = {}
     for field, default in defaults.items():
         value = row.get(field)
         names[field] = default if readers.absent(value) else str(value)
-    return Context(
-        set=names["set"],
-        id=row["id"],
-        split=names["split"],
-        turns=row["context"],
-        positives=responses["positives"],
-        adversarials=responses["adversarials"],
-        randoms=responses["randoms"],
-        domain=names["domain"],
-    )
+    return Context(id=row["id"], turns=row["context"], **names, **responses)
 
 
 def _context(record, set_name, id, split, domain="daily"):
     """Return the context of a record in the form of DailyDialog++."""
     turns = tuple(record["context"])
-    responses = _responses(record)
-    return Context(
-        set_name,
-        id,
-        split,
-        turns,
-        positives=responses["positives"],
-        adversarials=responses["adversarials"],
-        randoms=responses["randoms"],
-        domain=domain,
-    )
+    return Context(set_name, id, split, turns, domain=domain, **_responses(record))
 
 
-def _responses(record):
+def _responses(record) -> dict[str, Any]:
     return {kind: tuple(record.get(field, ())) for kind, field in FIELDS.items()}
 
 

@@ -19,7 +19,6 @@ import ast
 import functools
 import io
 import json
-import math
 import re
 import zipfile
 import zlib
@@ -30,6 +29,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from dre.datasets.ratings import mean, turns_of
 from dre.datasets.registry import fetch
 from dre.errors import DreError
 
@@ -178,7 +178,7 @@ class Archive:
             if not _is_rated(record):
                 n_left_out["without a response or ratings"] += 1
                 continue
-            context = _lines(record["context"])
+            context = turns_of(record["context"])
             candidates = dialogues.get(_key((*context, record["response"])))
             if not candidates:
                 n_left_out["without its versions"] += 1
@@ -187,7 +187,10 @@ class Archive:
             turns = candidates.pop(0) if len(candidates) > 1 else candidates[0]
             number = context_numbers.setdefault(_key(context), len(context_numbers))
             pair_id = f"dstc11-{name}/{i}"
-            row = {"pair_id": pair_id, "context_id": f"dstc11-{name}/context-{number}"}
+            row: dict[str, Any] = {
+                "pair_id": pair_id,
+                "context_id": f"dstc11-{name}/context-{number}",
+            }
             for quality, values in record["annotations"].items():
                 row[quality] = _mean(values)
             rows.append(row)
@@ -277,10 +280,6 @@ def _is_rated(record):
     return has_texts and bool(response.strip()) and isinstance(record.get("annotations"), dict)
 
 
-def _lines(context):
-    return tuple(line.strip() for line in context.split("\n") if line.strip())
-
-
 def _key(turns):
     """Return turns as they are compared: letters and digits, without marks of the speaker."""
     letters = [_SIGNS.sub("", _SPEAKER.sub("", turn.strip()).lower()) for turn in turns]
@@ -289,11 +288,8 @@ def _key(turns):
 
 def _mean(values):
     """Return the mean of the numbers of raters, NaN if there are none."""
-    if not isinstance(values, list):
-        values = [values]
-    numbers = [value for value in values if isinstance(value, int | float)]
-    numbers = [value for value in numbers if not math.isnan(value)]
-    return math.fsum(numbers) / len(numbers) if numbers else math.nan
+    given = values if isinstance(values, list) else [values]
+    return mean([value for value in given if isinstance(value, int | float)])
 
 
 def _joined(tables, robust) -> list[Turns]:

@@ -135,7 +135,7 @@ def fed_qualities() -> pd.DataFrame:
                 "context_id": context_ids[item],
                 "quality": quality,
                 "ratings": values,
-                "human": _mean(values),
+                "human": mean(values),
             }
             rows.append(row)
     return pd.DataFrame(rows)
@@ -196,7 +196,7 @@ def _usr(name, content):
                 "reference": response_by_system["Original Ground Truth"],
                 "knowledge": record["fact"].strip(),
                 "ratings": response["Overall"],
-                "human": _mean(response["Overall"]),
+                "human": mean(response["Overall"]),
                 **_criteria_means({name: response[name] for name in _USR_CRITERIA}),
             }
             rows.append(row)
@@ -229,7 +229,7 @@ def _xdial(name, content):
             "response": response,
             "reference": first_response if name == "dailydialog-zhao" else None,
             "ratings": [rating],
-            "human": _mean([rating]),
+            "human": mean([rating]),
         }
         rows.append(row)
     return pd.DataFrame(rows)
@@ -268,7 +268,7 @@ def _fed(content):
                 "response": _SPEAKER.sub("", record["response"]).strip(),
                 "reference": None,
                 "ratings": overall,
-                "human": _mean(overall),
+                "human": mean(overall),
                 **_criteria_means(qualities),
             }
             turns.append(row)
@@ -281,7 +281,7 @@ def _fed(content):
                 "system": record["system"],
                 "turns": spoken,
                 "ratings": overall,
-                "human": _mean(overall),
+                "human": mean(overall),
                 **_criteria_means(qualities),
             }
             dialogues.append(row)
@@ -304,12 +304,11 @@ def _annotations(record):
 def _criteria_means(values_by_criterion):
     """Return the mean of each criterion, by its name as a column."""
     return {
-        name.lower().replace(" ", "_"): _mean(values)
-        for name, values in values_by_criterion.items()
+        name.lower().replace(" ", "_"): mean(values) for name, values in values_by_criterion.items()
     }
 
 
-def _mean(values):
+def mean(values: Sequence[float]) -> float:
     """Return the mean of those values that are numbers, NaN if there are none."""
     numbers = [value for value in values if not math.isnan(value)]
     return math.fsum(numbers) / len(numbers) if numbers else math.nan

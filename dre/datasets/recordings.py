@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -23,9 +23,6 @@ from dre.datasets.dialogues import KINDS, PUBLIC, TURNS, context_sha256, histori
 from dre.datasets.overlap import conversations
 from dre.datasets.registry import PROJECT, fetch, read_jsonl
 from dre.errors import DreError
-
-if TYPE_CHECKING:
-    from dre.judges.prompts import Prompt
 
 FOLDER = PROJECT / "data" / "recorded"
 FILE = "hashes.json.gz"
@@ -169,7 +166,7 @@ def _path_of(name):
     return path if path.is_dir() else Path(name)
 
 
-def hash_of(prompt_or_row: "Prompt | Mapping") -> str:
+def hash_of(prompt_or_row: Any) -> str:
     """Return the hash of a prompt or a pair, by which a recording recognises it.
 
     Parameters
@@ -203,7 +200,7 @@ def hash_of(prompt_or_row: "Prompt | Mapping") -> str:
     return digest[:_HASH_LENGTH]
 
 
-def check_hash(folder: Path, name: str, prompt_or_row: "Prompt | Mapping") -> None:
+def check_hash(folder: Path, name: str, prompt_or_row: Any) -> None:
     """Raise `DreError` unless a prompt or a row is the one that was recorded under a name.
 
     Parameters

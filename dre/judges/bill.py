@@ -24,7 +24,8 @@ SUMS = {
     "seconds": "seconds",
 }
 _WHO = ("judge", "base_url", "account")
-_WITHOUT_REPLY = ("pending", "unanswered")
+#: Calls that brought no reply but may have been billed; what they cost is an upper bound.
+WITHOUT_REPLY = ("pending", "unanswered")
 
 
 def lines(groups: Iterable[CallGroup], by: Sequence[str] = _WHO) -> pd.DataFrame:
@@ -50,7 +51,7 @@ def lines(groups: Iterable[CallGroup], by: Sequence[str] = _WHO) -> pd.DataFrame
     for group in groups:
         row = {name: getattr(group, name) for name in by}
         row |= {column: getattr(group, field) for column, field in SUMS.items()}
-        is_absent = group.status in _WITHOUT_REPLY
+        is_absent = group.status in WITHOUT_REPLY
         rows.append(row | {"calls_without_reply": group.n_calls if is_absent else 0})
     columns = [*SUMS, "calls_without_reply"]
     table = pd.DataFrame(rows, columns=[*by, *columns])

@@ -44,33 +44,9 @@ _SET_BY_US = {
 }
 # What it may set under a ceiling: nothing that makes a token dearer, or a reply too long.
 _HARMLESS_UNDER_A_CEILING = {
-    "effort",
-    "frequency_penalty",
-    "keep_alive",
-    "logit_bias",
-    "logprobs",
-    "max_tokens",
-    "metadata",
-    "min_p",
-    "num_ctx",
-    "presence_penalty",
-    "reasoning",
-    "reasoning_effort",
-    "safety_identifier",
-    "safety_settings",
-    "seed",
-    "stop",
-    "stop_sequences",
-    "store",
-    "temperature",
-    "think",
-    "thinking",
-    "thinking_config",
-    "top_k",
-    "top_logprobs",
-    "top_p",
-    "user",
-    "verbosity",
+    *("frequency_penalty", "logit_bias", "logprobs", "max_tokens", "metadata", "min_p"),
+    *("presence_penalty", "seed", "stop", "temperature", "top_k", "top_logprobs", "top_p", "user"),
+    *(name for provider in PROVIDERS.values() for name in provider.harmless_parameters),
 }
 AGAIN = ("malformed", "refused", "truncated", "empty")  # statuses that may be asked again
 _ABSENT = ("error", "missing")  # statuses of a reply that did not come
@@ -395,7 +371,7 @@ class Judge:
                         asking.ask_all(self, unanswered, prompt, self.last, unread)
             replies = self._stored(requests)
 
-        outcomes_by_pair = {row["pair_id"]: [] for row in rows}
+        outcomes_by_pair: Outcomes = {row["pair_id"]: [] for row in rows}
         paid_keys = set()
         for request, reply in zip(requests, replies):
             if reply is None:
@@ -694,14 +670,17 @@ def _fits(reply, limit, own_limit):
 # The table
 
 
-def frame(outcomes_by_pair: dict[str, list[tuple[Verdict, float | None]]]) -> pd.DataFrame:
+#: For each pair the verdicts of its replies, with what each cost in US dollars (None: unknown).
+Outcomes = dict[str, list[tuple[Verdict, float | None]]]
+
+
+def frame(outcomes_by_pair: Outcomes) -> pd.DataFrame:
     """Return the table of verdicts.
 
     Parameters
     ----------
-    outcomes_by_pair : dict of str to list of (Verdict, float or None)
-        For each pair the verdicts of its replies, with what each cost in US dollars (None:
-        unknown). ``error`` and ``missing`` are verdicts of replies that did not come.
+    outcomes_by_pair : `Outcomes`
+        ``error`` and ``missing`` are verdicts of replies that did not come.
 
     Returns
     -------

@@ -209,7 +209,6 @@ def measure(
     for name, scores in zip(samples, own_scores):
         if scores.nunique() == 1:
             constant[name] = scores.dropna().iloc[0]
-    level = _level(scored_samples, judge.spec, resamples, seed)
     return Passport(
         agreement=agreement,
         pairs_drawn=sum(sizes),
@@ -226,9 +225,7 @@ def measure(
         stopped=replies.stopped,
         constant=constant,
         contexts_to_show=_contexts_to_show(scored_samples, judge.spec),
-        level=level["level"],
-        level_low=level["level_low"],
-        level_high=level["level_high"],
+        **_level(scored_samples, judge.spec, resamples, seed),
     )
 
 

@@ -71,6 +71,9 @@ class Provider:
     is_own_machine : bool
         Whether its models run on the user's machine. They cost nothing, answer one call at a time,
         and may think. A model with "cloud" in its name is another matter.
+    harmless_parameters : tuple of str
+        Parameters of its own that make no token dearer and no reply longer, so that they may be set
+        where a ceiling has to hold.
     own_parameters : tuple of str
         Parameters that OpenAI's protocol, which batch files have, does not know.
     """
@@ -88,7 +91,10 @@ class Provider:
     gives_logprobs = False
     less_thinking = "ask for less thinking"
     is_own_machine = False
+    harmless_parameters: tuple[str, ...] = ()
     own_parameters: tuple[str, ...] = ()
+
+    sdk: Any = None
 
     def __init__(self, target: Target):
         self.target = target
@@ -146,7 +152,7 @@ class Provider:
 
     async def close(self) -> None:
         """Close the client."""
-        raise NotImplementedError
+        await self.sdk.close()
 
 
 # HTTP
@@ -267,7 +273,7 @@ def details_of(message, content):
     return details
 
 
-def told(text, outcome, details):
+def text_and_outcome(text, outcome, details):
     """Return text and outcome of a reply; what came beside an empty text takes its place."""
     cleaned = clean(text)
     shown = outcomes.with_details(cleaned, details)

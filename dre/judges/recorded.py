@@ -12,7 +12,7 @@ from dre.datasets import recordings
 from dre.errors import DreError
 from dre.judges import prices, prompts
 from dre.judges.asking import Run
-from dre.judges.judge import frame, rows_of
+from dre.judges.judge import Outcomes, frame, rows_of
 from dre.judges.parse import Unclear, Verdict, on_scale
 from dre.judges.prompts import Prompt
 
@@ -121,19 +121,12 @@ class Recorded:
         name = loaded if isinstance(loaded, str) else loaded.name
         repeats = list(range(self.repeat + first, self.repeat + first + self.repeats))
         verdicts_by_repeat = [self._verdicts.get((name, repeat), {}) for repeat in repeats]
-
-        verdicts_by_pair = {}
+        outcomes: Outcomes = {}
         for row in rows:
             pair_id = row["pair_id"]
-            verdicts_by_pair[pair_id] = [
-                verdicts[pair_id] for verdicts in verdicts_by_repeat if pair_id in verdicts
-            ]
-
-        missing = [
-            pair_id
-            for pair_id, verdicts in verdicts_by_pair.items()
-            if len(verdicts) < self.repeats
-        ]
+            verdicts = [by_pair[pair_id] for by_pair in verdicts_by_repeat if pair_id in by_pair]
+            outcomes[pair_id] = [(verdict, 0.0) for verdict in verdicts]
+        missing = [pair_id for pair_id, replies in outcomes.items() if len(replies) < self.repeats]
         if ask and missing:
             raise DreError(
                 f"{self.spec} is a recording and knows only its own pairs, {self.known(name)}: it "
@@ -141,12 +134,8 @@ class Recorded:
                 f"first {missing[0]}. Score pairs that it knows, or name a judge that can be asked"
             )
         for row in rows:
-            if verdicts_by_pair[row["pair_id"]]:
+            if outcomes[row["pair_id"]]:
                 self._check_texts(row)
-        outcomes: dict[str, list[tuple[Verdict, float | None]]] = {
-            pair_id: [(verdict, 0.0) for verdict in verdicts]
-            for pair_id, verdicts in verdicts_by_pair.items()
-        }
         return frame(outcomes)
 
     def known(self, prompt_name: str) -> str:
@@ -223,10 +212,8 @@ class Function:
         loaded = prompts.load(prompt)
         if loaded.kind != "score" or examples is not None:
             raise DreError(f"{self.spec}: expected a prompt that asks for a score, and no examples")
-        outcomes: dict[str, list[tuple[Verdict, float | None]]] = {
-            row["pair_id"]: [(self._verdict(row, loaded), 0.0)] for row in rows_of(pairs)
-        }
-        return frame(outcomes)
+        rows = rows_of(pairs)
+        return frame({row["pair_id"]: [(self._verdict(row, loaded), 0.0)] for row in rows})
 
     def _verdict(self, row: dict[str, Any], prompt: Prompt) -> Verdict:
         """What the function gives one pair."""

@@ -224,18 +224,8 @@ class Ceiling(NamedTuple):
     is_of_judge: bool = False
 
 
-_REPLY_COLUMNS = (
-    "text",
-    "outcome",
-    "model",
-    "input_tokens",
-    "output_tokens",
-    "cost",
-    "seconds",
-    "source",
-    "top",
-)
-_REQUEST_COLUMNS = ("key", "judge", "base_url", "prompt", "params", "pair_id", "repeat")
+_REPLY_COLUMNS = Reply._fields[: Reply._fields.index("cached")]
+_REQUEST_COLUMNS = Request._fields[: Request._fields.index("row")]
 _COLUMNS = (*_REQUEST_COLUMNS, *_REPLY_COLUMNS, "run", "account", "created")
 _INSERT = f"INSERT INTO reply ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 _UNCERTAIN = "outcome IN ('pending', 'unanswered') OR input_tokens IS NULL OR output_tokens IS NULL"

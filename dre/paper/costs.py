@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from dre.judges.bill import WITHOUT_REPLY
 from dre.judges.store import Store
 from dre.paper.judgements import PanelJudge
 from dre.paper.plan import FAMILIES
@@ -110,7 +111,7 @@ def _of_judge(settings, judge):
         for group in groups:
             is_asked = group.judge == judge.judge.model and group.prompt in names
             is_here = group.base_url in opened.addresses
-            if is_asked and is_here and group.status not in ("pending", "unanswered"):
+            if is_asked and is_here and group.status not in WITHOUT_REPLY:
                 chosen.append(group)
         n_replies = sum(group.n_calls for group in chosen)
         if not n_replies:

@@ -22,59 +22,12 @@ _FEWEST_WORDS = 20  # fewer words of a system do not tell their language
 _FEWEST_WORDS_OF_ONE = 6  # nor do fewer of a single text
 SAMPLE = 1000  # texts of a system that are looked at for its language
 #: Small words of English that are not words of other languages of Europe.
-_ENGLISH = frozenset(
-    [
-        "the",
-        "and",
-        "you",
-        "that",
-        "what",
-        "with",
-        "this",
-        "your",
-        "they",
-        "about",
-        "would",
-        "like",
-        "just",
-        "them",
-        "when",
-        "which",
-        "know",
-        "think",
-        "there",
-        "how",
-        "don't",
-        "it's",
-        "i'm",
-        "that's",
-        "been",
-        "our",
-        "then",
-        "than",
-        "very",
-        "much",
-        "were",
-        "could",
-        "should",
-        "she",
-        "his",
-        "yes",
-        "because",
-        "please",
-        "any",
-        "more",
-        "where",
-        "who",
-        "good",
-        "it",
-        "does",
-        "did",
-        "going",
-        "really",
-        "from",
-    ]
+_ENGLISH_WORDS = (
+    "the and you that what with this your they about would like just them when which know "
+    "think there how don't it's i'm that's been our then than very much were could should "
+    "she his yes because please any more where who good it does did going really from"
 )
+_ENGLISH = frozenset(_ENGLISH_WORDS.split())
 
 
 def what_is_not_read(pairs: pd.DataFrame, tokenizer: Any) -> list[str]:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 import pandas as pd
 
-from dre import __version__, fusion, judges
+from dre import fusion, judges
 from dre.calibrated import Calibrated
 from dre.datasets import readers
+from dre.environment import VERSION
 from dre.errors import DreError, TryLater
 from dre.judges import prompts
 from dre.progress import Progress
@@ -465,7 +466,7 @@ class DRE:
         fields["accuracies"] = list(self.accuracies) if self.accuracies else None
         fields["fusion"] = self.fusion.sha256 if self.fusion else None
         fields["data"] = data
-        fields["version"] = __version__
+        fields["version"] = VERSION
         if self.slm is not None:
             for package in ("torch", "sentence-transformers", "transformers"):
                 fields[package] = version(package)

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from dre import metrics, stats, tables
+from dre.files import without_nan
 
 #: What a score should know more than: the number of words, and how many of them the context has.
 BASELINES = ("length", "echo")
@@ -98,9 +99,9 @@ def summarise(table: pd.DataFrame, seed: int = 0) -> dict[str, Any]:
         "rows": len(table),
         "contexts": len(context_ids),
         "shared_contexts": int(np.sum(systems_by_context == len(systems))),
-        "systems": _without_nan(rank_systems(systems, comparisons)),
-        "comparisons": _without_nan(comparisons),
-        "baselines": _without_nan(baselines),
+        "systems": without_nan(rank_systems(systems, comparisons)),
+        "comparisons": without_nan(comparisons),
+        "baselines": without_nan(baselines),
     }
 
 
@@ -123,11 +124,6 @@ def _counts(name, rows):
         share = rows["accepted"].mean()
         row["accepted"] = None if pd.isna(share) else float(share)
     return row
-
-
-def _without_nan(rows):
-    """Return rows as JSON has them: None in place of NaN."""
-    return [{key: None if value != value else value for key, value in row.items()} for row in rows]
 
 
 def _resampled_groups(n_contexts, seed):

@@ -5,14 +5,12 @@ The paper's ||x - y|| "refers to the cosine distance". The equations return one 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 
-if TYPE_CHECKING:
-    from dre.slm.model import Head
-    from dre.slm.recipes import Recipe
+from dre.slm.recipes import Recipe
 
 # The classes of Eq. 15.
 _ADVERSARIAL = 0
@@ -88,17 +86,17 @@ def total(terms: Mapping[str, torch.Tensor]) -> torch.Tensor:
 
 
 def triplet_terms(
-    head: "Head",
+    head: Any,
     h: Mapping[str, torch.Tensor],
     triplets: torch.Tensor,
     names: Sequence[str],
-    recipe: "Recipe",
+    recipe: Recipe,
 ) -> dict[str, torch.Tensor]:
     """Return the named loss terms of some triplets, one value for each triplet or pair.
 
     Parameters
     ----------
-    head : classifies pairs.
+    head : a `dre.slm.model.Head`, which classifies pairs.
     h : the parts of the embeddings (n, d) by name, as `dre.slm.model.Head` returns them.
     triplets : (m, 3) integers: context, positive and adversarial response among the n rows.
     names : which terms; those of `dre.slm.recipes.Stage`.
@@ -130,7 +128,7 @@ def triplet_terms(
 
 
 def contrasted(
-    h: Mapping[str, torch.Tensor], triplets: torch.Tensor, recipe: "Recipe"
+    h: Mapping[str, torch.Tensor], triplets: torch.Tensor, recipe: Recipe
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return h_c, h_p and h_a of Eq. 12 for triplets, as a recipe reads it; (m, d) each."""
     context_part = "anchor"
@@ -142,7 +140,7 @@ def contrasted(
 
 
 def class_logits(
-    head: "Head", h: Mapping[str, torch.Tensor], triplets: torch.Tensor
+    head: Any, h: Mapping[str, torch.Tensor], triplets: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return logits (n, classes) and labels (n,) of Eq. 15 for triplets.
 

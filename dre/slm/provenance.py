@@ -10,8 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import dre
 from dre.datasets.dialogues import Context, data_hash
+from dre.environment import VERSION
 from dre.errors import DreError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def describe(
     description["base"] = weights_hash(load_encoder(encoder))
     text = json.dumps(description, sort_keys=True)
     description["fingerprint"] = hashlib.sha256(text.encode()).hexdigest()
-    versions = {"python": platform.python_version(), "dre": dre.__version__}
+    versions = {"python": platform.python_version(), "dre": VERSION}
     for package in ("torch", "transformers", "sentence-transformers", "numpy"):
         versions[package] = version(package)
     description["versions"] = versions

@@ -2,17 +2,8 @@
 
 from typing import Any
 
-from dre.judges import wire
-from dre.judges.provider import (
-    Provider,
-    as_dict,
-    details_of,
-    http_options,
-    keys,
-    quarter,
-    split_system,
-    told,
-)
+from dre.judges import provider, wire
+from dre.judges.provider import Provider
 from dre.judges.store import Reply, count
 from dre.judges.wire import NoReply
 
@@ -29,6 +20,7 @@ class Anthropic(Provider):
     endpoints = ("messages",)
     added_paths = r"/v1(/messages)?$"
     listed_as = "anthropic"
+    harmless_parameters = ("effort", "stop_sequences", "thinking")
     less_thinking = "ask for less thinking (--param effort='\"low\"')"
     _OUTCOMES = {
         "refusal": "refused",
@@ -40,7 +32,7 @@ class Anthropic(Provider):
     def __init__(self, target):
         import anthropic
 
-        http = http_options(target, "x-api-key", target.key)
+        http = provider.http_options(target, "x-api-key", target.key)
         super().__init__(target)
         self.sdk = anthropic.AsyncAnthropic(
             api_key=target.key,
@@ -58,7 +50,7 @@ class Anthropic(Provider):
         return {*message_create_params.MessageCreateParamsBase.__annotations__, "effort"}
 
     def build(self, messages, params, schema):
-        system, messages = split_system(messages)
+        system, messages = provider.split_system(messages)
         body = {"model": self.target.model, "messages": messages, **params}
         if system is not None:
             body["system"] = system
@@ -99,21 +91,18 @@ class Anthropic(Provider):
         return body
 
     def parse(self, body):
-        usage = as_dict(body.get("usage"))
+        usage = provider.as_dict(body.get("usage"))
         input_tokens = count(usage.get("input_tokens"))
         written_tokens = count(usage.get("cache_creation_input_tokens")) or 0
         cached_tokens = count(usage.get("cache_read_input_tokens")) or 0
         if input_tokens is not None:
             # Both come on top. A token that is written to the cache is billed as 1.25 tokens.
-            input_tokens += written_tokens + quarter(written_tokens) + cached_tokens
+            input_tokens += written_tokens + provider.quarter(written_tokens) + cached_tokens
         outcome = self._OUTCOMES.get(str(body.get("stop_reason")), "ok")
         if not isinstance(body.get("content"), str | list):
-            raise NoReply(f"JSON without content (it has {keys(body)})")
-        details = details_of(body, body["content"])
-        text, outcome = told(body["content"], outcome, details)
+            raise NoReply(f"JSON without content (it has {provider.keys(body)})")
+        details = provider.details_of(body, body["content"])
+        text, outcome = provider.text_and_outcome(body["content"], outcome, details)
         model = body.get("model")
         output_tokens = usage.get("output_tokens")
         return Reply.from_answer(text, outcome, model, input_tokens, output_tokens, cached_tokens)
-
-    async def close(self):
-        await self.sdk.close()

@@ -9,18 +9,8 @@ import threading
 import warnings
 from typing import Any
 
-from dre.judges import outcomes, wire
-from dre.judges.provider import (
-    Provider,
-    as_dict,
-    certificates,
-    details_of,
-    first_of,
-    http_options,
-    likeliest_tokens,
-    split_system,
-    told,
-)
+from dre.judges import outcomes, provider, wire
+from dre.judges.provider import Provider
 from dre.judges.store import Reply, count
 from dre.judges.wire import NoReply
 
@@ -36,6 +26,7 @@ class Gemini(Provider):
     added_paths = r"/v1(beta)?(/.*)?$"
     listed_as = "google"
     gives_logprobs = True
+    harmless_parameters = ("safety_settings", "thinking_config")
     less_thinking = "ask for less thinking (--param thinking_config='{\"thinking_budget\": 0}')"
 
     @classmethod
@@ -55,14 +46,16 @@ class Gemini(Provider):
 
         self.types = importlib.import_module("google.genai.types")
         super().__init__(target)
-        self.http = httpx2.AsyncClient(**http_options(target, "x-goog-api-key", target.key))
+        self.http = httpx2.AsyncClient(
+            **provider.http_options(target, "x-goog-api-key", target.key)
+        )
         self.sdk = genai.Client(
             vertexai=False,
             api_key=target.key,
             http_options={
                 "base_url": target.address,
                 "httpx_async_client": self.http,
-                "client_args": {"verify": certificates()},
+                "client_args": {"verify": provider.certificates()},
             },
         )
 
@@ -79,7 +72,7 @@ class Gemini(Provider):
         return accepted | {"top_logprobs"}
 
     def build(self, messages, params, schema):
-        system, messages = split_system(messages)
+        system, messages = provider.split_system(messages)
         config = dict(params)
         config["max_output_tokens"] = config.pop("max_tokens")
         if "top_logprobs" in config:  # the names are OpenAI's; here the number is called logprobs
@@ -129,7 +122,7 @@ class Gemini(Provider):
 def _parse_gemini(body, model):
     """Return the reply in an answer of Gemini's, given as the JSON of its REST interface."""
     model = body.get("modelVersion") or model
-    usage = as_dict(body.get("usageMetadata"))
+    usage = provider.as_dict(body.get("usageMetadata"))
     input_tokens = count(usage.get("promptTokenCount"))
     total_tokens = count(usage.get("totalTokenCount"))
     cached_tokens = count(usage.get("cachedContentTokenCount"))
@@ -138,11 +131,11 @@ def _parse_gemini(body, model):
         output_tokens = total_tokens - input_tokens  # thinking is billed as output
     tokens = (input_tokens, output_tokens, cached_tokens)
 
-    block_reason = as_dict(body.get("promptFeedback")).get("blockReason")
+    block_reason = provider.as_dict(body.get("promptFeedback")).get("blockReason")
     if block_reason:
         text = outcomes.with_details("", {"blockReason": block_reason})
         return Reply.from_answer(text, "refused", model, *tokens)
-    candidate = first_of(body, "candidates")
+    candidate = provider.first_of(body, "candidates")
     outcome_by_reason = {
         None: "ok",
         "FINISH_REASON_UNSPECIFIED": "ok",
@@ -150,18 +143,18 @@ def _parse_gemini(body, model):
         "MAX_TOKENS": "truncated",
     }
     outcome = outcome_by_reason.get(candidate.get("finishReason"), "refused")
-    content = as_dict(candidate.get("content")).get("parts")
-    details = details_of({}, content)
+    content = provider.as_dict(candidate.get("content")).get("parts")
+    details = provider.details_of({}, content)
     if outcome == "refused":
         details["finishReason"] = candidate["finishReason"]
-    text, outcome = told(content, outcome, details)
-    top = likeliest_tokens(_gemini_logprobs(candidate))
+    text, outcome = provider.text_and_outcome(content, outcome, details)
+    top = provider.likeliest_tokens(_gemini_logprobs(candidate))
     return Reply.from_answer(text, outcome, model, *tokens, top)
 
 
 def _gemini_logprobs(candidate):
     """Return the log-probabilities of a candidate in OpenAI's form, or None without any."""
-    result = as_dict(candidate.get("logprobsResult"))
+    result = provider.as_dict(candidate.get("logprobsResult"))
     steps = zip(result.get("chosenCandidates") or [], result.get("topCandidates") or [])
     tokens = []
     with contextlib.suppress(AttributeError, LookupError, TypeError):
@@ -200,7 +193,7 @@ class RetiredGemini(Provider):
         return set(self.sdk.GenerationConfig.__dataclass_fields__) - ours
 
     def build(self, messages, params, schema):
-        system, messages = split_system(messages)
+        system, messages = provider.split_system(messages)
         config = dict(params)
         config["max_output_tokens"] = config.pop("max_tokens")
         if schema:

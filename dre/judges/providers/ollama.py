@@ -4,8 +4,8 @@ import inspect
 import re
 from typing import Any
 
-from dre.judges import wire
-from dre.judges.provider import Provider, details_of, http_options, keys, likeliest_tokens, told
+from dre.judges import provider, wire
+from dre.judges.provider import Provider
 from dre.judges.store import Reply
 from dre.judges.wire import NoReply
 
@@ -22,6 +22,7 @@ class Ollama(Provider):
     endpoints = ("api/chat", "api/generate")
     added_paths = r"/v1$|/api(/chat|/generate)?$"
     gives_logprobs = True
+    harmless_parameters = ("keep_alive", "num_ctx", "think")
     less_thinking = "ask without thinking (--param think=false)"
     is_own_machine = True
     own_parameters = ("num_ctx", "think", "keep_alive")
@@ -39,7 +40,7 @@ class Ollama(Provider):
         self.sdk = ollama.AsyncClient(
             host=target.address,
             headers={"authorization": bearer},
-            **http_options(target, "authorization", bearer),
+            **provider.http_options(target, "authorization", bearer),
         )
         arguments = inspect.signature(ollama.AsyncClient.chat).parameters
         self.arguments = set(arguments) - self._OUR_ARGUMENTS
@@ -102,19 +103,19 @@ class Ollama(Provider):
     def parse(self, body):
         message = body.get("message")
         if not isinstance(message, dict):
-            raise NoReply(f"JSON without a message (it has {keys(body)})")
+            raise NoReply(f"JSON without a message (it has {provider.keys(body)})")
         text = message.get("content")
         if body.get("done_reason") == "load" and not text:
             raise NoReply("no reply, since it only loaded the model (done_reason load)")
         outcome = "truncated" if body.get("done_reason") == "length" else "ok"
-        text, outcome = told(text, outcome, details_of(message, text))
+        text, outcome = provider.text_and_outcome(text, outcome, provider.details_of(message, text))
         return Reply.from_answer(
             text,
             outcome,
             body.get("model"),
             body.get("prompt_eval_count"),
             body.get("eval_count"),
-            top=likeliest_tokens(body.get("logprobs")),
+            top=provider.likeliest_tokens(body.get("logprobs")),
         )
 
     async def close(self):

@@ -4,21 +4,8 @@ import json
 import re
 from typing import Any
 
-from dre.judges import failures, wire
-from dre.judges.provider import (
-    Messages,
-    Params,
-    Provider,
-    Schema,
-    as_dict,
-    details_of,
-    first_of,
-    http_options,
-    keys,
-    likeliest_tokens,
-    quarter,
-    told,
-)
+from dre.judges import failures, provider, wire
+from dre.judges.provider import Provider
 from dre.judges.store import Reply, count
 from dre.judges.wire import NoReply
 
@@ -49,6 +36,13 @@ class OpenAI(Provider):
     version_path = "/v1"
     listed_as = "openai"
     gives_logprobs = True
+    harmless_parameters = (
+        "reasoning",
+        "reasoning_effort",
+        "safety_identifier",
+        "store",
+        "verbosity",
+    )
     less_thinking = (
         "ask for less thinking (--param reasoning_effort='\"low\"'; of vLLM, SGLang and llama.cpp "
         "--param chat_template_kwargs='{\"enable_thinking\": false}'), or start the server so that "
@@ -61,7 +55,7 @@ class OpenAI(Provider):
         import openai
 
         self.refused_names = set()
-        http = http_options(target, "authorization", f"Bearer {target.key}")
+        http = provider.http_options(target, "authorization", f"Bearer {target.key}")
         super().__init__(target)
         self.sdk = openai.AsyncOpenAI(
             api_key=target.key,
@@ -135,12 +129,13 @@ class OpenAI(Provider):
     def parse(self, body):
         return parse_completion(body)
 
-    async def close(self):
-        await self.sdk.close()
-
 
 def completion_body(
-    model: str, messages: Messages, params: Params, schema: Schema, is_openai: bool
+    model: str,
+    messages: provider.Messages,
+    params: provider.Params,
+    schema: provider.Schema,
+    is_openai: bool,
 ) -> dict[str, Any]:
     """Return the body of a chat completion, also for a line of a batch.
 
@@ -161,10 +156,10 @@ def completion_body(
 
 def parse_completion(body: dict[str, Any]) -> Reply:
     """Return the reply in a chat completion, also in that of a line of a batch."""
-    choice = first_of(body, "choices")
+    choice = provider.first_of(body, "choices")
     message = choice.get("message")
     if not isinstance(message, dict):
-        raise NoReply(f"a choice without a message (it has {keys(choice)})")
+        raise NoReply(f"a choice without a message (it has {provider.keys(choice)})")
     finish_reason = choice.get("finish_reason")
     outcome = _outcome_of(finish_reason)
     text = message.get("content")
@@ -173,25 +168,25 @@ def parse_completion(body: dict[str, Any]) -> Reply:
     if message.get("refusal"):
         text = message["refusal"]
         outcome = "refused"
-    details = details_of(message, text)
+    details = provider.details_of(message, text)
     if outcome == "refused":
         details["finish_reason"] = finish_reason
-    text, outcome = told(text, outcome, details)
+    text, outcome = provider.text_and_outcome(text, outcome, details)
 
-    usage = as_dict(body.get("usage"))
+    usage = provider.as_dict(body.get("usage"))
     input_tokens = count(usage.get("prompt_tokens"))
     output_tokens = count(usage.get("completion_tokens"))
     total_tokens = count(usage.get("total_tokens"))
     if input_tokens is not None and output_tokens is not None and total_tokens is not None:
         # Gemini, by this protocol, counts the tokens of its thinking in the total only.
         output_tokens = max(output_tokens, total_tokens - input_tokens)
-    details = as_dict(usage.get("prompt_tokens_details"))
+    details = provider.as_dict(usage.get("prompt_tokens_details"))
     cached_tokens = details.get("cached_tokens")
     if input_tokens is not None:
         # A token that is written to the cache, where these are counted, is billed as 1.25 tokens.
-        input_tokens += quarter(count(details.get("cache_write_tokens")) or 0)
+        input_tokens += provider.quarter(count(details.get("cache_write_tokens")) or 0)
 
-    top = likeliest_tokens(as_dict(choice.get("logprobs")).get("content"))
+    top = provider.likeliest_tokens(provider.as_dict(choice.get("logprobs")).get("content"))
     model = body.get("model")
     return Reply.from_answer(text, outcome, model, input_tokens, output_tokens, cached_tokens, top)
 
