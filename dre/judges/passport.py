@@ -506,6 +506,6 @@ def _level(samples, judge, resamples, seed):
         if len(set(scored[0])) < 2:
             return {"level": np.nan, "level_low": np.nan, "level_high": np.nan}
         dealt = np.random.default_rng(seed).choice(slm_numbers, len(scored[0]))
-        gain = what_if.gains(*scored, dealt, _SHARED_ERRORS, n=resamples, seed=seed)
+        gain = what_if.gains(*scored, rows=dealt, shared=_SHARED_ERRORS, n=resamples, seed=seed)
         gains.append(gain)
     return what_if.crossing(np.mean(gains, axis=0))
