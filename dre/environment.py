@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 #: The version of the project.
-VERSION = "0.3.0"
+VERSION = "0.4.0"
 
 #: Where the project is. It is on no package index, so that is where pip takes it from.
 ADDRESS = "https://github.com/dre-companion/dre"

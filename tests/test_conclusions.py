@@ -118,7 +118,7 @@ def test_a_number_that_is_printed_as_zero_is_said_to_be_none(value, word):
 MEANS = {
     "fusion": "Ex-DRE",
     "less": "judge",
-    "judges": ["open", "middle", "current", "all but current", "a judge", "all"],
+    "judges": ["open", "middle", "strong", "all but strong", "a judge", "all"],
     "gain": [0.2, 0.1, -0.1, 0.15, 0.0, 0.1],
     "gain_low": [0.1, 0.05, -0.2, 0.1, -0.1, 0.05],
     "gain_high": [0.3, 0.2, -0.05, 0.2, 0.1, 0.2],

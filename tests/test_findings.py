@@ -8,7 +8,7 @@ from dre.judges.released import CLAUDE
 from dre.paper import table4
 
 RESULTS = HERE / "results/public"
-STRENGTHS = ("open", "middle", "current")
+STRENGTHS = ("open", "middle", "strong")
 
 
 def table(name, *index):
@@ -37,7 +37,7 @@ def test_in_print_a_fusion_beats_the_small_model_with_closed_judges_and_not_with
 
 def test_the_weaker_the_judge_the_more_the_product_helps(gains):
     gain = gains.loc[("Ex-DRE", "judge alone")]
-    assert gain["open"] > gain["middle"] > 0 > gain["current_high"]
+    assert gain["open"] > gain["middle"] > 0 > gain["strong_high"]
     over_better = gains.loc[("Ex-DRE", "better part")]
     assert over_better["open_low"] > 0
     assert over_better["open"] < gain["open"]
@@ -47,9 +47,9 @@ def test_slide_helps_no_class_of_judges(gains):
     assert all(gains.loc[("SLIDE", "judge alone"), f"{s}_high"] < 0 for s in STRENGTHS)
 
 
-def test_the_learned_weight_leaves_the_current_judge_alone_and_gains_with_others(gains):
+def test_the_learned_weight_leaves_the_strong_judge_alone_and_gains_with_others(gains):
     gain = gains.loc[("learned weight", "judge alone")]
-    assert abs(gain["current"]) < 0.0005
+    assert abs(gain["strong"]) < 0.0005
     assert gain["open_low"] > 0
     results = table("fusion", "judge")
     assert (results.loc[CLAUDE, "w"] == 0).all()
@@ -58,7 +58,7 @@ def test_the_learned_weight_leaves_the_current_judge_alone_and_gains_with_others
 def test_with_open_judges_the_mean_of_ranks_gains_as_much_as_the_learned_weight(gains):
     rank_gain = gains.loc[("mean of ranks", "judge alone")]
     assert rank_gain["open"] > gains.loc[("learned weight", "judge alone"), "open"] - 0.01
-    assert rank_gain["current_high"] < 0
+    assert rank_gain["strong_high"] < 0
 
 
 def test_most_of_the_gain_comes_from_two_sets():
@@ -77,13 +77,13 @@ def test_from_a_model_as_good_as_printed_gains_over_the_judge_follow_but_not_ove
     over_slm = simulated.loc[("Ex-DRE", "small model alone")]
     assert over_slm["open_high"] < 0
     assert over_slm["middle"] < 0
-    assert simulated.loc[("SLIDE", "judge alone"), "current_high"] < 0
+    assert simulated.loc[("SLIDE", "judge alone"), "strong_high"] < 0
 
 
-def test_a_current_judge_needs_a_better_small_model_than_others():
+def test_a_strong_judge_needs_a_better_small_model_than_others():
     needed = table("what_if_even", "fusion", "judges")["ours, as measured"]["Ex-DRE"]
     assert max(needed["open"], needed["middle"]) < 0.3
-    assert needed["current"] > 0.5
+    assert needed["strong"] > 0.5
 
 
 def test_a_strong_judge_agrees_far_better_than_a_weak_one_with_a_small_model():

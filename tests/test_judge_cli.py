@@ -1054,9 +1054,9 @@ def test_a_recording_of_others_has_a_passport_on_the_sets_that_it_knows(work, ca
     assert dre_judge("passport", *prompt, judge="recorded:Claude-3-haiku") == 2
     assert "was asked in the words of those who released it" in capsys.readouterr().err
     prompt = ["--prompt", "dialogue_overall"]
-    assert dre_judge("passport", *prompt, judge="recorded:qwen2.5-coder-0.5b") == 2
+    assert dre_judge("passport", *prompt, judge="recorded:qwen2.5-coder-1.5b") == 2
     error = capsys.readouterr().err
-    assert "It knows none with prompt dialogue_overall (it was asked with dre_graded, " in error
+    assert "It knows none with prompt dialogue_overall (it was asked with " in error
 
 
 @needs_data
@@ -1079,7 +1079,7 @@ def test_a_recording_of_others_answers_for_the_texts_that_it_was_shown_alone(wor
 def test_a_recording_that_is_not_there_is_answered_with_those_that_are(work, capsys):
     assert dre_judge("run", "pairs.jsonl", judge="recorded:nosuch") == 2
     error = capsys.readouterr().err
-    names = "claude-2026-11, qwen2.5-coder-0.5b, qwen2.5-coder-1.5b"
+    names = "claude-2026-11, qwen2.5-coder-1.5b"
     assert f"no recording 'nosuch': there are {names}; from" in error
     assert "Claude-3-haiku, Llama2-13B, Qwen-14B" in error
 

@@ -186,7 +186,7 @@ def test_printed_names_are_those_of_the_papers_tables():
 def test_a_recorded_judge_says_what_was_recorded_and_none_where_nothing_was():
     (judge,) = judgements.panel(profile("public"))
     items = ratings.rated("personachat-usr")
-    assert not judge.is_live and judge.strength() == "current"
+    assert not judge.is_live and judge.strength() == "strong"
     agreement = judge.scores(items)["score"].corr(items["human"], method="spearman")
     assert agreement == pytest.approx(0.816, abs=0.001)
     # G-EVAL's criteria are rated from 1 to 3, groundedness from 0 to 1.
@@ -206,7 +206,7 @@ def test_a_recorded_judge_says_what_was_recorded_and_none_where_nothing_was():
 @pytest.mark.parametrize(
     ("judge", "strength"),
     [
-        ("recorded:claude-2026-11", "current"),
+        ("recorded:claude-2026-11", "strong"),
         ({"model": "recorded:Claude-3-haiku", "name": "Llama2-13B"}, "middle"),
         ("openai:gpt-3.5-turbo-1106", "middle"),
         ("anthropic:claude-3-haiku-20240307", "middle"),

@@ -28,6 +28,7 @@ from dre.audit import measures
 from dre.datasets import dialogues, ratings
 from dre.environment import ADDRESS
 from dre.paper import conversation, words
+from dre.paper.folding import folded_part
 from dre.paper.headless import code_cells, code_hash, manifest, notebooks, source
 from dre.paper.profile import COMMITTED, profile
 from dre.slm.quotes import own_words
@@ -98,6 +99,24 @@ def test_the_notebooks_of_profile_colab_offer_it_in_their_first_cell():
         if '"colab"' in source(book.content["cells"][1]):
             offering.append(book.name)
     assert tuple(offering) == profile("colab").notebooks
+
+
+def test_table_4_begins_after_one_conversation_and_few_words():
+    """In the book, at 1280 px, it begins within 1,500 px."""
+    [book] = [book for book in BOOKS if book.name == "04_correlation"]
+    cells = book.content["cells"]
+    first = next(i for i, cell in enumerate(cells) if '"table4_main"' in source(cell))
+    before = cells[: first + 1]
+    words_before = 0
+    pictures = []
+    for cell in before:
+        if cell["cell_type"] == "markdown":
+            words_before += len(source(cell).split())
+            continue
+        is_setting = cell["metadata"].get("tags") == ["parameters"]
+        assert is_setting or folded_part(cell), source(cell)[:60]
+        pictures += [output for output in cell["outputs"] if "image/png" in output.get("data", {})]
+    assert words_before < 170 and len(pictures) == 1 and len(before) <= 8
 
 
 # Outputs

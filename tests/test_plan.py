@@ -279,7 +279,7 @@ def test_all_faults_of_a_profile_are_named_at_once(server, encoder, project):
 
 
 def test_a_recording_opens_by_the_path_of_its_folder_from_the_project(encoder, server, project):
-    writable_copy(recordings.folder("qwen2.5-coder-0.5b"), project / "mine")
+    writable_copy(recordings.folder("qwen2.5-coder-1.5b"), project / "mine")
     settings = settings_of(server, encoder, project, judges=("recorded:mine",))
     check.check(settings)
     (judge,) = judgements.panel(settings)

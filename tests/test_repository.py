@@ -143,6 +143,14 @@ def test_docs_name_every_table_that_is_saved_as_markdown_and_those_alone():
     assert named == {*AS_MARKDOWN}
 
 
+def test_the_strong_judge_has_one_name_in_the_results():
+    other_name = re.compile(r"\bcurrent\b")
+    tables = [path for path in tracked("results") if path.suffix == ".csv"]
+    assert len(tables) > 50
+    found_in = [path.name for path in tables if other_name.search(path.read_text())]
+    assert found_in == []
+
+
 # What must not be committed
 
 

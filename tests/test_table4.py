@@ -98,7 +98,7 @@ def test_a_mean_gain_is_the_mean_over_sets_of_the_difference_and_turns_round(sco
 
 
 def test_a_fusion_is_compared_with_both_parts_and_with_the_better_of_the_two(scores):
-    gains = table4.fusion_gains(scores, {"a judge": "current"}, ["Ex-DRE"], ["paper"])
+    gains = table4.fusion_gains(scores, {"a judge": "strong"}, ["Ex-DRE"], ["paper"])
 
     rows = gains.rows
     assert rows["less"].tolist() == list(table4.PARTS) * 3
@@ -135,7 +135,7 @@ def test_which_part_is_better_is_decided_on_other_sets():
 
 
 def test_a_class_mean_says_how_many_pairs_gain_and_what_could_have_been_seen(scores):
-    gains = table4.fusion_gains(scores, {"a judge": "current"}, ["Ex-DRE"], ["paper"])
+    gains = table4.fusion_gains(scores, {"a judge": "strong"}, ["Ex-DRE"], ["paper"])
 
     means = table4.class_means(gains)
 
@@ -145,9 +145,9 @@ def test_a_class_mean_says_how_many_pairs_gain_and_what_could_have_been_seen(sco
     assert over_judge["pairs"] == 3
     half_width = (over_judge["gain_high"] - over_judge["gain_low"]) / 2
     assert over_judge["seen"] == pytest.approx(half_width * 2.8 / 1.96)
-    assert set(means["judges"]) == {"current", "all"}  # there is no class with an open judge
+    assert set(means["judges"]) == {"strong", "all"}  # there is no class with an open judge
     wide = table4.wide_gains(means)
-    assert wide.loc[0, "current"] == pytest.approx(expected)
+    assert wide.loc[0, "strong"] == pytest.approx(expected)
 
 
 def test_a_judge_of_no_class_stands_alone_and_counts_among_all(scores):
@@ -323,7 +323,7 @@ def test_random_numbers_rank_systems_better_than_a_coin_where_people_are_not_cer
 
 
 def test_gains_by_measure_have_a_row_for_each_class_and_part(scores):
-    gains = table4.fusion_gains(scores, {"a judge": "current"}, ["Ex-DRE"], ["paper"])
+    gains = table4.fusion_gains(scores, {"a judge": "strong"}, ["Ex-DRE"], ["paper"])
     by_measure = {
         measure: table4.class_means(gains, measure) for measure in ("overall", "ordered_pairs")
     }
@@ -332,20 +332,20 @@ def test_gains_by_measure_have_a_row_for_each_class_and_part(scores):
     table = table4.gains_by_measure(means, "Ex-DRE", "paper")
 
     assert table[["judges", "less"]].to_numpy().tolist() == [
-        ["current", "judge"],
-        ["current", "better part"],
+        ["strong", "judge"],
+        ["strong", "better part"],
     ]
     assert table.loc[0, "overall"] == by_measure["overall"]["gain"].iloc[0]
     assert table.loc[0, "seen"] == by_measure["overall"]["seen"].iloc[0]
 
 
 def test_the_figure_of_gains_has_a_row_for_each_class_that_was_measured(scores):
-    gains = table4.fusion_gains(scores, {"a judge": "current"}, ["Ex-DRE"], ["paper"])
+    gains = table4.fusion_gains(scores, {"a judge": "strong"}, ["Ex-DRE"], ["paper"])
 
     figure = table4_plots.class_gains({"Ex-DRE": table4.class_means(gains)})
 
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert labels == ["a strong judge"]
+    assert labels == ["the strong judge"]
     assert len(figure.axes[0].collections) == 6  # a mark and an interval for each part
 
 

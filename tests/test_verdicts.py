@@ -119,6 +119,45 @@ def changed_claim(project, claim, effect, i, change):
     return outcome
 
 
+WEAK = {  # a row of a table of effects with a weak judge, in words
+    "weak_effect": "weak_judge_effects: weak; ours; DRE less the judge; overall: pooled",
+    "weak_measured": "{pooled:+.2f[]}",
+    "weak_premise_effect": "table4_effects: SLM alone, ours: value",
+    "weak_simulated_effect": (
+        "weak_judge_effects: weak; as printed; DRE less the judge; overall: pooled"
+    ),
+}
+
+
+@pytest.mark.parametrize(("side", "word"), [(1, "reproduced"), (-1, "contradicted")])
+def test_a_claim_has_a_verdict_of_its_own_with_a_weak_judge(project, side, word):
+    claims = pd.read_csv(project / verdicts.CLAIMS, dtype=str, keep_default_na=False)
+    is_dre = claims["claim"] == "DRE agrees with people better than its LLM."
+    claims[list(WEAK)] = ""
+    claims.loc[is_dre, list(WEAK)] = list(WEAK.values())
+    claims.to_csv(project / verdicts.CLAIMS, index=False)
+    effect = {"judge": "weak", "comparison": "DRE less the judge", "measure": "overall"}
+    rows = []
+    for numbers, value in (("ours", side * 0.2), ("as printed", -side * 0.3)):
+        row = effect | {"numbers": numbers, "pooled": value}
+        rows.append(row | {"pooled_low": value - 0.1, "pooled_high": value + 0.1})
+    file = project / "results/public/weak_judge_effects.csv"
+    pd.DataFrame(rows).to_csv(file, index=False)
+
+    outcome = verdicts.judged(project)[is_dre.to_numpy()].iloc[0]
+    assert outcome["weak"] == word
+    assert outcome["weak_simulated"] == verdicts.FOLLOWS[side < 0]
+    assert outcome["verdict"] == CLAIMS[is_dre.to_numpy()].iloc[0]["verdict"]  # the strong judge's
+    text = verdicts.markdown(project)
+    [line] = [
+        line for line in text.splitlines() if f"{side * 0.2:+.2f} [".replace("-", "−") in line
+    ]
+    assert f"**{word}**" in line and outcome["weak_simulated"] in line
+    boxes = verdicts.in_sentences(project)
+    box = boxes["verdict.dre_agrees_with_people_better_than_its_llm"]
+    assert box.startswith("strong judge: ") and f"weak judge: with *ours* **{word}**" in box
+
+
 @pytest.mark.parametrize(("side", "expected"), [(1, "reproduced"), (-1, "contradicted")])
 def test_every_undecided_verdict_is_decided_if_its_effect_lies_on_one_side(project, side, expected):
     undecided = CLAIMS[CLAIMS["verdict"].isin(["not shown", "not supported"])]
@@ -297,7 +336,7 @@ def gain_at():
 
 
 @needs_data
-def test_the_exercise_of_notebook_04_shows_that_the_slm_does_not_help_a_current_judge(gain_at):
+def test_the_exercise_of_notebook_04_shows_that_the_slm_does_not_help_the_strong_judge(gain_at):
     gain = partial(gain_at, judge_name=released.CLAUDE)
     assert abs(gain(0.1)) < 0.001
     assert gain(0.3) < 0

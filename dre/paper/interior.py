@@ -5,46 +5,58 @@ several small models. `rated_scores` gathers what a judge said, `effects` compar
 alone and with both parts, and `reactions` says how far the judge follows the numbers.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from scipy.stats import rankdata
+from scipy.stats import t as student
 
 from dre import fusion, stats
 from dre.datasets import ratings, recordings
-from dre.errors import DreError
 from dre.judges import released
 from dre.judges.recorded import Recorded
 from dre.paper import plots
 from dre.paper.methods import ALONE, WHOLE, Method
-from dre.paper.table4 import RatedScores, apart
+from dre.paper.table4 import RatedScores
 
 WEAK = "qwen2.5-coder-1.5b"
 STRONG = released.CLAUDE
-#: What the rows of the control are called.
+#: What tables and figures call the two judges.
+NAMES = {WEAK: "weak", STRONG: "strong"}
+#: The prompt of the pairs that decided whether the weak judge was asked at all, and the agreement
+#: with people that it had to pass there, fixed before.
+GATE_PROMPT = "llm_only_gate"
+GATE = 0.16
+#: What the rows of the control are called, and those of numbers as good as printed.
 OTHER = "another pair's"
+AS_PRINTED = "as printed"
 #: The numbers that are shown: what tables call them, and their file in the recording of `WEAK`.
 NUMBERS = {
     "paper": "dre_inputs.csv",
     "ours": "dre_inputs_ours.csv",
-    "as printed": "dre_as_printed.csv",
+    AS_PRINTED: "dre_as_printed.csv",
     OTHER: "dre_other.csv",
 }
 #: How much of the numbers is added to the judge's score where they only break its ties.
 BREAKS_TIES = 0.0001
 #: The family of the judge alone, whose ties the numbers break: a control.
 WITHOUT_TIES = "Ties broken"
+#: What the gain by good numbers and the harm by wrong ones add up to.
+GAIN_AND_HARM = "gain as printed and harm by another pair's"
 _TOP = 5  # of the judges' scale
 _MEASURES = ("overall", "within_contexts")
+_LEVEL = 0.95  # of intervals
 _FUSIONS = ("In-DRE", "Ex-DRE", "DRE")
-#: What the figure draws: columns of `agreements`, with colour, mark, legend and height.
+#: What the figure draws of each judge, and of the numbers: look, legend and height.
 _DRAWN = {
-    "In-DRE": (plots.BLUE, "o", "the judge that was shown them", -0.12),
-    "alone": (plots.ORANGE, "s", "the numbers alone", 0.12),
+    "weak": (plots.JUDGE_LOOKS["open"], "the weak judge, shown them", 0.2),
+    "strong": (plots.JUDGE_LOOKS["strong"], "the strong judge, shown them", -0.2),
 }
+_NUMBERS_ALONE = (plots.Look(plots.ORANGE, "s", ":"), "the numbers alone", 0.0)
 
 
 class Askings(NamedTuple):
@@ -65,11 +77,11 @@ class Askings(NamedTuple):
 ASKINGS = {
     WEAK: Askings(
         [("llm_only", 0), ("llm_only_reworded", 0)],
-        {"paper": "dre", "ours": "dre_ours", "as printed": "dre_as_printed", OTHER: "dre_other"},
+        {"paper": "dre", "ours": "dre_ours", AS_PRINTED: "dre_as_printed", OTHER: "dre_other"},
     ),
     STRONG: Askings(
         [("llm_only", 0), ("llm_only", 1)],
-        {"paper": "dre", "as printed": "dre_as_printed_accuracies", OTHER: "dre_other"},
+        {"paper": "dre", AS_PRINTED: "dre_as_printed_accuracies", OTHER: "dre_other"},
     ),
 }
 
@@ -98,23 +110,20 @@ def asked_of_all(judge: str = WEAK) -> dict[str, pd.DataFrame]:
 
     Returns
     -------
-    By set, rows of `dre.datasets.ratings.rated`. Sets without such a pair are left out.
+    By set, rows of `dre.datasets.ratings.rated`. Sets without such a pair are left out, and so all
+    are where the recording has none of the prompts yet.
 
     Raises
     ------
     DreError
-        If there is no such recording, or it has none of the prompts.
+        If there is no such recording.
     """
     prompt_names = Recorded(judge).prompt_names
     askings = ASKINGS[judge]
     askings_in_order = [*askings.plain, *((prompt, 0) for prompt in askings.interior.values())]
     recorded = [(prompt, repeat) for prompt, repeat in askings_in_order if prompt in prompt_names]
     if not recorded:
-        expected = ", ".join(prompt for prompt, _ in askings_in_order)
-        raise DreError(
-            f"the recording {judge} has none of the prompts {expected}: it was asked with "
-            f"{', '.join(sorted(prompt_names))}"
-        )
+        return {}
     items = {}
     for name in list(ratings.RATED)[:3]:
         table = ratings.rated(name)
@@ -164,17 +173,96 @@ def _score(judge, prompt, repeat, table):
 # Agreement with people
 
 
-def rated_scores(
-    judge: str, by_set: Mapping[str, Judgements], resamples: int = 1000
-) -> RatedScores:
+def jackknife(by_set: Sequence[np.ndarray], name: str) -> dict[str, float]:
+    """Return a mean over sets with an interval over contexts that also holds for few of them.
+
+    A bootstrap of three contexts draws one of them alone in a ninth of its resamples. So each
+    context is left out once, and Student's t has a degree of freedom for each context but the first
+    of every set (Efron and Tibshirani 1993, chapter 11).
+
+    Parameters
+    ----------
+    by_set : for each set (1 + contexts,): the number of all pairs, and without each context.
+    name : what the number is called in a row of a table.
+
+    Returns
+    -------
+    ``<name>, <name>_low, <name>_high``; the ends are NaN where a set has one context.
+    """
+    value = float(np.mean([numbers[0] for numbers in by_set]))
+    variance = 0.0
+    freedom = 0
+    for numbers in by_set:
+        without = numbers[1:]
+        n_contexts = len(without)
+        freedom += n_contexts - 1
+        if n_contexts < 2:
+            variance = np.nan
+            continue
+        of_set = (n_contexts - 1) / n_contexts * np.sum((without - without.mean()) ** 2)
+        variance += of_set / len(by_set) ** 2
+    half = np.nan
+    if not np.isnan(variance):
+        half = float(student.ppf((1 + _LEVEL) / 2, freedom) * np.sqrt(variance))
+    return {name: value, f"{name}_low": value - half, f"{name}_high": value + half}
+
+
+def _without_each(contexts: pd.Series) -> Iterator[np.ndarray]:
+    """Yield which rows are used: all, and then those without each context."""
+    values = contexts.to_numpy()
+    yield np.ones(len(values), bool)
+    for context in pd.unique(values):
+        yield values != context
+
+
+def _correlation(first, second, contexts=None) -> float:
+    """Spearman's correlation; with numbers of contexts, less the mean rank of each context."""
+    of_first = rankdata(first)
+    of_second = rankdata(second)
+    if contexts is not None:
+        sizes = np.maximum(np.bincount(contexts), 1)
+        of_first = of_first - (np.bincount(contexts, of_first) / sizes)[contexts]
+        of_second = of_second - (np.bincount(contexts, of_second) / sizes)[contexts]
+    of_first = of_first - of_first.mean()
+    of_second = of_second - of_second.mean()
+    size = np.sqrt(np.sum(of_first**2) * np.sum(of_second**2))
+    return float(np.sum(of_first * of_second) / size) if size > 0 else np.nan
+
+
+def _is_scored(scores: RatedScores, name: str, compared) -> pd.Series:
+    """Which pairs of a set people and all of these methods scored."""
+    columns = pd.concat([scores.of(name, method) for method in compared], axis=1)
+    return columns.notna().all(axis=1) & scores.items[name]["human"].notna()
+
+
+def _agreement(
+    scores: RatedScores, name: str, method: Method, is_used: pd.Series, measure: str
+) -> np.ndarray:
+    """How well a method agrees with people on a set: (1 + contexts,), see `_without_each`.
+
+    Its askings are averaged.
+    """
+    used = scores.items[name][is_used]
+    people = used["human"].to_numpy()
+    askings = scores.of(name, method)[is_used].to_numpy().T
+    numbers, _ = pd.factorize(used["context_id"])
+    agreement = []
+    for chosen in _without_each(pd.Series(numbers)):
+        contexts = numbers[chosen] if measure == "within_contexts" else None
+        of_askings = [_correlation(asking[chosen], people[chosen], contexts) for asking in askings]
+        agreement.append(np.mean(of_askings))
+    return np.array(agreement)
+
+
+def rated_scores(judge: str, by_set: Mapping[str, Judgements]) -> RatedScores:
     """Return the scores of a judge, of what it was shown, and of their fusions.
 
     By family: the judge alone and `Ex-DRE`, a column for each plain asking; the numbers alone
-    (`dre.paper.methods.WHOLE`); ``In-DRE``; ``DRE``, with reading ``c`` also where the influence
-    counts; and `WITHOUT_TIES`, the judge alone, whose ties the numbers break.
+    (`dre.paper.methods.WHOLE`); ``SLIDE``; ``In-DRE``; ``DRE``, with reading ``c`` also where the
+    influence counts; and `WITHOUT_TIES`, the judge alone, whose ties the numbers break.
     """
     items = {name: of_set.items for name, of_set in by_set.items()}
-    scores = RatedScores(items, resamples)
+    scores = RatedScores(items, resamples=0)
     for name, of_set in by_set.items():
         scores.add(name, Method(ALONE, judge), of_set.plain)
         for source, table in of_set.informed.items():
@@ -186,6 +274,8 @@ def rated_scores(
             scores.add(name, Method(WHOLE, slm=source), s_c)
             scores.add(name, Method("In-DRE", judge, source), score)
             scores.add(name, Method("Ex-DRE", judge, source), of_set.plain.mul(s_c, axis=0))
+            slide = [fusion.slide(s_c, asking) for _, asking in of_set.plain.items()]
+            scores.add(name, Method("SLIDE", judge, source), slide)
             product = fusion.dre(s_d, s_p, score)
             scores.add(name, Method("DRE", judge, source), product)
             reading_c = fusion.dre(s_d, s_p, score, influence, "c")
@@ -207,11 +297,12 @@ def comparisons(judge: str, source: str) -> dict[str, tuple[Method, Method]]:
     for method in (in_dre, ex_dre, dre):
         compared[f"{method.family} less the judge"] = (method, alone)
         compared[f"{method.family} less the small model"] = (method, slm)
+        compared[f"{method.family} less broken ties"] = (method, without_ties)
     compared["DRE less Ex-DRE"] = (dre, ex_dre)
+    compared["DRE less SLIDE"] = (dre, Method("SLIDE", judge, source))
     if source != OTHER:
         other = Method("In-DRE", judge, OTHER)
         compared["In-DRE less another pair's numbers"] = (in_dre, other)
-    compared["Ex-DRE less broken ties"] = (ex_dre, without_ties)
     compared["broken ties less the judge"] = (without_ties, alone)
     compared["the small model less the judge"] = (slm, alone)
     return compared
@@ -220,14 +311,16 @@ def comparisons(judge: str, source: str) -> dict[str, tuple[Method, Method]]:
 def effects(judge: str, scores: RatedScores) -> pd.DataFrame:
     """Compare what a judge says with numbers with itself alone, and with both parts.
 
-    The askings of two methods are drawn apart, as `dre.paper.table4.differences` does it.
+    The plain askings are averaged.
 
     Returns
     -------
     Columns ``judge, numbers, comparison``; ``measure``, ``overall`` or ``within_contexts``; one for
-    each set by its title, and ``pooled``, all with intervals (95 %, over contexts and askings);
-    ``seen``, the pooled difference that would have been seen with a power of 80 %; ``pairs``, how
-    many pairs both methods have scored.
+    each set by its title, and ``pooled``, all with intervals (95 %, `jackknife`); ``seen``, the
+    pooled difference that would have been seen with a power of 80 %; ``pairs`` and ``contexts``,
+    how many both methods have scored (contexts by set, in words). The comparison `GAIN_AND_HARM`
+    adds what the judge gains by numbers as printed to what it loses by those of another pair: above
+    zero the gain is larger.
     """
     rows = []
     sources = [method.slm for method in scores.methods if method.family == WHOLE]
@@ -235,33 +328,68 @@ def effects(judge: str, scores: RatedScores) -> pd.DataFrame:
         for label, (first, second) in comparisons(judge, source).items():
             for measure in _MEASURES:
                 row = {"judge": judge, "numbers": source, "comparison": label, "measure": measure}
-                row |= _difference(scores, first, second, measure)
+                row |= _difference(scores, [(first, second)], measure)
                 if "pooled" in row:
                     rows.append(row)
+    if {AS_PRINTED, OTHER} <= set(sources):
+        alone = Method(ALONE, judge)
+        both = [(Method("In-DRE", judge, source), alone) for source in (AS_PRINTED, OTHER)]
+        for measure in _MEASURES:
+            row = {"judge": judge, "numbers": AS_PRINTED, "comparison": GAIN_AND_HARM}
+            rows.append(row | {"measure": measure} | _difference(scores, both, measure))
     return pd.DataFrame(rows)
 
 
-def _difference(scores, first, second, measure) -> dict[str, float]:
-    """The difference of two methods in one measure, by set and pooled."""
-    row: dict[str, float] = {}
-    of_first = []
-    of_second = []
+def _difference(scores, differences, measure) -> dict[str, Any]:
+    """The sum of the differences of two methods each in one measure, by set and pooled."""
+    row: dict[str, Any] = {}
+    compared = [*dict.fromkeys(method for pair in differences for method in pair)]
+    of_sets = []
     n_pairs = 0
-    for name, table in scores.items.items():
-        if not scores.has(name, first, second):
+    n_contexts = []
+    for name in scores.items:
+        if not scores.has(name, *compared):
             continue
-        of_first.append(scores.agreement(name, first, [second], [measure])[measure])
-        of_second.append(scores.agreement(name, second, [first], [measure])[measure])
-        row |= stats.interval(apart(of_first[-1], of_second[-1]), ratings.RATED[name])
-        both = pd.concat([scores.of(name, first), scores.of(name, second)], axis=1)
-        n_pairs += int((both.notna().all(axis=1) & table["human"].notna()).sum())
-    if not of_first:
+        is_used = _is_scored(scores, name, compared)
+        total = np.zeros(1)
+        for first, second in differences:
+            of_first = _agreement(scores, name, first, is_used, measure)
+            of_second = _agreement(scores, name, second, is_used, measure)
+            total = total + of_first - of_second
+        of_sets.append(total)
+        row |= jackknife([total], ratings.RATED[name])
+        n_pairs += int(is_used.sum())
+        n_contexts.append(len(total) - 1)
+    if not of_sets:
         return row
-    pooled = apart(np.mean(of_first, axis=0), np.mean(of_second, axis=0))
-    row |= stats.interval(pooled, "pooled")
+    row |= jackknife(of_sets, "pooled")
     row["seen"] = stats.smallest_seen(row["pooled_low"], row["pooled_high"])
     row["pairs"] = n_pairs
+    row["contexts"] = " / ".join(str(n) for n in n_contexts)
     return row
+
+
+def gate() -> dict[str, float]:
+    """Return how well the weak judge agrees with people on the pairs of the gate, mean of sets.
+
+    Returns
+    -------
+    ``gate, gate_low, gate_high`` (Spearman, 95 % over contexts) and ``pairs``.
+    """
+    of_sets = []
+    n_pairs = 0
+    for name in list(ratings.RATED)[:3]:
+        table = ratings.rated(name)
+        score = _score(WEAK, GATE_PROMPT, 0, table)["score_llm"]
+        is_asked = score.notna() & table["human"].notna()
+        used = table[is_asked].assign(score=score[is_asked])
+        n_pairs += len(used)
+        numbers = []
+        for chosen in _without_each(used["context_id"]):
+            pairs = used[chosen]
+            numbers.append(_correlation(pairs["score"], pairs["human"]))
+        of_sets.append(np.array(numbers))
+    return jackknife(of_sets, "gate") | {"pairs": n_pairs}
 
 
 def agreements(judge: str, scores: RatedScores) -> pd.DataFrame:
@@ -273,27 +401,51 @@ def agreements(judge: str, scores: RatedScores) -> pd.DataFrame:
     Columns ``judge, numbers``, ``alone`` (the numbers by themselves), ``In-DRE``, ``Ex-DRE`` and
     ``DRE``, all Spearman with intervals (95 %). That of the judge alone stands under ``In-DRE``.
     """
-    alone = scores.mean_agreement(Method(ALONE, judge))
-    rows = [{"judge": judge, "numbers": "nothing"} | stats.interval(alone, "In-DRE")]
+
+    def agreement(method: Method, name: str) -> dict[str, float]:
+        of_sets = []
+        for set_name in scores.items:
+            is_used = _is_scored(scores, set_name, [method])
+            of_sets.append(_agreement(scores, set_name, method, is_used, "overall"))
+        return jackknife(of_sets, name)
+
+    rows = [{"judge": judge, "numbers": "nothing"} | agreement(Method(ALONE, judge), "In-DRE")]
     for method in scores.methods:
         if method.family != WHOLE:
             continue
         row = {"judge": judge, "numbers": method.slm}
-        row |= stats.interval(scores.mean_agreement(method), "alone")
+        row |= agreement(method, "alone")
         for family in _FUSIONS:
-            draws = scores.mean_agreement(Method(family, judge, method.slm))
-            row |= stats.interval(draws, family)
+            row |= agreement(Method(family, judge, method.slm), family)
         rows.append(row)
-    table = pd.DataFrame(rows)
-    return table.drop(columns=[column for column in table if str(column).endswith("_sd")])
+    return pd.DataFrame(rows)
+
+
+def wide_effects(table: pd.DataFrame) -> pd.DataFrame:
+    """Return what `effects` returned with a row for each comparison.
+
+    Returns
+    -------
+    Columns ``judge, numbers, comparison``, the pooled difference ``overall`` and
+    ``within_contexts``, with intervals, ``seen`` and ``seen_within``, ``pairs`` and ``contexts``.
+    """
+    keys = ["judge", "numbers", "comparison"]
+    rows: dict[tuple, dict[str, object]] = {}
+    for effect in table.to_dict("records"):
+        key = tuple(effect[name] for name in keys)
+        row = rows.setdefault(key, dict(zip(keys, key)))
+        measure = effect["measure"]
+        for ending in ("", "_low", "_high"):
+            row[f"{measure}{ending}"] = effect[f"pooled{ending}"]
+        row["seen" if measure == "overall" else "seen_within"] = effect["seen"]
+        row |= {name: effect[name] for name in ("pairs", "contexts")}
+    return pd.DataFrame(rows.values())
 
 
 # What a judge does with the numbers
 
 
-def pull(
-    plain: pd.Series, informed: pd.Series, s_c: pd.Series, contexts: pd.Series, n: int = 1000
-) -> np.ndarray:
+def pull(plain: pd.Series, informed: pd.Series, s_c: pd.Series) -> float:
     """Return how far shown numbers pull a judge's score: 0 not at all, 1 all the way.
 
     It is the slope b of the regression (informed - plain) / 5 = a + c plain / 5 + b s_c / 2.
@@ -303,36 +455,28 @@ def pull(
     plain : (rows,), the judge's score without numbers, 0 to 5.
     informed : (rows,), its score with them.
     s_c : (rows,), the sum of the numbers that were shown, 0 to 2.
-    contexts : (rows,), the context of each row.
-    n : resamples of contexts.
 
     Returns
     -------
-    (1 + n,) array, for `dre.stats.interval`; the first number is of the data.
+    The slope; NaN where the rows lie on a line.
     """
-    weights = stats.context_weights(contexts, n)
-    is_used = (plain.notna() & informed.notna()).to_numpy()
-    weights = weights[:, is_used]
-    scaled_plain = plain.to_numpy()[is_used] / _TOP
-    move = informed.to_numpy()[is_used] / _TOP - scaled_plain
-    ones = np.ones(len(move))
-    predictors = np.column_stack([ones, scaled_plain, s_c.to_numpy()[is_used] / 2])
-    # The normal equations of weighted least squares, in each resample.
-    gram = np.einsum("rn,ni,nj->rij", weights, predictors, predictors)
-    moments = (weights * move) @ predictors
-    slopes = np.linalg.solve(gram, moments[..., None])
-    return slopes[:, 2, 0]
+    scaled_plain = plain.to_numpy() / _TOP
+    move = informed.to_numpy() / _TOP - scaled_plain
+    predictors = np.column_stack([np.ones(len(move)), scaled_plain, s_c.to_numpy() / 2])
+    slopes, _, rank, _ = np.linalg.lstsq(predictors, move)
+    return float(slopes[2]) if rank == predictors.shape[1] else np.nan
 
 
-def reactions(judge: str, by_set: Mapping[str, Judgements], resamples: int = 1000) -> pd.DataFrame:
+def reactions(judge: str, by_set: Mapping[str, Judgements]) -> pd.DataFrame:
     """Return how far a judge follows the numbers that it is shown, and what its influence says.
 
     Returns
     -------
-    A row for each kind of numbers, means over sets with intervals (95 %, over contexts). Columns:
+    A row for each kind of numbers, means over sets with intervals (95 %, `jackknife`). Columns:
 
     - ``judge, numbers``; ``pull``, see `pull`
     - ``follows``: the Spearman correlation of the score with the sum that was shown
+    - ``copies``: that correlation less the one of the judge's own plain score with the same sum
     - ``keeps``: that of the score with the judge's own plain score, the mean of all askings
     - ``influence``: its mean
     - ``moves``: the Spearman correlation of the influence with how far the score moved from the
@@ -341,94 +485,97 @@ def reactions(judge: str, by_set: Mapping[str, Judgements], resamples: int = 100
     labels = [*dict.fromkeys(label for of_set in by_set.values() for label in of_set.informed)]
     rows = []
     for source in labels:
-        draws: dict[str, list[np.ndarray]] = {}
-        for seed, of_set in enumerate(by_set.values()):
-            for what, values in _reactions_on_set(of_set, source, resamples, seed).items():
-                draws.setdefault(what, []).append(values)
+        numbers: dict[str, list[np.ndarray]] = {}
+        for of_set in by_set.values():
+            for what, values in _reactions_on_set(of_set, source).items():
+                numbers.setdefault(str(what), []).append(values.to_numpy())
         row: dict[str, object] = {"judge": judge, "numbers": source}
-        for what, of_sets in draws.items():
-            row |= stats.interval(np.mean(of_sets, axis=0), what)
+        for what, of_sets in numbers.items():
+            row |= jackknife(of_sets, what)
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _reactions_on_set(of_set, source, resamples, seed) -> dict[str, np.ndarray]:
-    """The draws of every number of `reactions` on one set."""
+def _reactions_on_set(of_set, source) -> pd.DataFrame:
+    """Every number of `reactions` on one set, a row for each part of `_without_each`."""
     table = of_set.informed[source]
-    plain = of_set.plain.mean(axis=1, skipna=False)
-    score = table["score"]
-    s_c = fusion.s_c(table["s_d"], table["s_p"])
-    contexts = of_set.items["context_id"]
-    is_used = plain.notna() & score.notna() & table["influence"].notna()
-    used = {
-        "score": score[is_used],
-        "s_c": s_c[is_used],
-        "plain": plain[is_used],
-        "influence": table.loc[is_used, "influence"],
-    }
-    used["moved"] = (used["score"] - used["plain"]).abs()
-
-    def correlation(first: str, second: str) -> np.ndarray:
-        arguments = (used[first], used[second], contexts[is_used])
-        return stats.draws(*arguments, n=resamples, seed=seed)[:, 0]
-
-    weights = stats.context_weights(contexts[is_used], resamples, seed)
-    mean_influence = weights @ used["influence"].to_numpy() / weights.sum(axis=1)
-    return {
-        "pull": pull(plain[is_used], score[is_used], s_c[is_used], contexts[is_used], resamples),
-        "follows": correlation("score", "s_c"),
-        "keeps": correlation("score", "plain"),
-        "influence": mean_influence,
-        "moves": correlation("influence", "moved"),
-    }
+    pairs = pd.DataFrame(
+        {
+            "score": table["score"],
+            "s_c": fusion.s_c(table["s_d"], table["s_p"]),
+            "plain": of_set.plain.mean(axis=1, skipna=False),
+            "influence": table["influence"],
+            "context": of_set.items["context_id"],
+        }
+    ).dropna()
+    pairs["moved"] = (pairs["score"] - pairs["plain"]).abs()
+    rows = []
+    for chosen in _without_each(pairs["context"]):
+        used = pairs[chosen]
+        follows = _correlation(used["score"], used["s_c"])
+        row = {
+            "pull": pull(used["plain"], used["score"], used["s_c"]),
+            "follows": follows,
+            "copies": follows - _correlation(used["plain"], used["s_c"]),
+            "keeps": _correlation(used["score"], used["plain"]),
+            "influence": used["influence"].mean(),
+            "moves": _correlation(used["influence"], used["moved"]),
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
-def both(resamples: int = 1000) -> dict[str, pd.DataFrame]:
+def both() -> dict[str, pd.DataFrame]:
     """Return every table of this module for both judges, on the pairs that the weak one was asked.
 
     Returns
     -------
     ``effects, agreements`` and ``reactions``: the tables of the functions of these names, one judge
-    below the other.
+    below the other, called by `NAMES`. Empty where there is no such pair.
     """
     items = asked_of_all(WEAK)
+    if not items:
+        return {}
     tables: dict[str, list[pd.DataFrame]] = {}
-    for judge in (WEAK, STRONG):
+    for judge in NAMES:
         by_set = judgements(judge, items)
-        scores = rated_scores(judge, by_set, resamples)
+        scores = rated_scores(judge, by_set)
         tables.setdefault("effects", []).append(effects(judge, scores))
         tables.setdefault("agreements", []).append(agreements(judge, scores))
-        tables.setdefault("reactions", []).append(reactions(judge, by_set, resamples))
-    return {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
+        tables.setdefault("reactions", []).append(reactions(judge, by_set))
+    return {
+        name: pd.concat(parts, ignore_index=True).replace({"judge": NAMES})
+        for name, parts in tables.items()
+    }
 
 
 # In a figure
 
 
-def side_by_side(table: pd.DataFrame, names: Mapping[str, str]) -> Figure:
-    """Draw how judges agree with people alone, and shown several numbers: a panel for each judge.
+def side_by_side(table: pd.DataFrame, title: str) -> Figure:
+    """Draw how the judges agree with people alone, and shown several numbers: a row for each kind.
 
     Parameters
     ----------
-    table : what `agreements` returned, for all judges.
-    names : by judge, the title of its panel.
+    table : what `agreements` returned, for judges called as in `NAMES`.
+    title : the title.
     """
     labels = list(dict.fromkeys(table["numbers"]))
-    fig, grid = plt.subplots(1, len(names), figsize=(8.0, 3.2), sharey=True, squeeze=False)
-    axes = grid[0]
-    for ax, (judge, title) in zip(axes, names.items()):
-        of_judge = pd.DataFrame(table[table["judge"] == judge])
-        judge_alone = of_judge.loc[of_judge["numbers"] == "nothing", "In-DRE"].item()
-        ax.axvline(judge_alone, color="0.3", linewidth=0.9, linestyle="--")
-        for column, (colour, marker, legend, offset) in _DRAWN.items():
-            rows = of_judge.dropna(subset=[column])
-            y = pd.Series(rows["numbers"]).map(labels.index) + offset
-            plots.whiskers(ax, rows, y, colour, column, marker, legend)
-        ax.set_title(title, fontweight="normal")
-        ax.grid(axis="y", visible=False)
-        ax.set_xlabel("Spearman correlation with people")
-    axes[0].set_yticks(np.arange(len(labels)), labels)
-    axes[0].set_ylim(len(labels) - 0.5, -0.5)
-    axes[0].set_ylabel("numbers shown")
-    fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    fig, ax = plt.subplots(figsize=(5.6, 3.8))
+    for judge, (look, legend, offset) in _DRAWN.items():
+        rows = pd.DataFrame(table[table["judge"] == judge])
+        y = pd.Series(rows["numbers"]).map(labels.index) + offset
+        plots.whiskers(ax, rows, y, look.colour, "In-DRE", look.marker, legend)
+        judge_alone = rows.loc[rows["numbers"] == "nothing", "In-DRE"].item()
+        ax.axvline(judge_alone, color=look.colour, linewidth=0.9, linestyle=look.line)
+    look, legend, offset = _NUMBERS_ALONE
+    rows = pd.DataFrame(table.dropna(subset=["alone"]).drop_duplicates("numbers"))
+    y = pd.Series(rows["numbers"]).map(labels.index) + offset
+    plots.whiskers(ax, rows, y, look.colour, "alone", look.marker, legend, filled=False)
+    ax.set_yticks(np.arange(len(labels)), labels)
+    ax.set_ylim(len(labels) - 0.5, -0.5)
+    ax.set(xlabel="Spearman correlation with people", ylabel="numbers shown")
+    ax.grid(axis="y", visible=False)
+    fig.suptitle(title)
+    fig.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return fig

@@ -30,7 +30,7 @@ _NO_FACT = "(none is given)"  # stands where a prompt shows a fact and a set has
 _MIDDLE = (released.HAIKU, *released.GPT35, "GPT-3.5", "Claude3")
 #: Classes of judges by what is known of them: recorded ones by name, live ones by name in print.
 _STRENGTH_OF = {
-    released.CLAUDE: "current",
+    released.CLAUDE: "strong",
     **dict.fromkeys(released.P_YES, "open"),
     **dict.fromkeys(_MIDDLE, "middle"),
 }

@@ -32,7 +32,7 @@ KIND_LOOKS = {
 JUDGE_LOOKS = {
     "open": Look(GREEN, "o", "-"),
     "middle": Look(PURPLE, "s", "--"),
-    "current": Look(BLUE, "^", "-."),
+    "strong": Look(BLUE, "^", "-."),
 }
 _STYLE = {
     "axes.edgecolor": "0.3",
@@ -138,7 +138,7 @@ def gain_curves(
         means = pd.Series(by_level.mean())
         x = np.asarray(means.index)
         colour, marker, _ = looks[str(judges)]
-        label = f"{judges} judge{'' if judges == 'current' else 's'}"
+        label = f"{judges} judge{'' if judges == 'strong' else 's'}"
         marks = {"marker": marker, "markersize": 4, "markevery": max(1, len(x) // 5)}
         ax.plot(x, np.asarray(means), line, color=colour, linewidth=1.4, label=label, **marks)
         if with_band:

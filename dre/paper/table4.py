@@ -48,10 +48,8 @@ _PAPERS_CRITERIA = {
 }
 #: What a fusion is compared with, as columns and legends call it.
 PARTS = ("judge", "small model", "better part")
-STRENGTHS = ("open", "middle", "current")
-#: How classes of judges are called in text.
-NAMES_OF_STRENGTHS = {"open": "open", "middle": "middle", "current": "strong"}
-_CALLED = {"open": "open judges", "middle": "middle judges", "current": "the strong judge"}
+STRENGTHS = ("open", "middle", "strong")
+_CALLED = {"open": "open judges", "middle": "middle judges", "strong": "the strong judge"}
 #: The paper's methods that ask for one criterion at a time, and the prompts.
 _PROMPTS_OF_CRITERIA = {"G-EVAL": "geval", "LLM-Chiang": "analyse_rate"}
 #: The judges of the papers' Table 4 whose weights nobody can download. The others are open.
@@ -65,7 +63,7 @@ _WORD_OVERLAP = ("BLEU-", "ROUGE", "METEOR")
 #: What ablations call the parts of a small model's score.
 _PART_OF = {methods.DISTANCE: "Dis", methods.PROBABILITY: "Prob"}
 #: The classes over which gains are pooled. A judge of no class stands alone, and counts in "all".
-CLASSES = {strength: [strength] for strength in STRENGTHS} | {"all but current": ["open", "middle"]}
+CLASSES = {strength: [strength] for strength in STRENGTHS} | {"all but strong": ["open", "middle"]}
 ALL = "all"
 
 
@@ -294,7 +292,7 @@ def judges_in_words(strength_of: Mapping[str, str]) -> str:
     for name in classes(strength_of.values()):
         judges = [judge for judge, strength in strength_of.items() if strength == name]
         if name in STRENGTHS:
-            parts.append(f"*{NAMES_OF_STRENGTHS[name]}*: {', '.join(judges)}")
+            parts.append(f"*{name}*: {', '.join(judges)}")
         else:
             alone.append(name)
     if alone:
@@ -515,7 +513,7 @@ def counts_in_words(gains: Gains) -> str:
         n_judges = len(set(of_class["judge"]))
         n_pairs = len(of_class[["set", "judge"]].drop_duplicates())
         counts = f"{counted(n_judges, 'judge')} in {counted(n_pairs, 'pair')}"
-        parts.append(f"{NAMES_OF_STRENGTHS.get(name, name)}, {counts}")
+        parts.append(f"{name}, {counts}")
     return f"Pairs of a set and a judge: {'; '.join(parts)}."
 
 

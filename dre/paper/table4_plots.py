@@ -14,7 +14,7 @@ from dre.paper.methods import Method
 from dre.paper.table4 import ALL, CLASSES, PARTS, STRENGTHS, RatedScores
 
 #: How classes of judges are called in the figure; a judge of no class has its own name.
-LABELS = {"open": "open judges, 6-14 B", "middle": "middle judges", "current": "a strong judge"}
+LABELS = {"open": "open judges, 6-14 B", "middle": "middle judges", "strong": "the strong judge"}
 _LOOKS = {
     "judge": (plots.BLUE, "o", "gain over the judge alone"),
     "small model": (plots.GREEN, "s", "gain over the small model alone"),

@@ -2,14 +2,16 @@
 
 ``data/claims.csv`` has a row for each claim: its words, what is measured, the value of no effect,
 the papers' side of that (``+`` or ``-``), the printed size, and the premise it needs. A claim is
-measured up to three times:
+measured up to five times:
 
 - with the papers' small model, or with none where it needs none (``effect``);
 - with our small model (``ours_effect``);
-- simulated, with a small model as good as the papers print it (``simulated_effect``).
+- simulated, with a small model as good as the papers print it (``simulated_effect``);
+- with a weak judge in the place of the strong one, which is shown the numbers of our small model
+  (``weak_effect``), or numbers as good as printed (``weak_simulated_effect``).
 
-`word` makes the verdict of the first two; nobody writes one. A simulation gets no verdict: the
-claim would follow, or it would not.
+`word` makes the verdict where a small model is real; nobody writes one. A simulation gets no
+verdict: the claim would follow, or it would not.
 
 An effect is a place in a table of ``results/public``, written as ``table: row; values: column``. A
 row that is a method is written by its fields: ``table4: family=METEOR: TopicalChat``. A number is
@@ -40,6 +42,8 @@ LEGEND = {
 }
 #: What a simulation shows, by whether its effect is clearly on the papers' side.
 FOLLOWS = {True: "would follow", False: "would not follow"}
+#: What is said of it with a weak judge where the interval holds no effect and the printed one.
+TOO_FEW = "may follow or not"
 #: What is said where the row is a question of ours and no claim of the papers.
 ANSWERS = {
     "reproduced": "yes",
@@ -84,9 +88,10 @@ def judged(root: Path) -> pd.DataFrame:
 
     Added are the words ``verdict`` and ``ours`` (of `LEGEND`, or of `ANSWERS` for our own
     questions) and ``simulated`` (of `FOLLOWS`), and their numbers ``verdict_number``,
-    ``ours_number`` and ``simulated_number``. Each is "" where nothing was measured. ``measure``
-    says what the numbers are, and ``visible`` how large an effect would have been seen where a
-    verdict is *not shown*.
+    ``ours_number`` and ``simulated_number``. The same with a weak judge are ``weak,
+    weak_simulated, weak_number`` and ``weak_simulated_number``. Each is "" where nothing was
+    measured. ``measure`` says what the numbers are, and ``visible`` and ``weak_visible`` how large
+    an effect would have been seen where a verdict is *not shown*.
     """
     claims = pd.read_csv(root / CLAIMS, dtype=str, keep_default_na=False)
     results = root / "results" / COMMITTED
@@ -127,6 +132,7 @@ def markdown(root: Path, main: bool = False) -> str:
         _counts_table(claims),
         "## The verdicts\n",
         _verdicts_table(claims),
+        *_weak_part(claims),
         "## The numbers\n",
         _numbers_table(claims),
     ]
@@ -153,6 +159,11 @@ def in_sentences(root: Path) -> dict[str, str]:
             parts = [f"with *paper* **{claim['verdict']}**", f"with *ours* **{claim['ours']}**"]
         if claim["simulated"]:
             parts.append(f"it {claim['simulated']} from a small model as good as printed")
+        if claim["weak"]:
+            parts[0] = f"strong judge: {parts[0]}"
+            parts.append(f"weak judge: with *ours* **{claim['weak']}**")
+        if claim["weak_simulated"]:
+            parts.append(f"it {claim['weak_simulated']} from a small model as good as printed")
         words[f"verdict.{name}"] = "; ".join(parts)
     return words
 
@@ -222,6 +233,31 @@ def _verdicts_table(claims):
     return _table(header, "|--:|:--|:--|:--|:--|:--|:--|", rows)
 
 
+def _weak_part(claims):
+    """Return the verdicts with a weak judge, which stand in a table of their own."""
+    claims = claims.loc[claims["weak"] != "", :]
+    if claims.empty:
+        return []
+    rows = []
+    for claim in claims.to_dict(orient="records"):
+        cells = [
+            claim["row"],
+            claim["claim"],
+            f"**{claim['weak']}**",
+            claim["weak_number"],
+            claim["weak_visible"],
+            claim["weak_simulated"],
+            claim["weak_simulated_number"],
+        ]
+        rows.append(cells)
+    header = (
+        "| row | what the papers say | ours | its number | could be seen | if as printed "
+        "| its number |"
+    )
+    table = _table(header, "|--:|:--|:--|--:|--:|:--|--:|", rows)
+    return ["## The verdicts with a weak judge\n", table]
+
+
 def _numbers_table(claims):
     columns = [
         "row",
@@ -271,14 +307,18 @@ def _outcome(claim, results):
         "ours": ours,
         "ours_number": ours_number,
         "visible": visible or ours_visible,
-        "simulated": "",
-        "simulated_number": "",
     }
-    if claim["simulated_effect"]:
-        effect = _cell(claim, claim["simulated_effect"], results)
-        follows = _verdict(claim, effect, results) in ("reproduced", "smaller")
-        outcome["simulated"] = FOLLOWS[follows]
-        outcome["simulated_number"] = effect.in_words(claim["simulated_measured"])
+    weak, weak_number, weak_visible = _decided(claim, "weak_", results)
+    outcome |= {"weak": weak, "weak_number": weak_number, "weak_visible": weak_visible}
+    for prefix, form in (("", "simulated_measured"), ("weak_", "weak_measured")):
+        outcome |= {f"{prefix}simulated": "", f"{prefix}simulated_number": ""}
+        if claim[f"{prefix}simulated_effect"]:
+            effect = _cell(claim, claim[f"{prefix}simulated_effect"], results)
+            verdict = _verdict(claim, effect, results)
+            outcome[f"{prefix}simulated"] = FOLLOWS[verdict in ("reproduced", "smaller")]
+            if prefix and verdict == "not shown":  # few pairs: the simulations have many draws
+                outcome[f"{prefix}simulated"] = TOO_FEW
+            outcome[f"{prefix}simulated_number"] = effect.in_words(claim[form])
     return outcome
 
 

@@ -50,7 +50,7 @@ LEVELS = np.arange(10) / 10
 N_DRAWS = 10
 N_RESAMPLES = 300
 FUSIONS = ("Ex-DRE", "SLIDE", "DRE", "learned weight")
-STRENGTHS = ("open", "middle", "current")
+STRENGTHS = ("open", "middle", "strong")
 
 
 class Pair(NamedTuple):
@@ -217,7 +217,7 @@ def gains_over_grid(tables, rows, share_by_judge) -> dict[tuple[Pair, str], np.n
 def strength(judge: str) -> str:
     """Return the class of a judge."""
     if judge == released.CLAUDE:
-        return "current"
+        return "strong"
     return "open" if judge in released.P_YES else "middle"
 
 
