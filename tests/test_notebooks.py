@@ -498,13 +498,13 @@ RANDOM = {  # by exercise, an attempt that a generator `rng` makes
 
 @pytest.mark.parametrize("name", RANDOM)
 def test_random_answers_do_not_pass(name):
-    """Of ten at most one does: a margin in steps of 0.01 can be guessed."""
+    """In notebook 02 at most one of ten does: a margin in steps of 0.01 can be guessed."""
     exercise = begun(name)
     words = [
         word for c in dialogues.load("mini", "dev") for turn in c.turns for word in turn.split()
     ]
     exercise.names |= {"rng": np.random.default_rng(7), "vocabulary": words}
-    n_attempts = 2 if name.startswith("10") else 10
+    n_attempts = {"08": 5, "10": 2}.get(name[:2], 10)  # these take long
     passed = sum(_DONE in exercise.run(RANDOM[name]) for _ in range(n_attempts))
     assert passed <= (1 if name == "02 c30" else 0)
 
