@@ -171,16 +171,8 @@ def compare(
         seed,
     )
     p = np.nan if np.isnan(gain[0]).any() else p_by_swaps(permutations)
-    of_difference = interval(gain, seed=[seed, 1])
-    return {
-        "difference": of_difference["mean"],
-        "low": of_difference["low"],
-        "high": of_difference["high"],
-        "sd": of_difference["sd"],
-        "p": p,
-        "n": int(is_used.sum()),
-        "p_by_swaps": p_by_swaps,
-    }
+    difference = _difference(gain, seed)
+    return {**difference, "p": p, "n": int(is_used.sum()), "p_by_swaps": p_by_swaps}
 
 
 def gains(
@@ -222,15 +214,14 @@ def pooled(of_pairs: Sequence[np.ndarray], seed: int = 0) -> dict[str, float]:
     ``positive``.
     """
     mean_gain = np.mean(np.broadcast_arrays(*of_pairs), axis=0)
-    of_difference = interval(mean_gain, seed=[seed, 1])
-    return {
-        "difference": of_difference["mean"],
-        "low": of_difference["low"],
-        "high": of_difference["high"],
-        "sd": of_difference["sd"],
-        "pairs": len(of_pairs),
-        "positive": sum(bool(gain[0].mean() > 0) for gain in of_pairs),
-    }
+    positive = sum(bool(gain[0].mean() > 0) for gain in of_pairs)
+    return {**_difference(mean_gain, seed), "pairs": len(of_pairs), "positive": positive}
+
+
+def _difference(draws, seed):
+    """Return the `interval` of differences (1 + n, seeds), whose mean is their ``difference``."""
+    statistics = interval(draws, seed=[seed, 1])
+    return {"difference": statistics.pop("mean"), **statistics}
 
 
 def agreements(

@@ -91,6 +91,12 @@ class _ScoredSample:
     context_ids: np.ndarray
     systems: np.ndarray
 
+    def scored_by(self, judge: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return a judge's scores without NaN, and people's ratings and the contexts of these."""
+        scores = self.scores[judge].to_numpy(float)
+        is_scored = ~np.isnan(scores)
+        return scores[is_scored], self.human_ratings[is_scored], self.context_ids[is_scored]
+
 
 @dataclass
 class _Replies:
@@ -375,19 +381,10 @@ def _on_all_pairs(all_pairs, judge, resamples):
     """Return ``all_pairs`` with its interval: a judge's agreement on all pairs recorded for it."""
     draws_by_set = []
     for i, sample in enumerate(all_pairs):
-        scores = sample.scores[judge].to_numpy(float)
-        scored = ~np.isnan(scores)
-        if not scored.any():
+        scores, *people = sample.scored_by(judge)
+        if not len(scores):
             return {"all_pairs": np.nan, "all_pairs_low": np.nan, "all_pairs_high": np.nan}
-        draws_by_set.append(
-            stats.draws(
-                scores[scored],
-                sample.human_ratings[scored],
-                sample.context_ids[scored],
-                n=resamples,
-                seed=i,
-            )
-        )
+        draws_by_set.append(stats.draws(scores, *people, n=resamples, seed=i))
     return stats.interval(np.mean(draws_by_set, axis=0)[:, 0], "all_pairs")
 
 
@@ -424,17 +421,10 @@ def _mean_spearman(samples):
     correlations = []
     for sample in samples:
         of_set = {}
-        for judge, column in sample.scores.items():
-            scores = column.to_numpy(float)
-            is_scored = ~np.isnan(scores)
-            if is_scored.any():
-                correlation = stats.draws(
-                    scores[is_scored],
-                    sample.human_ratings[is_scored],
-                    sample.context_ids[is_scored],
-                    n=0,
-                )
-                of_set[judge] = correlation[0, 0]
+        for judge in sample.scores:
+            scores, *people = sample.scored_by(judge)
+            if len(scores):
+                of_set[judge] = stats.draws(scores, *people, n=0)[0, 0]
         correlations.append(pd.Series(of_set, dtype=float))
     return pd.concat(correlations, axis=1).mean(axis=1, skipna=False)
 
@@ -512,20 +502,10 @@ def _level(samples, judge, resamples, seed):
     slm_numbers = recordings.numbers_shown().to_numpy()
     gains = []
     for sample in samples:
-        scores = sample.scores[judge].to_numpy(float)
-        scored = ~np.isnan(scores)
-        if len(set(scores[scored])) < 2:
+        scored = sample.scored_by(judge)
+        if len(set(scored[0])) < 2:
             return {"level": np.nan, "level_low": np.nan, "level_high": np.nan}
-        dealt = np.random.default_rng(seed).choice(slm_numbers, scored.sum())
-        gains.append(
-            what_if.gains(
-                scores[scored],
-                sample.human_ratings[scored],
-                sample.context_ids[scored],
-                dealt,
-                _SHARED_ERRORS,
-                n=resamples,
-                seed=seed,
-            )
-        )
+        dealt = np.random.default_rng(seed).choice(slm_numbers, len(scored[0]))
+        gain = what_if.gains(*scored, rows=dealt, shared=_SHARED_ERRORS, n=resamples, seed=seed)
+        gains.append(gain)
     return what_if.crossing(np.mean(gains, axis=0))
