@@ -250,8 +250,8 @@ def test_a_better_system_is_better_even_if_the_worse_one_lacks_the_harder_contex
     assert [row["system"] for row in summary["systems"]] == ["a", "b"]
 
 
-def test_tens_of_thousands_of_contexts_fit_into_memory():
-    n = 30_000
+def test_the_memory_for_many_contexts_is_not_their_square():
+    n = 12_000
     rng = np.random.default_rng(0)
     frames = [frame(rng.normal(size=n), np.arange(n), name) for name in "ab"]
 
@@ -262,4 +262,4 @@ def test_tens_of_thousands_of_contexts_fit_into_memory():
 
     (comparison,) = summary["comparisons"]
     assert comparison["n_contexts"] == n
-    assert peak < 500e6
+    assert peak < 200e6

@@ -159,27 +159,35 @@ def test_files_in_results_and_figures_are_those_that_the_run_wrote(book):
         assert hashlib.sha256((HERE / name).read_bytes()).hexdigest() == sha256, name
 
 
-@each_notebook
-@pytest.mark.parametrize(("form", "ending"), [("text/markdown", ".md"), ("image/png", ".png")])
-def test_tables_and_figures_that_are_shown_are_those_in_files(book, form, ending):
-    displayed = set()
+def displayed(book, form):
+    """Return what is shown in a form, but for sentences."""
+    contents = set()
     for output in outputs_of(book):
         if form in output.get("data", {}) and not is_note(output):
-            content = "".join(output["data"][form])
-            displayed.add(base64.b64decode(content) if ending == ".png" else content.encode())
-    files = {(HERE / name).read_bytes() for name in registered_files(book) if name.endswith(ending)}
+            contents.add("".join(output["data"][form]))
+    return contents
+
+
+@each_notebook
+def test_tables_that_are_shown_are_those_of_the_run(book):
+    hashes = {
+        hashlib.sha256(text.encode()).hexdigest() for text in displayed(book, "text/markdown")
+    }
+    tables = [item for item in manifest(book, PUBLIC)["items"] if item["kind"] == "table"]
+    assert hashes == {item["shown"] for item in tables}
+    for item in tables:
+        for name, sha256 in item["files"].items():
+            assert not name.endswith(".md") or sha256 == item["shown"], name
+
+
+@each_notebook
+def test_figures_that_are_shown_are_those_in_files(book):
+    pictures = {base64.b64decode(content) for content in displayed(book, "image/png")}
+    names = [name for name in registered_files(book) if name.endswith(".png")]
+    files = {(HERE / name).read_bytes() for name in names}
     parts = ("training", "evaluation")
     drawn_by_hand = {(HERE / f"docs/figure1_{part}.png").read_bytes() for part in parts}
-    if ending == ".png":
-        assert displayed - drawn_by_hand == files
-        return
-    # Markdown files are kept of those tables alone that docs show; each is the table that is shown.
-    assert files <= displayed
-    items = manifest(book, PUBLIC)["items"]
-    captions = {item["caption"] for item in items if item["kind"] == "table"}
-    first_lines = [table.decode().partition("\n")[0] for table in displayed]
-    shown = {line.removeprefix("**").removesuffix("**") for line in first_lines}
-    assert shown <= captions
+    assert pictures - drawn_by_hand == files
 
 
 # Formulas

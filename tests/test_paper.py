@@ -634,22 +634,18 @@ def test_a_record_that_cannot_be_written_names_itself(root):
         watch.note("read", root / state.LOCK)
 
 
-def test_a_note_is_shown_as_markdown_and_its_numbers_stand_in_readme(root):
-    (root / "dre").symlink_to(HERE / "dre")
+def test_the_numbers_of_a_note_stand_in_readme(quick):
     note = 'gain = 0.0649\nbook.note(f"The gain is *{gain:+.2f}*.", gain=f"{gain:+.2f}", n=3)'
-    book(root, "00_start", SETUP.replace("03_classification", "00_start"), note)
-    edit(root / "notebooks/00_start.ipynb", "mini", "public")
-    write(root, {"README.md": "It gains <!--00.gain--><!--/--> with <!--00.n--><!--/--> judges.\n"})
-    public = profile("public", root)
+    book(quick, "00_start", note)
+    write(
+        quick, {"README.md": "It gains <!--00.gain--><!--/--> with <!--00.n--><!--/--> judges.\n"}
+    )
 
-    assert paper.run(public) == ["00_start"]
+    run(quick)
 
-    *_, cell = headless.code_cells(headless.notebooks(root)[0].content)
-    [output] = cell["outputs"]
-    assert "".join(output["data"]["text/markdown"]) == "The gain is *+0.06*."
-    readme = (root / "README.md").read_text()
+    readme = (quick / "README.md").read_text()
     assert re.sub("<!--.*?-->", "", readme) == "It gains +0.06 with 3 judges.\n"
-    assert paper.run(public) == []
+    assert run(quick) == []
 
 
 def test_a_note_of_another_profile_is_shown_and_keeps_no_number(root, capsys):
@@ -754,6 +750,7 @@ def test_in_a_kernel_the_setup_gives_a_book_and_a_notebook_may_end_itself(root):
         "00_start",
         SETUP.replace("03_classification", "00_start"),
         check + READING_AND_WRITING,
+        'book.note(f"The gain is *{0.0649:+.2f}*.")',
         "import matplotlib.pyplot as plt\nfig = plt.figure()",
         'book.figure(fig, "f", "A figure")',
         'book.needs_public("no ratings")',
@@ -765,10 +762,11 @@ def test_in_a_kernel_the_setup_gives_a_book_and_a_notebook_may_end_itself(root):
 
     content = json.loads((root / "build/mini/notebooks/00_start.ipynb").read_text())
     outputs = [cell["outputs"] for cell in headless.code_cells(content)]
-    _, setup, table, open_figure, figure, end, after_end = outputs
+    _, setup, table, note, open_figure, figure, end, after_end = outputs
     assert "profile mini · Python" in "".join(setup[0]["text"])
     table_file = root / "results/mini/table3.md"
     assert "".join(table[0]["data"]["text/markdown"]) == table_file.read_text()
+    assert "".join(note[0]["data"]["text/markdown"]) == "The gain is *+0.06*."
     assert not open_figure, "a figure is only shown by the book"
     assert "image/png" in figure[0]["data"]
     assert "make paper PROFILE=public" in "".join(end[0]["text"])

@@ -35,6 +35,7 @@ def test_a_run_without_the_papers_sets_ends_before_a_judge_writes_or_a_notebook_
     monkeypatch.setattr(written_sets, "write_sets", lambda settings: pytest.fail("it was paid"))
     monkeypatch.setattr(run, "_run_stale", lambda *arguments: pytest.fail("it ran"))
     monkeypatch.setattr(run, "_set_environment_of_kernels", lambda settings: None)
+    monkeypatch.setattr(run, "_fetch_public_data", lambda books, settings: None)
     writable_copy(FULL.root / "notebooks", tmp_path / "notebooks")
 
     with pytest.raises(DreError) as caught:

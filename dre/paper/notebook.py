@@ -1,6 +1,7 @@
 """What every notebook begins with: `setup` returns the `Book` of its results."""
 
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -129,7 +130,9 @@ class Book:
         """
         table = Table(df, name, caption, note, **options)
         files = table.save(self.profile.results, with_markdown=name in AS_MARKDOWN)
-        self._register("table", name, caption, files)
+        # A test holds the table in the committed notebook to this hash.
+        shown = hashlib.sha256(table.markdown().encode()).hexdigest()
+        self._register("table", name, caption, files, shown=shown)
         return table
 
     def data(self, df: pd.DataFrame, name: str, caption: str) -> None:
@@ -255,7 +258,7 @@ class Book:
         replace(path, json.dumps(self._words, indent=1, ensure_ascii=False) + "\n")
         self._register("words", "words", "Numbers in words", [path])
 
-    def _register(self, kind: str, name: str, caption: str, files: list[Path]) -> None:
+    def _register(self, kind: str, name: str, caption: str, files: list[Path], **more: str) -> None:
         """Put files into the manifest, with hashes that hold them to the run that made them."""
         hashes = {}
         for path in files:
@@ -267,7 +270,7 @@ class Book:
         for item in self._manifest["items"]:
             if (item["kind"], item["name"]) != (kind, name):
                 items.append(item)
-        items.append({"kind": kind, "name": name, "caption": caption, "files": hashes})
+        items.append({"kind": kind, "name": name, "caption": caption, "files": hashes, **more})
         self._manifest["items"] = items
         self._write_manifest()
 
