@@ -10,7 +10,7 @@ import pandas as pd
 from dre.calibrated import MADE_WITH, Calibrated
 from dre.commands import inputs
 from dre.commands.outputs import check_output, refuse_to_replace
-from dre.datasets import readers
+from dre.datasets import formats, readers
 from dre.errors import DreError
 from dre.signature import Signature, load_summary, summary_path
 from dre.stats import correlate
@@ -98,7 +98,7 @@ class RatedSet(NamedTuple):
 
 def _load_set(rated, scores, human):
     """Read a rated file and the scores made of it; DreError if they do not belong together."""
-    data = readers.content(rated)
+    data = formats.content(rated)
     columns = ["id", "context_id", "score_slm", "score_llm"]
     expected = "expected what dre score wrote, with the summary beside it"
     summary = load_summary(scores)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dre.datasets import chats, readers
+from dre.datasets import chats, formats, readers
 from dre.datasets.chats import Form
 from dre.errors import DreError
 
@@ -164,7 +164,7 @@ def read(
     no pair or, without ``--skip-bad``, if a record cannot be used.
     """
     form = form_of(args)
-    data = readers.content(args.input)
+    data = formats.content(args.input)
     reading = readers.read(readers.records(args.input, data, form), form, needs, whole)
     pairs, bad_records = reading.pairs, reading.bad_records
     if bad_records and not args.skip_bad:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dre.datasets import authors, readers
+from dre.datasets import authors, chats, readers
 from dre.datasets.chats import PLAIN, Form
 from dre.datasets.registry import fetch, read_jsonl, read_lines, repository_file
 from dre.errors import DreError
@@ -505,7 +505,7 @@ def _user_context(row, defaults):
         texts: Any = row.get(field)
         texts = [] if readers.absent(texts) else texts
         if isinstance(texts, str):
-            texts = readers.turns_of(texts) if readers.looks_like_data(texts) else [texts]
+            texts = chats.turns_of(texts) if readers.looks_like_data(texts) else [texts]
         if hasattr(texts, "tolist"):
             texts = texts.tolist()
         if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):

@@ -19,26 +19,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dre.datasets import aliases, chats, tags
-from dre.datasets.chats import PLAIN, Form, looks_like_data, names, quote, turns_of
-from dre.datasets.formats import LARGEST_TEXT, NoRecord, at, content, records
+from dre.datasets.chats import PLAIN, Form, looks_like_data, names, quote
+from dre.datasets.formats import LARGEST_TEXT, NoRecord, at, records
 from dre.errors import DreError
-
-__all__ = [
-    "FIELDS",
-    "HALF",
-    "Form",
-    "NoRecord",
-    "Reading",
-    "absent",
-    "looks_like_data",
-    "content",
-    "pairs",
-    "rating",
-    "read",
-    "records",
-    "scores",
-    "turns_of",
-]
 
 FIELDS = ("context", "response", "reference", "id", "system")
 #: What ``--field`` may name besides: a whole dialogue, and the list of a JSON object.

@@ -5,6 +5,7 @@ several small models. `rated_scores` gathers what a judge said, `effects` compar
 alone and with both parts, and `reactions` says how far the judge follows the numbers.
 """
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -50,6 +51,7 @@ GAIN_AND_HARM = "gain as printed and harm by another pair's"
 _TOP = 5  # of the judges' scale
 _MEASURES = ("overall", "within_contexts")
 _LEVEL = 0.95  # of intervals
+_TITLE_WIDTH = 62  # characters: a wider title would shrink the figure on a phone
 _FUSIONS = ("In-DRE", "Ex-DRE", "DRE")
 #: What the figure draws of each judge, and of the numbers: look, legend and height.
 _DRAWN = {
@@ -576,6 +578,7 @@ def side_by_side(table: pd.DataFrame, title: str) -> Figure:
     ax.set_ylim(len(labels) - 0.5, -0.5)
     ax.set(xlabel="Spearman correlation with people", ylabel="numbers shown")
     ax.grid(axis="y", visible=False)
-    fig.suptitle(title)
+    lines = [textwrap.fill(line, _TITLE_WIDTH) for line in title.splitlines()]
+    fig.suptitle("\n".join(lines))
     fig.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return fig

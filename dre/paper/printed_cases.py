@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dre import fusion
-from dre.datasets import readers
+from dre.datasets import chats, readers
 from dre.errors import DreError
 from dre.paper import methods
 from dre.paper.methods import Method
@@ -88,7 +88,7 @@ def _rows(record: Any) -> tuple[str, list[dict]]:
         if not isinstance(text, str) or not text.strip():
             raise ValueError(f"{case}: a response or the reference is missing or no text")
     try:
-        turns = readers.turns_of(record.get("context"))
+        turns = chats.turns_of(record.get("context"))
     except (ValueError, TypeError, DreError) as error:
         raise ValueError(f"{case}: the context is not a list of turns ({error})") from None
     if not "".join(turns).strip():

@@ -6,6 +6,7 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -87,6 +88,7 @@ _NOT_FINITE = "the score is not a finite number: the small model may be damaged"
 BLOCK = 256  # distinct pairs that are scored and kept together; a kill loses no more of them
 
 
+@dataclass(eq=False, repr=False)
 class DRE:
     """A metric for responses in a dialogue: ``DRE.load().score([["Tea?"]], ["With milk."])``.
 
@@ -100,23 +102,13 @@ class DRE:
         Whether embeddings are made in bfloat16.
     """
 
-    def __init__(
-        self,
-        method: str,
-        slm: "SLM | None" = None,
-        judge: judges.AnyJudge | None = None,
-        prompt: prompts.Prompt | None = None,
-        accuracies: Sequence[float] | None = None,
-        fusion: Calibrated | None = None,
-        bf16: bool = False,
-    ):
-        self.method = method
-        self.slm = slm
-        self.judge = judge
-        self.prompt = prompt
-        self.accuracies = accuracies
-        self.fusion = fusion
-        self.bf16 = bf16
+    method: str
+    slm: "SLM | None" = None
+    judge: judges.AnyJudge | None = None
+    prompt: prompts.Prompt | None = None
+    accuracies: Sequence[float] | None = None
+    fusion: Calibrated | None = None
+    bf16: bool = False
 
     @classmethod
     def load(
