@@ -221,14 +221,14 @@ def of_each_judge(args: argparse.Namespace) -> list[argparse.Namespace]:
 def _value_for(spec, specs, values):
     """Return the value of an option for a judge: its own, else that for all judges."""
     for_all = None
-    own = None
+    for_judge = None
     for value in [values] if isinstance(values, str) else values or []:
         owners = [other for other in specs if value.startswith(f"{other}=")]
         if not owners:
             for_all = value
         elif spec in owners:
-            own = value.removeprefix(f"{spec}=")
-    return for_all if own is None else own
+            for_judge = value.removeprefix(f"{spec}=")
+    return for_all if for_judge is None else for_judge
 
 
 def open_from(args: argparse.Namespace, spec: str | None = None, **options: Any) -> Any:

@@ -40,10 +40,10 @@ class Limits(NamedTuple):
 def with_details(text: Any, details: dict[str, Any]) -> Any:
     """Return the text of a reply or, if it is empty, what came beside it, as JSON."""
     has_text = bool(text.strip()) if isinstance(text, str) else bool(text)
-    told = {name: value for name, value in details.items() if value}
-    if has_text or not told:
+    filled = {name: value for name, value in details.items() if value}
+    if has_text or not filled:
         return text
-    return json.dumps(told, ensure_ascii=False, default=str)
+    return json.dumps(filled, ensure_ascii=False, default=str)
 
 
 def of_provider(outcome: str, text: str, output_tokens: int | None, limits: Limits) -> Verdict:

@@ -244,10 +244,10 @@ def _agreement(
 
     Its askings are averaged.
     """
-    used = scores.items[name][is_used]
-    people = used["human"].to_numpy()
+    pairs = scores.items[name][is_used]
+    people = pairs["human"].to_numpy()
     askings = scores.of(name, method)[is_used].to_numpy().T
-    numbers, _ = pd.factorize(used["context_id"])
+    numbers, _ = pd.factorize(pairs["context_id"])
     agreement = []
     for chosen in _without_each(pd.Series(numbers)):
         contexts = numbers[chosen] if measure == "within_contexts" else None
@@ -384,11 +384,11 @@ def gate() -> dict[str, float]:
         table = ratings.rated(name)
         score = _score(WEAK, GATE_PROMPT, 0, table)["score_llm"]
         is_asked = score.notna() & table["human"].notna()
-        used = table[is_asked].assign(score=score[is_asked])
-        n_pairs += len(used)
+        scored = table[is_asked].assign(score=score[is_asked])
+        n_pairs += len(scored)
         numbers = []
-        for chosen in _without_each(used["context_id"]):
-            pairs = used[chosen]
+        for chosen in _without_each(scored["context_id"]):
+            pairs = scored[chosen]
             numbers.append(_correlation(pairs["score"], pairs["human"]))
         of_sets.append(np.array(numbers))
     return jackknife(of_sets, "gate") | {"pairs": n_pairs}
@@ -513,15 +513,15 @@ def _reactions_on_set(of_set, source) -> pd.DataFrame:
     pairs["moved"] = (pairs["score"] - pairs["plain"]).abs()
     rows = []
     for chosen in _without_each(pairs["context"]):
-        used = pairs[chosen]
-        follows = _correlation(used["score"], used["s_c"])
+        sample = pairs[chosen]
+        follows = _correlation(sample["score"], sample["s_c"])
         row = {
-            "pull": pull(used["plain"], used["score"], used["s_c"]),
+            "pull": pull(sample["plain"], sample["score"], sample["s_c"]),
             "follows": follows,
-            "copies": follows - _correlation(used["plain"], used["s_c"]),
-            "keeps": _correlation(used["score"], used["plain"]),
-            "influence": used["influence"].mean(),
-            "moves": _correlation(used["influence"], used["moved"]),
+            "copies": follows - _correlation(sample["plain"], sample["s_c"]),
+            "keeps": _correlation(sample["score"], sample["plain"]),
+            "influence": sample["influence"].mean(),
+            "moves": _correlation(sample["influence"], sample["moved"]),
         }
         rows.append(row)
     return pd.DataFrame(rows)

@@ -479,8 +479,8 @@ class PanelJudge:
 
 def _told(table, pairs):
     """A judge's table with the columns of `PanelJudge.scores` and the index of the pairs."""
-    told = table.rename(columns={"score_llm": "score", "s_inf": "influence"})
-    return told.loc[:, list(COLUMNS)].set_index(pairs.index)
+    scores = table.rename(columns={"score_llm": "score", "s_inf": "influence"})
+    return scores.loc[:, list(COLUMNS)].set_index(pairs.index)
 
 
 def _mean_of_criteria(tables: Mapping[str, pd.DataFrame], pairs, family):
@@ -534,9 +534,9 @@ def _recorded_criteria(recording, pairs, family):
     if not is_there.any():
         return None
     status = np.where(is_there, "ok", "missing")
-    told = pd.DataFrame({"pair_id": pairs["pair_id"], "score": _on_top(by_criterion, family)})
-    told = told.assign(influence=np.nan, label=None, status=status, reason="", cost=0.0)
-    return told.join(by_criterion)
+    scores = pd.DataFrame({"pair_id": pairs["pair_id"], "score": _on_top(by_criterion, family)})
+    scores = scores.assign(influence=np.nan, label=None, status=status, reason="", cost=0.0)
+    return scores.join(by_criterion)
 
 
 def printed_rows(table: pd.DataFrame, judge_names: Sequence[PanelJudge]) -> pd.DataFrame:

@@ -395,10 +395,10 @@ def either_asking(
     alone = Method(ALONE, judge.name)
     second_askings = {}
     for name, items in scores.items.items():
-        again = None if judge.is_live else judge.scores(items, repeat=1)
-        if again is None or judge.name not in plain[name]:
+        second_asking = None if judge.is_live else judge.scores(items, repeat=1)
+        if second_asking is None or judge.name not in plain[name]:
             return alone
-        second_askings[name] = pd.Series(again["score"])
+        second_askings[name] = pd.Series(second_asking["score"])
     both = replace(alone, reading=EITHER)
     for name, second in second_askings.items():
         scores.add(name, both, [plain[name][judge.name], second])
@@ -1414,9 +1414,9 @@ def _soft_accuracies(score, table, title, permutations):
     is_machine = ~table["system"].isin(PEOPLE)
     row = {}
     for column, is_used in ((title, is_scored), (f"{title}, machines", is_scored & is_machine)):
-        used = table[is_used]
+        pairs = table[is_used]
         row[column] = stats.soft_pairwise_accuracy(
-            score[is_used], used["human"], used["context_id"], used["system"], permutations
+            score[is_used], pairs["human"], pairs["context_id"], pairs["system"], permutations
         )
     return row
 
