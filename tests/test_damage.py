@@ -10,13 +10,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from test_score import saved_slm
-from test_train import DEV, TRAIN, extra
+from test_train import DEV, TRAIN, extra, few_contexts
 
 from dre import DRE
 from dre.commands.main import main
 from dre.datasets.dialogues import load, pairs
 from dre.errors import DreError
-from dre.slm import SLM, fit, train
+from dre.slm import SLM, fit, recipes, train
 from dre.slm.ours import FILE
 
 CONTEXTS = [["Do you like tea?"], ["Was the train late?", "It was."]]
@@ -244,8 +244,8 @@ def test_a_damaged_checkpoint_is_a_sentence_that_says_what_to_delete(
     encoder, tmp_path, capsys, monkeypatch, damage
 ):
     out = tmp_path / "slm"
-    command = ["slm", "train", "--train", "mini:dev", "--recipe", "paper", "--epochs", "1"]
-    command += ["--encoder", encoder, "--out", str(out)]
+    command = ["slm", "train", "--train", few_contexts(tmp_path), "--recipe", "paper"]
+    command += ["--epochs", "1", "--encoder", encoder, "--out", str(out)]
     with monkeypatch.context() as patch:
         patch.setattr(train, "_save", interrupt)
         assert main(command) == 130
@@ -267,8 +267,9 @@ def test_the_lock_of_a_training_stays(encoder, tmp_path):
     """Else a process that waits for the old file and one that makes it anew both hold a lock."""
     out = tmp_path / "slm"
     lock = tmp_path / "slm.lock"
-    fit(TRAIN[:4], [], out, "paper", encoder=encoder, progress=False)
+    recipe = recipes.get("paper", epochs=1)
+    fit(TRAIN[:2], [], out, recipe, encoder=encoder, progress=False)
     first = lock.stat().st_ino
     shutil.rmtree(out)
-    fit(TRAIN[:4], [], out, "paper", encoder=encoder, progress=False)
+    fit(TRAIN[:2], [], out, recipe, encoder=encoder, progress=False)
     assert lock.stat().st_ino == first

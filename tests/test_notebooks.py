@@ -360,12 +360,19 @@ class Exercise:
         return out.getvalue()
 
     def begin(self):
-        """Run the cell of the exercise; return what it prints."""
-        printed = self.run(self.code)
+        """Run the cell of the exercise, and keep what it prints."""
+        self.printed = self.run(self.code)
         if "gain_at" in self.names:
             self.names["gain_at"] = gains_of_a_weight
-            printed = self.run(self.code[self.code.index("def check") :])
-        return printed
+            self.printed = self.run(self.code[self.code.index("def check") :])
+
+
+@functools.cache
+def begun(name):
+    """Return an exercise whose cell was run: attempts that change no name can share it."""
+    exercise = Exercise(name)
+    exercise.begin()
+    return exercise
 
 
 def test_every_exercise_is_tried_here():
@@ -378,10 +385,14 @@ def test_every_exercise_is_tried_here():
 
 @each_exercise
 def test_the_check_of_an_exercise_takes_its_answer_and_nothing_before(name):
-    exercise = Exercise(name)
-    assert _DONE not in exercise.begin()
+    exercise = begun(name)
+    assert _DONE not in exercise.printed
     expected = len(exercise.names["curves"]) if name == "08 check08" else 1
+    names_before = dict(exercise.names)
     assert exercise.run(exercise.answer).count(_DONE) == expected
+    # Others try the exercise as it was before the answer.
+    exercise.names.clear()
+    exercise.names.update(names_before)
 
 
 TRIVIAL = {  # what somebody may try who does not want to think, and slips that are easily made
@@ -472,14 +483,6 @@ def test_no_trivial_answer_passes_or_ends_in_an_error(name, attempt):
     assert _DONE not in exercise.run(attempt)
 
 
-@functools.cache
-def begun(name):
-    """Return an exercise whose cell was run: attempts that change no name can share it."""
-    exercise = Exercise(name)
-    exercise.begin()
-    return exercise
-
-
 RANDOM = {  # by exercise, an attempt that a generator `rng` makes
     "01 exercise01": (
         "check(adversarial=' '.join(rng.choice(vocabulary, 8)), "
@@ -498,13 +501,13 @@ RANDOM = {  # by exercise, an attempt that a generator `rng` makes
 
 @pytest.mark.parametrize("name", RANDOM)
 def test_random_answers_do_not_pass(name):
-    """Of ten at most one does: a margin in steps of 0.01 can be guessed."""
+    """In notebook 02 at most one of ten does: a margin in steps of 0.01 can be guessed."""
     exercise = begun(name)
     words = [
         word for c in dialogues.load("mini", "dev") for turn in c.turns for word in turn.split()
     ]
     exercise.names |= {"rng": np.random.default_rng(7), "vocabulary": words}
-    n_attempts = 2 if name.startswith("10") else 10
+    n_attempts = {"08": 5, "10": 2}.get(name[:2], 10)  # these take long
     passed = sum(_DONE in exercise.run(RANDOM[name]) for _ in range(n_attempts))
     assert passed <= (1 if name == "02 c30" else 0)
 

@@ -715,6 +715,9 @@ def test_a_project_that_cannot_be_written_to_is_one_sentence(root, capsys):
 def test_an_interrupt_ends_both_kernels_and_starts_no_other(root):
     for name in ("00_a", "01_b", "02_c"):
         book(root, name, WAITING)
+    # A profile of this name that reads no public data, which its own process would fetch.
+    mini = (root / "profiles/mini.yaml").read_text()
+    (root / "profiles/public.yaml").write_text(mini.replace("name: mini", "name: public"))
     command = [sys.executable, "-m", "dre.paper", "--profile", "public", "--jobs", "2"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     kernels = process_ids(root, n=2, timeout=60)
