@@ -5,6 +5,7 @@ several small models. `rated_scores` gathers what a judge said, `effects` compar
 alone and with both parts, and `reactions` says how far the judge follows the numbers.
 """
 
+import functools
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -238,12 +239,13 @@ def _is_scored(scores: RatedScores, name: str, compared) -> pd.Series:
 
 
 def _agreement(
-    scores: RatedScores, name: str, method: Method, is_used: pd.Series, measure: str
+    scores: RatedScores, name: str, method: Method, used_rows: bytes, measure: str
 ) -> np.ndarray:
     """How well a method agrees with people on a set: (1 + contexts,), see `_without_each`.
 
-    Its askings are averaged.
+    Its askings are averaged. ``used_rows`` are truth values as bytes, by which it is remembered.
     """
+    is_used = np.frombuffer(used_rows, bool)
     pairs = scores.items[name][is_used]
     people = pairs["human"].to_numpy()
     askings = scores.of(name, method)[is_used].to_numpy().T
@@ -325,12 +327,13 @@ def effects(judge: str, scores: RatedScores) -> pd.DataFrame:
     zero the gain is larger.
     """
     rows = []
+    agreement = functools.cache(functools.partial(_agreement, scores))
     sources = [method.slm for method in scores.methods if method.family == WHOLE]
     for source in sources:
         for label, (first, second) in comparisons(judge, source).items():
             for measure in _MEASURES:
                 row = {"judge": judge, "numbers": source, "comparison": label, "measure": measure}
-                row |= _difference(scores, [(first, second)], measure)
+                row |= _difference(scores, [(first, second)], measure, agreement)
                 if "pooled" in row:
                     rows.append(row)
     if {AS_PRINTED, OTHER} <= set(sources):
@@ -338,11 +341,12 @@ def effects(judge: str, scores: RatedScores) -> pd.DataFrame:
         both = [(Method("In-DRE", judge, source), alone) for source in (AS_PRINTED, OTHER)]
         for measure in _MEASURES:
             row = {"judge": judge, "numbers": AS_PRINTED, "comparison": GAIN_AND_HARM}
-            rows.append(row | {"measure": measure} | _difference(scores, both, measure))
+            row |= {"measure": measure} | _difference(scores, both, measure, agreement)
+            rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _difference(scores, differences, measure) -> dict[str, Any]:
+def _difference(scores, differences, measure, agreement) -> dict[str, Any]:
     """The sum of the differences of two methods each in one measure, by set and pooled."""
     row: dict[str, Any] = {}
     compared = [*dict.fromkeys(method for pair in differences for method in pair)]
@@ -355,8 +359,8 @@ def _difference(scores, differences, measure) -> dict[str, Any]:
         is_used = _is_scored(scores, name, compared)
         total = np.zeros(1)
         for first, second in differences:
-            of_first = _agreement(scores, name, first, is_used, measure)
-            of_second = _agreement(scores, name, second, is_used, measure)
+            of_first = agreement(name, first, is_used.to_numpy().tobytes(), measure)
+            of_second = agreement(name, second, is_used.to_numpy().tobytes(), measure)
             total = total + of_first - of_second
         of_sets.append(total)
         row |= jackknife([total], ratings.RATED[name])
@@ -408,7 +412,9 @@ def agreements(judge: str, scores: RatedScores) -> pd.DataFrame:
         of_sets = []
         for set_name in scores.items:
             is_used = _is_scored(scores, set_name, [method])
-            of_sets.append(_agreement(scores, set_name, method, is_used, "overall"))
+            of_sets.append(
+                _agreement(scores, set_name, method, is_used.to_numpy().tobytes(), "overall")
+            )
         return jackknife(of_sets, name)
 
     rows = [{"judge": judge, "numbers": "nothing"} | agreement(Method(ALONE, judge), "In-DRE")]
