@@ -49,6 +49,15 @@ def test_names_of_several_cells_add_up(book, tmp_path):
     assert words.said(tmp_path) == {"04.first": "0.13", "04.second": "+0.25"}
 
 
+def test_a_number_that_rounds_to_zero_has_no_sign_in_a_sentence(book, monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", lambda text, **_: shown.append(text.data))
+    book.note(
+        f"From {-0.001:+.2f} to {0.0004:+.2f}, not {-0.03:+.2f}, {-0.0072:+.3f} or {-0.5:.1f}."
+    )
+    assert shown == ["From 0.00 to 0.00, not −0.03, −0.007 or −0.5."]
+
+
 @pytest.mark.parametrize(
     ("row", "form", "fault"),
     [

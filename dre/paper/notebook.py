@@ -164,6 +164,7 @@ class Book:
             self.not_run("a sentence", "this profile lacks some of its numbers")
             return
         text = re.sub(r"(?<![\w-])-(?=\d)", "−", text)  # a true minus sign, as in tables
+        text = re.sub(r"(?<![\w.])[−+](?=0(\.0+)?(?![\d.]*\d))", "", text)  # no sign before zero
         # The mark tells sentences from tables, which are Markdown as well.
         display(Markdown(text), metadata={"dre": "note"})
         words = {}
