@@ -57,10 +57,10 @@ learns from copies and not from quotes. No other set with human ratings in this 
 
     python experiments/small_model/train.py {seed}
 
-On one core of an AMD EPYC this takes about 45 minutes. The mean of the sets is {mean_of_seed:.3f},
-and the three seeds lie between {lowest:.3f} and {highest:.3f}. On one NVIDIA H200, beside eight
-other trainings, it took five minutes and gave {on_gpu:.3f}, the three seeds from
-{lowest_on_gpu:.3f} to {highest_on_gpu:.3f}. The weights depend a little on the processor, so
+On one core of an AMD EPYC this takes about 45 minutes. The mean of the sets is {mean_of_seed:.4f},
+and the three seeds lie between {lowest:.4f} and {highest:.4f}. On one NVIDIA H200, beside eight
+other trainings, it took five minutes and gave {on_gpu:.4f}, the three seeds from
+{lowest_on_gpu:.4f} to {highest_on_gpu:.4f}. The weights depend a little on the processor, so
 expect a mean within 0.01 of these.
 
 ## What fools it
