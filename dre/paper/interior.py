@@ -14,6 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 from scipy.stats import t as student
 
@@ -210,9 +211,9 @@ def jackknife(by_set: Sequence[np.ndarray], name: str) -> dict[str, float]:
     return {name: value, f"{name}_low": value - half, f"{name}_high": value + half}
 
 
-def _without_each(contexts: pd.Series) -> Iterator[np.ndarray]:
+def _without_each(contexts) -> Iterator[np.ndarray]:
     """Yield which rows are used: all, and then those without each context."""
-    values = contexts.to_numpy()
+    values = np.asarray(contexts)
     yield np.ones(len(values), bool)
     for context in pd.unique(values):
         yield values != context
@@ -247,11 +248,11 @@ def _agreement(
     """
     is_used = np.frombuffer(used_rows, bool)
     pairs = scores.items[name][is_used]
-    people = pairs["human"].to_numpy()
+    people = np.asarray(pairs["human"])
     askings = scores.of(name, method)[is_used].to_numpy().T
     numbers, _ = pd.factorize(pairs["context_id"])
     agreement = []
-    for chosen in _without_each(pd.Series(numbers)):
+    for chosen in _without_each(numbers):
         contexts = numbers[chosen] if measure == "within_contexts" else None
         of_askings = [_correlation(asking[chosen], people[chosen], contexts) for asking in askings]
         agreement.append(np.mean(of_askings))
@@ -453,7 +454,7 @@ def wide_effects(table: pd.DataFrame) -> pd.DataFrame:
 # What a judge does with the numbers
 
 
-def pull(plain: pd.Series, informed: pd.Series, s_c: pd.Series) -> float:
+def pull(plain: ArrayLike, informed: ArrayLike, s_c: ArrayLike) -> float:
     """Return how far shown numbers pull a judge's score: 0 not at all, 1 all the way.
 
     It is the slope b of the regression (informed - plain) / 5 = a + c plain / 5 + b s_c / 2.
@@ -468,9 +469,9 @@ def pull(plain: pd.Series, informed: pd.Series, s_c: pd.Series) -> float:
     -------
     The slope; NaN where the rows lie on a line.
     """
-    scaled_plain = plain.to_numpy() / _TOP
-    move = informed.to_numpy() / _TOP - scaled_plain
-    predictors = np.column_stack([np.ones(len(move)), scaled_plain, s_c.to_numpy() / 2])
+    scaled_plain = np.asarray(plain) / _TOP
+    move = np.asarray(informed) / _TOP - scaled_plain
+    predictors = np.column_stack([np.ones(len(move)), scaled_plain, np.asarray(s_c) / 2])
     slopes, _, rank, _ = np.linalg.lstsq(predictors, move)
     return float(slopes[2]) if rank == predictors.shape[1] else np.nan
 
