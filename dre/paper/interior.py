@@ -476,6 +476,26 @@ def pull(plain: ArrayLike, informed: ArrayLike, s_c: ArrayLike) -> float:
     return float(slopes[2]) if rank == predictors.shape[1] else np.nan
 
 
+#: What is said of numbers whose effect on a judge is not clear.
+UNCLEAR = "do not clearly change"
+
+
+def on_both(subject: str, on_weak: str, on_strong: str, weak: str, strong: str) -> str:
+    """Return a sentence on what numbers do to two judges, from the verb of each.
+
+    Parameters
+    ----------
+    subject : the numbers, in the plural.
+    on_weak, on_strong : verbs, such as "lift" or `UNCLEAR`.
+    weak, strong : what is lifted.
+    """
+    if on_weak != on_strong:
+        return f"{subject} {on_weak} {weak}, and {on_strong} {strong}."
+    if on_weak == UNCLEAR:
+        return f"{subject} clearly change neither {weak} nor {strong}."
+    return f"{subject} {on_weak} both {weak} and {strong}."
+
+
 def reactions(judge: str, by_set: Mapping[str, Judgements]) -> pd.DataFrame:
     """Return how far a judge follows the numbers that it is shown, and what its influence says.
 
