@@ -558,15 +558,21 @@ class Judge:
         row : dict
             The pair, whose texts may be repeated in the reply.
         """
-        limits = outcomes.Limits(PROVIDERS[self.provider].less_thinking, self.max_tokens(prompt))
         if reply.outcome != "ok":
+            limits = self._limits(prompt)
             return outcomes.of_provider(reply.outcome, reply.text, reply.output_tokens, limits)
         is_structured = self.schema(prompt) is not None
         verdict = prompt.parse(reply.text, row, structured=is_structured, tags=self.tags)
-        verdict = outcomes.advised(verdict, reply.text, reply.output_tokens, limits)
+        if verdict.status != "ok":
+            limits = self._limits(prompt)
+            verdict = outcomes.advised(verdict, reply.text, reply.output_tokens, limits)
         if self.likeliest:
             return likelihoods.rescore(verdict, reply.text, reply.top, prompt, self.likeliest)
         return verdict
+
+    def _limits(self, prompt):
+        less_thinking = PROVIDERS[self.provider].less_thinking
+        return outcomes.Limits(less_thinking, self.max_tokens(prompt))
 
     # What a run would take
 
