@@ -358,10 +358,11 @@ def _difference(scores, differences, measure, agreement) -> dict[str, Any]:
         if not scores.has(name, *compared):
             continue
         is_used = _is_scored(scores, name, compared)
+        used_rows = is_used.to_numpy().tobytes()
         total = np.zeros(1)
         for first, second in differences:
-            of_first = agreement(name, first, is_used.to_numpy().tobytes(), measure)
-            of_second = agreement(name, second, is_used.to_numpy().tobytes(), measure)
+            of_first = agreement(name, first, used_rows, measure)
+            of_second = agreement(name, second, used_rows, measure)
             total = total + of_first - of_second
         of_sets.append(total)
         row |= jackknife([total], ratings.RATED[name])
@@ -412,10 +413,8 @@ def agreements(judge: str, scores: RatedScores) -> pd.DataFrame:
     def agreement(method: Method, name: str) -> dict[str, float]:
         of_sets = []
         for set_name in scores.items:
-            is_used = _is_scored(scores, set_name, [method])
-            of_sets.append(
-                _agreement(scores, set_name, method, is_used.to_numpy().tobytes(), "overall")
-            )
+            used_rows = _is_scored(scores, set_name, [method]).to_numpy().tobytes()
+            of_sets.append(_agreement(scores, set_name, method, used_rows, "overall"))
         return jackknife(of_sets, name)
 
     rows = [{"judge": judge, "numbers": "nothing"} | agreement(Method(ALONE, judge), "In-DRE")]
