@@ -40,23 +40,16 @@ def what_is_not_read(pairs: pd.DataFrame, tokenizer: Any) -> list[str]:
     tokenizer
         That of the model's encoder.
     """
-    systems = list(pairs["system"])
-    contexts = [" ".join(turns) for turns in pairs["context"]]
-    reasons = [""] * len(systems)
-    for name, texts in (("context", contexts), ("response", list(pairs["response"]))):
-        texts_by_system: dict[str, dict[str, None]] = {}
-        for system, text in zip(systems, texts):
-            texts_by_system.setdefault(system, {})[text] = None
-        reason_by_text = {}
-        for system, distinct in texts_by_system.items():
-            sample = list(distinct)[:SAMPLE]
-            is_foreign_system = _tokens_a_word(sample, tokenizer) > _MOST_TOKENS_A_WORD
-            for text in distinct:
-                reason = _reason(text, name, tokenizer, is_foreign_system)
-                reason_by_text[system, text] = reason
-        for i, key in enumerate(zip(systems, texts)):
-            reasons[i] = reasons[i] or reason_by_text[key]
-    return reasons
+    texts = pairs.assign(context=[" ".join(turns) for turns in pairs["context"]])
+    reasons = pd.DataFrame("", index=range(len(pairs)), columns=["context", "response"])
+    for rows in texts.groupby("system").indices.values():
+        for name in reasons:
+            of_system = texts[name].iloc[rows]
+            distinct = list(dict.fromkeys(of_system))
+            is_foreign = _tokens_a_word(distinct[:SAMPLE], tokenizer) > _MOST_TOKENS_A_WORD
+            by_text = {text: _reason(text, name, tokenizer, is_foreign) for text in distinct}
+            reasons.loc[rows, name] = [by_text[text] for text in of_system]
+    return [of_context or of_response for of_context, of_response in reasons.to_numpy()]
 
 
 def _reason(text, name, tokenizer, is_foreign_system):

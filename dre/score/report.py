@@ -181,21 +181,17 @@ def _cells(rows: Sequence[dict[str, Any]], columns: Iterable[str]) -> list[list[
 
 def _cell(row: dict[str, Any], name: str) -> Cell:
     """Return the cell of a row in a column."""
-    header = _HEADERS.get(name, name.replace("_", " "))
     value = row.get(name)
-    if value is None or value == "":
-        return Cell(header, EMPTY, "")
-    if isinstance(value, str):
-        return Cell(header, value, "")
-    if name == "p_holm" and value < _SMALLEST_P:
-        return Cell(header, f"below {_SMALLEST_P}", "")
-    digits = 2 if name in systems.MEASURES else 3
-    digits = systems.DIGITS.get(name, digits)
+    digits = systems.DIGITS.get(name, 2 if name in systems.MEASURES else 3)
     low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
-    interval = ""
-    if low is not None and high is not None:
-        interval = f"[{number(low, digits)}, {number(high, digits)}]"
-    return Cell(header, number(value, digits), interval)
+    if isinstance(value, str) or value is None:
+        text = value or EMPTY
+    elif name == "p_holm" and value < _SMALLEST_P:
+        text = f"below {_SMALLEST_P}"
+    else:
+        text = number(value, digits)
+    interval = "" if low is None else f"[{number(low, digits)}, {number(high, digits)}]"
+    return Cell(_HEADERS.get(name, name.replace("_", " ")), text, interval)
 
 
 def _cards(groups: Iterable[pd.DataFrame], score_names: Sequence[str]) -> list[dict[str, Any]]:
