@@ -54,10 +54,12 @@ def what_is_not_read(pairs: pd.DataFrame, tokenizer: Any) -> list[str]:
 
 def _reason(text, name, tokenizer, is_foreign_system):
     """Return why a text is not read, in words; "" if it is read."""
-    if _is_in_unknown_script(text, tokenizer):
-        script = _script_of(text)
-        return f"the {name} is in a script that the small model does not know ({script})"
-    if _script_of(text) not in ("", "Latin") or _has_english_words(text):
+    script = _script_of(text)
+    if script not in ("", "Latin"):
+        is_unknown = _is_in_unknown_script(text, tokenizer)
+        reason = f"the {name} is in a script that the small model does not know ({script})"
+        return reason if is_unknown else ""
+    if _has_english_words(text):
         return ""
     n_words = len(_words(text))
     pieces = _tokens_a_word([text], tokenizer, _FEWEST_WORDS_OF_ONE)
@@ -89,12 +91,10 @@ def _tokens_a_word(texts: Sequence[str], tokenizer: Any, fewest: int = _FEWEST_W
 
 
 def _is_in_unknown_script(text: str, tokenizer: Any) -> bool:
-    """Return whether a text is in a script other than the Latin one that a tokeniser does not know.
+    """Return whether a text, which is not in Latin script, is in one that a tokeniser does not know.
 
     It does not know a script of whose words it makes many tokens, or the one for what is unknown.
     """
-    if _script_of(text) in ("", "Latin"):
-        return False
     token_ids = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
     n_words = len(re.findall(r"\w+|[^\w\s]", text))
     has_unknown = tokenizer.unk_token_id in token_ids

@@ -88,8 +88,9 @@ def _terms_in_batches(slm, h, rows, triplets):
     triplets_of_row = [len(row.positives) * len(row.adversarials) for row in rows]
     starts = range(0, len(rows), batch_size)
     sizes = [sum(triplets_of_row[start : start + batch_size]) for start in starts]
-    of_batches = [
-        losses.triplet_terms(slm.head, h, batch, names, slm.recipe)
-        for batch in triplets.split(sizes)
-    ]
-    return {name: torch.cat([terms[name].flatten() for terms in of_batches]) for name in names}
+    values = {name: [] for name in names}
+    for batch in triplets.split(sizes):
+        terms = losses.triplet_terms(slm.head, h, batch, names, slm.recipe)
+        for name in names:
+            values[name].append(terms[name].flatten())
+    return {name: torch.cat(batches) for name, batches in values.items()}
