@@ -146,11 +146,8 @@ def rouge(pairs: Collection[Sequence[str]]) -> np.ndarray:
     from rouge_score.rouge_scorer import RougeScorer
 
     scorer = RougeScorer(list(ROUGE.values()), use_stemmer=False)
-    scores = []
-    for response, reference in pairs:
-        by_name = scorer.score(reference, response)
-        scores.append([by_name[name].fmeasure for name in ROUGE.values()])
-    return np.array(scores)
+    scores = [scorer.score(reference, response) for response, reference in pairs]
+    return np.array([[by_name[name].fmeasure for name in ROUGE.values()] for by_name in scores])
 
 
 def meteor(pairs: Collection[Sequence[str]], wordnet: Any = None) -> np.ndarray:

@@ -616,10 +616,12 @@ def _resamples(contexts, n, seed):
     context_numbers, names = pd.factorize(np.asarray(contexts))
     seed = tuple(seed) if np.ndim(seed) else seed  # a key of the cache
     is_small = n * len(names) <= _LARGEST_CACHED
-    draw = _cached_counts if is_small else _context_counts
+    draw = _context_counts if is_small else _context_counts.__wrapped__
     return context_numbers, draw(len(names), n, seed)
 
 
+# Drawing takes nine tenths of the time of a mean, and the cells of a table ask for the same draws.
+@functools.lru_cache(maxsize=8)
 def _context_counts(contexts, n, seed):
     """Draw how often each of so many contexts is in the data (once) and in each of n resamples.
 
@@ -634,10 +636,6 @@ def _context_counts(contexts, n, seed):
     counts = np.vstack([np.ones(contexts), resample_counts])
     counts.flags.writeable = False  # all who ask for it share it
     return counts
-
-
-#: Drawing takes nine tenths of the time of a mean, and the cells of a table ask for the same draws.
-_cached_counts = functools.lru_cache(maxsize=8)(_context_counts)
 
 
 def _aligned(scores, human, contexts):

@@ -91,7 +91,7 @@ def _tokens_a_word(texts: Sequence[str], tokenizer: Any, fewest: int = _FEWEST_W
 
 
 def _is_in_unknown_script(text: str, tokenizer: Any) -> bool:
-    """Return whether a text, which is not in Latin script, is in one that a tokeniser does not know.
+    """Return whether a text that is not in Latin script is in one that a tokeniser does not know.
 
     It does not know a script of whose words it makes many tokens, or the one for what is unknown.
     """

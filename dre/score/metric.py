@@ -154,22 +154,22 @@ class DRE:
         _check_names(options, judge)
         method = check_options(method, judge, prompt, accuracies, fusion, bf16, slm)
         needs = METHODS[method].needs
-        learned_fusion = Calibrated.load(fusion) if fusion else None
-        opened_judge = None
-        loaded_prompt = None
+        metric = cls(method, accuracies=accuracies, bf16=bf16)
+        if fusion:
+            metric.fusion = Calibrated.load(fusion)
         if judge:
             own_prompt = "dre" if "accuracies" in needs else "llm_only"
-            loaded_prompt = prompts.load(prompt or own_prompt)
-            if loaded_prompt.kind != "score":
+            metric.prompt = prompts.load(prompt or own_prompt)
+            if metric.prompt.kind != "score":
                 raise DreError(
-                    f"prompt {loaded_prompt.name!r} asks for a {loaded_prompt.kind}: expected one "
+                    f"prompt {metric.prompt.name!r} asks for a {metric.prompt.kind}: expected one "
                     "that asks for a score"
                 )
-            opened_judge = judges.open(judge, **options)
-        model = _load_slm(slm, bf16) if "slm" in needs else None
-        metric = cls(method, model, opened_judge, loaded_prompt, accuracies, learned_fusion, bf16)
-        if learned_fusion:
-            learned_fusion.check_signature(metric.signature())
+            metric.judge = judges.open(judge, **options)
+        if "slm" in needs:
+            metric.slm = _load_slm(slm, bf16)
+        if metric.fusion:
+            metric.fusion.check_signature(metric.signature())
         return metric
 
     def score(
@@ -293,8 +293,6 @@ class DRE:
         is_read = table["reason"] == ""
         table.loc[~is_read, "status"] = language.STATUS
         distinct = table[is_read].drop_duplicates(columns).sort_values("context_id")
-        if not len(distinct):
-            return table.assign(distance=np.nan, s_d=np.nan, s_p=np.nan, score_slm=np.nan)
         scores = self._scores_in_blocks(distinct, progress, keep)
         scores[columns] = distinct[columns]
         table = table.merge(scores.drop(columns="pair_id"), on=columns, how="left")

@@ -161,11 +161,10 @@ def _far_apart(scored):
     """Return the worst and the best reply to each context in which systems differ most."""
     means = scored.groupby(["context_id", "system"])["score"].mean().unstack()
     spread = (means.max(axis=1) - means.min(axis=1)).nlargest(_MOST_DISAGREEMENTS)
-    groups = []
-    for context_id in spread[spread > 0].index:
-        rows = scored[scored["context_id"] == context_id].sort_values("score")
-        groups.append(pd.concat([rows.iloc[:1], rows.iloc[-1:]]))
-    return groups
+    return [
+        scored[scored["context_id"] == context_id].sort_values("score").iloc[[0, -1]]
+        for context_id in spread[spread > 0].index
+    ]
 
 
 def _single_rows(table):
@@ -198,9 +197,9 @@ def _cards(groups: Iterable[pd.DataFrame], score_names: Sequence[str]) -> list[d
     """Return for each context its turns, and the replies of a table to it with their scores."""
     cards = []
     for rows in groups:
-        replies = []
-        for row in rows.to_dict("records"):
-            scores = [(_HEADERS.get(name, name), row[name]) for name in score_names]
-            replies.append({**row, "scores": scores})
+        replies = [
+            {**row, "scores": [(_HEADERS.get(name, name), row[name]) for name in score_names]}
+            for row in rows.to_dict("records")
+        ]
         cards.append({"turns": rows["context"].iloc[0], "replies": replies})
     return cards

@@ -357,9 +357,9 @@ class Ours(SLM):
             different = sorted(state.keys() ^ expected.keys())
             raise ValueError(f"{FILE} lacks or has too many weights: {', '.join(different[:3])}")
         for name, value in state.items():
-            shape = tuple(expected[name].shape)
-            if tuple(value.shape) != shape:
-                raise ValueError(f"{name} has shape {tuple(value.shape)}: expected {shape}")
+            shape = expected[name].shape
+            if value.shape != shape:
+                raise ValueError(f"{name} has shape {tuple(value.shape)}: expected {tuple(shape)}")
         check_finite(state)
 
 

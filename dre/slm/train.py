@@ -175,7 +175,7 @@ def _train_stages(
     """Take a fresh SLM through the stages of its recipe, from its last checkpoint if there is one.
 
     Its provenance gets the ``curves`` (`dre.slm.curves.measure`), and if the best epoch of a stage
-    is kept instead of the last one, under ``kept`` which epoch that is. The meter of ``checkpoints``
+    is kept instead of the last one, under ``kept`` which epoch that is. The meter of checkpoints
     goes on from what was measured before an interruption.
     """
     rows = training_rows(train, slm.context)
