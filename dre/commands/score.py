@@ -153,7 +153,7 @@ def score(args: argparse.Namespace) -> int:
         signature = Signature({**signature.fields, "limit": args.limit})
 
     # An output of the same command is shown again, and no other file is written over.
-    settings = {**inputs.form_settings(args), "skip_bad": args.skip_bad}
+    settings = {**inputs.form_settings(args), "skip_bad": bool(args.skip_bad)}
     if args.accepted:
         settings["with_accepted"] = True
     if args.output:
