@@ -389,15 +389,11 @@ def _lines_of_slot(slot, value, location):
             f"{location}: slot {slot} needs {expected}, but the row has {value!r}: "
             f"add the column {slot}"
         )
-    lines = []
-    for i, text in enumerate(texts):
-        words = " ".join(text.split())
-        if slot == "context":
-            lines.append(_SPEAKERS[i % 2] + words)
-        elif slot in _LISTS:
-            lines.append(f"{i + 1}. {words}")
-        else:
-            lines.append(words)
+    lines = [" ".join(text.split()) for text in texts]
+    if slot == "context":
+        return [_SPEAKERS[i % 2] + line for i, line in enumerate(lines)]
+    if slot in _LISTS:
+        return [f"{number}. {line}" for number, line in enumerate(lines, 1)]
     return lines
 
 
@@ -414,10 +410,7 @@ def _number_of_slot(slot, row, location):
 
 def _id_of(lines_by_block):
     """An id for the tags of blocks: it depends on their texts, and occurs in none of them."""
-    texts = []
-    for name, lines in lines_by_block.items():
-        texts.extend([name, *lines])
-    text = "\n".join(texts)
+    text = "\n".join(line for block in lines_by_block.items() for line in (block[0], *block[1]))
     digest = _sha256(text)
     while digest[:_ID_LENGTH] in text:
         digest = _sha256(digest)
