@@ -319,8 +319,8 @@ class Result:
             else:
                 item.costs.append(reply.cost)
             if reply.status != "ok":
-                what = f"Round {round_number + 1}, {prompt}: {reply.status} ({reply.reason})."
-                item.failed_replies.append(FailedReply(reply.status, what))
+                sentence = f"Round {round_number + 1}, {prompt}: {reply.status} ({reply.reason})."
+                item.failed_replies.append(FailedReply(reply.status, sentence))
             usable.append(reply if reply.status == "ok" else None)
         return usable
 

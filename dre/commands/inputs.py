@@ -3,7 +3,8 @@
 import argparse
 import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -171,6 +172,24 @@ def read(
         tell(note)
     sha256 = hashlib.sha256(data).hexdigest()
     return Input(pairs, bad_records, reading.notes, sha256)
+
+
+def refuse_one_value(table: pd.DataFrame, columns: Mapping[str, str], path: str | Path) -> None:
+    """Raise DreError if nothing can be learned from rated pairs.
+
+    ``columns`` says of each column that must vary what it is called in the message, with its file.
+    """
+    for column, name in columns.items():
+        if table[column].nunique() < 2:
+            raise DreError(
+                f"{name} is {table[column].iloc[0]:g} in all {len(table):,} pairs: expected two "
+                "values or more, since nothing agrees with a constant"
+            )
+    if table["context_id"].nunique() < 2:
+        raise DreError(
+            f"{path}: all {len(table):,} rated pairs have the same context: expected two contexts "
+            "or more, since they are resampled"
+        )
 
 
 def about_no_pair(path, n_bad):

@@ -114,16 +114,7 @@ def _read_rated(path: str | Path) -> pd.DataFrame:
         raise DreError(
             f"{path}: {len(pairs)} pairs have a rating in `human`: expected {_LEAST_PAIRS} or more"
         )
-    if len(set(pairs["human"])) < 2:
-        raise DreError(
-            f"{path}: `human` is {pairs['human'].iloc[0]:g} in all {len(pairs):,} pairs: expected "
-            "two ratings or more, since nothing agrees with a constant"
-        )
-    if len(set(pairs["context_id"])) < 2:
-        raise DreError(
-            f"{path}: all {len(pairs):,} rated pairs have the same context: expected two contexts "
-            "or more, since intervals come from resampling them"
-        )
+    inputs.refuse_one_value(pairs, {"human": f"{path}: `human`"}, path)
     return pairs
 
 

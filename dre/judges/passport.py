@@ -242,7 +242,7 @@ def _describe_replies(judge, samples, prompt, tables_by_set, passport):
     passport.tokens_per_reply = _mean(token_counts)
     table = pd.concat([table for tables in tables_by_set.values() for table in tables])
     replies = table["n_samples"].sum()
-    if replies:
+    if np.any(replies):
         passport.malformed = 1 - table["n_ok"].sum() / replies
         passport.usd_per_1000 = 1000 * table["cost"].sum(min_count=1) / replies
 

@@ -147,16 +147,8 @@ class Prompt:
             word that the prompt asks for to Positive or Negative (empty without labels);
             ``verdict`` says which part of a reply without a schema may be the verdict.
         """
-        return {
-            "name": self.name,
-            "sha256": self.sha256,
-            "kind": self.kind,
-            "scale": self.scale and list(self.scale),
-            "influence": self.influence and list(self.influence),
-            "criterion": self.criterion,
-            "labels": dict(self.labels),
-            "verdict": self.verdict,
-        }
+        fields = ["name", "sha256", "kind", "scale", "influence", "criterion", "labels", "verdict"]
+        return json.loads(json.dumps({name: getattr(self, name) for name in fields}))
 
     @functools.cached_property
     def _sections(self):
@@ -282,8 +274,16 @@ def load(name_or_path: str | Path | Prompt) -> Prompt:
     if built_in:
         return built_in
     path = Path(name_or_path)
-    header, body = _header_and_body(path)
-    return _checked_prompt(path.stem, header, body, path)
+    return from_text(path.stem, None, path)
+
+
+def from_text(name: str, text: str | None, path: str | Path = "") -> Prompt:
+    """Return the prompt that the text of a template file makes; None: the text at ``path``.
+
+    Raises DreError as `load` does; it names the path.
+    """
+    header, body = _header_and_body(Path(path), text)
+    return _checked_prompt(name, header, body, path)
 
 
 @functools.cache
@@ -314,12 +314,12 @@ def _fill_criterion(body, criterion, values):
     return _SLOT.sub(fill, body)
 
 
-def _header_and_body(path):
+def _header_and_body(path, text=None):
     """The header of a template file as a dict, and its text."""
     header = None
     body = ""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = path.read_text(encoding="utf-8-sig") if text is None else text
         match = _HEADER_AND_BODY.fullmatch(text)
         if match:
             header = yaml.load(match[1], yaml.BaseLoader)  # which leaves Yes and No as words
