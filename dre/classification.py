@@ -6,6 +6,7 @@ context, so random negatives are counted, too.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -121,8 +122,9 @@ def balanced(accuracies: Mapping[str, float] | pd.Series) -> float:
 
     Takes what `accuracy` returns.
     """
-    negative = (accuracies["adversarial"] + accuracies["random_rejected"]) / 2
-    return float((accuracies["positive"] + negative) / 2)
+    shares: dict[str, Any] = dict(accuracies)
+    negative = (shares["adversarial"] + shares["random_rejected"]) / 2
+    return float((shares["positive"] + negative) / 2)
 
 
 def by_two_thresholds(pairs: pd.DataFrame, distances: ArrayLike) -> np.ndarray:

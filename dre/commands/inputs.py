@@ -180,12 +180,12 @@ def refuse_one_value(table: pd.DataFrame, columns: Mapping[str, str], path: str 
     ``columns`` says of each column that must vary what it is called in the message, with its file.
     """
     for column, name in columns.items():
-        if table[column].nunique() < 2:
+        if len(set(table[column])) < 2:
             raise DreError(
                 f"{name} is {table[column].iloc[0]:g} in all {len(table):,} pairs: expected two "
                 "values or more, since nothing agrees with a constant"
             )
-    if table["context_id"].nunique() < 2:
+    if len(set(table["context_id"])) < 2:
         raise DreError(
             f"{path}: all {len(table):,} rated pairs have the same context: expected two contexts "
             "or more, since they are resampled"
