@@ -129,7 +129,7 @@ def quality_rows(settings: Profile, judge: PanelJudge) -> list[dict]:
 
 def _printed_quality(root, judge, level, quality, selection):
     """Return what the paper prints of a quality with a choice of three examples, if it does."""
-    if selection.n != 3 or selection.is_zero_shot:
+    if selection.n != 3:
         return {"printed": math.nan, "printed_of": ""}
     model = printed_model(judge)
     if model and selection.choice == "manual":
