@@ -12,7 +12,6 @@ from dre.commands.outputs import TRY_LATER, WRONG
 from dre.environment import VERSION, how_to_install
 from dre.errors import DreError, TryLater
 
-
 #: The words after ``dre`` with their help. ``add(subparsers)`` of the module of a word defines it.
 ROOMS = {
     "data": "show how a file is read; list, fetch and verify the public data",
