@@ -41,8 +41,8 @@ def add(subparsers: argparse._SubParsersAction) -> None:
             "more sets if you can"
         ),
     )
-    text = "file to write what was learned (.json)"
-    option("-o", "--output", required=True, metavar="FILE", help=text)
+    what = "file to write what was learned (.json)"
+    option("-o", "--output", required=True, metavar="FILE", help=what)
     option("--force", action="store_true", help="write over a file that is there")
     option(
         "--human",
@@ -72,7 +72,7 @@ def _calibrate(args):
         "The fused score of a set comes from the other sets alone."
     )
     columns = ["set", "pairs", "contexts", "slm", "judge", "fused", "weight"]
-    digits = dict.fromkeys(("slm", "judge", "fused"), 3)
+    digits = {"slm": 3, "judge": 3, "fused": 3}
     show(pd.DataFrame(rows), "Spearman correlation with people", note, columns, digits=digits)
     n_pairs = sum(len(table) for table in tables)
     print(

@@ -86,7 +86,7 @@ def calls(settings: Profile, notebook: str | None = None) -> pd.DataFrame:
                 trainings.append(question.training)
             rows.append(_row(judge, question, counted, trainings))
     table = pd.DataFrame(rows, columns=COLUMNS)
-    sums = table.groupby(COLUMNS[:3], sort=False).sum(min_count=1)
+    sums = pd.DataFrame(table.groupby(COLUMNS[:3], sort=False).sum(min_count=1))
     return pd.DataFrame(sums[sums["calls"] > 0]).reset_index()
 
 
@@ -244,13 +244,11 @@ def seconds_per_step(settings: Profile, length: int, batch: int) -> float:
     """
     table = pd.read_csv(registry.PROJECT / _MEASURED_STEPS)
     table["seconds"] = table[["seconds_a_step", "seconds_in_second_run"]].max(axis=1)
-    slowest = table["seconds"].max()
-    of_encoder = table[table["encoder"] == settings.encoder].sort_values("tokens")
+    slowest = max(table["seconds"])
+    of_encoder = table.query("encoder == @settings.encoder").sort_values("tokens")
     if len(of_encoder):
-        is_enough = of_encoder["tokens"] >= length
-        slowest = (of_encoder[is_enough] if is_enough.any() else of_encoder.tail(1))[
-            "seconds"
-        ].iloc[0]
+        place = of_encoder["tokens"].searchsorted(length)
+        slowest = float(of_encoder["seconds"].iloc[min(place, len(of_encoder) - 1)])
     share = batch / float(table["contexts_a_step"].iloc[0])
     return slowest * (_SHARE_OF_ANY_STEP + (1 - _SHARE_OF_ANY_STEP) * share)
 

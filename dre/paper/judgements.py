@@ -516,7 +516,7 @@ def _recorded_criteria(recording, pairs, family):
     criteria = list(released.CRITERIA.values())
     by_criterion = table[criteria].reindex(pairs["pair_id"]).reset_index(drop=True)
     is_there = by_criterion.notna().all(axis=1)
-    if not is_there.any():
+    if not np.any(is_there):
         return None
     told = pd.DataFrame({"status": np.where(is_there, "ok", "missing"), "reason": "", "cost": 0.0})
     return _of_family(pairs, by_criterion, family, told)

@@ -323,11 +323,11 @@ def selections_for_yes_or_no(settings: Profile) -> list[Selection]:
 
 
 def _with_numbers(choices, numbers) -> list[Selection]:
-    selections = {}
+    selections = []
     for choice in choices:
-        for n in numbers:
-            selections[Selection(choice, _FIXED_NUMBERS.get(choice, n))] = None
-    return list(selections)
+        fixed = _FIXED_NUMBERS.get(choice)
+        selections += [Selection(choice, n) for n in (numbers if fixed is None else (fixed,))]
+    return list(dict.fromkeys(selections))
 
 
 class Question(NamedTuple):
@@ -370,9 +370,8 @@ def quality_questions(settings: Profile, selection: Selection) -> list[Question]
         rating = pd.Series(table["pair_id"]).map(human)
         pool = table.assign(rating=rating).dropna(subset="rating")
         pairs = table.iloc[: settings.pairs_per_set]
-        questions.append(
-            Question(quality, prompt, *_with_examples(pairs, pool, selection, is_turn))
-        )
+        shown = _with_examples(pairs, pool, selection, is_turn)
+        questions.append(Question(quality, prompt, *shown))
     return questions
 
 
@@ -436,6 +435,7 @@ def _with_examples(
         pairs = pd.DataFrame(pairs[~pairs["context_id"].isin(contexts)])
         by_pair = examples.select(pairs, pool, "manual", k=len(chosen), chosen=chosen)
         return pairs, by_pair
-    methods = {"random0": "random", "bm25": "bm25_both" if is_turn else "bm25_context"}
-    method = methods.get(selection.choice, selection.choice)
+    method = selection.choice.removesuffix("0")  # one draw
+    if method == "bm25":
+        method = "bm25_both" if is_turn else "bm25_context"
     return pairs, examples.select(pairs, pool, method, k=selection.n)

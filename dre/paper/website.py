@@ -217,12 +217,12 @@ class _Site:
             "Use it": [f"docs/{name}" for name in (*_USE, *further_docs) if name in docs],
             "The project": [name[:-3] for name in _OTHER_PAGES if name in self.pages],
         }
-        lists = ""
+        text = ""
         for caption, names in groups.items():
             if names:
                 lines = [f"\n\n```{{toctree}}\n:hidden:\n:caption: {caption}\n", *names, "```\n"]
-                lists += "\n".join(lines)
-        return lists
+                text += "\n".join(lines)
+        return text
 
 
 def _coloured(text):
