@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from numbers import Integral, Real
 from pathlib import Path
@@ -164,10 +164,7 @@ class Table:
     def markdown(self) -> str:
         """Return the printed rows and columns as a Markdown table with caption and note."""
         alignment = ["--:" if is_right else ":--" for is_right in self.right]
-        lines = []
-        for cells in [self.headers, alignment, *self.cells]:
-            lines.append(f"| {' | '.join(cells)} |")
-        blocks = [f"**{self.caption}**", "\n".join(lines)]
+        blocks = [f"**{self.caption}**", markdown_rows([self.headers, alignment, *self.cells])]
         if self.below:
             blocks.append(self.below)
         return "\n\n".join(blocks) + "\n"
@@ -185,6 +182,11 @@ class Table:
         return files
 
     __repr__ = _repr_markdown_ = markdown
+
+
+def markdown_rows(rows: Iterable[Iterable[str]]) -> str:
+    """Return the cells of rows as lines of a Markdown table."""
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
 
 
 def show(
