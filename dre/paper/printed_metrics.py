@@ -50,22 +50,6 @@ _MAX_TOKENS = 1024
 _BATCH = 16
 
 
-def own_origins(encoder: str) -> dict[str, str]:
-    """Return by row what makes it where its model is not named, or cannot be had.
-
-    Parameters
-    ----------
-    encoder : that of the profile.
-    """
-    words = dict.fromkeys(ROWS["word_vectors"], f"input embeddings of {encoder}")
-    return {
-        "METEOR": "NLTK without synonyms",
-        **words,
-        "BERTScore": f"hidden states of {encoder}",
-        "UniEval": "predictions that its authors released, of TopicalChat alone",
-    }
-
-
 class Made(NamedTuple):
     """The rows that were made, and why others were not.
 
@@ -162,24 +146,25 @@ def in_print(table: pd.DataFrame, made: Made) -> pd.DataFrame:
 def origins(encoder: str, made: Made) -> pd.DataFrame:
     """Return what makes each metric that needs a model: ``metric, made_by`` and ``missing``.
 
-    ``missing`` says why the model that the profile names did not make it.
+    ``missing`` says why the model that the profile names did not make it. Where it is not named, or
+    cannot be had, something else makes the row.
 
     Parameters
     ----------
     encoder : that of the profile.
     made : what `make` returned.
     """
-    by_row = own_origins(encoder) | made.origins
+    own = {
+        "METEOR": "NLTK without synonyms",
+        **dict.fromkeys(ROWS["word_vectors"], f"input embeddings of {encoder}"),
+        "BERTScore": f"hidden states of {encoder}",
+        "UniEval": "predictions that its authors released, of TopicalChat alone",
+    }
+    by_row = own | made.origins
     rows = []
-    for row in [row for rows_of_model in ROWS.values() for row in rows_of_model]:
-        rows.append(
-            {
-                "metric": row,
-                "made_by": by_row.get(row, ""),
-                "missing": made.missing.get(row, ""),
-            }
-        )
-    return pd.DataFrame(rows)
+    for row in (row for rows_of_model in ROWS.values() for row in rows_of_model):
+        rows.append((row, by_row.get(row, ""), made.missing.get(row, "")))
+    return pd.DataFrame(rows, columns=["metric", "made_by", "missing"])
 
 
 def with_origins(table: pd.DataFrame, encoder: str, made: Made) -> pd.DataFrame:
@@ -205,8 +190,7 @@ def _first_line(error):
 
 
 def _bart_rows(name):
-    model = Seq2Seq.load(name)
-    return _of_pairs(lambda pairs: bartscore(pairs, model)), f"{name}, mean of both directions"
+    return _of_pairs(bartscore, Seq2Seq.load(name)), f"{name}, mean of both directions"
 
 
 def _unieval_rows(name):
@@ -222,26 +206,23 @@ def _unieval_rows(name):
 
 def _bert_rows(name):
     scorer = bert_scorer(name)
-    origin = f"{name} by bert-score {version('bert-score')}"
-    return _of_pairs(lambda pairs: bertscore(pairs, scorer)), origin
+    return _of_pairs(bertscore, scorer), f"{name} by bert-score {version('bert-score')}"
 
 
 def _vector_rows(name):
-    vectors = word_vectors(name)
-    return _of_pairs(lambda pairs: by_word_vectors(pairs, vectors)), f"{name} by gensim"
+    return _of_pairs(by_word_vectors, word_vectors(name)), f"{name} by gensim"
 
 
 def _meteor_rows(name):
-    database = wordnet()
-    return _of_pairs(lambda pairs: metrics.meteor(pairs, database)), "NLTK with WordNet"
+    return _of_pairs(metrics.meteor, wordnet()), "NLTK with WordNet"
 
 
-def _of_pairs(function: Callable) -> Callable[[pd.DataFrame], np.ndarray]:
+def _of_pairs(function: Callable, model: Any) -> Callable[[pd.DataFrame], np.ndarray]:
     """Return a function of items that scores those which have a response and a reference."""
 
     def score(items):
         pairs, is_scored = metrics.scorable(items, itself=True)
-        scores = np.asarray(function(pairs)) if pairs else np.empty((0, 1))
+        scores = np.asarray(function(pairs, model)) if pairs else np.empty((0, 1))
         scores = scores.reshape(len(pairs), -1)
         values = np.full((len(items), scores.shape[1]), np.nan)
         values[np.array(is_scored, bool)] = scores
@@ -292,8 +273,7 @@ def bartscore(pairs: Sequence[Sequence[str]], model: Seq2Seq) -> np.ndarray:
     A direction is the mean log-likelihood of the tokens of one text, given the other. The score is
     the mean of both directions, which its authors call F. The papers do not say which they took.
     """
-    responses = [response for response, _ in pairs]
-    references = [reference for _, reference in pairs]
+    responses, references = zip(*pairs)
     precision = log_likelihood(references, responses, model)
     recall = log_likelihood(responses, references, model)
     return (precision + recall) / 2
@@ -461,8 +441,7 @@ def bert_scorer(name: str) -> Any:
 
 def bertscore(pairs: Sequence[Sequence[str]], scorer: Any) -> np.ndarray:
     """Return BERTScore F1 of (response, reference) pairs, without idf and rescaling, (n,)."""
-    responses = [response for response, _ in pairs]
-    references = [reference for _, reference in pairs]
+    responses, references = map(list, zip(*pairs))
     _, _, f1 = scorer.score(responses, references)
     return f1.numpy()
 
@@ -492,10 +471,7 @@ def by_word_vectors(
         known = [vectors[word] for word in tokenize(text) if word in vectors]
         return np.array(known, float) if known else np.empty((0, 1))
 
-    scores = []
-    for response, reference in pairs:
-        scores.append(metrics.embedding(vectors_of(response), vectors_of(reference)))
-    return np.array(scores)
+    return np.array([metrics.embedding(*map(vectors_of, pair)) for pair in pairs])
 
 
 def wordnet() -> Any:
@@ -516,15 +492,14 @@ def _get_nltk_data(path, name):
     """Download a resource of NLTK if NLTK does not find it."""
     import nltk
 
-    try:
-        nltk.data.find(path)
-        return
-    except LookupError:
-        nltk.download(name, quiet=True)
-    try:
-        nltk.data.find(path)
-    except LookupError:
-        raise TryLater(
-            f"NLTK has no {path}: connect to the network, or put it into a folder that the "
-            "variable NLTK_DATA names"
-        ) from None
+    for is_downloaded in (False, True):
+        try:
+            nltk.data.find(path)
+            return
+        except LookupError:
+            if not is_downloaded:
+                nltk.download(name, quiet=True)
+    raise TryLater(
+        f"NLTK has no {path}: connect to the network, or put it into a folder that the "
+        "variable NLTK_DATA names"
+    )
