@@ -114,7 +114,7 @@ def quality_rows(settings: Profile, judge: PanelJudge) -> list[dict]:
             row = {"judge": judge.name, "level": level, "quality": quality}
             row |= {"examples": CHOICES[selection.choice], "n_examples": selection.n}
             row |= _agreement("spearman", items["score"], items, settings.resamples)
-            row["n"] = int(items["score"].count())
+            row["n"] = len(items["score"].dropna())
             rows.append(row | _printed_quality(settings.root, judge, level, quality, selection))
     return rows
 

@@ -421,7 +421,7 @@ def wide_effects(table: pd.DataFrame) -> pd.DataFrame:
     # Pairs and contexts are those of both measures.
     wide = wide.rename(columns={"within_contexts seen": "seen_within"})
     wide = wide.rename(columns=lambda column: column.removeprefix("overall "))
-    return wide[[column for column in wide if " " not in column]]
+    return wide.loc[:, [column for column in wide if " " not in column]]
 
 
 # What a judge does with the numbers

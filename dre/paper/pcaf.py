@@ -414,7 +414,7 @@ def principal_components(metric: PCAF, ideas: Sequence[Idea]) -> pd.DataFrame:
         rows += [(number, language, *idea.versions[k]) for number, idea in enumerate(ideas)]
     spoken = pd.DataFrame(rows, columns=["idea", "language", "context", "response"])
     pca = PCA(n_components=2)
-    points = spoken[["idea", "language"]].copy()
+    points = spoken.drop(columns=["context", "response"])
     points[["first", "second"]] = pca.fit_transform(metric.features(spoken).numpy())
     points[["share_first", "share_second"]] = pca.explained_variance_ratio_
     return points
@@ -538,12 +538,13 @@ def beside_print(agreement: pd.DataFrame, table: str, root: Path) -> pd.DataFram
     over seeds, and ``<column>_printed``.
     """
     printed = pd.read_csv(root / "data/paper" / f"{table}.csv", index_col=0)
-    of_table = agreement[agreement["table"] == table]
-    by_cell = (100 * of_table.set_index(["row", "tested"])["spearman"]).groupby(["row", "tested"])
-    beside = pd.DataFrame({"row": printed.index})
-    for column in TESTED_ON[table]:
-        cells = [(row, column) for row in printed.index]
-        beside[column] = by_cell.mean().reindex(cells).to_numpy()
-        beside[f"{column}_sd"] = by_cell.std(ddof=0).reindex(cells).to_numpy()
-        beside[f"{column}_printed"] = printed[column].to_numpy()
-    return beside
+    cells = agreement[agreement["table"] == table].set_index(["row", "tested"])["spearman"]
+    rows = []
+    for name in printed.index:
+        row: dict[str, object] = {"row": name}
+        for column in TESTED_ON[table]:
+            values = 100 * np.asarray(cells.loc[[(name, column)]])
+            row |= {column: values.mean(), f"{column}_sd": values.std()}
+            row[f"{column}_printed"] = printed.loc[name, column]
+        rows.append(row)
+    return pd.DataFrame(rows)

@@ -71,7 +71,7 @@ def table5(scores: RatedScores, panel: Sequence[PanelJudge], root: Path) -> pd.D
         rows.append(row)
     for printed_name, (family, name_in_print) in product(judges_in_print, FAMILIES.items()):
         if (name_in_print, printed_name) not in has_row:
-            row = {"method": Method(family, our_name_of.get(printed_name, printed_name))}
+            row = {"method": Method(family, str(our_name_of.get(printed_name, printed_name)))}
             row |= _mean_in_print(scores, in_print, name_in_print, [printed_name])
             reason = NOT_SHOWN if printed_name in our_name_of else NO_SUCH_JUDGE
             rows.append(row | {"in_print": printed_name, "not_run": reason})
@@ -193,8 +193,8 @@ def slide_table2(
         for row_name, method in rows_of_judge[judge.name].items():
             if method not in has_row:
                 row_in_print = by_name.get((row_name, beside), {})
-                about = {"method": row_name, "judge": judge.name}
-                about["in_print"] = row_in_print.get("judge")
+                in_print = row_in_print.get("judge")
+                about = {"method": row_name, "judge": judge.name, "in_print": in_print}
                 reason = _why_not(judge, row_name)
                 rows.append(_slide_row(scores, method, about, row_in_print, reason))
     return pd.DataFrame(rows)
@@ -214,7 +214,7 @@ def _slide_row(scores, method, about, row_in_print, reason):
     numbers: dict[str, float] = {}
     p_values = []
     is_run = method is not None and any(scores.has(name, method) for name in scores.items)
-    if is_run:
+    if method is not None and is_run:
         texts |= {"n": scores.counts(method), "judge": about["judge"] or method.judge}
     for name, statistic, column in _cells(scores):
         label = f"{ratings.RATED[name]} {statistic}"

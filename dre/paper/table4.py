@@ -252,11 +252,14 @@ def plain_scores(
     """
     by_set: dict[str, dict[str, pd.Series]] = {}
     for name, table in items.items():
-        told_by = {judge.name: judge.scores(table) for judge in panel}
-        of_panel = {judge: told["score"] for judge, told in told_by.items() if told is not None}
         of_others = released.scores(name).head(len(table)).set_index(table.index)
         of_others = of_others.drop(columns=["pair_id", released.CLAUDE], errors="ignore")
-        by_set[name] = of_panel | {str(judge): column for judge, column in of_others.items()}
+        by_judge: dict[str, pd.Series] = {}
+        for judge in panel:
+            told = judge.scores(table)
+            if told is not None:
+                by_judge[judge.name] = pd.Series(told["score"])
+        by_set[name] = by_judge | {str(judge): column for judge, column in of_others.items()}
     return by_set
 
 
@@ -644,11 +647,12 @@ def gains_in_words(means: pd.DataFrame, fusion_name: str, less: str = "judge") -
     Such as ``helps open and middle judges, harms the strong judge``.
     """
     is_shown = (means["fusion"] == fusion_name) & (means["less"] == less)
-    is_pooled = means["judges"].isin({ALL, *CLASSES} - {*STRENGTHS})
+    is_pooled = means["judges"].isin([*({ALL, *CLASSES} - {*STRENGTHS})])
     by_verb: dict[str, list[str]] = {}
     for row in means.loc[is_shown & ~is_pooled, :].to_dict("records"):
+        judges = str(row["judges"])
         verb = by_interval(row, "gain", "helps", "harms", "does not clearly change")
-        by_verb.setdefault(verb, []).append(_CALLED.get(row["judges"], row["judges"]))
+        by_verb.setdefault(verb, []).append(_CALLED.get(judges, judges))
     parts = [f"{verb} {' and '.join(names)}" for verb, names in by_verb.items()]
     return ", ".join(parts) or "was compared with no judge"
 
@@ -756,7 +760,7 @@ def _by_judge_in_print(table, names) -> pd.DataFrame:
     """Return what print has of methods with a judge, by both: Spearman, a column for each set."""
     spearman = _correlations_in_print(table, names, "spearman")
     by_judge = spearman.set_index([table["method"], table["judge"]])
-    return by_judge[table["judge"].notna().to_numpy()]
+    return by_judge.loc[table["judge"].notna().to_numpy(), :]
 
 
 def printed_gains(table: pd.DataFrame) -> pd.DataFrame:
@@ -1157,6 +1161,7 @@ def ablations(
     in_spearman = _correlations_in_print(table, names, "spearman").set_axis(table["key"])
     mean_of_row = in_spearman.mean(axis=1)
     rows = []
+    row: dict[str, object]
     for family, part in _PART_OF.items():
         for slm in slms:
             whole = Method(WHOLE, slm=slm)
