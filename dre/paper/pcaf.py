@@ -422,11 +422,8 @@ def principal_components(metric: PCAF, ideas: Sequence[Idea]) -> pd.DataFrame:
 
 def _mean_of_qualities(rated, scores):
     """Return the mean Spearman correlation of scores with the qualities of a set."""
-    correlations = []
-    for quality in rated.qualities:
-        human = pd.Series(rated.ratings[quality].to_numpy())
-        correlations.append(pd.Series(scores).corr(human, method="spearman"))
-    return float(np.nanmean(correlations)) if np.isfinite(correlations).any() else math.nan
+    ratings = rated.ratings[rated.qualities]
+    return ratings.corrwith(pd.Series(scores, ratings.index), method="spearman").mean()
 
 
 def _scores(settings, training, seed, tested, columns):

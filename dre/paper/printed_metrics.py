@@ -379,40 +379,32 @@ def questions(path: Path | None = None) -> dict[str, list[str]]:
         path = fetch("UniEval/*/utils.py")
     tree = ast.parse(path.read_text(encoding="utf-8"))
     found: dict[str, list[str]] = {}
-    for node in ast.walk(tree):
-        if not (isinstance(node, ast.If) and _compared(node.test, "task") == "dialogue"):
-            continue
-        for branch in node.body:
-            for inner in ast.walk(branch):
-                dimension = (
-                    _compared(inner.test, "dimension") if isinstance(inner, ast.If) else None
-                )
-                if dimension in DIMENSIONS and isinstance(inner.body[0], ast.Assign):  # pyright: ignore
-                    found[dimension] = _parts(inner.body[0].value)  # pyright: ignore
+    for of_dialogue in _branches(tree, "task == 'dialogue'"):
+        for dimension in DIMENSIONS:
+            for first, *_ in _branches(ast.Module(of_dialogue, []), f"dimension == {dimension!r}"):
+                if isinstance(first, ast.Assign):
+                    found[dimension] = _parts(first.value)
     missing = [dimension for dimension in DIMENSIONS if not found.get(dimension)]
     if missing:
         raise DreError(f"{path}: found no question for {', '.join(missing)}: fetch it again")
     return found
 
 
-def _compared(test, name):
-    """Return the text that a variable of this name is compared with, or None."""
-    if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.Name):
-        return None
-    [other] = test.comparators
-    if test.left.id != name or not isinstance(other, ast.Constant):
-        return None
-    return other.value
+def _branches(tree, condition):
+    """Return the statements of each ``if`` in a tree that has this condition."""
+    conditions = [node for node in ast.walk(tree) if isinstance(node, ast.If)]
+    return [node.body for node in conditions if ast.unparse(node.test) == condition]
 
 
 def _parts(expression):
     """Return the parts of a sum of texts and of items of lists, each item by its list's name."""
-    if isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.Add):
-        return _parts(expression.left) + _parts(expression.right)
-    if isinstance(expression, ast.Constant) and isinstance(expression.value, str):
-        return [expression.value]
-    if isinstance(expression, ast.Subscript) and isinstance(expression.value, ast.Name):
-        return [expression.value.id]
+    match expression:
+        case ast.BinOp(op=ast.Add()):
+            return _parts(expression.left) + _parts(expression.right)
+        case ast.Constant(value=str(text)):
+            return [text]
+        case ast.Subscript(value=ast.Name(id=name)):
+            return [name]
     return []
 
 
