@@ -199,9 +199,10 @@ def jackknife(by_set: Sequence[np.ndarray], name: str) -> dict[str, float]:
     variance = 0.0
     freedom = 0
     for _, *without in by_set:
-        freedom += len(without) - 1
-        # NaN of a single context
-        variance += (len(without) - 1) ** 2 / len(without) * pd.Series(without).var(skipna=False)
+        n_contexts = len(without)
+        freedom += n_contexts - 1
+        of_set = pd.Series(without, dtype=float).var(skipna=False)  # NaN of a single context
+        variance += of_set * (n_contexts - 1) ** 2 / max(n_contexts, 1)
     deviation = np.sqrt(variance) / len(by_set)
     half = float(student.ppf((1 + _LEVEL) / 2, freedom) * deviation)
     return {name: value, f"{name}_low": value - half, f"{name}_high": value + half}

@@ -225,7 +225,7 @@ def _slide_row(scores, method, about, row_in_print, reason):
             numbers |= {label: ours, f"{label} p": p_value}
             p_values.append(p_value)
         numbers[f"{label} printed"] = theirs
-        texts[column] = ours_and_printed(ours, theirs, "()")
+        texts[column] = ours_and_printed(ours, theirs, printed_alone=True)
     largest = max(p_values, default=None)
     texts["largest_p"] = ""
     if largest is not None:

@@ -948,7 +948,7 @@ def in_papers_form(
     for title in (ratings.RATED[name] for name in names):
         for statistic, table in (("Pearson", of_pearson), ("Spearman", spearman)):
             cells = zip(table[title], table[f"{title}_printed"])
-            columns[f"{title}, {statistic}"] = [ours_and_printed(*cell, "()") for cell in cells]
+            columns[f"{title}, {statistic}"] = [ours_and_printed(*cell, True) for cell in cells]
     return columns
 
 
@@ -1261,14 +1261,14 @@ def mean_kappa(rater_ratings: np.ndarray) -> tuple[float, float, float]:
     return min(kappas), float(np.mean(kappas)), max(kappas)
 
 
-def ours_and_printed(ours: float, printed: float, otherwise: str = "") -> str:
+def ours_and_printed(ours: float, printed: float, printed_alone: bool = False) -> str:
     """Return a cell of the main table: our number, and that of the paper in brackets.
 
-    Where there is no number of ours, the cell is empty, or with ``"()"`` has the paper's alone.
+    Without a number of ours the cell is empty, or has the paper's alone if that is asked for.
     """
     in_brackets = "" if pd.isna(printed) else f"({number(printed)})"
     if pd.isna(ours):
-        return in_brackets if otherwise else ""
+        return in_brackets if printed_alone else ""
     return f"{number(ours)} {in_brackets}".strip()
 
 
