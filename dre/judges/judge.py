@@ -720,7 +720,7 @@ def _row(pair_id, outcomes):
         reason = f"{len(absent)} of {len(verdicts)} replies did not come: {reason}"
 
     # Only a pair whose replies all came has a score.
-    score_llm, s_inf, label = None, None, None
+    score_llm, s_inf, label = np.nan, np.nan, None
     if scored and not absent:
         numbers = [(verdict.score_llm, verdict.s_inf) for verdict in scored]
         score_llm, s_inf = np.array(numbers, float).mean(axis=0)
@@ -730,8 +730,8 @@ def _row(pair_id, outcomes):
     costs = [cost for verdict, cost in outcomes if verdict.status not in _ABSENT]
     return {
         "pair_id": pair_id,
-        "score_llm": _number(score_llm),
-        "s_inf": _number(s_inf),
+        "score_llm": score_llm,
+        "s_inf": s_inf,
         "label": label,
         "responses": example.responses,
         "status": status,
@@ -740,11 +740,6 @@ def _row(pair_id, outcomes):
         "n_samples": n_replies,
         "n_ok": len(scored),
     }
-
-
-def _number(value):
-    """Return a number, which is NaN for None."""
-    return np.nan if value is None else value
 
 
 def rows_of(pairs: pd.DataFrame | list[dict]) -> list[dict]:

@@ -82,11 +82,7 @@ def values_of_reply(text: str, prompt) -> dict[str, Value]:
         if breaks_off(text):
             raise Unclear("the JSON object breaks off", "truncated")
         raise Unclear("the reply is not one JSON object alone")
-    names = {name for name, _ in _members(text, start)}
-    other_names = names - set(prompt.fields)
-    if other_names:
-        raise Unclear(f"the schema does not ask for the key {min(other_names)!r}")
-    return values_of_object(text, start, prompt)
+    return values_of_object(text, start, prompt, alone=True)
 
 
 def object_end(text: str, start: int) -> int | None:
@@ -100,12 +96,16 @@ def object_end(text: str, start: int) -> int | None:
     return end
 
 
-def values_of_object(text: str, start: int, prompt) -> dict[str, Value]:
+def values_of_object(text: str, start: int, prompt, alone: bool = False) -> dict[str, Value]:
     """Return the value of each field of the valid JSON object that starts at a place of a text.
 
-    Other keys of the object are passed over. Raises `Unclear` as `values_of_reply` does.
+    Other keys of the object are passed over, unless the fields must stand `alone`. Raises `Unclear`
+    as `values_of_reply` does.
     """
     members = _members(text, start)
+    other_names = {name for name, _ in members} - set(prompt.fields)
+    if alone and other_names:
+        raise Unclear(f"the schema does not ask for the key {min(other_names)!r}")
     values = {}
     for field in prompt.fields:
         matches = [member for name, member in members if name == field]
@@ -113,8 +113,8 @@ def values_of_object(text: str, start: int, prompt) -> dict[str, Value]:
             raise Unclear(f"the JSON object has no {field}")
         if len(matches) > 1:
             raise Unclear(f"the JSON object has {field} more than once")
-        member = matches[0]
-        values[field] = member._replace(value=value_of(field, member.value, prompt))
+        value, value_start, value_end = matches[0]
+        values[field] = Value(value_of(field, value, prompt), value_start, value_end)
     return values
 
 

@@ -700,10 +700,10 @@ if hasattr(os, "register_at_fork"):
 
 
 def _rows(replies):
-    """Return replies as rows of the table."""
+    """Return replies as rows of the table, in its order: SQLite appends faster than it inserts."""
     created = datetime.now(UTC).isoformat(timespec="seconds")
     rows = []
-    for request, reply in replies:
+    for request, reply in sorted(replies, key=lambda pair: pair[0].key):
         request_values = request[: len(_REQUEST_COLUMNS)]
         reply_values = reply[: len(_REPLY_COLUMNS)]
         rows.append((*request_values, *reply_values, request.run, request.account, created))
