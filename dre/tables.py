@@ -202,22 +202,14 @@ def show(
     Numbers have two decimals, but for the columns that ``digits`` names.
     """
     columns = [column for column in columns if column in df]
-    printed = []
-    for column in df:
-        value_column = str(column).removesuffix("_low").removesuffix("_high")
-        if value_column in columns:
-            printed.append(column)
-    printed_headers = {}
-    for column, header in (headers or {}).items():
-        if column in columns:
-            printed_headers[column] = header
+    with_intervals = [f"{column}{ending}" for column in columns for ending in ("", "_low", "_high")]
     table = Table(
-        df.loc[:, printed],
+        df.filter(items=with_intervals),
         "table",
         caption,
         note,
-        digits={column: (digits or {}).get(column, 2) for column in columns},
-        headers=printed_headers,
+        digits={column: n for column, n in (digits or {}).items() if column in columns},
+        headers={column: text for column, text in (headers or {}).items() if column in columns},
         rows=len(df),
         columns=columns,
     )
@@ -283,10 +275,10 @@ def named(name: str, statistics: Mapping[str, Any] | pd.Series) -> dict[str, Any
     return columns
 
 
-def with_interval(row: Mapping[str, Any] | pd.Series, column: str, form: str = "+.2f") -> str:
+def with_interval(row: Mapping[str, Any] | pd.Series, column: str, form: int | str = "+.2f") -> str:
     """Return a number of a row as text with its interval: ``+0.09 [+0.06, +0.13]``.
 
-    What the row lacks is ``NaN``.
+    What the row lacks is ``NaN``. ``form`` is that of `number`.
     """
     ends = [row.get(f"{column}{ending}", math.nan) for ending in ("", *ENDINGS[:2])]
     value, low, high = (number(end, form) for end in ends)
