@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 #: What ``RETRAIN`` calls everything that is recorded of the model in the package.
 _PACKAGE = "package"
-#: The modules that choose the contexts of a training, and say how their hashes are computed.
+#: The files of modules that choose a training's contexts, and say how these are hashed.
 _CHOOSING = (
     *sorted(Path(registry.__file__).parent.glob("*.py")),
     Path(contexts.__file__),
