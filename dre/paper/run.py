@@ -236,7 +236,7 @@ def _run_stale(books, profile, jobs, paid_run):
     # A notebook that trains the models of all others runs alone, on all cores, and before them.
     training = [book for book in books if book.trains and profile.name != COMMITTED]
     other_books = [book for book in books if book not in training]
-    ran = _run_together(training, profile, 1)
+    ran = _run_together(training, profile, 1) if training else []
     _prepare(other_books, profile, jobs, paid_run)
     if jobs > 1:
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // jobs)))
