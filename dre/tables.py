@@ -108,10 +108,10 @@ class Table:
         for column in printed_columns:
             self.headers.append(_markdown(headers.get(column, _title(column))))
             self.right.append(any(_is_number(value) for value in printed_rows[column]))
-        self.cells = []
-        for row in printed_rows.to_dict("records"):
-            cells = [_cell(row, column, digits.get(column, 2)) for column in printed_columns]
-            self.cells.append(cells)
+        self.cells = [
+            [_cell(row, column, digits.get(column, 2)) for column in printed_columns]
+            for row in printed_rows.to_dict("records")
+        ]
 
         left_out = ""
         if len(printed_rows) < len(df):
@@ -164,9 +164,8 @@ class Table:
     def markdown(self) -> str:
         """Return the printed rows and columns as a Markdown table with caption and note."""
         alignment = ["--:" if is_right else ":--" for is_right in self.right]
-        lines = []
-        for cells in [self.headers, alignment, *self.cells]:
-            lines.append(f"| {' | '.join(cells)} |")
+        rows = [self.headers, alignment, *self.cells]
+        lines = [f"| {' | '.join(cells)} |" for cells in rows]
         blocks = [f"**{self.caption}**", "\n".join(lines)]
         if self.below:
             blocks.append(self.below)
@@ -327,9 +326,5 @@ def spread(table: pd.DataFrame, names: Sequence[str], across: str, value: str) -
     wide = by_row[value_columns].unstack(across, sort=False)
 
     # The name of a column is its entry, with the ending of the column that its values come from.
-    headers = []
-    for column, entry in wide.columns:
-        ending = column.removeprefix(value)
-        headers.append(f"{entry}{ending}")
-    wide.columns = headers
+    wide.columns = [f"{entry}{column.removeprefix(value)}" for column, entry in wide.columns]
     return wide.reset_index()
