@@ -5,6 +5,7 @@ The end of a file's name tells its format (that before ``.gz``, if it ends so). 
 """
 
 import csv
+import gzip
 import io
 import json
 import re
@@ -31,7 +32,6 @@ _GZIP_START = b"\x1f\x8b"
 _PARQUET_START = b"PAR1"
 #: A record of JSON Lines may have so many characters: some texts, and much beside them.
 _LONGEST_LINE = 50 * LARGEST_TEXT
-_CHUNK = 2**20
 _LINE_END = re.compile(r"\r\n|\r|\n")  # old spreadsheets end a line of CSV by \r alone
 _PARQUET_ROWS = 1000
 #: Columns of a record that no message has.
@@ -59,33 +59,27 @@ def content(path: str | Path) -> bytes:
     """
     try:
         if str(path) == "-":
-            data = _read(sys.stdin.buffer)
-        else:
-            is_too_large = Path(path).stat().st_size > LARGEST_FILE
-            with Path(path).open("rb") as file:
-                data = None if is_too_large else _read(file)
+            return _read(sys.stdin.buffer)
+        with Path(path).open("rb") as file:
+            return _read(file)
     except OSError as error:
         raise DreError(f"{path}: cannot be read ({error.strerror})") from None
-    if data is None:
-        raise DreError(f"{path}: {_too_large('is')}")
+    except _Unreadable as error:
+        raise DreError(f"{path}{error}") from None
+
+
+def _read(stream, verb="is"):
+    """Return the bytes of a stream; _Unreadable if there are more than `LARGEST_FILE`."""
+    data = stream.read(LARGEST_FILE + 1)
+    _refuse_large(len(data), verb)
     return data
 
 
-def _read(stream):
-    """Return the bytes of a stream; None if there are more than `LARGEST_FILE`."""
-    chunks = []
-    size = 0
-    while chunk := stream.read(_CHUNK):
-        size += len(chunk)
-        if size > LARGEST_FILE:
-            return None
-        chunks.append(chunk)
-    return b"".join(chunks)
-
-
-def _too_large(verb):
-    """Return the sentence on a file that is too large."""
-    return f"{verb} more than {LARGEST_FILE // 10**6} MB: split it into smaller files"
+def _refuse_large(size, verb):
+    """Raise _Unreadable if there are more bytes than `LARGEST_FILE`."""
+    if size > LARGEST_FILE:
+        megabytes = LARGEST_FILE // 10**6
+        raise _Unreadable(f": {verb} more than {megabytes} MB: split it into smaller files")
 
 
 def records(
@@ -128,7 +122,7 @@ def records(
         )
     try:
         if data.startswith(_GZIP_START):
-            data = _unpacked(data)
+            data = _read(gzip.GzipFile(fileobj=io.BytesIO(data)), "unpacks to")
         if ending == ".parquet" or data.startswith(_PARQUET_START):
             yield from _parquet_rows(data)
         else:
@@ -138,31 +132,14 @@ def records(
         raise DreError(f"{path}:{line}: not UTF-8: save the file as UTF-8") from None
     except _Unreadable as error:
         raise DreError(f"{path}{error}") from None
-    except (OSError, EOFError, ValueError, TypeError, RecursionError, zlib.error) as error:
+    except EOFError:
+        raise DreError(f"{path}: cannot be read (the gzip file ends before its end)") from None
+    except (OSError, ValueError, TypeError, RecursionError, zlib.error) as error:
         raise DreError(f"{path}: cannot be read ({error})") from None
 
 
 class _Unreadable(Exception):
     """Why a file cannot be read, as it follows its name: ``:3: ...`` or ``: ...``."""
-
-
-def _unpacked(data):
-    """Return the content of a gzip file of one or more parts, up to the largest size."""
-    chunks = []
-    size = 0
-    while data:
-        unpacker = zlib.decompressobj(wbits=31)
-        while not unpacker.eof:
-            chunk = unpacker.decompress(data, _CHUNK)
-            data = unpacker.unconsumed_tail
-            if not chunk and not data and not unpacker.eof:
-                raise _Unreadable(": cannot be read (the gzip file ends before its end)")
-            size += len(chunk)
-            if size > LARGEST_FILE:
-                raise _Unreadable(f": {_too_large('unpacks to')}")
-            chunks.append(chunk)
-        data = unpacker.unused_data.lstrip(b"\0")
-    return b"".join(chunks)
 
 
 def _decoded(data):
@@ -183,11 +160,9 @@ def _parquet_rows(data):
     file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data))
     for batch in file.iter_batches(_PARQUET_ROWS):
         size += batch.nbytes
-        if size > LARGEST_FILE:
-            raise _Unreadable(f": {_too_large('unpacks to')}")
-        for record in batch.to_pylist():
-            number += 1
-            yield number, record
+        _refuse_large(size, "unpacks to")
+        yield from enumerate(batch.to_pylist(), number + 1)
+        number += len(batch)
 
 
 def _text_records(text, ending, form):
