@@ -11,7 +11,7 @@ has been tested on files of that form alone.
 
 import json
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,11 +65,13 @@ class Reading:
         text = f"{self.name}: {len(self.entries):,} of {n_contexts:,} contexts can be used"
         if self.n_short:
             text += f", {self.n_short:,} of them with fewer than five responses of a kind"
-        counts = Counter(reason for _, reason in self.unusable)
-        first_line: dict[str, int] = {}
+        lines_by_reason: dict[str, list[int]] = defaultdict(list)
         for line, reason in self.unusable:
-            first_line.setdefault(reason, line)
-        reasons = [f"{n:,} {reason} (line {first_line[reason]})" for reason, n in counts.items()]
+            lines_by_reason[reason].append(line)
+        reasons = [
+            f"{len(lines):,} {reason} (line {lines[0]})"
+            for reason, lines in lines_by_reason.items()
+        ]
         return f"{text}; left out: {', '.join(reasons)}" if reasons else text
 
 

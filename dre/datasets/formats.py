@@ -33,6 +33,8 @@ _PARQUET_START = b"PAR1"
 #: A record of JSON Lines may have so many characters: some texts, and much beside them.
 _LONGEST_LINE = 50 * LARGEST_TEXT
 _LINE_END = re.compile(r"\r\n|\r|\n")  # old spreadsheets end a line of CSV by \r alone
+#: A first line such as ``sep=;``.
+_SEPARATOR_LINE = re.compile(r'\s*"?sep=([^\r\n])"?(?:\r\n|\r|\n|\Z)', re.IGNORECASE)
 _PARQUET_ROWS = 1000
 #: Columns of a record that no message has.
 _RECORD_COLUMNS = {"context", "response", *aliases.DIALOGUES, *aliases.HISTORIES} - {
@@ -185,10 +187,9 @@ def _json_lines(text, form):
     A text that is one JSON value, or several that have lines of their own, is read as well.
     """
     # Only \n ends a line. Texts may contain other line ends, at which str.splitlines would split.
-    lines = text.split("\n")
-    first_line = next((line for line in lines if line.strip()), "")
-    is_one_line = not any(line.strip() for line in lines[lines.index(first_line) + 1 :])
-    if is_one_line or not _is_json(first_line):
+    lines = [(i, line) for i, line in enumerate(text.split("\n"), 1) if line.strip()]
+    first_line = lines[0][1] if lines else ""
+    if len(lines) < 2 or not _is_json(first_line):
         values = _json_values(text, first_line.strip() in ("{", "["))
         if values is not None:
             if len(values) == 1:
@@ -196,14 +197,15 @@ def _json_lines(text, form):
             else:
                 yield from values
             return
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        if len(line) > _LONGEST_LINE:
-            yield number, NoRecord(line[:100], _longer_than("the line", len(line), _LONGEST_LINE))
-            continue
+    for number, line in lines:
         try:
-            record = _JSON.decode(line)
+            if len(line) > _LONGEST_LINE:
+                record = NoRecord(
+                    line[:100],
+                    f"the line has {len(line):,} characters: expected at most {_LONGEST_LINE:,}",
+                )
+            else:
+                record = _JSON.decode(line)
         except _KeyTwice as error:
             record = NoRecord(line, str(error))
         except json.JSONDecodeError as error:
@@ -211,11 +213,6 @@ def _json_lines(text, form):
         except (ValueError, RecursionError) as error:
             record = NoRecord(line, f"no JSON: {error}")
         yield number, record
-
-
-def _longer_than(text_name, n_characters, most):
-    """Return the sentence on a text that is too long."""
-    return f"{text_name} has {n_characters:,} characters: expected at most {most:,}"
 
 
 def _is_json(line):
@@ -369,9 +366,8 @@ def _about_object(value, lists):
 def _is_record(value):
     """Return whether an object has a dialogue or a response of its own."""
     columns = {str(key).lower(): entry for key, entry in value.items()}
-    for name in ("context", "response"):
-        if isinstance(columns.get(name), (str, list)):
-            return True
+    if any(isinstance(columns.get(name), (str, list)) for name in ("context", "response")):
+        return True
     for name in (*aliases.DIALOGUES, *aliases.HISTORIES):
         entry = columns.get(name)
         is_dialogue = isinstance(entry, (str, list)) and looks_like_data(entry)
@@ -408,17 +404,16 @@ def _csv_rows(text):
     The line of a record with several lines is its first. Blank lines are left out. A first line
     such as ``sep=;``, which is Excel's, names the separator.
     """
-    start = len(text) - len(text.lstrip())
-    line_end = _LINE_END.search(text, start)
-    first_line = text[start : line_end.start()] if line_end else text[start:]
-    named = re.fullmatch(r'"?sep=(.)"?', first_line, re.IGNORECASE)
+    named = _SEPARATOR_LINE.match(text)
     n_lines_above = 0
     if named:
         separator = named[1]
-        n_lines_above = len(_LINE_END.findall(text, 0, start)) + 1
-        text = text[line_end.end() :] if line_end else ""
+        n_lines_above = len(_LINE_END.findall(named[0]))
+        text = text[named.end() :]
     else:
+        first_line = _LINE_END.split(text.lstrip(), 1)[0]
         separator = max(",;\t", key=first_line.count)
+    csv.field_size_limit(LARGEST_FILE)
     columns = None
     rows = _tsv_cells(text) if separator == "\t" else _cells(text, separator)
     for line, cells in rows:
@@ -453,7 +448,6 @@ def without_apostrophe(name: Any) -> Any:
 
 def _cells(text, separator):
     """Yield the first line and the cells of each row that is not blank."""
-    csv.field_size_limit(LARGEST_FILE)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     last_line = 0
     try:
@@ -475,7 +469,6 @@ def _tsv_cells(text):
     A quotation mark that does not enclose a whole cell is a character. One that joins lines which
     are rows by themselves is a `NoRecord`.
     """
-    csv.field_size_limit(LARGEST_FILE)
     lines = io.StringIO(text, newline="").readlines()
     n_columns = 0
     i = 0

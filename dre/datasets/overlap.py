@@ -78,14 +78,9 @@ def without_near(
 
 def _without(chosen, reserved, near):
     """Do what `without_overlap` does; without the share ``near``, trigrams do not count."""
-    records: list[Context | pd.DataFrame] = []
-    if isinstance(reserved, pd.DataFrame):
-        records.append(reserved)
-    else:
-        records += reserved
     rated_contexts = []
     reserved_texts = []
-    for record in records:
+    for record in [reserved] if isinstance(reserved, pd.DataFrame) else reserved:
         if isinstance(record, pd.DataFrame):
             # A table of whole dialogues has turns, one of responses has contexts.
             rated_contexts += list(record["turns" if "turns" in record else "context"])
@@ -122,8 +117,7 @@ def conversations(ids: Iterable[str]) -> Callable[[str], str]:
     sources = {id.partition("/")[0] for id in ids}
     conversation_by_id: dict[str, str] = {}
     for name in sources.intersection(PUBLIC):
-        histories = dialogues.histories(name)
-        for id, history in histories.items():
+        for id, history in dialogues.histories(name).items():
             conversation_by_id[id] = history.conversation
     return lambda id: conversation_by_id.get(id, id)
 
@@ -141,12 +135,7 @@ def _texts_by_conversation(chosen, conversation_of):
     contexts += chosen
     texts: dict[str, dict[str, None]] = defaultdict(dict)
     for context in contexts:
-        spoken = (
-            *context.turns,
-            *context.positives,
-            *context.adversarials,
-            *context.randoms,
-        )
+        spoken = (*context.turns, *context.positives, *context.adversarials, *context.randoms)
         texts[conversation_of(context.context_id)].update(dict.fromkeys(spoken))
     return texts
 

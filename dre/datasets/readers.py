@@ -10,7 +10,7 @@ import math
 import numbers
 import re
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -241,11 +241,8 @@ def read(
 
 def _refuse_unknown_columns(form, columns):
     """Raise DreError if the form names a column that no record has."""
-    unknown = []
-    for field, column in form.fields.items():
-        is_known = column in columns or column.partition(".")[0] in columns
-        if column and field != "records" and not is_known:
-            unknown.append(column)
+    named = [column for field, column in form.fields.items() if column and field != "records"]
+    unknown = [column for column in named if not {column, column.partition(".")[0]} & {*columns}]
     if unknown:
         raise DreError(
             f"--field names {', '.join(sorted(unknown))}: expected a column, the records have "
@@ -256,9 +253,7 @@ def _refuse_unknown_columns(form, columns):
 def _notes(left_out_by_row, untagged, note_counts, rows):
     """Return the sentences on what was left out, taken off or may be meant otherwise."""
     notes = []
-    total = Counter()
-    for left_out in left_out_by_row:
-        total.update(left_out)
+    total = sum(left_out_by_row, Counter())
     n_lists = total.pop(chats.WITHOUT_COMMAS, 0)
     if n_lists:
         notes.append(f"{n_lists:,} lists have no commas, as numpy writes them: read as lists")
@@ -287,11 +282,8 @@ def _notes(left_out_by_row, untagged, note_counts, rows):
 
 def in_words(left_out: Counter) -> str:
     """Return what was left out, with counts: ``1 tool call, 2 system prompts``."""
-    counts = []
-    for kind, count in left_out.items():
-        if kind != chats.WITHOUT_COMMAS:
-            counts.append(counted_kind(count, kind))
-    return ", ".join(counts)
+    counts = {kind: count for kind, count in left_out.items() if kind != chats.WITHOUT_COMMAS}
+    return ", ".join(counted_kind(count, kind) for kind, count in counts.items())
 
 
 def counted_kind(count: int, kind: str) -> str:
@@ -303,42 +295,37 @@ def counted_kind(count: int, kind: str) -> str:
 
 def _notes_on_responses(rows):
     """Return the sentences on responses that hold something else than what was said."""
-    first = {}
-    counts = Counter()
+    lines_by_kind = defaultdict(list)
     for row in rows:
-        response = row["response"]
-        turns = row["context"] or ()
-        if len(turns) == 1 and len(turns[0]) < 6 and turns[0].strip().lower() in _MISSING:
-            kind = f"a context of nothing but {turns[0].strip()!r}: is a value missing?"
-            counts[kind] += 1
-            first.setdefault(kind, row["line"])
-        if tags.may_be_several(turns):
-            kind = "a context in one turn of which several speakers may have their say"
-            counts[kind] += 1
-            first.setdefault(kind, row["line"])
-        if not isinstance(response, str):
-            continue
-        kinds = []
-        if ("<" in response or "[" in response) and _THOUGHTS.search(response):
-            kinds.append("the thoughts of a model (<think>), which are read as part of the reply")
-        separator = tags.separator_in(response)
-        if separator:
-            kinds.append(f"{separator.strip()!r}, which is read as part of the reply")
-        if ":" in response and _NEXT_SPEAKER.search(response):
-            kinds.append("what another speaker says next, which is read as part of the reply")
-        if response[:1] in "[{" and looks_like_data(response):
-            kinds.append("a list or an object, which is read as text")
-        if len(response) < 6 and response.strip().lower() in _MISSING:
-            kinds.append(f"nothing but {response.strip()!r}: is a value missing?")
-        if response[:2] in ("b'", 'b"') and response[-1] == response[1]:
-            kinds.append("bytes that were written as text (b'...')")
-        for kind in kinds:
-            counts[kind] += 1
-            first.setdefault(kind, row["line"])
+        for kind in _oddities(row["context"] or (), row["response"]):
+            lines_by_kind[kind].append(row["line"])
     return [
-        f"{counted_kind(count, 'responses')} with {kind} (first in line {first[kind]})"
-        for kind, count in counts.items()
+        f"{counted_kind(len(lines), 'responses')} with {kind} (first in line {lines[0]})"
+        for kind, lines in lines_by_kind.items()
     ]
+
+
+def _oddities(turns, response):
+    """Yield what a context or a response holds that may not be what was said."""
+    if len(turns) == 1 and len(turns[0]) < 6 and turns[0].strip().lower() in _MISSING:
+        yield f"a context of nothing but {turns[0].strip()!r}: is a value missing?"
+    if tags.may_be_several(turns):
+        yield "a context in one turn of which several speakers may have their say"
+    if not isinstance(response, str):
+        return
+    if ("<" in response or "[" in response) and _THOUGHTS.search(response):
+        yield "the thoughts of a model (<think>), which are read as part of the reply"
+    separator = tags.separator_in(response)
+    if separator:
+        yield f"{separator.strip()!r}, which is read as part of the reply"
+    if ":" in response and _NEXT_SPEAKER.search(response):
+        yield "what another speaker says next, which is read as part of the reply"
+    if response[:1] in "[{" and looks_like_data(response):
+        yield "a list or an object, which is read as text"
+    if len(response) < 6 and response.strip().lower() in _MISSING:
+        yield f"nothing but {response.strip()!r}: is a value missing?"
+    if response[:2] in ("b'", 'b"') and response[-1] == response[1]:
+        yield "bytes that were written as text (b'...')"
 
 
 def _context_id(turns):
@@ -551,13 +538,6 @@ def _turns_and_response(record, layout, values, dialogue, form, needs, left_out,
     """Return the turns before the response, and the response, as far as they are there."""
     response = values["response"]
     value = values["context"] if dialogue is None else dialogue.value
-    if type(response) is str and response and not form.separator and dialogue is None:
-        turns = chats.plain_turns(value)
-        if turns:
-            _refuse_long("context", sum(map(len, turns)))
-            _refuse_long("response", len(response))
-            return turns, response
-
     if not absent(response):
         response = chats.reply_in(response, "response", left_out)
     column = dialogue.column if dialogue else layout.fields["context"] or "context"
@@ -708,17 +688,13 @@ def _reference(value, note_counts):
     if isinstance(value, str) and looks_like_data(value):
         with suppress(ValueError):
             value = chats.unpacked(value, Counter())
-    if isinstance(value, dict):
-        note_counts["{n} records have a reference that is no text, and was left out"] += 1
-        return None
-    if isinstance(value, (list, tuple)):
-        texts = [text for text in value if _is_text(text)]
-        if len(texts) == len(value) and texts:
-            if len(texts) > 1:
-                note_counts["{n} records have several references: prompts are shown the first"] += 1
-            return texts[0]
-        note_counts["{n} records have a reference that is no text, and was left out"] += 1
-        return None
+    if isinstance(value, (list, tuple, dict)):
+        if isinstance(value, dict) or not value or not all(map(_is_text, value)):
+            note_counts["{n} records have a reference that is no text, and was left out"] += 1
+            return None
+        if len(value) > 1:
+            note_counts["{n} records have several references: prompts are shown the first"] += 1
+        return value[0]
     return _optional_text("reference", value, None)
 
 

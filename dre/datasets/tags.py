@@ -67,14 +67,13 @@ class Untagged(NamedTuple):
 def several_turns_in_one(turns: Iterable[str]) -> str:
     """Return why a turn cannot be one turn: a separator or two speakers in it; "" if it may be."""
     for turn in turns:
-        if any(sign in turn for sign in _FIRST_SIGNS):
-            separator = _SEPARATOR.search(turn)
-            if separator:
-                sign = repr(separator[0].strip() or separator[0])
-                return (
-                    f"a turn is {quote(turn)}, with {sign} in it, which often separates turns: "
-                    f"--separator {sign} splits a text there, --keep-tags reads it as it is"
-                )
+        separator = separator_in(turn)
+        if separator:
+            sign = repr(separator.strip() or separator)
+            return (
+                f"a turn is {quote(turn)}, with {sign} in it, which often separates turns: "
+                f"--separator {sign} splits a text there, --keep-tags reads it as it is"
+            )
         if ":" in turn:
             speakers = {speaker.lower() for speaker in _TAG_WITHIN.findall(turn)}
             if len(speakers) > 1:
