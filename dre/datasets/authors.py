@@ -26,7 +26,7 @@ LEAST_SHARE = 0.5
 _SPEAKER = re.compile(r"^(FS|SS):\s*")
 _ENUMERATION = re.compile(r"^(\d{1,2}[.):]|[-*•])\s+")
 _HEADING = re.compile(r"^\W*(positive|adversarial)\b[\w\s]{0,40}\bresponses?\W*$", re.IGNORECASE)
-_BETWEEN_OBJECTS = re.compile(r"[\s,\[\]]*")
+_OBJECT_START = re.compile(r"[^\s,\[\]]")
 
 
 class Entry(NamedTuple):
@@ -113,11 +113,9 @@ def _objects(text) -> Iterator[tuple[int, Any]]:
     decoder = json.JSONDecoder(strict=False)
     line = 1
     position = 0
-    while True:
-        start = _BETWEEN_OBJECTS.match(text, position).end()  # pyright: ignore[reportOptionalMemberAccess]
+    while match := _OBJECT_START.search(text, position):
+        start = match.start()
         line += text.count("\n", position, start)
-        if start == len(text):
-            return
         try:
             record, position = decoder.raw_decode(text, start)
         except ValueError:

@@ -28,7 +28,8 @@ _DEEPEST = 6
 
 #: White space, and signs without a width.
 _INVISIBLE = "\u00a0\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\u2800\u3000\ufeff \t\n\r\f\v"
-_SPEAKER_KEYS = ("role", "from", "speaker", "sender")
+#: Keys of a message that say who speaks, without a doubt.
+SPEAKER_KEYS = ("role", "from", "speaker", "sender")
 #: The sides of a dialogue, and what is no side of it.
 SIDES = ("user", "assistant", "system", "tool")
 #: How a text begins that is a list or an object, and not something that was said.
@@ -163,7 +164,7 @@ def unpacked(value: Any, left_out: Counter, depth: int = 0) -> Any:
         return value
 
     keys = {str(key).lower(): key for key in value}
-    has_speaker = any(key in keys for key in _SPEAKER_KEYS)
+    has_speaker = any(key in keys for key in SPEAKER_KEYS)
     text_key = next((keys[key] for key in aliases.TEXT_KEYS if key in keys), None)
     if text_key is not None and has_speaker:
         as_rows = _rows_of_columns(value, value[text_key])
@@ -200,7 +201,7 @@ def _rows_of_columns(columns, texts):
     ``{"role": ["user"], "content": ["Hi."]}`` is what tables of messages become in Parquet.
     """
     lists = {key: entry for key, entry in columns.items() if isinstance(entry, list)}
-    has_speaker = any(str(key).lower() in _SPEAKER_KEYS for key in lists)
+    has_speaker = any(str(key).lower() in SPEAKER_KEYS for key in lists)
     is_table = has_speaker and isinstance(texts, list)
     if not is_table or any(len(entry) != len(texts) for entry in lists.values()):
         return None
@@ -497,12 +498,10 @@ def _speaker(item, number, text, form):
         if isinstance(entry, dict):  # {"author": {"role": "user"}}
             entry = entry.get("role")
         is_neutral = key == "type" and str(entry).lower() in aliases.NEUTRAL_TYPES
-        if not isinstance(entry, str) or not entry or is_neutral:
-            continue
-        if key == "author" and not _side(entry, form):
-            continue
-        role = (key, entry)
-        break
+        is_name = key == "author" and not _side(entry, form)
+        if isinstance(entry, str) and entry and not is_neutral and not is_name:
+            role = (key, entry)
+            break
     name = ""
     for key in (*aliases.NAME_KEYS, "from"):
         entry = item.get(key)

@@ -179,10 +179,8 @@ class Archive:
             turns = candidates.pop(0) if len(candidates) > 1 else candidates[0]
             number = context_numbers.setdefault(_key(context), len(context_numbers))
             pair_id = f"dstc11-{name}/{i}"
-            row: dict[str, Any] = {
-                "pair_id": pair_id,
-                "context_id": f"dstc11-{name}/context-{number}",
-            }
+            row: dict[str, Any] = {"pair_id": pair_id}
+            row["context_id"] = f"dstc11-{name}/context-{number}"
             for quality, values in record["annotations"].items():
                 row[quality] = mean(values if isinstance(values, list) else [values])
             rows.append(row)

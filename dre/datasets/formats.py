@@ -33,6 +33,8 @@ _PARQUET_START = b"PAR1"
 #: A record of JSON Lines may have so many characters: some texts, and much beside them.
 _LONGEST_LINE = 50 * LARGEST_TEXT
 _LINE_END = re.compile(r"\r\n|\r|\n")  # old spreadsheets end a line of CSV by \r alone
+#: What is neither white space nor a comma between two JSON values.
+_VALUE_START = re.compile(r"[^\s,]")
 #: A first line such as ``sep=;``.
 _SEPARATOR_LINE = re.compile(r'\s*"?sep=([^\r\n])"?(?:\r\n|\r|\n|\Z)', re.IGNORECASE)
 _PARQUET_ROWS = 1000
@@ -247,14 +249,14 @@ def _json_values(text, is_pretty):
     Where values have several lines (``is_pretty``), what cannot be read is _Unreadable.
     """
     values = []
-    position = _end_of_space(text, 0)
+    position = 0
     line = 1
-    line_position = 0
-    while position < len(text):
-        line += text.count("\n", line_position, position)
-        line_position = position
+    start = 0
+    while match := _VALUE_START.search(text, position):
+        line += text.count("\n", start, match.start())
+        start = match.start()
         try:
-            value, position = _JSON.raw_decode(text, position)
+            value, position = _JSON.raw_decode(text, start)
         except _KeyTwice as error:
             raise _Unreadable(f":{line}: {error}") from None
         except json.JSONDecodeError as error:
@@ -265,15 +267,7 @@ def _json_values(text, is_pretty):
         except (ValueError, RecursionError):
             return None
         values.append((line, value))
-        position = _end_of_space(text, position)
     return values
-
-
-def _end_of_space(text, position):
-    """Return where the white space and commas end that begin at a position of a text."""
-    while position < len(text) and (text[position].isspace() or text[position] == ","):
-        position += 1
-    return position
 
 
 def _json_records(value, form, line=1):

@@ -1,5 +1,6 @@
 """Training conversations that repeat what people rated, or what is held out, are left out."""
 
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -128,13 +129,9 @@ def _texts_by_conversation(chosen, conversation_of):
     Of public conversations that is everything that was said in them.
     """
     sources = {context.context_id.split("/")[0] for context in chosen}
-    contexts = []
-    for name in PUBLIC:
-        if name in sources:
-            contexts += dialogues.public_contexts(name)
-    contexts += chosen
+    public = [dialogues.public_contexts(name) for name in PUBLIC if name in sources]
     texts: dict[str, dict[str, None]] = defaultdict(dict)
-    for context in contexts:
+    for context in itertools.chain(*public, chosen):
         spoken = (*context.turns, *context.positives, *context.adversarials, *context.randoms)
         texts[conversation_of(context.context_id)].update(dict.fromkeys(spoken))
     return texts

@@ -351,14 +351,12 @@ class _Layout(NamedTuple):
     """Which columns of a record have what. Records of a file mostly share one."""
 
     fields: dict[str, str | None]  # the column of each field
-    dialogues: tuple[str, ...]
-    histories: tuple[str, ...]
-    answers: tuple[str, ...]
-    questions: tuple[str, ...]
+    by_small: dict[str, str]  # all columns by their names in small letters
     numbered: tuple[str, ...]  # columns such as context/0
-    like_response: tuple[str, ...]
-    like_context: tuple[str, ...]
-    is_message: bool
+
+    def columns(self, kind: Iterable[str]) -> list[str]:
+        """Return the columns that have one of the names of a kind, such as `aliases.DIALOGUES`."""
+        return [self.by_small[name] for name in kind if name in self.by_small]
 
 
 @functools.lru_cache(maxsize=256)
@@ -377,21 +375,8 @@ def _layout(columns, own_columns):
         is_there = name in columns or field in own
         fields[field] = name if is_there else by_small.get(field)
 
-    def present(aliases_of_kind):
-        return tuple(by_small[name] for name in aliases_of_kind if name in by_small)
-
-    has_speaker = any(name in by_small for name in ("role", "from", "speaker", "sender"))
-    return _Layout(
-        fields=fields,
-        dialogues=present(aliases.DIALOGUES),
-        histories=present(aliases.HISTORIES),
-        answers=present(aliases.ANSWERS),
-        questions=present((*aliases.QUESTIONS, *aliases.LONG_QUESTIONS)),
-        numbered=tuple(column for column in columns if _NUMBERED.fullmatch(str(column))),
-        like_response=present(aliases.LIKE_RESPONSE),
-        like_context=present(aliases.LIKE_CONTEXT),
-        is_message=has_speaker and any(name in by_small for name in aliases.TEXT_KEYS),
-    )
+    numbered = tuple(column for column in columns if _NUMBERED.fullmatch(str(column)))
+    return _Layout(fields, by_small, numbered)
 
 
 def records_of_one(
@@ -478,11 +463,11 @@ def _dialogue_of(record, layout, values, form):
         return None
     found = []
     has_context = not absent(values["context"])
-    for column in layout.dialogues:
+    for column in layout.columns(aliases.DIALOGUES):
         is_detail = has_context and isinstance(record[column], dict)
         if not is_detail and _is_dialogue(column, record[column]):
             found.append(_Dialogue(column, record[column], False))
-    for column in layout.histories:
+    for column in layout.columns(aliases.HISTORIES):
         value = record[column]
         is_text = isinstance(value, str) and value.strip()
         if is_text or (looks_like_data(value) and len(value)):
@@ -493,7 +478,7 @@ def _dialogue_of(record, layout, values, form):
             "turns as one list, or take context alone with --field context=context"
         )
     if not found:
-        if layout.questions and has_context:
+        if has_context:
             _refuse_facts(record, layout, values)
         return None
     if has_context:
@@ -521,7 +506,7 @@ def _is_dialogue(column, value):
 
 def _refuse_facts(record, layout, values):
     """Raise ValueError if a context stands beside a question, and may be facts."""
-    for column in layout.questions:
+    for column in layout.columns((*aliases.QUESTIONS, *aliases.LONG_QUESTIONS)):
         question = record[column]
         is_text = isinstance(question, str) and bool(question.strip())
         if str(column).lower() in aliases.LONG_QUESTIONS:
@@ -550,33 +535,28 @@ def _turns_and_response(record, layout, values, dialogue, form, needs, left_out,
         raise ValueError(f"{column}: {error}; the record has {names(record)}") from None
 
     if absent(response) and dialogue is not None and not dialogue.is_history:
-        for answer in layout.answers:
+        for answer in layout.columns(aliases.ANSWERS):
             if answer != column and looks_like_data(record[answer]):
                 response = chats.reply_in(record[answer], answer, left_out)
     if absent(response):
         messages, response = _split(record, layout, messages, dialogue, form, needs, left_out)
-    elif dialogue is not None and _ends_with(messages, response):
-        # A chat often ends with the response that stands in a column of its own as well.
-        left_out["last messages that are the response"] += 1
-        messages = messages[:-1]
     elif messages and messages[-1].side == "assistant":
-        note_counts[
-            "{n} records have messages that end with the assistant, and another response: it is "
-            "read as what is said next, and not in their last message's place"
-        ] += 1
+        is_same = isinstance(response, str) and messages[-1].text.strip() == response.strip()
+        if dialogue is not None and is_same:
+            # A chat often ends with the response that stands in a column of its own as well.
+            left_out["last messages that are the response"] += 1
+            messages = messages[:-1]
+        else:
+            note_counts[
+                "{n} records have messages that end with the assistant, and another response: it "
+                "is read as what is said next, and not in their last message's place"
+            ] += 1
     turns = tuple(message.text for message in messages)
     _refuse_long(column, sum(map(len, turns)))
     if isinstance(response, str):
         _refuse_long("response", len(response))
         response = _one_turn(response, form)
     return turns or None, response
-
-
-def _ends_with(messages, response):
-    """Return whether the last of some messages is the assistant's, and says the response."""
-    if not messages or messages[-1].side != "assistant" or not isinstance(response, str):
-        return False
-    return messages[-1].text.strip() == response.strip()
 
 
 def _one_turn(response, form):
@@ -610,7 +590,7 @@ def _split(record, layout, messages, dialogue, form, needs, left_out):
     if "response" not in needs and not ends_with_reply:
         return messages, None
     if not ends_with_reply:
-        for column in layout.like_response:
+        for column in layout.columns(aliases.LIKE_RESPONSE):
             entry = record[column]
             if column != dialogue.column and isinstance(entry, str) and entry.strip():
                 raise ValueError(
@@ -622,7 +602,8 @@ def _split(record, layout, messages, dialogue, form, needs, left_out):
 
 def _about_context(value, turns, record, layout):
     """Say why a context cannot be used."""
-    if layout.is_message and absent(value):
+    is_message = layout.columns(chats.SPEAKER_KEYS) and layout.columns(aliases.TEXT_KEYS)
+    if is_message and absent(value):
         return (
             f"the record is one message ({names(record)}): expected a record for each dialogue, "
             'such as {"messages": [...]}'
@@ -632,7 +613,7 @@ def _about_context(value, turns, record, layout):
         f"context is {quote(unusable)}: expected turns, oldest first, or chat messages; "
         f"the record has {names(record)}"
     )
-    return reason + _advice("context", layout.like_context)
+    return reason + _advice("context", layout.columns(aliases.LIKE_CONTEXT))
 
 
 def _about_response(response, dialogue, record, layout):
@@ -640,15 +621,13 @@ def _about_response(response, dialogue, record, layout):
     reason = f"response is {quote(response)}: expected a text; the record has {names(record)}"
     if dialogue is not None and dialogue.is_history:
         reason += f"; {dialogue.column} has what was said before it"
-    return reason + _advice("response", layout.like_response)
+    return reason + _advice("response", layout.columns(aliases.LIKE_RESPONSE))
 
 
 def _advice(field, columns):
     """Return the options that may be meant."""
-    if not columns:
-        return ""
     options = " or ".join(f"--field {field}={column}" for column in columns[:3])
-    return f"; perhaps {options}"
+    return f"; perhaps {options}" if columns else ""
 
 
 def _system(value, dialogue, form, left_out, note_counts):
@@ -657,14 +636,15 @@ def _system(value, dialogue, form, left_out, note_counts):
     if dialogue is not None and isinstance(value, (list, dict)):
         text = chats.text_of_content(value, "system", Counter())
     is_sentence = isinstance(text, str) and _is_sentence(text)
-    if dialogue is not None and "system" not in form.fields and (is_sentence or text is not value):
+    is_prompt = "system" not in form.fields and (is_sentence or text is not value)
+    if is_prompt and dialogue is not None:
         left_out["system prompts"] += 1
         note_counts[
             "system of {n} records is a prompt beside messages, and not the name of a system: "
             "--field system=COLUMN names the column that has it"
         ] += 1
         return ""
-    if is_sentence and "system" not in form.fields:
+    if is_prompt:
         note_counts[
             "system of {n} records is a sentence, and is read as the name of a system: "
             "--field system=COLUMN names another column, --field system= none"

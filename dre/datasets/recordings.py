@@ -446,12 +446,11 @@ def _check_scored_texts(record, turns, response):
         "context_sha256": context_sha256(turns),
         "response_sha256": context_sha256([response]),
     }
-    for name, digest in present.items():
-        if record.get(name, digest) != digest:
-            raise DreError(
-                f"{record['context']}: these are not the texts that were graded; "
-                "run `dre data fetch` again"
-            )
+    if any(record.get(name, digest) != digest for name, digest in present.items()):
+        raise DreError(
+            f"{record['context']}: these are not the texts that were graded; "
+            "run `dre data fetch` again"
+        )
 
 
 def _training_texts() -> tuple[dict[str, Context], dict[str, str]]:
