@@ -6,7 +6,7 @@ context, so random negatives are counted, too.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -40,10 +40,7 @@ def choose_threshold(scores: ArrayLike, kinds: ArrayLike, negatives: str = "a") 
     scores = np.asarray(scores, float)
     kinds = np.asarray(kinds)
     wanted = "p" + negatives
-    scores_of_kind = {}
-    for kind in wanted:
-        is_kind = kinds == kind
-        scores_of_kind[kind] = np.sort(scores[is_kind])
+    scores_of_kind = {kind: np.sort(scores[kinds == kind]) for kind in wanted}
     all_scores = np.concatenate(list(scores_of_kind.values()))
     levels = np.unique(all_scores)
     lacks_a_kind = any(len(values) == 0 for values in scores_of_kind.values())
@@ -59,10 +56,10 @@ def choose_threshold(scores: ArrayLike, kinds: ArrayLike, negatives: str = "a") 
     candidates = np.concatenate([levels[:1], between])
 
     # The share of the responses of a kind that each candidate rejects.
-    rejected = {}
-    for kind, values in scores_of_kind.items():
-        n_rejected = np.searchsorted(values, candidates)
-        rejected[kind] = n_rejected / len(values)
+    rejected = {
+        kind: np.searchsorted(values, candidates) / len(values)
+        for kind, values in scores_of_kind.items()
+    }
     positive_accuracy = 1 - rejected["p"]
     rejected_negatives = [rejected[kind] for kind in negatives]
     negative_accuracy = np.mean(rejected_negatives, axis=0)
@@ -125,11 +122,9 @@ def balanced(accuracies: Mapping[str, float] | pd.Series) -> float:
 
     Takes what `accuracy` returns.
     """
-    columns = ("positive", "adversarial", "random_rejected")
-    by_column = cast(Mapping[str, float], accuracies)
-    positive, adversarial, random = (float(by_column[column]) for column in columns)
-    negative = (adversarial + random) / 2
-    return (positive + negative) / 2
+    shares: dict[str, Any] = dict(accuracies)
+    negative = (shares["adversarial"] + shares["random_rejected"]) / 2
+    return float((shares["positive"] + negative) / 2)
 
 
 def by_two_thresholds(pairs: pd.DataFrame, distances: ArrayLike) -> np.ndarray:

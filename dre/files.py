@@ -63,18 +63,19 @@ def without_formulas(table):
     return table.assign(**escaped) if escaped else table
 
 
-def write(table, path):
-    """Write a DataFrame as the ending of the name says: .csv, .parquet, else JSON Lines.
+def content_of(table, path):
+    """Return a DataFrame as the ending of a name says: .csv, .parquet (bytes), else JSON Lines.
 
     In CSV a text that a spreadsheet would run as a formula has an apostrophe before it.
     """
-    path = Path(path)
-    if path.suffix == ".parquet":
-        replace(path, table.to_parquet(None, index=False))
-    elif path.suffix == ".csv":
-        replace(path, without_formulas(table).to_csv(index=False, lineterminator="\n"))
-    else:
-        replace(
-            path,
-            table.to_json(orient="records", lines=True, force_ascii=False, double_precision=15),
-        )
+    ending = Path(path).suffix
+    if ending == ".parquet":
+        return table.to_parquet(None, index=False)
+    if ending == ".csv":
+        return without_formulas(table).to_csv(index=False, lineterminator="\n")
+    return table.to_json(orient="records", lines=True, force_ascii=False, double_precision=15)
+
+
+def write(table, path):
+    """Write a DataFrame as the ending of the name says; see `content_of`."""
+    replace(path, content_of(table, path))

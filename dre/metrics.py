@@ -8,6 +8,7 @@ that the papers' references name.
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
+from itertools import compress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -102,17 +103,15 @@ def scorable(items: pd.DataFrame, itself: bool) -> tuple[list[tuple[str, str]], 
 
     The parameters are those of `reference_based`.
     """
-    pairs = []
-    is_scored = []
-    for response, reference in zip(items["response"], items["reference"]):
-        response = _stripped(response)
-        reference = _stripped(reference)
-        has_texts = bool(response and reference)
-        is_comparable = has_texts and (itself or response != reference)
-        is_scored.append(is_comparable)
-        if is_comparable:
-            pairs.append((response, reference))
-    return pairs, is_scored
+    pairs = [
+        (_stripped(response), _stripped(reference))
+        for response, reference in zip(items["response"], items["reference"])
+    ]
+    is_scored = [
+        bool(response and reference) and (itself or response != reference)
+        for response, reference in pairs
+    ]
+    return list(compress(pairs, is_scored)), is_scored
 
 
 def _stripped(text):
@@ -128,16 +127,14 @@ def bleu(pairs: Collection[Sequence[str]]) -> np.ndarray:
     """
     from sacrebleu import BLEU
 
-    metrics = []
-    for order in (1, 2, 3, 4):
-        metric = BLEU(
-            max_ngram_order=order, lowercase=True, effective_order=True, smooth_method="exp"
-        )
-        metrics.append(metric)
-    scores = []
-    for response, reference in pairs:
-        sentence_scores = [metric.sentence_score(response, [reference]) for metric in metrics]
-        scores.append([sentence_score.score for sentence_score in sentence_scores])
+    metrics = [
+        BLEU(max_ngram_order=order, lowercase=True, effective_order=True, smooth_method="exp")
+        for order in (1, 2, 3, 4)
+    ]
+    scores = [
+        [metric.sentence_score(response, [reference]).score for metric in metrics]
+        for response, reference in pairs
+    ]
     return np.array(scores) / 100
 
 
@@ -149,11 +146,8 @@ def rouge(pairs: Collection[Sequence[str]]) -> np.ndarray:
     from rouge_score.rouge_scorer import RougeScorer
 
     scorer = RougeScorer(list(ROUGE.values()), use_stemmer=False)
-    scores = []
-    for response, reference in pairs:
-        by_name = scorer.score(reference, response)
-        scores.append([by_name[name].fmeasure for name in ROUGE.values()])
-    return np.array(scores)
+    scores = [scorer.score(reference, response) for response, reference in pairs]
+    return np.array([[by_name[name].fmeasure for name in ROUGE.values()] for by_name in scores])
 
 
 def meteor(pairs: Collection[Sequence[str]], wordnet: Any = None) -> np.ndarray:
@@ -169,16 +163,13 @@ def meteor(pairs: Collection[Sequence[str]], wordnet: Any = None) -> np.ndarray:
     stemmer = PorterStemmer()
     stemmer.stem = cache(stemmer.stem)
     without_synonyms: Any = SimpleNamespace(synsets=lambda word: ())
-    words = {}
-    for pair in pairs:
-        for text in pair:
-            words[text] = tokenize(text)
-    scores = []
-    for response, reference in pairs:
-        score = single_meteor_score(
+    words = {text: tokenize(text) for pair in pairs for text in pair}
+    scores = [
+        single_meteor_score(
             words[reference], words[response], stemmer=stemmer, wordnet=wordnet or without_synonyms
         )
-        scores.append(score)
+        for response, reference in pairs
+    ]
     return np.array(scores)
 
 
@@ -259,11 +250,8 @@ def _by_encoder(pairs, encoder):
         word_vectors[text] = all_vectors[ids[counts]]
         states[text] = (all_states[i].float().cpu().numpy(), counts)
 
-    vector_based = []
-    bertscores = []
-    for response, reference in pairs:
-        vector_based.append(embedding(word_vectors[response], word_vectors[reference]))
-        bertscores.append(bertscore(states[response], states[reference]))
+    vector_based = [embedding(*(word_vectors[text] for text in pair)) for pair in pairs]
+    bertscores = [bertscore(*(states[text] for text in pair)) for pair in pairs]
     return np.array(vector_based), np.array(bertscores)
 
 

@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from tqdm import tqdm
@@ -53,12 +52,7 @@ class Progress:
         """Begin."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the bar."""
         self.close()
 

@@ -85,8 +85,12 @@ def draws(
     (1 + n, columns) array; the first line is of the data. NaN where a score or a rating does not
     vary.
     """
+    x = _columns(scores)
+    y = np.asarray(human, float)
     context_numbers, counts = _resamples(contexts, n, seed)
-    return _correlations(scores, human, context_numbers, counts, method)
+    if method == "spearman":
+        return _by_measure(x, y, context_numbers, counts, None, ["overall"])["overall"]
+    return _pearson(x, y, context_numbers, counts)
 
 
 def correlate(
@@ -121,9 +125,7 @@ def correlate(
         is_used = has_scores & ~np.isnan(human)
         scores_used = table.loc[is_used, name]
         r = draws(scores_used, human[is_used], contexts[is_used], method, n, seed)
-        row = interval(r, seed=[seed, 1])
-        row["n"] = int(is_used.sum())
-        rows[name] = row
+        rows[name] = {**interval(r, seed=[seed, 1]), "n": int(is_used.sum())}
     by_method = pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
     return by_method.rename(columns={"mean": "r"})
 
@@ -159,20 +161,14 @@ def compare(
     calls it with more permutations where these may change the answer.
     """
     table, human, contexts = _aligned({"a": a, "b": b}, human, contexts)
-    has_scores = table.notna().all(axis=1).to_numpy()
-    is_used = has_scores & ~np.isnan(human)
-    gain = gains(table["a"], table["b"], human, contexts, n, seed)
+    is_used = table.notna().all(axis=1).to_numpy() & ~np.isnan(human)
+    gain = gains(a, b, human, contexts, n, seed)
+    used = table[is_used]
     p_by_swaps = functools.partial(
-        _permuted,
-        table.loc[is_used, "a"],
-        table.loc[is_used, "b"],
-        human[is_used],
-        contexts[is_used],
-        seed,
+        _permuted, used["a"], used["b"], human[is_used], contexts[is_used], seed
     )
     p = np.nan if np.isnan(gain[0]).any() else p_by_swaps(permutations)
-    difference = _difference(gain, seed)
-    return {**difference, "p": p, "n": int(is_used.sum()), "p_by_swaps": p_by_swaps}
+    return {**_difference(gain, seed), "p": p, "n": len(used), "p_by_swaps": p_by_swaps}
 
 
 def gains(
@@ -190,13 +186,7 @@ def gains(
 
     Takes what `compare` takes. Returns a (1 + n, seeds) array; the first line is of the data.
     """
-    table, human, contexts = _aligned({"a": a, "b": b}, human, contexts)
-    has_scores = table.notna().all(axis=1).to_numpy()
-    is_used = has_scores & ~np.isnan(human)
-    context_numbers, counts = _resamples(contexts, n, seed)
-    r = _correlations(table[is_used], human[is_used], context_numbers[is_used], counts)
-    seeds_of_a = table["a"].shape[1]
-    return r[:, :seeds_of_a] - r[:, seeds_of_a:]
+    return agreement_gains(a, b, human, contexts, None, n, seed, ["overall"])["overall"]
 
 
 def pooled(of_pairs: Sequence[np.ndarray], seed: int = 0) -> dict[str, float]:
@@ -238,7 +228,8 @@ def agreements(
     A correlation over all pairs mixes three questions: which system is better, which conversation
     goes better, and which reply to a conversation is better. These are the measures, by name:
 
-    - ``overall``: Spearman's correlation over all pairs, as papers report it.
+    - ``overall``: Spearman's correlation over all pairs, as papers report it. NaN for fewer than
+      three.
     - ``within_contexts``: the same after the mean rank of each context is taken off. Only
       differences between replies to one context count.
     - ``ordered_pairs``: of all pairs of replies to one context the share, 0 to 1, that the scores
@@ -279,6 +270,7 @@ def agreement_gains(
     systems: ArrayLike | None = None,
     n: int = 1000,
     seed: int = 0,
+    measures: Sequence[str] = MEASURES,
 ) -> dict[str, np.ndarray]:
     """Return the agreement of a with people minus that of b, by measure and for each training seed.
 
@@ -287,19 +279,14 @@ def agreement_gains(
     Parameters
     ----------
     a, b, human, contexts, n, seed : as of `gains`, whose numbers are those of measure ``overall``.
-    systems : as of `agreements`.
+    systems, measures : as of `agreements`.
 
     Returns
     -------
     By measure a (1 + n, seeds) array; the first line is of the data.
     """
     table, human, contexts = _aligned({"a": a, "b": b}, human, contexts)
-    is_used = table.notna().all(axis=1).to_numpy() & ~np.isnan(human)
-    context_numbers, counts = _resamples(contexts, n, seed)
-    systems_used = None if systems is None else np.asarray(systems)[is_used]
-    by_measure = _by_measure(
-        table[is_used], human[is_used], context_numbers[is_used], counts, systems_used
-    )
+    by_measure = agreements(table, human, contexts, systems, n, seed, measures)
     seeds_of_a = table["a"].shape[1]
     return {measure: r[:, :seeds_of_a] - r[:, seeds_of_a:] for measure, r in by_measure.items()}
 
@@ -327,19 +314,16 @@ def ceilings(
     By measure, except ``ordered_pairs``, a (1 + n,) array; the first number is of the data. NaN
     where raters do not agree at all.
     """
-    ratings, context_numbers, counts, systems = _rated_by_all(ratings, contexts, systems, n, seed)
+    ratings = _rated_by_all(ratings)
     raters = ratings.shape[1]
-    of_two = {measure: [] for measure in MEASURES if measure != "ordered_pairs"}
-    for i, j in combinations(range(raters), 2):
-        x = ratings[:, i]
-        y = ratings[:, j]
-        by_measure = _by_measure(x, y, context_numbers, counts, systems, list(of_two))
-        for measure, correlations in of_two.items():
-            correlations.append(by_measure[measure][:, 0])
-
+    measures = [measure for measure in MEASURES if measure != "ordered_pairs"]
+    of_two = [
+        agreements(ratings[:, i], ratings[:, j], contexts, systems, n, seed, measures)
+        for i, j in combinations(range(raters), 2)
+    ]
     ceiling_by_measure = {}
-    for measure, correlations in of_two.items():
-        r = np.mean(correlations, axis=0)
+    for measure in measures:
+        r = np.mean([by_measure[measure][:, 0] for by_measure in of_two], axis=0)
         r = np.where(r > 0, r, np.nan)
         reliability = raters * r / (1 + (raters - 1) * r)
         ceiling_by_measure[measure] = np.sqrt(reliability)
@@ -357,16 +341,15 @@ def one_against_rest(
 
     Takes what `ceilings` takes. Returns a (1 + n,) array for each of `MEASURES`.
     """
-    ratings, context_numbers, counts, systems = _rated_by_all(ratings, contexts, systems, n, seed)
-    by_rater = {measure: [] for measure in MEASURES}
+    ratings = _rated_by_all(ratings)
+    of_raters = []
     for rater in range(ratings.shape[1]):
         mean_of_others = np.delete(ratings, rater, axis=1).mean(axis=1)
-        by_measure = _by_measure(
-            ratings[:, rater], mean_of_others, context_numbers, counts, systems
-        )
-        for measure, agreement in by_measure.items():
-            by_rater[measure].append(agreement[:, 0])
-    return {measure: np.mean(agreement, axis=0) for measure, agreement in by_rater.items()}
+        of_raters.append(agreements(ratings[:, rater], mean_of_others, contexts, systems, n, seed))
+    return {
+        measure: np.mean([by_measure[measure][:, 0] for by_measure in of_raters], axis=0)
+        for measure in MEASURES
+    }
 
 
 def soft_pairwise_accuracy(
@@ -403,10 +386,8 @@ def soft_pairwise_accuracy(
     rng = np.random.default_rng(seed)
     differences = []
     for first, second in combinations(names, 2):
-        gaps = pd.DataFrame(
-            {kind: by_system[kind][first] - by_system[kind][second] for kind in ("human", "scores")}
-        )
-        gaps = gaps.dropna().to_numpy()
+        gaps = by_system.xs(first, axis=1, level=1) - by_system.xs(second, axis=1, level=1)
+        gaps = gaps[["human", "scores"]].dropna().to_numpy()
         signs = rng.choice([-1.0, 1.0], size=(permutations, len(gaps)))
         # The one-sided p-value: how often swapped gaps are as large as those that were seen.
         is_as_large = signs @ gaps >= gaps.sum(axis=0) - 1e-9
@@ -471,9 +452,7 @@ def mean(values: ArrayLike, contexts: ArrayLike, n: int = 1000, seed: int = 0) -
     np.add.at(sums, context_numbers, with_ones)
     totals = counts @ sums
     means = totals[:, :-1] / totals[:, -1:]
-    row = interval(means, seed=[seed, 1])
-    row["n"] = len(by_seed)
-    return row
+    return {**interval(means, seed=[seed, 1]), "n": len(by_seed)}
 
 
 def interval(draws: ArrayLike, name: str | None = None, seed: int | Sequence[int] = 0) -> dict:
@@ -493,29 +472,18 @@ def interval(draws: ArrayLike, name: str | None = None, seed: int | Sequence[int
     resamples have a number) and, if there is an axis of seeds, ``<name>_sd`` over them (NaN for
     one). Without a name ``mean, low, high, sd``.
     """
-    values = np.asarray(draws, float)
-    has_seeds = values.ndim > 1
-    by_seed = values if has_seeds else values[:, None]
-    in_data = by_seed[0]
-    n_draws = len(by_seed) - 1
-    n_seeds = by_seed.shape[1]
-
+    by_seed = _columns(draws)
     # Each resample of contexts gets a resample of seeds.
     resampled = drawn_seeds(by_seed, seed)[1:]
-    is_number = ~np.isnan(resampled)
-    resampled = resampled[is_number]
+    n_numbers = np.count_nonzero(~np.isnan(resampled))
     low = high = np.nan
-    if len(resampled) >= max(n_draws / 2, 1):
-        low, high = np.quantile(resampled, [LEVEL / 2, 1 - LEVEL / 2])
+    if n_numbers >= max(len(resampled) / 2, 1):
+        low, high = np.nanquantile(resampled, [LEVEL / 2, 1 - LEVEL / 2])
 
     prefix = f"{name}_" if name else ""
-    row = {
-        name or "mean": in_data.mean(),
-        f"{prefix}low": low,
-        f"{prefix}high": high,
-    }
-    if has_seeds:
-        row[f"{prefix}sd"] = in_data.std(ddof=1) if n_seeds > 1 else np.nan
+    row = {name or "mean": by_seed[0].mean(), f"{prefix}low": low, f"{prefix}high": high}
+    if np.ndim(draws) > 1:
+        row[f"{prefix}sd"] = by_seed[0].std(ddof=1) if by_seed.shape[1] > 1 else np.nan
     return row
 
 
@@ -596,13 +564,9 @@ def decide(tests: pd.DataFrame | Sequence[dict]) -> pd.DataFrame:
     - "no clear difference": everything else.
     """
     tests = pd.DataFrame(tests)
-    p_by_swaps: dict[Any, Any] = {}
-    if "p_by_swaps" in tests:
-        p_by_swaps = dict(tests.pop("p_by_swaps"))
+    p_by_swaps: dict[Any, Any] = dict(tests.pop("p_by_swaps")) if "p_by_swaps" in tests else {}
     tests["p_holm"] = holm(tests["p"])
-    is_unclear = tests["p_holm"].between(LEVEL / 3, 3 * LEVEL)
-    if not p_by_swaps:
-        is_unclear[:] = False
+    is_unclear = tests["p_holm"].between(LEVEL / 3, 3 * LEVEL) & bool(p_by_swaps)
     for permutations in _SWAPS:
         for row in tests.index[is_unclear]:
             tests.loc[row, "p"] = p_by_swaps[row](permutations)
@@ -612,13 +576,7 @@ def decide(tests: pd.DataFrame | Sequence[dict]) -> pd.DataFrame:
         from_level = (tests["p_holm"] - LEVEL).abs()
         is_unclear &= from_level <= 3 * standard_error
 
-    tests = tests.rename(
-        columns={
-            "low": "difference_low",
-            "high": "difference_high",
-            "sd": "difference_sd",
-        }
-    )
+    tests = tests.rename(columns={name: f"difference_{name}" for name in ("low", "high", "sd")})
     is_above = tests["difference_low"] > 0
     is_below = tests["difference_high"] < 0
     is_significant = tests["p_holm"] < LEVEL
@@ -659,10 +617,12 @@ def _resamples(contexts, n, seed):
     context_numbers, names = pd.factorize(np.asarray(contexts))
     seed = tuple(seed) if np.ndim(seed) else seed  # a key of the cache
     is_small = n * len(names) <= _LARGEST_CACHED
-    draw = _cached_counts if is_small else _context_counts
+    draw = _context_counts if is_small else _context_counts.__wrapped__
     return context_numbers, draw(len(names), n, seed)
 
 
+# Drawing takes nine tenths of the time of a mean, and the cells of a table ask for the same draws.
+@functools.lru_cache(maxsize=8)
 def _context_counts(contexts, n, seed):
     """Draw how often each of so many contexts is in the data (once) and in each of n resamples.
 
@@ -677,10 +637,6 @@ def _context_counts(contexts, n, seed):
     counts = np.vstack([np.ones(contexts), resample_counts])
     counts.flags.writeable = False  # all who ask for it share it
     return counts
-
-
-#: Drawing takes nine tenths of the time of a mean, and the cells of a table ask for the same draws.
-_cached_counts = functools.lru_cache(maxsize=8)(_context_counts)
 
 
 def _aligned(scores, human, contexts):
@@ -705,69 +661,45 @@ def _aligned(scores, human, contexts):
     return table, np.asarray(human, float), np.asarray(contexts)
 
 
-def _correlations(scores, human, context_numbers, counts, method="spearman"):
-    """Correlate each column of scores with ratings, in the data and in resamples: (1 + n, columns).
-
-    ``counts`` (1 + n, contexts) may be of more contexts than these rows have.
-    """
-    x = _columns(scores)
-    y = np.asarray(human, float)
-    if len(y) < 3:  # two points always correlate by 1 or -1
-        return np.full((len(counts), x.shape[1]), np.nan)
-    order, context_numbers, first_rows, counts = _by_context(context_numbers, counts)
-    if method == "spearman":
-        return _spearman(x[order], y[order], context_numbers, first_rows, counts)[0]
-    return _pearson(x[order], y[order], first_rows, counts)
-
-
 def _by_context(context_numbers, counts):
     """Put rows of one context together, so that sums by context are sums of neighbours.
 
     Returns
     -------
     order : (rows,), of the rows.
-    context_numbers : (rows,), of the rows in this order, among the contexts that have a row.
-    first_rows : (contexts,), where each context begins.
-    counts : (1 + n, contexts), of these contexts.
+    grouping : `_Grouping` of the rows in this order by context.
+    counts : (1 + n, contexts), of the contexts that have a row.
     """
     contexts_here, context_numbers = np.unique(context_numbers, return_inverse=True)
     order = np.argsort(context_numbers, kind="stable")
-    context_numbers = context_numbers[order]
-    first_rows = np.searchsorted(context_numbers, np.arange(len(contexts_here)))
-    return order, context_numbers, first_rows, counts[:, contexts_here]
+    return order, _grouping(context_numbers[order]), counts[:, contexts_here]
 
 
-def _rated_by_all(ratings, contexts, systems, n, seed):
-    """Return the rows that nobody left out: ratings, context numbers, counts and systems."""
+def _rated_by_all(ratings):
+    """Return ratings (rows, raters) that are NaN where a rater left the row out."""
     x = _columns(ratings)
-    is_used = ~np.isnan(x).any(axis=1)
-    context_numbers, counts = _resamples(contexts, n, seed)
-    systems_used = None if systems is None else np.asarray(systems)[is_used]
-    return x[is_used], context_numbers[is_used], counts, systems_used
+    return np.where(np.isnan(x).any(axis=1, keepdims=True), np.nan, x)
 
 
-def _by_measure(scores, human, context_numbers, counts, systems, measures=MEASURES):
+def _by_measure(x, y, context_numbers, counts, systems, measures):
     """Return what `agreements` does, for ``counts`` that may be of more contexts than the rows."""
-    x = _columns(scores)
-    y = np.asarray(human, float)
-    order, context_numbers, first_rows, counts = _by_context(context_numbers, counts)
+    order, by_context, counts = _by_context(context_numbers, counts)
     x = x[order]
     y = y[order]
     groupings = {}
-    if "overall" in measures:
+    if "overall" in measures and len(y) > 2:  # two points always correlate by 1 or -1
         groupings["overall"] = None
     if "within_contexts" in measures:
-        groupings["within_contexts"] = _grouping(context_numbers)
+        groupings["within_contexts"] = by_context
     if "within_systems" in measures and systems is not None and len(set(systems)) > 1:
         system_numbers, _ = pd.factorize(np.asarray(systems)[order])
         groupings["within_systems"] = _grouping(system_numbers)
     by_measure = {}
     if groupings:
-        groups = list(groupings.values())
-        correlations = _spearman(x, y, context_numbers, first_rows, counts, groups)
+        correlations = _spearman(x, y, by_context, counts, list(groupings.values()))
         by_measure = dict(zip(groupings, correlations))
     if "ordered_pairs" in measures:
-        by_measure["ordered_pairs"] = _ordered_pairs(x, y, context_numbers, counts)
+        by_measure["ordered_pairs"] = _ordered_pairs(x, y, by_context.numbers, counts)
     unknown = np.full((len(counts), x.shape[1]), np.nan)
     return {measure: by_measure.get(measure, unknown) for measure in measures}
 
@@ -783,7 +715,7 @@ class _Grouping(NamedTuple):
 def _grouping(numbers):
     """Return the `_Grouping` of rows by the number of the group of each."""
     order = np.argsort(numbers, kind="stable")
-    first_rows = np.searchsorted(numbers[order], np.arange(numbers.max() + 1))
+    first_rows = np.searchsorted(numbers[order], np.arange(numbers.max(initial=-1) + 1))
     return _Grouping(numbers, order, first_rows)
 
 
@@ -834,7 +766,7 @@ def _ordered_pairs(x, y, context_numbers, counts):
     return shares
 
 
-def _spearman(x, y, context_numbers, first_rows, counts, groupings=(None,)):
+def _spearman(x, y, by_context, counts, groupings):
     """Spearman's correlation of each column of x with y: (groupings, 1 + n, columns).
 
     A grouping is None or a `_Grouping`: then the mean rank of each group in a resample is taken off
@@ -852,30 +784,26 @@ def _spearman(x, y, context_numbers, first_rows, counts, groupings=(None,)):
        integers of at most the number of rows, which single precision holds exactly.
     4. Midranks are centred, so the correlation is a ratio of weighted sums of products.
     """
-    votes_of_y = _rank_votes(y, first_rows)
-    votes_of_x = [_rank_votes(column, first_rows) for column in x.T]
+    votes_of_y = _rank_votes(y, by_context.first_rows)
+    votes_of_x = [_rank_votes(column, by_context.first_rows) for column in x.T]
     r = np.empty((len(groupings), len(counts), x.shape[1]))
     for start in range(0, len(counts), BLOCK):
         block = slice(start, start + BLOCK)
         weights = counts[block].astype(np.float32)
-        row_weights = weights[:, context_numbers].astype(float)
+        row_weights = weights[:, by_context.numbers].astype(float)
         rank_y = (weights @ votes_of_y).astype(float)
-        rows_of_groups = []
         centred_y = []
-        variances_of_y = []
         for grouping in groupings:
             rows = None if grouping is None else _sums_by_group(row_weights, grouping)
             v = _without_means(rank_y, row_weights, grouping, rows)
-            rows_of_groups.append(rows)
-            centred_y.append(v)
-            variances_of_y.append(np.vecdot(row_weights * v, v))
+            centred_y.append((grouping, rows, v, np.vecdot(row_weights * v, v)))
         for column, votes in enumerate(votes_of_x):
             rank_x = (weights @ votes).astype(float)
-            for g, grouping in enumerate(groupings):
-                u = _without_means(rank_x, row_weights, grouping, rows_of_groups[g])
+            for g, (grouping, rows, v, variance_of_y) in enumerate(centred_y):
+                u = _without_means(rank_x, row_weights, grouping, rows)
                 weighted = row_weights * u
-                covariance = np.vecdot(weighted, centred_y[g])
-                variances = np.vecdot(weighted, u) * variances_of_y[g]
+                covariance = np.vecdot(weighted, v)
+                variances = np.vecdot(weighted, u) * variance_of_y
                 # Taking off means leaves rounding where nothing varies.
                 least = 0.0 if grouping is None else 1e-9
                 r[g, block, column] = _ratio(covariance, variances, least)
@@ -913,16 +841,19 @@ def _rank_votes(values, first_rows):
     return np.concatenate(blocks).T
 
 
-def _pearson(x, y, first_rows, counts):
+def _pearson(x, y, context_numbers, counts):
     """Pearson's correlation of each column of x with y in each resample: (1 + n, columns).
 
     Sums over the rows of a resample are sums by context, weighted by how often it has the context.
     """
-    x = _standard(x)
-    y = _standard(y[:, None])
+    if len(y) < 3:  # two points always correlate by 1 or -1
+        return np.full((len(counts), x.shape[1]), np.nan)
+    order, by_context, counts = _by_context(context_numbers, counts)
+    x = _standard(x[order])
+    y = _standard(y[order, None])
 
     def total(values):
-        return counts @ np.add.reduceat(values, first_rows, axis=0)
+        return counts @ np.add.reduceat(values, by_context.first_rows, axis=0)
 
     n = total(np.ones_like(y))
     sum_x = total(x)

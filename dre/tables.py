@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from numbers import Integral, Real
 from pathlib import Path
@@ -164,10 +164,7 @@ class Table:
     def markdown(self) -> str:
         """Return the printed rows and columns as a Markdown table with caption and note."""
         alignment = ["--:" if is_right else ":--" for is_right in self.right]
-        lines = []
-        for cells in [self.headers, alignment, *self.cells]:
-            lines.append(f"| {' | '.join(cells)} |")
-        blocks = [f"**{self.caption}**", "\n".join(lines)]
+        blocks = [f"**{self.caption}**", markdown_rows([self.headers, alignment, *self.cells])]
         if self.below:
             blocks.append(self.below)
         return "\n\n".join(blocks) + "\n"
@@ -187,6 +184,11 @@ class Table:
     __repr__ = _repr_markdown_ = markdown
 
 
+def markdown_rows(rows: Iterable[Iterable[str]]) -> str:
+    """Return the cells of rows as lines of a Markdown table."""
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+
+
 def show(
     df: pd.DataFrame,
     caption: str,
@@ -200,22 +202,14 @@ def show(
     Numbers have two decimals, but for the columns that ``digits`` names.
     """
     columns = [column for column in columns if column in df]
-    printed = []
-    for column in df:
-        value_column = str(column).removesuffix("_low").removesuffix("_high")
-        if value_column in columns:
-            printed.append(column)
-    printed_headers = {}
-    for column, header in (headers or {}).items():
-        if column in columns:
-            printed_headers[column] = header
+    with_intervals = [f"{column}{ending}" for column in columns for ending in ("", "_low", "_high")]
     table = Table(
-        df.loc[:, printed],
+        df.filter(items=with_intervals),
         "table",
         caption,
         note,
-        digits={column: (digits or {}).get(column, 2) for column in columns},
-        headers=printed_headers,
+        digits={column: n for column, n in (digits or {}).items() if column in columns},
+        headers={column: text for column, text in (headers or {}).items() if column in columns},
         rows=len(df),
         columns=columns,
     )
@@ -281,10 +275,10 @@ def named(name: str, statistics: Mapping[str, Any] | pd.Series) -> dict[str, Any
     return columns
 
 
-def with_interval(row: Mapping[str, Any] | pd.Series, column: str, form: str = "+.2f") -> str:
+def with_interval(row: Mapping[str, Any] | pd.Series, column: str, form: int | str = "+.2f") -> str:
     """Return a number of a row as text with its interval: ``+0.09 [+0.06, +0.13]``.
 
-    What the row lacks is ``NaN``.
+    What the row lacks is ``NaN``. ``form`` is that of `number`.
     """
     ends = [row.get(f"{column}{ending}", math.nan) for ending in ("", *ENDINGS[:2])]
     value, low, high = (number(end, form) for end in ends)
@@ -315,29 +309,25 @@ def beside_print(table: pd.DataFrame, printed: pd.DataFrame, on: str) -> pd.Data
     return pd.concat([in_print, only_ours], ignore_index=True)
 
 
-def spread(table: pd.DataFrame, names: Sequence[str], across: str, value: str) -> pd.DataFrame:
+def spread(
+    table: pd.DataFrame, names: Sequence[str], across: str, endings: Mapping[str, str]
+) -> pd.DataFrame:
     """Make a long table wide: the entries of one column become columns.
 
     Parameters
     ----------
     table : DataFrame
     names : list of str
-        The columns that identify a row of the wide table.
+        The columns that identify a row of the wide table. Rows come in the order of `table`.
     across : str
         The column whose entries become columns.
-    value : str
-        The column whose values fill them. Columns that belong to it keep their ending: ``r_low``
-        of set X becomes ``X_low``.
+    endings : dict
+        What fills these columns: by their ending, the column of `table`. With
+        ``{"": "r", "_low": "r_low"}`` the ``r_low`` of set X becomes ``X_low``.
     """
-    is_value = [column == value or str(column).startswith(f"{value}_") for column in table]
-    value_columns = list(table.columns[is_value])
-    by_row = table.set_index([*names, across])
-    wide = by_row[value_columns].unstack(across, sort=False)
-
-    # The name of a column is its entry, with the ending of the column that its values come from.
-    headers = []
-    for column, entry in wide.columns:
-        ending = column.removeprefix(value)
-        headers.append(f"{entry}{ending}")
-    wide.columns = headers
-    return wide.reset_index()
+    rows: dict[tuple, dict[str, Any]] = {}
+    for record in table.to_dict("records"):
+        key = tuple(record[name] for name in names)
+        row = rows.setdefault(key, dict(zip(names, key)))
+        row |= {f"{record[across]}{ending}": record[column] for ending, column in endings.items()}
+    return pd.DataFrame(list(rows.values()), columns=None if rows else list(names))

@@ -189,17 +189,12 @@ def crossing(gain: np.ndarray) -> dict[str, float]:
 
     A gain that wavers around zero counts from its first level above zero.
     """
-    levels = []
-    for running_maximum in np.maximum.accumulate(gain, axis=1):
-        if np.isnan(running_maximum[0]):  # in some resamples a judge may not vary
-            levels.append(np.nan)
-        else:
-            levels.append(np.interp(0, running_maximum, LEVELS, left=0, right=1))
-    in_resamples = [level for level in levels[1:] if not np.isnan(level)] or [np.nan]
+    rising = np.maximum.accumulate(gain, axis=1)
+    levels = np.array([np.interp(0, row, LEVELS, left=0, right=1) for row in rising])
+    levels[np.isnan(rising[:, 0])] = np.nan  # in some resamples a judge may not vary
+    in_resamples = levels[1:][~np.isnan(levels[1:])]
     ends = [stats.LEVEL / 2, 1 - stats.LEVEL / 2]
-    low, high = np.quantile(in_resamples, ends, method="inverted_cdf")
-    return {
-        "level": float(levels[0]),
-        "level_low": float(low),
-        "level_high": float(high),
-    }
+    low = high = np.nan
+    if len(in_resamples):
+        low, high = np.quantile(in_resamples, ends, method="inverted_cdf")
+    return {"level": float(levels[0]), "level_low": float(low), "level_high": float(high)}

@@ -583,13 +583,24 @@ def test_a_wrong_option_costs_nothing_and_is_explained_in_a_sentence(line, messa
 
 
 @pytest.mark.parametrize(
-    "option", ["--limit 5", "--limit 0", "--skip-bad", "--field context=history", "--last-turn"]
+    "option",
+    [
+        "--limit 5",
+        "--limit 0",
+        "--skip-bad",
+        "--field context=history",
+        "--last-turn",
+        "--separator=",
+    ],
 )
 @pytest.mark.parametrize("command", ["audit --method length", "judge status --store :memory:"])
 def test_an_option_about_a_file_is_refused_where_no_file_is_named(command, option, capsys):
     assert main([*command.split(), *option.split()]) == 2
     error = capsys.readouterr().err
-    assert f"error: {option.split()[0]} says how a file is read, and no file is named" in error
+    assert (
+        f"error: {option.split()[0].rstrip('=')} says how a file is read, and no file is named"
+        in error
+    )
 
 
 def test_a_live_judge_is_estimated_first_asked_for_each_text_once_and_stops_at_its_budget(

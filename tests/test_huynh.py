@@ -215,7 +215,7 @@ def test_each_printed_size_of_a_model_has_its_own_column(server):
     for model, in_print in huynh.PRINTED_MODELS.items():
         names = [f"huynh_table{number}" for number in (3, 4, 11, 12)]
         tables = [pd.read_csv(PROJECT / f"data/paper/{name}.csv") for name in names]
-        assert sum(in_print.column in table for table in tables) == 2, model
+        assert sum(huynh.printed_column(in_print) in table for table in tables) == 2, model
 
 
 def test_log_probabilities_of_a_provider_that_gives_none_are_refused_before_anything_is_asked():

@@ -171,9 +171,10 @@ def test_a_file_of_each_form_gets_the_scores_of_the_model(slm, tmp_path, capsys,
     assert means == pytest.approx(table.groupby("system")["score"].mean().to_dict())
 
 
-def test_a_finished_run_is_shown_again(slm, responses, tmp_path, capsys):
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["tables", "json"])
+def test_a_finished_run_is_shown_again(form, slm, responses, tmp_path, capsys):
     output = tmp_path / "o.csv"
-    run = ("score", responses, "-o", output, "--slm", slm)
+    run = ("score", responses, "-o", output, "--slm", slm, *form)
     assert dre(*run) == 0
     printed, written_at = capsys.readouterr().out, output.stat().st_mtime_ns
 

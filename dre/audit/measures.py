@@ -80,8 +80,6 @@ def falls(before: ArrayLike, after: ArrayLike, sd: ArrayLike | None = None) -> n
 
 def _finite_sd(scores):
     """Return the standard deviation over rows of the scores that are finite, 0 if there is none."""
-    if np.isfinite(scores).all():
-        return scores.std(axis=0)
     finite = pd.DataFrame(scores).replace([np.inf, -np.inf], np.nan)
     sd = np.nan_to_num(finite.std(ddof=0).to_numpy())
     return sd if scores.ndim > 1 else sd[0]
@@ -114,22 +112,15 @@ def grid(pairs: pd.DataFrame, size: int, seed: int = 0) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     equally_many = ["p", "a"] * ((size + 1) // 2)
     kinds = rng.permutation(equally_many)
-    rows = []
+    responses_everywhere = []
     for owner, kind in zip(contexts.index, kinds):
-        is_candidate = (pairs["context_id"] == owner) & (pairs["kind"] == kind)
-        candidates = pairs[is_candidate]
-        position = rng.integers(len(candidates))
-        chosen = candidates.iloc[position]
-        for context_id, context in contexts.items():
-            row = {
-                "pair_id": f"{chosen['pair_id']}|{context_id}",
-                "context_id": context_id,
-                "context": context,
-                "response": chosen["response"],
-                "owner": owner,
-            }
-            rows.append(row)
-    return pd.DataFrame(rows)
+        candidates = pairs[(pairs["context_id"] == owner) & (pairs["kind"] == kind)]
+        chosen = candidates.iloc[rng.integers(len(candidates))]
+        everywhere = contexts.reset_index().assign(response=chosen["response"], owner=owner)
+        pair_ids = [f"{chosen['pair_id']}|{context_id}" for context_id in contexts.index]
+        everywhere.insert(0, "pair_id", pair_ids)
+        responses_everywhere.append(everywhere)
+    return pd.concat(responses_everywhere, ignore_index=True)
 
 
 def shares(matrix: ArrayLike, weights: ArrayLike | None = None) -> np.ndarray:
@@ -219,7 +210,6 @@ def preferred(cases: pd.DataFrame, scores: pd.Series) -> pd.DataFrame:
         rival = rival_scores[scored]
         wins = falls(right, rival, sd)
         wins[wins == 0.5] = kind.tie
-        interval = wilson(wins)
         row = {
             "kind": name,
             "what": kind.what,
@@ -227,9 +217,7 @@ def preferred(cases: pd.DataFrame, scores: pd.Series) -> pd.DataFrame:
             "use": ", ".join(kind.use) or "report",
             "expected": 50 if kind.equal else 100,
             "n": int(scored.sum()),
-            "share": interval["share"],
-            "share_low": interval["share_low"],
-            "share_high": interval["share_high"],
+            **wilson(wins),
             "gain": _mean_gain(right, rival),
         }
         rows.append(row)

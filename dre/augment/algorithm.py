@@ -95,10 +95,9 @@ class Item:
         for slot in slots:
             response = f"{slot.kind.capitalize()} response {slot.number + 1}"
             expected = f"expected {EXPECTED[slot.kind]}"
-            if slot in self.labels:
-                sentences.append(f"{response} was labelled {self.labels[slot]}, {expected}.")
-            else:
-                sentences.append(f"{response} has no label yet, {expected}.")
+            label = self.labels.get(slot)
+            outcome = f"was labelled {label}" if label else "has no label yet"
+            sentences.append(f"{response} {outcome}, {expected}.")
         return " ".join(sentences)
 
     def start(self, texts: dict[str, Sequence[str]]) -> None:
@@ -116,23 +115,15 @@ class Item:
         new_texts = {
             slot: text for slot, text in _by_slot(texts).items() if _normalised(text) not in present
         }
-        # First the rejected slots that have a new text at their own place.
-        rejected = self.rejected
+        # First the rejected slots that have a new text at their own place. The others take the
+        # first new text of their kind that is left.
+        rejected = sorted(self.rejected, key=lambda slot: slot not in new_texts)
         for slot in rejected:
-            if slot in new_texts:
-                self._replace(slot, new_texts.pop(slot))
-        # The others take the first new text of their kind that is left.
-        for slot in rejected:
-            if slot not in self.labels:
-                continue
             of_same_kind = [new_slot for new_slot in new_texts if new_slot.kind == slot.kind]
             if of_same_kind:
-                self._replace(slot, new_texts.pop(min(of_same_kind)))
-
-    def _replace(self, slot, text):
-        """Put a text that has not been checked yet into a slot."""
-        self.draft[slot] = text
-        del self.labels[slot]
+                new_slot = slot if slot in new_texts else min(of_same_kind)
+                self.draft[slot] = new_texts.pop(new_slot)
+                del self.labels[slot]
 
 
 def _by_slot(texts):
@@ -244,21 +235,20 @@ def _write(result, items, judge, round_number, again):
     """LLM-Generate: ask for a first draft where there is none, and for a revision elsewhere."""
     for prompt in ("generate", "refine"):
         is_first_prompt = prompt == "generate"
-        group = []
-        for item in items:
-            lacks_draft = is_first_prompt and not item.draft
-            needs_revision = prompt == again and item.rejected
-            if lacks_draft or needs_revision:
-                group.append(item)
-        rows = []
-        for item in group:
-            row = {
+        group = [
+            item
+            for item in items
+            if (is_first_prompt and not item.draft) or (prompt == again and item.rejected)
+        ]
+        rows = [
+            {
                 "pair_id": item.context.context_id,
                 "context": item.context.turns,
                 "feedback": item.describe(item.rejected),
                 **item.responses,
             }
-            rows.append(row)
+            for item in group
+        ]
         replies = result.ask(judge, prompt, round_number, group, rows)
         for item, reply in zip(group, replies):
             if reply and is_first_prompt:
@@ -269,21 +259,18 @@ def _write(result, items, judge, round_number, again):
 
 def _label(result, items, checker, round_number):
     """LLM-Check: ask for the label of each response that has none."""
-    owners = []
-    slots = []
-    rows = []
-    for item in items:
-        for slot in item.unchecked:
-            row = {
-                "pair_id": item.context.pair_id(slot.kind[0], slot.number),
-                "context": item.context.turns,
-                "response": item.draft[slot],
-            }
-            owners.append(item)
-            slots.append(slot)
-            rows.append(row)
+    unchecked = [(item, slot) for item in items for slot in item.unchecked]
+    rows = [
+        {
+            "pair_id": item.context.pair_id(slot.kind[0], slot.number),
+            "context": item.context.turns,
+            "response": item.draft[slot],
+        }
+        for item, slot in unchecked
+    ]
+    owners = [item for item, _ in unchecked]
     replies = result.ask(checker, "classify", round_number, owners, rows)
-    for item, slot, reply in zip(owners, slots, replies):
+    for (item, slot), reply in zip(unchecked, replies):
         if reply:
             item.labels[slot] = reply.label
 
@@ -332,10 +319,8 @@ class Result:
             else:
                 item.costs.append(reply.cost)
             if reply.status != "ok":
-                description = (
-                    f"Round {round_number + 1}, {prompt}: {reply.status} ({reply.reason})."
-                )
-                item.failed_replies.append(FailedReply(reply.status, description))
+                sentence = f"Round {round_number + 1}, {prompt}: {reply.status} ({reply.reason})."
+                item.failed_replies.append(FailedReply(reply.status, sentence))
             usable.append(reply if reply.status == "ok" else None)
         return usable
 

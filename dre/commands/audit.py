@@ -5,8 +5,6 @@ import importlib
 import io
 import json
 import sys
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +13,9 @@ import pandas as pd
 from dre.audit import kinds, measures, scorers
 from dre.commands import inputs
 from dre.commands.judge_options import add_options, open_from
-from dre.commands.outputs import FAILED, check_output, refuse_to_replace
+from dre.commands.outputs import FAILED, check_output, refuse_to_replace, stopped_early
 from dre.errors import DreError
-from dre.files import replace, without_formulas, write
+from dre.files import content_of, replace, without_formulas
 from dre.judges import is_recording
 from dre.tables import Table
 
@@ -101,12 +99,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     scores, audited = _score(args, judge, pairs)
     if judge and judge.last.stopped:
-        print(
-            f"stopped ({judge.last.stopped}); what was answered is stored: "
-            "the same command goes on",
-            file=sys.stderr,
-        )
-        return 1
+        return stopped_early(judge.last.stopped)
     table = measures.preferred(cases, scores)
     if not np.any(table["n"]):
         raise DreError(f"{audited} has no score of any pair: nothing can be said")
@@ -164,10 +157,9 @@ def _cases(args):
     good = responses.drop_duplicates("context_id")
     if len(good) < len(responses):
         systems = [system for system in good["system"].unique() if system]
-        print(
-            f"note: of {len(responses):,} replies the first to each context is taken "
-            f"({', '.join(systems) or 'one system'})",
-            file=sys.stderr,
+        inputs.tell(
+            f"of {len(responses):,} replies the first to each context is taken "
+            f"({', '.join(systems) or 'one system'})"
         )
     sample = good.sample(min(args.n, len(good)), random_state=args.seed)
     own_cases = kinds.make_cases(sample, args.seed)
@@ -178,17 +170,13 @@ def _cases(args):
 def _write_pairs(args, pairs):
     """Write the pairs, to be scored elsewhere; the same command may write the same pairs again."""
     table = pairs.rename(columns={"pair_id": "id"})
-    with tempfile.TemporaryDirectory() as folder:
-        draft = Path(folder) / Path(args.write).name
-        write(table, draft)
-        content = draft.read_bytes()
+    content = content_of(table, args.write)
     refuse_to_replace(args.write, args.force, content)
     replace(args.write, content)
     if args.write.endswith(".csv") and without_formulas(table) is not table:
-        print(
-            "note: texts that a spreadsheet would run as formulas (they begin with =, +, - or @) "
-            "have an apostrophe before them; .jsonl and .parquet have them as they are",
-            file=sys.stderr,
+        inputs.tell(
+            "texts that a spreadsheet would run as formulas (they begin with =, +, - or @) "
+            "have an apostrophe before them; .jsonl and .parquet have them as they are"
         )
     print(
         f"{len(pairs):,} pairs are in {args.write}: "
@@ -232,7 +220,7 @@ def _note_missing_scores(table, pairs, scores):
         return
     silent_kinds = list(table.loc[table["n"] == 0, "kind"])
     about_kinds = f"; no case of {', '.join(silent_kinds)}" if silent_kinds else ""
-    print(f"note: {missing:,} of {len(pairs):,} pairs have no score{about_kinds}", file=sys.stderr)
+    inputs.tell(f"{missing:,} of {len(pairs):,} pairs have no score{about_kinds}")
 
 
 def as_table(preferred: pd.DataFrame, audited: str) -> Table:

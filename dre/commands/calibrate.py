@@ -157,21 +157,9 @@ def _ratings(rated, data, human, form):
 
 def _refuse_one_value(table, rated, scores, human):
     """Raise DreError, with file and column, if nothing can be learned from a set."""
-    for column, path, name in (
-        ("human", rated, f"the rating {human!r} (--human)"),
-        ("score_slm", scores, "score_slm"),
-        ("score_llm", scores, "score_llm"),
-    ):
-        if table[column].nunique() < 2:
-            raise DreError(
-                f"{path}: {name} is {table[column].iloc[0]:g} in all {len(table):,} rated pairs: "
-                "expected two values or more, since nothing agrees with a constant"
-            )
-    if table["context_id"].nunique() < 2:
-        raise DreError(
-            f"{rated}: all {len(table):,} rated pairs have the same context: expected two contexts "
-            "or more, since a weight is chosen by resampling them"
-        )
+    columns = {column: f"{scores}: {column}" for column in ("score_slm", "score_llm")}
+    columns["human"] = f"{rated}: the rating {human!r} (--human)"
+    inputs.refuse_one_value(table, columns, rated)
 
 
 def _same_makers(sets):

@@ -3,8 +3,8 @@
 import argparse
 import hashlib
 import sys
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -20,6 +20,7 @@ _INPUT_HELP = (
 )
 
 _FIRST_BAD = 5  # bad records that an error names
+_FORM_OPTIONS = ("field", "role", "separator", "last_turn", "keep_tags")
 
 
 class Input(NamedTuple):
@@ -28,16 +29,21 @@ class Input(NamedTuple):
     pairs: pd.DataFrame
     bad_records: list[dict[str, Any]]
     notes: list[str]
-    left_out: dict[str, Counter]
     sha256: str
 
 
 def add_options(parser: argparse.ArgumentParser, optional: bool = False) -> None:
-    """Add a file of responses and the options that say how it is read."""
+    """Add a file of responses and the options that say how it is read.
+
+    An option that is not given is None.
+    """
     parser.add_argument("input", help=_INPUT_HELP, nargs="?" if optional else None)
     add_form_options(parser)
     parser.add_argument(
-        "--skip-bad", action="store_true", help="leave out records that cannot be used, and go on"
+        "--skip-bad",
+        action="store_true",
+        default=None,
+        help="leave out records that cannot be used, and go on",
     )
     parser.add_argument(
         "--limit", type=int, metavar="N", help="take only the first N pairs, for a first look"
@@ -45,11 +51,10 @@ def add_options(parser: argparse.ArgumentParser, optional: bool = False) -> None
 
 
 def add_form_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say of what form the dialogues of a file are."""
+    """Add the options that say of what form the dialogues of a file are; None if not given."""
     parser.add_argument(
         "--field",
         action="append",
-        default=[],
         metavar="NAME=COLUMN",
         help="name the column that holds a field, where it has another name: context=history. "
         "messages=COLUMN is a whole dialogue, records=KEY the list in a JSON object; nothing "
@@ -58,24 +63,24 @@ def add_form_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--role",
         action="append",
-        default=[],
         metavar="NAME=SIDE",
         help="say who speaks in messages: wizard=assistant (user, assistant, system or tool)",
     )
     parser.add_argument(
         "--separator",
-        default="",
         metavar="TEXT",
         help="what stands between turns that are one text: __eou__ (default: line ends)",
     )
     parser.add_argument(
         "--last-turn",
         action="store_true",
+        default=None,
         help="the last turn of each dialogue is its response, whoever says it",
     )
     parser.add_argument(
         "--keep-tags",
         action="store_true",
+        default=None,
         help="read speakers' tags (User:) and separators as text that was said",
     )
 
@@ -87,10 +92,8 @@ def refuse_without_file(args: argparse.Namespace, advice: str = "") -> None:
     """
     if args.input:
         return
-    names = ("field", "role", "separator", "last_turn", "keep_tags", "skip_bad", "limit")
-    for name in names:
-        value = getattr(args, name)
-        if value or value == 0 and value is not False:
+    for name in (*_FORM_OPTIONS, "skip_bad", "limit"):
+        if getattr(args, name) is not None:
             option = f"--{name.replace('_', '-')}"
             raise DreError(
                 f"{option} says how a file is read, and no file is named: name one, or leave "
@@ -107,16 +110,16 @@ def form_of(args: argparse.Namespace, more_fields: Sequence[str] = ()) -> Form:
     return Form(
         fields=_by_name("--field", args.field, "NAME=COLUMN", names),
         roles=_by_name("--role", args.role, "NAME=SIDE", (), chats.SIDES),
-        separator=args.separator,
-        last_turn=args.last_turn,
-        keep_tags=args.keep_tags,
+        separator=args.separator or "",
+        last_turn=bool(args.last_turn),
+        keep_tags=bool(args.keep_tags),
     )
 
 
 def _by_name(option, texts, form, names=(), allowed_values=()):
     """Return the values of an option by name, as in ``--field context=history``."""
     values = {}
-    for text in texts:
+    for text in texts or ():
         name, equals, value = text.partition("=")
         is_known = name in names if names else bool(name)
         if not is_known or not equals or (allowed_values and value not in allowed_values):
@@ -133,24 +136,14 @@ def tell(note: str) -> None:
 
 def form_settings(args: argparse.Namespace) -> dict[str, Any]:
     """Return those options on the form of a file that were given, for a summary."""
-    settings = {"fields": args.field}
-    for name in ("role", "separator", "last_turn", "keep_tags"):
-        if getattr(args, name):
-            settings[name] = getattr(args, name)
-    return settings
+    given = {name: getattr(args, name) for name in _FORM_OPTIONS[1:] if getattr(args, name)}
+    return {"fields": args.field or [], **given}
 
 
 def form_of_summary(summary: dict[str, Any]) -> Form:
     """Return the form with which the input of an output was read, as its summary says."""
-    fields = _by_name("--field", summary.get("fields") or [], "NAME=COLUMN")
-    roles = _by_name("--role", summary.get("role") or [], "NAME=SIDE")
-    return Form(
-        fields=fields,
-        roles=roles,
-        separator=summary.get("separator", ""),
-        last_turn=bool(summary.get("last_turn")),
-        keep_tags=bool(summary.get("keep_tags")),
-    )
+    given = {name: summary.get(name) for name in _FORM_OPTIONS}
+    return form_of(argparse.Namespace(**given | {"field": summary.get("fields")}))
 
 
 def read(
@@ -178,7 +171,25 @@ def read(
     for note in reading.notes:
         tell(note)
     sha256 = hashlib.sha256(data).hexdigest()
-    return Input(pairs, bad_records, reading.notes, reading.left_out, sha256)
+    return Input(pairs, bad_records, reading.notes, sha256)
+
+
+def refuse_one_value(table: pd.DataFrame, columns: Mapping[str, str], path: str | Path) -> None:
+    """Raise DreError if nothing can be learned from rated pairs.
+
+    ``columns`` says of each column that must vary what it is called in the message, with its file.
+    """
+    for column, name in columns.items():
+        if len(set(table[column])) < 2:
+            raise DreError(
+                f"{name} is {table[column].iloc[0]:g} in all {len(table):,} pairs: expected two "
+                "values or more, since nothing agrees with a constant"
+            )
+    if len(set(table["context_id"])) < 2:
+        raise DreError(
+            f"{path}: all {len(table):,} rated pairs have the same context: expected two contexts "
+            "or more, since they are resampled"
+        )
 
 
 def about_no_pair(path, n_bad):

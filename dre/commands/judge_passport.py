@@ -12,14 +12,14 @@ from dre.audit import kinds, measures, scorers
 from dre.commands import audit as audit_command
 from dre.commands import inputs
 from dre.commands.judge_options import RECORDED
-from dre.commands.outputs import TRY_LATER, WRONG, check_output, refuse_to_replace
+from dre.commands.outputs import WRONG, check_output, refuse_to_replace, stopped_early
 from dre.datasets import readers
 from dre.errors import DreError
 from dre.files import replace
 from dre.judges import passport as passports
 from dre.judges import prompts
 from dre.judges.asking import one_run, spent_in_words
-from dre.tables import Table, number
+from dre.tables import Table, with_interval
 
 HEADERS = {
     "all_pairs": "On all pairs",
@@ -83,22 +83,14 @@ def run(args: argparse.Namespace, judge: Any) -> int:
     if args.output:
         replace(args.output, table.csv())
     if passport.stopped:
-        print(
-            f"stopped ({passport.stopped}); what was answered is stored: the same command goes on",
-            file=sys.stderr,
-        )
-        return TRY_LATER
+        return stopped_early(passport.stopped)
     return 0 if passport.pairs_scored else WRONG
 
 
 def _audit(judge, cases, pairs, prompt, passport):
     """Return the audit of a judge, and count what it took in the passport."""
     scores, _ = scorers.by_judge(judge, pairs, prompt)
-    if not judge.spec.startswith(RECORDED):
-        passport.calls += judge.last.calls
-        passport.spent_usd += judge.last.spent
-        passport.uncertain_usd += judge.last.uncertain
-        passport.stopped = judge.last.stopped
+    passport.count(judge.last)
     return measures.preferred(cases, scores)
 
 
@@ -115,25 +107,14 @@ def _read_rated(path: str | Path) -> pd.DataFrame:
         raise DreError(f"{path}:{first['line']}: {first['reason']}")
     for note in reading.notes:
         inputs.tell(note)
-    ratings = []
-    for row in pairs.to_dict("records"):
-        ratings.append(readers.rating(row, "human", f"{path}:{row['line']}"))
-    pairs["human"] = pd.to_numeric(pd.Series(ratings, index=pairs.index, dtype=object))
-    pairs = pairs.dropna(subset="human")
+    records = pairs.to_dict("records")
+    pairs["human"] = [readers.rating(row, "human", f"{path}:{row['line']}") for row in records]
+    pairs = pairs.dropna(subset="human").astype({"human": float})
     if len(pairs) < _LEAST_PAIRS:
         raise DreError(
             f"{path}: {len(pairs)} pairs have a rating in `human`: expected {_LEAST_PAIRS} or more"
         )
-    if len(set(pairs["human"])) < 2:
-        raise DreError(
-            f"{path}: `human` is {pairs['human'].iloc[0]:g} in all {len(pairs):,} pairs: expected "
-            "two ratings or more, since nothing agrees with a constant"
-        )
-    if len(set(pairs["context_id"])) < 2:
-        raise DreError(
-            f"{path}: all {len(pairs):,} rated pairs have the same context: expected two contexts "
-            "or more, since intervals come from resampling them"
-        )
+    inputs.refuse_one_value(pairs, {"human": f"{path}: `human`"}, path)
     return pairs
 
 
@@ -156,10 +137,7 @@ def _table(passport, sets):
     """Return the table of judges as it is printed."""
     counts = f"{passport.pairs_scored} of {passport.pairs_drawn} pairs"
     caption = f"Spearman with people, mean of {', '.join(sets)}: {counts}, 95 % over contexts"
-    headers = {}
-    for column, header in HEADERS.items():
-        if column in passport.agreement:
-            headers[column] = header
+    headers = {column: HEADERS[column] for column in HEADERS if column in passport.agreement}
     return Table(passport.agreement, "compare", caption, headers=headers, digits={"pairs": 0})
 
 
@@ -201,14 +179,14 @@ def _lines(judge, passport, money):
     }
     for gap, contexts in passport.contexts_to_show.items():
         values[f"contexts that show a difference of {gap:g}"] = f"{contexts:,.0f}"
-    level = f"{passport.level:.2f} [{passport.level_low:.2f}, {passport.level_high:.2f}]"
-    values["agreement with people from which a small model improves this judge"] = level
+    values["agreement with people from which a small model improves this judge"] = (
+        f"{passport.level:.2f} [{passport.level_low:.2f}, {passport.level_high:.2f}]"
+    )
     values["asked now"] = f"{passport.calls:,} calls, {money}"
-    lines = []
-    for label, value in values.items():
-        if value.startswith("nan"):
-            value = "unknown"
-        lines.append(f"{label}: {value}")
+    lines = [
+        f"{label}: {'unknown' if value.startswith('nan') else value}"
+        for label, value in values.items()
+    ]
     for name, score in passport.constant.items():
         lines.append(
             f"{judge.spec} gave every pair of {name} the score {score:g}, "
@@ -228,14 +206,12 @@ def verdict(passport: passports.Passport) -> list[str]:
     weaknesses = _weaknesses(passport)
     if weaknesses:
         sentences.append(f"Far from good: {'; '.join(weaknesses)}.")
-    unknown = []
-    for value, what in (
-        (passport.retest, "whether it would say the same again"),
-        (passport.usd_per_1000, "what it costs"),
-        (passport.seconds_per_1000, "how long it takes"),
-    ):
-        if np.isnan(value):
-            unknown.append(what)
+    values = {
+        "whether it would say the same again": passport.retest,
+        "what it costs": passport.usd_per_1000,
+        "how long it takes": passport.seconds_per_1000,
+    }
+    unknown = [what for what, value in values.items() if np.isnan(value)]
     if unknown:
         sentences.append(f"Not known: {'; '.join(unknown)}.")
     return sentences
@@ -246,7 +222,7 @@ def _on_agreement(passport):
     row = passport.agreement.iloc[0]
     # What is recorded of all pairs tells more than a sample of them.
     measure = "spearman" if pd.isna(row.get("all_pairs")) else "all_pairs"
-    agreement, low, high = row[measure], row[f"{measure}_low"], row[f"{measure}_high"]
+    agreement, low, high = (row[f"{measure}{ending}"] for ending in ("", "_low", "_high"))
     if not passport.pairs_scored:
         return "Verdict: it gave no score, so nothing can be said of it."
     if np.isnan(agreement):
@@ -254,7 +230,7 @@ def _on_agreement(passport):
             "Verdict: it cannot rank replies, or not on every set: where all get the same score, "
             "nothing agrees with people."
         )
-    numbers = _with_interval(agreement, low, high)
+    numbers = with_interval(row, measure, 2)
     if not low > 0 or np.isnan(high):
         return (
             f"Verdict: whether it agrees with people at all cannot be told from "
@@ -278,26 +254,19 @@ def _on_agreement(passport):
     return f"{text}. No recorded judge is clearly closer to people."
 
 
-def _with_interval(value, low, high):
-    """Return a number and its interval as the table above prints them."""
-    return f"{number(value)} [{number(low)}, {number(high)}]"
-
-
 def _weaknesses(passport):
     """Return in which respects a judge is far from good, in words."""
     weaknesses = []
     row = passport.agreement.iloc[0]
     for view, replies in (("within", "replies of one system"), ("machine", "replies of machines")):
-        agreement = row.get(view, np.nan)
-        if agreement < _FAIR:
-            low, high = row[f"{view}_low"], row[f"{view}_high"]
-            verb = "hardly ranks" if low > 0 else "may not rank"
-            weaknesses.append(f"it {verb} {replies} ({_with_interval(agreement, low, high)})")
+        if row.get(view, np.nan) < _FAIR:
+            verb = "hardly ranks" if row[f"{view}_low"] > 0 else "may not rank"
+            weaknesses.append(f"it {verb} {replies} ({with_interval(row, view, 2)})")
     if passport.retest < _STEADY:
         weaknesses.append(f"asked again it says something else (retest {passport.retest:.2f})")
     if passport.malformed > _MANY_WITHOUT_SCORE:
         weaknesses.append(f"{passport.malformed:.0%} of its replies have no score")
-    for gap, contexts in passport.contexts_to_show.items():
-        if gap == max(passport.contexts_to_show) and contexts > _MANY_CONTEXTS:
-            weaknesses.append(f"it takes {contexts:,.0f} contexts to see a difference of {gap:g}")
+    gap, contexts = max(passport.contexts_to_show.items())
+    if contexts > _MANY_CONTEXTS:
+        weaknesses.append(f"it takes {contexts:,.0f} contexts to see a difference of {gap:g}")
     return weaknesses

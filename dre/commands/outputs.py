@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,15 @@ def refuse_to_replace(path: str | Path, force: bool = False, content: str | byte
     new_content = content.encode("utf-8") if isinstance(content, str) else content
     if not new_content or path.read_bytes() != new_content:
         raise DreError(f"{path} is there, and nothing says that this command made it: {_ADVICE}")
+
+
+def stopped_early(reason: str) -> int:
+    """Say why a judge stopped, and what helps; return the exit status."""
+    print(
+        f"stopped ({reason}); what was answered is stored: the same command goes on",
+        file=sys.stderr,
+    )
+    return TRY_LATER
 
 
 def write_summary(path: str | Path, signature: Signature, content: dict[str, Any]) -> None:

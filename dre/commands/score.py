@@ -45,29 +45,28 @@ def add(subparsers: argparse._SubParsersAction) -> None:
         "command again"
     )
     parser = subparsers.add_parser("score", help=text, description=text)
+    option = parser.add_argument
     inputs.add_options(parser)
-    parser.add_argument(
+    option(
         "-o",
         "--output",
         metavar="FILE",
         help="write the scores there: .csv, .jsonl or .parquet (default: only print the means)",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument(
+    option("--json", action="store_true", help="print JSON instead of tables")
+    option(
         "--accepted",
         action="store_true",
         help="also say for each response whether it reaches the model's threshold",
     )
-    parser.add_argument("--report", metavar="FILE", help="also write a page to read (.html)")
-    parser.add_argument(
-        "--force", action="store_true", help="write over files that are there already"
-    )
-    parser.add_argument(
+    option("--report", metavar="FILE", help="also write a page to read (.html)")
+    option("--force", action="store_true", help="write over files that are there already")
+    option(
         "--slm",
         metavar="NAME",
         help="use another small model than the one that comes with dre: a folder, or a Hub id",
     )
-    parser.add_argument(
+    option(
         "--method",
         help=(
             "small: the small model (default); judge: the judge alone (default with --judge); "
@@ -75,30 +74,26 @@ def add(subparsers: argparse._SubParsersAction) -> None:
             "papers: slide, in_dre, dre. The papers' names ex_dre and non_dre are taken, too"
         ),
     )
-    add_prompt_options(
-        parser.add_argument, "ask the judge with another prompt than the method's own"
-    )
-    parser.add_argument(
+    add_prompt_options(option, "ask the judge with another prompt than the method's own")
+    option(
         "--accuracies",
         type=accuracies,
         metavar="SLM,LLM",
         help="accuracies of the small model and the judge, for methods in_dre and dre: 0.88,0.98",
     )
-    parser.add_argument(
-        "--fusion", metavar="FILE", help="file that dre calibrate wrote, for method calibrated"
-    )
-    parser.add_argument(
+    option("--fusion", metavar="FILE", help="file that dre calibrate wrote, for method calibrated")
+    option(
         "--bf16",
         action="store_true",
         help="embed in bfloat16: faster where the hardware has it, and less exact",
     )
-    parser.add_argument(
+    option(
         "--engine",
         choices=("local", "ray"),
         default="local",
         help="ray shares the work out over the cores or GPUs of a machine or cluster",
     )
-    parser.add_argument(
+    option(
         "--workers",
         type=int,
         metavar="N",
@@ -141,7 +136,7 @@ def score(args: argparse.Namespace) -> int:
     }
     options["method"] = metrics.check_options(judge=args.judge, **options)
     file = inputs.read(args)
-    pairs, bad_records = file.pairs, file.bad_records
+    bad_records = file.bad_records
     options["judge"] = open_from(args)
     metric = metrics.DRE.load(**options)
     if args.accepted and metric.threshold is None:
@@ -153,20 +148,14 @@ def score(args: argparse.Namespace) -> int:
         signature = Signature({**signature.fields, "limit": args.limit})
 
     # An output of the same command is shown again, and no other file is written over.
-    settings = {**inputs.form_settings(args), "skip_bad": args.skip_bad}
+    settings = {**inputs.form_settings(args), "skip_bad": bool(args.skip_bad)}
     if args.accepted:
         settings["with_accepted"] = True
     if args.output:
         earlier_summary = own_output(args.output, signature, args.force, settings)
         if earlier_summary is not None:
             table = _load_table(args.output)
-            if args.report:
-                printed = {**earlier_summary, "signature": str(signature)}
-                html = report.page(table, pairs, printed)
-                refuse_to_replace(args.report, args.force, html)
-                replace(args.report, html)
-            _print_summary(earlier_summary, signature, args, file.notes, table, pairs)
-            return 0
+            return _present(earlier_summary, signature, args, file, table)
     bad_path = f"{args.output}.bad.jsonl"
     bad_lines = "".join(json.dumps(record, default=str) + "\n" for record in bad_records)
     if bad_records and args.output:
@@ -177,12 +166,12 @@ def score(args: argparse.Namespace) -> int:
     if metric.slm is not None:
         threads.set_threads()
     if args.engine == "ray":
-        table = ray.score_pairs(options, pairs, args.workers)
+        table = ray.score_pairs(options, file.pairs, args.workers)
     else:
-        table = metric.score_pairs(pairs, progress=True, keep=True)
+        table = metric.score_pairs(file.pairs, progress=True, keep=True)
     if args.accepted:
         table["accepted"] = metric.accepted(table)
-    table = table.assign(**systems.baselines(pairs))
+    table = table.assign(**systems.baselines(file.pairs))
     summary = {
         **settings,
         "scale": metric.scale,
@@ -190,7 +179,7 @@ def score(args: argparse.Namespace) -> int:
         "input": Path(args.input).name,
         **systems.summarise(table),
     }
-    summary["notes"] = [*file.notes, *notes(table, pairs, summary, metric.slm)]
+    summary["notes"] = [*file.notes, *notes(table, file.pairs, summary, metric.slm)]
     if np.all(table["score"].isna()):
         print(f"error: nothing was written: {'; '.join(summary['notes'])}", file=sys.stderr)
         # Replies that did not come may come later; those that cannot be read stay as they are.
@@ -205,11 +194,7 @@ def score(args: argparse.Namespace) -> int:
             replace(bad_path, bad_lines)
         write_summary(args.output, signature, summary)
         write(table, args.output)
-    if args.report:
-        html = report.page(table, pairs, {**summary, "signature": str(signature)})
-        replace(args.report, html)
-    _print_summary(summary, signature, args, file.notes, table, pairs)
-    return 0
+    return _present(summary, signature, args, file, table)
 
 
 def _note_on(bad_records, bad_path):
@@ -226,12 +211,12 @@ def _worth_of_accepted(metric):
     from dre.audit import kinds
     from dre.score.metric import DRE
 
-    records = []
-    for case in kinds.corpus():
-        if case.kind in _KINDS_IN_WORDS:
-            for name, pair in (("good", case.right), (case.kind, case.rival)):
-                record = {"context": list(pair.context), "response": pair.response, "system": name}
-                records.append(record)
+    cases = [case for case in kinds.corpus() if case.kind in _KINDS_IN_WORDS]
+    records = [
+        {"context": list(pair.context), "response": pair.response, "system": name}
+        for case in cases
+        for name, pair in (("good", case.right), (case.kind, case.rival))
+    ]
     pairs, _ = readers.pairs(enumerate(records, 1))
     small = DRE("small", slm=metric.slm, bf16=metric.bf16)
     table = small.score_pairs(pairs, keep=True).drop_duplicates(["system", "context_id", "score"])
@@ -256,24 +241,35 @@ def _load_table(path):
     return pd.read_parquet(path)
 
 
-def _print_summary(summary, signature, args, printed_notes, table, pairs):
-    """Print a summary; what a reader of the means has to know besides goes to standard error."""
+def _present(summary, signature, args, file, table):
+    """Write the page and print the summary; what its reader has to know goes to standard error.
+
+    Returns the exit status, 0.
+    """
+    content = {"signature": "", **summary}
+    content["signature"] = str(signature)  # in the summary of an earlier run it is an object
+    if args.report:
+        html = report.page(table, file.pairs, content)
+        refuse_to_replace(args.report, args.force, html)
+        replace(args.report, html)
     for note in summary["notes"]:
-        if note not in printed_notes:
+        if note not in file.notes:
             print(note, file=sys.stderr)
-    if args.json:
-        content = {"signature": str(signature), **summary}
-        if not args.output:
-            content["scores"] = json.loads(table.to_json(orient="records"))
-        print(json.dumps(content, indent=1, ensure_ascii=False))
-        return
+    if not args.json:
+        _print_tables(summary, signature, args, file, table)
+        return 0
+    if not args.output:
+        content["scores"] = json.loads(table.to_json(orient="records"))
+    print(json.dumps(content, indent=1, ensure_ascii=False))
+    return 0
+
+
+def _print_tables(summary, signature, args, file, table):
+    """Print the means, the comparisons, and the score of each reply where there are few."""
     means = pd.DataFrame(summary["systems"])
     means["system"] = means["system"].replace("", "(no name)")
-    ranks = []
-    for row in summary["systems"]:
-        is_shared = row["rank"] != row["rank_last"]
-        ranks.append(f"{row['rank']}–{row['rank_last']}" if is_shared else str(row["rank"]))
-    means["rank"] = ranks
+    ranks = [dict.fromkeys([row["rank"], row["rank_last"]]) for row in summary["systems"]]
+    means["rank"] = ["–".join(map(str, first_and_last)) for first_and_last in ranks]
     note = f"Score: {summary['scale']}."
     if summary["contexts"] > 1:
         contexts = counted(summary["contexts"], "context")
@@ -286,7 +282,7 @@ def _print_summary(summary, signature, args, printed_notes, table, pairs):
     columns = systems.without_repeats(summary["systems"], columns)
     print(f"{signature}\n")
     if len(table) <= _FEW:
-        _print_scores(table, pairs)
+        _print_scores(table, file.pairs)
     show(means, "Mean scores", note, columns, digits=systems.DIGITS)
     if summary["comparisons"]:
         systems.show(summary)
@@ -307,8 +303,10 @@ def _print_scores(table, pairs):
         for reply in replies
     ]
     rows = table.assign(reply=shown)
-    columns = ["id", "system", "reply", "score", "left_out", "reason"]
-    columns = [column for column in columns if column in rows]
-    columns = [column for column in columns if not rows[column].map(readers.absent).all()]
+    columns = [
+        column
+        for column in ("id", "system", "reply", "score", "left_out", "reason")
+        if column in rows and not rows[column].map(readers.absent).all()
+    ]
     note = "Not read: what repeats the context." if "left_out" in columns else ""
     show(rows, "Scores", note, columns, {"left_out": "Not read"})

@@ -6,18 +6,16 @@ The reply of the judge is a JSON object with a schema, so no text of a dialogue 
 import json
 
 from dre.errors import DreError
-from dre.judges.prompts import Prompt
+from dre.judges.prompts import Prompt, from_text
 
-_SCALE = (0.0, 5.0)
-_HEADER = """---
+_TEMPLATE = """---
 # Not sent to the model: everything up to the second line of dashes.
 kind: score
 scale: [0, 5]
 output: json
-criterion: {criterion}
+criterion: %s
 ---
-"""
-_BODY = """[user]
+[user]
 You are given the context of a conversation and a response to it. The first speaker is marked FS,
 the second SS.
 {{notice}}
@@ -29,7 +27,7 @@ Response:
 {{response}}
 
 Answer one question about the response, and look at nothing else. No explanation is needed.
-Question: CRITERION
+Question: %s
 Answer with any number between 0.0 (not at all) and 5.0 (as much as possible).
 
 Reply with one JSON object and nothing else: {"score": <number from 0.0 to 5.0>}
@@ -44,28 +42,16 @@ def prompt_for(question: str) -> Prompt:
     DreError
         If the question is empty, or has the braces of a slot.
     """
-    question = _one_line(question)
-    return Prompt(
-        name=question,
-        template=_body(question),
-        kind="score",
-        scale=_SCALE,
-        criterion=question,
-        output="json",
-    )
+    template = template_for(question)
+    return from_text(_one_line(question), template, "the prompt of the criterion")
 
 
 def template_for(question: str) -> str:
     """Return the template file of the prompt, for ``--prompt``; the replies to both are shared."""
     question = _one_line(question)
     # A text in JSON is one in YAML, too.
-    header = _HEADER.format(criterion=json.dumps(question, ensure_ascii=False))
-    return header + _body(question)
-
-
-def _body(question):
-    """Return the text that is sent."""
-    return _BODY.replace("CRITERION", question)
+    in_yaml = json.dumps(question, ensure_ascii=False)
+    return _TEMPLATE % (in_yaml, question)
 
 
 def _one_line(question):

@@ -11,7 +11,7 @@ import math
 import re
 
 from dre.errors import DreError
-from dre.judges.parse import Verdict
+from dre.judges.parse import Unclear, Verdict
 
 # How many tokens of a reply are kept from its start, and how many candidates for each of them: the
 # most that providers give.
@@ -76,8 +76,7 @@ def weighted(probabilities: dict[int, float], k: int = 3) -> float:
     The paper calls p_i log-probabilities. The least likely of the k ratings would then weigh most,
     so we take it that probabilities are meant.
     """
-    ranked = sorted(probabilities.items(), key=lambda item: -item[1])
-    likeliest = ranked[:k]
+    likeliest = sorted(probabilities.items(), key=lambda item: -item[1])[:k]
     total = sum(probability for _, probability in likeliest)
     return sum(rating * probability for rating, probability in likeliest) / total
 
@@ -206,49 +205,58 @@ def rescore(verdict: Verdict, reply: str, stored: str | None, prompt, k: int = 3
     """
     if verdict.status != "ok":
         return verdict
-    positions = json.loads(stored or "[]")
-    if not positions:
-        return _malformed(verdict, NONE)
-    positions = _as_in_the_reply(positions, reply)
-    if positions is None:
-        return _malformed(
-            verdict, "the tokens of the log-probabilities spell another text than the reply"
+    try:
+        by_verdict = probabilities(_candidates_at(verdict, reply, stored, prompt), prompt)
+    except Unclear as unclear:
+        return verdict._replace(
+            status="malformed", score_llm=None, label=None, reason=unclear.reason, span=None
         )
-    candidates = _candidates_at(verdict, reply, positions, prompt)
-    if candidates is None:
-        return _malformed(
-            verdict,
-            "no token says the verdict by itself: ask for a label or a whole number, "
-            "without thinking first",
-        )
-    fault_of_candidates = _fault_of_candidates(candidates)
-    if fault_of_candidates:
-        return _malformed(verdict, fault_of_candidates)
-    by_verdict = probabilities(candidates, prompt)
     if prompt.kind == "label":
         return verdict._replace(score_llm=goodness(by_verdict))
     return verdict._replace(score_llm=weighted(by_verdict, k))
 
 
-def _malformed(verdict, reason):
-    """A verdict without a score, and why."""
-    return verdict._replace(
-        status="malformed", score_llm=None, label=None, reason=reason, span=None
+def _candidates_at(verdict, reply, stored, prompt):
+    """The candidates for the token at the position of the verdict; `Unclear` if there are none."""
+    positions = json.loads(stored or "[]")
+    if not positions:
+        raise Unclear(NONE)
+    positions = _as_in_the_reply(positions, reply)
+    text_of_tokens = "".join(token for token, _ in positions)
+    # Some servers drop the space before the first word from the text, but not from the tokens.
+    offset = len(text_of_tokens) - len(text_of_tokens.lstrip())
+    offset -= len(reply) - len(reply.lstrip())
+    parsed = verdict.label if prompt.kind == "label" else verdict.score_llm
+    place_of_verdict = verdict.span[0] + offset
+    end = 0
+    for token, candidates in positions:
+        end += len(token)
+        if place_of_verdict < end:
+            if _verdict_of_token(token, prompt) != parsed:
+                break
+            fault_of_candidates = _fault_of_candidates(candidates)
+            if fault_of_candidates:
+                raise Unclear(fault_of_candidates)
+            return candidates
+    raise Unclear(  # also where the verdict comes after the recorded tokens
+        "no token says the verdict by itself: ask for a label or a whole number, "
+        "without thinking first"
     )
 
 
 def _as_in_the_reply(positions, reply):
-    """The positions with tokens that spell the reply, or None if they spell another text.
+    """The positions with tokens that spell the reply; `Unclear` if they spell another text.
 
     Servers that hold a reply to a schema may take a code fence around it away from the text, and
     not from the tokens.
     """
     readable = [(token.translate(_MARKS_IN_TOKENS), candidates) for token, candidates in positions]
+    text = reply.lstrip()
     for spelt in (positions, readable, _without_fence(readable)):
-        text_of_tokens = "".join(token for token, _ in spelt)
-        if _begins_alike(text_of_tokens.lstrip(), reply.lstrip()):
+        text_of_tokens = "".join(token for token, _ in spelt).lstrip()
+        if text.startswith(text_of_tokens) or text_of_tokens.startswith(text):
             return spelt
-    return None
+    raise Unclear("the tokens of the log-probabilities spell another text than the reply")
 
 
 def _without_fence(positions):
@@ -262,29 +270,6 @@ def _without_fence(positions):
             kept.append((token[n_left:], candidates))
         n_left = max(0, n_left - len(token))
     return kept
-
-
-def _candidates_at(verdict, reply, positions, prompt):
-    """The candidates for the token at the position of the verdict, or None."""
-    text_of_tokens = "".join(token for token, _ in positions)
-    # Some servers drop the space before the first word from the text, but not from the tokens.
-    offset = len(text_of_tokens) - len(text_of_tokens.lstrip())
-    offset -= len(reply) - len(reply.lstrip())
-    parsed = verdict.label if prompt.kind == "label" else verdict.score_llm
-    place_of_verdict = verdict.span[0] + offset
-    start = 0
-    for token, candidates in positions:
-        end = start + len(token)
-        if start <= place_of_verdict < end:
-            return candidates if _verdict_of_token(token, prompt) == parsed else None
-        start = end
-    return None  # the verdict comes after the recorded tokens
-
-
-def _begins_alike(first, second):
-    """Whether the shorter of two texts is the beginning of the longer one."""
-    length = min(len(first), len(second))
-    return first[:length] == second[:length]
 
 
 def _verdict_of_token(token, prompt):

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from dre.judges import parse_json, parse_text, thinking
 from dre.judges.parse_json import Value
-from dre.judges.parse_values import Unclear, on_scale
+from dre.judges.parse_values import Unclear, on_scale, scale_of
 
-__all__ = ["Unclear", "Verdict", "on_scale", "parse_reply"]
+__all__ = ["Unclear", "Verdict", "on_scale", "parse_reply", "scale_of"]
 
 _CHARACTERS_OF_A_REFUSAL = 400  # from the start of a reply
 

@@ -3,6 +3,7 @@
 The pairs are public ones, on which other judges are recorded, or the user's own.
 """
 
+import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ PEOPLE = ("Original Ground Truth", "New Human Generated", "Human")  # "systems" 
 _VIEWS = ("spearman", "within", "machine")  # explained in `Passport`
 _DIFFERENCE_TO_SHOW = 0.05  # between two judges' Spearman correlations with people
 _SYSTEM_GAPS = (0.05, 0.2)  # between two systems' mean scores, in points of a judge's 0 to 5
+_OF_PAIRS = ["human", "context_id", "system"]  # columns of a sample, beside those of judges
 _OTHER_DRAWS = 100  # samples that are drawn to see how far a correlation moves from one to another
 _SHARED_ERRORS = 0.25  # share of an SLM's errors that a judge makes, too; measured: 0.1 to 0.35
 
@@ -62,54 +64,31 @@ class Passport:
         How well an SLM must agree with people for Ex-DRE to help this judge (`dre.what_if`).
     """
 
-    agreement: pd.DataFrame
-    pairs_drawn: int
-    pairs_scored: int
-    draws_differ_by: float
-    retest: float
-    malformed: float
-    usd_per_1000: float
-    seconds_per_1000: float
-    tokens_per_reply: float
-    calls: int
-    spent_usd: float
-    uncertain_usd: float
-    stopped: str
-    constant: dict[str, float]
-    contexts_to_show: dict[float, float]
-    level: float
-    level_low: float
-    level_high: float
-
-
-@dataclass
-class _ScoredSample:
-    """The scores of one set's sample: ``scores`` has one column per judge, 0 to 5 or NaN."""
-
-    scores: pd.DataFrame
-    human_ratings: np.ndarray
-    context_ids: np.ndarray
-    systems: np.ndarray
-
-    def scored_by(self, judge: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return a judge's scores without NaN, and people's ratings and the contexts of these."""
-        scores = self.scores[judge].to_numpy(float)
-        is_scored = ~np.isnan(scores)
-        return scores[is_scored], self.human_ratings[is_scored], self.context_ids[is_scored]
-
-
-@dataclass
-class _Replies:
-    """What asking for all samples took, and the tables that `dre.judges.judge.Judge.score` gave."""
-
-    tables: list[pd.DataFrame] = field(default_factory=list)
-    retest_correlations: list[float] = field(default_factory=list)
-    token_counts: list[int] = field(default_factory=list)
+    agreement: pd.DataFrame = field(default_factory=pd.DataFrame)
+    pairs_drawn: int = 0
+    pairs_scored: int = 0
+    draws_differ_by: float = np.nan
+    retest: float = np.nan
+    malformed: float = np.nan
+    usd_per_1000: float = np.nan
+    seconds_per_1000: float = np.nan
+    tokens_per_reply: float = np.nan
     calls: int = 0
     spent_usd: float = 0.0
     uncertain_usd: float = 0.0
-    seconds: float = 0.0
     stopped: str = ""
+    constant: dict[str, float] = field(default_factory=dict)
+    contexts_to_show: dict[float, float] = field(default_factory=dict)
+    level: float = np.nan
+    level_low: float = np.nan
+    level_high: float = np.nan
+
+    def count(self, run: asking.Run) -> None:
+        """Add what a call of `dre.judges.judge.Judge.score` took."""
+        self.calls += run.calls
+        self.spent_usd += run.spent
+        self.uncertain_usd += run.uncertain
+        self.stopped = self.stopped or run.stopped
 
 
 def draw_sample(rated: str | pd.DataFrame, n: int, seed: int = 0) -> pd.DataFrame:
@@ -128,21 +107,22 @@ def draw_sample(rated: str | pd.DataFrame, n: int, seed: int = 0) -> pd.DataFram
         raise DreError(
             f"{n} pairs of {name}: expected between 9 and its {len(table)}; change --n or --sets"
         )
-    return table.iloc[_draw_positions(table["human"], n, seed)].sort_index()
+    return _draw(table, n, seed)
 
 
-def _draw_positions(human_ratings, n, seed):
-    """Draw n positions, a third from each third of the ratings."""
-    order = np.argsort(np.asarray(human_ratings), kind="stable")
-    rank = np.argsort(order)
-    third = rank * 3 // len(rank)
+def _draw(table, n, seed):
+    """Draw n rows of a table, a third from each third of the human ratings."""
+    order = np.argsort(table["human"].to_numpy(), kind="stable")
     positions = []
-    for i in range(3):
-        size = n // 3 + (i < n % 3)
-        of_third = np.flatnonzero(third == i)
+    for of_third, size in zip(np.array_split(order, 3), _shared_out(n, 3)):
         rng = np.random.RandomState(seed)
-        positions.append(rng.choice(of_third, size, replace=False))
-    return np.concatenate(positions)
+        positions.append(rng.choice(np.sort(of_third), size, replace=False))
+    return table.iloc[np.concatenate(positions)].sort_index()
+
+
+def _shared_out(n, n_parts):
+    """Return the sizes of parts of n that differ by one at most, the larger first."""
+    return [n // n_parts + (i < n % n_parts) for i in range(n_parts)]
 
 
 def draw_samples(
@@ -161,11 +141,8 @@ def draw_samples(
     for name in sets:
         if name not in ratings.RATED:
             raise DreError(f"no rated set {name!r}: the sets are {', '.join(ratings.RATED)}")
-    samples = {}
-    for i, name in enumerate(sets):
-        size = n // len(sets) + (i < n % len(sets))
-        samples[name] = draw_sample(name, size, seed)
-    return samples
+    sizes = _shared_out(n, len(sets))
+    return {name: draw_sample(name, size, seed) for name, size in zip(sets, sizes)}
 
 
 def measure(
@@ -191,76 +168,83 @@ def measure(
     seed, resamples : int
         Of the intervals.
     """
-    replies = _Replies()
+    passport = Passport(pairs_drawn=sum(len(pairs) for pairs in samples.values()))
+    tables_by_set = _ask(judge, samples, prompt, repeats, passport)
+    _describe_replies(judge, samples, prompt, tables_by_set, passport)
+
     scored_samples = []
     all_pairs = []
     # Only judges that know all sets stand in the table. GPT-3.5 knows one set alone.
     with_gpt35 = len(samples) == 1
-    scores_by_sample = {}
-    with asking.one_run(judge):
-        for name, pairs in samples.items():
-            scores_by_sample[name] = _ask(judge, pairs, prompt, repeats, replies)
     for name, pairs in samples.items():
-        scores = scores_by_sample[name]
         recorded = pd.DataFrame()
         if name in ratings.RATED:
             recorded = _recorded_scores(judge, name, prompt, with_gpt35)
             all_pairs.append(_all_pairs(judge, name, prompt, recorded))
-        scored_samples.append(_beside_recorded(judge, recorded, pairs, scores))
-    own_scores = [sample.scores[judge.spec] for sample in scored_samples]
-    pairs_scored = sum(int(scores.notna().sum()) for scores in own_scores)
-    agreement = _agreement(scored_samples, all_pairs, pairs_scored, resamples)
-    sizes = [len(pairs) for pairs in samples.values()]
-    constant = {}
-    for name, scores in zip(samples, own_scores):
-        if scores.nunique() == 1:
-            constant[name] = scores.dropna().iloc[0]
-    return Passport(
-        agreement=agreement,
-        pairs_drawn=sum(sizes),
-        pairs_scored=pairs_scored,
-        draws_differ_by=_draws_differ_by(all_pairs, sizes),
-        retest=_mean(replies.retest_correlations),
-        malformed=_share_without_score(replies.tables),
-        usd_per_1000=_usd_per_1000(replies.tables),
-        seconds_per_1000=1000 * replies.seconds / replies.calls if replies.calls else np.nan,
-        tokens_per_reply=_mean(replies.token_counts),
-        calls=replies.calls,
-        spent_usd=replies.spent_usd,
-        uncertain_usd=replies.uncertain_usd,
-        stopped=replies.stopped,
-        constant=constant,
-        contexts_to_show=_contexts_to_show(scored_samples, judge.spec),
-        **_level(scored_samples, judge.spec, resamples, seed),
+        scores = tables_by_set[name][0]["score_llm"].to_numpy(float)
+        sample = _beside_recorded(judge, recorded, pairs, scores)
+        scored_samples.append(sample)
+        passport.pairs_scored += int(sample[judge.spec].count())
+        if sample[judge.spec].nunique() == 1:
+            passport.constant[name] = sample[judge.spec].dropna().iloc[0]
+
+    judges = list(scored_samples[0].columns.drop(_OF_PAIRS))
+    for sample in scored_samples[1:]:
+        judges = [name for name in judges if name in sample]
+    passport.agreement = _agreement(
+        scored_samples, all_pairs, judges, passport.pairs_scored, resamples
     )
+    sizes = [len(pairs) for pairs in samples.values()]
+    passport.draws_differ_by = _draws_differ_by(all_pairs, judges, sizes)
+    passport.contexts_to_show = _contexts_to_show(scored_samples, judge.spec)
+    level = _level(scored_samples, judge.spec, resamples, seed)
+    return dataclasses.replace(passport, **level)
 
 
-def _ask(judge, pairs, prompt, repeats, replies):
-    """Return the scores of the first replies to pairs, an array; note in `replies` what it took."""
-    scores_by_repeat = []
-    for repeat in range(repeats):
-        start = time.monotonic()
-        # Of a recording the first replies are needed, and others are taken where it has them.
-        is_extra = repeat > 0 and is_recording(judge.spec)
-        ask = not replies.stopped and not is_extra
-        table = judge.score(pairs, prompt, first=repeat, ask=ask)
-        if is_extra and not np.any(table["n_samples"]):
-            continue
-        if judge.last.calls:
-            replies.seconds += time.monotonic() - start
-        replies.calls += judge.last.calls
-        replies.spent_usd += judge.last.spent
-        replies.uncertain_usd += judge.last.uncertain
-        replies.stopped = replies.stopped or judge.last.stopped
-        replies.tables.append(table)
-        replies.token_counts += _token_counts(judge, pairs, prompt, repeat)
-        scores_by_repeat.append(pd.Series(table["score_llm"].to_numpy(float)))
-    first, *later = scores_by_repeat
-    for scores in later:
-        varies = first.nunique() > 1 and scores.nunique() > 1
-        correlation = first.corr(scores, method="spearman") if varies else np.nan
-        replies.retest_correlations.append(correlation)
-    return first.to_numpy()
+def _ask(judge, samples, prompt, repeats, passport):
+    """Return the tables of the replies to each sample, one for each repeat; count what they took.
+
+    Of a recording the first replies are needed, and others are taken where it has them.
+    """
+    tables_by_set = {}
+    seconds = 0.0
+    with asking.one_run(judge):
+        for name, pairs in samples.items():
+            tables_by_set[name] = []
+            for repeat in range(repeats):
+                start = time.monotonic()
+                is_extra = repeat > 0 and is_recording(judge.spec)
+                ask = not passport.stopped and not is_extra
+                table = judge.score(pairs, prompt, first=repeat, ask=ask)
+                if is_extra and not np.any(table["n_samples"]):
+                    continue
+                if judge.last.calls:
+                    seconds += time.monotonic() - start
+                passport.count(judge.last)
+                tables_by_set[name].append(table)
+    if passport.calls:
+        passport.seconds_per_1000 = 1000 * seconds / passport.calls
+    return tables_by_set
+
+
+def _describe_replies(judge, samples, prompt, tables_by_set, passport):
+    """Fill in what the replies say of a judge, stored ones included."""
+    correlations = []
+    token_counts = []
+    for name, tables in tables_by_set.items():
+        first, *later = [table["score_llm"].astype(float) for table in tables]
+        for scores in later:
+            varies = first.nunique() > 1 and scores.nunique() > 1
+            correlations.append(first.corr(scores, method="spearman") if varies else np.nan)
+        for repeat in range(len(tables)):
+            token_counts += _token_counts(judge, samples[name], prompt, repeat)
+    passport.retest = _mean(correlations)
+    passport.tokens_per_reply = _mean(token_counts)
+    table = pd.concat([table for tables in tables_by_set.values() for table in tables])
+    replies = table["n_samples"].sum()
+    if np.any(replies):
+        passport.malformed = 1 - table["n_ok"].sum() / replies
+        passport.usd_per_1000 = 1000 * table["cost"].sum(min_count=1) / replies
 
 
 def known_sets(judge: AnyJudge, prompt: str = "llm_only") -> list[str]:
@@ -291,17 +275,18 @@ def _token_counts(judge, pairs, prompt, repeat):
 
 
 def _beside_recorded(judge, recorded, pairs, scores):
-    """Return the scores of the judge, and those recorded for the same pairs of a set."""
-    table = pd.DataFrame({judge.spec: scores})
-    if len(recorded):
-        of_pairs = recorded.loc[pairs.index].reset_index(drop=True)
-        table = pd.concat([table, of_pairs], axis=1)
-    return _ScoredSample(
-        scores=table,
-        human_ratings=pairs["human"].to_numpy(),
-        context_ids=pairs["context_id"].to_numpy(),
-        systems=pairs["system"].to_numpy(),
-    )
+    """Return `_OF_PAIRS` of a set, the scores of the judge, and those recorded for the same pairs.
+
+    Scores are from 0 to 5, or NaN.
+    """
+    table = pairs.loc[:, _OF_PAIRS].assign(**{judge.spec: scores})
+    return table.join(recorded).reset_index(drop=True)
+
+
+def _scored_by(sample, judge):
+    """Return a judge's scores without NaN, and people's ratings and the contexts of these."""
+    scored = sample.dropna(subset=judge)
+    return [scored[column].to_numpy() for column in (judge, "human", "context_id")]
 
 
 def _recorded_scores(judge, name, prompt, with_gpt35):
@@ -322,11 +307,8 @@ def _all_pairs(judge, name, prompt, recorded):
     return _beside_recorded(judge, recorded, pairs, scores)
 
 
-def _agreement(samples, all_pairs, pairs_scored, resamples):
+def _agreement(samples, all_pairs, judges, pairs_scored, resamples):
     """Return the table `Passport.agreement`."""
-    judges = list(samples[0].scores)
-    for sample in samples[1:]:
-        judges = [judge for judge in judges if judge in sample.scores]
     draws_by_view = {}
     for view in _VIEWS:
         draws = _correlations(samples, judges, view, resamples)
@@ -338,7 +320,8 @@ def _agreement(samples, all_pairs, pairs_scored, resamples):
         for view, draws in draws_by_view.items():
             row.update(stats.interval(draws[:, j], view))
             if view == "spearman" and all_pairs:
-                row.update(_on_all_pairs(all_pairs, judge, resamples))
+                on_all_pairs = _on_own_pairs(all_pairs, judge, resamples)
+                row.update(stats.interval(on_all_pairs, "all_pairs"))
         difference = draws_by_view["spearman"][:, j] - draws_by_view["spearman"][:, 0]
         row.update(_difference(difference, pairs_scored))
         rows.append(row)
@@ -352,21 +335,20 @@ def _correlations(samples, judges, view, resamples):
     """
     draws_by_set = []
     for i, sample in enumerate(samples):
-        has_all_scores = sample.scores[judges].notna().all(axis=1).to_numpy()
-        numbers = sample.scores[judges].assign(human=sample.human_ratings)[has_all_scores]
-        context_ids = sample.context_ids[has_all_scores]
-        systems = sample.systems[has_all_scores]
+        scored = sample.dropna(subset=judges)
+        systems = scored["system"]
+        numbers = scored[[*judges, "human"]]
         if view == "within":
-            if len(set(systems)) < 2:
+            if systems.nunique() < 2:
                 continue
             numbers = numbers - numbers.groupby(systems).transform("mean")
         if view == "machine":
-            is_person = np.isin(systems, PEOPLE)
+            is_person = systems.isin(PEOPLE)
             if is_person.all() or not is_person.any():
                 continue
             numbers = numbers[~is_person]
-            context_ids = context_ids[~is_person]
         if len(numbers):
+            context_ids = scored.loc[numbers.index, "context_id"]
             draws = stats.draws(numbers[judges], numbers["human"], context_ids, n=resamples, seed=i)
         else:  # no pair has a score of every judge
             draws = np.full((1 + resamples, len(judges)), np.nan)
@@ -377,15 +359,18 @@ def _correlations(samples, judges, view, resamples):
         return np.mean(draws_by_set, axis=0)
 
 
-def _on_all_pairs(all_pairs, judge, resamples):
-    """Return ``all_pairs`` with its interval: a judge's agreement on all pairs recorded for it."""
+def _on_own_pairs(samples, judge, resamples):
+    """Correlate a judge with people on all pairs that it scored: mean over sets, (1 + resamples,).
+
+    NaN if it scored no pair of a set.
+    """
     draws_by_set = []
-    for i, sample in enumerate(all_pairs):
-        scores, *people = sample.scored_by(judge)
+    for i, sample in enumerate(samples):
+        scores, *people = _scored_by(sample, judge)
         if not len(scores):
-            return {"all_pairs": np.nan, "all_pairs_low": np.nan, "all_pairs_high": np.nan}
-        draws_by_set.append(stats.draws(scores, *people, n=resamples, seed=i))
-    return stats.interval(np.mean(draws_by_set, axis=0)[:, 0], "all_pairs")
+            return np.full(1 + resamples, np.nan)
+        draws_by_set.append(stats.draws(scores, *people, n=resamples, seed=i)[:, 0])
+    return np.mean(draws_by_set, axis=0)
 
 
 def _difference(draws, pairs_scored):
@@ -402,60 +387,21 @@ def _difference(draws, pairs_scored):
     return row
 
 
-def _draws_differ_by(all_pairs, sizes):
+def _draws_differ_by(all_pairs, judges, sizes):
     """Return how far samples of these sizes lie from all pairs in 19 of 20 cases, in Spearman."""
     if not all_pairs:
         return np.nan
-    on_all_pairs = _mean_spearman(all_pairs)
     deviations = []
-    for seed in range(_OTHER_DRAWS):
-        samples = [_draw_from(sample, size, seed) for sample, size in zip(all_pairs, sizes)]
-        deviation = _mean_spearman(samples) - on_all_pairs
-        deviations.append(deviation.abs())
-    deviations = pd.Series(pd.concat(deviations)).dropna()
-    return float(deviations.quantile(0.95)) if len(deviations) else np.nan
-
-
-def _mean_spearman(samples):
-    """Return each judge's correlation with people, mean over the sets: a Series."""
-    correlations = []
-    for sample in samples:
-        of_set = {}
-        for judge in sample.scores:
-            scores, *people = sample.scored_by(judge)
-            if len(scores):
-                of_set[judge] = stats.draws(scores, *people, n=0)[0, 0]
-        correlations.append(pd.Series(of_set, dtype=float))
-    return pd.concat(correlations, axis=1).mean(axis=1, skipna=False)
-
-
-def _draw_from(sample, size, seed):
-    """Draw `size` pairs from all pairs of a set as `draw_sample` does."""
-    rows = np.sort(_draw_positions(sample.human_ratings, size, seed))
-    return _ScoredSample(
-        scores=sample.scores.iloc[rows],
-        human_ratings=sample.human_ratings[rows],
-        context_ids=sample.context_ids[rows],
-        systems=sample.systems[rows],
-    )
+    for judge in judges:
+        on_all_pairs = _on_own_pairs(all_pairs, judge, 0)
+        for seed in range(_OTHER_DRAWS):
+            samples = [_draw(sample, size, seed) for sample, size in zip(all_pairs, sizes)]
+            deviations.append(abs(_on_own_pairs(samples, judge, 0) - on_all_pairs)[0])
+    return float(pd.Series(deviations).quantile(0.95))
 
 
 def _mean(values):
     return float(np.mean(values)) if values else np.nan
-
-
-def _share_without_score(tables):
-    """Return the share of replies that came but are not a score, 0 to 1."""
-    replies = sum(table["n_samples"].sum() for table in tables)
-    scores = sum(table["n_ok"].sum() for table in tables)
-    return 1 - scores / replies if replies else np.nan
-
-
-def _usd_per_1000(tables):
-    """Return the price of 1,000 replies, stored ones included; NaN where none is known."""
-    table = pd.concat(tables)
-    replies = table["n_samples"].sum()
-    return 1000 * table["cost"].sum(min_count=1) / replies if replies else np.nan
 
 
 def _contexts_to_show(samples, judge):
@@ -472,21 +418,13 @@ def _sd_of_system_gaps(samples, judge) -> float:
     Each system's mean is taken off first. Where hardly any context has two systems' replies, the
     scores of two systems are taken to be independent.
     """
-    tables = []
-    for i, sample in enumerate(samples):
-        tables.append(
-            pd.DataFrame(
-                {
-                    "set": i,
-                    "context": sample.context_ids,
-                    "system": sample.systems,
-                    "score": sample.scores[judge],
-                }
-            )
-        )
-    scores = pd.concat(tables, ignore_index=True).dropna(subset="score")
+    columns = ["context_id", "system", judge]
+    tables = [sample[columns].assign(set=i) for i, sample in enumerate(samples)]
+    scores = (
+        pd.concat(tables, ignore_index=True).rename(columns={judge: "score"}).dropna(subset="score")
+    )
     scores["score"] -= scores.groupby(["set", "system"])["score"].transform("mean")
-    pairs = scores.merge(scores, on=["set", "context"])
+    pairs = scores.merge(scores, on=["set", "context_id"])
     pairs = pairs[pairs["system_x"] < pairs["system_y"]]
     gaps = pd.Series(pairs["score_x"] - pairs["score_y"])
     if len(gaps) > 9:
@@ -497,14 +435,16 @@ def _sd_of_system_gaps(samples, judge) -> float:
 def _level(samples, judge, resamples, seed):
     """Return how well an SLM must agree with people to help a judge: ``level, _low, _high``.
 
+    Nothing is returned if the judge gives all replies of a set one score.
+
     The numbers of the SLM that `released.CLAUDE` was shown are dealt out anew in each set.
     """
     slm_numbers = recordings.numbers_shown().to_numpy()
     gains = []
     for sample in samples:
-        scored = sample.scored_by(judge)
+        scored = _scored_by(sample, judge)
         if len(set(scored[0])) < 2:
-            return {"level": np.nan, "level_low": np.nan, "level_high": np.nan}
+            return {}
         dealt = np.random.default_rng(seed).choice(slm_numbers, len(scored[0]))
         gain = what_if.gains(*scored, rows=dealt, shared=_SHARED_ERRORS, n=resamples, seed=seed)
         gains.append(gain)

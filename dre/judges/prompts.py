@@ -31,7 +31,7 @@ import numbers
 import re
 from dataclasses import field
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import pydantic
 import yaml
@@ -59,13 +59,6 @@ _HOW_TO_WRITE_ONE = (
     "Positive, No: Negative}'), '---', '[user]', each on its line, and shows {{notice}}, "
     "{{context}} and {{response}}"
 )
-
-
-class _Example(NamedTuple):
-    """A rated example: the names of its blocks, and the line that says its rating."""
-
-    block_names: list[str]
-    rating: str
 
 
 @pydantic.dataclasses.dataclass(frozen=True, config={"extra": "forbid"})
@@ -123,14 +116,8 @@ class Prompt:
                 "items": {"type": "string"},
                 "description": "exactly five responses",
             }
-        if name == "score":
-            ends = self.scale
-            words = "score"
-        else:
-            ends = self.influence
-            words = "influence degree"
-        assert ends is not None, "a prompt that asks for a number has its range"
-        low, high = ends
+        words = "score" if name == "score" else "influence degree"
+        low, high = parse.scale_of(name, self)
         return {"type": "number", "description": f"the {words}, from {low:g} to {high:g}"}
 
     @functools.cached_property
@@ -160,16 +147,8 @@ class Prompt:
             word that the prompt asks for to Positive or Negative (empty without labels);
             ``verdict`` says which part of a reply without a schema may be the verdict.
         """
-        return {
-            "name": self.name,
-            "sha256": self.sha256,
-            "kind": self.kind,
-            "scale": list(self.scale) if self.scale else None,
-            "influence": list(self.influence) if self.influence else None,
-            "criterion": self.criterion,
-            "labels": dict(self.labels),
-            "verdict": self.verdict,
-        }
+        fields = ["name", "sha256", "kind", "scale", "influence", "criterion", "labels", "verdict"]
+        return json.loads(json.dumps({name: getattr(self, name) for name in fields}))
 
     @functools.cached_property
     def _sections(self):
@@ -177,9 +156,8 @@ class Prompt:
         before, *roles_and_texts = _SECTION.split(self.template)
         if before.strip():
             return []
-        roles = roles_and_texts[0::2]
-        texts = roles_and_texts[1::2]
-        return [(role, text.strip()) for role, text in zip(roles, texts)]
+        texts = [text.strip() for text in roles_and_texts[1::2]]
+        return list(zip(roles_and_texts[0::2], texts))
 
     @functools.cached_property
     def slots(self) -> set[str]:
@@ -207,23 +185,17 @@ class Prompt:
             If the row has no value for a slot, or one of another type.
         """
         location = f"prompt {self.name}, pair {row.get('pair_id', '(no pair_id)')}"
-        lines_by_block = {}
-        for slot in sorted(TEXTS):
-            if slot in self.slots:
-                lines_by_block[slot] = _lines_of_slot(slot, row.get(slot), location)
-
-        examples = []
+        lines_by_block = {
+            slot: _lines_of_slot(slot, row.get(slot), location)
+            for slot in sorted(self.slots.intersection(TEXTS))
+        }
+        ratings = []
         for number, example in enumerate(self._examples(row, location), 1):
             example_location = f"{location}, example {number}"
-            block_names = []
-            for slot in ("context", "response"):
-                if slot in self.slots:
-                    block_name = f"{slot}-{number}"
-                    lines = _lines_of_slot(slot, example.get(slot), example_location)
-                    lines_by_block[block_name] = lines
-                    block_names.append(block_name)
-            rating = self._rating_line(example.get("rating"), example_location)
-            examples.append(_Example(block_names, rating))
+            for slot in sorted(self.slots & {"context", "response"}):
+                lines = _lines_of_slot(slot, example.get(slot), example_location)
+                lines_by_block[f"{slot}-{number}"] = lines
+            ratings.append(self._rating_line(example.get("rating"), example_location))
 
         block_id = _id_of(lines_by_block)
         blocks = {
@@ -239,7 +211,7 @@ class Prompt:
             if slot in TEXTS:
                 return blocks[slot]
             if slot == "examples":
-                return _text_of_examples(examples, blocks)
+                return _text_of_examples(ratings, blocks)
             if slot == "similarity" and row.get("similarity") is None:
                 return format(1 - _number_of_slot("s_d", row, location), number_format)
             return format(_number_of_slot(slot, row, location), number_format)
@@ -302,8 +274,16 @@ def load(name_or_path: str | Path | Prompt) -> Prompt:
     if built_in:
         return built_in
     path = Path(name_or_path)
-    header, body = _header_and_body(path)
-    return _checked_prompt(path.stem, header, body, path)
+    return from_text(path.stem, None, path)
+
+
+def from_text(name: str, text: str | None, path: str | Path = "") -> Prompt:
+    """Return the prompt that the text of a template file makes; None: the text at ``path``.
+
+    Raises DreError as `load` does; it names the path.
+    """
+    header, body = _header_and_body(Path(path), text)
+    return _checked_prompt(name, header, body, path)
 
 
 @functools.cache
@@ -334,12 +314,12 @@ def _fill_criterion(body, criterion, values):
     return _SLOT.sub(fill, body)
 
 
-def _header_and_body(path):
+def _header_and_body(path, text=None):
     """The header of a template file as a dict, and its text."""
     header = None
     body = ""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = path.read_text(encoding="utf-8-sig") if text is None else text
         match = _HEADER_AND_BODY.fullmatch(text)
         if match:
             header = yaml.load(match[1], yaml.BaseLoader)  # which leaves Yes and No as words
@@ -409,15 +389,11 @@ def _lines_of_slot(slot, value, location):
             f"{location}: slot {slot} needs {expected}, but the row has {value!r}: "
             f"add the column {slot}"
         )
-    lines = []
-    for i, text in enumerate(texts):
-        words = " ".join(text.split())
-        if slot == "context":
-            lines.append(_SPEAKERS[i % 2] + words)
-        elif slot in _LISTS:
-            lines.append(f"{i + 1}. {words}")
-        else:
-            lines.append(words)
+    lines = [" ".join(text.split()) for text in texts]
+    if slot == "context":
+        return [_SPEAKERS[i % 2] + line for i, line in enumerate(lines)]
+    if slot in _LISTS:
+        return [f"{number}. {line}" for number, line in enumerate(lines, 1)]
     return lines
 
 
@@ -434,22 +410,19 @@ def _number_of_slot(slot, row, location):
 
 def _id_of(lines_by_block):
     """An id for the tags of blocks: it depends on their texts, and occurs in none of them."""
-    texts = []
-    for name, lines in lines_by_block.items():
-        texts.extend([name, *lines])
-    text = "\n".join(texts)
+    text = "\n".join(line for block in lines_by_block.items() for line in (block[0], *block[1]))
     digest = _sha256(text)
     while digest[:_ID_LENGTH] in text:
         digest = _sha256(digest)
     return digest[:_ID_LENGTH]
 
 
-def _text_of_examples(examples, blocks):
+def _text_of_examples(ratings, blocks):
     """The text for ``{{examples}}``: a heading, the blocks and the rating of each example."""
     texts = []
-    for number, example in enumerate(examples, 1):
-        own_blocks = [blocks[name] for name in example.block_names]
-        texts.append("\n".join([f"Example {number}:", *own_blocks, example.rating]) + "\n\n")
+    for number, rating in enumerate(ratings, 1):
+        own_blocks = [block for name, block in blocks.items() if name.endswith(f"-{number}")]
+        texts.append("\n".join([f"Example {number}:", *own_blocks, rating]) + "\n\n")
     return "".join(texts)
 
 

@@ -2,10 +2,9 @@
 
 import math
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -14,7 +13,7 @@ from dre.datasets import readers
 from dre.errors import DreError
 from dre.score import systems
 from dre.signature import load_summary
-from dre.tables import number
+from dre.tables import number, with_interval
 
 #: The fields in which the signatures of two files may differ: their scores are comparable still.
 _MAY_DIFFER = ("data", "limit", "version", "torch", "sentence-transformers", "transformers")
@@ -47,13 +46,6 @@ class Comparison:
     removed: list[str]
     added: list[str]
     notes: list[str]
-
-
-class _SystemNames(NamedTuple):
-    """A system as the new and the old file call it."""
-
-    new: str
-    old: str
 
 
 def assert_not_worse(
@@ -91,79 +83,63 @@ def compare_scores(new: pd.DataFrame | str | Path, old: pd.DataFrame | str | Pat
     notes = _check_makers(new, old)
     new_table = readers.scores(new, _CONTEXT_COLUMNS, systems.BASELINES)
     old_table = readers.scores(old, _CONTEXT_COLUMNS, systems.BASELINES)
-    matched = _match_systems(new_table, old_table)
-    if not matched or set(new_table["id"]).isdisjoint(old_table["id"]):
+    new_names = _match_systems(new_table, old_table)
+    if not new_names or set(new_table["id"]).isdisjoint(old_table["id"]):
         new_name = "new" if isinstance(new, pd.DataFrame) else new
         old_name = "old" if isinstance(old, pd.DataFrame) else old
-        lacking = "context" if matched else "system"
+        lacking = "context" if new_names else "system"
         raise DreError(
             f"{new_name} and {old_name} share no {lacking}: score the same contexts, with the same "
             "names"
         )
 
-    matched_new = {names.new for names in matched}
-    matched_old = {names.old for names in matched}
-    removed = sorted(set(old_table["system"]) - matched_old)
-    added = sorted(set(new_table["system"]) - matched_new)
+    # From here on, systems have the names of the old file.
+    old_names = {new: old for old, new in new_names.items()}
+    new_table["system"] = new_table["system"].map(lambda name: old_names.get(name, name))
+    is_matched = new_table["system"].isin(list(new_names))
+    matched = new_table[is_matched]
+    scored = new_table[is_matched & new_table["score"].notna()]
+    expected = {*zip(old_table["system"], old_table["id"]), *zip(matched["system"], matched["id"])}
+    n_scored = len({*zip(scored["system"], scored["id"])})
     baselines = []
     for measure in systems.BASELINES:
         if measure in new_table and measure in old_table:
-            baselines += _differences(new_table, old_table, matched, measure)
+            baselines += _differences(new_table, old_table, new_names, measure)
     return Comparison(
-        comparisons=_differences(new_table, old_table, matched, "score"),
+        comparisons=_differences(new_table, old_table, new_names, "score"),
         baselines=baselines,
-        missing=_missing(new_table, old_table, matched, removed),
-        removed=removed,
-        added=added,
+        missing=1 - n_scored / len(expected),
+        removed=sorted(set(old_table["system"]) - set(new_names)),
+        added=sorted(set(new_table["system"]) - set(new_names)),
         notes=notes,
     )
 
 
-def _match_systems(new_table, old_table) -> list[_SystemNames]:
-    """Return the systems of both tables: by name, or the only one of each."""
+def _match_systems(new_table, old_table) -> dict[str, str]:
+    """Return the systems of both tables, or the only one of each: old name to new name."""
     new_systems = new_table["system"].unique().tolist()
     old_systems = old_table["system"].unique().tolist()
-    matched = [_SystemNames(name, name) for name in new_systems if name in old_systems]
-    if not matched and len(new_systems) == len(old_systems) == 1:
-        return [_SystemNames(new_systems[0], old_systems[0])]
-    return matched
+    new_names = {name: name for name in new_systems if name in old_systems}
+    if not new_names and len(new_systems) == len(old_systems) == 1:
+        return dict(zip(old_systems, new_systems))
+    return new_names
 
 
-def _missing(new_table, old_table, matched, removed):
-    """Return the share of the contexts of either table without a new score."""
-    expected, scored = set(), set()
-    for names in matched:
-        new_rows = new_table[new_table["system"] == names.new]
-        old_rows = old_table[old_table["system"] == names.old]
-        expected |= {(names.old, context) for context in new_rows["id"]}
-        expected |= {(names.old, context) for context in old_rows["id"]}
-        has_score = new_rows["score"].notna()
-        scored |= {(names.old, context) for context in new_rows.loc[has_score, "id"]}
-    for name in removed:
-        old_rows = old_table[old_table["system"] == name]
-        expected |= {(name, context) for context in old_rows["id"]}
-    return 1 - len(scored) / len(expected)
-
-
-def _differences(new_table, old_table, matched, measure):
+def _differences(new_table, old_table, new_names, measure):
     """Compare new with old in one measure: a row per system, p-values corrected over them."""
+    new_means, old_means = (
+        table.groupby(["system", "id"])[measure].mean() for table in (new_table, old_table)
+    )
     rows = []
-    for names in matched:
-        new_rows = new_table[new_table["system"] == names.new]
-        old_rows = old_table[old_table["system"] == names.old]
-        means = pd.concat(
-            {
-                f"{names.new} (new)".strip(): new_rows.groupby("id")[measure].mean(),
-                f"{names.old} (old)".strip(): old_rows.groupby("id")[measure].mean(),
-            },
-            axis=1,
-        )
-        (row,) = systems.compare_systems(means)
+    for old_name, new_name in new_names.items():
+        of_both = {
+            f"{new_name} (new)".strip(): new_means[old_name],
+            f"{old_name} (old)".strip(): old_means[old_name],
+        }
+        (row,) = systems.compare_systems(pd.concat(of_both, axis=1))
         rows.append({"measure": measure, **row})
     p_holm = stats.holm([row["p_permutation"] for row in rows])
-    for row, p in zip(rows, p_holm):
-        row["p_holm"] = float(p)
-    return rows
+    return [{**row, "p_holm": float(p)} for row, p in zip(rows, p_holm)]
 
 
 def failures(
@@ -188,15 +164,20 @@ def failures(
     """
     sentences = []
     if alpha:
-        _refuse_too_few_contexts(comparison.comparisons, alpha)
+        rows = comparison.comparisons
+        enough = systems.least_contexts(len(rows), alpha)
+        for row in rows:
+            if row["n_contexts"] < enough:
+                raise DreError(
+                    f"{row['a']}: {row['n_contexts']} contexts are in both, on which no test can "
+                    f"fail at {alpha:g}: score {enough} or more"
+                )
         sentences += [
             f"{name} is gone: the old scores have it, and the new ones do not"
             for name in comparison.removed
         ]
         sentences += [
-            _is_worse(row)
-            for row in comparison.comparisons
-            if row["difference"] < 0 and row["p_holm"] < alpha
+            _is_worse(row) for row in rows if row["difference"] < 0 and row["p_holm"] < alpha
         ]
     if max_missing is not None and comparison.missing > max_missing:
         sentences.append(
@@ -206,24 +187,12 @@ def failures(
     return sentences
 
 
-def _refuse_too_few_contexts(rows: Sequence[dict[str, Any]], alpha: float) -> None:
-    """Raise DreError for a system whose test could not fail, whatever its scores."""
-    for row in rows:
-        enough = systems.least_contexts(len(rows), alpha)
-        if row["n_contexts"] < enough:
-            raise DreError(
-                f"{row['a']}: {row['n_contexts']} contexts are in both, on which no test can fail "
-                f"at {alpha:g}: score {enough} or more"
-            )
-
-
 def _is_worse(row):
     """Return the sentence on a system that became worse."""
-    difference = number(row["difference"], 3)
-    low, high = number(row["difference_low"], 3), number(row["difference_high"], 3)
     sentence = (
-        f"{row['a']} is worse than {row['b']}: its score differs by {difference} [{low}, {high}] "
-        f"on {row['n_contexts']:,} shared contexts (p = {row['p_holm']:.4f})"
+        f"{row['a']} is worse than {row['b']}: its score differs by "
+        f"{with_interval(row, 'difference', '.3f')} on {row['n_contexts']:,} shared contexts "
+        f"(p = {row['p_holm']:.4f})"
     )
     if math.isnan(row["visible"]):
         return sentence
@@ -237,18 +206,15 @@ def _check_makers(new, old):
     """
     if isinstance(new, pd.DataFrame) or isinstance(old, pd.DataFrame):
         return []
-    summaries = {path: load_summary(path) for path in (new, old)}
-    without_summary = [str(path) for path, summary in summaries.items() if summary is None]
-    if len(without_summary) == len(summaries):
+    new_summary = load_summary(new)
+    old_summary = load_summary(old)
+    if new_summary is None and old_summary is None:
         return []
-    if without_summary:
+    if new_summary is None or old_summary is None:
         return [
-            f"{without_summary[0]} has no summary beside it, so nothing says whether both files "
-            "were made by the same model, judge and prompt"
+            f"{old if new_summary else new} has no summary beside it, so nothing says whether both "
+            "files were made by the same model, judge and prompt"
         ]
-    new_summary = summaries[new]
-    old_summary = summaries[old]
-    assert new_summary is not None and old_summary is not None, "both have a summary here"
     differences = new_summary.signature.differences(old_summary.signature, _MAY_DIFFER)
     for difference in differences:
         raise DreError(

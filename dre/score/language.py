@@ -40,31 +40,26 @@ def what_is_not_read(pairs: pd.DataFrame, tokenizer: Any) -> list[str]:
     tokenizer
         That of the model's encoder.
     """
-    systems = list(pairs["system"])
-    contexts = [" ".join(turns) for turns in pairs["context"]]
-    reasons = [""] * len(systems)
-    for name, texts in (("context", contexts), ("response", list(pairs["response"]))):
-        texts_by_system: dict[str, dict[str, None]] = {}
-        for system, text in zip(systems, texts):
-            texts_by_system.setdefault(system, {})[text] = None
-        reason_by_text = {}
-        for system, distinct in texts_by_system.items():
-            sample = list(distinct)[:SAMPLE]
-            is_foreign_system = _tokens_a_word(sample, tokenizer) > _MOST_TOKENS_A_WORD
-            for text in distinct:
-                reason = _reason(text, name, tokenizer, is_foreign_system)
-                reason_by_text[system, text] = reason
-        for i, key in enumerate(zip(systems, texts)):
-            reasons[i] = reasons[i] or reason_by_text[key]
-    return reasons
+    texts = pairs.assign(context=[" ".join(turns) for turns in pairs["context"]])
+    reasons = pd.DataFrame("", index=range(len(pairs)), columns=["context", "response"])
+    for rows in texts.groupby("system").indices.values():
+        for name in reasons:
+            of_system = texts[name].iloc[rows]
+            distinct = list(dict.fromkeys(of_system))
+            is_foreign = _tokens_a_word(distinct[:SAMPLE], tokenizer) > _MOST_TOKENS_A_WORD
+            by_text = {text: _reason(text, name, tokenizer, is_foreign) for text in distinct}
+            reasons.loc[rows, name] = [by_text[text] for text in of_system]
+    return [of_context or of_response for of_context, of_response in reasons.to_numpy()]
 
 
 def _reason(text, name, tokenizer, is_foreign_system):
     """Return why a text is not read, in words; "" if it is read."""
-    if _is_in_unknown_script(text, tokenizer):
-        script = _script_of(text)
-        return f"the {name} is in a script that the small model does not know ({script})"
-    if _script_of(text) not in ("", "Latin") or _has_english_words(text):
+    script = _script_of(text)
+    if script not in ("", "Latin"):
+        is_unknown = _is_in_unknown_script(text, tokenizer)
+        reason = f"the {name} is in a script that the small model does not know ({script})"
+        return reason if is_unknown else ""
+    if _has_english_words(text):
         return ""
     n_words = len(_words(text))
     pieces = _tokens_a_word([text], tokenizer, _FEWEST_WORDS_OF_ONE)
@@ -96,12 +91,10 @@ def _tokens_a_word(texts: Sequence[str], tokenizer: Any, fewest: int = _FEWEST_W
 
 
 def _is_in_unknown_script(text: str, tokenizer: Any) -> bool:
-    """Return whether a text is in a script other than the Latin one that a tokeniser does not know.
+    """Return whether a text that is not in Latin script is in one that a tokeniser does not know.
 
     It does not know a script of whose words it makes many tokens, or the one for what is unknown.
     """
-    if _script_of(text) in ("", "Latin"):
-        return False
     token_ids = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
     n_words = len(re.findall(r"\w+|[^\w\s]", text))
     has_unknown = tokenizer.unk_token_id in token_ids

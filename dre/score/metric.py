@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -153,22 +154,22 @@ class DRE:
         _check_names(options, judge)
         method = check_options(method, judge, prompt, accuracies, fusion, bf16, slm)
         needs = METHODS[method].needs
-        learned_fusion = Calibrated.load(fusion) if fusion else None
-        opened_judge = None
-        loaded_prompt = None
+        metric = cls(method, accuracies=accuracies, bf16=bf16)
+        if fusion:
+            metric.fusion = Calibrated.load(fusion)
         if judge:
             own_prompt = "dre" if "accuracies" in needs else "llm_only"
-            loaded_prompt = prompts.load(prompt or own_prompt)
-            if loaded_prompt.kind != "score":
+            metric.prompt = prompts.load(prompt or own_prompt)
+            if metric.prompt.kind != "score":
                 raise DreError(
-                    f"prompt {loaded_prompt.name!r} asks for a {loaded_prompt.kind}: expected one "
+                    f"prompt {metric.prompt.name!r} asks for a {metric.prompt.kind}: expected one "
                     "that asks for a score"
                 )
-            opened_judge = judges.open(judge, **options)
-        model = _load_slm(slm, bf16) if "slm" in needs else None
-        metric = cls(method, model, opened_judge, loaded_prompt, accuracies, learned_fusion, bf16)
-        if learned_fusion:
-            learned_fusion.check_signature(metric.signature())
+            metric.judge = judges.open(judge, **options)
+        if "slm" in needs:
+            metric.slm = _load_slm(slm, bf16)
+        if metric.fusion:
+            metric.fusion.check_signature(metric.signature())
         return metric
 
     def score(
@@ -287,17 +288,13 @@ class DRE:
         """Add the SLM's numbers. Equal pairs are scored once, equal contexts together."""
         assert self.slm is not None, "this method needs a small model"
         columns = ["context", "response"]
-        reasons = language.what_is_not_read(table, self.slm.encoder.tokenizer)
-        table = table.assign(reason=reasons)
+        table["reason"] = language.what_is_not_read(table, self.slm.encoder.tokenizer)
         is_read = table["reason"] == ""
         table.loc[~is_read, "status"] = language.STATUS
         distinct = table[is_read].drop_duplicates(columns).sort_values("context_id")
-        if not len(distinct):
-            return table.assign(distance=np.nan, s_d=np.nan, s_p=np.nan, score_slm=np.nan)
         scores = self._scores_in_blocks(distinct, progress, keep)
-        scores = distinct[["pair_id", *columns]].merge(scores, on="pair_id")
-        scores = scores.drop(columns="pair_id")
-        table = table.merge(scores, on=columns, how="left")
+        scores[columns] = distinct[columns]
+        table = table.merge(scores.drop(columns="pair_id"), on=columns, how="left")
         # The same texts may be those of a system that is not read as a whole.
         unread = table["status"] == language.STATUS
         table["reason"] = table["reason"].where(unread, table.pop("what_is_cut"))
@@ -308,17 +305,18 @@ class DRE:
         return table
 
     def _scores_in_blocks(self, pairs, progress, keep):
-        """Score pairs block by block, in their order; a block is kept before the next begins."""
+        """Score pairs block by block, by their index; a block is kept before the next begins.
+
+        ``left_out`` are the words of a response that repeat its context, and ``what_is_cut`` says
+        in words what is too long for the model.
+        """
+        from dre.slm.ours import Ours, without_quotes
+
         assert self.slm is not None, "this method needs a small model"
-        signature = remembered.signature_of(self.slm, self.bf16) if keep else None
-        cache = remembered.Cache(signature)
-        scored_before = cache.get(pairs)
-        tables = []
-        n_known = len(scored_before)
-        if n_known:
-            known_pairs = pairs.loc[scored_before.index]
-            tables.append(self._with_what_is_not_read(scored_before, known_pairs))
-        missing = pairs.drop(index=scored_before.index)
+        cache = remembered.Cache(remembered.signature_of(self.slm, self.bf16) if keep else None)
+        tables = [cache.get(pairs)]
+        n_known = len(tables[0])
+        missing = pairs.drop(index=tables[0].index)
         if progress and n_known:
             print(f"{n_known:,} of {len(pairs):,} pairs were scored before", file=sys.stderr)
 
@@ -328,49 +326,33 @@ class DRE:
             warnings.filterwarnings("ignore", message=r".*response\(s\) have more than")
             for first in range(0, len(missing), BLOCK):
                 block = missing.iloc[first : first + BLOCK]
-                scores = self.slm.score(block).filter(["pair_id", *remembered.NUMBERS, "left_out"])
-                tables.append(self._with_what_is_not_read(scores, block))
+                scores = self.slm.score(block).filter(["pair_id", *remembered.NUMBERS])
+                tables.append(scores.set_index(block.index))
                 if keep:
                     cache.put(block, scores)
                 bar.update(len(block))
         cache.close()
-        scores = pd.concat(tables, ignore_index=True).set_index("pair_id")
-        return scores.loc[list(pairs["pair_id"])].reset_index()
 
-    def _with_what_is_not_read(self, scores, pairs):
-        """Add to the scores of pairs, row by row, what the model does not read of them, in words.
-
-        ``left_out`` are the words of a response that repeat its context. They are not kept with
-        scores, so they may have to be looked for. ``what_is_cut`` says what is too long.
-        """
-        from dre.slm.ours import Ours, without_quotes
-
-        assert self.slm is not None, "this method needs a small model"
         pairs = self.slm.readable(pairs)
-        if isinstance(self.slm, Ours) and "left_out" not in scores:
-            _, left_out = without_quotes(pairs)
-            scores = scores.assign(left_out=left_out)
-
         limit = self.slm.encoder.max_seq_length
-        is_response_cut = self.slm.cut(pairs["response"])
-        is_context_cut = self.slm.cut_contexts(pairs["context"])
-        reasons = []
-        for response_is_cut, context_is_cut in zip(is_response_cut, is_context_cut):
-            sentences = []
-            if response_is_cut:
-                sentences.append(f"the response is cut after {limit} tokens")
-            if context_is_cut:
-                sentences.append(f"the context is cut: only its last {limit} tokens count")
-            reasons.append("; ".join(sentences))
-        return scores.assign(what_is_cut=reasons)
+        is_cut = {
+            f"the response is cut after {limit} tokens": self.slm.cut(pairs["response"]),
+            f"the context is cut: only its last {limit} tokens count": self.slm.cut_contexts(
+                pairs["context"]
+            ),
+        }
+        scores = pd.concat(tables).reindex(pairs.index)
+        if isinstance(self.slm, Ours):
+            scores["left_out"] = without_quotes(pairs)[1]
+        scores["what_is_cut"] = ["; ".join(compress(is_cut, row)) for row in zip(*is_cut.values())]
+        return scores
 
     def _with_judge_scores(self, table):
         """Add the judge's numbers, and what became of its replies."""
         assert self.judge is not None, "this method needs a judge"
         assert self.prompt is not None, "a judge has its prompt"
         assert self.prompt.scale is not None, "the prompt asks for a score"
-        is_recorded = judges.is_recording(self.judge.spec)
-        if is_recorded and table["id"].duplicated().any():
+        if judges.is_recording(self.judge.spec) and table["id"].duplicated().any():
             raise DreError(
                 f"{self.judge.spec} knows a pair by its id: make ids unique, also between systems"
             )
@@ -535,17 +517,12 @@ def check_options(
                 f"method {method} has no use for {name}: leave it out, or choose of "
                 f"{', '.join(METHODS)}"
             )
-    if accuracies and not _are_accuracies(accuracies):
+    if accuracies and not (len(accuracies) == 2 and all(0 <= share <= 1 for share in accuracies)):
         raise DreError(
             f"accuracies are {accuracies}: expected those of SLM and LLM in [0, 1], such as "
             "0.88,0.98"
         )
     return method
-
-
-def _are_accuracies(values):
-    """Return whether values are two shares."""
-    return len(values) == 2 and all(0 <= value <= 1 for value in values)
 
 
 def _pairs(contexts, responses, references=None, ids=None, systems=None):

@@ -96,10 +96,9 @@ def _repeating(rows, table, name):
     if len(echoes) <= _MOST_ECHOES * len(rows):
         return []
     # A model that leaves out what is repeated cannot reward it; others can.
-    scored = table.loc[echoes][table.loc[echoes, "status"] == "ok"]
-    is_left_out = not scored["left_out"].map(readers.absent).any() and len(scored) > 0
+    left_out = table.loc[echoes, "left_out"][table.loc[echoes, "status"] == "ok"]
     effect = "an SLM may reward that"
-    if is_left_out:
+    if len(left_out) and not left_out.map(readers.absent).any():
         effect = (
             "the small model does not read what is repeated, so a reply without a word of its own "
             "scores like an empty one"

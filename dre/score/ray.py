@@ -69,12 +69,9 @@ def score_pairs(
     ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     try:
         resources = ray.cluster_resources()
-        if resources.get("GPU"):
-            most_workers = int(resources["GPU"])
-            actor = ray.remote(_Worker).options(num_gpus=1)
-        else:
-            most_workers = int(resources["CPU"])
-            actor = ray.remote(_Worker).options(num_cpus=1)
+        kind = "GPU" if resources.get("GPU") else "CPU"
+        actor = ray.remote(_Worker).options(**{f"num_{kind.lower()}s": 1})
+        most_workers = int(resources[kind])
         n_workers = min(workers or most_workers, most_workers)
         pool = ray.util.ActorPool([actor.remote(options) for _ in range(n_workers)])
         blocks = [pairs.iloc[first : first + BLOCK] for first in range(0, len(pairs), BLOCK)]

@@ -161,11 +161,10 @@ def _far_apart(scored):
     """Return the worst and the best reply to each context in which systems differ most."""
     means = scored.groupby(["context_id", "system"])["score"].mean().unstack()
     spread = (means.max(axis=1) - means.min(axis=1)).nlargest(_MOST_DISAGREEMENTS)
-    groups = []
-    for context_id in spread[spread > 0].index:
-        rows = scored[scored["context_id"] == context_id].sort_values("score")
-        groups.append(pd.concat([rows.iloc[:1], rows.iloc[-1:]]))
-    return groups
+    return [
+        scored[scored["context_id"] == context_id].sort_values("score").iloc[[0, -1]]
+        for context_id in spread[spread > 0].index
+    ]
 
 
 def _single_rows(table):
@@ -181,30 +180,26 @@ def _cells(rows: Sequence[dict[str, Any]], columns: Iterable[str]) -> list[list[
 
 def _cell(row: dict[str, Any], name: str) -> Cell:
     """Return the cell of a row in a column."""
-    header = _HEADERS.get(name, name.replace("_", " "))
     value = row.get(name)
-    if value is None or value == "":
-        return Cell(header, EMPTY, "")
-    if isinstance(value, str):
-        return Cell(header, value, "")
-    if name == "p_holm" and value < _SMALLEST_P:
-        return Cell(header, f"below {_SMALLEST_P}", "")
-    digits = 2 if name in systems.MEASURES else 3
-    digits = systems.DIGITS.get(name, digits)
+    digits = systems.DIGITS.get(name, 2 if name in systems.MEASURES else 3)
     low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
-    interval = ""
-    if low is not None and high is not None:
-        interval = f"[{number(low, digits)}, {number(high, digits)}]"
-    return Cell(header, number(value, digits), interval)
+    if isinstance(value, str) or value is None:
+        text = value or EMPTY
+    elif name == "p_holm" and value < _SMALLEST_P:
+        text = f"below {_SMALLEST_P}"
+    else:
+        text = number(value, digits)
+    interval = "" if low is None else f"[{number(low, digits)}, {number(high, digits)}]"
+    return Cell(_HEADERS.get(name, name.replace("_", " ")), text, interval)
 
 
 def _cards(groups: Iterable[pd.DataFrame], score_names: Sequence[str]) -> list[dict[str, Any]]:
     """Return for each context its turns, and the replies of a table to it with their scores."""
     cards = []
     for rows in groups:
-        replies = []
-        for row in rows.to_dict("records"):
-            scores = [(_HEADERS.get(name, name), row[name]) for name in score_names]
-            replies.append({**row, "scores": scores})
+        replies = [
+            {**row, "scores": [(_HEADERS.get(name, name), row[name]) for name in score_names]}
+            for row in rows.to_dict("records")
+        ]
         cards.append({"turns": rows["context"].iloc[0], "replies": replies})
     return cards

@@ -6,9 +6,10 @@ independent.
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,15 +34,6 @@ _PERMUTATIONS_AT_ONCE = 500  # which bounds memory
 _MOST_CONTEXTS_FOR_ALL_SWAPS = 13
 #: More contexts are resampled and swapped in so many groups, which bounds time and memory.
 GROUPS = 4000
-
-
-class Pair(NamedTuple):
-    """Two systems, and the differences of their mean scores in the contexts that both have."""
-
-    a: Any
-    b: Any
-    groups: np.ndarray  # (n,) the group of each shared context
-    differences: np.ndarray  # (n,) mean score of a minus that of b in each shared context
 
 
 def summarise(table: pd.DataFrame, seed: int = 0) -> dict[str, Any]:
@@ -73,9 +65,7 @@ def summarise(table: pd.DataFrame, seed: int = 0) -> dict[str, Any]:
     # The mean of each measure, with its interval.
     groups = contexts % GROUPS
     weights = _resampled_groups(len(context_ids), seed)
-    for measure in MEASURES:
-        if measure not in table:
-            continue
+    for measure in [name for name in MEASURES if name in table]:
         by_group = table.groupby([groups, "system"])[measure]
         sums = _by_system(by_group.sum(), fill_value=0).to_numpy()
         counts = _by_system(by_group.count(), fill_value=0).to_numpy()
@@ -86,12 +76,13 @@ def summarise(table: pd.DataFrame, seed: int = 0) -> dict[str, Any]:
 
     # The comparisons of systems, in the score and in the baselines.
     by_context = table.groupby([contexts, "system"])
-    comparisons = compare_systems(_by_system(by_context["score"].mean()), seed)
-    baselines = []
-    for measure in BASELINES:
-        if measure in table:
-            rows = compare_systems(_by_system(by_context[measure].mean()), seed)
-            baselines += [{"measure": measure, **row} for row in rows]
+    by_measure = {
+        measure: compare_systems(_by_system(by_context[measure].mean()), seed)
+        for measure in ("score", *BASELINES)
+        if measure in table
+    }
+    comparisons = by_measure.pop("score")
+    baselines = [{"measure": name, **row} for name, rows in by_measure.items() for row in rows]
 
     scored = table[table["score"].notna()]
     systems_by_context = scored.groupby("context_id")["system"].nunique()
@@ -170,67 +161,61 @@ def compare_systems(means: pd.DataFrame, seed: int = 0) -> list[dict[str, Any]]:
         difference that could be seen on so many contexts (at 5 %, with a power of 80 %). What needs
         two contexts is NaN without them.
     """
-    pairs = list(_pairs(means))
+    pairs = list(combinations(means, 2))
     if not pairs:
         return []
-    n_groups = min(len(means), GROUPS)
-    sums = np.stack([_sums(pair.groups, pair.differences, n_groups) for pair in pairs], axis=1)
-    counts = np.stack([_sums(pair.groups, None, n_groups) for pair in pairs], axis=1)
+    by_context = np.stack([(means[a] - means[b]).to_numpy(float) for a, b in pairs], axis=1)
+    is_shared = ~np.isnan(by_context)
+    sums = _by_group(np.where(is_shared, by_context, 0))
     weights = _resampled_groups(len(means), seed)
-    draws = _mean_draws(sums, counts, weights)
-    p = _permutation_p(pairs, sums, seed)
+    draws = _mean_draws(sums, _by_group(is_shared), weights)
+    shared = [differences[~np.isnan(differences)] for differences in by_context.T]
+    p = _permutation_p(shared, sums, seed)
     p_holm = stats.holm(p)
 
     rows = []
-    for k, pair in enumerate(pairs):
-        n_contexts = len(pair.differences)
-        row = {"a": pair.a, "b": pair.b, **stats.interval(draws[:, k], "difference")}
+    for k, (a, b) in enumerate(pairs):
+        n_contexts = len(shared[k])
+        row = {"a": a, "b": b, **stats.interval(draws[:, k], "difference")}
         row["p_permutation"] = float(p[k])
         row["p_holm"] = float(p_holm[k])
         row["n_contexts"] = n_contexts
         row["visible"] = np.nan
         if n_contexts > 1:
-            standard_error = pair.differences.std(ddof=1) / np.sqrt(n_contexts)
+            standard_error = shared[k].std(ddof=1) / np.sqrt(n_contexts)
             # Where all differences are equal, nothing is known of what could be seen.
             row["visible"] = float(stats.POWER * standard_error) or np.nan
         rows.append(row)
     return rows
 
 
-def _pairs(means) -> Iterator[Pair]:
-    """Yield every two systems with their differences by context."""
-    groups = np.arange(len(means)) % GROUPS
-    for a, b in combinations(means, 2):
-        differences = (means[a] - means[b]).to_numpy(float)
-        is_shared = ~np.isnan(differences)
-        yield Pair(a, b, groups[is_shared], differences[is_shared])
+def _by_group(values):
+    """Add up values (contexts, pairs) by the group of each context: (groups, pairs)."""
+    sums = np.zeros((min(len(values), GROUPS), values.shape[1]))
+    np.add.at(sums, np.arange(len(values)) % GROUPS, values)
+    return sums
 
 
-def _sums(groups, values, n_groups):
-    """Return the sum of the values in each group, or their number if there are no values given."""
-    return np.bincount(groups, weights=values, minlength=n_groups).astype(float)
-
-
-def _permutation_p(pairs: Sequence[Pair], sums: np.ndarray, seed: int) -> np.ndarray:
+def _permutation_p(shared: Sequence[np.ndarray], sums: np.ndarray, seed: int) -> np.ndarray:
     """Return the two-sided p-value of the mean difference of each pair of systems, (pairs,).
 
     Swapping two systems in a context flips the sign of their difference there. A pair with few
     contexts is swapped in all ways; else groups of contexts are swapped at random, alike for all
-    pairs, and the data count as one more permutation. ``sums`` are the differences of each group,
-    (groups, pairs).
+    pairs, and the data count as one more permutation. ``shared`` are the differences of each pair
+    in the contexts that both systems have, ``sums`` those of each group, (groups, pairs).
     """
-    p = np.full(len(pairs), np.nan)
-    totals = np.array([pair.differences.sum() for pair in pairs])
-    magnitudes = np.array([np.abs(pair.differences).sum() for pair in pairs])
+    p = np.full(len(shared), np.nan)
+    totals = np.array([differences.sum() for differences in shared])
+    magnitudes = np.array([np.abs(differences).sum() for differences in shared])
     observed = np.abs(totals) - 1e-10 * magnitudes  # equal sums may differ by rounding
 
-    n_contexts = np.array([len(pair.differences) for pair in pairs])
+    n_contexts = np.array([len(differences) for differences in shared])
     is_small = n_contexts <= _MOST_CONTEXTS_FOR_ALL_SWAPS
     for k in np.flatnonzero(is_small & (n_contexts > 1)).tolist():
         n = n_contexts[k]
         is_swapped = np.arange(2**n)[:, None] >> np.arange(n) & 1
         signs = 1 - 2 * is_swapped
-        is_as_large = np.abs(signs @ pairs[k].differences) >= observed[k]
+        is_as_large = np.abs(signs @ shared[k]) >= observed[k]
         p[k] = is_as_large.mean()
 
     large = np.flatnonzero(~is_small)
@@ -268,13 +253,12 @@ def without_repeats(rows: Sequence[dict[str, Any]], columns: Iterable[str]) -> l
     The small model's score is the score where no judge was asked, and the judge's where it is
     alone. One of the two columns is enough.
     """
-    printed_columns = []
-    for column in columns:
-        is_part = column in ("score_slm", "score_llm")
-        if is_part and all(row.get(column) == row.get("score") for row in rows):
-            continue
-        printed_columns.append(column)
-    return printed_columns
+    return [
+        column
+        for column in columns
+        if column not in ("score_slm", "score_llm")
+        or any(row.get(column) != row.get("score") for row in rows)
+    ]
 
 
 def words_of(texts: Iterable[str]) -> list[str]:
@@ -332,23 +316,19 @@ def rank_systems(
     0.05); the last rank is the number of all systems minus those that are significantly worse.
     Systems that no test separates share a rank.
     """
-    better_systems = {row["system"]: set() for row in systems}
+    n_better = Counter()
+    n_worse = Counter()
     for comparison in comparisons:
         if comparison["p_holm"] < stats.LEVEL:
             winner, loser = comparison["a"], comparison["b"]
             if comparison["difference"] < 0:
                 winner, loser = loser, winner
-            better_systems[loser].add(winner)
+            n_better[loser] += 1
+            n_worse[winner] += 1
 
     ranked = []
     for row in systems:
         name = row["system"]
-        n_worse = sum(name in winners for winners in better_systems.values())
-        rank, rank_last = 1 + len(better_systems[name]), len(systems) - n_worse
-        ranked.append({**row, "rank": rank, "rank_last": rank_last})
-    return sorted(ranked, key=_best_first)
-
-
-def _best_first(row):
-    """Return what systems are sorted by: their rank, then their mean score, then their name."""
-    return row["rank"], -row.get("score", -np.inf), row["system"]
+        ranks = {"rank": 1 + n_better[name], "rank_last": len(systems) - n_worse[name]}
+        ranked.append({**row, **ranks})
+    return sorted(ranked, key=lambda row: (row["rank"], -row.get("score", -np.inf), row["system"]))

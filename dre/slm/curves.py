@@ -21,13 +21,9 @@ def contexts_to_measure(
     train: Sequence[Context], dev: Sequence[Context], seed: int
 ) -> dict[str, Sequence[Context]]:
     """Return the contexts to measure the curves on, by split: a sample of train, all of dev."""
-    size = min(SAMPLE, len(train))
-    if dev:
-        size = min(size, len(dev))
-    by_split: dict[str, Sequence[Context]] = {"train": random.Random(seed).sample(train, size)}
-    if dev:
-        by_split["dev"] = dev
-    return by_split
+    size = min(SAMPLE, len(train), len(dev) or SAMPLE)
+    sample = random.Random(seed).sample(train, size)
+    return {"train": sample, "dev": dev} if dev else {"train": sample}
 
 
 @torch.no_grad()
@@ -47,10 +43,8 @@ def measure(
                 values = slm.ordered(pairs(contexts, kinds="pa"))
             else:
                 values = _of_triplets(slm, contexts)
-        point = {"stage": stage, "epoch": epoch, "split": split}
-        for name, value in values.items():
-            point[name] = value.float().mean().item()
-        points.append(point)
+        means = {name: value.float().mean().item() for name, value in values.items()}
+        points.append({"stage": stage, "epoch": epoch, "split": split, **means})
     return points
 
 
@@ -84,10 +78,7 @@ def _of_triplets(slm, contexts):
     }
 
     terms = _terms_in_batches(slm, h, rows, triplets)
-    measures.update(terms)
-    for name, value in terms.items():
-        measures[f"{name}_active"] = value > 0
-    return measures
+    return measures | terms | {f"{name}_active": value > 0 for name, value in terms.items()}
 
 
 def _terms_in_batches(slm, h, rows, triplets):
@@ -95,12 +86,11 @@ def _terms_in_batches(slm, h, rows, triplets):
     names = [name for stage in slm.recipe.stages for name in stage.terms]
     batch_size = slm.recipe.batch_contexts
     triplets_of_row = [len(row.positives) * len(row.adversarials) for row in rows]
-    sizes = []
-    for start in range(0, len(rows), batch_size):
-        sizes.append(sum(triplets_of_row[start : start + batch_size]))
+    starts = range(0, len(rows), batch_size)
+    sizes = [sum(triplets_of_row[start : start + batch_size]) for start in starts]
     values = {name: [] for name in names}
     for batch in triplets.split(sizes):
         terms = losses.triplet_terms(slm.head, h, batch, names, slm.recipe)
         for name in names:
-            values[name].append(terms[name].reshape(-1))
+            values[name].append(terms[name].flatten())
     return {name: torch.cat(batches) for name, batches in values.items()}

@@ -167,11 +167,9 @@ class Tokens:
         texts = list(texts)
         end_of_text = {text: self._ends.get(text, text) for text in texts}
         # It takes one turn, unless half a word has more tokens than it had within the whole word.
-        shorter = self._without_beginning(end_of_text.values())
-        while shorter:
+        while shorter := self._without_beginning(end_of_text.values()):
             for text, end in end_of_text.items():
                 end_of_text[text] = shorter.get(end, end)
-            shorter = self._without_beginning(shorter.values())
         self._ends.update({text: end for text, end in end_of_text.items() if text != end})
         _forget_oldest(self.known, TOKENISED)
         _forget_oldest(self._ends, TOKENISED)
@@ -204,11 +202,13 @@ class Tokens:
 
     def _without_beginning(self, texts):
         """Return for each text that is too long one without its first words, by text."""
-        unread = []
-        for text in dict.fromkeys(texts):
-            if text not in self.known or self.known[text].length > self.limit:
-                unread.append(text)
-        return self._tokenise(unread)
+        return self._tokenise(
+            [
+                text
+                for text in dict.fromkeys(texts)
+                if text not in self.known or self.known[text].length > self.limit
+            ]
+        )
 
     def _tokenise(self, texts):
         """Read distinct texts in batches, and return for each that is too long a shorter one."""
@@ -250,13 +250,10 @@ def _cut_before(text, encoded, row, token):
         characters = encoded.token_to_chars(row, token)
         start = characters.start if characters else 0
     else:  # such a tokenizer does not say where a token is
-        n_tokens = len(encoded["input_ids"][row])
-        start = len(text) * token // n_tokens
+        start = len(text) * token // len(encoded["input_ids"][row])
     start = max(start, 1)
     space = text.find(" ", start - 1)
-    if space >= 0:
-        start = space
-    return text[start:].strip()
+    return text[space if space >= 0 else start :].strip()
 
 
 def _forget_oldest(entries, most):
@@ -284,31 +281,22 @@ class Reader:
         self.encoder.eval()
         if any(parameter.requires_grad for parameter in self.encoder.parameters()):
             self.known.clear()
-        device = self.encoder.device
-        for batch in self.unread(texts, progress):
-            features = self.tokens.features(batch)
-            on_device = {name: value.to(device) for name, value in features.items()}
-            embeddings = self.encoder(on_device)["sentence_embedding"].float()
-            self.known.update(zip(batch, embeddings))
-
-        distinct_texts = list(dict.fromkeys(texts))
-        row_of_text = {text: row for row, text in enumerate(distinct_texts)}
-        h = torch.stack([self.known[text] for text in distinct_texts])
-        h = h[[row_of_text[text] for text in texts]]
-        _forget_oldest(self.known, REMEMBERED)
-        return h
-
-    def unread(self, texts: Sequence[str], progress: bool = False) -> Iterator[list[str]]:
-        """Yield the texts that are not known, in batches of similar length."""
         new_texts = [text for text in dict.fromkeys(texts) if text not in self.known]
-        room = ROOM["gpu"]
-        if self.encoder.device.type == "cpu":
-            room = ROOM["cpu"] * torch.get_num_threads()
         lengths = np.minimum(self.tokens.lengths(new_texts), self.tokens.limit)
+        device = self.encoder.device
+        room = ROOM["cpu"] * torch.get_num_threads() if device.type == "cpu" else ROOM["gpu"]
         with Progress(len(new_texts), "texts", is_silent=not progress) as bar:
             for indices in batches(lengths, room):
-                yield [new_texts[i] for i in indices]
-                bar.update(len(indices))
+                batch = [new_texts[i] for i in indices]
+                features = self.tokens.features(batch)
+                on_device = {name: value.to(device) for name, value in features.items()}
+                embeddings = self.encoder(on_device)["sentence_embedding"].float()
+                self.known.update(zip(batch, embeddings))
+                bar.update(len(batch))
+
+        h = torch.stack([self.known[text] for text in texts])
+        _forget_oldest(self.known, REMEMBERED)
+        return h
 
 
 def batches(lengths: np.ndarray, room: int) -> Iterator[np.ndarray]:

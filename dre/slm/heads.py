@@ -46,15 +46,11 @@ class LowRank(nn.Module):
 def adapt(model: nn.Module, rank: int) -> None:
     """Replace every linear layer of a transformer by a `LowRank`, which changes nothing yet."""
     transformer = getattr(model, "encoder", model)
-    layers = [
-        (name, module)
-        for name, module in transformer.named_modules()
-        if isinstance(module, nn.Linear)
-    ]
-    for name, layer in layers:
-        parent_name, _, attribute = name.rpartition(".")
-        parent = transformer.get_submodule(parent_name)
-        setattr(parent, attribute, LowRank(layer, rank).to(layer.weight.device))
+    for name, layer in list(transformer.named_modules()):
+        if isinstance(layer, nn.Linear):
+            parent_name, _, attribute = name.rpartition(".")
+            parent = transformer.get_submodule(parent_name)
+            setattr(parent, attribute, LowRank(layer, rank).to(layer.weight.device))
 
 
 def _scorer(dimension, hidden):

@@ -149,8 +149,7 @@ def class_logits(
     c, p, a = triplets.unbind(dim=1)
     examples = [(h["robust"][p], POSITIVE), (h["robust"][a], _ADVERSARIAL)]
     if h["non_robust"] is not None:
-        examples.append((h["non_robust"][p], NON_ROBUST))
-        examples.append((h["non_robust"][a], NON_ROBUST))
+        examples += [(h["non_robust"][responses], NON_ROBUST) for responses in (p, a)]
     h_c = h["anchor"][c]
     logits = torch.cat([head.logits(h_c, h_response) for h_response, _ in examples])
     labels = [torch.full((len(c),), label, device=logits.device) for _, label in examples]

@@ -21,15 +21,11 @@ class Meter:
 
     def __init__(self, device: torch.device, seconds: float = 0.0, gpu_gib: float | None = None):
         self._device = device
-        self._seconds_before = seconds
+        self._is_gpu = device.type == "cuda"
         self._gib_before = gpu_gib
         if self._is_gpu:
             torch.cuda.reset_peak_memory_stats(device)
-        self._started = time.monotonic()
-
-    @property
-    def _is_gpu(self):
-        return self._device.type == "cuda"
+        self._started = time.monotonic() - seconds
 
     def values(self) -> dict[str, Any]:
         """Return ``seconds``, ``gpu_gib`` (the most that was allocated; None on a CPU), ``device``.
@@ -43,5 +39,5 @@ class Meter:
             gpu_gib = torch.cuda.max_memory_allocated(self._device) / _GIB
             gpu_gib = max(gpu_gib, self._gib_before or 0.0)
             name = torch.cuda.get_device_name(self._device)
-        seconds = self._seconds_before + time.monotonic() - self._started
+        seconds = time.monotonic() - self._started
         return {"seconds": seconds, "gpu_gib": gpu_gib, "device": name}

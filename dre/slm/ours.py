@@ -158,8 +158,7 @@ class Ours(SLM):
         """Return for the curves whether the adapted likeness orders each triplet right."""
         likeness = doubles(self.head.likeness(self.views(table)))
         scored = table[["context_id", "kind"]].assign(likeness=likeness)
-        positives = scored[scored["kind"] == "p"]
-        adversarials = scored[scored["kind"] == "a"]
+        positives, adversarials = (scored[scored["kind"] == kind] for kind in "pa")
         triplets = positives.merge(adversarials, on="context_id", suffixes=("_p", "_a"))
         is_right = triplets["likeness_p"] > triplets["likeness_a"]
         return {"triplet_accuracy": torch.tensor(is_right.to_numpy())}
@@ -198,9 +197,8 @@ class Ours(SLM):
         half_range = sd / (2 * likeness * _UNIT)
         self.provenance["d_min"] = 1 - mean - half_range
         self.provenance["d_max"] = 1 - mean + half_range
-        self.provenance["scales"] = {}
-        for name in ("fit", "quality"):
-            self.provenance["scales"][name] = list(mean_and_sd(answers[name]))
+        scales = {name: list(mean_and_sd(answers[name])) for name in ("fit", "quality")}
+        self.provenance["scales"] = scales
 
     def learn_heads(
         self,
@@ -224,17 +222,13 @@ class Ours(SLM):
         It is 1 for right responses, also those of some dialogues, and 0 for adversarial ones.
         """
         pairs = []
-        for context in contexts:
-            for response in context.positives:
-                pairs.append((context.turns, response, 1.0))
-        for context in contexts:
-            for response in context.adversarials:
-                pairs.append((context.turns, response, 0.0))
+        for kind, fits in (("positives", 1.0), ("adversarials", 0.0)):
+            for context in contexts:
+                pairs += [(context.turns, text, fits) for text in getattr(context, kind)]
         rng = random.Random(seed)
         n_dialogues = min(self.mixture.fits, len(dialogues))
         for dialogue in rng.sample(dialogues, n_dialogues):
-            turns, response = _draw_pair(dialogue, self.mixture, rng)
-            pairs.append((turns, response, 1.0))
+            pairs.append((*_draw_pair(dialogue, self.mixture, rng), 1.0))
         table = pd.DataFrame(pairs, columns=["context", "response", "fits"])
         return table.assign(pair_id=range(len(table)))
 
@@ -317,11 +311,8 @@ class Ours(SLM):
 
     def load_state(self, state: dict[str, torch.Tensor]) -> None:
         """Set what was learned, as `state` returns it, and merge the adapters into their layers."""
-        head_state = {}
-        for name, value in state.items():
-            if name.startswith("head."):
-                head_state[name.removeprefix("head.")] = value.float()
-        self.head.load_state_dict(head_state)
+        learned = {name.removeprefix("head."): value.float() for name, value in state.items()}
+        self.head.load_state_dict({name: learned[name] for name in self.head.state_dict()})
         for i, adapter in enumerate(self._adapters()):
             adapter.down.data.copy_(state[f"{i}.down"])
             adapter.up.data.copy_(state[f"{i}.up"])
@@ -345,7 +336,7 @@ class Ours(SLM):
         names = ", ".join(sorted(provenance.get("scales", {})))
         if names != "fit, quality":
             raise ValueError(f"slm.json has scales of {names or 'nothing'}: expected fit, quality")
-        if slm._base_hash() != provenance["base"]:
+        if weights_hash(slm.base.encoder) != provenance["base"]:
             raise DreError(
                 f"encoder {provenance['encoder']!r} on this machine has other weights than the one "
                 "that was adapted: fetch it again, or train a model on this one"
@@ -365,14 +356,10 @@ class Ours(SLM):
             different = sorted(state.keys() ^ expected.keys())
             raise ValueError(f"{FILE} lacks or has too many weights: {', '.join(different[:3])}")
         for name, value in state.items():
-            shape = tuple(expected[name].shape)
-            if tuple(value.shape) != shape:
-                raise ValueError(f"{name} has shape {tuple(value.shape)}: expected {shape}")
+            shape = expected[name].shape
+            if value.shape != shape:
+                raise ValueError(f"{name} has shape {tuple(value.shape)}: expected {tuple(shape)}")
         check_finite(state)
-
-    def _base_hash(self) -> str:
-        """Return the beginning of a sha256 over the weights of the original encoder."""
-        return weights_hash(self.base.encoder)
 
 
 def passes(
@@ -415,9 +402,7 @@ def _pair_batch(rows: list[list[ContrastPair]]) -> tuple[list[str], torch.Tensor
     """
     pairs = [pair for row in rows for pair in row]
     texts, position = distinct(text for pair in pairs for text in pair[1:])
-    index = []
-    for kind, whole, last_turn, response in pairs:
-        index.append((kind, position[whole], position[last_turn], position[response]))
+    index = [(kind, *(position[text] for text in own_texts)) for kind, *own_texts in pairs]
     return texts, torch.tensor(index)
 
 
@@ -450,14 +435,13 @@ def graded_table(graded: Sequence[tuple]) -> pd.DataFrame:
 
 def without_quotes(pairs: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Return pairs whose responses do not repeat their context, and what each of them repeated."""
-    responses = []
-    left_out = []
     words_of_context = {turns: ContextWords.of(turns) for turns in set(pairs["context"])}
-    for turns, response in zip(pairs["context"], pairs["response"]):
-        words = own_words(words_of_context[turns], response)
-        responses.append(words.text)
-        left_out.append(words.left_out)
-    return pairs.assign(response=responses), left_out
+    own = [
+        own_words(words_of_context[turns], response)
+        for turns, response in zip(pairs["context"], pairs["response"])
+    ]
+    without = pairs.assign(response=[words.text for words in own])
+    return without, [words.left_out for words in own]
 
 
 def with_copies(contexts: Sequence[Context]) -> list[Context]:

@@ -62,18 +62,18 @@ def describe(
     """
     from dre.slm.encoder import load_encoder, native_bf16
 
-    data_hashes = hashes(train, dev, extra)
-    description = decisive(data_hashes, recipe, seed, encoder)
+    description = decisive(hashes(train, dev, extra), recipe, seed, encoder)
     description["bf16"] = native_bf16()
     description["base"] = weights_hash(load_encoder(encoder))
     text = json.dumps(description, sort_keys=True)
-    description["fingerprint"] = hashlib.sha256(text.encode()).hexdigest()
-    versions = {"python": platform.python_version(), "dre": VERSION}
-    for package in ("torch", "transformers", "sentence-transformers", "numpy"):
-        versions[package] = version(package)
-    description["versions"] = versions
-    description["contexts"] = {"train": len(train), "dev": len(dev)}
-    return description
+    packages = ("torch", "transformers", "sentence-transformers", "numpy")
+    versions = {package: version(package) for package in packages}
+    return {
+        **description,
+        "fingerprint": hashlib.sha256(text.encode()).hexdigest(),
+        "versions": {"python": platform.python_version(), "dre": VERSION, **versions},
+        "contexts": {"train": len(train), "dev": len(dev)},
+    }
 
 
 def weights_hash(encoder: "SentenceTransformer") -> str:

@@ -84,13 +84,11 @@ def own_words(turns: Sequence[str] | ContextWords, response: str) -> OwnWords:
     rest = response
     quotes = []
     words_of_rest = words(response)
-    quote = _longest_quote(context, words_of_rest)
-    while quote:
+    while quote := _longest_quote(context, words_of_rest):
         before, quoted, after = _cut(rest, quote)
         quotes.append(quoted)
         rest = f"{before} {after}".strip()
         words_of_rest = words(rest)
-        quote = _longest_quote(context, words_of_rest)
     has_no_own_words = _only_context_words(context, words_of_rest)
     if not quotes and not has_no_own_words:
         return OwnWords(response, "")
@@ -132,19 +130,17 @@ def _quote_of(turn: list[str], response: list[str], least: float) -> _Quote | No
     shared = Counter(turn) & Counter(response)
     if shared.total() < least:
         return None
-    best = None
     longest = int(_MOST_LENGTH * len(turn))
+    quotes = []
     for first, word in enumerate(response):
-        if word not in shared:
-            continue
-        window = response[first : first + longest]
-        for length, matched in enumerate(_words_in_order(turn, window), start=1):
-            is_shorter = best and length < best.last + 1 - best.first
-            if matched < least:
-                continue
-            if not best or matched > best.matched or (matched == best.matched and is_shorter):
-                best = _Quote(matched, first, first + length - 1)
-    return best
+        if word in shared:
+            matched_words = _words_in_order(turn, response[first : first + longest])
+            quotes += [
+                _Quote(matched, first, last)
+                for last, matched in enumerate(matched_words, start=first)
+                if matched >= least
+            ]
+    return max(quotes, key=lambda quote: (quote.matched, quote.first - quote.last), default=None)
 
 
 def _words_in_order(turn: list[str], window: list[str]) -> list[int]:

@@ -184,10 +184,10 @@ def _without_disentanglement(recipe):
         raise DreError(
             f"recipe {recipe.name} has nothing to disentangle: ask for it without --plain"
         )
-    stages = []
-    for stage in recipe.stages:
+    stages = [
+        replace(stage, terms=tuple(term for term in stage.terms if term in _PLAIN))
+        for stage in recipe.stages
         # Where the head alone learns, only the classifier is left, and that has its own stage.
-        if stage.trains != ("head",):
-            terms = tuple(term for term in stage.terms if term in _PLAIN)
-            stages.append(replace(stage, terms=terms))
+        if stage.trains != ("head",)
+    ]
     return replace(recipe, sep="none", stages=tuple(stages))

@@ -17,10 +17,10 @@ import json
 import os
 import sqlite3
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -46,22 +46,6 @@ _INSERT = "INSERT OR REPLACE INTO score VALUES (?, ?, ?, ?, ?)"
 _SELECT = "SELECT * FROM score WHERE key IN (SELECT unhex_key(value) FROM json_each(?))"
 
 
-class Memory(Protocol):
-    """A file of the scores that one model gave."""
-
-    def get(self, pairs: pd.DataFrame) -> pd.DataFrame:
-        """Return the scores of those pairs that are remembered, in their order, by their index."""
-        ...
-
-    def put(self, pairs: pd.DataFrame, scores: pd.DataFrame) -> None:
-        """Remember scores, which are row by row those of ``pairs``."""
-        ...
-
-    def knows(self, pairs: pd.DataFrame) -> np.ndarray:
-        """Tell of pairs whether a score is remembered under their ids, of whichever texts: (n,)."""
-        ...
-
-
 class Remembered:
     """A small model that scores no pair twice, in whichever process.
 
@@ -77,7 +61,7 @@ class Remembered:
 
     def __init__(
         self,
-        memory: Memory,
+        memory: "Cache | Recording",
         provenance: Mapping,
         model: "Callable[[], SLM] | None" = None,
         name: str = "",
@@ -117,11 +101,10 @@ class Remembered:
 
     def _refusal(self, new_pairs, n_pairs):
         """Say in words why pairs have no score, and what would give them one."""
-        ids = list(new_pairs["pair_id"])
         changed_ids = list(new_pairs["pair_id"][self._memory.knows(new_pairs)])
+        ids = changed_ids or list(new_pairs["pair_id"])
         problem = f"have no score of {self.name}"
         if changed_ids:
-            ids = changed_ids
             problem = f"have other texts here than those that {self.name} scored under these ids"
         return (
             f"{len(ids)} of {n_pairs} pairs (such as {ids[0]}) {problem}: "
@@ -155,7 +138,7 @@ class Cache:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._connection = _connection(self._folder / f"{signature[:16]}.sqlite")
         except (OSError, sqlite3.Error) as error:
-            self._note(error)
+            self._go_on_in_memory(error)
 
     def close(self) -> None:
         """Close the file."""
@@ -171,15 +154,10 @@ class Cache:
             self._go_on_in_memory(error)
             rows = []
         numbers_by_key = {key: numbers for key, *numbers in rows}
-        kept_rows = [numbers_by_key.get(key) for key in keys]
-        is_kept = np.array([row is not None for row in kept_rows], dtype=bool)
-        table = pd.DataFrame(
-            [row for row in kept_rows if row is not None],
-            index=pairs.index[is_kept],
-            columns=list(NUMBERS),
-            dtype=float,
-        )
-        table.insert(0, "pair_id", pairs.loc[is_kept, "pair_id"])
+        kept_pairs = pairs[np.array([key in numbers_by_key for key in keys], dtype=bool)]
+        kept_numbers = [numbers_by_key[key] for key in keys if key in numbers_by_key]
+        table = pd.DataFrame(kept_numbers, kept_pairs.index, list(NUMBERS), dtype=float)
+        table.insert(0, "pair_id", kept_pairs["pair_id"])
         return table
 
     def put(self, pairs: pd.DataFrame, scores: pd.DataFrame) -> None:
@@ -203,24 +181,23 @@ class Cache:
 
     def _keys(self, pairs: pd.DataFrame) -> list[bytes]:
         """Return the key of each pair."""
-        return [
-            _key(self._signature, turns, response)
-            for turns, response in zip(pairs["context"], pairs["response"])
-        ]
+        keys = []
+        for turns, response in zip(pairs["context"], pairs["response"]):
+            text = json.dumps([self._signature, list(turns), response])
+            digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+            keys.append(digest[:_KEY_BYTES])
+        return keys
 
     def _go_on_in_memory(self, error):
         """Say why the file cannot be used, and keep in memory what comes from now on."""
-        self._note(error)
-        with contextlib.suppress(sqlite3.Error):
-            self._connection.close()
-        self._connection = _connection(":memory:")
-
-    def _note(self, error):
         print(
             f"note: scores are not kept in {self._folder} ({error}), so an interrupted run would "
             "begin again; DRE_CACHE names another folder",
             file=sys.stderr,
         )
+        with contextlib.suppress(sqlite3.Error):
+            self._connection.close()
+        self._connection = _connection(":memory:")
 
 
 class Recording:
@@ -273,7 +250,7 @@ class Recording:
         """Record scores, which are row by row those of ``pairs``, rounded to five digits."""
         columns = ["s_d", "s_p"] if "d_min" in self.provenance else ["distance"]
         rows = scores.drop_duplicates("pair_id").set_index("pair_id").loc[:, columns]
-        rows = rows.map(_five_digits)
+        rows = rows.map(lambda value: float(f"{value:.5g}"))
         hash_by_id = dict(zip(pairs["pair_id"], hashes_of(pairs)))
         rows.insert(0, "texts", rows.index.map(hash_by_id))
         others = self._table.drop(rows.index, errors="ignore")
@@ -300,10 +277,10 @@ def hashes_of(pairs: pd.DataFrame) -> list[str]:
 
     Words count, and the spaces between them do not.
     """
-    hashes = []
-    for turns, response in zip(pairs["context"], pairs["response"]):
-        hashes.append(hash_of({"context": turns, "response": response})[:_HASH_LENGTH])
-    return hashes
+    return [
+        hash_of({"context": turns, "response": response})[:_HASH_LENGTH]
+        for turns, response in zip(pairs["context"], pairs["response"])
+    ]
 
 
 def record_arrays(file: Path, made_from: Mapping, by_name: Mapping[str, np.ndarray]) -> None:
@@ -341,11 +318,10 @@ def package_model(folder: Path, model: Path = DEFAULT) -> Remembered:
 
 def signature_of(slm: "SLM", is_bf16: bool) -> str:
     """Return the hash of all that decides a model's scores, apart from the texts."""
+    from torch.nn import ModuleDict  # takes seconds
+
     digest = hashlib.sha256()
-    weights: dict[str, Any] = {}
-    for name, module in (("encoder", slm.encoder), ("head", slm.head)):
-        for key, tensor in module.state_dict().items():
-            weights[f"{name}.{key}"] = tensor
+    weights = ModuleDict({"encoder": slm.encoder, "head": slm.head}).state_dict()
     for name in sorted(weights):
         digest.update(name.encode())
         digest.update(weights[name].float().cpu().numpy().tobytes())
@@ -376,12 +352,3 @@ def _connection(path):
     connection.executescript(f"PRAGMA journal_mode = WAL; {_TABLE};")
     connection.create_function("unhex_key", 1, bytes.fromhex, deterministic=True)
     return connection
-
-
-def _key(signature: str | None, turns: Sequence[str], response: str) -> bytes:
-    text = json.dumps([signature, list(turns), response])
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:_KEY_BYTES]
-
-
-def _five_digits(value):
-    return float(f"{value:.5g}")

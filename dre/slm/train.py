@@ -91,9 +91,9 @@ def fit(
         examples = slm.examples(train)
         checkpoints = _Checkpoints(work / "epoch.pt", slm)
         with _quick_attention(slm.encoder):
-            meter = _train_stages(slm, examples, dev, seed, extra, checkpoints, progress)
+            _train_stages(slm, examples, dev, seed, extra, checkpoints, progress)
         slm.finish(examples, extra, seed)
-        slm.provenance[MEASURED] = {"training": meter.values(), "scoring": None}
+        slm.provenance[MEASURED] = {"training": checkpoints.meter.values(), "scoring": None}
         if dev:
             slm.set_threshold(_threshold(slm, dev))
         _save(slm, out)
@@ -111,25 +111,19 @@ def _load_same(out, provenance):
     return slm
 
 
-@contextlib.contextmanager
 def _only_process(out):
-    """Refuse to train into a folder while another process does.
+    """Return what refuses, while it is held, to train into a folder in another process.
 
     The lock file stays: if it were deleted, a process that waits for it and one that makes it anew
     could both hold a lock.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(f"{out}.lock")
     try:
-        lock.acquire(timeout=0)
+        return FileLock(f"{out}.lock").acquire(timeout=0)
     except Timeout as error:
         raise DreError(
             f"another process is training into {out}: wait for it to end, or name another folder"
         ) from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 @contextlib.contextmanager
@@ -148,9 +142,7 @@ def _threshold(slm, dev):
 
     What scoring them takes is measured, and goes into the provenance.
     """
-    negatives = "a"
-    if any(context.randoms for context in dev):
-        negatives = "ar"
+    negatives = "ar" if any(context.randoms for context in dev) else "a"
     table = pairs(dev, kinds="p" + negatives)
     slm.forget()  # nothing is read that training has read already
     meter = Meter(slm.encoder.device)
@@ -179,12 +171,12 @@ def _train_stages(
     extra: Extra,
     checkpoints: "_Checkpoints",
     progress: bool,
-) -> Meter:
+) -> None:
     """Take a fresh SLM through the stages of its recipe, from its last checkpoint if there is one.
 
     Its provenance gets the ``curves`` (`dre.slm.curves.measure`), and if the best epoch of a stage
-    is kept instead of the last one, under ``kept`` which epoch that is. Returns the meter of what
-    this takes, with what was measured before an interruption.
+    is kept instead of the last one, under ``kept`` which epoch that is. The meter of checkpoints
+    goes on from what was measured before an interruption.
     """
     rows = training_rows(train, slm.context)
     measured = curves.contexts_to_measure(train, dev, seed)
@@ -216,8 +208,6 @@ def _train_stages(
                 state.best = None
                 state.curves += curves.measure(slm, measured, stage.name, 0)
             elif finished_epochs < stage.epochs:
-                assert state.optimizer is not None, "a checkpoint within a stage has it"
-                assert state.schedule is not None, "a checkpoint within a stage has it"
                 optimizer.load_state_dict(state.optimizer)
                 schedule.load_state_dict(state.schedule)
             for epoch in range(finished_epochs, stage.epochs):
@@ -231,16 +221,18 @@ def _train_stages(
                     _set_random_states(state.random_states)
                     batches = batches[state.steps_done * slm.recipe.batch_contexts :]
 
-                step_losses = learn_epoch(
-                    slm, batches, stage.terms, vectors, optimizer, schedule, scaler
-                )
-                write = partial(checkpoints.write, state, optimizer, schedule, scaler)
-                step_losses = _with_checkpoints(step_losses, state, checkpoints, write)
                 title = f"{stage.name}, epoch {epoch + 1} of {stage.epochs}"
                 if 0 < steps_done == bar.n_done:
                     steps = f"{state.steps_done} of {steps_in_epoch} steps"
                     bar.say(f"goes on in {title}, after {steps}")
-                _follow(step_losses, bar, title, steps_in_epoch)
+                write = partial(checkpoints.write, state, optimizer, schedule, scaler)
+                step_losses = learn_epoch(
+                    slm, batches, stage.terms, vectors, optimizer, schedule, scaler
+                )
+                for _ in _shown(step_losses, bar, title, steps_in_epoch):
+                    state.steps_done += 1
+                    if checkpoints.is_due():
+                        write()
 
                 state.epochs_done += 1
                 state.steps_done = 0
@@ -262,11 +254,10 @@ def _train_stages(
     slm.provenance["curves"] = state.curves
     if state.kept:
         slm.provenance["kept"] = state.kept
-    return checkpoints.meter
 
 
-def _follow(step_losses, bar, title, steps_in_epoch):
-    """Take the steps of an epoch, each of which gives its loss, and show them."""
+def _shown(step_losses, bar, title, steps_in_epoch):
+    """Yield the losses of an epoch's steps, and show how far it is."""
     loss_sum = torch.zeros(())
     n_steps = 0
 
@@ -280,6 +271,7 @@ def _follow(step_losses, bar, title, steps_in_epoch):
         loss_sum = loss_sum.to(loss.device) + loss
         n_steps += 1
         bar.update(line=line)
+        yield loss
 
 
 def _prepare(slm, stage, rows):
@@ -316,17 +308,7 @@ def _gradient_scaler(device):
 
     They would vanish there. Elsewhere it changes nothing.
     """
-    is_float16 = _precision(device) is torch.float16
-    return torch.amp.GradScaler(device.type, enabled=is_float16)
-
-
-def _with_checkpoints(step_losses, state, checkpoints, write):
-    """Yield the losses of an epoch's steps; after a step, ``write`` a checkpoint if it is due."""
-    for loss in step_losses:
-        yield loss
-        state.steps_done += 1
-        if checkpoints.is_due():
-            write()
+    return torch.amp.GradScaler(device.type, enabled=_precision(device) is torch.float16)
 
 
 def _random_states(device):
@@ -418,17 +400,14 @@ def parameter_groups(slm: SLM) -> list[dict]:
         (slm.encoder, recipe.learning_rate),
         (slm.head, recipe.head_learning_rate),
     ):
-        decaying = []
-        not_decaying = []
-        for name, parameter in module.named_parameters():
-            if not parameter.requires_grad:
-                continue
-            if name.endswith("bias") or "norm" in name.lower():
-                not_decaying.append(parameter)
-            else:
-                decaying.append(parameter)
-        groups.append({"params": decaying, "lr": rate, "weight_decay": recipe.weight_decay})
-        groups.append({"params": not_decaying, "lr": rate, "weight_decay": 0.0})
+        learning = [named for named in module.named_parameters() if named[1].requires_grad]
+        for decays, weight_decay in ((True, recipe.weight_decay), (False, 0.0)):
+            parameters = [
+                parameter
+                for name, parameter in learning
+                if decays != (name.endswith("bias") or "norm" in name.lower())
+            ]
+            groups.append({"params": parameters, "lr": rate, "weight_decay": weight_decay})
     return groups
 
 
@@ -442,8 +421,8 @@ class _State:
     best: dict | None = None  # the best epoch of the present stage, see `_better`
     seconds: float = 0.0  # that the training took until the checkpoint
     gpu_gib: float | None = None  # the most memory of a GPU until then
-    optimizer: dict | None = None
-    schedule: dict | None = None
+    optimizer: dict = field(default_factory=dict)
+    schedule: dict = field(default_factory=dict)
     # Of the present epoch:
     steps_done: int = 0
     scaler: dict = field(default_factory=dict)

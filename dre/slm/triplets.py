@@ -36,10 +36,11 @@ def training_rows(contexts: Sequence[Context], text: Callable) -> list[Row]:
 
     Raises DreError if there is no context, or one lacks positive or adversarial responses.
     """
-    incomplete = []
-    for context in contexts:
-        if not context.positives or not context.adversarials:
-            incomplete.append(context.context_id)
+    incomplete = [
+        context.context_id
+        for context in contexts
+        if not context.positives or not context.adversarials
+    ]
     if incomplete or not contexts:
         examples = f" ({', '.join(incomplete[:3])})" if incomplete else ""
         raise DreError(
@@ -54,8 +55,7 @@ def training_rows(contexts: Sequence[Context], text: Callable) -> list[Row]:
 
 def distinct(texts: Iterable[str]) -> tuple[list[str], dict[str, int]]:
     """Return the distinct texts, shortest first, and the position of each among them."""
-    ordered = sorted(set(texts))
-    ordered.sort(key=len)
+    ordered = sorted(set(texts), key=lambda text: (len(text), text))
     position = {text: i for i, text in enumerate(ordered)}
     return ordered, position
 
@@ -72,11 +72,11 @@ def triplet_batch(rows: Sequence[Row]) -> tuple[list[str], torch.Tensor]:
     triplets : integer tensor (m, 3), the positions of context, positive and adversarial.
     """
     texts, position = distinct(text for row in rows for text in row.texts())
-    triplets = []
-    for row in rows:
-        context = position[row.context]
-        for positive, adversarial in product(row.positives, row.adversarials):
-            triplets.append([context, position[positive], position[adversarial]])
+    triplets = [
+        [position[text] for text in triplet]
+        for row in rows
+        for triplet in product([row.context], row.positives, row.adversarials)
+    ]
     return texts, torch.tensor(triplets)
 
 
@@ -91,24 +91,20 @@ def embed(
     tokens(texts)
     chunk_size = _CHUNK if encoder.device.type == "cpu" else _CHUNK_ON_GPU
     chunks = []
-    ids_of_chunks = []
     for start in range(0, len(texts), chunk_size):
-        chunk = tokens.features(texts[start : start + chunk_size])
-        ids_of_chunks.append(chunk.pop("input_ids").to(encoder.device))
-        chunks.append(chunk)
+        features = tokens.features(texts[start : start + chunk_size])
+        chunks.append({name: value.to(encoder.device) for name, value in features.items()})
 
     # Word vectors of all chunks are looked up at once. The gradient of a lookup is as large as the
     # whole vocabulary, so one lookup for each chunk would be slow.
-    all_ids = torch.cat([ids.flatten() for ids in ids_of_chunks])
+    ids_of_chunks = [chunk.pop("input_ids") for chunk in chunks]
     transformer: Any = encoder[0].model
     look_up = transformer.get_input_embeddings()
-    all_vectors = look_up(all_ids)
-    sizes = [ids.numel() for ids in ids_of_chunks]
-    vectors_of_chunks = all_vectors.split(sizes)
+    all_vectors = look_up(torch.cat([ids.flatten() for ids in ids_of_chunks]))
+    vectors_of_chunks = all_vectors.split([ids.numel() for ids in ids_of_chunks])
 
     embeddings = []
     for chunk, ids, vectors in zip(chunks, ids_of_chunks, vectors_of_chunks):
-        features = {name: value.to(encoder.device) for name, value in chunk.items()}
-        features["inputs_embeds"] = vectors.view(*ids.shape, -1)
+        features = {**chunk, "inputs_embeds": vectors.view(*ids.shape, -1)}
         embeddings.append(encoder(features)["sentence_embedding"])
     return torch.cat(embeddings)
