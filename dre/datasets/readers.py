@@ -669,12 +669,13 @@ def _reference(value, note_counts):
         with suppress(ValueError):
             value = chats.unpacked(value, Counter())
     if isinstance(value, (list, tuple, dict)):
-        if isinstance(value, dict) or not value or not all(map(_is_text, value)):
+        texts = list(value)
+        if isinstance(value, dict) or not texts or not all(map(_is_text, texts)):
             note_counts["{n} records have a reference that is no text, and was left out"] += 1
             return None
-        if len(value) > 1:
+        if len(texts) > 1:
             note_counts["{n} records have several references: prompts are shown the first"] += 1
-        return value[0]
+        return texts[0]
     return _optional_text("reference", value, None)
 
 
