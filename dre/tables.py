@@ -108,10 +108,10 @@ class Table:
         for column in printed_columns:
             self.headers.append(_markdown(headers.get(column, _title(column))))
             self.right.append(any(_is_number(value) for value in printed_rows[column]))
-        self.cells = []
-        for row in printed_rows.to_dict("records"):
-            cells = [_cell(row, column, digits.get(column, 2)) for column in printed_columns]
-            self.cells.append(cells)
+        self.cells = [
+            [_cell(row, column, digits.get(column, 2)) for column in printed_columns]
+            for row in printed_rows.to_dict("records")
+        ]
 
         left_out = ""
         if len(printed_rows) < len(df):

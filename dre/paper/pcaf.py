@@ -415,7 +415,8 @@ def principal_components(metric: PCAF, ideas: Sequence[Idea]) -> pd.DataFrame:
     spoken = pd.DataFrame(rows, columns=["idea", "language", "context", "response"])
     pca = PCA(n_components=2)
     points = spoken.drop(columns=["context", "response"])
-    points[["first", "second"]] = pca.fit_transform(metric.features(spoken).numpy())
+    features = [metric.features(table) for _, table in spoken.groupby("language", sort=False)]
+    points[["first", "second"]] = pca.fit_transform(np.concatenate(features))
     points[["share_first", "share_second"]] = pca.explained_variance_ratio_
     return points
 

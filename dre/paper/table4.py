@@ -724,7 +724,7 @@ def wide_gains(means: pd.DataFrame, less: str = "judge") -> pd.DataFrame:
     ``<class> above`` (such as "7 of 10").
     """
     of_part = means.loc[means["less"] == less, :]
-    above = of_part["above"].map(str) + " of " + of_part["pairs"].map(str)
+    above = [f"{above} of {pairs}" for above, pairs in zip(of_part["above"], of_part["pairs"])]
     endings = _ENDINGS_OF_GAIN | {" above": "above"}
     return spread(of_part.assign(above=above), ["fusion", "slm"], "judges", endings)
 
