@@ -12,7 +12,6 @@ from typing import cast
 
 import numpy as np
 import pandas as pd
-from sklearn.metrics import cohen_kappa_score
 
 from dre import fusion, stats
 from dre.datasets import ratings
@@ -1257,6 +1256,8 @@ def mean_kappa(rater_ratings: np.ndarray) -> tuple[float, float, float]:
     rater_ratings : (rows, raters), without NaN; equal values are the same category.
     """
     _, categories = np.unique(rater_ratings, return_inverse=True)
+    from sklearn.metrics import cohen_kappa_score  # which loads packages of the extras
+
     kappas = [cohen_kappa_score(*two) for two in combinations(categories.T, 2)]
     return min(kappas), float(np.mean(kappas)), max(kappas)
 
