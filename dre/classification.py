@@ -168,12 +168,11 @@ def by_threshold(
     for column, kinds_of_column in COLUMNS.items():
         is_used = has_scores & np.isin(kinds, list(kinds_of_column))
         is_positive = kinds[is_used] == "p"
-        shares = np.full((len(thresholds), by_seed.shape[1]), np.nan)
+        accuracies[column] = np.full(len(thresholds), np.nan)
         if is_used.any():
-            for seed, scores in enumerate(by_seed[is_used].T):
-                is_accepted = scores >= thresholds[:, None]
-                shares[:, seed] = (is_accepted == is_positive).mean(axis=1)
-        accuracies[column] = 100 * shares.mean(axis=1)
+            is_accepted = by_seed[is_used] >= thresholds[:, None, None]
+            is_right = is_accepted == is_positive[:, None]
+            accuracies[column] = 100 * is_right.mean(axis=1).mean(axis=1)
     return pd.DataFrame(accuracies, index=thresholds)
 
 

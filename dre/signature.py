@@ -48,11 +48,10 @@ class Signature:
 
     def __str__(self) -> str:
         """Return the line to print with scores."""
-        printed_fields = []
-        for name, value in self.fields.items():
-            printed_name = _PRINTED_NAMES.get(name, name)
-            printed_fields.append(f"{printed_name}:{_as_line(value)}")
-        return "|".join(printed_fields)
+        return "|".join(
+            f"{_PRINTED_NAMES.get(name, name)}:{_as_line(value)}"
+            for name, value in self.fields.items()
+        )
 
     def text(self, name: str) -> str:
         """Return the printed text of a field, or "None" if there is no such field."""
@@ -70,8 +69,7 @@ class Signature:
         for name in this_fields | other_fields:
             value, other_value = this_fields.get(name), other_fields.get(name)
             if value != other_value and name.partition(" ")[0] not in ignored:
-                difference = Difference(name, _as_text(value), _as_text(other_value))
-                differences.append(difference)
+                differences.append(Difference(name, _as_text(value), _as_text(other_value)))
         return differences
 
 

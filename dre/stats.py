@@ -228,7 +228,8 @@ def agreements(
     A correlation over all pairs mixes three questions: which system is better, which conversation
     goes better, and which reply to a conversation is better. These are the measures, by name:
 
-    - ``overall``: Spearman's correlation over all pairs, as papers report it.
+    - ``overall``: Spearman's correlation over all pairs, as papers report it. NaN for fewer than
+      three.
     - ``within_contexts``: the same after the mean rank of each context is taken off. Only
       differences between replies to one context count.
     - ``ordered_pairs``: of all pairs of replies to one context the share, 0 to 1, that the scores

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from numbers import Integral, Real
 from pathlib import Path
@@ -108,10 +108,10 @@ class Table:
         for column in printed_columns:
             self.headers.append(_markdown(headers.get(column, _title(column))))
             self.right.append(any(_is_number(value) for value in printed_rows[column]))
-        self.cells = []
-        for row in printed_rows.to_dict("records"):
-            cells = [_cell(row, column, digits.get(column, 2)) for column in printed_columns]
-            self.cells.append(cells)
+        self.cells = [
+            [_cell(row, column, digits.get(column, 2)) for column in printed_columns]
+            for row in printed_rows.to_dict("records")
+        ]
 
         left_out = ""
         if len(printed_rows) < len(df):
@@ -164,10 +164,7 @@ class Table:
     def markdown(self) -> str:
         """Return the printed rows and columns as a Markdown table with caption and note."""
         alignment = ["--:" if is_right else ":--" for is_right in self.right]
-        lines = []
-        for cells in [self.headers, alignment, *self.cells]:
-            lines.append(f"| {' | '.join(cells)} |")
-        blocks = [f"**{self.caption}**", "\n".join(lines)]
+        blocks = [f"**{self.caption}**", markdown_rows([self.headers, alignment, *self.cells])]
         if self.below:
             blocks.append(self.below)
         return "\n\n".join(blocks) + "\n"
@@ -185,6 +182,11 @@ class Table:
         return files
 
     __repr__ = _repr_markdown_ = markdown
+
+
+def markdown_rows(rows: Iterable[Iterable[str]]) -> str:
+    """Return the cells of rows as lines of a Markdown table."""
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
 
 
 def show(
@@ -307,29 +309,25 @@ def beside_print(table: pd.DataFrame, printed: pd.DataFrame, on: str) -> pd.Data
     return pd.concat([in_print, only_ours], ignore_index=True)
 
 
-def spread(table: pd.DataFrame, names: Sequence[str], across: str, value: str) -> pd.DataFrame:
+def spread(
+    table: pd.DataFrame, names: Sequence[str], across: str, endings: Mapping[str, str]
+) -> pd.DataFrame:
     """Make a long table wide: the entries of one column become columns.
 
     Parameters
     ----------
     table : DataFrame
     names : list of str
-        The columns that identify a row of the wide table.
+        The columns that identify a row of the wide table. Rows come in the order of `table`.
     across : str
         The column whose entries become columns.
-    value : str
-        The column whose values fill them. Columns that belong to it keep their ending: ``r_low``
-        of set X becomes ``X_low``.
+    endings : dict
+        What fills these columns: by their ending, the column of `table`. With
+        ``{"": "r", "_low": "r_low"}`` the ``r_low`` of set X becomes ``X_low``.
     """
-    is_value = [column == value or str(column).startswith(f"{value}_") for column in table]
-    value_columns = list(table.columns[is_value])
-    by_row = table.set_index([*names, across])
-    wide = by_row[value_columns].unstack(across, sort=False)
-
-    # The name of a column is its entry, with the ending of the column that its values come from.
-    headers = []
-    for column, entry in wide.columns:
-        ending = column.removeprefix(value)
-        headers.append(f"{entry}{ending}")
-    wide.columns = headers
-    return wide.reset_index()
+    rows: dict[tuple, dict[str, Any]] = {}
+    for record in table.to_dict("records"):
+        key = tuple(record[name] for name in names)
+        row = rows.setdefault(key, dict(zip(names, key)))
+        row |= {f"{record[across]}{ending}": record[column] for ending, column in endings.items()}
+    return pd.DataFrame(list(rows.values()), columns=None if rows else list(names))

@@ -213,3 +213,9 @@ def test_seeds_of_two_numbers_that_are_drawn_apart_vary_on_their_own():
 
 def test_the_smallest_effect_that_is_seen_is_2_8_standard_errors():
     assert stats.smallest_seen(-1.96, 1.96) == pytest.approx(2.8)
+
+
+def test_two_rows_do_not_correlate_overall():
+    by_measure = stats.agreements([1.0, 2.0], [1.0, 2.0], ["a", "a"], n=0)
+    assert np.isnan(by_measure["overall"]).all()
+    assert by_measure["ordered_pairs"].item() == 1

@@ -103,7 +103,7 @@ def test_goodness_is_p_yes_against_p_no(opt):
 
 def test_without_log_probabilities_goodness_is_one_for_a_yes_and_zero_for_a_no(server):
     (judge,) = judgements.panel(settings_of(server, logprobs=False))
-    question = plan.YesNoQuestion("mini", "good_response", MINI.head(6), None)
+    question = plan.Question("mini", "good_response", MINI.head(6), None)
     assert judge.ask(question.pairs, question.prompt)["score"].isna().all()
     prompt = judge.prompt("good_response")
     rows = question.pairs.to_dict("records")
@@ -215,7 +215,7 @@ def test_each_printed_size_of_a_model_has_its_own_column(server):
     for model, in_print in huynh.PRINTED_MODELS.items():
         names = [f"huynh_table{number}" for number in (3, 4, 11, 12)]
         tables = [pd.read_csv(PROJECT / f"data/paper/{name}.csv") for name in names]
-        assert sum(in_print.column in table for table in tables) == 2, model
+        assert sum(huynh.printed_column(in_print) in table for table in tables) == 2, model
 
 
 def test_log_probabilities_of_a_provider_that_gives_none_are_refused_before_anything_is_asked():

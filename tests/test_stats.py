@@ -467,3 +467,12 @@ def test_a_plot_draws_an_interval_from_its_low_to_its_high_end():
     assert second.tolist() == [[0.3, 1], [0.9, 1]]
     assert points.get_offsets().tolist() == [[0.2, 0], [0.5, 1]]
     plt.close()
+
+
+def test_two_methods_that_share_no_row_have_no_difference():
+    early = pd.Series([1, 2, 3, np.nan, np.nan, np.nan])
+    late = pd.Series([np.nan, np.nan, np.nan, 1, 2, 3])
+    human = pd.Series(range(6))
+    comparison = stats.compare(early, late, human, human, n=5, permutations=5)
+    assert comparison["n"] == 0
+    assert np.isnan([comparison[name] for name in ("difference", "low", "high", "p")]).all()

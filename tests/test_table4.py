@@ -148,6 +148,7 @@ def test_a_class_mean_says_how_many_pairs_gain_and_what_could_have_been_seen(sco
     assert set(means["judges"]) == {"strong", "all"}  # there is no class with an open judge
     wide = table4.wide_gains(means)
     assert wide.loc[0, "strong"] == pytest.approx(expected)
+    assert list(table4.wide_gains(means.head(0))) == ["fusion", "slm"]  # nothing was compared
 
 
 def test_a_judge_of_no_class_stands_alone_and_counts_among_all(scores):

@@ -173,14 +173,16 @@ LONG = pd.DataFrame(
 )
 WIDE = pd.DataFrame(
     [
-        {"method": "b", "Y": 0.1, "X": 0.3, "Y_low": -0.9, "X_low": -0.7},
-        {"method": "a", "Y": 0.2, "X": np.nan, "Y_low": -0.8, "X_low": np.nan},
+        {"method": "b", "Y": 0.1, "Y_low": -0.9, "X": 0.3, "X_low": -0.7},
+        {"method": "a", "Y": 0.2, "Y_low": -0.8, "X": np.nan, "X_low": np.nan},
     ]
 )
 
 
 def test_a_long_table_becomes_a_wide_one():
-    pd.testing.assert_frame_equal(spread(LONG, ["method"], "set", "r"), WIDE)
+    wide = spread(LONG, ["method"], "set", {"": "r", "_low": "r_low"})
+    pd.testing.assert_frame_equal(wide, WIDE)
+    assert list(spread(LONG.head(0), ["method"], "set", {"": "r"})) == ["method"]
 
 
 def test_the_printed_numbers_stand_beside_ours_and_their_rows_come_first():

@@ -48,9 +48,10 @@ def exchange(pairs: pd.DataFrame, swaps: int, seed: int = 0) -> pd.DataFrame:
     other_numbers = other_numbers.ravel()
 
     rows = np.repeat(np.arange(len(pairs)), swaps)
-    pair_ids = []
-    for pair_id, number in zip(pairs["pair_id"].to_numpy()[rows], other_numbers):
-        pair_ids.append(f"{pair_id}|{context_ids[number]}")
+    pair_ids = [
+        f"{pair_id}|{context_ids[number]}"
+        for pair_id, number in zip(pairs["pair_id"].to_numpy()[rows], other_numbers)
+    ]
     other_contexts = [contexts[number] for number in other_numbers]
     exchanged = pairs.iloc[rows].assign(pair_id=pair_ids, context=other_contexts, row=rows)
     return exchanged.reset_index(drop=True)

@@ -80,11 +80,8 @@ def scores(
         numbers = slm_scores(case, slm)
         return steps({("small model, paper", 2): numbers["score_slm"]}), numbers
     numbers = shown.assign(plain=alone["score"], hinted=hinted["score"])
-    s_d = pd.Series(numbers["s_d"])
-    s_p = pd.Series(numbers["s_p"])
-    score_slm = pd.Series(numbers["score_slm"])
-    plain = pd.Series(numbers["plain"])
-    hinted = pd.Series(numbers["hinted"])
+    names = ("s_d", "s_p", "score_slm", "plain", "hinted")
+    s_d, s_p, score_slm, plain, hinted = (pd.Series(numbers[name]) for name in names)
     by_step = {
         ("small model, paper", 2): score_slm,
         ("judge alone", 5): plain,
@@ -115,9 +112,8 @@ def steps(
     """
     rows = []
     for (who, highest), values in scores_by_step.items():
-        row = {"who": who, "of": highest}
-        row |= {name: float(value) for name, value in zip(names, values)}
-        rows.append(row)
+        by_name = {name: float(value) for name, value in zip(names, values)}
+        rows.append({"who": who, "of": highest, **by_name})
     return pd.DataFrame(rows, columns=None if rows else ["who", "of", *names])
 
 
@@ -179,14 +175,10 @@ def draw(pictured: Sequence[Column], table: pd.DataFrame) -> Figure:
     ax.set_axis_off()
     width = (_WIDTH - _GAP * (len(pictured) - 1)) / len(pictured)
     lefts = [k * (width + _GAP) for k in range(len(pictured))]
-    y = 0.05
+    drawn = [(column.turns, left, width, 0.92 * width) for column, left in zip(pictured, lefts)]
     if len({tuple(column.turns) for column in pictured}) == 1:
-        y = _draw_turns(ax, pictured[0].turns, 0, _WIDTH, _BUBBLE, y)
-    else:
-        ends = []
-        for column, left in zip(pictured, lefts):
-            ends.append(_draw_turns(ax, column.turns, left, width, 0.92 * width, y))
-        y = max(ends)
+        drawn = [(pictured[0].turns, 0, _WIDTH, _BUBBLE)]
+    y = max(_draw_turns(ax, *turns, 0.05) for turns in drawn)
     ends = []
     for column, left in zip(pictured, lefts):
         ax.text(left + 0.04, y + 0.1, column.name, size=_FONT, weight="bold", va="center")

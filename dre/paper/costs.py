@@ -23,6 +23,8 @@ _ROWS = {"judge alone, SLIDE, Ex-DRE": "llm_only", "In-DRE, DRE": "dre"}
 _ROWS |= {"G-EVAL": "geval", "LLM-Chiang": "analyse_rate"}
 COLUMNS = ["what", "model", "replies", "dollars", "seconds", "gpu_gib", "hours", "device"]
 PRINTED = ["printed_dollars_in_all", "printed_seconds", "printed_gb", "printed_hours"]
+#: What the file of printed numbers calls these.
+_IN_PRINT = ["dollars_in_all", "seconds", "gigabytes", "hours"]
 _ELSEWHERE = "not known: the judge runs elsewhere"
 
 
@@ -44,7 +46,7 @@ def per_example(
     example; ``hours`` are those of a training. What was not measured is NaN. What the papers print
     of a model that this run does not have stands in a row of its own.
     """
-    printed = pd.read_csv(settings.root / "data/paper/dre_costs.csv")
+    columns = [*COLUMNS, *PRINTED, "note"]
     rows = []
     for judge in panel:
         if judge.is_live:
@@ -52,21 +54,22 @@ def per_example(
     for name, slm in slms.items():
         rows += _of_slm(name, slm)
     if not rows:
-        return pd.DataFrame(columns=[*COLUMNS, *PRINTED, "note"])
+        return pd.DataFrame(columns=columns)
 
+    printed = pd.read_csv(settings.root / "data/paper/dre_costs.csv")
+    printed = printed.rename(columns=dict(zip(_IN_PRINT, PRINTED)))
     has_row = set()
     for row in rows:
-        of_model = printed[printed["model"].map(lambda names, row=row: _is_named(names, row))]
-        for in_print in pd.DataFrame(of_model).to_dict("records"):
-            if row["what"] not in ("training", "In-DRE, DRE"):
-                continue  # print has the seconds of both scores, and of a training
-            row |= _printed(in_print)
-            has_row.add(in_print["model"])
+        if row["what"] not in ("training", "In-DRE, DRE"):
+            continue  # print has the seconds of both scores, and of a training
+        for in_print in printed.to_dict("records"):
+            if row["printed_name"] and row["printed_name"] in in_print["model"].split(" and "):
+                row |= {column: in_print[column] for column in PRINTED}
+                has_row.add(in_print["model"])
     for in_print in printed.to_dict("records"):
         if in_print["model"] not in has_row:
-            row = {"what": in_print["what"], "model": in_print["model"], **_printed(in_print)}
-            rows.append(row | {"note": _why_absent(in_print, panel)})
-    return pd.DataFrame(rows, columns=[*COLUMNS, *PRINTED, "note"])
+            rows.append(in_print | {"note": _why_absent(in_print, panel)})
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _why_absent(in_print, panel):
@@ -78,21 +81,6 @@ def _why_absent(in_print, panel):
     names = in_print["model"].split(" and ")
     is_there = any(judge.printed_name in names for judge in panel)
     return "this judge was not shown numbers" if is_there else NO_SUCH_JUDGE
-
-
-def _is_named(names, row):
-    """Whether a row of print is about the model of a row of ours."""
-    return row["printed_name"] != "" and row["printed_name"] in names.split(" and ")
-
-
-def _printed(in_print):
-    """Return what the papers print of a model, by our columns."""
-    return {
-        "printed_dollars_in_all": in_print["dollars_in_all"],
-        "printed_seconds": in_print["seconds"],
-        "printed_gb": in_print["gigabytes"],
-        "printed_hours": in_print["hours"],
-    }
 
 
 def _of_judge(settings, judge):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from dre.errors import DreError
+from dre.tables import markdown_rows
 
 ITEMS = "data/paper/items.csv"
 #: The words of column ``status``, and what they mean.
@@ -25,34 +26,31 @@ STATUSES = {
 def load(root: Path) -> pd.DataFrame:
     """Return the items of the papers as text; an item without a valid status is a DreError."""
     items = pd.read_csv(root / ITEMS, dtype=str, keep_default_na=False)
+    listed = " or ".join(repr(status) for status in STATUSES)
     for row in items.to_dict(orient="records"):
-        location = f"{ITEMS}, {row['paper']}, {row['item']!r}"
         status = row["status"]
-        if status not in STATUSES:
-            raise DreError(f"{location}: found status {status!r}, expected {_listed(STATUSES)}")
-        if status != "done" and not row["note"]:
-            raise DreError(
-                f"{location}: found no note, expected what differs or why it was not run"
-            )
-        if status != "printed only" and not row["notebook"]:
-            raise DreError(f"{location}: found no notebook, expected its number")
         in_full = row.get("full_status", "")
-        if in_full and in_full not in STATUSES:
-            raise DreError(
-                f"{location}: found full_status {in_full!r}, expected {_listed(STATUSES)}, or "
-                "nothing where it is as in the other profiles"
-            )
-        if in_full == "done" and not row["test"]:
-            raise DreError(
-                f"{location}: found no test, expected the one that runs its code path in full"
-            )
-        if in_full and not row["full_note"]:
-            raise DreError(f"{location}: found no full_note, expected what becomes of it in full")
+        faults = {
+            f"found status {status!r}, expected {listed}": status not in STATUSES,
+            "found no note, expected what differs or why it was not run": (
+                status != "done" and not row["note"]
+            ),
+            "found no notebook, expected its number": (
+                status != "printed only" and not row["notebook"]
+            ),
+            f"found full_status {in_full!r}, expected {listed}, or nothing where it is as in the "
+            "other profiles": in_full and in_full not in STATUSES,
+            "found no test, expected the one that runs its code path in full": (
+                in_full == "done" and not row["test"]
+            ),
+            "found no full_note, expected what becomes of it in full": (
+                in_full and not row["full_note"]
+            ),
+        }
+        for fault, is_there in faults.items():
+            if is_there:
+                raise DreError(f"{ITEMS}, {row['paper']}, {row['item']!r}: {fault}")
     return items
-
-
-def _listed(words):
-    return " or ".join(repr(word) for word in words)
 
 
 def cell_of(root: Path, notebook: str, text: str) -> tuple[str, int | None]:
@@ -88,22 +86,18 @@ def markdown(root: Path) -> str:
     """Return the counts of statuses and a table for each paper, in Markdown."""
     items = load(root)
     blocks = [_counts(items)]
-    for paper, rows in items.groupby("paper", sort=False):
-        lines = [
-            f"## {paper}\n",
-            "| item | status | what differs, or why not | in `full` | notebook |",
-            "|:--|:--|:--|:--|:--|",
-        ]
-        for row in rows.to_dict(orient="records"):
-            notebook = row["notebook"]
+    for paper, items_of_paper in items.groupby("paper", sort=False):
+        rows = [["item", "status", "what differs, or why not", "in `full`", "notebook"]]
+        for item in items_of_paper.to_dict(orient="records"):
+            notebook = item["notebook"]
             link = ""
             if notebook:
-                name, number = cell_of(root, notebook, row["cell_with"])
+                name, number = cell_of(root, notebook, item["cell_with"])
                 label = notebook if number is None else f"{notebook}, cell {number}"
                 link = f"[{label}](../notebooks/{name})"
-            cells = [row["item"], f"**{row['status']}**", row["note"], _in_full(row), link]
-            lines.append(f"| {' | '.join(cells)} |")
-        blocks.append("\n".join(lines))
+            status = f"**{item['status']}**"
+            rows.append([item["item"], status, item["note"], _in_full(item), link])
+        blocks.append(f"## {paper}\n\n{_table('|:--|:--|:--|:--|:--|', rows)}")
     return "\n\n".join(blocks) + "\n"
 
 
@@ -115,14 +109,17 @@ def _in_full(row):
     return f"{text} (`{row['test']}`)" if row["test"] else text
 
 
+def _table(alignment, rows):
+    """Return a Markdown table, whose first row is the header."""
+    header, *lines = markdown_rows(rows).splitlines()
+    return "\n".join([header, alignment, *lines])
+
+
 def _counts(items):
     """Return a table that counts the statuses of each paper."""
-    counts = pd.crosstab(items["paper"], items["status"])
-    counts = counts.reindex(columns=list(STATUSES), fill_value=0)
-    counts = counts.reindex(items["paper"].unique())
-    lines = [f"| paper | {' | '.join(STATUSES)} |", "|:--|--:|--:|--:|"]
-    for paper, numbers in counts.iterrows():
-        lines.append(f"| {paper} | {' | '.join(str(number) for number in numbers)} |")
-    total = counts.sum()
-    lines.append(f"| all | {' | '.join(str(number) for number in total)} |")
-    return "\n".join(lines)
+    counts = pd.crosstab(items["paper"], items["status"], margins=True, margins_name="all")
+    counts = counts.reindex([*items["paper"].unique(), "all"], columns=list(STATUSES))
+    rows = [["paper", *STATUSES]]
+    for row in counts.fillna(0).astype(int).itertuples():
+        rows.append([str(cell) for cell in row])
+    return _table("|:--|--:|--:|--:|", rows)

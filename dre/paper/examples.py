@@ -9,7 +9,6 @@ from scipy.sparse import csr_array
 from dre.errors import DreError
 
 METHODS = ("random", "manual", "bm25_context", "bm25_response", "bm25_both")
-_NEEDED_COLUMNS = ("pair_id", "context_id", "context")
 
 
 def bm25(
@@ -120,11 +119,7 @@ def select(
 
 def _check(pairs, pool, method, chosen):
     """Raise `DreError` if the arguments of `select` do not fit together."""
-    missing = [
-        column
-        for column in sorted(_NEEDED_COLUMNS)
-        if column not in pairs.columns or column not in pool.columns
-    ]
+    missing = sorted({"pair_id", "context_id", "context"} - (set(pairs) & set(pool)))
     if missing:
         raise DreError(
             f"pairs or pool lack {', '.join(missing)}: both need pair_id, context_id and context"

@@ -8,7 +8,7 @@ here.
 import functools
 import math
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 import pandas as pd
 
@@ -47,27 +47,20 @@ _RANDOM = "random"
 _LARGEST = "TNLGv2 530B"
 
 
-class PrintedModel(NamedTuple):
-    """A model of the paper: its column of Tables 3 and 4, or 11 and 12, and its name in Table 6."""
-
-    column: str
-    name: str
-
-
 #: By the model that a server serves, those of the paper's models whose weights are public.
 PRINTED_MODELS = {
-    "facebook/opt-6.7b": PrintedModel("opt_6.7b", "OPT-6.7B"),
-    "facebook/opt-30b": PrintedModel("opt_30b", "OPT-30B"),
-    "bigscience/bloom-7b1": PrintedModel("bloom_7b", "BLOOM-7B"),
-    "google/flan-t5-xl": PrintedModel("flan_t5_3b", "Flan-T5-3B"),
-    "facebook/opt-125m": PrintedModel("opt_125m", "OPT-125M"),
-    "facebook/opt-350m": PrintedModel("opt_350m", "OPT-350M"),
-    "facebook/opt-1.3b": PrintedModel("opt_1.3b", "OPT-1.3B"),
-    "facebook/opt-2.7b": PrintedModel("opt_2.7b", "OPT-2.7B"),
-    "bigscience/bloom-560m": PrintedModel("bloom_560m", "BLOOM-560M"),
-    "bigscience/bloom-1b1": PrintedModel("bloom_1.1b", "BLOOM-1.1B"),
-    "bigscience/bloom-1b7": PrintedModel("bloom_1.7b", "BLOOM-1.7B"),
-    "bigscience/bloom-3b": PrintedModel("bloom_3b", "BLOOM-3B"),
+    "facebook/opt-6.7b": "OPT-6.7B",
+    "facebook/opt-30b": "OPT-30B",
+    "bigscience/bloom-7b1": "BLOOM-7B",
+    "google/flan-t5-xl": "Flan-T5-3B",
+    "facebook/opt-125m": "OPT-125M",
+    "facebook/opt-350m": "OPT-350M",
+    "facebook/opt-1.3b": "OPT-1.3B",
+    "facebook/opt-2.7b": "OPT-2.7B",
+    "bigscience/bloom-560m": "BLOOM-560M",
+    "bigscience/bloom-1b1": "BLOOM-1.1B",
+    "bigscience/bloom-1b7": "BLOOM-1.7B",
+    "bigscience/bloom-3b": "BLOOM-3B",
 }
 #: Its tables of FED's turns and of FED's dialogues, by what their columns are.
 _BY_CHOICE = {"turn": "huynh_table1", "dialogue": "huynh_table2"}
@@ -76,18 +69,18 @@ _BY_MODEL = {"turn": "huynh_table3", "dialogue": "huynh_table4"}
 _BY_SMALL_MODEL = {"turn": "huynh_table11", "dialogue": "huynh_table12"}
 
 
-def printed_model(judge: PanelJudge) -> PrintedModel | None:
-    """Return the paper's model that a judge is, or None."""
-    return PRINTED_MODELS.get(judge.judge.model.partition(":")[2])
+def printed_column(name: str) -> str:
+    """Return the column of a model in Tables 3 and 4, or 11 and 12: ``opt_6.7b`` of OPT-6.7B."""
+    return name.lower().replace("-", "_")
 
 
-def _agreement(scores, items, n_resamples):
+def _agreement(name, scores, items, n_resamples):
     """Return how scores correlate with people over contexts; NaN where no answer could be read."""
     if scores.isna().all():
-        return pd.Series({"r": math.nan, "n": 0})
+        return {name: math.nan}
     table = pd.DataFrame({"score": scores})
     r = stats.correlate(table, items["human"], items["context_id"], n=n_resamples)
-    return pd.Series(r.loc["score"])
+    return named(name, r.loc["score"])
 
 
 # Tables 1 to 4, and 10 to 12
@@ -120,28 +113,27 @@ def quality_rows(settings: Profile, judge: PanelJudge) -> list[dict]:
             level, quality = cast(tuple[str, str], key)
             row = {"judge": judge.name, "level": level, "quality": quality}
             row |= {"examples": CHOICES[selection.choice], "n_examples": selection.n}
-            r = _agreement(items["score"], items, settings.resamples)
-            n_items = pd.Series(items["score"]).count()
-            row |= named("spearman", r) | {"n": int(n_items)}
+            row |= _agreement("spearman", items["score"], items, settings.resamples)
+            row["n"] = len(items["score"].dropna())
             rows.append(row | _printed_quality(settings.root, judge, level, quality, selection))
     return rows
 
 
 def _printed_quality(root, judge, level, quality, selection):
     """Return what the paper prints of a quality with a choice of three examples, if it does."""
-    if selection.n != 3 or selection.is_zero_shot:
+    if selection.n != 3:
         return {"printed": math.nan, "printed_of": ""}
-    model = printed_model(judge)
-    if model and selection.choice == "manual":
-        table = _printed(root, _BY_MODEL[level])
-        if model.column not in table:
-            table = _printed(root, _BY_SMALL_MODEL[level])
-        return {"printed": table.loc[quality, model.column], "printed_of": model.name}
-    table = _printed(root, _BY_CHOICE[level])
-    column = f"{_RANDOM if selection.choice == 'random0' else selection.choice}_530b"
-    if column not in table:
-        table = _printed(root, _BY_CHOICE_OF_TURNS)
-    return {"printed": table.loc[quality, column], "printed_of": _LARGEST}
+    name = PRINTED_MODELS.get(judge.judge.model.partition(":")[2])
+    if name and selection.choice == "manual":
+        column = printed_column(name)
+        tables = (_BY_MODEL[level], _BY_SMALL_MODEL[level])
+    else:
+        name = _LARGEST
+        column = f"{_RANDOM if selection.choice == 'random0' else selection.choice}_530b"
+        tables = (_BY_CHOICE[level], _BY_CHOICE_OF_TURNS)
+    of_tables = [_printed(root, table) for table in tables]
+    printed = next(table for table in of_tables if column in table)
+    return {"printed": printed.loc[quality, column], "printed_of": name}
 
 
 @functools.cache
@@ -172,15 +164,14 @@ def yes_no_rows(settings: Profile, judge: PanelJudge) -> list[dict]:
     for selection in plan.selections_for_yes_or_no(settings):
         row: dict = {"model": judge.name, "source": "asked"}
         row |= {"examples": CHOICES[selection.choice], "n_examples": selection.n}
-        correlations = []
+        names = []
         for question in plan.yes_no_questions(settings, selection):
             goodness = judge.goodness(question)
             if goodness is None:
                 return []
-            r = _agreement(goodness, question.pairs, settings.resamples)
-            row |= named(SHORT_NAMES[question.name], r)
-            correlations.append(r["r"])
-        rows.append(row | {"mean": float(pd.Series(correlations).mean())})
+            names.append(SHORT_NAMES[question.name])
+            row |= _agreement(names[-1], goodness, question.pairs, settings.resamples)
+        rows.append(row | {"mean": float(pd.Series(row)[names].astype(float).mean())})
     return rows
 
 

@@ -25,6 +25,7 @@ from dre.judges.recorded import Recorded
 from dre.paper import plots
 from dre.paper.methods import ALONE, WHOLE, Method
 from dre.paper.table4 import RatedScores
+from dre.tables import spread
 
 WEAK = "qwen2.5-coder-1.5b"
 STRONG = released.CLAUDE
@@ -52,6 +53,7 @@ WITHOUT_TIES = "Ties broken"
 GAIN_AND_HARM = "gain as printed and harm by another pair's"
 _TOP = 5  # of the judges' scale
 _MEASURES = ("overall", "within_contexts")
+_INFORMED = ("score", "influence", "s_d", "s_p")
 _LEVEL = 0.95  # of intervals
 _TITLE_WIDTH = 62  # characters: a wider title would shrink the figure on a phone
 _FUSIONS = ("In-DRE", "Ex-DRE", "DRE")
@@ -196,18 +198,13 @@ def jackknife(by_set: Sequence[np.ndarray], name: str) -> dict[str, float]:
     value = float(np.mean([numbers[0] for numbers in by_set]))
     variance = 0.0
     freedom = 0
-    for numbers in by_set:
-        without = numbers[1:]
+    for _, *without in by_set:
         n_contexts = len(without)
         freedom += n_contexts - 1
-        if n_contexts < 2:
-            variance = np.nan
-            continue
-        of_set = (n_contexts - 1) / n_contexts * np.sum((without - without.mean()) ** 2)
-        variance += of_set / len(by_set) ** 2
-    half = np.nan
-    if not np.isnan(variance):
-        half = float(student.ppf((1 + _LEVEL) / 2, freedom) * np.sqrt(variance))
+        of_set = pd.Series(without, dtype=float).var(skipna=False)  # NaN of a single context
+        variance += of_set * (n_contexts - 1) ** 2 / max(n_contexts, 1)
+    deviation = np.sqrt(variance) / len(by_set)
+    half = float(student.ppf((1 + _LEVEL) / 2, freedom) * deviation)
     return {name: value, f"{name}_low": value - half, f"{name}_high": value + half}
 
 
@@ -231,12 +228,6 @@ def _correlation(first, second, contexts=None) -> float:
     of_second = of_second - of_second.mean()
     size = np.sqrt(np.sum(of_first**2) * np.sum(of_second**2))
     return float(np.sum(of_first * of_second) / size) if size > 0 else np.nan
-
-
-def _is_scored(scores: RatedScores, name: str, compared) -> pd.Series:
-    """Which pairs of a set people and all of these methods scored."""
-    columns = pd.concat([scores.of(name, method) for method in compared], axis=1)
-    return columns.notna().all(axis=1) & scores.items[name]["human"].notna()
 
 
 def _agreement(
@@ -271,22 +262,20 @@ def rated_scores(judge: str, by_set: Mapping[str, Judgements]) -> RatedScores:
     for name, of_set in by_set.items():
         scores.add(name, Method(ALONE, judge), of_set.plain)
         for source, table in of_set.informed.items():
-            s_d = pd.Series(table["s_d"])
-            s_p = pd.Series(table["s_p"])
-            score = pd.Series(table["score"])
-            influence = pd.Series(table["influence"])
+            score, influence, s_d, s_p = (pd.Series(table[column]) for column in _INFORMED)
             s_c = fusion.s_c(s_d, s_p)
             scores.add(name, Method(WHOLE, slm=source), s_c)
-            scores.add(name, Method("In-DRE", judge, source), score)
-            scores.add(name, Method("Ex-DRE", judge, source), of_set.plain.mul(s_c, axis=0))
-            slide = [fusion.slide(s_c, asking) for _, asking in of_set.plain.items()]
-            scores.add(name, Method("SLIDE", judge, source), slide)
-            product = fusion.dre(s_d, s_p, score)
-            scores.add(name, Method("DRE", judge, source), product)
+            by_family = {
+                "In-DRE": score,
+                "Ex-DRE": of_set.plain.mul(s_c, axis=0),
+                "SLIDE": [fusion.slide(s_c, asking) for _, asking in of_set.plain.items()],
+                "DRE": fusion.dre(s_d, s_p, score),
+                WITHOUT_TIES: of_set.plain.add(BREAKS_TIES * s_c, axis=0),
+            }
+            for family, fused in by_family.items():
+                scores.add(name, Method(family, judge, source), fused)
             reading_c = fusion.dre(s_d, s_p, score, influence, "c")
             scores.add(name, Method("DRE", judge, source, "c"), reading_c)
-            without_ties = of_set.plain.add(BREAKS_TIES * s_c, axis=0)
-            scores.add(name, Method(WITHOUT_TIES, judge, source), without_ties)
     return scores
 
 
@@ -294,17 +283,17 @@ def comparisons(judge: str, source: str) -> dict[str, tuple[Method, Method]]:
     """Return what is compared with what, for one kind of numbers: methods of `rated_scores`."""
     alone = Method(ALONE, judge)
     slm = Method(WHOLE, slm=source)
-    in_dre = Method("In-DRE", judge, source)
-    ex_dre = Method("Ex-DRE", judge, source)
-    dre = Method("DRE", judge, source)
-    without_ties = Method(WITHOUT_TIES, judge, source)
+    families = ("In-DRE", "Ex-DRE", "DRE", "SLIDE", WITHOUT_TIES)
+    in_dre, ex_dre, dre, slide, without_ties = (
+        Method(family, judge, source) for family in families
+    )
     compared = {}
     for method in (in_dre, ex_dre, dre):
         compared[f"{method.family} less the judge"] = (method, alone)
         compared[f"{method.family} less the small model"] = (method, slm)
         compared[f"{method.family} less broken ties"] = (method, without_ties)
     compared["DRE less Ex-DRE"] = (dre, ex_dre)
-    compared["DRE less SLIDE"] = (dre, Method("SLIDE", judge, source))
+    compared["DRE less SLIDE"] = (dre, slide)
     if source != OTHER:
         other = Method("In-DRE", judge, OTHER)
         compared["In-DRE less another pair's numbers"] = (in_dre, other)
@@ -327,53 +316,48 @@ def effects(judge: str, scores: RatedScores) -> pd.DataFrame:
     adds what the judge gains by numbers as printed to what it loses by those of another pair: above
     zero the gain is larger.
     """
-    rows = []
-    agreement = functools.cache(functools.partial(_agreement, scores))
     sources = [method.slm for method in scores.methods if method.family == WHOLE]
+    compared = []  # numbers, label, and the differences of two methods that are added up
     for source in sources:
-        for label, (first, second) in comparisons(judge, source).items():
-            for measure in _MEASURES:
-                row = {"judge": judge, "numbers": source, "comparison": label, "measure": measure}
-                row |= _difference(scores, [(first, second)], measure, agreement)
-                if "pooled" in row:
-                    rows.append(row)
+        for label, two_methods in comparisons(judge, source).items():
+            compared.append((source, label, [two_methods]))
     if {AS_PRINTED, OTHER} <= set(sources):
         alone = Method(ALONE, judge)
         both = [(Method("In-DRE", judge, source), alone) for source in (AS_PRINTED, OTHER)]
+        compared.append((AS_PRINTED, GAIN_AND_HARM, both))
+    rows = []
+    agreement = functools.cache(functools.partial(_agreement, scores))
+    for source, label, differences in compared:
         for measure in _MEASURES:
-            row = {"judge": judge, "numbers": AS_PRINTED, "comparison": GAIN_AND_HARM}
-            row |= {"measure": measure} | _difference(scores, both, measure, agreement)
-            rows.append(row)
+            row = {"judge": judge, "numbers": source, "comparison": label, "measure": measure}
+            row |= _difference(scores, differences, measure, agreement)
+            if "pooled" in row:
+                rows.append(row)
     return pd.DataFrame(rows)
 
 
 def _difference(scores, differences, measure, agreement) -> dict[str, Any]:
     """The sum of the differences of two methods each in one measure, by set and pooled."""
     row: dict[str, Any] = {}
-    compared = [*dict.fromkeys(method for pair in differences for method in pair)]
+    compared = dict.fromkeys(method for two_methods in differences for method in two_methods)
     of_sets = []
     n_pairs = 0
-    n_contexts = []
     for name in scores.items:
         if not scores.has(name, *compared):
             continue
-        is_used = _is_scored(scores, name, compared)
-        used_rows = is_used.to_numpy().tobytes()
-        total = np.zeros(1)
+        is_used = scores.is_scored(name, *compared)
+        used_rows = is_used.tobytes()
+        of_sets.append(np.zeros(1))
         for first, second in differences:
             of_first = agreement(name, first, used_rows, measure)
-            of_second = agreement(name, second, used_rows, measure)
-            total = total + of_first - of_second
-        of_sets.append(total)
-        row |= jackknife([total], ratings.RATED[name])
+            of_sets[-1] = of_sets[-1] + of_first - agreement(name, second, used_rows, measure)
+        row |= jackknife(of_sets[-1:], ratings.RATED[name])
         n_pairs += int(is_used.sum())
-        n_contexts.append(len(total) - 1)
-    if not of_sets:
-        return row
-    row |= jackknife(of_sets, "pooled")
-    row["seen"] = stats.smallest_seen(row["pooled_low"], row["pooled_high"])
-    row["pairs"] = n_pairs
-    row["contexts"] = " / ".join(str(n) for n in n_contexts)
+    if of_sets:
+        row |= jackknife(of_sets, "pooled")
+        row["seen"] = stats.smallest_seen(row["pooled_low"], row["pooled_high"])
+        row["pairs"] = n_pairs
+        row["contexts"] = " / ".join(str(len(of_set) - 1) for of_set in of_sets)
     return row
 
 
@@ -389,13 +373,10 @@ def gate() -> dict[str, float]:
     for name in list(ratings.RATED)[:3]:
         table = ratings.rated(name)
         score = _score(WEAK, GATE_PROMPT, 0, table)["score_llm"]
-        is_asked = score.notna() & table["human"].notna()
-        scored = table[is_asked].assign(score=score[is_asked])
+        scored = table.assign(score=score).dropna(subset=["score", "human"])
         n_pairs += len(scored)
-        numbers = []
-        for chosen in _without_each(scored["context_id"]):
-            pairs = scored[chosen]
-            numbers.append(_correlation(pairs["score"], pairs["human"]))
+        samples = [scored[chosen] for chosen in _without_each(scored["context_id"])]
+        numbers = [_correlation(sample["score"], sample["human"]) for sample in samples]
         of_sets.append(np.array(numbers))
     return jackknife(of_sets, "gate") | {"pairs": n_pairs}
 
@@ -413,19 +394,17 @@ def agreements(judge: str, scores: RatedScores) -> pd.DataFrame:
     def agreement(method: Method, name: str) -> dict[str, float]:
         of_sets = []
         for set_name in scores.items:
-            used_rows = _is_scored(scores, set_name, [method]).to_numpy().tobytes()
+            used_rows = scores.is_scored(set_name, method).tobytes()
             of_sets.append(_agreement(scores, set_name, method, used_rows, "overall"))
         return jackknife(of_sets, name)
 
     rows = [{"judge": judge, "numbers": "nothing"} | agreement(Method(ALONE, judge), "In-DRE")]
     for method in scores.methods:
-        if method.family != WHOLE:
-            continue
-        row = {"judge": judge, "numbers": method.slm}
-        row |= agreement(method, "alone")
-        for family in _FUSIONS:
-            row |= agreement(Method(family, judge, method.slm), family)
-        rows.append(row)
+        if method.family == WHOLE:
+            row = {"judge": judge, "numbers": method.slm} | agreement(method, "alone")
+            for family in _FUSIONS:
+                row |= agreement(Method(family, judge, method.slm), family)
+            rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -437,17 +416,13 @@ def wide_effects(table: pd.DataFrame) -> pd.DataFrame:
     Columns ``judge, numbers, comparison``, the pooled difference ``overall`` and
     ``within_contexts``, with intervals, ``seen`` and ``seen_within``, ``pairs`` and ``contexts``.
     """
-    keys = ["judge", "numbers", "comparison"]
-    rows: dict[tuple, dict[str, object]] = {}
-    for effect in table.to_dict("records"):
-        key = tuple(effect[name] for name in keys)
-        row = rows.setdefault(key, dict(zip(keys, key)))
-        measure = effect["measure"]
-        for ending in ("", "_low", "_high"):
-            row[f"{measure}{ending}"] = effect[f"pooled{ending}"]
-        row["seen" if measure == "overall" else "seen_within"] = effect["seen"]
-        row |= {name: effect[name] for name in ("pairs", "contexts")}
-    return pd.DataFrame(rows.values())
+    endings = {"": "pooled", "_low": "pooled_low", "_high": "pooled_high"}
+    endings |= {f" {column}": column for column in ("seen", "pairs", "contexts")}
+    wide = spread(table, ["judge", "numbers", "comparison"], "measure", endings)
+    # Pairs and contexts are those of both measures.
+    wide = wide.rename(columns={"within_contexts seen": "seen_within"})
+    wide = wide.rename(columns=lambda column: column.removeprefix("overall "))
+    return wide.loc[:, [column for column in wide if " " not in column]]
 
 
 # What a judge does with the numbers
@@ -510,16 +485,13 @@ def reactions(judge: str, by_set: Mapping[str, Judgements]) -> pd.DataFrame:
     - ``moves``: the Spearman correlation of the influence with how far the score moved from the
       plain one; NaN where the influence never varies
     """
-    labels = [*dict.fromkeys(label for of_set in by_set.values() for label in of_set.informed)]
+    labels = dict.fromkeys(label for of_set in by_set.values() for label in of_set.informed)
     rows = []
     for source in labels:
-        numbers: dict[str, list[np.ndarray]] = {}
-        for of_set in by_set.values():
-            for what, values in _reactions_on_set(of_set, source).items():
-                numbers.setdefault(str(what), []).append(values.to_numpy())
+        of_sets = [_reactions_on_set(of_set, source) for of_set in by_set.values()]
         row: dict[str, object] = {"judge": judge, "numbers": source}
-        for what, of_sets in numbers.items():
-            row |= jackknife(of_sets, what)
+        for what in of_sets[0]:
+            row |= jackknife([of_set[what].to_numpy() for of_set in of_sets], str(what))
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -564,17 +536,15 @@ def both() -> dict[str, pd.DataFrame]:
     items = asked_of_all(WEAK)
     if not items:
         return {}
-    tables: dict[str, list[pd.DataFrame]] = {}
+    of_judges = []
     for judge in NAMES:
         by_set = judgements(judge, items)
         scores = rated_scores(judge, by_set)
-        tables.setdefault("effects", []).append(effects(judge, scores))
-        tables.setdefault("agreements", []).append(agreements(judge, scores))
-        tables.setdefault("reactions", []).append(reactions(judge, by_set))
-    return {
-        name: pd.concat(parts, ignore_index=True).replace({"judge": NAMES})
-        for name, parts in tables.items()
-    }
+        tables = (effects(judge, scores), agreements(judge, scores), reactions(judge, by_set))
+        of_judges.append(tables)
+    below = [pd.concat(tables, ignore_index=True) for tables in zip(*of_judges)]
+    renamed = [table.replace({"judge": NAMES}) for table in below]
+    return dict(zip(("effects", "agreements", "reactions"), renamed))
 
 
 # In a figure
@@ -590,16 +560,18 @@ def side_by_side(table: pd.DataFrame, title: str) -> Figure:
     """
     labels = list(dict.fromkeys(table["numbers"]))
     fig, ax = plt.subplots(figsize=(5.6, 3.8))
+
+    def draw(rows, column, look, legend, offset, filled=True):
+        y = rows["numbers"].map(labels.index) + offset
+        plots.whiskers(ax, rows, y, look.colour, column, look.marker, legend, filled=filled)
+
     for judge, (look, legend, offset) in _DRAWN.items():
-        rows = pd.DataFrame(table[table["judge"] == judge])
-        y = pd.Series(rows["numbers"]).map(labels.index) + offset
-        plots.whiskers(ax, rows, y, look.colour, "In-DRE", look.marker, legend)
+        rows = table[table["judge"] == judge]
+        draw(rows, "In-DRE", look, legend, offset)
         judge_alone = rows.loc[rows["numbers"] == "nothing", "In-DRE"].item()
         ax.axvline(judge_alone, color=look.colour, linewidth=0.9, linestyle=look.line)
-    look, legend, offset = _NUMBERS_ALONE
-    rows = pd.DataFrame(table.dropna(subset=["alone"]).drop_duplicates("numbers"))
-    y = pd.Series(rows["numbers"]).map(labels.index) + offset
-    plots.whiskers(ax, rows, y, look.colour, "alone", look.marker, legend, filled=False)
+    numbers_alone = table.dropna(subset=["alone"]).drop_duplicates("numbers")
+    draw(numbers_alone, "alone", *_NUMBERS_ALONE, filled=False)
     ax.set_yticks(np.arange(len(labels)), labels)
     ax.set_ylim(len(labels) - 0.5, -0.5)
     ax.set(xlabel="Spearman correlation with people", ylabel="numbers shown")

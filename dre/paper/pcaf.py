@@ -14,7 +14,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -64,9 +64,9 @@ class PCAF:
     Its scores are about 0 to 1.
     """
 
-    def __init__(self, encoder, recipe=None):
+    def __init__(self, encoder, recipe):
         self.encoder = encoder
-        self.recipe = recipe or pcaf_losses.PcafRecipe()
+        self.recipe = recipe
         self.tokens = Tokens(encoder)
         d = encoder.get_embedding_dimension()
         head = nn.Sequential(
@@ -104,10 +104,7 @@ class PCAF:
 
         It is (n, d), float32, on the CPU.
         """
-        texts = [
-            self.text(turns, response)
-            for turns, response in zip(table["context"], table["response"])
-        ]
+        texts = [*map(self.text, table["context"], table["response"])]
         with self.autocast():
             return Reader(self.encoder, self.tokens)(texts).cpu()
 
@@ -126,28 +123,18 @@ class PCAF:
 
         A distinct text is read once.
         """
-        right_texts = [
-            [self.text(turns, response) for turns, response in idea.versions] for idea in ideas
-        ]
-        wrong_texts = [
-            [
-                self.text(turns, response)
-                for (turns, _), response in zip(idea.versions, wrong_responses)
-            ]
-            for idea, wrong_responses in zip(ideas, wrong)
-        ]
-        all_texts = itertools.chain(*right_texts, *wrong_texts)
+        all_texts = []
+        for idea in ideas:
+            all_texts += [self.text(*version) for version in idea.versions]
+        for idea, responses in zip(ideas, wrong):
+            turns_of_versions = [turns for turns, _ in idea.versions]
+            all_texts += map(self.text, turns_of_versions, responses)
         texts, position = distinct(all_texts)
-        index = torch.tensor(
-            [
-                [[position[text] for text in version_texts] for version_texts in idea_texts]
-                for idea_texts in (right_texts, wrong_texts)
-            ]
-        )
         with self.autocast():
             embeddings = embed(self.encoder, texts, self.tokens)
         embeddings = embeddings.float()
-        index = index.to(embeddings.device)
+        index = torch.tensor([position[text] for text in all_texts], device=embeddings.device)
+        index = index.reshape(2, len(ideas), -1)
         v, v_bar = embeddings[index]
         s, s_bar = self.head(embeddings).squeeze(-1)[index]
         return Batch(v, v_bar, s, s_bar)
@@ -159,13 +146,11 @@ def wrong_responses(ideas: Sequence[Idea], draw: random.Random) -> list[tuple]:
     They are its own wrong responses, or else the right ones of another idea.
     """
     order = draw.sample(range(len(ideas)), len(ideas))
-    following = {}
-    for position, i in enumerate(order):
-        following[i] = order[(position + 1) % len(order)]
+    following = dict(zip(order, order[1:] + order[:1]))
     responses = []
     for i, idea in enumerate(ideas):
-        next_idea = ideas[following[i]]
-        responses.append(idea.wrong or tuple(response for _, response in next_idea.versions))
+        of_next = tuple(response for _, response in ideas[following[i]].versions)
+        responses.append(idea.wrong or of_next)
     return responses
 
 
@@ -317,18 +302,12 @@ def rated_sets(settings: Profile) -> list[dstc11.RatedSet]:
     """
     assert settings.pcaf is not None, "asked only where the profile has it"
     archive = dstc11.archive(settings.pcaf.archive)
-    sets = [archive.rated(name) for name in archive.rated_names()]
-    n = settings.pairs_per_set
-    if n is None:
-        return sets
-    return [
-        replace(
-            rated,
-            ratings=rated.ratings.head(n),
-            versions={version: table.head(n) for version, table in rated.versions.items()},
-        )
-        for rated in sets
-    ]
+    n = settings.pairs_per_set  # None: all of them
+    sets = []
+    for rated in map(archive.rated, archive.rated_names()):
+        versions = {version: table[:n] for version, table in rated.versions.items()}
+        sets.append(replace(rated, ratings=rated.ratings[:n], versions=versions))
+    return sets
 
 
 def ideas_of_corpus(settings: Profile, name: str, versions: Sequence[str]) -> list[Idea]:
@@ -382,26 +361,17 @@ def dstc11_agreement(settings: Profile) -> pd.DataFrame:
     """
     tested = rated_sets(settings)
     rows = []
-    for seed in settings.seeds:
-        for training in trainings():
-            columns = TESTED_ON[training.table]
-            scores = _scores(settings, training, seed, tested, columns)
-            for column, version in columns.items():
-                by_set = []
-                for rated in tested:
-                    if version in rated.versions:
-                        values = scores.loc[rated.ratings["pair_id"], column].to_numpy()
-                        by_set.append(_mean_of_qualities(rated, values))
-                rows.append(
-                    {
-                        "table": training.table,
-                        "row": training.row,
-                        "seed": seed,
-                        "tested": column,
-                        "spearman": float(np.nanmean(by_set)),
-                    }
-                )
-    return pd.DataFrame(rows)
+    for seed, training in itertools.product(settings.seeds, trainings()):
+        columns = TESTED_ON[training.table]
+        scores = _scores(settings, training, seed, tested, columns)
+        for column, version in columns.items():
+            by_set = []
+            for rated in tested:
+                if version in rated.versions:
+                    values = scores.loc[rated.ratings["pair_id"], column].to_numpy()
+                    by_set.append(_mean_of_qualities(rated, values))
+            rows.append((training.table, training.row, seed, column, float(np.nanmean(by_set))))
+    return pd.DataFrame(rows, columns=["table", "row", "seed", "tested", "spearman"])
 
 
 def figure2(settings: Profile) -> dict[str, pd.DataFrame]:
@@ -439,31 +409,22 @@ def principal_components(metric: PCAF, ideas: Sequence[Idea]) -> pd.DataFrame:
     A row for each language and idea: ``idea`` (its number), ``language``, ``first, second``, and
     the shares of the variance that the components have, the same in all rows.
     """
-    features = []
-    labels = []
+    rows = []
     for k, language in enumerate(dstc11.LANGUAGES):
-        spoken = pd.DataFrame([idea.versions[k] for idea in ideas], columns=["context", "response"])
-        features.append(metric.features(spoken).numpy())
-        labels.append(pd.DataFrame({"idea": range(len(ideas)), "language": language}))
+        rows += [(number, language, *idea.versions[k]) for number, idea in enumerate(ideas)]
+    spoken = pd.DataFrame(rows, columns=["idea", "language", "context", "response"])
     pca = PCA(n_components=2)
-    components = pca.fit_transform(np.concatenate(features))
-    share_first, share_second = pca.explained_variance_ratio_
-    points = pd.concat(labels, ignore_index=True)
-    return points.assign(
-        first=components[:, 0],
-        second=components[:, 1],
-        share_first=share_first,
-        share_second=share_second,
-    )
+    points = spoken.drop(columns=["context", "response"])
+    features = [metric.features(table) for _, table in spoken.groupby("language", sort=False)]
+    points[["first", "second"]] = pca.fit_transform(np.concatenate(features))
+    points[["share_first", "share_second"]] = pca.explained_variance_ratio_
+    return points
 
 
 def _mean_of_qualities(rated, scores):
     """Return the mean Spearman correlation of scores with the qualities of a set."""
-    correlations = []
-    for quality in rated.qualities:
-        human = pd.Series(rated.ratings[quality].to_numpy())
-        correlations.append(pd.Series(scores).corr(human, method="spearman"))
-    return float(np.nanmean(correlations)) if np.isfinite(correlations).any() else math.nan
+    ratings = rated.ratings[rated.qualities]
+    return ratings.corrwith(pd.Series(scores, ratings.index), method="spearman").mean()
 
 
 def _scores(settings, training, seed, tested, columns):
@@ -471,10 +432,7 @@ def _scores(settings, training, seed, tested, columns):
     first = ideas_of_corpus(settings, FIRST_CORPUS, training.versions)
     further = []
     for name in training.further:
-        if name == FIRST_CORPUS:
-            further += first
-        else:
-            further += ideas_of_corpus(settings, name, training.versions)
+        further += ideas_of_corpus(settings, name, training.versions)
     encoder = _encoder(settings, training.table)
     recipe = replace(
         pcaf_losses.TABLE7_OF_XLM_R,
@@ -578,15 +536,13 @@ def beside_print(agreement: pd.DataFrame, table: str, root: Path) -> pd.DataFram
     over seeds, and ``<column>_printed``.
     """
     printed = pd.read_csv(root / "data/paper" / f"{table}.csv", index_col=0)
-    of_table = agreement[agreement["table"] == table]
+    cells = agreement[agreement["table"] == table].set_index(["row", "tested"])["spearman"]
     rows = []
     for name in printed.index:
-        row: dict[str, Any] = {"row": name}
+        row: dict[str, object] = {"row": name}
         for column in TESTED_ON[table]:
-            is_cell = (of_table["row"] == name) & (of_table["tested"] == column)
-            values = 100 * of_table.loc[is_cell, "spearman"]
-            row[column] = values.mean()
-            row[f"{column}_sd"] = values.std(ddof=0)
+            values = 100 * np.asarray(cells.loc[[(name, column)]])
+            row |= {column: values.mean(), f"{column}_sd": values.std()}
             row[f"{column}_printed"] = printed.loc[name, column]
         rows.append(row)
     return pd.DataFrame(rows)

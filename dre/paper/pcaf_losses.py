@@ -143,12 +143,10 @@ def similarity_all(v: torch.Tensor, v_bar: torch.Tensor, temperature: float = 0.
     wrong = F.normalize(v_bar, dim=-1).flatten(0, 1)
     idea = torch.arange(len(v), device=v.device).repeat_interleave(v.shape[1])
     is_later = idea[:, None] < idea[None, :]
-    sums = []
+    total = torch.zeros((), device=v.device)
     for x, y in ((right, right), (wrong, right), (wrong, wrong)):
-        similarity = torch.exp(x @ y.T / temperature)
-        sums.append(similarity[is_later].sum())
-    right_right, wrong_right, wrong_wrong = sums
-    return right_right + wrong_right + wrong_wrong
+        total = total + torch.exp(x @ y.T / temperature)[is_later].sum()
+    return total
 
 
 def similarity_within(v: torch.Tensor, temperature: float = 0.05) -> torch.Tensor:

@@ -235,17 +235,13 @@ def _beside_print(rows, replies, paper, printed):
     Rows that are in print alone come last.
     """
     is_of_paper = replies["case"].str.startswith(paper).to_numpy()
-    columns = COLUMNS[paper]
+    printed = printed.rename_axis("row_in_print").add_suffix("_printed")
     table = []
     for method, in_print, scores in rows:
-        row: dict[str, Any] = {"method": method, "row_in_print": ""}
-        row |= dict(zip(columns, scores.to_numpy()[is_of_paper], strict=True))
-        if in_print in printed.index:
-            row["row_in_print"] = in_print
-            row |= printed.loc[in_print].add_suffix("_printed").to_dict()
-        table.append(row)
-    shown = {row["row_in_print"] for row in table}
-    for in_print in printed.index.difference(shown, sort=False):
-        in_paper = printed.loc[in_print].add_suffix("_printed").to_dict()
-        table.append({"method": Method(in_print), "row_in_print": in_print, **in_paper})
-    return pd.DataFrame(table)
+        ours = dict(zip(COLUMNS[paper], scores.to_numpy()[is_of_paper], strict=True))
+        in_print = in_print if in_print in printed.index else ""
+        table.append({"method": method, "row_in_print": in_print, **ours})
+    table = pd.DataFrame(table).join(printed, on="row_in_print")
+    only_printed = printed[~printed.index.isin(table["row_in_print"])].reset_index()
+    only_printed = only_printed.assign(method=only_printed["row_in_print"].map(Method))
+    return pd.concat([table, only_printed], ignore_index=True)

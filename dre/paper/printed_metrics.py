@@ -50,22 +50,6 @@ _MAX_TOKENS = 1024
 _BATCH = 16
 
 
-def own_origins(encoder: str) -> dict[str, str]:
-    """Return by row what makes it where its model is not named, or cannot be had.
-
-    Parameters
-    ----------
-    encoder : that of the profile.
-    """
-    words = dict.fromkeys(ROWS["word_vectors"], f"input embeddings of {encoder}")
-    return {
-        "METEOR": "NLTK without synonyms",
-        **words,
-        "BERTScore": f"hidden states of {encoder}",
-        "UniEval": "predictions that its authors released, of TopicalChat alone",
-    }
-
-
 class Made(NamedTuple):
     """The rows that were made, and why others were not.
 
@@ -162,24 +146,25 @@ def in_print(table: pd.DataFrame, made: Made) -> pd.DataFrame:
 def origins(encoder: str, made: Made) -> pd.DataFrame:
     """Return what makes each metric that needs a model: ``metric, made_by`` and ``missing``.
 
-    ``missing`` says why the model that the profile names did not make it.
+    ``missing`` says why the model that the profile names did not make it. Where it is not named, or
+    cannot be had, something else makes the row.
 
     Parameters
     ----------
     encoder : that of the profile.
     made : what `make` returned.
     """
-    by_row = own_origins(encoder) | made.origins
+    own = {
+        "METEOR": "NLTK without synonyms",
+        **dict.fromkeys(ROWS["word_vectors"], f"input embeddings of {encoder}"),
+        "BERTScore": f"hidden states of {encoder}",
+        "UniEval": "predictions that its authors released, of TopicalChat alone",
+    }
+    by_row = own | made.origins
     rows = []
-    for row in [row for rows_of_model in ROWS.values() for row in rows_of_model]:
-        rows.append(
-            {
-                "metric": row,
-                "made_by": by_row.get(row, ""),
-                "missing": made.missing.get(row, ""),
-            }
-        )
-    return pd.DataFrame(rows)
+    for row in (row for rows_of_model in ROWS.values() for row in rows_of_model):
+        rows.append((row, by_row.get(row, ""), made.missing.get(row, "")))
+    return pd.DataFrame(rows, columns=["metric", "made_by", "missing"])
 
 
 def with_origins(table: pd.DataFrame, encoder: str, made: Made) -> pd.DataFrame:
@@ -205,8 +190,7 @@ def _first_line(error):
 
 
 def _bart_rows(name):
-    model = Seq2Seq.load(name)
-    return _of_pairs(lambda pairs: bartscore(pairs, model)), f"{name}, mean of both directions"
+    return _of_pairs(bartscore, Seq2Seq.load(name)), f"{name}, mean of both directions"
 
 
 def _unieval_rows(name):
@@ -222,26 +206,23 @@ def _unieval_rows(name):
 
 def _bert_rows(name):
     scorer = bert_scorer(name)
-    origin = f"{name} by bert-score {version('bert-score')}"
-    return _of_pairs(lambda pairs: bertscore(pairs, scorer)), origin
+    return _of_pairs(bertscore, scorer), f"{name} by bert-score {version('bert-score')}"
 
 
 def _vector_rows(name):
-    vectors = word_vectors(name)
-    return _of_pairs(lambda pairs: by_word_vectors(pairs, vectors)), f"{name} by gensim"
+    return _of_pairs(by_word_vectors, word_vectors(name)), f"{name} by gensim"
 
 
 def _meteor_rows(name):
-    database = wordnet()
-    return _of_pairs(lambda pairs: metrics.meteor(pairs, database)), "NLTK with WordNet"
+    return _of_pairs(metrics.meteor, wordnet()), "NLTK with WordNet"
 
 
-def _of_pairs(function: Callable) -> Callable[[pd.DataFrame], np.ndarray]:
+def _of_pairs(function: Callable, model: Any) -> Callable[[pd.DataFrame], np.ndarray]:
     """Return a function of items that scores those which have a response and a reference."""
 
     def score(items):
         pairs, is_scored = metrics.scorable(items, itself=True)
-        scores = np.asarray(function(pairs)) if pairs else np.empty((0, 1))
+        scores = np.asarray(function(pairs, model)) if pairs else np.empty((0, 1))
         scores = scores.reshape(len(pairs), -1)
         values = np.full((len(items), scores.shape[1]), np.nan)
         values[np.array(is_scored, bool)] = scores
@@ -292,8 +273,7 @@ def bartscore(pairs: Sequence[Sequence[str]], model: Seq2Seq) -> np.ndarray:
     A direction is the mean log-likelihood of the tokens of one text, given the other. The score is
     the mean of both directions, which its authors call F. The papers do not say which they took.
     """
-    responses = [response for response, _ in pairs]
-    references = [reference for _, reference in pairs]
+    responses, references = zip(*pairs)
     precision = log_likelihood(references, responses, model)
     recall = log_likelihood(responses, references, model)
     return (precision + recall) / 2
@@ -399,40 +379,32 @@ def questions(path: Path | None = None) -> dict[str, list[str]]:
         path = fetch("UniEval/*/utils.py")
     tree = ast.parse(path.read_text(encoding="utf-8"))
     found: dict[str, list[str]] = {}
-    for node in ast.walk(tree):
-        if not (isinstance(node, ast.If) and _compared(node.test, "task") == "dialogue"):
-            continue
-        for branch in node.body:
-            for inner in ast.walk(branch):
-                dimension = (
-                    _compared(inner.test, "dimension") if isinstance(inner, ast.If) else None
-                )
-                if dimension in DIMENSIONS and isinstance(inner.body[0], ast.Assign):  # pyright: ignore
-                    found[dimension] = _parts(inner.body[0].value)  # pyright: ignore
+    for of_dialogue in _branches(tree, "task == 'dialogue'"):
+        for dimension in DIMENSIONS:
+            for first, *_ in _branches(ast.Module(of_dialogue, []), f"dimension == {dimension!r}"):
+                if isinstance(first, ast.Assign):
+                    found[dimension] = _parts(first.value)
     missing = [dimension for dimension in DIMENSIONS if not found.get(dimension)]
     if missing:
         raise DreError(f"{path}: found no question for {', '.join(missing)}: fetch it again")
     return found
 
 
-def _compared(test, name):
-    """Return the text that a variable of this name is compared with, or None."""
-    if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.Name):
-        return None
-    [other] = test.comparators
-    if test.left.id != name or not isinstance(other, ast.Constant):
-        return None
-    return other.value
+def _branches(tree, condition):
+    """Return the statements of each ``if`` in a tree that has this condition."""
+    conditions = [node for node in ast.walk(tree) if isinstance(node, ast.If)]
+    return [node.body for node in conditions if ast.unparse(node.test) == condition]
 
 
 def _parts(expression):
     """Return the parts of a sum of texts and of items of lists, each item by its list's name."""
-    if isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.Add):
-        return _parts(expression.left) + _parts(expression.right)
-    if isinstance(expression, ast.Constant) and isinstance(expression.value, str):
-        return [expression.value]
-    if isinstance(expression, ast.Subscript) and isinstance(expression.value, ast.Name):
-        return [expression.value.id]
+    match expression:
+        case ast.BinOp(op=ast.Add()):
+            return _parts(expression.left) + _parts(expression.right)
+        case ast.Constant(value=str(text)):
+            return [text]
+        case ast.Subscript(value=ast.Name(id=name)):
+            return [name]
     return []
 
 
@@ -461,8 +433,7 @@ def bert_scorer(name: str) -> Any:
 
 def bertscore(pairs: Sequence[Sequence[str]], scorer: Any) -> np.ndarray:
     """Return BERTScore F1 of (response, reference) pairs, without idf and rescaling, (n,)."""
-    responses = [response for response, _ in pairs]
-    references = [reference for _, reference in pairs]
+    responses, references = map(list, zip(*pairs))
     _, _, f1 = scorer.score(responses, references)
     return f1.numpy()
 
@@ -492,10 +463,7 @@ def by_word_vectors(
         known = [vectors[word] for word in tokenize(text) if word in vectors]
         return np.array(known, float) if known else np.empty((0, 1))
 
-    scores = []
-    for response, reference in pairs:
-        scores.append(metrics.embedding(vectors_of(response), vectors_of(reference)))
-    return np.array(scores)
+    return np.array([metrics.embedding(*map(vectors_of, pair)) for pair in pairs])
 
 
 def wordnet() -> Any:
@@ -516,15 +484,14 @@ def _get_nltk_data(path, name):
     """Download a resource of NLTK if NLTK does not find it."""
     import nltk
 
-    try:
-        nltk.data.find(path)
-        return
-    except LookupError:
-        nltk.download(name, quiet=True)
-    try:
-        nltk.data.find(path)
-    except LookupError:
-        raise TryLater(
-            f"NLTK has no {path}: connect to the network, or put it into a folder that the "
-            "variable NLTK_DATA names"
-        ) from None
+    for is_downloaded in (False, True):
+        try:
+            nltk.data.find(path)
+            return
+        except LookupError:
+            if not is_downloaded:
+                nltk.download(name, quiet=True)
+    raise TryLater(
+        f"NLTK has no {path}: connect to the network, or put it into a folder that the "
+        "variable NLTK_DATA names"
+    )

@@ -6,6 +6,7 @@ why.
 """
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -50,10 +51,11 @@ def table5(scores: RatedScores, panel: Sequence[PanelJudge], root: Path) -> pd.D
     ``in_print``, whose printed row that is; and ``not_run``.
     """
     in_print = {}
-    for ending, statistic in _STATISTICS.items():
-        in_print[ending] = table4.printed_correlations(root, "dre_table5", statistic)
-    judges_in_print = list(in_print[""].index.unique("judge"))
+    for statistic in _STATISTICS.values():
+        in_print[statistic] = table4.printed_correlations(root, "dre_table5", statistic)
+    judges_in_print = list(in_print["spearman"].index.unique("judge"))
     printed_name_of = {judge.name: judge.printed_name for judge in panel}
+    our_name_of = {printed: name for name, printed in reversed(printed_name_of.items())}
     rows = []
     has_row = set()  # of the printed rows, by method and judge in print
     for method in scores.methods:
@@ -67,55 +69,57 @@ def table5(scores: RatedScores, panel: Sequence[PanelJudge], root: Path) -> pd.D
             row["in_print"] = printed_name if is_printed else f"mean of {len(chosen)} other judges"
             has_row.add((family, printed_name))
         rows.append(row)
-    for printed_name in judges_in_print:
-        for family, name_in_print in FAMILIES.items():
-            if (name_in_print, printed_name) in has_row:
-                continue
-            of_panel = [
-                name for name, printed in printed_name_of.items() if printed == printed_name
-            ]
-            row = {"method": Method(family, (of_panel or [printed_name])[0])}
+    for printed_name, (family, name_in_print) in product(judges_in_print, FAMILIES.items()):
+        if (name_in_print, printed_name) not in has_row:
+            row = {"method": Method(family, str(our_name_of.get(printed_name, printed_name)))}
             row |= _mean_in_print(scores, in_print, name_in_print, [printed_name])
-            row |= {"in_print": printed_name, "not_run": NOT_SHOWN if of_panel else NO_SUCH_JUDGE}
-            rows.append(row)
+            reason = NOT_SHOWN if printed_name in our_name_of else NO_SUCH_JUDGE
+            rows.append(row | {"in_print": printed_name, "not_run": reason})
     columns = ["method"]
-    for name in scores.items:
-        title = ratings.RATED[name]
-        for ending in _STATISTICS:
-            column = f"{title}{ending}"
-            columns += [column, f"{column}_low", f"{column}_high", f"{column}, paper"]
+    for _, _, column in _cells(scores):
+        columns += [column, f"{column}_low", f"{column}_high", f"{column}, paper"]
     return pd.DataFrame(rows, columns=[*columns, "n", "in_print", "not_run"])
+
+
+def _cells(scores):
+    """Return of each cell of a row the set, the statistic, and the column that it stands in."""
+    titles = {name: ratings.RATED[name] for name in scores.items}
+    return [
+        (name, statistic, f"{title}{ending}")
+        for name, title in titles.items()
+        for ending, statistic in _STATISTICS.items()
+    ]
+
+
+def _in_papers_order(scores) -> list[str]:
+    """Return the columns of cells: of each set Pearson, then Spearman."""
+    columns = [column for _, _, column in _cells(scores)]
+    return [column for pair in zip(columns[1::2], columns[::2]) for column in pair]
 
 
 def shown_columns(scores: RatedScores) -> list[str]:
     """Return the columns of `table5` in the papers' order: of each set Pearson, then Spearman."""
     columns = ["method"]
-    for name in scores.items:
-        for ending in reversed(_STATISTICS):
-            column = f"{ratings.RATED[name]}{ending}"
-            columns += [column, f"{column}, paper"]
+    for column in _in_papers_order(scores):
+        columns += [column, f"{column}, paper"]
     return [*columns, "n", "in_print", "not_run"]
 
 
 def _measured(scores, method):
     """Return the correlations of a method, with intervals, and how many replies count."""
     row: dict[str, object] = {"method": method, "n": scores.counts(method)}
-    for name in scores.items:
-        if not scores.has(name, method):
-            continue
-        for ending, statistic in _STATISTICS.items():
-            draws = scores.correlation(name, method, statistic)
-            row |= stats.interval(draws, f"{ratings.RATED[name]}{ending}")
+    for name, statistic, column in _cells(scores):
+        if scores.has(name, method):
+            row |= stats.interval(scores.correlation(name, method, statistic), column)
     return row
 
 
 def _mean_in_print(scores, in_print, family, judges):
     """Return what the paper prints for a method, mean over some of its judges."""
     row = {}
-    for ending, table in in_print.items():
-        mean = table.loc[family].loc[judges].mean()
-        for name in scores.items:
-            row[f"{ratings.RATED[name]}{ending}, paper"] = mean.get(TABLE_4[name], np.nan)
+    for name, statistic, column in _cells(scores):
+        mean = in_print[statistic].loc[family].loc[judges].mean()
+        row[f"{column}, paper"] = mean.get(TABLE_4[name], np.nan)
     return row
 
 
@@ -158,45 +162,41 @@ def slide_table2(
     the judge in print; ``not_run``; and as numbers ``<title> spearman``, ``<title> spearman p``,
     ``<title> spearman printed``, and the same for Pearson.
     """
-    key_of = in_paper.set_index("metric")["key"]
-    reason_of = in_paper.set_index("metric")["not_run"]
+    by_metric = in_paper.set_index("metric")
     rows_of_judge = {judge.name: slide_methods(judge, slm) for judge in panel}
     first_of_name = {judge.printed_name: judge for judge in reversed(panel)}
     rows = []
     has_row = set()
     for row_in_print in printed.to_dict("records"):
-        row_name, judge_in_print = row_in_print["method"], row_in_print["judge"]
-        about = {"method": row_in_print["metric"], "judge": "", "in_print": judge_in_print}
+        metric, judge_in_print = row_in_print["metric"], row_in_print["judge"]
+        about = {"method": metric, "judge": "", "in_print": judge_in_print}
         judge = first_of_name.get(judge_in_print)
         if judge is None:
             # Without a judge, or with one whose scores others have released.
-            method = key_of.get(row_in_print["metric"])
+            method = by_metric["key"].get(metric)
             reason = NO_SUCH_JUDGE
             if pd.isna(judge_in_print):
-                reason = reason_of.get(row_in_print["metric"])
+                reason = by_metric["not_run"].get(metric)
                 reason = reason if isinstance(reason, str) else NOT_MEASURED
         else:
-            method = rows_of_judge[judge.name][row_name]
+            method = rows_of_judge[judge.name][row_in_print["method"]]
             about["judge"] = judge.name
-            reason = _why_not(judge, row_name)
+            reason = _why_not(judge, row_in_print["method"])
             has_row.add(method)
         rows.append(_slide_row(scores, method, about, row_in_print, reason))
 
-    by_name = {}
-    for row_in_print in printed.dropna(subset="judge").to_dict("records"):
-        by_name[row_in_print["method"], row_in_print["judge"]] = row_in_print
+    of_judges = printed.dropna(subset="judge").to_dict("records")
+    by_name = {(row["method"], row["judge"]): row for row in of_judges}
     names_in_print = {judge_in_print for _, judge_in_print in by_name}
     for judge in panel:
         beside = judge.printed_name if judge.printed_name in names_in_print else STRONGEST
         for row_name, method in rows_of_judge[judge.name].items():
-            if method in has_row:
-                continue
-            about = {"method": row_name, "judge": judge.name, "in_print": None}
-            row_in_print = by_name.get((row_name, beside))
-            if row_in_print is not None:
-                about["in_print"] = beside
-            reason = _why_not(judge, row_name)
-            rows.append(_slide_row(scores, method, about, row_in_print or {}, reason))
+            if method not in has_row:
+                row_in_print = by_name.get((row_name, beside), {})
+                in_print = row_in_print.get("judge")
+                about = {"method": row_name, "judge": judge.name, "in_print": in_print}
+                reason = _why_not(judge, row_name)
+                rows.append(_slide_row(scores, method, about, row_in_print, reason))
     return pd.DataFrame(rows)
 
 
@@ -212,27 +212,23 @@ def _slide_row(scores, method, about, row_in_print, reason):
     """Return a row of SLIDE's Table 2; `reason` is why it is missing, if no set has it."""
     texts: dict[str, object] = {**about, "n": ""}
     numbers: dict[str, float] = {}
+    p_values = []
     is_run = method is not None and any(scores.has(name, method) for name in scores.items)
     if method is not None and is_run:
-        texts["n"] = scores.counts(method)
-        if not about["judge"]:
-            texts["judge"] = method.judge
-    for name in scores.items:
-        title = ratings.RATED[name]
-        for ending, statistic in _STATISTICS.items():
-            theirs = float(row_in_print.get(f"{TABLE_4[name]}_{statistic}", np.nan))
-            ours = np.nan
-            if is_run and scores.has(name, method):
-                ours, p_value = _tested(scores, name, method, statistic)
-                numbers[f"{title} {statistic}"] = ours
-                numbers[f"{title} {statistic} p"] = p_value
-            numbers[f"{title} {statistic} printed"] = theirs
-            brackets = "" if np.isnan(theirs) else f"({number(theirs)})"
-            texts[f"{title}{ending}"] = ours_and_printed(ours, theirs) or brackets
-    p_values = [value for key, value in numbers.items() if key.endswith(" p")]
+        texts |= {"n": scores.counts(method), "judge": about["judge"] or method.judge}
+    for name, statistic, column in _cells(scores):
+        label = f"{ratings.RATED[name]} {statistic}"
+        theirs = float(row_in_print.get(f"{TABLE_4[name]}_{statistic}", np.nan))
+        ours = np.nan
+        if is_run and scores.has(name, method):
+            ours, p_value = _tested(scores, name, method, statistic)
+            numbers |= {label: ours, f"{label} p": p_value}
+            p_values.append(p_value)
+        numbers[f"{label} printed"] = theirs
+        texts[column] = ours_and_printed(ours, theirs, printed_alone=True)
+    largest = max(p_values, default=None)
     texts["largest_p"] = ""
-    if p_values:
-        largest = max(p_values)
+    if largest is not None:
         texts["largest_p"] = "< 0.0001" if largest < 0.0001 else number(largest, 4)
     texts["not_run"] = None if is_run else reason
     return texts | numbers
@@ -252,11 +248,8 @@ def _tested(scores, name, method, statistic) -> tuple[float, float]:
 
 def slide_columns(scores: RatedScores) -> list[str]:
     """Return the columns of `slide_table2` that are shown, as SLIDE orders them."""
-    columns = ["method", "judge", "n"]
-    for name in scores.items:
-        for ending in reversed(_STATISTICS):
-            columns.append(f"{ratings.RATED[name]}{ending}")
-    return [*columns, "largest_p", "in_print", "not_run"]
+    columns = _in_papers_order(scores)
+    return ["method", "judge", "n", *columns, "largest_p", "in_print", "not_run"]
 
 
 def without_partner(panel: Sequence[PanelJudge], names: Sequence[str]) -> list[str]:

@@ -3,7 +3,6 @@
 import functools
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,6 +15,7 @@ from dre.datasets.overlap import without_shared_utterances
 from dre.errors import DreError
 
 _FOLDS = 5
+_ENDS = {"": "mean", "_low": "low", "_high": "high"}
 # The list of scikit-learn holds nouns and verbs that carry meaning in a dialogue, and it lacks
 # words that speech is full of.
 _MEANINGFUL = (
@@ -47,12 +47,9 @@ def overlap(table: pd.DataFrame) -> np.ndarray:
     """
     shares = []
     for turns, response in zip(table["context"], table["response"]):
-        response_words = _distinct_words(response)
-        context_words = _distinct_words(" ".join(turns))
-        if response_words:
-            shares.append(len(response_words & context_words) / len(response_words))
-        else:
-            shares.append(np.nan)
+        words = _distinct_words(response)
+        n_borrowed = len(words & _distinct_words(" ".join(turns)))
+        shares.append(n_borrowed / len(words) if words else np.nan)
     return np.array(shares)
 
 
@@ -73,9 +70,8 @@ def overlap_only(
         np.nan_to_num(overlap(table)) for table in (train, dev, test)
     )
     is_positive = train["kind"].to_numpy() == "p"
-    positive_mean = train_shares[is_positive].mean()
-    negative_mean = train_shares[~is_positive].mean()
-    sign = 1.0 if positive_mean > negative_mean else -1.0
+    positive_shares_more = train_shares[is_positive].mean() > train_shares[~is_positive].mean()
+    sign = 1.0 if positive_shares_more else -1.0
     return sign * dev_shares, sign * test_shares
 
 
@@ -150,22 +146,16 @@ def report(
         for measure in MEASURES:
             context_ids, shares = measurements[measure]
             estimate = stats.mean(100 * shares, context_ids, n=n, seed=seed)
-            row[measure] = estimate["mean"]
-            row[f"{measure}_low"] = estimate["low"]
-            row[f"{measure}_high"] = estimate["high"]
+            row |= {f"{measure}{ending}": estimate[key] for ending, key in _ENDS.items()}
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-class _Measurement(NamedTuple):
-    """Shares in [0, 1] of responses or contexts, and the id of the context that each belongs to."""
-
-    context_ids: Sequence[str] | np.ndarray
-    shares: np.ndarray
-
-
 def _measure(contexts, reserved, seed):
-    """Return a `_Measurement` for each of `MEASURES`."""
+    """Return for each of `MEASURES` the ids of contexts, and a share in [0, 1] that each has.
+
+    Measures of responses have an id and a share for each response.
+    """
     table = pairs(contexts)
     kinds = pd.Series(table["kind"])
     owners = np.asarray(table["context_id"])
@@ -174,8 +164,7 @@ def _measure(contexts, reserved, seed):
     # Accuracies: the weights make both kinds count alike.
     weights = (0.5 / kinds.map(kinds.value_counts(normalize=True))).to_numpy()
     for name, scorer in _GIVE_AWAYS.items():
-        is_right = _give_away(table, scorer, seed)
-        measurements[name] = _Measurement(owners, is_right * weights)
+        measurements[name] = (owners, _give_away(table, scorer, seed) * weights)
 
     # Measures of positives and adversarials separately.
     overlaps = overlap(table)
@@ -186,16 +175,13 @@ def _measure(contexts, reserved, seed):
         "self_bleu": _self_bleu(table),
     }
     for name, values in values_by_name.items():
-        positives = np.where(kinds == "p", values, np.nan)
-        adversarials = np.where(kinds == "a", values, np.nan)
-        measurements[f"{name}_positive"] = _Measurement(owners, positives)
-        measurements[f"{name}_adversarial"] = _Measurement(owners, adversarials)
+        for ending, kind in (("positive", "p"), ("adversarial", "a")):
+            measurements[f"{name}_{ending}"] = (owners, np.where(kinds == kind, values, np.nan))
 
     # Measures of contexts.
     ids = [context.context_id for context in contexts]
-    diversity = np.array([distinct(context) for context in contexts])
-    measurements["distinct_2"] = _Measurement(ids, diversity)
-    measurements["leaked"] = _Measurement(ids, _leaked(contexts, reserved))
+    measurements["distinct_2"] = (ids, np.array([distinct(context) for context in contexts]))
+    measurements["leaked"] = (ids, _leaked(contexts, reserved))
     return measurements
 
 

@@ -23,7 +23,7 @@ from dre.paper.methods import ALONE, AS_SHOWN, WHOLE, Method
 from dre.paper.profile import PAPER, TABLE_4, Profile
 from dre.paper.sentences import by_interval
 from dre.paper.trainings import trained
-from dre.tables import EMPTY, counted, number
+from dre.tables import EMPTY, counted, named, number, spread
 
 #: What a recorded judge was shown besides the numbers of one training.
 EARLIER = "an earlier training of ours as shown"
@@ -55,6 +55,7 @@ _PROMPTS_OF_CRITERIA = {"G-EVAL": "geval", "LLM-Chiang": "analyse_rate"}
 #: The judges of the papers' Table 4 whose weights nobody can download. The others are open.
 CLOSED_IN_PRINT = ("GPT-3.5", "Claude3", "Gemini")
 _POOLED = ("pooled", "pooled_low", "pooled_high", "seen")
+_ENDINGS_OF_GAIN = {"": "gain", "_low": "gain_low", "_high": "gain_high"}
 _CLASS_MEANS = ["fusion", "slm", "less", "judges", "gain", "gain_low", "gain_high"]
 _CLASS_MEANS += ["above", "pairs", "seen", "undecided"]
 _GAIN_COLUMNS = ["set", "judge", "strength", "fusion", "slm", "less", "better", "decided", "alone"]
@@ -145,7 +146,7 @@ class RatedScores:
         measures : list of str
             Which of `dre.stats.MEASURES`.
         """
-        is_used = self._is_scored(name, method, *among)
+        is_used = self.is_scored(name, method, *among)
         known = self._agreements.setdefault((name, method, is_used.tobytes()), {})
         missing = [measure for measure in measures if measure not in known]
         if missing:
@@ -208,22 +209,22 @@ class RatedScores:
         """Return how many replies of each set count for a method, in words: ``397 / 300 / 360``."""
         counts = []
         for name in self.items:
-            n_scored = self._is_scored(name, method).sum() if self.has(name, method) else None
-            counts.append(EMPTY if n_scored is None else f"{n_scored:,}")
+            is_run = self.has(name, method)
+            counts.append(f"{self.is_scored(name, method).sum():,}" if is_run else EMPTY)
         return " / ".join(counts)
 
     def correlation(self, name: str, method: Method, statistic: str) -> np.ndarray:
         """Return ``spearman`` or ``pearson`` of a method on a set, as (1 + n, seeds)."""
         if statistic == "spearman":
             return self.agreement(name, method)["overall"]
-        is_used = self._is_scored(name, method)
+        is_used = self.is_scored(name, method)
         table = self.items[name][is_used]
         scores = self.of(name, method)[is_used]
         people = table["human"], table["context_id"]
         seed = list(self.items).index(name)
         return stats.draws(scores, *people, statistic, self.resamples, seed)
 
-    def _is_scored(self, name, *methods):
+    def is_scored(self, name: str, *methods: Method) -> np.ndarray:
         """Return a mask of the rows of a set that people and all of these methods scored."""
         is_scored = self.items[name]["human"].notna().to_numpy()
         for method in methods:
@@ -250,15 +251,14 @@ def plain_scores(
     """
     by_set: dict[str, dict[str, pd.Series]] = {}
     for name, table in items.items():
+        of_others = released.scores(name).head(len(table)).set_index(table.index)
+        of_others = of_others.drop(columns=["pair_id", released.CLAUDE], errors="ignore")
         by_judge: dict[str, pd.Series] = {}
         for judge in panel:
             told = judge.scores(table)
             if told is not None:
                 by_judge[judge.name] = pd.Series(told["score"])
-        of_others = released.scores(name).head(len(table)).set_index(table.index)
-        for judge_name in of_others.columns.drop(["pair_id", released.CLAUDE], errors="ignore"):
-            by_judge[judge_name] = pd.Series(of_others[judge_name])
-        by_set[name] = by_judge
+        by_set[name] = by_judge | {str(judge): column for judge, column in of_others.items()}
     return by_set
 
 
@@ -336,13 +336,10 @@ def add_interior(
             if numbers is None or not _add_interior(scores, name, judge, "dre", numbers, shown):
                 what = f"In-DRE and DRE by {judge.name} on {ratings.RATED[name]}"
                 not_run.append((what, "it was not shown numbers of a small model there"))
-                continue
-            if not judge.is_live and judge.name in plain[name]:
-                scores.add(name, Method(WHOLE, slm=shown), numbers["score_slm"])
-                s_d = pd.Series(numbers["s_d"])
-                s_p = pd.Series(numbers["s_p"])
-                product = fusion.ex_dre(s_d, s_p, plain[name][judge.name])
-                scores.add(name, Method("Ex-DRE", judge.name, shown), product)
+            elif not judge.is_live and judge.name in plain[name]:
+                s_c = pd.Series(numbers["score_slm"])
+                scores.add(name, Method(WHOLE, slm=shown), s_c)
+                scores.add(name, Method("Ex-DRE", judge.name, shown), s_c * plain[name][judge.name])
     return not_run
 
 
@@ -423,14 +420,11 @@ def add_second_askings(
     items = scores.items[name]
     if judge.is_live or plain is None:
         return
-    alone = Method(ALONE, judge.name)
-    again = judge.scores(items, repeat=1)
     askings = {"": plain}
+    again = judge.scores(items, repeat=1)
     if again is not None:
-        score_again = pd.Series(again["score"])
-        askings[AGAIN] = score_again
-        scores.add(name, replace(alone, reading=AGAIN), score_again)
-        scores.add(name, replace(alone, reading=EITHER), [plain, score_again])
+        askings[AGAIN] = pd.Series(again["score"])
+        _add_askings(scores, name, Method(ALONE, judge.name), askings)
     wrong = judge.scores(items, "dre_other")
     if wrong is not None:
         scores.add(name, Method("In-DRE", judge.name, WRONG_NUMBERS), wrong["score"])
@@ -447,54 +441,49 @@ def add_second_askings(
         s_c = numbers["score_slm"]
         scores.add(name, Method(WHOLE, slm=shown), s_c)
         is_there = _add_interior(scores, name, judge, prompt, numbers, shown)
-        ex_dre = Method("Ex-DRE", judge.name, shown)
-        products = []
-        for asking, score in askings.items():
-            products.append(s_c * score)
-            scores.add(name, replace(ex_dre, reading=asking), products[-1])
-        scores.add(name, replace(ex_dre, reading=EITHER), products)
+        products = {asking: s_c * score for asking, score in askings.items()}
+        _add_askings(scores, name, Method("Ex-DRE", judge.name, shown), products)
         second = judge.scores(items, prompt, repeat=1)
         if is_there and second is not None:
             in_dre = Method("In-DRE", judge.name, shown)
-            both = [scores.of(name, in_dre)[0], pd.Series(second["score"])]
-            scores.add(name, replace(in_dre, reading=AGAIN), second["score"])
-            scores.add(name, replace(in_dre, reading=EITHER), both)
-            both = [s_c * score for score in both]
+            both = {"": scores.of(name, in_dre)[0], AGAIN: pd.Series(second["score"])}
+            _add_askings(scores, name, in_dre, both)
+            both = [s_c * score for score in both.values()]
             scores.add(name, Method("DRE", judge.name, shown, EITHER), both)
+
+
+def _add_askings(scores, name, method, askings):
+    """Add what a method says by each asking of its judge, and by all of them."""
+    for asking, score in askings.items():
+        scores.add(name, replace(method, reading=asking), score)
+    scores.add(name, replace(method, reading=EITHER), list(askings.values()))
 
 
 def interior_comparisons(judge: PanelJudge, slm: str) -> dict[str, tuple[Method, Method]]:
     """Return what `differences` compares to see what interior refinement does, by label."""
     plain = Method(ALONE, judge.name)
+    in_dre = Method("In-DRE", judge.name, _shown_numbers(judge, slm))
     slide = Method("SLIDE", judge.name, slm)
-    shown = _shown_numbers(judge, slm)
-    in_dre = Method("In-DRE", judge.name, shown)
-    dre = Method("DRE", judge.name, shown)
-    ex_dre = Method("Ex-DRE", judge.name, shown)
+    reading_of = {AS_SHOWN: "", EARLIER: "", AS_PRINTED: EITHER}
+    asking = EITHER
     if judge.is_live:
-        return {
-            f"In-DRE, {shown}, less the plain prompt": (in_dre, plain),
-            f"DRE less Ex-DRE, {shown}": (dre, ex_dre),
-            "DRE less SLIDE": (dre, slide),
-        }
-    either = replace(plain, reading=EITHER)
+        reading_of = {slm: ""}
+        asking = ""
     comparisons = {}
-    for numbers in (AS_SHOWN, EARLIER):
+    for numbers, reading in reading_of.items():
+        refined = Method("In-DRE", judge.name, numbers, reading)
+        ex_dre = Method("Ex-DRE", judge.name, numbers, asking)
         label = f"In-DRE, {numbers}, less the plain prompt"
-        comparisons[label] = (replace(in_dre, slm=numbers), either)
-        label = f"DRE less Ex-DRE, {numbers}"
-        of_both = replace(ex_dre, slm=numbers, reading=EITHER)
-        comparisons[label] = (replace(dre, slm=numbers), of_both)
-    printed = replace(in_dre, slm=AS_PRINTED)
-    of_both = {"slm": AS_PRINTED, "reading": EITHER}
-    return comparisons | {
-        "In-DRE, as printed, less the plain prompt": (replace(printed, reading=EITHER), either),
-        "DRE less Ex-DRE, as printed": (replace(dre, **of_both), replace(ex_dre, **of_both)),
-        "In-DRE less another pair's numbers": (in_dre, replace(in_dre, slm=WRONG_NUMBERS)),
-        "plain prompt: again less first": (replace(plain, reading=AGAIN), plain),
-        "In-DRE, as printed: again less first": (replace(printed, reading=AGAIN), printed),
-        "DRE less SLIDE": (dre, slide),
-    }
+        comparisons[label] = (refined, replace(plain, reading=asking))
+        comparisons[f"DRE less Ex-DRE, {numbers}"] = (replace(refined, family="DRE"), ex_dre)
+    if not judge.is_live:
+        printed = replace(in_dre, slm=AS_PRINTED)
+        comparisons |= {
+            "In-DRE less another pair's numbers": (in_dre, replace(in_dre, slm=WRONG_NUMBERS)),
+            "plain prompt: again less first": (replace(plain, reading=AGAIN), plain),
+            "In-DRE, as printed: again less first": (replace(printed, reading=AGAIN), printed),
+        }
+    return comparisons | {"DRE less SLIDE": (replace(in_dre, family="DRE"), slide)}
 
 
 @dataclass
@@ -588,23 +577,19 @@ def fusion_gains(
 
 def _better_parts(scores, name, part_methods):
     """Return by measure which part agrees better with people, and if other sets decided that."""
-    deciding_sets = []
-    for other in scores.items:
-        if other != name and scores.has(other, *part_methods.values()):
-            deciding_sets.append(other)
-    decided = "on other sets" if deciding_sets else "here"
+    parts = part_methods.values()
+    others = [other for other in scores.items if other != name and scores.has(other, *parts)]
     better = {}
     for measure in stats.MEASURES:
         agreement = {}
         for part, method in part_methods.items():
             by_set = []
-            for deciding_set in deciding_sets or [name]:
+            for deciding_set in others or [name]:
                 agreement_of = scores.agreement(deciding_set, method, measures=[measure])
                 by_set.append(agreement_of[measure][0].mean())
-            known = [value for value in by_set if not np.isnan(value)]
-            agreement[part] = np.mean(known) if known else -np.inf
-        better[measure] = max(agreement, key=lambda part: agreement[part])
-    return better, decided
+            agreement[part] = pd.Series(by_set).mean()
+        better[measure] = pd.Series(agreement).fillna(-np.inf).idxmax()
+    return better, "on other sets" if others else "here"
 
 
 def class_means(gains: Gains, measure: str = "overall") -> pd.DataFrame:
@@ -626,9 +611,8 @@ def class_means(gains: Gains, measure: str = "overall") -> pd.DataFrame:
     was not decided on other sets).
     """
     rows = []
-    groups = gains.rows.groupby(["fusion", "slm", "less"], sort=False)
-    for key, of_fusion in groups:
-        fusion_name, slm, less = cast(tuple[str, str, str], key)
+    keys = _CLASS_MEANS[:3]
+    for _, of_fusion in gains.rows.groupby(keys, sort=False):
         present = classes(of_fusion["strength"])
         alone = {name: [name] for name in present if name not in STRENGTHS}
         for judges, members in (CLASSES | alone | {ALL: present}).items():
@@ -641,21 +625,10 @@ def class_means(gains: Gains, measure: str = "overall") -> pd.DataFrame:
             if not draws:
                 continue
             pooled = stats.pooled(draws)
-            rows.append(
-                {
-                    "fusion": fusion_name,
-                    "slm": slm,
-                    "less": less,
-                    "judges": judges,
-                    "gain": pooled["difference"],
-                    "gain_low": pooled["low"],
-                    "gain_high": pooled["high"],
-                    "above": int(pooled["positive"]),
-                    "pairs": int(pooled["pairs"]),
-                    "seen": stats.smallest_seen(pooled["low"], pooled["high"]),
-                    "undecided": list(of_class["decided"]).count("here"),
-                }
-            )
+            row = {**of_fusion[keys].iloc[0], "judges": judges, **named("gain", pooled)}
+            row |= {"above": int(pooled["positive"]), "pairs": int(pooled["pairs"])}
+            row["seen"] = stats.smallest_seen(pooled["low"], pooled["high"])
+            rows.append(row | {"undecided": list(of_class["decided"]).count("here")})
     return pd.DataFrame(rows, columns=_CLASS_MEANS)
 
 
@@ -673,13 +646,12 @@ def gains_in_words(means: pd.DataFrame, fusion_name: str, less: str = "judge") -
     Such as ``helps open and middle judges, harms the strong judge``.
     """
     is_shown = (means["fusion"] == fusion_name) & (means["less"] == less)
-    is_pooled = means["judges"].isin([ALL, *CLASSES]) & ~means["judges"].isin(STRENGTHS)
+    is_pooled = means["judges"].isin([*({ALL, *CLASSES} - {*STRENGTHS})])
     by_verb: dict[str, list[str]] = {}
-    for row in pd.DataFrame(means[is_shown & ~is_pooled]).to_dict("records"):
-        verb = by_interval(row, "gain", "helps", "harms", "does not clearly change")
+    for row in means.loc[is_shown & ~is_pooled, :].to_dict("records"):
         judges = str(row["judges"])
-        name = _CALLED.get(judges, judges)
-        by_verb.setdefault(verb, []).append(name)
+        verb = by_interval(row, "gain", "helps", "harms", "does not clearly change")
+        by_verb.setdefault(verb, []).append(_CALLED.get(judges, judges))
     parts = [f"{verb} {' and '.join(names)}" for verb, names in by_verb.items()]
     return ", ".join(parts) or "was compared with no judge"
 
@@ -736,13 +708,9 @@ def tie_controls(
         row: dict[str, object] = {"judges": group}
         for control in TIE_CONTROLS:
             of_group = [gain for judge in members for gain in gains.get((judge, control), [])]
-            if not of_group:
-                continue
-            pooled = stats.pooled(of_group)
-            row["pairs"] = len(of_group)
-            row[control] = pooled["difference"]
-            row[f"{control}_low"] = pooled["low"]
-            row[f"{control}_high"] = pooled["high"]
+            if of_group:
+                pooled = stats.pooled(of_group)
+                row |= {"pairs": len(of_group)} | named(control, pooled | {"sd": np.nan})
         if "pairs" in row:
             rows.append(row)
     return pd.DataFrame(rows)
@@ -754,19 +722,10 @@ def wide_gains(means: pd.DataFrame, less: str = "judge") -> pd.DataFrame:
     Columns are ``fusion, slm`` and, for each class, ``<class>, <class>_low, <class>_high`` and
     ``<class> above`` (such as "7 of 10").
     """
-    rows = []
-    of_part = pd.DataFrame(means[means["less"] == less])
-    for key, of_fusion in of_part.groupby(["fusion", "slm"], sort=False):
-        fusion_name, slm = cast(tuple[str, str], key)
-        row = {"fusion": fusion_name, "slm": slm}
-        for mean in of_fusion.to_dict("records"):
-            judges = mean["judges"]
-            row[judges] = mean["gain"]
-            row[f"{judges}_low"] = mean["gain_low"]
-            row[f"{judges}_high"] = mean["gain_high"]
-            row[f"{judges} above"] = f"{mean['above']} of {mean['pairs']}"
-        rows.append(row)
-    return pd.DataFrame(rows, columns=None if rows else ["fusion", "slm"])
+    of_part = means.loc[means["less"] == less, :]
+    above = [f"{above} of {pairs}" for above, pairs in zip(of_part["above"], of_part["pairs"])]
+    endings = _ENDINGS_OF_GAIN | {" above": "above"}
+    return spread(of_part.assign(above=above), ["fusion", "slm"], "judges", endings)
 
 
 def in_print(root: Path, name: str = "dre_table4") -> pd.DataFrame:
@@ -796,7 +755,14 @@ def _correlations_in_print(table, names, statistic) -> pd.DataFrame:
     return table[list(columns)].rename(columns=columns).astype(float)
 
 
-def printed_gains(table: pd.DataFrame, names: Sequence[str] = tuple(TABLE_4)) -> pd.DataFrame:
+def _by_judge_in_print(table, names) -> pd.DataFrame:
+    """Return what print has of methods with a judge, by both: Spearman, a column for each set."""
+    spearman = _correlations_in_print(table, names, "spearman")
+    by_judge = spearman.set_index([table["method"], table["judge"]])
+    return by_judge.loc[table["judge"].notna().to_numpy(), :]
+
+
+def printed_gains(table: pd.DataFrame) -> pd.DataFrame:
     """Return what each fusion gains in the papers' own Table 4, over its judge and its SLM.
 
     The row of the SLM is SLIDE's (`shared_rows`). DRE's judges alone are *Non-DRE*, those of SLIDE,
@@ -806,8 +772,6 @@ def printed_gains(table: pd.DataFrame, names: Sequence[str] = tuple(TABLE_4)) ->
     ----------
     table : DataFrame
         What `in_print` returned.
-    names : list of str
-        Which of `dre.paper.profile.TABLE_4`.
 
     Returns
     -------
@@ -816,35 +780,20 @@ def printed_gains(table: pd.DataFrame, names: Sequence[str] = tuple(TABLE_4)) ->
     judges: ``closed, open`` (mean gains, see `CLOSED_IN_PRINT`) and ``closed_above, open_above``
     (such as ``"9 of 9"``). A class without a number has NaN and "".
     """
-    spearman = _correlations_in_print(table, names, "spearman")
     is_slm = table["key"] == Method(WHOLE, slm=PAPER)
-    of_slm = spearman[is_slm].iloc[0]
-    spearman = spearman.assign(method=table["method"], judge=table["judge"])
-    by_judge = spearman.dropna(subset="judge").set_index(["method", "judge"])
-    comparisons = [
-        ("SLIDE", "LLMs-only"),
-        ("In-DRE", "Non-DRE"),
-        ("Ex-DRE", "Non-DRE"),
-        ("DRE", "Non-DRE"),
-        ("DRE", "Ex-DRE"),
-        ("SLIDE", "SLM"),
-        ("Ex-DRE", "SLM"),
-        ("DRE", "SLM"),
-        ("Ex-DRE", "LLMs-only"),
-        ("DRE", "LLMs-only"),
-    ]
+    of_slm = _correlations_in_print(table, TABLE_4, "spearman")[is_slm].iloc[0]
+    by_judge = _by_judge_in_print(table, TABLE_4)
+    compared = [("SLIDE", "LLMs-only")]
+    compared += [(fused, "Non-DRE") for fused in ("In-DRE", "Ex-DRE", "DRE")]
+    compared += [("DRE", "Ex-DRE")]
+    compared += [(fused, "SLM") for fused in ("SLIDE", "Ex-DRE", "DRE")]
+    compared += [(fused, "LLMs-only") for fused in ("Ex-DRE", "DRE")]
     rows = []
-    for fusion_name, less in comparisons:
+    for fusion_name, less in compared:
         other = of_slm if less == "SLM" else by_judge.loc[less]
         gain = (by_judge.loc[fusion_name] - other).dropna()
-        row = {
-            "fusion": fusion_name,
-            "less": less,
-            "gain": gain.stack().mean(),
-            "cells": gain.size,
-            "above": _cells_above(gain),
-        }
-        row |= gain.mean().to_dict()
+        row = {"fusion": fusion_name, "less": less, "gain": gain.stack().mean()}
+        row |= {"cells": gain.size, "above": _cells_above(gain), **gain.mean().to_dict()}
         is_closed = gain.index.isin(CLOSED_IN_PRINT)
         for judges, of_class in {"closed": gain[is_closed], "open": gain[~is_closed]}.items():
             row[judges] = of_class.stack().mean()
@@ -874,35 +823,27 @@ def shared_rows(table: pd.DataFrame, other: pd.DataFrame) -> tuple[int, int]:
     return len(both), int(is_equal.sum())
 
 
-def slides_gains_in_print(
-    slide: pd.DataFrame, names: Sequence[str] = tuple(TABLE_4)
-) -> pd.DataFrame:
+def slides_gains_in_print(slide: pd.DataFrame) -> pd.DataFrame:
     """Return what SLIDE gains over each of its judges in SLIDE's own Table 2, weak judges first.
 
     Parameters
     ----------
     slide : DataFrame
         The file ``data/paper/slide_table2.csv``.
-    names : list of str
-        Which of `dre.paper.profile.TABLE_4`.
 
     Returns
     -------
     A row for each judge: ``judge``, ``alone`` (its Spearman correlation with people, mean of sets),
     the fusion's gain over it by set and on average (``gain``), and ``above``, such as ``"1 of 3"``.
     """
-    spearman = _correlations_in_print(slide, names, "spearman")
-    spearman = spearman.assign(method=slide["method"], judge=slide["judge"])
-    by_judge = spearman.dropna(subset="judge").set_index(["method", "judge"])
-    alone = by_judge.loc["LLMs-only"]
-    gain = by_judge.loc["SLIDE"] - alone
-    rows = []
-    for judge in alone.mean(axis=1).sort_values().index:
-        of_judge = gain.loc[judge]
-        row = {"judge": judge, "alone": alone.loc[judge].mean(), **of_judge.to_dict()}
-        row |= {"gain": of_judge.mean(), "above": f"{_cells_above(of_judge)} of {len(of_judge)}"}
-        rows.append(row)
-    return pd.DataFrame(rows)
+    by_judge = _by_judge_in_print(slide, TABLE_4)
+    alone = by_judge.loc["LLMs-only"].mean(axis=1).sort_values()
+    gain = by_judge.loc["SLIDE"] - by_judge.loc["LLMs-only"]
+    gain = gain.loc[alone.index]
+    above = [f"{_cells_above(of_judge)} of {len(of_judge)}" for _, of_judge in gain.iterrows()]
+    table = gain.assign(gain=gain.mean(axis=1), above=above)
+    table.insert(0, "alone", alone)
+    return table.reset_index()
 
 
 def printed_table(
@@ -1003,14 +944,10 @@ def in_papers_form(
     """
     columns = {}
     of_pearson = pearson.set_index("method").reindex(spearman["method"])
-    for name in names:
-        title = ratings.RATED[name]
+    for title in (ratings.RATED[name] for name in names):
         for statistic, table in (("Pearson", of_pearson), ("Spearman", spearman)):
-            texts = []
-            for ours, printed in zip(table[title], table[f"{title}_printed"]):
-                brackets = "" if pd.isna(printed) else f"({number(printed)})"
-                texts.append(ours_and_printed(ours, printed) or brackets)
-            columns[f"{title}, {statistic}"] = texts
+            cells = zip(table[title], table[f"{title}_printed"])
+            columns[f"{title}, {statistic}"] = [ours_and_printed(*cell, True) for cell in cells]
     return columns
 
 
@@ -1109,20 +1046,27 @@ def measures_table(
     """
     rows: list[dict] = []
     for name in names:
-        title = ratings.RATED[name]
         of_raters = rater_agreement(scores, name)
-        rows.append({"set": title, "score": "highest possible", **of_raters["ceiling"]})
-        rows.append({"set": title, "score": "one rater, the others", **of_raters["rater"]})
+        by_label = {
+            "highest possible": of_raters["ceiling"],
+            "one rater, the others": of_raters["rater"],
+        }
         for label, method in method_of.items():
-            row: dict[str, object] = {"set": title, "score": label}
-            if not scores.has(name, method):
-                rows.append(row)
-                continue
-            for measure, draws in scores.agreement(name, method, measures=stats.MEASURES).items():
-                row |= stats.interval(draws, measure)
-            rows.append(row)
+            is_run = scores.has(name, method)
+            draws = scores.agreement(name, method, measures=stats.MEASURES) if is_run else {}
+            by_label[label] = _intervals(draws)
+        for label, row in by_label.items():
+            rows.append({"set": ratings.RATED[name], "score": label, **row})
     table = pd.DataFrame(rows)
     return table if rows else pd.DataFrame(columns=["set", "score", *stats.MEASURES])
+
+
+def _intervals(draws_by_measure) -> dict[str, float]:
+    """Return the numbers of a row, with their intervals, by measure."""
+    row = {}
+    for measure, draws in draws_by_measure.items():
+        row |= stats.interval(draws, measure)
+    return row
 
 
 def rater_agreement(scores: RatedScores, name: str) -> dict[str, dict[str, float]]:
@@ -1130,13 +1074,10 @@ def rater_agreement(scores: RatedScores, name: str) -> dict[str, dict[str, float
     table = scores.items[name]
     by_rater = np.array(table["ratings"].to_list(), float)
     arguments = by_rater, table["context_id"], table["system"], scores.resamples
-    ceiling: dict[str, float] = {}
-    for measure, draws in stats.ceilings(*arguments).items():
-        ceiling |= stats.interval(draws, measure)
-    rater: dict[str, float] = {}
-    for measure, draws in stats.one_against_rest(*arguments).items():
-        rater |= stats.interval(draws, measure)
-    return {"ceiling": ceiling, "rater": rater}
+    return {
+        "ceiling": _intervals(stats.ceilings(*arguments)),
+        "rater": _intervals(stats.one_against_rest(*arguments)),
+    }
 
 
 def differences(
@@ -1159,23 +1100,18 @@ def differences(
     """
     rows = []
     for label, (first, second) in comparisons.items():
+        names = [name for name in scores.items if scores.has(name, first, second)]
+        of_first = [scores.agreement(name, first, [second])["overall"] for name in names]
+        of_second = [scores.agreement(name, second, [first])["overall"] for name in names]
         row: dict[str, object] = {"comparison": label}
-        of_first = []
-        of_second = []
-        for name in scores.items:
-            if not scores.has(name, first, second):
-                continue
-            of_first.append(scores.agreement(name, first, [second])["overall"])
-            of_second.append(scores.agreement(name, second, [first])["overall"])
-            row |= stats.interval(apart(of_first[-1], of_second[-1]), ratings.RATED[name])
-        if not of_first:
-            rows.append(row | dict.fromkeys(_POOLED, np.nan))
-            continue
-        pooled = apart(np.mean(of_first, axis=0), np.mean(of_second, axis=0))
-        interval = stats.interval(pooled, "pooled")
-        row |= interval
-        row["seen"] = stats.smallest_seen(interval["pooled_low"], interval["pooled_high"])
-        rows.append(row)
+        for name, *both in zip(names, of_first, of_second):
+            row |= stats.interval(apart(*both), ratings.RATED[name])
+        pooled = dict.fromkeys(_POOLED, np.nan)
+        if names:
+            draws = apart(np.mean(of_first, axis=0), np.mean(of_second, axis=0))
+            pooled = stats.interval(draws, "pooled")
+            pooled["seen"] = stats.smallest_seen(pooled["pooled_low"], pooled["pooled_high"])
+        rows.append(row | pooled)
     return pd.DataFrame(rows)
 
 
@@ -1194,23 +1130,13 @@ def gains_by_measure(means: pd.DataFrame, fusion_name: str, slm: str) -> pd.Data
     Columns ``judges, less``, one for each of `dre.stats.MEASURES` with its interval, and ``seen``:
     the gain over all pairs that would have been seen.
     """
-    is_shown = (means["fusion"] == fusion_name) & (means["slm"] == slm)
-    rows: dict[tuple, dict[str, object]] = {}
-    shown = pd.DataFrame(means[is_shown & means["less"].ne("small model")])
-    for mean in shown.to_dict("records"):
-        key = mean["judges"], mean["less"]
-        row = rows.setdefault(key, {"judges": key[0], "less": key[1]})
-        measure = mean["way"]
-        row[measure] = mean["gain"]
-        row[f"{measure}_low"] = mean["gain_low"]
-        row[f"{measure}_high"] = mean["gain_high"]
-        if measure == "overall":
-            row["seen"] = mean["seen"]
-    table = pd.DataFrame([row for row in rows.values() if row["judges"] != ALL])
+    is_shown = (means["fusion"] == fusion_name) & (means["slm"] == slm) & (means["judges"] != ALL)
+    shown = means.loc[is_shown & means["less"].ne("small model"), :]
+    table = spread(shown, ["judges", "less"], "way", _ENDINGS_OF_GAIN | {" seen": "seen"})
+    table = table.rename(columns={"overall seen": "seen"})
+    columns = [column for column in table if not column.endswith(" seen")]
     # A measure without any number keeps its column.
-    columns = ["judges", "less", *stats.MEASURES, "seen"]
-    missing = [column for column in columns if column not in table]
-    return table.assign(**dict.fromkeys(missing, np.nan))
+    return table.reindex(columns=[*dict.fromkeys([*columns, *stats.MEASURES, "seen"])])
 
 
 def ablations(
@@ -1230,39 +1156,35 @@ def ablations(
     Columns ``claim``, ``with`` (a small model or a judge), ``printed`` and ``here``, with its
     interval.
     """
-    in_spearman = _correlations_in_print(table, list(scores.items), "spearman")
-    by_key = in_spearman.set_axis(table["key"])
-    mean_of_row = by_key.mean(axis=1)
-    paper = slms[0]
+    names = list(scores.items)
+    in_spearman = _correlations_in_print(table, names, "spearman").set_axis(table["key"])
+    mean_of_row = in_spearman.mean(axis=1)
     rows = []
-    for family in (methods.DISTANCE, methods.PROBABILITY):
+    row: dict[str, object]
+    for family, part in _PART_OF.items():
         for slm in slms:
             whole = Method(WHOLE, slm=slm)
             half = Method(family, slm=slm)
-            gain = scores.mean_agreement(whole) - scores.mean_agreement(half)
-            claim = f"Prob & Dis agrees better than {_PART_OF[family]} alone"
-            row: dict[str, object] = {"claim": claim, "with": slm}
-            if slm == paper:
+            row = {"claim": f"Prob & Dis agrees better than {part} alone", "with": slm}
+            if slm == slms[0]:
                 row["printed"] = mean_of_row[whole] - mean_of_row[half]
+            gain = scores.mean_agreement(whole) - scores.mean_agreement(half)
             rows.append(row | stats.interval(gain, "here"))
-    chiang = row_of["LLM-Chiang"]
-    geval = row_of["G-EVAL"]
-    by_judge = in_spearman.mean(axis=1).groupby([table["method"], table["judge"]]).first()
-    printed_difference = by_judge["LLM-Chiang"] - by_judge["G-EVAL"]
+    by_judge = _by_judge_in_print(table, names).mean(axis=1)
     row = {"claim": "LLM-Chiang agrees better than G-EVAL", "with": "the judge"}
-    row["printed"] = printed_difference.mean()
+    row["printed"] = (by_judge["LLM-Chiang"] - by_judge["G-EVAL"]).mean()
+    chiang, geval = row_of["LLM-Chiang"], row_of["G-EVAL"]
     if chiang in scores.methods and geval in scores.methods:
         gain = scores.mean_agreement(chiang) - scores.mean_agreement(geval)
         row |= stats.interval(gain, "here")
     rows.append(row)
     words = [method for method in scores.methods if method.family.startswith(_WORD_OVERLAP)]
-    words = [method for method in words if method in by_key.index]
-    if not words:
-        return pd.DataFrame(rows).drop(columns="here_sd", errors="ignore")
-    best = max(words, key=lambda method: scores.mean_agreement(method)[0].mean())
-    row = {"claim": "Every word-overlap metric stays below 0.4 (the highest)", "with": best}
-    row["printed"] = by_key.loc[words].to_numpy().max()
-    rows.append(row | stats.interval(scores.mean_agreement(best), "here"))
+    words = [method for method in words if method in mean_of_row.index]
+    if words:
+        best = max(words, key=lambda method: scores.mean_agreement(method)[0].mean())
+        row = {"claim": "Every word-overlap metric stays below 0.4 (the highest)", "with": best}
+        row["printed"] = in_spearman.loc[words].to_numpy().max()
+        rows.append(row | stats.interval(scores.mean_agreement(best), "here"))
     return pd.DataFrame(rows).drop(columns="here_sd", errors="ignore")
 
 
@@ -1282,10 +1204,9 @@ def apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def papers_target(items: pd.DataFrame) -> pd.Series:
     """Return the papers' human score, 0 to 1: the mean of four criteria, each brought to 0-1."""
-    shares = []
-    for criterion, (low, high) in _PAPERS_CRITERIA.items():
-        shares.append((items[criterion] - low) / (high - low))
-    return pd.concat(shares, axis=1).mean(axis=1, skipna=False)
+    low, high = pd.DataFrame(_PAPERS_CRITERIA).to_numpy()
+    shares = (items[[*_PAPERS_CRITERIA]] - low) / (high - low)
+    return shares.mean(axis=1, skipna=False)
 
 
 def target_table(
@@ -1310,20 +1231,19 @@ def target_table(
     for label, method in method_of.items():
         row: dict[str, object] = {"method": label}
         for name in names:
+            if not scores.has(name, method):
+                continue
             items = scores.items[name]
             title = ratings.RATED[name]
-            if not scores.has(name, method):
-                row |= dict.fromkeys([title, f"{title}, mean of four"], np.nan)
-                continue
-            row |= stats.interval(scores.agreement(name, method)["overall"], title)
-            draws = stats.draws(
+            of_four = stats.draws(
                 scores.of(name, method),
                 papers_target(items),
                 items["context_id"],
                 n=scores.resamples,
                 seed=list(scores.items).index(name),
             )
-            row |= stats.interval(draws, f"{title}, mean of four")
+            row |= stats.interval(scores.agreement(name, method)["overall"], title)
+            row |= stats.interval(of_four, f"{title}, mean of four")
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -1335,24 +1255,22 @@ def mean_kappa(rater_ratings: np.ndarray) -> tuple[float, float, float]:
     ----------
     rater_ratings : (rows, raters), without NaN; equal values are the same category.
     """
-    kappas = []
-    for i, j in combinations(range(rater_ratings.shape[1]), 2):
-        first = rater_ratings[:, i]
-        second = rater_ratings[:, j]
-        observed = np.mean(first == second)
-        expected = 0.0
-        for category in np.unique(rater_ratings):
-            expected += np.mean(first == category) * np.mean(second == category)
-        kappas.append((observed - expected) / (1 - expected))
+    _, categories = np.unique(rater_ratings, return_inverse=True)
+    from sklearn.metrics import cohen_kappa_score  # which loads packages of the extras
+
+    kappas = [cohen_kappa_score(*two) for two in combinations(categories.T, 2)]
     return min(kappas), float(np.mean(kappas)), max(kappas)
 
 
-def ours_and_printed(ours: float, printed: float) -> str:
-    """Return a cell of the main table: our number, and that of the paper in brackets."""
+def ours_and_printed(ours: float, printed: float, printed_alone: bool = False) -> str:
+    """Return a cell of the main table: our number, and that of the paper in brackets.
+
+    Without a number of ours the cell is empty, or has the paper's alone if that is asked for.
+    """
+    in_brackets = "" if pd.isna(printed) else f"({number(printed)})"
     if pd.isna(ours):
-        return ""
-    text = number(ours)
-    return text if pd.isna(printed) else f"{text} ({number(printed)})"
+        return in_brackets if printed_alone else ""
+    return f"{number(ours)} {in_brackets}".strip()
 
 
 def rank_systems(
@@ -1383,41 +1301,40 @@ def rank_systems(
     for name, table in scores.items.items():
         if pd.Series(table["system"]).nunique() > 1:
             with_systems[name] = table
-    titles = [ratings.RATED[name] for name in with_systems]
-    columns = [f"{title}{who}" for title in titles for who in ("", ", machines")]
     rows = []
     for label, method in method_of.items():
-        row: dict[str, object] = {"score": label}
-        row |= dict.fromkeys(columns, np.nan)
-        for name, table in with_systems.items():
+        of_method = {}
+        for name in with_systems:
             if scores.has(name, method):
-                of_method = scores.of(name, method).iloc[:, 0]
-                row |= _soft_accuracies(of_method, table, ratings.RATED[name], permutations)
-        rows.append(row)
+                of_method[name] = scores.of(name, method).iloc[:, 0]
+        rows.append({"score": label, **_soft_accuracies(of_method, with_systems, permutations)})
 
     rng = np.random.default_rng(0)
     drawn = []
     for _ in range(n_random):
-        of_draw = {}
+        noise = {}
         for name, table in with_systems.items():
-            noise = pd.Series(rng.random(len(table)), table.index)
-            of_draw |= _soft_accuracies(noise, table, ratings.RATED[name], permutations)
-        drawn.append(of_draw)
+            noise[name] = pd.Series(rng.random(len(table)), table.index)
+        drawn.append(_soft_accuracies(noise, with_systems, permutations))
     if drawn:
         rows.append({"score": RANDOM_NUMBERS} | pd.DataFrame(drawn).mean().to_dict())
     return pd.DataFrame(rows)
 
 
-def _soft_accuracies(score, table, title, permutations):
-    """Return the soft pairwise accuracy of a score on one set, for all systems and for machines."""
-    is_scored = score.notna()
-    is_machine = ~table["system"].isin(PEOPLE)
+def _soft_accuracies(score_of, tables, permutations):
+    """Return the soft pairwise accuracy of scores by set, for all systems and for machines."""
     row = {}
-    for column, is_used in ((title, is_scored), (f"{title}, machines", is_scored & is_machine)):
-        pairs = table[is_used]
-        row[column] = stats.soft_pairwise_accuracy(
-            score[is_used], pairs["human"], pairs["context_id"], pairs["system"], permutations
-        )
+    for name, table in tables.items():
+        title = ratings.RATED[name]
+        is_machine = ~table["system"].isin(PEOPLE)
+        for column, is_counted in ((title, True), (f"{title}, machines", is_machine)):
+            row[column] = np.nan
+            if name in score_of:
+                is_used = score_of[name].notna() & is_counted
+                pairs = table[is_used]
+                people = pairs["human"], pairs["context_id"], pairs["system"]
+                score = score_of[name][is_used]
+                row[column] = stats.soft_pairwise_accuracy(score, *people, permutations)
     return row
 
 

@@ -11,7 +11,7 @@ from matplotlib.ticker import MultipleLocator
 from dre.datasets import ratings
 from dre.paper import plots
 from dre.paper.methods import Method
-from dre.paper.table4 import ALL, CLASSES, PARTS, STRENGTHS, RatedScores
+from dre.paper.table4 import ALL, CLASSES, PARTS, STRENGTHS, RatedScores, classes
 
 #: How classes of judges are called in the figure; a judge of no class has its own name.
 LABELS = {"open": "open judges, 6-14 B", "middle": "middle judges", "strong": "the strong judge"}
@@ -93,24 +93,21 @@ def class_gains(panels: Mapping[str, pd.DataFrame], parts: Sequence[str] = PARTS
         1, len(panels), figsize=(8.6, 3.0), sharex=True, sharey=True, squeeze=False
     )
     axes = grid[0]
+    pooled = {*CLASSES, ALL} - {*STRENGTHS}
     means_of_all = pd.concat(list(panels.values()))
-    measured = set(means_of_all["judges"])
-    classes = [name for name in STRENGTHS if name in measured]
-    pooled = {*CLASSES, ALL}
-    classes += [name for name in dict.fromkeys(means_of_all["judges"]) if name not in pooled]
+    judges = [name for name in classes(means_of_all["judges"]) if name not in pooled]
     for ax, (title, means) in zip(axes, panels.items()):
         for i, part in enumerate(parts):
             colour, marker, legend = _LOOKS[part]
-            is_shown = (means["less"] == part) & means["judges"].isin(classes)
-            of_part = pd.DataFrame(means[is_shown])
-            row_numbers = pd.Series(of_part["judges"]).map(classes.index)
-            y = row_numbers + 0.22 * (i - 1)
+            is_shown = (means["less"] == part) & means["judges"].isin(judges)
+            of_part = means.loc[is_shown, :]
+            y = of_part["judges"].map(judges.index) + 0.22 * (i - 1)
             plots.whiskers(ax, of_part, y, colour, "gain", marker, legend)
         ax.axvline(0, color="0.3", linewidth=0.9)
         ax.set_title(title, fontweight="normal")
         ax.grid(axis="y", visible=False)
-    axes[0].set_yticks(np.arange(len(classes)), [LABELS.get(name, name) for name in classes])
-    axes[0].set_ylim(len(classes) - 0.5, -0.5)
+    axes[0].set_yticks(np.arange(len(judges)), [LABELS.get(name, name) for name in judges])
+    axes[0].set_ylim(len(judges) - 0.5, -0.5)
     # Few ticks, so that those of neighbouring panels do not touch.
     axes[0].xaxis.set_major_locator(MultipleLocator(0.3))
     axes[len(axes) // 2].set_xlabel("gain in Spearman correlation with people")

@@ -29,7 +29,7 @@ from dre.errors import DreError
 from dre.paper import methods
 from dre.paper.profile import COMMITTED
 from dre.paper.sentences import in_words
-from dre.tables import number
+from dre.tables import markdown_rows, number
 
 CLAIMS = "data/claims.csv"
 LEGEND = {
@@ -106,16 +106,10 @@ def counts(claims: pd.DataFrame) -> pd.DataFrame:
     Our own questions do not count.
     """
     claims = claims.loc[claims["question"] == "", :]
-    rows = []
-    for name, meaning in LEGEND.items():
-        row = {
-            "verdict": name,
-            "meaning": meaning,
-            "paper": list(claims["verdict"]).count(name),
-            "ours": list(claims["ours"]).count(name),
-        }
-        rows.append(row)
-    return pd.DataFrame(rows)
+    counts = pd.DataFrame(LEGEND.items(), columns=["verdict", "meaning"])
+    for name, column in {"paper": "verdict", "ours": "ours"}.items():
+        counts[name] = [list(claims[column]).count(verdict) for verdict in LEGEND]
+    return counts
 
 
 def markdown(root: Path, main: bool = False) -> str:
@@ -182,18 +176,20 @@ def _name(claim):
 
 def _table(header, alignment, rows):
     """Return a Markdown table; an empty cell becomes a dash."""
-    lines = [header, alignment]
-    for cells in rows:
-        filled = [cell or _NOT_ASKED for cell in cells]
-        lines.append(f"| {' | '.join(filled)} |")
-    return "\n".join(lines) + "\n"
+    cells = [[cell or _NOT_ASKED for cell in row] for row in rows]
+    return f"{header}\n{alignment}\n{markdown_rows(cells)}\n"
+
+
+def _bold(claims, *columns):
+    """Return claims with the words of some columns in bold."""
+    bold = claims[[*columns]].map(lambda word: word and f"**{word}**")
+    return claims.assign(**bold)
 
 
 def _counts_table(claims):
     rows = []
-    for row in counts(claims).to_dict(orient="records"):
-        cells = [f"**{row['verdict']}**", row["meaning"], str(row["paper"]), str(row["ours"])]
-        rows.append(cells)
+    for verdict, *cells in counts(claims).to_numpy():
+        rows.append([f"**{verdict}**", *map(str, cells)])
     claims = claims.loc[claims["question"] == "", :]
     n_ours = int((claims["ours"] != "").sum())
     rows.append(["all", " ", str(len(claims)), str(n_ours)])
@@ -216,21 +212,11 @@ def _main_table(claims):
 
 
 def _verdicts_table(claims):
-    rows = []
-    for claim in claims.to_dict(orient="records"):
-        lacking = f" (Not available: {claim['premise']}.)" if claim["premise"] else ""
-        cells = [
-            claim["row"],
-            claim["claim"] + lacking,
-            claim["source"],
-            f"**{claim['verdict']}**",
-            claim["ours"] and f"**{claim['ours']}**",
-            claim["simulated"],
-            claim["notebook"],
-        ]
-        rows.append(cells)
+    lacking = [f" (Not available: {premise}.)" if premise else "" for premise in claims["premise"]]
+    shown = _bold(claims.assign(claim=claims["claim"] + lacking), "verdict", "ours")
+    columns = ["row", "claim", "source", "verdict", "ours", "simulated", "notebook"]
     header = "| row | what the papers say | where | paper's, or none | ours | if as printed | in |"
-    return _table(header, "|--:|:--|:--|:--|:--|:--|:--|", rows)
+    return _table(header, "|--:|:--|:--|:--|:--|:--|:--|", shown[columns].to_numpy())
 
 
 def _weak_part(claims):
@@ -238,37 +224,20 @@ def _weak_part(claims):
     claims = claims.loc[claims["weak"] != "", :]
     if claims.empty:
         return []
-    rows = []
-    for claim in claims.to_dict(orient="records"):
-        cells = [
-            claim["row"],
-            claim["claim"],
-            f"**{claim['weak']}**",
-            claim["weak_number"],
-            claim["weak_visible"],
-            claim["weak_simulated"],
-            claim["weak_simulated_number"],
-        ]
-        rows.append(cells)
+    columns = ["row", "claim", "weak", "weak_number", "weak_visible"]
+    columns += ["weak_simulated", "weak_simulated_number"]
     header = (
         "| row | what the papers say | ours | its number | could be seen | if as printed "
         "| its number |"
     )
+    rows = _bold(claims, "weak")[columns].to_numpy()
     table = _table(header, "|--:|:--|:--|--:|--:|:--|--:|", rows)
     return ["## The verdicts with a weak judge\n", table]
 
 
 def _numbers_table(claims):
-    columns = [
-        "row",
-        "measure",
-        "printed",
-        "verdict_number",
-        "ours_number",
-        "simulated_number",
-        "visible",
-        "resampled",
-    ]
+    columns = ["row", "measure", "printed", "verdict_number", "ours_number", "simulated_number"]
+    columns += ["visible", "resampled"]
     header = (
         "| row | what is measured | in the paper | paper's, or none | ours | if as printed "
         "| could be seen | resampled |"
@@ -298,18 +267,11 @@ class _Cell(NamedTuple):
 
 def _outcome(claim, results):
     """Return the words on one claim, and their numbers as text."""
-    verdict, number_text, visible = _decided(claim, "", results)
-    ours, ours_number, ours_visible = _decided(claim, "ours_", results)
-    outcome = {
-        "measure": _cell(claim, claim["effect"], results).in_words(claim["measure"]),
-        "verdict": verdict,
-        "verdict_number": number_text,
-        "ours": ours,
-        "ours_number": ours_number,
-        "visible": visible or ours_visible,
-    }
-    weak, weak_number, weak_visible = _decided(claim, "weak_", results)
-    outcome |= {"weak": weak, "weak_number": weak_number, "weak_visible": weak_visible}
+    outcome = {"measure": _cell(claim, claim["effect"], results).in_words(claim["measure"])}
+    visible = {}
+    for name, prefix in {"verdict": "", "ours": "ours_", "weak": "weak_"}.items():
+        outcome[name], outcome[f"{name}_number"], visible[name] = _decided(claim, prefix, results)
+    outcome |= {"visible": visible["verdict"] or visible["ours"], "weak_visible": visible["weak"]}
     for prefix, form in (("", "simulated_measured"), ("weak_", "weak_measured")):
         outcome |= {f"{prefix}simulated": "", f"{prefix}simulated_number": ""}
         if claim[f"{prefix}simulated_effect"]:

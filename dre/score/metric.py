@@ -288,8 +288,7 @@ class DRE:
         """Add the SLM's numbers. Equal pairs are scored once, equal contexts together."""
         assert self.slm is not None, "this method needs a small model"
         columns = ["context", "response"]
-        reasons = language.what_is_not_read(table, self.slm.encoder.tokenizer)
-        table = table.assign(reason=reasons)
+        table["reason"] = language.what_is_not_read(table, self.slm.encoder.tokenizer)
         is_read = table["reason"] == ""
         table.loc[~is_read, "status"] = language.STATUS
         distinct = table[is_read].drop_duplicates(columns).sort_values("context_id")

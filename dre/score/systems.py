@@ -65,9 +65,7 @@ def summarise(table: pd.DataFrame, seed: int = 0) -> dict[str, Any]:
     # The mean of each measure, with its interval.
     groups = contexts % GROUPS
     weights = _resampled_groups(len(context_ids), seed)
-    for measure in MEASURES:
-        if measure not in table:
-            continue
+    for measure in [name for name in MEASURES if name in table]:
         by_group = table.groupby([groups, "system"])[measure]
         sums = _by_system(by_group.sum(), fill_value=0).to_numpy()
         counts = _by_system(by_group.count(), fill_value=0).to_numpy()
@@ -255,13 +253,12 @@ def without_repeats(rows: Sequence[dict[str, Any]], columns: Iterable[str]) -> l
     The small model's score is the score where no judge was asked, and the judge's where it is
     alone. One of the two columns is enough.
     """
-    printed_columns = []
-    for column in columns:
-        is_part = column in ("score_slm", "score_llm")
-        if is_part and all(row.get(column) == row.get("score") for row in rows):
-            continue
-        printed_columns.append(column)
-    return printed_columns
+    return [
+        column
+        for column in columns
+        if column not in ("score_slm", "score_llm")
+        or any(row.get(column) != row.get("score") for row in rows)
+    ]
 
 
 def words_of(texts: Iterable[str]) -> list[str]:

@@ -281,28 +281,22 @@ class Reader:
         self.encoder.eval()
         if any(parameter.requires_grad for parameter in self.encoder.parameters()):
             self.known.clear()
+        new_texts = [text for text in dict.fromkeys(texts) if text not in self.known]
+        lengths = np.minimum(self.tokens.lengths(new_texts), self.tokens.limit)
         device = self.encoder.device
-        for batch in self.unread(texts, progress):
-            features = self.tokens.features(batch)
-            on_device = {name: value.to(device) for name, value in features.items()}
-            embeddings = self.encoder(on_device)["sentence_embedding"].float()
-            self.known.update(zip(batch, embeddings))
+        room = ROOM["cpu"] * torch.get_num_threads() if device.type == "cpu" else ROOM["gpu"]
+        with Progress(len(new_texts), "texts", is_silent=not progress) as bar:
+            for indices in batches(lengths, room):
+                batch = [new_texts[i] for i in indices]
+                features = self.tokens.features(batch)
+                on_device = {name: value.to(device) for name, value in features.items()}
+                embeddings = self.encoder(on_device)["sentence_embedding"].float()
+                self.known.update(zip(batch, embeddings))
+                bar.update(len(batch))
 
         h = torch.stack([self.known[text] for text in texts])
         _forget_oldest(self.known, REMEMBERED)
         return h
-
-    def unread(self, texts: Sequence[str], progress: bool = False) -> Iterator[list[str]]:
-        """Yield the texts that are not known, in batches of similar length."""
-        new_texts = [text for text in dict.fromkeys(texts) if text not in self.known]
-        room = ROOM["gpu"]
-        if self.encoder.device.type == "cpu":
-            room = ROOM["cpu"] * torch.get_num_threads()
-        lengths = np.minimum(self.tokens.lengths(new_texts), self.tokens.limit)
-        with Progress(len(new_texts), "texts", is_silent=not progress) as bar:
-            for indices in batches(lengths, room):
-                yield [new_texts[i] for i in indices]
-                bar.update(len(indices))
 
 
 def batches(lengths: np.ndarray, room: int) -> Iterator[np.ndarray]:

@@ -21,14 +21,11 @@ class Meter:
 
     def __init__(self, device: torch.device, seconds: float = 0.0, gpu_gib: float | None = None):
         self._device = device
+        self._is_gpu = device.type == "cuda"
         self._gib_before = gpu_gib
         if self._is_gpu:
             torch.cuda.reset_peak_memory_stats(device)
         self._started = time.monotonic() - seconds
-
-    @property
-    def _is_gpu(self):
-        return self._device.type == "cuda"
 
     def values(self) -> dict[str, Any]:
         """Return ``seconds``, ``gpu_gib`` (the most that was allocated; None on a CPU), ``device``.

@@ -280,12 +280,9 @@ class SLM:
 
     def contexts(self, dialogues: Iterable[Sequence[str]]) -> list[str]:
         """Return the turns of each dialogue as one text, cut to the end that the encoder reads."""
-        dialogues = [tuple(turns) for turns in dialogues]
-        distinct = list(dict.fromkeys(dialogues))
-        most_words = max(200, self.reader.tokens.limit)  # each has a token at least
-        texts = [context_text(turns, self._separator, most_words) for turns in distinct]
-        text_of_dialogue = dict(zip(distinct, self.reader.tokens.ends(texts)))
-        return [text_of_dialogue[turns] for turns in dialogues]
+        tokens = self.reader.tokens
+        most_words = max(200, tokens.limit)  # each has a token at least
+        return tokens.ends(context_text(turns, self._separator, most_words) for turns in dialogues)
 
     def context(self, turns: Sequence[str]) -> str:
         """Return the turns of one dialogue as a text, see `contexts`."""
@@ -303,7 +300,7 @@ class SLM:
 
     def cut_contexts(self, dialogues: Iterable[Sequence[str]]) -> np.ndarray:
         """Return whether each dialogue is longer than the encoder reads, a bool array."""
-        dialogues = [tuple(turns) for turns in dialogues]
+        dialogues = list(dialogues)
         whole = [context_text(turns, self._separator, sys.maxsize) for turns in dialogues]
         is_cut = [text != kept for text, kept in zip(whole, self.contexts(dialogues))]
         return np.array(is_cut, dtype=bool)

@@ -158,8 +158,7 @@ class Ours(SLM):
         """Return for the curves whether the adapted likeness orders each triplet right."""
         likeness = doubles(self.head.likeness(self.views(table)))
         scored = table[["context_id", "kind"]].assign(likeness=likeness)
-        positives = scored[scored["kind"] == "p"]
-        adversarials = scored[scored["kind"] == "a"]
+        positives, adversarials = (scored[scored["kind"] == kind] for kind in "pa")
         triplets = positives.merge(adversarials, on="context_id", suffixes=("_p", "_a"))
         is_right = triplets["likeness_p"] > triplets["likeness_a"]
         return {"triplet_accuracy": torch.tensor(is_right.to_numpy())}
