@@ -7,7 +7,6 @@ place begins.
 import asyncio
 import concurrent.futures
 import contextlib
-import functools
 import math
 import random
 import secrets
@@ -658,16 +657,15 @@ class _Asking:
         if not self.ceilings:
             await self.journal.commit([(call, pending)])
             return True
-        put_within = functools.partial(
-            judge.store.put_within,
-            self.ceilings,
-            [(call, pending)],
-            price=judge.price,
-            judge=judge.spec,
-            base_urls=judge.addresses,
-        )
         while not self.run_record.stopped:
-            ceiling = await asyncio.to_thread(put_within)
+            ceiling = await asyncio.to_thread(
+                judge.store.put_within,
+                self.ceilings,
+                [(call, pending)],
+                price=judge.price,
+                judge=judge.spec,
+                base_urls=judge.addresses,
+            )
             if ceiling is None:
                 return True
             if most_usd <= ceiling.usd and self._may_get_room(ceiling):

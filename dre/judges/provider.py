@@ -216,6 +216,19 @@ def http_options(target: Target, key_header: str, key_value: str) -> dict[str, A
     return options
 
 
+def stainless_client(package: str, client: str, target: Target, key_header: str, value: str) -> Any:
+    """Return a client of an SDK that Stainless has made, such as OpenAI's and Anthropic's."""
+    sdk = importlib.import_module(package)
+    http = http_options(target, key_header, value)
+    return getattr(sdk, client)(
+        api_key=target.key,
+        base_url=target.address,
+        timeout=None,
+        max_retries=0,
+        http_client=sdk.DefaultAsyncHttpxClient(**http),
+    )
+
+
 # Replies
 
 
