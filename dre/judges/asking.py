@@ -267,7 +267,7 @@ def _handling_signals(handler):
             for name in ("SIGINT", "SIGTERM", "SIGHUP"):
                 number = getattr(signal, name, None)
                 handled_by = signal.getsignal(number) if number else None
-                if handled_by not in (None, signal.SIG_IGN):
+                if number and handled_by not in (None, signal.SIG_IGN):
                     previous[number] = handled_by
                     signal.signal(number, handler)
         yield

@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dre.judges import wire
@@ -291,12 +290,12 @@ def in_body(body: Mapping[str, Any], key: str, request: SentRequest) -> CallFail
     event = "HTTP 200 with an error"
     if status:
         event += f" ({status})"
-    failure = _failure(event, status, text, request)
+    failure = _failure(event, status, text, request, {})
     failure.answered = True
     return failure
 
 
-def _failure(event, status, body, request, headers=MappingProxyType({}), message=""):
+def _failure(event, status, body, request, headers, message=""):
     """Return the failure that a server's words mean, with its HTTP status or without one."""
     words = _server_words(body)
     own_words = _without_echo(f"{words.sentence} {words.codes}", request)
