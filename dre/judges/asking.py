@@ -7,7 +7,6 @@ place begins.
 import asyncio
 import concurrent.futures
 import contextlib
-import functools
 import math
 import random
 import secrets
@@ -262,18 +261,15 @@ def _interrupt_all(number, frame):
 def _handling_signals(handler):
     """Send the signals that ask a process to end to `handler`; signals that are ignored stay so."""
     previous = {}
-    # Python tells the main thread alone of signals. Windows has no SIGHUP.
-    if threading.current_thread() is threading.main_thread():
-        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-            number = getattr(signal, name, None)
-            if number is None:
-                continue
-            handled_by = signal.getsignal(number)
-            if handled_by not in (None, signal.SIG_IGN):
-                previous[number] = handled_by
     try:
-        for number in previous:
-            signal.signal(number, handler)
+        # Python tells the main thread alone of signals. Windows has no SIGHUP.
+        if threading.current_thread() is threading.main_thread():
+            for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+                number = getattr(signal, name, None)
+                handled_by = signal.getsignal(number) if number else None
+                if number and handled_by not in (None, signal.SIG_IGN):
+                    previous[number] = handled_by
+                    signal.signal(number, handler)
         yield
     finally:
         for number, handled_by in previous.items():
@@ -460,18 +456,17 @@ class _Asking:
         self.loop = asyncio.get_running_loop()
         self.task = asyncio.current_task()
         self.places = asyncio.Semaphore(judge.concurrency)
+        connection = connect(
+            judge.provider,
+            judge.model,
+            judge.address,
+            judge.timeout,
+            judge.key_env,
+            judge.params,
+        )
+        self.ask = connection.ask
         self.journal = _Journal(judge.store)
-        connection = None
         try:
-            connection = connect(
-                judge.provider,
-                judge.model,
-                judge.address,
-                judge.timeout,
-                judge.key_env,
-                judge.params,
-            )
-            self.ask = connection.ask
             name = judge.spec if len(_active) > 1 else ""
             # Where no bar shows, lines say more than how many calls are done.
             is_silent = not sys.stderr.isatty()
@@ -479,8 +474,7 @@ class _Asking:
                 await self._ask_for_all()
         finally:
             await self.journal.close()
-            if connection is not None:
-                await connection.close()
+            await connection.close()
         if self.error is not None:
             raise self.error
 
@@ -563,14 +557,6 @@ class _Asking:
         kind = TryLater if later else DreError
         error = kind(f"{self.judge.spec}: {message}; what was answered is stored")
         self._stop("error", error)
-
-    def _stop_at(self, ceiling, most_usd):
-        """End the run, because another call might pass a ceiling."""
-        self.run_record.why = (
-            f"{self.judge.spec}: stopped before ${ceiling.usd:g} would be passed, since a call may "
-            f"cost ${most_usd:.4f}; raise {ceiling.option} to go on"
-        )
-        self._stop("budget")
 
     # One pair
 
@@ -658,23 +644,26 @@ class _Asking:
         if not self.ceilings:
             await self.journal.commit([(call, pending)])
             return True
-        put_within = functools.partial(
-            judge.store.put_within,
-            self.ceilings,
-            [(call, pending)],
-            price=judge.price,
-            judge=judge.spec,
-            base_urls=judge.addresses,
-        )
         while not self.run_record.stopped:
-            ceiling = await asyncio.to_thread(put_within)
+            ceiling = await asyncio.to_thread(
+                judge.store.put_within,
+                self.ceilings,
+                [(call, pending)],
+                price=judge.price,
+                judge=judge.spec,
+                base_urls=judge.addresses,
+            )
             if ceiling is None:
                 return True
             if most_usd <= ceiling.usd and self._may_get_room(ceiling):
                 self._say_that_it_waits(ceiling)
                 await asyncio.sleep(_POLL)
                 continue
-            self._stop_at(ceiling, most_usd)
+            self.run_record.why = (
+                f"{judge.spec}: stopped before ${ceiling.usd:g} would be passed, since a call may "
+                f"cost ${most_usd:.4f}; raise {ceiling.option} to go on"
+            )
+            self._stop("budget")
         return False
 
     def _may_get_room(self, ceiling):
