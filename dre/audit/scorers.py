@@ -157,7 +157,7 @@ def _line_of_user_code(error: BaseException) -> str:
 def by_file(path: str | Path, pairs: pd.DataFrame) -> tuple[pd.Series, str]:
     """Take scores of pairs from a file with ``id`` (or ``pair_id``) and ``score``."""
     table = readers.scores(path, ("id", "pair_id"))
-    ids = pd.Series(table["id"])
+    ids = table["id"]
     doubled = list(ids[ids.duplicated()])
     if doubled:
         raise DreError(

@@ -65,7 +65,7 @@ class Reading:
         text = f"{self.name}: {len(self.entries):,} of {n_contexts:,} contexts can be used"
         if self.n_short:
             text += f", {self.n_short:,} of them with fewer than five responses of a kind"
-        lines_by_reason: dict[str, list[int]] = defaultdict(list)
+        lines_by_reason = defaultdict(list)
         for line, reason in self.unusable:
             lines_by_reason[reason].append(line)
         reasons = [
@@ -88,7 +88,7 @@ def read(path: Path) -> Reading:
     except UnicodeDecodeError as error:
         raise DreError(f"{path} is not UTF-8 ({error.reason}): fetch it again") from None
     reading = Reading(path.name)
-    line_of_entry: dict[tuple, int] = {}
+    line_of_entry = {}
     for line, record in _objects(text):
         try:
             entry = _entry(line, record)
@@ -158,7 +158,7 @@ def _responses(record, kind):
         lists = [text for texts in lists for text in texts]
     if not isinstance(lists, list) or not all(isinstance(text, str) for text in lists):
         raise ValueError(f"without a list {kind}")
-    responses: list[str] = []
+    responses = []
     for text in lists:
         heading = _HEADING.match(text.strip())
         if heading and (heading[1].lower() != kind or responses):

@@ -99,6 +99,11 @@ def names(words: Any) -> str:
     return text if len(text) <= _LONGEST_LIST else text[:_LONGEST_LIST] + "..."
 
 
+def in_small_letters(record: dict) -> dict:
+    """Return an object with its keys as texts in small letters."""
+    return {str(key).lower(): entry for key, entry in record.items()}
+
+
 def is_blank(text: str) -> bool:
     """Return whether a text has nothing that can be seen."""
     return not text.strip() or (not text.isascii() and not text.strip(_INVISIBLE))
@@ -370,12 +375,12 @@ def _messages_of_object(item, number, form, left_out):
 def _unwrapped(item):
     """Return a message with keys in small letters, taken out of what it is wrapped in."""
     for _ in range(_DEEPEST):
-        item = {str(key).lower(): entry for key, entry in item.items()}
+        item = in_small_letters(item)
         wrapper = next((key for key in aliases.WRAPPERS if isinstance(item.get(key), dict)), None)
         has_text = any(isinstance(item.get(key), (str, list)) for key in aliases.TEXT_KEYS)
         if wrapper is None or has_text:
             break
-        inner = {str(key).lower(): entry for key, entry in item[wrapper].items()}
+        inner = in_small_letters(item[wrapper])
         if not any(key in inner for key in (*aliases.TEXT_KEYS, *aliases.WRAPPERS)):
             break
         outer = {key: entry for key, entry in item.items() if key != wrapper}
@@ -441,7 +446,7 @@ def _text_of_part(content_part, location, left_out):
         return content_part
     if not isinstance(content_part, dict):
         raise ValueError(f"{location} has {quote(content_part)}: expected a text")
-    content_part = {str(key).lower(): entry for key, entry in content_part.items()}
+    content_part = in_small_letters(content_part)
     unspoken = _unspoken_type(content_part.get("type"))
     if content_part.get("thought") is True:
         unspoken = "thoughts"

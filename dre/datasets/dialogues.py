@@ -16,6 +16,7 @@ from dre.datasets import authors, chats, readers
 from dre.datasets.chats import PLAIN, Form
 from dre.datasets.registry import fetch, read_jsonl, read_lines, repository_file
 from dre.errors import DreError
+from dre.files import sha256
 
 #: The kinds of responses by their letter in pair ids, and the field of `Context` that has them.
 KINDS = {"p": "positives", "a": "adversarials", "r": "randoms"}
@@ -147,7 +148,7 @@ def context_sha256(turns: Iterable[str]) -> str:
     Recorded files name a context or a text by it.
     """
     text = "\n".join(turn.strip() for turn in turns).strip()
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+    return sha256(text)
 
 
 def load(name: str, split: str) -> list[Context]:
@@ -291,7 +292,7 @@ def _convai2_histories(name):
     histories_by_id = {}
     conversation = ""
     previous_persona = None
-    spoken: list[str] = []
+    spoken = []
     for i, line in enumerate(read_lines(fetch("no_cands_source.txt"))):
         context_id = f"{name}/{i}"
         *persona, last_utterance = line.rstrip("\r").split("\t")
@@ -379,7 +380,7 @@ def read_contexts(
             f"{path}:{first['line']}: {first['reason']}; contexts with labelled responses have "
             f"context (turns) and lists of responses ({', '.join(FIELDS.values())})"
         )
-    contexts: dict[str, Context] = {}
+    contexts = {}
     for row in pairs.to_dict("records"):
         try:
             context = _user_context(row, defaults)
@@ -479,7 +480,7 @@ def _with_named_turns(record):
 
 def _user_context(row, defaults):
     """Return the `Context` of a row that was read; ValueError if a response is blank or no text."""
-    responses: dict[str, Any] = {}
+    responses = {}
     for kind, field in FIELDS.items():
         texts: Any = row.get(field)
         texts = [] if readers.absent(texts) else texts
@@ -495,7 +496,7 @@ def _user_context(row, defaults):
     for kind_responses in responses.values():
         if not all(text.strip() for text in kind_responses):
             raise ValueError("a text is empty")
-    names: dict[str, Any] = {}
+    names = {}
     for field, default in defaults.items():
         value = row.get(field)
         names[field] = default if readers.absent(value) else str(value)
@@ -508,7 +509,7 @@ def _context(record, set_name, id, split, domain="daily"):
     return Context(set_name, id, split, turns, domain=domain, **_responses(record))
 
 
-def _responses(record) -> dict[str, Any]:
+def _responses(record) -> dict:
     return {kind: tuple(record.get(field, ())) for kind, field in FIELDS.items()}
 
 

@@ -25,7 +25,7 @@ import zlib
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -159,13 +159,13 @@ class Archive:
         """
         if name not in self._rated:
             raise DreError(f"{self.path} has no rated set {name!r}: {', '.join(self._rated)}")
-        dialogues: dict[tuple, list[Turns]] = defaultdict(list)
+        dialogues = defaultdict(list)
         for turns in self.parallel(name, "dev"):
             dialogues[_key(turns.versions["en"])].append(turns)
-        n_left_out: dict[str, int] = defaultdict(int)
+        n_left_out = defaultdict(int)
         rows = []
         texts = {version: [] for version in VERSIONS}
-        context_numbers: dict[tuple, int] = {}
+        context_numbers = {}
         for i, record in enumerate(self._json(self._rated[name])):
             if not _is_rated(record):
                 n_left_out["without a response or ratings"] += 1
@@ -179,7 +179,7 @@ class Archive:
             turns = candidates.pop(0) if len(candidates) > 1 else candidates[0]
             number = context_numbers.setdefault(_key(context), len(context_numbers))
             pair_id = f"dstc11-{name}/{i}"
-            row: dict[str, Any] = {"pair_id": pair_id}
+            row: dict = {"pair_id": pair_id}
             row["context_id"] = f"dstc11-{name}/context-{number}"
             for quality, values in record["annotations"].items():
                 row[quality] = mean(values if isinstance(values, list) else [values])
@@ -224,7 +224,7 @@ class Archive:
             )
         return _joined(tables, robust)
 
-    def _json(self, name) -> list[dict[str, Any]]:
+    def _json(self, name) -> list[dict]:
         content = self._content(name)
         try:
             records = json.loads(content)
@@ -247,7 +247,7 @@ class Archive:
                 f"{self.path}: {names[0]} has no column {', '.join(missing)}: found "
                 f"{', '.join(table)}"
             )
-        return pd.DataFrame(table[columns])
+        return table.loc[:, columns]
 
     def _content(self, name) -> bytes:
         """Return a file of the archive, whose checksum zipfile compares."""
@@ -290,7 +290,7 @@ def _joined(tables, robust) -> list[Turns]:
         texts["back-translation"] = dict(zip(robust["UID"], robust["BACKTRANSLATION"]))
         for row in robust.to_dict("records"):
             texts["paraphrase"][row["UID"]] = _paraphrase(row)
-    uids_by_dialogue: dict[str, list[str]] = defaultdict(list)
+    uids_by_dialogue = defaultdict(list)
     for uid in texts["en"]:
         uids_by_dialogue[uid.rpartition("-")[0]].append(uid)
 

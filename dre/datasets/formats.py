@@ -19,7 +19,7 @@ import pyarrow
 import pyarrow.parquet
 
 from dre.datasets import aliases
-from dre.datasets.chats import PLAIN, Form, looks_like_data, names, quote
+from dre.datasets.chats import PLAIN, Form, in_small_letters, looks_like_data, names, quote
 from dre.errors import DreError
 
 ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
@@ -359,7 +359,7 @@ def _about_object(value, lists):
 
 def _is_record(value):
     """Return whether an object has a dialogue or a response of its own."""
-    columns = {str(key).lower(): entry for key, entry in value.items()}
+    columns = in_small_letters(value)
     if any(isinstance(columns.get(name), (str, list)) for name in ("context", "response")):
         return True
     for name in (*aliases.DIALOGUES, *aliases.HISTORIES):
@@ -379,7 +379,7 @@ def _is_list_of_records(value):
 
 def _has_text(item):
     """Return whether an object has the text of a message, and no dialogue of its own."""
-    keys = {str(key).lower() for key in item}
+    keys = in_small_letters(item).keys()
     has_text = not keys.isdisjoint((*aliases.TEXT_KEYS, *aliases.WRAPPERS))
     return has_text and keys.isdisjoint(_RECORD_COLUMNS)
 
@@ -388,7 +388,7 @@ def _is_message(item):
     """Return whether a value is one message, and has no dialogue of its own."""
     if not isinstance(item, dict) or not _has_text(item):
         return False
-    keys = {str(key).lower() for key in item}
+    keys = in_small_letters(item).keys()
     return not keys.isdisjoint((*aliases.ROLE_KEYS, *aliases.NAME_KEYS))
 
 

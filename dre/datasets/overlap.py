@@ -116,7 +116,7 @@ def conversations(ids: Iterable[str]) -> Callable[[str], str]:
     ids : context ids that tell which public sets are needed.
     """
     sources = {id.partition("/")[0] for id in ids}
-    conversation_by_id: dict[str, str] = {}
+    conversation_by_id = {}
     for name in sources.intersection(PUBLIC):
         for id, history in dialogues.histories(name).items():
             conversation_by_id[id] = history.conversation
@@ -130,7 +130,7 @@ def _texts_by_conversation(chosen, conversation_of):
     """
     sources = {context.context_id.split("/")[0] for context in chosen}
     public = [dialogues.public_contexts(name) for name in PUBLIC if name in sources]
-    texts: dict[str, dict[str, None]] = defaultdict(dict)
+    texts = defaultdict(dict)
     for context in itertools.chain(*public, chosen):
         spoken = (*context.turns, *context.positives, *context.adversarials, *context.randoms)
         texts[conversation_of(context.context_id)].update(dict.fromkeys(spoken))

@@ -77,12 +77,12 @@ def translated(name: str) -> dict[str, pd.DataFrame]:
     """
     table = rated(name)
     file_name = "persona-usr" if name == "personachat-usr" else name
-    columns = [f"{language}_{part}" for language in LANGUAGES.values() for part in ("ctx", "res")]
+    columns = [f"{language}_{text}" for language in LANGUAGES.values() for text in ("ctx", "res")]
     file = pd.read_csv(fetch(f"/{file_name}.csv"), keep_default_na=False, usecols=columns)
     file = file.map(str.strip)
 
     # Its rows are in another order than those of the USR file, and some have the same text.
-    rows_by_text: dict[tuple, list[int]] = {}
+    rows_by_text = {}
     for row, text in enumerate(zip(table["context"], table["response"])):
         rows_by_text.setdefault(text, []).append(row)
     texts = zip(file["english_ctx"].map(turns_of), file["english_res"])

@@ -4,7 +4,6 @@ The formats of files are in `dre.datasets.formats`, forms of dialogues in `dre.d
 """
 
 import functools
-import hashlib
 import json
 import math
 import numbers
@@ -22,6 +21,7 @@ from dre.datasets import aliases, chats, tags
 from dre.datasets.chats import PLAIN, Form, looks_like_data, names, quote
 from dre.datasets.formats import LARGEST_TEXT, NoRecord, at, records
 from dre.errors import DreError
+from dre.files import sha256
 
 FIELDS = ("context", "response", "reference", "id", "system")
 #: What ``--field`` may name besides: a whole dialogue, and the list of a JSON object.
@@ -51,7 +51,7 @@ class Reading(NamedTuple):
     """
 
     pairs: pd.DataFrame
-    bad_records: list[dict[str, Any]]
+    bad_records: list[dict]
     notes: list[str]
     left_out: dict[str, Counter]
 
@@ -89,7 +89,7 @@ def scores(
     id_column = next((column for column in ids if column in table), None)
     score_column = next((column for column in ("score", "score_llm") if column in table), None)
     try:
-        columns: dict[str, Any] = {"score": _as_numbers(table[score_column])}
+        columns: dict = {"score": _as_numbers(table[score_column])}
         for column in measures:
             if column in table:
                 columns[column] = _as_numbers(table[column])
@@ -330,7 +330,7 @@ def _oddities(turns, response):
 
 def _context_id(turns):
     """Return a hash of the turns, so that equal contexts have the same id."""
-    return hashlib.sha256(json.dumps(turns).encode()).hexdigest()[:16]
+    return sha256(json.dumps(turns))[:16]
 
 
 def _refuse_equal_pair_ids(table):
@@ -534,7 +534,7 @@ def _turns_and_response(record, layout, values, dialogue, form, needs, left_out,
     except ValueError as error:
         raise ValueError(f"{column}: {error}; the record has {names(record)}") from None
 
-    if absent(response) and dialogue is not None and not dialogue.is_history:
+    if absent(response) and dialogue and not dialogue.is_history:
         for answer in layout.columns(aliases.ANSWERS):
             if answer != column and looks_like_data(record[answer]):
                 response = chats.reply_in(record[answer], answer, left_out)
@@ -542,7 +542,7 @@ def _turns_and_response(record, layout, values, dialogue, form, needs, left_out,
         messages, response = _split(record, layout, messages, dialogue, form, needs, left_out)
     elif messages and messages[-1].side == "assistant":
         is_same = isinstance(response, str) and messages[-1].text.strip() == response.strip()
-        if dialogue is not None and is_same:
+        if dialogue and is_same:
             # A chat often ends with the response that stands in a column of its own as well.
             left_out["last messages that are the response"] += 1
             messages = messages[:-1]
@@ -619,7 +619,7 @@ def _about_context(value, turns, record, layout):
 def _about_response(response, dialogue, record, layout):
     """Say why a response cannot be used."""
     reason = f"response is {quote(response)}: expected a text; the record has {names(record)}"
-    if dialogue is not None and dialogue.is_history:
+    if dialogue and dialogue.is_history:
         reason += f"; {dialogue.column} has what was said before it"
     return reason + _advice("response", layout.columns(aliases.LIKE_RESPONSE))
 
@@ -633,11 +633,11 @@ def _advice(field, columns):
 def _system(value, dialogue, form, left_out, note_counts):
     """Return the name of a system. A prompt beside messages is none."""
     text = value
-    if dialogue is not None and isinstance(value, (list, dict)):
+    if dialogue and isinstance(value, (list, dict)):
         text = chats.text_of_content(value, "system", Counter())
     is_sentence = isinstance(text, str) and _is_sentence(text)
     is_prompt = "system" not in form.fields and (is_sentence or text is not value)
-    if is_prompt and dialogue is not None:
+    if is_prompt and dialogue:
         left_out["system prompts"] += 1
         note_counts[
             "system of {n} records is a prompt beside messages, and not the name of a system: "

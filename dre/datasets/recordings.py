@@ -23,6 +23,7 @@ from dre.datasets.dialogues import PUBLIC, TURNS, Context, context_sha256, histo
 from dre.datasets.overlap import conversations
 from dre.datasets.registry import PROJECT, fetch, read_jsonl
 from dre.errors import DreError
+from dre.files import sha256
 
 FOLDER = PROJECT / "data" / "recorded"
 FILE = "hashes.json.gz"
@@ -340,7 +341,7 @@ def training_scores(name: str = NAME) -> pd.DataFrame:
         If a text is not the one that was scored.
     """
     contexts, responses = _training_texts()
-    generic_numbers: dict[str, int] = {}
+    generic_numbers = {}
     rows = []
     for record in _lines(name, "training_scores.jsonl"):
         context_id = record["context"]
@@ -436,7 +437,7 @@ def conversations_for_choice(sources: Collection[str], name: str = NAME) -> set[
 
 def _is_for_choice(conversation):
     """Tell whether a conversation is in the fifth for choice, by its id alone."""
-    first_digits = hashlib.sha256(conversation.encode()).hexdigest()[:8]
+    first_digits = sha256(conversation)[:8]
     return int(first_digits, 16) < _SHARE_FOR_CHOICE * 16**8
 
 

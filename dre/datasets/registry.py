@@ -34,7 +34,7 @@ _MAY_FETCH = ContextVar("may_fetch", default=True)
 
 
 @functools.cache
-def sources() -> dict[str, dict[str, Any]]:
+def sources() -> dict[str, dict]:
     """Return the registered files by their path below the data directory.
 
     Each is a dict with ``name, licence, citation, what`` of its group, with ``size`` in bytes, and
@@ -81,7 +81,7 @@ def amount(names: Iterable[str]) -> str:
     return f"{files}, {size}" + (f" and {n_unknown} of unknown size" if n_unknown else "")
 
 
-def size_of(source: dict[str, Any]) -> int | None:
+def size_of(source: dict) -> int | None:
     """Return the bytes of a file, or about as many; None where nobody wrote them down."""
     return source.get("size") or source.get("about_size")
 

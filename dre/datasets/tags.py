@@ -169,7 +169,7 @@ def take_off(rows: list[dict]) -> Untagged:
 
     n_turns = 0
     n_responses = 0
-    tags: dict[str, None] = {}
+    tags = {}
     untagged_rows = []
     n_unsure = 0
     for row, names, _ in tagged:
