@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dre.errors import DreError, TryLater
-from dre.judges import likelihoods, outcomes, prices
+from dre.judges import likelihoods, outcomes, prices, threads
 from dre.judges.connection import connect, is_same_model, proxy_in_words
 from dre.judges.failures import CallFailed
 from dre.judges.parse import Verdict
@@ -187,16 +187,8 @@ def ask_all(
         run.stopped = "interrupted"
         raise KeyboardInterrupt
     asking = _Asking(judge, missing, prompt, run, unread)
-    finished = concurrent.futures.Future()
-
-    def work():
-        try:
-            finished.set_result(asyncio.run(asking.run()))
-        except BaseException as error:
-            finished.set_exception(error)
-
     _active.append(asking)
-    threading.Thread(target=work, name="judge", daemon=True).start()
+    finished = threads.start(lambda: asyncio.run(asking.run()))
     try:
         with _handling_signals(asking.interrupt):
             while not finished.done() and not asking.is_overdue():
@@ -218,37 +210,22 @@ _interrupted = threading.Event()
 def side_by_side(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     """Do tasks that ask judges at the same time, each in a thread; return what they return.
 
-    An interrupt reaches all of them. When all have ended, the first error is raised: a
-    KeyboardInterrupt before others.
+    An interrupt reaches all of them. When all have ended, the error of the first task that has one
+    is raised: a KeyboardInterrupt before others.
     """
-    results: list[Any] = [None] * len(tasks)
-    errors: list[BaseException] = []
-
-    def work(index):
-        try:
-            results[index] = tasks[index]()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = []
-    for index in range(len(tasks)):
-        threads.append(threading.Thread(target=work, args=(index,), daemon=True))
     _interrupted.clear()
     try:
         with _handling_signals(_interrupt_all):
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(_POLL)
+            futures = [threads.start(task) for task in tasks]
+            for future in futures:
+                while not future.done():
+                    concurrent.futures.wait([future], _POLL)
         was_interrupted = _interrupted.is_set()
     finally:
         _interrupted.clear()
     if was_interrupted:
         raise KeyboardInterrupt
-    if errors:
-        raise errors[0]
-    return results
+    return [future.result() for future in futures]
 
 
 def _interrupt_all(number, frame):
@@ -706,9 +683,7 @@ class _Asking:
         """
         if not self.judge.price:
             return None
-        cost_usd = self.judge.price.cost(
-            reply.input_tokens, reply.output_tokens, cached=reply.cached
-        )
+        cost_usd = self.judge.cost_usd(reply)
         return most_usd if cost_usd is None else cost_usd
 
     async def _call_in_time(self, request):

@@ -380,7 +380,7 @@ class Judge:
                 outcome = (Verdict(status, reason=error or "not asked yet"), None)
             else:
                 # Pairs with the same messages share a reply, which is paid for once.
-                cost_usd = 0.0 if request.key in paid_keys else self._cost_usd(reply)
+                cost_usd = 0.0 if request.key in paid_keys else self.cost_usd(reply)
                 paid_keys.add(request.key)
                 outcome = (self.verdict(reply, prompt, request.row), cost_usd)
                 self.note_verdict(outcome[0], prompt)
@@ -532,11 +532,12 @@ class Judge:
         if verdict.status not in (*outcomes.UNREADABLE, *_ABSENT):
             self.was_read.add(prompt.sha256)
 
-    def _cost_usd(self, reply):
-        """Return what a reply cost, at today's price if none was known when it came."""
+    def cost_usd(self, reply: Reply) -> float | None:
+        """Return the dollars that a reply cost, at today's price if none was known when it came."""
         if reply.cost is None and self.price:
             is_batch = reply.source == "batch"
-            return self.price.cost(reply.input_tokens, reply.output_tokens, batch=is_batch)
+            tokens = (reply.input_tokens, reply.output_tokens)
+            return self.price.cost(*tokens, batch=is_batch, cached=reply.cached)
         return reply.cost
 
     def verdict(self, reply: Reply, prompt: Prompt, row: dict) -> Verdict:
