@@ -259,7 +259,7 @@ class Recording:
 
     def knows(self, pairs: pd.DataFrame) -> np.ndarray:
         """Tell of pairs whether a score is recorded under their ids, of whichever texts: (n,)."""
-        return self._table.index.get_indexer(pairs["pair_id"]) >= 0
+        return self._table.index.get_indexer(list(pairs["pair_id"])) >= 0
 
     def _write(self):
         """Write scores and provenance, so that they are never of two different models."""
