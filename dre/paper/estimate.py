@@ -87,7 +87,7 @@ def calls(settings: Profile, notebook: str | None = None) -> pd.DataFrame:
             rows.append(_row(judge, question, counted, trainings))
     table = pd.DataFrame(rows, columns=COLUMNS)
     sums = pd.DataFrame(table.groupby(COLUMNS[:3], sort=False).sum(min_count=1))
-    return pd.DataFrame(sums[sums["calls"] > 0]).reset_index()
+    return sums.query("calls > 0").reset_index()
 
 
 def _row(
@@ -248,8 +248,8 @@ def seconds_per_step(settings: Profile, length: int, batch: int) -> float:
     of_encoder = table.query("encoder == @settings.encoder").sort_values("tokens")
     if len(of_encoder):
         place = of_encoder["tokens"].searchsorted(length)
-        slowest = float(of_encoder["seconds"].iloc[min(place, len(of_encoder) - 1)])
-    share = batch / float(table["contexts_a_step"].iloc[0])
+        slowest = of_encoder["seconds"].iloc[min(place, len(of_encoder) - 1)]
+    share = batch / table["contexts_a_step"].iloc[0]
     return slowest * (_SHARE_OF_ANY_STEP + (1 - _SHARE_OF_ANY_STEP) * share)
 
 

@@ -231,7 +231,7 @@ class PanelJudge:
 
     def _check_asked(self, table, prompt):
         """Raise a DreError if no reply came, and say once if some did not."""
-        is_missing = (table["status"] == "missing").to_numpy()
+        is_missing = table["status"] == "missing"
         if len(table) and is_missing.all():
             raise DreError(
                 f"{self.name} has not been asked about these {len(table)} pairs with prompt "
@@ -311,8 +311,7 @@ class PanelJudge:
             if not self._has_file("fed_qualities.jsonl"):
                 return None
             table = recordings.fed_judged(self._recording)
-            is_shown = table["examples"] == selection.choice
-            table = pd.DataFrame(table[is_shown]).drop(columns="examples")
+            table = table.query("examples == @selection.choice").drop(columns="examples")
             return None if table.empty else table.reset_index(drop=True)
         if not self.asks("quality_overall"):
             return None
@@ -386,7 +385,7 @@ class PanelJudge:
         if not judge.knows(prompt):
             return None
         table = judge.score(pairs, prompt, ask=False)
-        if (table["status"] == "missing").to_numpy().all():
+        if (table["status"] == "missing").all():
             return None
         return _told(table, pairs)
 
@@ -476,7 +475,7 @@ class PanelJudge:
 def _told(table, pairs):
     """A judge's table with the columns of `PanelJudge.scores` and the index of the pairs."""
     scores = table.rename(columns={"score_llm": "score", "s_inf": "influence"})
-    return scores.loc[:, list(COLUMNS)].set_index(pairs.index)
+    return scores[[*COLUMNS]].set_index(pairs.index)
 
 
 def _mean_of_criteria(tables: Mapping[str, pd.DataFrame], pairs, family):

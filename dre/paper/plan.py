@@ -297,9 +297,7 @@ def printed_replies(settings: Profile) -> pd.DataFrame | None:
 
 def followed_case(settings: Profile) -> pd.DataFrame:
     """Return the replies of the case that notebook 04 follows step by step."""
-    table = cases(settings)
-    is_followed = table["id"] == _CASE_OF_TABLE_4
-    return pd.DataFrame(table[is_followed]).reset_index(drop=True)
+    return cases(settings).query("id == @_CASE_OF_TABLE_4").reset_index(drop=True)
 
 
 class Selection(NamedTuple):
@@ -432,7 +430,7 @@ def _with_examples(
         chosen = [pair_id for pair_id in chosen if pair_id in set(pool["pair_id"])]
         # What shares a dialogue with an example is not asked about.
         contexts = pool.loc[pool["pair_id"].isin(chosen), "context_id"]
-        pairs = pd.DataFrame(pairs[~pairs["context_id"].isin(contexts)])
+        pairs = pairs[~pairs["context_id"].isin(contexts)]
         by_pair = examples.select(pairs, pool, "manual", k=len(chosen), chosen=chosen)
         return pairs, by_pair
     method = selection.choice.removesuffix("0")  # one draw
